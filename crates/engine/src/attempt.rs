@@ -1,7 +1,7 @@
 //! One operation at a time: claim, run, complete, as a linear handle.
 //!
-//! An [`Attempt`] is consumed by settling it, so settling twice does not compile. Dropping it
-//! settles nothing: the lease is the clean-up.
+//! An [`Attempt`] is consumed by settling it, so settling twice does not compile. Dropping an attempt settles
+//! nothing: its lease cleans up.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use semel_core::{
 
 use crate::lease::renewal;
 
-/// What became of asking for an operation.
+/// The store's answer to a request for an operation.
 #[derive(Debug)]
 #[must_use = "an attempt that nobody settles blocks its key until the lease ends"]
 pub enum Admitted<S> {
     /// Run the effect under this handle.
     Run(Attempt<S>),
-    /// Anything else, as the store said it; never [`Admission::Granted`].
+    /// Any other answer of the store, as it is; never [`Admission::Granted`].
     Not(Admission),
 }
 
@@ -33,10 +33,10 @@ pub struct Attempt<S> {
     limits: AttemptLimits,
 }
 
-/// A settlement that was not accepted, with the attempt where it can be settled again.
+/// A settlement that the store did not accept, with the attempt if it can be settled again.
 #[derive(Debug)]
 pub struct Unsettled<S> {
-    /// Why.
+    /// The reason.
     pub error: Error,
     /// The attempt, unless its claim is lost.
     pub attempt: Option<Attempt<S>>,
@@ -106,8 +106,8 @@ impl<S: Store + Clone> Attempt<S> {
     ///
     /// # Errors
     ///
-    /// the attempt comes back if it can be completed again; not if its claim is lost,
-    /// which leaves the effect to whoever holds the newer claim
+    /// the attempt comes back if it can be completed again; not if its claim is lost, which leaves the effect
+    /// to the holder of the newer claim
     ///
     /// # Cancel safety   unsafe to drop and forget: the effect may have happened unrecorded
     pub async fn complete(self, outcome: Outcome) -> Result<(), Unsettled<S>> {
@@ -117,8 +117,8 @@ impl<S: Store + Clone> Attempt<S> {
             .map(|_| ())
     }
 
-    /// Reports that the effect did not happen, or that nobody knows; another attempt may follow
-    /// after `after`. Answers with where the operation stands: released, dead or in doubt.
+    /// Reports that the effect did not happen, or that nobody knows; another attempt may follow after `after`.
+    /// Returns the state of the operation: released, dead or in doubt.
     ///
     /// # Errors
     ///
@@ -142,8 +142,9 @@ impl<S: Store + Clone> Attempt<S> {
         .await
     }
 
-    /// Reports that this attempt surely did not apply the effect and that no other would. Where an earlier one
-    /// may have, the operation is in doubt, unless the report is `decisive` about it: see [`Step::Fail`].
+    /// Reports that this attempt surely did not apply the effect and that no other attempt would. If an
+    /// earlier attempt may have applied it, the operation is in doubt, unless the report is `decisive` about
+    /// it: see [`Step::Fail`].
     ///
     /// # Errors
     ///

@@ -1,11 +1,10 @@
 //! A whole pipeline: deliveries in, effects once, acknowledgements out.
 //!
-//! One task owns all state of a consumer and makes every store call, batch by batch; a second one
-//! owns the source and reads ahead; with an [`Effect`] each call runs on a task of its own. All of
-//! them end with the run.
+//! One task owns all state of a consumer and makes every store call, batch by batch; a second task owns the
+//! source and reads ahead; an [`Effect`] runs each call on a task of its own. All of them end with the run.
 //!
-//! The acknowledgement rule: only what was completed by us, replayed, stale or parked is
-//! acknowledged. What is fenced, busy or failed stays in hand and is tried again.
+//! The acknowledgement rule: a message is acknowledged only if this consumer completed it, or if it is
+//! replayed, stale or parked. A message that is fenced, busy or failed stays in hand and is tried again.
 
 mod bulk;
 mod desk;
@@ -43,22 +42,22 @@ use intake::Intake;
 
 /// Runs one pipeline over one source and one store.
 pub struct Consumer<S, Src> {
-    /// How messages become operations.
+    /// The rules by which messages become operations.
     pub pipeline: Arc<Pipeline>,
-    /// Where operations are remembered.
+    /// The store that remembers the operations.
     pub store: S,
-    /// Where messages come from.
+    /// The source of the messages.
     pub source: Src,
-    /// The clock, the entropy and whoever watches.
+    /// The clock, the entropy and the observer.
     pub surroundings: Surroundings,
-    /// When to stop.
+    /// The signal to stop.
     pub shutdown: Shutdown,
-    /// Who is told how far the run has come.
+    /// The function that is called with the progress of the run.
     pub on_progress: Option<OnProgress>,
-    /// What is done while the store does not answer.
+    /// The policy for the time in which the store does not answer.
     pub outage: Policy,
-    /// Where a copy of each message goes whose operation is dead, confirmed before the message is
-    /// acknowledged. The store keeps it in any case.
+    /// The sink for a copy of each message whose operation is dead; the copy is confirmed before the message
+    /// is acknowledged. The store keeps the message in any case.
     pub dead_letters: Option<AnySink>,
 }
 
@@ -69,8 +68,8 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
     /// # Guarantee   that of `class`; see [`Class`]
     /// # Errors
     ///
-    ///    the store is poisoned, corrupt or refuses the pipeline; nothing that was not
-    /// settled has been acknowledged, but for what [`Fail::Open`](crate::pipeline::Fail::Open) ran
+    /// the store is poisoned, corrupt or refuses the pipeline; nothing unsettled has been acknowledged,
+    /// except what [`Fail::Open`](crate::pipeline::Fail::Open) ran
     ///
     /// # Cancel safety   dropping the future is as safe as `kill -9`
     pub async fn run_each(self, effect: Arc<impl Effect>, class: Class) -> Result<Summary> {
@@ -104,7 +103,7 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
             .map(|()| desk.summary())
     }
 
-    /// Appends each message to `output`, whose length is recorded with each batch: exactly once.
+    /// Appends each message to `output` and records its length with each batch: exactly once.
     ///
     /// # Errors
     ///
@@ -143,11 +142,12 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
         .map(|()| desk.summary())
     }
 
-    /// Commits what `transform` makes of each message, or the message itself, together with how far the
-    /// source was read; the store keeps what is set aside, and nothing else.
+    /// Commits the output of `transform` for each message, or the message itself, together with the position
+    /// up to which the source was read; the store keeps only the messages that are set aside.
     ///
-    /// `streamed` belongs to the source. What is not committed leaves nothing behind, so failed attempts are
-    /// counted in memory, and a key that was given up is tried again when it is published again.
+    /// `streamed` belongs to the source. A message that is not committed leaves nothing behind, so failed
+    /// attempts are counted in memory, and a key that was given up is tried again when it is published
+    /// again.
     ///
     /// # Errors
     ///
@@ -161,7 +161,7 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
             let message = "a version gate needs a store that keeps versions; use another class";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        // One message of a key is in hand at a time, so a batch has each key once.
+        // Only one message of a key is in hand at a time, so a batch has each key once.
         let (mut desk, intake) = self.open(Class::Streamed, true)?;
         Box::pin(streamed::run(&mut desk, intake, streamed, transform))
             .await

@@ -1,6 +1,6 @@
-//! What runs under a claim, and how it reports.
+//! Effects that run under a claim, and their reports.
 //!
-//! An effect is called message by message ([`Effect`]), or batch by batch where it is one stream
+//! An effect is called message by message ([`Effect`]), or batch by batch if it is one stream
 //! ([`BatchEffect`]) or takes several batches at once ([`BulkEffect`]), or it is an output file that the
 //! store's marks keep exact ([`Output`]).
 
@@ -11,25 +11,25 @@ use bytes::Bytes;
 use semel_core::outcome::Gathering;
 use semel_core::{ByteString, Certainty, Claim, Outcome, Recovery, Result, Start};
 
-/// How an effect takes part in the proof that it happens once. Names the guarantee; see the
+/// The way in which an effect takes part in the proof that it happens once. Names the guarantee; see the
 /// README's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Commits together with the record, or is cut back to what was recorded: exactly once.
+    /// Commits together with the record, or is cut back to the recorded length: exactly once.
     Transactional,
-    /// Is a message of a broker, committed there together with its record and with how far its input was
-    /// read: exactly once inside one cluster, for readers of what is committed.
+    /// Is a message of a broker, committed there together with its record and with the position up to which
+    /// its input was read: exactly once inside one cluster, for readers of committed messages.
     Streamed,
     /// An external call whose provider recognises the operation's key for this long.
     Keyed {
-        /// How long the provider remembers a key, less a margin for clocks and queues.
+        /// The time for which the provider remembers a key, less a margin for clocks and queues.
         provider_window: Duration,
     },
-    /// An external call that nobody recognises.
+    /// An external call that no provider recognises.
     Unkeyed(OnDoubt),
 }
 
-/// What to do when nobody knows whether an unkeyed effect happened.
+/// The reaction when nobody knows whether an unkeyed effect happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnDoubt {
     /// Run it again: at least once, every possible repeat listed.
@@ -39,7 +39,7 @@ pub enum OnDoubt {
 }
 
 impl Class {
-    /// How a claim for such an effect begins.
+    /// Returns the way in which a claim for such an effect begins.
     pub fn start(self) -> Start {
         match self {
             Self::Transactional | Self::Streamed => Start::Unmarked,
@@ -52,7 +52,7 @@ impl Class {
         }
     }
 
-    /// Whether a claim of such an effect is found again, so that each needs an id of its own.
+    /// Tells whether a claim of such an effect is found again, so that each needs an id of its own.
     pub(crate) const fn stores_claims(self) -> bool {
         !matches!(self, Self::Streamed)
     }
@@ -67,13 +67,13 @@ pub struct Call {
     pub payload: Bytes,
     /// Its headers.
     pub headers: Vec<(ByteString, Bytes)>,
-    /// Where it was read.
+    /// The place where it was read.
     pub coordinates: ByteString,
 }
 
 impl Call {
-    /// The key to pass downstream: derived from the operation alone, so the same on every attempt.
-    /// 64 hexadecimal digits.
+    /// Returns the key to pass downstream: derived from the operation alone, so the same on every attempt. 64
+    /// hexadecimal digits.
     pub fn idempotency_key(&self) -> String {
         let id = self.claim.operation.id();
         if semel_core::planted("M08") {
@@ -83,7 +83,7 @@ impl Call {
     }
 }
 
-/// How a call ended.
+/// The end of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The effect happened; this is its result.
@@ -97,43 +97,43 @@ pub enum Verdict {
     },
     /// The effect surely did not happen; try again.
     NotApplied {
-        /// Why, one line without secrets.
+        /// The reason, one line without secrets.
         error: Box<str>,
-        /// The effect's own wish when, if it has one.
+        /// The time that the effect asks to wait, if it does.
         retry_after: Option<Duration>,
     },
     /// Nobody knows whether it happened; the class decides.
     MaybeApplied {
-        /// Why, one line without secrets.
+        /// The reason, one line without secrets.
         error: Box<str>,
     },
     /// This attempt surely did not apply the effect, and no other would.
     Dead {
-        /// Why, one line without secrets.
+        /// The reason, one line without secrets.
         error: Box<str>,
-        /// Whether it speaks for the earlier attempts as well, because it comes from behind the
-        /// provider's own look-up of the key. Where it does not and an earlier attempt may have
-        /// applied the effect, the operation is in doubt.
+        /// The verdict speaks for the earlier attempts as well, because it comes from behind the provider's
+        /// own look-up of the key. If it does not, and an earlier attempt may have applied the effect, the
+        /// operation is in doubt.
         decisive: bool,
     },
-    /// The target was not reached: the effect was not begun, and would not be for any other message
-    /// either. Costs no attempt; the pipeline waits for the target.
+    /// The target was not reached: the effect was not begun, and would not be for any other message either.
+    /// Costs no attempt; the pipeline waits for the target.
     Away {
-        /// Why, one line without secrets.
+        /// The reason, one line without secrets.
         error: Box<str>,
     },
-    /// The program that is handed the messages is broken: it ended before its first answer, or its answers are
-    /// none. Costs no attempt; the pipeline waits until the program works for a message.
+    /// The program that handles the messages is broken: it ended before its first answer, or its answers are
+    /// not valid. Costs no attempt; the pipeline waits until the program works for a message.
     Broken {
-        /// Why, one line without secrets.
+        /// The reason, one line without secrets.
         error: Box<str>,
-        /// Whether the program may have seen this message.
+        /// The certainty: the program surely has not seen this message, or it may have.
         certainty: Certainty,
     },
 }
 
 impl From<Gathering> for Verdict {
-    /// Done, with whatever the result came to.
+    /// Makes a done verdict of the gathered result.
     fn from(result: Gathering) -> Self {
         match result.finish() {
             Ok(bytes) | Err(Outcome::Kept { bytes, .. }) => Self::Done(bytes),
@@ -142,7 +142,7 @@ impl From<Gathering> for Verdict {
     }
 }
 
-/// What a probe found out about an effect in doubt.
+/// The finding of a probe about an effect in doubt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Probe {
     /// It happened; this is its result.
@@ -169,7 +169,7 @@ pub trait Effect: Send + Sync + 'static {
         std::future::ready(Probe::Unknown)
     }
 
-    /// Longest life of a call, after which a probe's "not applied" is believed.
+    /// Returns the longest life of a call, after which a probe's "not applied" is believed.
     fn quiet(&self) -> Duration {
         Duration::from_secs(60)
     }
@@ -181,25 +181,26 @@ pub trait BatchEffect: Send + 'static {
     fn call(&mut self, batch: &[Call]) -> impl Future<Output = Vec<Verdict>> + Send;
 }
 
-/// An effect that takes whole batches, several of them at once: messages of one order key are never in two.
+/// An effect that takes whole batches, several of them at once: messages of one order key are never in two
+/// batches.
 ///
 /// # Cancel safety
 ///
-/// As [`Effect`]: a call may be dropped at any point, and all of it is taken for maybe applied then
+/// As [`Effect`]: a call may be dropped at any point, and its whole batch then counts as maybe applied
 pub trait BulkEffect: Send + Sync + 'static {
     /// Runs the effect for each message; one verdict per call, in the same order.
     fn call(&self, batch: &[Call]) -> impl Future<Output = Vec<Verdict>> + Send;
 }
 
-/// An append-only output whose length the store records with each batch, so that a crash between
-/// the two can be undone by cutting back.
+/// An append-only output whose length the store records with each batch, so that a crash between the two can
+/// be undone by cutting back.
 ///
 /// One writer: an implementation holds a lock on its target for as long as it lives.
 pub trait Output: Send + 'static {
-    /// Name of the mark that keeps this output's length; the same for the same target.
+    /// Returns the name of the mark that keeps this output's length; the same for the same target.
     fn mark_name(&self) -> String;
 
-    /// Length in bytes now.
+    /// Returns the current length in bytes.
     ///
     /// # Errors
     ///
@@ -213,7 +214,7 @@ pub trait Output: Send + 'static {
     /// `Corrupt` with code `target-shortened` if it is shorter than that
     fn cut_back(&mut self, len_bytes: u64) -> impl Future<Output = Result<()>> + Send;
 
-    /// Appends each message and its terminator, makes them durable, and answers with the new length.
+    /// Appends each message and its terminator, makes them durable, and returns the new length.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! One typed event per decision, for whoever observes: metrics, traces, a console, a log.
+//! Typed events, one per decision, for observers: metrics, traces, a console, a log.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use semel_core::{
 
 use crate::summary::Fate;
 
-/// Something that the engine decided or met. Borrowed: an observer copies what it keeps.
+/// A decision or incident of the engine. Borrowed: an observer copies what it keeps.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
@@ -19,7 +19,7 @@ pub enum Event<'a> {
     Granted {
         /// The operation.
         operation: &'a Operation,
-        /// Says which attempt it is, and whether it is a takeover, a resumption or a possible repeat.
+        /// The number of the attempt, and whether it is a takeover, a resumption or a possible repeat.
         grant: Grant,
     },
     /// The effect happened and is recorded. Acknowledged next.
@@ -31,23 +31,23 @@ pub enum Event<'a> {
     Replayed {
         /// The operation.
         operation: &'a Operation,
-        /// How it came about.
+        /// The way in which the duplicate came about.
         duplicate: Duplicate,
     },
-    /// Somebody else is at it, or a retry is due later. Held back.
+    /// Another worker runs the operation, or a retry is due later. Held back.
     Busy {
         /// The operation.
         operation: &'a Operation,
-        /// How long it is held back.
+        /// The time for which it is held back.
         wait: Duration,
     },
     /// The key was used with another request. Quarantined.
     Conflicted {
         /// The operation.
         operation: &'a Operation,
-        /// Where the message was read.
+        /// The place where the message was read.
         coordinates: &'a str,
-        /// How it came about.
+        /// The way in which the duplicate came about.
         duplicate: Duplicate,
         /// The members in which the message differs from the first one under its key.
         differing: &'a Differing,
@@ -63,55 +63,55 @@ pub enum Event<'a> {
     TooOld {
         /// The operation.
         operation: &'a Operation,
-        /// Where the message was read.
+        /// The place where the message was read.
         coordinates: &'a str,
     },
     /// No record, and a replay id, while the effect is for live messages alone. Quarantined.
     LiveOnly {
         /// The operation.
         operation: &'a Operation,
-        /// Where the message was read.
+        /// The place where the message was read.
         coordinates: &'a str,
     },
     /// No usable key. Quarantined.
     Unusable {
-        /// Where the message was read.
+        /// The place where the message was read.
         coordinates: &'a str,
-        /// Why.
+        /// The reason.
         unusable: &'a Unusable,
     },
     /// The attempt failed; another follows.
     Released {
         /// The operation.
         operation: &'a Operation,
-        /// Why, one line.
+        /// The reason, one line.
         error: &'a str,
-        /// When the next attempt is due.
+        /// The time until the next attempt is due.
         wait: Duration,
     },
     /// Failed for good or out of attempts. A dead letter is kept.
     Dead {
         /// The operation.
         operation: &'a Operation,
-        /// Where the message was read.
+        /// The place where the message was read.
         coordinates: &'a str,
-        /// Why, one line.
+        /// The reason, one line.
         error: &'a str,
     },
     /// Nobody knows whether the effect happened; a record says so.
     InDoubt {
         /// The operation.
         operation: &'a Operation,
-        /// Where the message was read.
+        /// The place where the message was read.
         coordinates: &'a str,
-        /// Why nobody knows.
+        /// The reason why nobody knows.
         error: &'a str,
     },
     /// A message met an operation that is dead or in doubt already.
     Parked {
         /// The operation.
         operation: &'a Operation,
-        /// Where the message was read.
+        /// The place where the message was read.
         coordinates: &'a str,
         /// Dead or in doubt.
         state: StateKind,
@@ -130,27 +130,27 @@ pub enum Event<'a> {
     Settled {
         /// The delivery.
         delivery: DeliveryId,
-        /// What became of it.
+        /// The delivery's fate.
         fate: Fate,
     },
     /// The store failed, or the target of an output; the call is repeated.
     StoreFailed {
-        /// How.
+        /// The failure.
         error: &'a Error,
-        /// When it is repeated.
+        /// The time until the call is repeated.
         wait: Duration,
     },
-    /// The store has failed so often and for so long that it is left alone from now on, but for one
-    /// probe at a time. Told once, by whichever pipeline met the last failure.
+    /// The breaker opened: the store kept failing, so only one probe at a time is sent. Emitted once, by the
+    /// pipeline that saw the last failure.
     BreakerOpened {
         /// The last failure.
         error: &'a Error,
-        /// When it is tried again at first.
+        /// The time until the store is first tried again.
         wait: Duration,
     },
-    /// The store answers again. Told once, by whichever pipeline got the answer.
+    /// The store answers again. Emitted once, by the pipeline that got the answer.
     BreakerClosed {
-        /// How long the store was away, from the first failure.
+        /// The time for which the store was away, from the first failure.
         lasted: Duration,
     },
     /// An attempt begins without a claim, because the store is away and the pipeline fails open.
@@ -163,73 +163,73 @@ pub enum Event<'a> {
     },
     /// The broker cannot be reached; the source tries again.
     SourceAway {
-        /// Why.
+        /// The reason.
         error: &'a Error,
     },
-    /// The broker of the source is there again, after it was told that it is away.
+    /// The broker of the source is reachable again, after it was reported away.
     SourceBack {
-        /// For how long it was.
+        /// The time for which it was away.
         lasted: Duration,
     },
-    /// There is nothing to fetch, and others of the source's consumer have deliveries in hand. One that
-    /// vanished leaves them to the broker's patience.
+    /// There is nothing to fetch, and other members of the source's consumer have deliveries in hand. A member
+    /// that vanished leaves its deliveries until the broker takes them back.
     Elsewhere {
-        /// How many.
+        /// The count of these deliveries.
         deliveries: u64,
-        /// When the broker takes back those that nobody extends, at the latest.
+        /// The time until the broker takes back unextended deliveries, at the latest.
         within: Duration,
     },
-    /// The place that an effect publishes to, or that dead letters go to, takes none now; it is tried
-    /// again, and what waits for it is not acknowledged.
+    /// The place that an effect publishes to, or that dead letters go to, accepts no messages now; it is tried
+    /// again, and messages that wait for it are not acknowledged.
     TargetAway {
-        /// Why.
+        /// The reason.
         error: &'a Error,
-        /// When it is tried again.
+        /// The time until it is tried again.
         wait: Duration,
     },
-    /// The place that was told to be away takes what is published again.
+    /// The place that was reported away accepts messages again.
     TargetBack {
-        /// For how long it was away.
+        /// The time for which it was away.
         lasted: Duration,
     },
-    /// The pipeline begins no more effects, but for one message at a time that tries its target. Told once when
-    /// it begins; another one, of another cause, takes its place.
+    /// The pipeline begins no more effects, except for one message at a time that tries its target. Emitted
+    /// once when the pause begins; a pause of another cause takes its place.
     Paused {
-        /// What is wrong.
+        /// The cause.
         cause: Pause,
         /// The failure, one line without secrets.
         error: &'a str,
-        /// When the first message is tried.
+        /// The time until the first message is tried.
         wait: Duration,
     },
-    /// The pause is over. Told once.
+    /// The pause is over. Emitted once.
     Resumed {
-        /// What was wrong last.
+        /// The last cause.
         cause: Pause,
-        /// How long the pause took, from its first cause on.
+        /// The duration of the pause, from its first cause on.
         lasted: Duration,
     },
-    /// The broker takes no such dead letter, whenever it is tried. It is in the store alone, and the
-    /// delivery is acknowledged.
+    /// The broker refuses this dead letter, however often it is tried. Only the store has it, and the delivery
+    /// is acknowledged.
     DeadLetterRefused {
-        /// Where the message was read.
+        /// The place where the message was read.
         coordinates: &'a str,
-        /// Why.
+        /// The reason.
         error: &'a Error,
     },
     /// Deliveries are about to belong to another consumer.
     Revoked {
-        /// How many.
+        /// The count of these deliveries.
         deliveries: usize,
-        /// How many of them had not begun, and were given back at once.
+        /// The count of those that had not begun, and were given back at once.
         given_back: usize,
     },
     /// Leases were extended.
     Renewed {
-        /// How many.
+        /// The count of leases.
         count: usize,
     },
-    /// A sweep removed what had passed its window.
+    /// A sweep removed records that had passed their window.
     Swept {
         /// Records removed.
         removed: u64,
@@ -238,15 +238,15 @@ pub enum Event<'a> {
     },
 }
 
-/// Why a pipeline begins no more effects for now.
+/// The reason why a pipeline begins no more effects for now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Pause {
     /// The target was not reached at all.
     TargetAway,
-    /// One and the same failure came so often in a row that it is none of the messages.
+    /// One and the same failure came so often in a row that it is not the messages' own.
     TargetFailing,
-    /// The program that is handed the messages ends before its first answer, or answers with nonsense.
+    /// The program that handles the messages ends before its first answer, or answers with nonsense.
     HandlerBroken,
 }
 
@@ -254,7 +254,7 @@ impl Pause {
     /// Every cause.
     pub const ALL: &[Self] = &[Self::TargetAway, Self::TargetFailing, Self::HandlerBroken];
 
-    /// Its code.
+    /// Returns the code of this cause.
     pub const fn code(self) -> Code {
         match self {
             Self::TargetAway => Code::TargetAway,
@@ -268,14 +268,14 @@ impl Pause {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Origin<'a> {
-    /// Where it was read.
+    /// The place where it was read.
     pub coordinates: &'a str,
     /// Its headers, in the order of the broker.
     pub headers: &'a [(ByteString, Bytes)],
 }
 
 impl<'a> Origin<'a> {
-    /// The message with these headers, read there.
+    /// Returns the origin of a message with these headers, read at `coordinates`.
     pub const fn new(coordinates: &'a str, headers: &'a [(ByteString, Bytes)]) -> Self {
         Self {
             coordinates,
@@ -286,11 +286,11 @@ impl<'a> Origin<'a> {
 
 /// Watches the engine. Called on the engine's own task: be quick.
 pub trait Observer: Send + Sync + 'static {
-    /// Takes note of `event` of a pipeline.
+    /// Notes `event` of a pipeline.
     fn observe(&self, pipeline: &str, event: &Event<'_>);
 
-    /// The same for what concerns one message; goes to [`observe`](Self::observe) unless the
-    /// observer wants to know the message too.
+    /// Notes an event that concerns one message; calls [`observe`](Self::observe) unless the observer wants to
+    /// know the message too.
     fn observe_message(&self, pipeline: &str, event: &Event<'_>, origin: Origin<'_>) {
         let _ = origin;
         self.observe(pipeline, event);

@@ -1,7 +1,7 @@
 //! A consumer from typed settings and a closure.
 //!
-//! [`Builder`] gathers what a [`Pipeline`] and a [`Consumer`] need, with the defaults of a
-//! configuration file; [`Message`] is what the closure sees. Not for effects of another shape: an
+//! [`Builder`] gathers everything that a [`Pipeline`] and a [`Consumer`] need, with the defaults of a
+//! configuration file; [`Message`] is the closure's view of a message. Not for effects of another shape: an
 //! output file or the store's own transaction are [`Consumer`]'s other ways to run.
 
 mod closure;
@@ -35,10 +35,10 @@ use crate::surroundings::{OnProgress, Shutdown, Surroundings};
 use closure::Handler;
 use defaults::pipeline;
 
-/// A consumer in the making: a source, where its keys are, and how its effects are run.
+/// A consumer in the making: a source, the place of its keys, and the way its effects are run.
 ///
-/// The key is the whole message until [`Builder::key`] names another place; for JSON it always
-/// should. What is fingerprinted is the whole payload.
+/// The key is the whole message until [`Builder::key`] names another place; for JSON it always should. The
+/// fingerprint covers the whole payload.
 #[must_use = "a consumer runs when `run` is awaited"]
 pub struct Builder<S, Src> {
     store: S,
@@ -54,8 +54,8 @@ pub struct Builder<S, Src> {
 }
 
 impl<S: Store + Clone, Src: Source> Builder<S, Src> {
-    /// A consumer of that name over `source`, with `settings` where nothing else is said. The name
-    /// is the operation's as well: keys of two consumers never meet.
+    /// Returns a consumer called `name` over `source`, with `settings` unless another method changes them. The
+    /// name is the operation's as well: keys of two consumers never meet.
     pub fn new(
         name: &str,
         source: Src,
@@ -81,8 +81,8 @@ impl<S: Store + Clone, Src: Source> Builder<S, Src> {
         }
     }
 
-    /// Where the key is: `json:/id`, `header:NAME`, `field:N`, `line`, `coordinates`, `cloudevents`
-    /// or `hash`.
+    /// Sets the place of the key: `json:/id`, `header:NAME`, `field:N`, `line`, `coordinates`, `cloudevents` or
+    /// `hash`.
     ///
     /// # Errors
     ///
@@ -92,18 +92,18 @@ impl<S: Store + Clone, Src: Source> Builder<S, Src> {
         Ok(self.change(|pipeline| pipeline.key = key))
     }
 
-    /// Where the parts of a joined key are.
+    /// Sets the places of the parts of a joined key.
     ///
     /// # Errors
     ///
-    /// as [`Builder::key`], and no selector at all
+    /// as [`Builder::key`], and if there is no selector at all
     pub fn joined_key(self, selectors: &[&str]) -> Result<Self> {
         let key = KeySelector::try_from(all_parsed(selectors)?);
         let key = key.map_err(|why| invalid(&why))?;
         Ok(self.change(|pipeline| pipeline.key = key))
     }
 
-    /// What is compared when a key comes again, instead of the whole payload.
+    /// Sets the fields that are compared when a key comes again, instead of the whole payload.
     ///
     /// # Errors
     ///
@@ -119,7 +119,7 @@ impl<S: Store + Clone, Src: Source> Builder<S, Src> {
         self.change(|pipeline| pipeline.fingerprint = FingerprintSelector::None)
     }
 
-    /// Where the transport id is, which tells a redelivery from a republish.
+    /// Sets the place of the transport id, which tells a redelivery from a republish.
     ///
     /// # Errors
     ///
@@ -129,7 +129,7 @@ impl<S: Store + Clone, Src: Source> Builder<S, Src> {
         Ok(self.change(|pipeline| pipeline.transport = transport))
     }
 
-    /// Where the birth is, for sources without an append time of their own: it closes the window.
+    /// Sets the place of the birth, for sources without an append time of their own: it closes the window.
     ///
     /// # Errors
     ///
@@ -139,7 +139,7 @@ impl<S: Store + Clone, Src: Source> Builder<S, Src> {
         Ok(self.change(|pipeline| pipeline.birth = birth))
     }
 
-    /// Messages of one order key run in the order of the source; the key where nothing is said.
+    /// Sets the order key: messages with the same one run in the order of the source. The default is the key.
     ///
     /// # Errors
     ///
@@ -149,7 +149,7 @@ impl<S: Store + Clone, Src: Source> Builder<S, Src> {
         Ok(self.change(|pipeline| pipeline.order = order))
     }
 
-    /// Older and equal versions of an entity are stale and not run.
+    /// Makes older and equal versions of an entity stale, so that they are not run.
     ///
     /// # Errors
     ///
@@ -159,7 +159,7 @@ impl<S: Store + Clone, Src: Source> Builder<S, Src> {
         Ok(self.change(|pipeline| pipeline.gate = gate))
     }
 
-    /// Whose messages these are: keys of different tenants never meet.
+    /// Sets the tenant of these messages: keys of different tenants never meet.
     ///
     /// # Errors
     ///
@@ -173,31 +173,31 @@ impl<S: Store + Clone, Src: Source> Builder<S, Src> {
         Ok(self.change(|pipeline| pipeline.scope = scope))
     }
 
-    /// The effect passes [`Message::idempotency_key`] to a provider that recognises it for
+    /// Declares that the effect passes [`Message::idempotency_key`] to a provider that recognises it for
     /// `provider_window`.
     pub fn keyed(mut self, provider_window: Duration) -> Self {
         self.class = Class::Keyed { provider_window };
         self
     }
 
-    /// Nobody recognises the effect: `on_doubt` says what a crash in the middle leads to.
+    /// Declares that no provider recognises the effect: `on_doubt` is the reaction to a crash in the middle.
     pub fn unkeyed(mut self, on_doubt: OnDoubt) -> Self {
         self.class = Class::Unkeyed(on_doubt);
         self
     }
 
-    /// How long a finished key is remembered.
+    /// Sets the time for which a finished key is remembered.
     pub fn window(self, window: Duration) -> Self {
         self.change(|pipeline| pipeline.window = pipeline.window.resized(window))
     }
 
-    /// How long a claim outlives a vanished process. Renewed while the effect runs.
+    /// Sets the time for which a claim outlives a vanished process. The claim is renewed while the effect runs.
     pub fn lease(self, lease: Duration) -> Self {
         self.change(|pipeline| pipeline.lease = lease)
     }
 
-    /// How often an effect may fail before its message is dead, or in doubt where it may have
-    /// happened. At least one.
+    /// Sets how often an effect may fail before its message is dead, or in doubt if it may have happened. At
+    /// least one.
     pub fn attempts(self, attempts: u32) -> Self {
         let failed = NonZeroU32::new(attempts).unwrap_or(NonZeroU32::MIN);
         self.change(|pipeline| {
@@ -208,52 +208,52 @@ impl<S: Store + Clone, Src: Source> Builder<S, Src> {
         })
     }
 
-    /// Wait between attempts: `first`, then doubled up to `most`.
+    /// Sets the wait between attempts: `first`, then doubled up to `most`.
     pub fn backoff(self, first: Duration, most: Duration) -> Self {
         self.change(|pipeline| pipeline.backoff = Backoff { first, most })
     }
 
-    /// How often one and the same failure comes in a row, with no success between, until the consumer pauses and
-    /// tries its target with one message at a time; 20, and 0 is never.
+    /// Sets how often one and the same failure comes in a row, with no success between, until the consumer
+    /// pauses and tries its target with one message at a time; 20, and 0 is never.
     pub fn pause_after(self, pause_after: usize) -> Self {
         self.change(|pipeline| pipeline.pause_after = pause_after)
     }
 
-    /// How long one call of the handler may take; `None` waits for ever.
+    /// Sets how long one call of the handler may take; `None` waits for ever.
     pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.timeout = timeout.into();
         self
     }
 
-    /// The most calls of the handler at the same time; 32. As many as a crash may leave in doubt.
+    /// Sets the most calls of the handler at the same time; 32. A crash may leave that many in doubt.
     pub fn concurrency(self, concurrency: usize) -> Self {
         self.change(|pipeline| pipeline.concurrency = concurrency.max(1))
     }
 
-    /// The most messages in one store call; 1,000.
+    /// Sets the most messages in one store call; 1,000.
     pub fn batch(self, batch: usize) -> Self {
         self.change(|pipeline| pipeline.batch = batch.max(1))
     }
 
-    /// The longest message that is read, in bytes; 8 MiB. A longer one is quarantined.
+    /// Sets the longest message that is read, in bytes; 8 MiB. A longer one is quarantined.
     pub fn max_message_bytes(self, bytes: u64) -> Self {
         self.change(|pipeline| pipeline.max_message_bytes = bytes)
     }
 
-    /// Stops the run when `stop` is over: no more is fetched, what runs is finished, and what is not
-    /// finished within [`Builder::patience`] is given back.
+    /// Stops the run when `stop` is over: no more messages are fetched, running calls are finished, and those
+    /// that are not finished within [`Builder::patience`] are given back.
     pub fn stop_when(mut self, stop: impl Future<Output = ()> + Send + 'static) -> Self {
         self.stop = Box::pin(stop);
         self
     }
 
-    /// How long running handlers may take once the run is to stop; 30 seconds.
+    /// Sets how long running handlers may take once the run is to stop; 30 seconds.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// Tells how far the run has come, some times a second.
+    /// Sets a function that is called with the progress of the run, some times a second.
     pub fn on_progress(
         mut self,
         on_progress: impl Fn(Option<Progress>, &Summary) + Send + Sync + 'static,
@@ -262,26 +262,25 @@ impl<S: Store + Clone, Src: Source> Builder<S, Src> {
         self
     }
 
-    /// What is done while the store does not answer: its messages wait, behind a breaker of its own,
-    /// unless this says otherwise. Consumers of one store share its breaker by naming it here.
+    /// Sets the policy for the time in which the store does not answer: by default its messages wait, behind a
+    /// breaker of its own. Consumers of one store share its breaker by naming it here.
     pub fn outage(mut self, outage: Policy) -> Self {
         self.outage = Some(outage);
         self
     }
 
-    /// Runs `handler` for each message until the source ends or the run is stopped, and says what
-    /// became of the messages.
+    /// Runs `handler` for each message until the source ends or the run is stopped, and returns a summary of the
+    /// messages' fates.
     ///
-    /// A message whose key is finished is acknowledged without a call. A panic counts as maybe
-    /// applied, as does a call that runs out of time.
+    /// A message whose key is finished is acknowledged without a call. A panic counts as maybe applied, as does
+    /// a call that runs out of time.
     ///
     /// # Guarantee   that of the class; nothing is acknowledged before it is recorded or set aside
     /// # Cost        natural batches: what finished settles together with what is claimed next
     ///
     /// # Errors
     ///
-    /// the source or the store failed for good, or refuses the settings; nothing that was not
-    /// settled has been acknowledged
+    /// the source or the store failed for good, or refuses the settings; nothing unsettled has been acknowledged
     ///
     /// # Cancel safety   dropping the future is as safe as `kill -9`; to stop, use
     /// [`Builder::stop_when`]
@@ -295,8 +294,8 @@ impl<S: Store + Clone, Src: Source> Builder<S, Src> {
         self.run_effect(Handler { handler, timeout }).await
     }
 
-    /// Runs an effect of your own for each message: one that can also be asked what became of a
-    /// call in doubt. It keeps its own time.
+    /// Runs an effect of your own for each message: one that can also be asked what became of a call in doubt.
+    /// It keeps its own time limits.
     ///
     /// # Errors
     ///
@@ -403,5 +402,5 @@ fn invalid(why: &impl fmt::Display) -> Error {
     Error::new(ErrorKind::InvalidInput, why.to_string())
 }
 
-/// How long running handlers may take once the run is to stop.
+/// The longest time that running handlers may take once the run is to stop.
 const PATIENCE: Duration = Duration::from_secs(30);

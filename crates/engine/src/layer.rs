@@ -1,9 +1,9 @@
-//! Layers over the store port: what stands between whoever calls a store and the store.
+//! Layers over the store port: they stand between a store and its callers.
 //!
 //! [`tiered`] answers duplicates of finished keys from memory, [`approximate`] remembers finished
 //! keys as bits of a filter, [`outage`] leaves a store alone that does not answer. Not for deciding
-//! anything about keys: what a layer answers by itself, it has from
-//! [`decide`](semel_core::decide) and a record of the authority. Decision 0040.
+//! anything about keys: a layer takes every answer of its own from [`decide`](semel_core::decide)
+//! and a record of the authority. Decision 0040.
 
 pub mod approximate;
 pub mod outage;

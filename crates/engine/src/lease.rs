@@ -1,11 +1,11 @@
-//! Leases as their holder sees them: when an effect may still begin under one, and when it is renewed.
+//! Leases in the view of their holder: the time until which an effect may begin, and the time of a renewal.
 
 use std::time::Duration;
 
 use semel_core::{Claim, Renewal};
 
-/// A lease on its holder's own clock. The store grants it later than it was asked for, so it ends no earlier
-/// than this says.
+/// A lease on its holder's own clock. The store grants a lease later than its holder asked for it, so the lease
+/// ends no earlier than this says.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lease {
     /// The monotonic time at which it was asked for.
@@ -15,8 +15,8 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// Tells whether an effect may begin under it: a worker that was stopped for two thirds of its lease fences
-    /// itself.
+    /// Tells whether an effect may begin under the lease: a worker that was stopped for two thirds of its lease
+    /// fences itself.
     pub(crate) fn may_begin(self, now: Duration) -> bool {
         now.saturating_sub(self.asked_at) < self.term * 2 / 3
     }
@@ -27,7 +27,7 @@ impl Lease {
     }
 }
 
-/// The wish of a claim for so much more time.
+/// Returns the request of a claim for this much more time.
 pub(crate) fn renewal(claim: &Claim, lease: Duration) -> Renewal {
     Renewal {
         operation: claim.operation.clone(),
@@ -36,7 +36,7 @@ pub(crate) fn renewal(claim: &Claim, lease: Duration) -> Renewal {
     }
 }
 
-/// The time from one renewal of a lease to the next: a third of it, so that one may fail.
+/// Returns the time from one renewal of a lease to the next: a third of it, so that one may fail.
 pub(crate) fn renewal_interval(term: Duration) -> Duration {
     term / 3
 }
@@ -54,7 +54,7 @@ mod tests {
         }
     }
 
-    /// So many nanoseconds after it was asked for.
+    /// Returns the time `nanos` nanoseconds after the lease was asked for.
     fn after(nanos: u64) -> Duration {
         ASKED_AT + Duration::from_nanos(nanos)
     }
@@ -66,7 +66,7 @@ mod tests {
         let begins = [0, border - 1, border, border + 1].map(|at| lease.may_begin(after(at)));
         assert_eq!(begins, [true, true, false, false]);
         assert!(!lease.may_begin(Duration::MAX));
-        // As of a reading of the clock from before it was asked for.
+        // A reading of the clock from before the lease was asked for.
         assert!(lease.may_begin(Duration::ZERO));
     }
 
@@ -83,7 +83,8 @@ mod tests {
         let lease = lease(Duration::from_nanos(300));
         assert_eq!(lease.renew_at(), after(100));
         assert!(lease.may_begin(lease.renew_at()));
-        // The next one comes when none may begin any more, and the lease still runs: so one may fail.
+        // At the time of the next renewal no effect may begin any more, but the lease still runs: so one may
+        // fail.
         let next = lease.renew_at() + renewal_interval(lease.term);
         assert!(!lease.may_begin(next) && next < ASKED_AT + lease.term);
     }

@@ -3,10 +3,11 @@
 //! [`Consumer`](consumer::Consumer) runs a whole pipeline: it takes deliveries from a source, claims
 //! their keys, runs an effect, settles, and only then acknowledges; [`handler`] makes one from typed
 //! settings and a closure. [`once`] runs one operation, or a batch of them, from a program's own code;
-//! [`attempt`] is its protocol step by step, as a linear handle. Whoever wants to watch implements
-//! [`Observer`](event::Observer). [`layer`] holds what may stand between all of them and a store.
+//! [`attempt`] is its protocol step by step, as a linear handle. Observers implement
+//! [`Observer`](event::Observer). [`layer`] holds layers that may stand between all of them and a
+//! store.
 //!
-//! Time, chance and failure are inputs: nothing here reads a clock but [`system`].
+//! Time, chance and failure are inputs: only [`system`] reads a clock.
 
 pub mod attempt;
 pub mod consumer;

@@ -68,14 +68,14 @@ use crate::surroundings::Surroundings;
 use crate::system::{SystemClock, SystemEntropy};
 use hub::Hub;
 
-/// Runs operations over one store. Cheap to clone; all clones are one.
+/// Runs operations over one store. Cheap to clone; all clones share one hub.
 pub struct Once<S> {
     hub: Arc<Hub<S>>,
 }
 
 impl<S: Store + Clone> Once<S> {
-    /// Over `store`, with the system's clock and entropy, the default settings, nobody watching, and
-    /// a sweep every minute.
+    /// Returns a handle over `store`, with the system's clock and entropy, the default settings, no
+    /// observer, and a sweep every minute.
     pub fn new(store: S) -> Self {
         let entropy = SystemEntropy;
         let surroundings = Surroundings {
@@ -87,8 +87,8 @@ impl<S: Store + Clone> Once<S> {
         Self::with(store, surroundings, Settings::default(), Some(SWEEP_EVERY))
     }
 
-    /// Over `store`, with everything said. `sweep_every` is how often records past their window are
-    /// removed; `None` leaves that to somebody else.
+    /// Returns a handle over `store`, with everything given. `sweep_every` is the time between two
+    /// removals of records past their window; `None` leaves that to another process.
     pub fn with(
         store: S,
         surroundings: Surroundings,
@@ -99,14 +99,14 @@ impl<S: Store + Clone> Once<S> {
         Self { hub }
     }
 
-    /// The operation of that name, with the default settings.
+    /// Returns the operation of that name, with the default settings.
     pub fn operation(&self, name: &str) -> Declared<S> {
         Declared::new(Arc::clone(&self.hub), name)
     }
 
-    /// A consumer of that name over `source`, with the default settings.
+    /// Returns a consumer of that name over `source`, with the default settings.
     ///
-    /// It is not waited for by [`Once::close`]: let it stop first.
+    /// [`Once::close`] does not wait for it: let it stop first.
     ///
     /// # Errors
     ///
@@ -124,7 +124,7 @@ impl<S: Store + Clone> Once<S> {
         ))
     }
 
-    /// The store.
+    /// Returns the store.
     ///
     /// # Errors
     ///
@@ -133,24 +133,24 @@ impl<S: Store + Clone> Once<S> {
         self.hub.store()
     }
 
-    /// The clock, the entropy and whoever watches.
+    /// Returns the clock, the entropy and the observer.
     pub fn surroundings(&self) -> &Surroundings {
         &self.hub.surroundings
     }
 
-    /// The settings that operations begin with.
+    /// Returns the settings that operations begin with.
     pub fn defaults(&self) -> &Settings {
         &self.hub.defaults
     }
 
-    /// Takes no more calls on any clone, waits until those that run are settled, and lets the store
-    /// go: what it holds, a folder or a file, is free for others then, unless somebody else has a
-    /// handle of it.
+    /// Takes no more calls on any clone, waits until the running ones are settled, and lets the
+    /// store go: its folder or file is free for other processes then, unless another handle of it is
+    /// left.
     ///
-    /// Takes as long as the longest effect. Without it, what runs when the process ends is left to
-    /// its lease.
+    /// Takes as long as the longest effect. Without it, an effect that runs when the process ends is
+    /// left to its lease.
     ///
-    /// # Cancel safety   safe: what runs is left running, and no more calls are taken
+    /// # Cancel safety   safe: running calls go on, and no more calls are taken
     pub async fn close(&self) {
         self.hub.close().await;
     }

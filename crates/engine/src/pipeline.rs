@@ -20,32 +20,32 @@ use semel_core::{
 
 use crate::effect::{Class, OnDoubt};
 
-/// How messages of one source become operations.
+/// The rules by which messages of one source become operations.
 #[derive(Clone)]
 pub struct Pipeline {
     /// The pipeline's name.
     pub name: Box<str>,
     /// Tenant and operation name of its keys.
     pub scope: Scope,
-    /// Where the key is.
+    /// The place of the key.
     pub key: KeySelector,
-    /// What is compared when a key comes again.
+    /// The part that is compared when a key comes again.
     pub fingerprint: FingerprintSelector,
-    /// Where the transport id is; the coordinates where none is named.
+    /// The place of the transport id; the coordinates if none is named.
     pub transport: Option<Selector>,
-    /// Where the birth is, for sources without an append time of their own.
+    /// The place of the birth, for sources without an append time of their own.
     pub birth: Option<Selector>,
-    /// Messages of one order key run in source order; the key where none is named.
+    /// The order key: messages with the same one run in source order; the key if none is named.
     pub order: Option<KeySelector>,
     /// Entity and version of the version gate.
     pub gate: Option<(KeySelector, Selector)>,
     /// The deduplication window.
     pub window: Window,
-    /// How long a claim lasts unless renewed.
+    /// The time for which a claim lasts unless renewed.
     pub lease: Duration,
     /// Caps on attempts.
     pub limits: AttemptLimits,
-    /// Wait between attempts.
+    /// The wait between attempts.
     pub backoff: Backoff,
     /// Longest outcome that is kept, in bytes.
     pub outcome_limit_bytes: usize,
@@ -55,48 +55,48 @@ pub struct Pipeline {
     pub concurrency: usize,
     /// Longest message that is read, in bytes.
     pub max_message_bytes: u64,
-    /// How often one and the same failure comes in a row, with no success between, until the pipeline pauses:
-    /// then it is none of the messages' fault. 0 never.
+    /// The number of equal failures in a row, with no success between, after which the pipeline pauses: then
+    /// they are not the messages' fault. 0 never.
     pub pause_after: usize,
     /// Values for an effect in the store's transaction.
     pub bind: Option<Arc<dyn Bind>>,
-    /// Whether the effect is for live messages alone: one with a [`REPLAY_ID`] that has no record is set
-    /// aside, as `live-only`.
+    /// The effect is for live messages alone: a message with a [`REPLAY_ID`] that has no record is set aside,
+    /// as `live-only`.
     pub live_only: bool,
 }
 
-/// The header by which whoever sends messages again says so, and in which replay.
+/// The header by which a sender marks messages that it sends again, and names the replay.
 pub const REPLAY_ID: &str = "semel-replay-id";
 
-/// Whether a message was sent again by somebody who says so.
+/// Tells whether a message is marked as sent again.
 pub(crate) fn is_sent_again(headers: &[(ByteString, Bytes)]) -> bool {
     headers
         .iter()
         .any(|(name, _)| name.eq_ignore_ascii_case(REPLAY_ID))
 }
 
-/// What becomes of a pipeline's messages while its store does not answer.
+/// The rule for a pipeline's messages while its store does not answer.
 ///
-/// It is part of the [`Policy`](crate::layer::outage::Policy) that a consumer is given.
+/// It is part of the [`Policy`](crate::layer::outage::Policy) of a consumer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fail {
     /// They wait, in the source as far as possible; no effect begins without a claim.
     #[default]
     Closed,
-    /// Their effects run **unprotected**: without a claim and without a record, so that each may
-    /// run again, and nobody else is kept from running it. Only while the breaker is open, only for
-    /// messages that were not claimed before, and counted apart
+    /// Their effects run **unprotected**: without a claim and without a record, so that each may run again,
+    /// and nothing keeps another worker from running it. Only while the breaker is open, only for messages
+    /// that were not claimed before, and counted apart
     /// ([`Fate::Unprotected`](crate::summary::Fate::Unprotected)).
     Open,
 }
 
 impl Fail {
-    /// Whether effects of this class can do with it.
+    /// Checks that the rule is allowed for effects of this class.
     ///
     /// # Errors
     ///
-    /// `Unsupported`: open, for a class whose promise rests on the record of each effect, or with a
-    /// version gate, which is a record
+    /// `Unsupported`: open, for a class whose promise rests on the record of each effect, or with a version
+    /// gate, which is a record
     pub fn check(self, class: Class, has_gate: bool) -> semel_core::Result<()> {
         let refused = match class {
             _ if self == Self::Closed => return Ok(()),
@@ -115,43 +115,43 @@ impl Fail {
 
 /// Finds the values that an effect in the store's transaction binds to its placeholders.
 pub trait Bind: Send + Sync + 'static {
-    /// One value per parameter, in order.
+    /// Returns one value per parameter, in order.
     ///
     /// # Errors
     ///
-    /// Why the message cannot be bound; it is quarantined.
+    /// The reason why the message cannot be bound; it is quarantined.
     fn values(&self, view: &View<'_>) -> Result<Vec<Value>, Unusable>;
 }
 
-/// A delivery on its way: what to claim, and what to run and acknowledge then.
+/// A delivery on its way: the claim to ask for, and the message to run and acknowledge then.
 #[derive(Clone, Debug)]
 pub struct Incoming {
-    /// What to acknowledge.
+    /// The delivery to acknowledge.
     pub delivery: DeliveryId,
     /// The message.
     pub payload: Bytes,
     /// Its headers.
     pub headers: Vec<(ByteString, Bytes)>,
-    /// Where it was read.
+    /// The place where it was read.
     pub coordinates: ByteString,
-    /// Its order key, where that is not the key.
+    /// Its order key, if that is not the key.
     pub order: Option<Bytes>,
     /// The claim to ask for.
     pub request: ClaimRequest,
     /// Values for an effect in the store's transaction.
     pub values: Vec<Value>,
-    /// Whether it carries a replay id.
+    /// The message carries a replay id.
     pub(crate) is_sent_again: bool,
 }
 
 impl Incoming {
-    /// Its order key.
+    /// Returns the order key.
     pub fn order(&self) -> &[u8] {
         let key = || self.request.operation.key.as_bytes();
         self.order.as_deref().unwrap_or_else(key)
     }
 
-    /// The message to be set aside with its operation, for `reason`.
+    /// Returns the message, to be set aside with its operation, for `reason`.
     pub fn parked(&self, reason: &'static str, detail: impl Into<Box<str>>) -> Parked {
         Parked {
             scope: self.request.operation.scope.clone(),
@@ -170,25 +170,25 @@ impl Incoming {
 /// A delivery without a usable key.
 #[derive(Clone, Debug)]
 pub struct Rejected {
-    /// What to acknowledge.
+    /// The delivery to acknowledge.
     pub delivery: DeliveryId,
-    /// Why.
+    /// The reason.
     pub unusable: Unusable,
     /// The message to be set aside.
     pub parked: Parked,
 }
 
-/// What whoever reads the deliveries of a pipeline keeps between them.
+/// State that the reader of a pipeline's deliveries keeps between them.
 pub struct Scratch {
     start: Start,
     keeps_members: bool,
-    /// That of the pipeline, for what is read now.
+    /// The scope of the pipeline, for the deliveries that are read now.
     scope: Scope,
     tape: Tape,
 }
 
 impl Scratch {
-    /// For deliveries of `pipeline` whose effects begin so.
+    /// Returns state for deliveries of `pipeline` whose effects begin with `start`.
     pub fn new(pipeline: &Pipeline, start: Start) -> Self {
         Self {
             start,
@@ -198,14 +198,14 @@ impl Scratch {
         }
     }
 
-    /// The same where nobody keeps the members of requests, so that none are hashed.
+    /// Returns the same for a pipeline that does not keep the members of requests, so that none are hashed.
     #[must_use]
     pub fn without_members(mut self) -> Self {
         self.keeps_members = false;
         self
     }
 
-    /// What is read from now on is handed on together, to another thread.
+    /// Begins a chunk: the deliveries that are read from now on go to another thread together.
     pub fn begin_chunk(&mut self) {
         self.scope = self.scope.detached();
     }
@@ -281,7 +281,8 @@ impl Pipeline {
         }
     }
 
-    /// Compares a message that is in conflict with the first one under its key, of which `first` was kept.
+    /// Compares a message that is in conflict with the first one under its key, whose members are `first` if
+    /// they were kept.
     pub fn differing(&self, incoming: &Incoming, first: Option<&Members>) -> Differing {
         let view = View::new(Message {
             payload: &incoming.payload,
@@ -290,7 +291,7 @@ impl Pipeline {
         });
         match self.fingerprint.read(&view) {
             Ok(Some(reading)) => reading.differing(&incoming.request.operation, first),
-            // It was readable before.
+            // The message was readable before.
             Ok(None) | Err(_) => Differing::NoMembers,
         }
     }
@@ -316,7 +317,8 @@ impl Pipeline {
         };
         let birth = match (delivery.appended_at, &self.birth) {
             _ if semel_core::planted("M18") => None,
-            // Older than every window: without a record it is not begun, in one step with the look for one.
+            // Older than every window: a message without a record does not begin, in one step with the look
+            // for a record.
             _ if self.live_only && is_sent_again(&delivery.headers) => Some(Timestamp::EPOCH),
             (Some(appended_at), _) => Some(appended_at),
             (None, Some(birth)) => Some(Timestamp::from_millis(birth::of(view, birth)?)),
@@ -347,7 +349,7 @@ impl Pipeline {
         Ok((order, request, values))
     }
 
-    /// The transport id, cut to a digest where it is long.
+    /// Returns the transport id, cut to a digest if it is long.
     fn transport(&self, view: &View<'_>, delivery: &Delivery) -> Result<Bytes, Unusable> {
         let selected = self
             .transport
@@ -359,7 +361,7 @@ impl Pipeline {
             }
             Some(Selected::Event(source, id)) => format!("{source} {id}").into(),
             Some(Selected::Bytes(bytes)) => Bytes::copy_from_slice(bytes),
-            // A message without the id falls back to where it was read.
+            // A message without the id falls back to the place where it was read.
             Some(Selected::Null | Selected::Bool(_) | Selected::Nested(_)) | None => {
                 delivery.coordinates.as_bytes().clone()
             }

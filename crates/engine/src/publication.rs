@@ -1,5 +1,5 @@
-//! What goes out to a broker: a message as it came and an id that is the same at every try; with a dead letter
-//! headers that say where it comes from. Not for sending it.
+//! Messages that go out to a broker: a message as it came and an id that is the same at every try; a dead letter also
+//! has headers that name its origin. Not for sending them.
 
 use std::fmt::Write;
 
@@ -13,26 +13,26 @@ use crate::effect::Call;
 pub const OPERATION: &str = "semel-operation";
 /// Of a dead letter: the id of the operation, 64 hexadecimal digits.
 pub const OPERATION_ID: &str = "semel-operation-id";
-/// Of a dead letter: where the message was read.
+/// Of a dead letter: the place where the message was read.
 pub const ORIGIN: &str = "semel-origin";
 /// Of a dead letter: the key.
 pub const KEY: &str = "semel-key";
-/// Of a dead letter: how the last attempt ended, as [`AttemptEnd::as_str`](semel_core::AttemptEnd::as_str)
-/// names it; `dead` where nobody knows any more.
+/// Of a dead letter: the end of the last attempt, as named by [`AttemptEnd::as_str`](semel_core::AttemptEnd::as_str);
+/// `dead` if it is no longer known.
 pub const REASON: &str = "semel-reason";
-/// Of a dead letter: what the last attempt said.
+/// Of a dead letter: the error of the last attempt.
 pub const ERROR: &str = "semel-error";
-/// Of a dead letter: attempts that were made.
+/// Of a dead letter: the count of its attempts.
 pub const ATTEMPTS: &str = "semel-attempts";
-/// Of a dead letter: when its key was first claimed, in milliseconds since 1970.
+/// Of a dead letter: the time of the first claim of its key, in milliseconds since 1970.
 pub const FIRST_SEEN: &str = "semel-first-seen";
-/// Of a dead letter: when it was given up, in milliseconds since 1970.
+/// Of a dead letter: the time at which it was given up, in milliseconds since 1970.
 pub const FAILED_AT: &str = "semel-failed-at";
 
-/// The message of a call, as its effect publishes it.
+/// Returns the message of a call, as its effect publishes it.
 ///
-/// Its id is the operation's idempotency key, or empty where it is not sent, and its order the key: every copy of it,
-/// from whichever attempt, has the same of both. What else is known of it, the record of that key says.
+/// Its id is the operation's idempotency key, or empty if it is not sent, and its order is the key: every copy, of
+/// whichever attempt, has the same id and order. The record of the key tells everything else about it.
 pub fn of_call(call: &Call, sends_id: bool) -> Publication {
     let operation = &call.claim.operation;
     let carried = call.headers.iter();
@@ -49,7 +49,7 @@ pub fn of_call(call: &Call, sends_id: bool) -> Publication {
     }
 }
 
-/// The copy of a message whose operation is dead; `record` is that operation's, if it is still there.
+/// Returns the copy of a message whose operation is dead; `record` is that operation's, if it is still there.
 pub(crate) fn of_dead(
     operation: &Operation,
     parked: &Parked,
@@ -70,7 +70,7 @@ pub(crate) fn of_dead(
     }
 }
 
-/// The same with our own headers alone, for a broker that cannot carry the others.
+/// Returns the same with Semel's own headers alone, for a broker that cannot carry the others.
 pub(crate) fn bare(publication: &Publication) -> Publication {
     let ours = |(name, _): &&(ByteString, Bytes)| is_ours(name);
     Publication {
@@ -108,14 +108,14 @@ fn dead(
     headers
 }
 
-/// The headers that a message came with, without those that say of an earlier stage what ours say of this
-/// one.
+/// Returns the headers that a message came with, without those of an earlier stage that have the names of Semel's
+/// own.
 pub(crate) fn foreign(headers: &[(ByteString, Bytes)]) -> Vec<(ByteString, Bytes)> {
     let foreign = headers.iter().filter(|(name, _)| !is_ours(name));
     foreign.cloned().collect()
 }
 
-/// The same of headers that are not needed any more: all of them, where none is to be left out.
+/// Does the same for headers that are not needed any more: it moves all of them if none is to be left out.
 pub(crate) fn into_foreign(headers: &mut Vec<(ByteString, Bytes)>) -> Vec<(ByteString, Bytes)> {
     if headers.iter().any(|(name, _)| is_ours(name)) {
         return foreign(headers);
@@ -125,12 +125,12 @@ pub(crate) fn into_foreign(headers: &mut Vec<(ByteString, Bytes)>) -> Vec<(ByteS
 
 fn is_ours(name: &str) -> bool {
     let prefix: Option<&[u8; 6]> = name.as_bytes().first_chunk();
-    // Next to no name has it.
+    // Next to no name has the prefix.
     prefix.is_some_and(|prefix| PREFIX.eq_ignore_ascii_case(prefix))
         && OURS.iter().any(|ours| ours.eq_ignore_ascii_case(name))
 }
 
-/// Fit for a header of every broker: some take no line breaks.
+/// Makes text fit for a header of every broker: some allow no line breaks.
 fn one_line(text: &str) -> Bytes {
     if !text.contains(char::is_control) {
         return Bytes::copy_from_slice(text.as_bytes());
@@ -138,7 +138,7 @@ fn one_line(text: &str) -> Bytes {
     let mut line = String::with_capacity(text.len() + 8);
     for character in text.chars() {
         if character.is_control() {
-            // A string takes what is written.
+            // Writing to a string cannot fail.
             let _ = write!(line, "{}", character.escape_default());
         } else {
             line.push(character);
@@ -151,9 +151,9 @@ fn millis(time: Timestamp) -> String {
     time.as_millis().to_string()
 }
 
-/// What all of those begin with.
+/// The prefix of all headers that Semel sets.
 const PREFIX: [u8; 6] = *b"semel-";
-/// Every header that only we set, and the one in which Kafka's sink puts the id.
+/// Every header that only Semel sets, and the one in which the Kafka sink puts the id.
 const OURS: &[&str] = &[
     "semel-id",
     OPERATION,
@@ -166,8 +166,8 @@ const OURS: &[&str] = &[
     FIRST_SEEN,
     FAILED_AT,
 ];
-/// What the Kafka source adds to the headers of a record: its key and its time. A record that is published
-/// has its own.
+/// The headers that the Kafka source adds to those of a record: its key and its time. A record that is published has
+/// its own.
 const ADDED: [&str; 2] = ["kafka-key", "kafka-create-time"];
 
 #[cfg(test)]

@@ -1,16 +1,16 @@
-//! Retry of calls that failed: whether it is worth while, and the pauses between the tries.
+//! Retries of calls that failed: the decision whether to repeat one, and the pauses between the tries.
 
 use std::time::Duration;
 
 use semel_core::{Advice, Backoff, Entropy, Error};
 
-/// Between the tries of a store call.
+/// The pauses between the tries of a store call.
 pub(crate) const STORE: Backoff = Backoff {
     first: Duration::from_millis(20),
     most: Duration::from_secs(5),
 };
 
-/// Between the tries of a broker that dead letters go to.
+/// The pauses between the tries of a broker that dead letters go to.
 pub(crate) const BROKER: Backoff = Backoff {
     first: Duration::from_millis(200),
     most: Duration::from_secs(5),
@@ -24,7 +24,7 @@ pub(crate) struct Pauses {
 }
 
 impl Pauses {
-    /// Begins with the shortest.
+    /// Returns pauses that begin with the shortest.
     pub(crate) const fn new(backoff: Backoff) -> Self {
         Self { backoff, failed: 0 }
     }
@@ -36,7 +36,7 @@ impl Pauses {
     }
 }
 
-/// Tells whether no repetition can mend this.
+/// Tells whether no repetition can mend this error.
 pub(crate) fn is_final(error: &Error) -> bool {
     match error.advice() {
         Advice::Fix | Advice::Stop | Advice::Alarm => true,
@@ -44,7 +44,7 @@ pub(crate) fn is_final(error: &Error) -> bool {
     }
 }
 
-/// Returns how long the store wishes to be left alone.
+/// Returns the time for which the store asks to be left alone.
 pub(crate) fn hint(error: &Error) -> Duration {
     match error.advice() {
         Advice::Retry { after } => after,
@@ -52,14 +52,15 @@ pub(crate) fn hint(error: &Error) -> Duration {
     }
 }
 
-/// Returns `wait` and up to a quarter more by chance, so that those who wait do not come back all at once.
+/// Returns `wait` and up to a quarter more by chance, so that waiting callers do not come back all at
+/// once.
 pub(crate) fn jittered(entropy: &dyn Entropy, wait: Duration) -> Duration {
     let mut chance = [0];
     entropy.fill(&mut chance);
     spread(wait, chance[0])
 }
 
-/// The same with a byte of chance that was drawn before.
+/// Does the same with a byte of chance that was drawn before.
 pub(crate) fn spread(wait: Duration, chance: u8) -> Duration {
     wait.saturating_add(wait / 1024 * u32::from(chance))
 }
@@ -70,7 +71,7 @@ mod tests {
 
     use super::*;
 
-    /// Always the same byte.
+    /// Entropy that always gives the same byte.
     struct Loaded(u8);
 
     impl Entropy for Loaded {

@@ -10,12 +10,12 @@ use semel_core::{Certainty, Outcome, Step, Window};
 pub(crate) enum Ended {
     /// The effect happened.
     Done(Outcome),
-    /// It surely did not, and may say itself when another attempt is worth while.
+    /// It surely did not happen; the effect may ask for a time to wait.
     NotApplied {
         error: Box<str>,
         retry_after: Option<Duration>,
     },
-    /// It did not succeed, and has no wish.
+    /// It did not succeed, and asks for no time to wait.
     Failed {
         error: Box<str>,
         certainty: Certainty,
@@ -29,13 +29,14 @@ pub(crate) enum Ended {
 pub(crate) struct Terms {
     pub(crate) window: Window,
     pub(crate) limits: AttemptLimits,
-    /// The wait before the next attempt, where the effect wishes none.
+    /// The wait before the next attempt, if the effect asks for none.
     pub(crate) backoff: Duration,
-    /// Tells whether it counts as an attempt; one that is given back does not.
+    /// The attempt counts; one that is given back does not.
     pub(crate) counted: bool,
 }
 
-/// Returns the step that reports the end of an attempt. One that does not count gives nothing up.
+/// Returns the step that reports the end of an attempt. An attempt that does not count gives
+/// nothing up.
 pub(crate) fn step_of(ended: Ended, terms: Terms) -> Step {
     let Terms {
         window,
@@ -66,12 +67,12 @@ pub(crate) fn step_of(ended: Ended, terms: Terms) -> Step {
     }
 }
 
-/// Returns the wait before an effect is tried again that may have a wish.
+/// Returns the wait before an effect is tried again: the time that it asks for, or the backoff.
 pub(crate) fn wait(retry_after: Option<Duration>, backoff: Duration) -> Duration {
     retry_after.unwrap_or(backoff).min(LONGEST_WAIT)
 }
 
-/// The longest that an effect may wish to wait before it is tried again: thirty days.
+/// The longest wait that an effect may ask for before it is tried again: thirty days.
 const LONGEST_WAIT: Duration = Duration::from_secs(30 * 86_400);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What became of the deliveries of a run.
+//! Counts of the fates that the deliveries of a run met.
 
 use std::time::Duration;
 
@@ -37,12 +37,12 @@ pub struct Summary {
     pub takeovers: u64,
     /// Claims that were lost while their effect ran: results discarded.
     pub fenced: u64,
-    /// Calls of the effect that began without a claim while the store was away, whatever became of
-    /// them.
+    /// Calls of the effect that began without a claim while the store was away, whatever their end.
     pub unprotected_calls: u64,
     /// Deliveries with a replay id, whatever their fate.
     pub sent_again: u64,
-    /// Of those, what an effect for live messages alone did not get; among the quarantined.
+    /// Those of them that an effect for live messages alone did not get; they are among the
+    /// quarantined.
     pub suppressed: u64,
     /// Wall time of the run.
     pub elapsed: Duration,
@@ -59,12 +59,12 @@ impl Summary {
         self.fates[fate as usize] += count;
     }
 
-    /// Deliveries that met `fate`.
+    /// Returns the count of deliveries that met `fate`.
     pub const fn of(&self, fate: Fate) -> u64 {
         self.fates[fate as usize]
     }
 
-    /// All deliveries.
+    /// Returns the count of all deliveries.
     pub fn deliveries(&self) -> u64 {
         self.fates.iter().sum()
     }

@@ -1,5 +1,5 @@
-//! A run's clock and chance, who watches it, and what ends it: handed in by whoever starts it. Not for what a pipeline
-//! is told to do, which is [`Pipeline`](crate::pipeline::Pipeline).
+//! The inputs of a run from its caller: clock, chance, observer and the request to stop. Not for the settings of a
+//! pipeline, which are in [`Pipeline`](crate::pipeline::Pipeline).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,21 +12,21 @@ use crate::event::Observer;
 use crate::retry;
 use crate::summary::Summary;
 
-/// The clock, the entropy and whoever watches.
+/// The clock, the entropy, the claimant and the observer.
 #[derive(Clone)]
 pub struct Surroundings {
-    /// Time.
+    /// The source of time.
     pub clock: Arc<dyn Clock>,
-    /// Chance.
+    /// The source of chance.
     pub entropy: Arc<dyn Entropy>,
-    /// Who claims.
+    /// The identity under which claims are made.
     pub claimant: Claimant,
-    /// Who is told of every decision.
+    /// The observer of every decision.
     pub observer: Arc<dyn Observer>,
 }
 
 impl Surroundings {
-    /// A fresh claim id.
+    /// Returns a fresh claim id.
     pub fn claim_id(&self) -> ClaimId {
         self.claimant.claim(&*self.entropy)
     }
@@ -37,12 +37,12 @@ impl Surroundings {
     }
 }
 
-/// A wish to stop: finish or release what is running within `patience`, and fetch nothing more.
+/// A request to stop: finish or release everything that runs within `patience`, and fetch nothing more.
 #[derive(Clone, Debug)]
 pub struct Shutdown {
     /// Turns `true` once, when it is time to stop.
     pub requested: watch::Receiver<bool>,
-    /// How long running effects may take from then on.
+    /// The longest time that running effects may take from then on.
     pub patience: Duration,
 }
 
@@ -51,7 +51,7 @@ impl Shutdown {
         *self.requested.borrow()
     }
 
-    /// Waits for the request; for ever if nobody is left to make it.
+    /// Waits for the request; for ever if no sender is left to make it.
     pub(crate) async fn request(&mut self) {
         if self
             .requested
@@ -64,5 +64,5 @@ impl Shutdown {
     }
 }
 
-/// Tells how far a run has come, some times a second.
+/// A function that is called with the progress of a run, some times a second.
 pub type OnProgress = Arc<dyn Fn(Option<Progress>, &Summary) + Send + Sync>;

@@ -1,4 +1,4 @@
-//! Removing what has passed its window, in small steps beside the work.
+//! Removes records that have passed their window, in small steps beside the work.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::event::{Event, Observer};
 use crate::surroundings::Shutdown;
 
 /// Sweeps `store` every `every` until shutdown is requested, in steps of bounded work. A step that
-/// fails is tried again with the next round; nothing depends on it but space.
+/// fails is tried again in the next round; only space depends on it.
 ///
 /// # Cancel safety   safe at any point
 pub async fn sweep_until(
@@ -32,8 +32,8 @@ pub async fn sweep_until(
     }
 }
 
-/// Sweeps until nothing is left to do now. Answers with how many records were removed and how many
-/// started operations were found in doubt.
+/// Sweeps until nothing is left to do now. Returns the count of removed records and the count of
+/// started operations found in doubt.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! The one real clock and the one entropy source. Nothing else here is impure.
+//! The one real clock and the one entropy source. Nothing else in this crate is impure.
 
 use std::cell::RefCell;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,7 +12,7 @@ pub struct SystemClock {
 }
 
 impl SystemClock {
-    /// A clock whose monotonic origin is now.
+    /// Returns a clock whose monotonic origin is now.
     #[expect(clippy::disallowed_methods, reason = "this is the one real clock")]
     pub fn new() -> Self {
         Self {
@@ -41,8 +41,8 @@ impl Clock for SystemClock {
     }
 }
 
-/// The operating system's random numbers, of which each thread fetches some in advance: to ask for those of
-/// one claim costs more than all else that is done for its id.
+/// The operating system's random numbers. Each thread fetches some in advance: a call to the system for the
+/// bytes of one claim id costs more than everything else that is done for the id.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemEntropy;
 
@@ -60,7 +60,7 @@ impl Entropy for SystemEntropy {
             advance.left -= bytes.len();
             let handed = &mut advance.bytes[advance.left..end];
             bytes.copy_from_slice(handed);
-            // Nobody finds out what was handed out.
+            // Bytes that were handed out must not be found out later.
             handed.fill(0);
         });
     }
@@ -74,7 +74,7 @@ thread_local! {
     static ADVANCE: RefCell<Advance> = const { RefCell::new(Advance { bytes: [0; AT_ONCE], left: 0 }) };
 }
 
-/// Random bytes that nobody has had; handed out from the end.
+/// Random bytes that were never handed out; taken from the end.
 struct Advance {
     bytes: [u8; AT_ONCE],
     left: usize,

@@ -1,4 +1,4 @@
-//! One operation at a time. What lies between the claim and the start is tested here, because a
+//! One operation at a time. The time between the claim and the start is tested here, because a
 //! consumer's marked claims leave nothing in between.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The layers over a store, held against the laws of the store port.
+//! The layers over a store, checked against the laws of the store port.
 
 #[path = "layers/approximate.rs"]
 mod approximate;

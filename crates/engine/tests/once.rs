@@ -1,4 +1,4 @@
-//! One operation at a time, as a program of its own runs it: `once(key, effect)`.
+//! One operation at a time, run from a program's own code: `once(key, effect)`.
 
 mod batch;
 mod breaker;
@@ -23,7 +23,8 @@ use crate::world::{LEASE, WINDOW, World};
 
 pub(crate) type Site = Once<Faulty<Arc<AnyStore>>>;
 
-/// A process of its own over the world's store, and what befalls its store calls.
+/// Returns the handle of a process of its own over the world's store, and the plan of its store
+/// calls.
 pub(crate) fn process(world: &World) -> (Site, Arc<Plan>) {
     process_sweeping(world, None)
 }
@@ -43,7 +44,7 @@ fn process_sweeping(world: &World, sweep_every: Option<Duration>) -> (Site, Arc<
     (Once::with(store, surroundings, settings, sweep_every), plan)
 }
 
-/// The operation that the world's records are looked up by.
+/// Returns the operation under which the world looks up its records.
 pub(crate) fn declared(site: &Site) -> Declared<Faulty<Arc<AnyStore>>> {
     site.operation("test")
 }

@@ -1,8 +1,9 @@
 //! Ports for the servers that tests start.
 //!
-//! A port that was bound to 0 and let go of again belongs to whoever asks next: another test, or a connection that the
-//! system gives that port of its own accord, since both come from the same range. These come from below that range,
-//! and whoever has taken one has it until the process ends, also while the server behind it is killed and started again.
+//! A port that was bound to 0 and let go again belongs to the next one that asks: another test, or a connection that
+//! the system gives that port by itself, since both come from the same range. The ports here come from below that
+//! range, and a process that has taken one keeps it until the process ends, also while the server behind it is killed
+//! and started again.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind};
@@ -12,19 +13,19 @@ use std::sync::{Mutex, PoisonError};
 /// Above the ports of well-known servers, and below those that systems give to connections (from 32768 on Linux, from
 /// 49152 elsewhere).
 const FIRST: u16 = 10_000;
-/// Ports come in pairs: one to take, and one that is listened on for as long as it is taken.
+/// The count of pairs: ports come in pairs of one to take, and one that is listened on for as long as it is taken.
 const PAIRS: u16 = 11_000;
 
-/// What says to other processes which ports are taken.
+/// The listeners that show other processes which ports are taken.
 static TAKEN: Mutex<Vec<TcpListener>> = Mutex::new(Vec::new());
 
-/// A port of 127.0.0.1 that nobody listens on, and that nobody else takes by this call before this process ends.
+/// Takes a port of 127.0.0.1 that no server listens on, and that no other call gets before this process ends.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::AddrInUse`] if all are taken.
 pub fn take() -> io::Result<u16> {
-    // Not from the first on, so that processes that begin together do not try the same ones.
+    // Not from the first port on, so that processes that begin together do not try the same ones.
     let [low, high, ..] = RandomState::new().hash_one(()).to_le_bytes();
     let offset = u16::from_le_bytes([low, high]) % PAIRS;
     let (port, sign) = (0..PAIRS)
@@ -38,7 +39,8 @@ pub fn take() -> io::Result<u16> {
     Ok(port)
 }
 
-/// What says that `port` is taken; nothing if it is already, or somebody uses it who does not know of this.
+/// Returns the listener that marks `port` as taken; `None` if it is taken already, or in use by a program that does not
+/// take ports here.
 fn sign(port: u16) -> Option<TcpListener> {
     let sign = TcpListener::bind((Ipv4Addr::LOCALHOST, port + 1)).ok()?;
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()?;
@@ -66,7 +68,7 @@ mod tests {
 
     #[test]
     fn a_port_that_somebody_listens_on_is_not_taken() {
-        // None of those that another process may have taken for a server that is about to come.
+        // Not one of those that another process may have taken for a server that is about to come.
         let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let port = server.local_addr().expect("an address").port();
         assert!(sign(port).is_none());

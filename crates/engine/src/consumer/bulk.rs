@@ -1,9 +1,9 @@
 //! Effects that take whole batches, several of them at once.
 //!
 //! Every turn reports the batches that have ended and asks for the claims of another one, side by side, so that one
-//! durable write can carry both. The store is at that while the answers to the turn before are dealt with, and
-//! meanwhile batches are under way. A message of each order key is in hand at a time, so no batch can overtake
-//! another where that would matter.
+//! durable write can carry both. The store works on that turn while the consumer deals with the answers to the one
+//! before, and batches are under way meanwhile. Only one message of each order key is in hand at a time, so no
+//! batch can overtake another in a way that matters.
 
 mod asks;
 mod flight;
@@ -29,7 +29,7 @@ pub(super) async fn run<S: Store + Clone, E: BulkEffect>(
     mut intake: Intake,
     effect: Arc<E>,
 ) -> Result<()> {
-    // Two that the store is asked about, one that is under way and one that is gathered.
+    // Two that the store is asked about, one under way and one being gathered.
     desk.batches = 4;
     let mut bulk = Bulk {
         asks: Asks::default(),
@@ -50,7 +50,7 @@ pub(super) async fn run<S: Store + Clone, E: BulkEffect>(
     }
 }
 
-/// Batches under way, those that wait to be settled, and what the store is at.
+/// Batches under way, batches that wait to be settled, and the turns that the store works on.
 struct Bulk {
     asks: Asks,
     flights: Flights,
@@ -65,7 +65,7 @@ impl Bulk {
         nothing_is_asked && self.flights.is_empty() && self.landed.is_empty()
     }
 
-    /// Whether another batch may be claimed beside those that are.
+    /// Tells whether another batch may be claimed in addition to those under way.
     fn may_claim<S: Store + Clone>(&self, desk: &Desk<S>, ended: Option<&Ask>) -> bool {
         let claiming = self.asks.claiming() + usize::from(ended.is_some_and(Ask::is_claiming));
         let has_room = self.asks.have_room(desk.leaves_store_alone());
@@ -73,18 +73,18 @@ impl Bulk {
         has_room && has_flight && self.free(desk, ended) > 0
     }
 
-    /// How many more messages may begin, as far as their target is concerned.
+    /// Counts the messages that may still begin as far as their target is concerned.
     fn free<S: Store + Clone>(&self, desk: &Desk<S>, ended: Option<&Ask>) -> usize {
         let asked = self.asks.messages() + ended.map_or(0, Ask::messages);
-        // One message tries a target that the pipeline waits for, not one of each.
+        // One message alone tries a target that the pipeline waits for, not one per batch.
         if desk.is_paused() && asked > 0 {
             return 0;
         }
         desk.room(self.flights.messages() + asked)
     }
 
-    /// Waits until the store has answered, a batch ends, there is one to begin, leases want renewing, or the store
-    /// may be asked again. Answers with what the store has answered.
+    /// Waits until the store has answered, a batch ends, a batch is ready to begin, leases need renewing, or the
+    /// store may be asked again. Returns the turn that the store has answered.
     async fn wait<S: Store + Clone>(
         &mut self,
         desk: &mut Desk<S>,
@@ -131,15 +131,15 @@ impl Bulk {
         None
     }
 
-    /// Asks the store about another turn, then deals with what it has answered to the one before: so it has
-    /// something to do meanwhile.
+    /// Asks the store about another turn, then deals with its answers to the one before, so that the store is busy
+    /// meanwhile.
     async fn turn<S: Store + Clone, E: BulkEffect>(
         &mut self,
         desk: &mut Desk<S>,
         effect: &Arc<E>,
         ended: Option<Ask>,
     ) -> Result<()> {
-        // What a store that is away does not take is to be asked about again, but not at once.
+        // Settlements that a store that is away has not taken are asked about again, but not at once.
         if ended.is_none() || !desk.leaves_store_alone() {
             self.ask(desk, ended.as_ref());
         }
@@ -150,14 +150,14 @@ impl Bulk {
             return self.conclude_only(desk, ask).await;
         }
         let answered = self.beside(desk, ask.answered(desk)).await?;
-        // A batch is under way while what has ended is dealt with.
+        // The batch runs while the consumer deals with what has ended.
         let admitted = admitted(desk, answered.taken, answered.admitted)?;
         self.begin(desk, effect, admitted);
         conclude_all(desk, answered.settling, answered.settled)
     }
 
-    /// Deals with what the store has answered in a shutdown: what was claimed is to be given back, and does not
-    /// begin.
+    /// Deals with the store's answers during a shutdown: messages that were claimed do not begin, and their claims
+    /// are given back.
     async fn conclude_only<S: Store + Clone>(&self, desk: &mut Desk<S>, ask: Ask) -> Result<()> {
         let answered = self.beside(desk, ask.answered(desk)).await?;
         match answered.admitted {
@@ -175,12 +175,12 @@ impl Bulk {
         conclude_all(desk, answered.settling, answered.settled)
     }
 
-    /// Asks the store about what has ended and what there is room for.
+    /// Asks the store to settle what has ended and to grant claims for as many messages as there is room for.
     fn ask<S: Store + Clone>(&mut self, desk: &mut Desk<S>, ended: Option<&Ask>) {
         if !self.asks.have_room(desk.leaves_store_alone()) {
             return;
         }
-        // What has ended may say something about the target.
+        // The batches that have ended may say something about the target.
         let settling = self.ended(desk, desk.is_stopping());
         let room = if self.may_claim(desk, ended) {
             desk.pipeline.batch.min(self.free(desk, ended))
@@ -208,13 +208,13 @@ impl Bulk {
         batch: Admitted,
     ) {
         if batch.messages.iter().any(|(_, claim)| claim.resumed) {
-            // Its lease has been running since it was first granted.
+            // The lease of a resumed claim has been running since the claim was first granted.
             self.renew_at = desk.now();
         }
         self.flights.begin(effect, batch);
     }
 
-    /// What has ended and is to be reported, with what was left over from before.
+    /// Returns the settlements of the batches that have ended, behind those that were left over.
     fn ended<S: Store + Clone>(&mut self, desk: &mut Desk<S>, is_stopping: bool) -> Unsettled {
         let mut settling = std::mem::take(&mut desk.away.unsettled);
         for landed in self.landed.drain(..) {
@@ -248,7 +248,7 @@ impl Bulk {
             return Ok(());
         }
         self.renew_at = desk.lease(now).renew_at();
-        // A claim that was lost is found out when it is settled.
+        // A lost claim shows when it is settled.
         if desk
             .try_renew(&self.flights.renewals(lease))
             .await?
@@ -259,7 +259,7 @@ impl Bulk {
         Ok(())
     }
 
-    /// Waits for `work`. However long that takes, what is under way keeps its lease.
+    /// Waits for `work` and meanwhile keeps the leases of everything under way, however long that takes.
     async fn beside<S: Store + Clone, T>(
         &self,
         desk: &Desk<S>,
@@ -273,7 +273,7 @@ impl Bulk {
         }
     }
 
-    /// Breaks off what is still under way at the end, and reports that nobody knows how it ended.
+    /// Breaks off everything still under way at the end, and reports that nobody knows how it ended.
     async fn give_back<S: Store + Clone>(
         &mut self,
         desk: &mut Desk<S>,

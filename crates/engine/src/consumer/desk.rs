@@ -1,5 +1,4 @@
-//! What every way of running an effect shares: messages in hand, their fates, parking and
-//! acknowledging.
+//! State that every way of running an effect shares: messages in hand, their fates, parking and acknowledging.
 
 mod asking;
 mod away;
@@ -47,39 +46,38 @@ pub(super) struct Desk<S> {
     pub(super) lanes: Lanes,
     outage: Policy,
     class: Class,
-    /// How many batches are in hand at most: one that is under way and one that is gathered, unless whoever runs
-    /// them has more under way.
+    /// The most batches in hand: one under way and one being gathered, unless the runner has more under way.
     pub(super) batches: usize,
-    /// What is known of the target of the effects.
+    /// The state of the effects' target.
     circuit: Circuit,
-    /// What waits for a store that is away.
+    /// Messages and settlements that wait for a store that is away.
     pub(super) away: Away,
-    /// What waits for the broker that dead letters go to.
+    /// Dead letters that wait for the broker they go to.
     pub(super) letters: Letters,
     source: Teller,
     on_progress: Option<OnProgress>,
     progress: Option<Progress>,
-    /// Deliveries that the source has handed over and was not yet told the fate of.
+    /// Deliveries that the source has handed over and whose fate it has not been told.
     in_hand: Deliveries,
-    /// When to tell the source next that these are still worked on, in milliseconds.
+    /// The time of the next extension that is sent to the source for these, in milliseconds.
     extend_at: AtomicU64,
-    /// How long the broker leaves a delivery here that is not extended.
+    /// The time for which the broker leaves an unextended delivery here.
     hold: Option<Duration>,
     reported_at: Duration,
     started_at: Duration,
     ended: bool,
-    /// When the source said first that its broker is away, while it is.
+    /// The time of the source's first report that its broker is away, while it is.
     source_away_since: Option<Duration>,
-    /// Why the source is of no more use: what runs is finished, then the run ends with this.
+    /// The reason why the source is of no more use: what runs is finished, then the run ends with this error.
     failure: Option<Error>,
     summary: Summary,
-    /// The first messages, as long as none of them had a usable key.
+    /// The first messages, as long as none of them has a usable key.
     keyless: Keyless,
     /// Fates that count once their messages are parked.
     to_park: Vec<(Parked, Met)>,
     /// Fates that count now.
     settled: Vec<Met>,
-    /// Deliveries to be given back, since somebody else is about to have them.
+    /// Deliveries to be given back because another consumer is about to get them.
     revoked: Vec<DeliveryId>,
 }
 
@@ -88,17 +86,17 @@ struct Met {
     delivery: DeliveryId,
     held: Option<Held>,
     fate: Fate,
-    /// Whether it carried a replay id.
+    /// The message carried a replay id.
     is_sent_again: bool,
 }
 
-/// What a message in hand occupies until its fate is counted.
+/// The lane and memory that a message in hand occupies until its fate is counted.
 struct Held {
     lane: LaneId,
     payload_bytes: usize,
 }
 
-/// What a desk is given besides its pipeline and its store.
+/// Everything that a desk needs besides its pipeline and its store.
 pub(super) struct Around {
     pub(super) surroundings: Surroundings,
     pub(super) shutdown: Shutdown,
@@ -180,7 +178,7 @@ impl<S: Store + Clone> Desk<S> {
             .observe_message(&self.pipeline.name, event, origin);
     }
 
-    /// Whether all that ever comes has met its fate, or shutdown wants no more begun.
+    /// Tells whether every message that will ever come has met its fate, or a shutdown lets no more begin.
     pub(super) fn is_done(&self) -> bool {
         self.is_stopping() || (self.ended && self.lanes.is_empty())
     }
@@ -195,10 +193,10 @@ impl<S: Store + Clone> Desk<S> {
         tokio::time::sleep(self.shutdown.patience).await;
     }
 
-    /// Whether more messages may be taken in hand: back-pressure holds the rest in the source.
+    /// Tells whether more messages may be taken in hand: back-pressure holds the rest in the source.
     pub(super) fn has_room(&self) -> bool {
         let most = self.pipeline.batch.max(self.pipeline.concurrency) * self.batches;
-        // What is finished and waits for a store that is away is not in the way of what needs no store.
+        // Finished messages that wait for a store that is away must not block those that need no store.
         let unsettled = self.away.unsettled.len().min(most);
         !self.ended
             && self.lanes.len() < most + unsettled + self.room_to_try()
@@ -206,19 +204,19 @@ impl<S: Store + Clone> Desk<S> {
             && self.to_park.len() < most
     }
 
-    /// Takes in hand whatever is there, and waits for something to do if nothing is.
+    /// Takes in hand every message that is there, and waits for something to do if there is none.
     pub(super) async fn gather(&mut self, intake: &mut Intake) {
         self.gather_where(intake, true).await;
     }
 
-    /// The same; what is ready is something to do only where it may begin.
+    /// Does the same, but a ready message is something to do only if it may begin.
     pub(super) async fn gather_where(&mut self, intake: &mut Intake, may_begin: bool) {
         loop {
             self.take_in(intake);
             self.post();
             let now = self.now();
             self.end_hold(now);
-            // What has ended is reported whether or not the target may be tried.
+            // Ended attempts are reported whether or not the target may be tried.
             let may_try = self.circuit.may_try(now);
             let may_ask =
                 self.waits_for_store(may_try) && self.retry_at().is_none_or(|at| at <= now);
@@ -232,7 +230,7 @@ impl<S: Store + Clone> Desk<S> {
         }
     }
 
-    /// Takes in hand whatever is there, and makes ready what is due.
+    /// Takes in hand every message that is there, and makes ready those that are due.
     pub(super) fn take_in(&mut self, intake: &mut Intake) {
         while self.has_room() {
             let Some(chunk) = intake.try_next() else {
@@ -243,7 +241,7 @@ impl<S: Store + Clone> Desk<S> {
         self.lanes.wake(self.now());
     }
 
-    /// Tells the source at a [`third`](Self::third) of the lease what is still worked on.
+    /// Extends the deliveries in hand at the source, at a [`third`](Self::third) of the lease.
     async fn extend_if_due(&self) {
         let now = self.now();
         if now < self.extend_at() {
@@ -254,26 +252,26 @@ impl<S: Store + Clone> Desk<S> {
         if self.in_hand.is_empty() {
             return;
         }
-        // A source that has stopped is met when it is told of a fate.
+        // A source that has stopped is noticed when it is told of a fate.
         if let Some(source) = self.source.upgrade() {
             let in_hand = self.in_hand.in_order();
             let _ = source.send(Told::Extend(in_hand)).await;
         }
     }
 
-    /// When the source is next to be told, if there is anything to tell it.
+    /// Returns the time of the next extension, if anything is in hand.
     pub(super) fn extend_due(&self) -> Option<Duration> {
         Some(self.extend_at()).filter(|_| !self.in_hand.is_empty())
     }
 
-    /// A third of the lease, or of what the broker bears with where that is shorter.
+    /// Returns a third of the lease, or of the time that the broker waits if that is shorter.
     fn third(&self) -> Duration {
         let lease = self.pipeline.lease;
         let held = self.hold.map_or(lease, |hold| hold.min(lease));
         (held / 3).max(Duration::from_millis(1))
     }
 
-    /// Takes note of how long the broker leaves a delivery here.
+    /// Notes the time for which the broker leaves a delivery here.
     fn hold(&mut self, hold: Option<Duration>) {
         if self.hold != hold {
             self.hold = hold;
@@ -358,7 +356,7 @@ impl<S: Store + Clone> Desk<S> {
         }
     }
 
-    /// Tells, once, that the source is not away any more.
+    /// Emits, once, that the source is no longer away.
     fn source_is_there(&mut self) {
         if let Some(since) = self.source_away_since.take() {
             let lasted = self.now().saturating_sub(since);
@@ -366,7 +364,7 @@ impl<S: Store + Clone> Desk<S> {
         }
     }
 
-    /// Lets go of those that have not begun. What runs runs on: its record decides.
+    /// Lets go of the deliveries that have not begun. Those that run go on: their records decide.
     fn revoked(&mut self, deliveries: &[DeliveryId]) {
         let deliveries: BTreeSet<_> = deliveries.iter().copied().collect();
         let mut withdrawn = self.lanes.withdraw(&deliveries);
@@ -441,7 +439,7 @@ impl<S: Store + Clone> Desk<S> {
 
     /// Gives back what is in hand and not running, and closes the source.
     pub(super) async fn close(&mut self, intake: Intake) -> Result<()> {
-        // No more is begun: from here on the store is waited for.
+        // No more messages begin: from here on the consumer waits for the store.
         self.outage.fail = Fail::Closed;
         self.flush(&intake).await?;
         let unconfirmed = self.last_letters().await;
@@ -467,9 +465,9 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The longest that a message is held back before its key is looked at again.
+/// The longest time for which a message is held back before its key is looked at again.
 pub(super) const RECHECK: Duration = Duration::from_secs(1);
-/// Payloads in hand beyond which nothing more is taken in: 64 MiB.
+/// Payloads in hand beyond which no more messages are taken in: 64 MiB.
 const MOST_HELD_BYTES: usize = 64 << 20;
-/// How often progress is told.
+/// The time between two reports of progress.
 const REPORT_EVERY: Duration = Duration::from_millis(100);

@@ -1,8 +1,9 @@
 //! Effects that are called message by message, many in flight.
 //!
-//! Every turn settles what has finished and claims what there is room for, side by side, so that
-//! one durable write can carry both; whatever finishes meanwhile is the next turn's batch. What was
-//! granted does not wait long for a slow settlement, which is then reported once more.
+//! Every turn settles the attempts that have finished and claims as many messages as there is room
+//! for, side by side, so that one durable write can carry both; attempts that finish meanwhile are
+//! the next turn's batch. A granted message does not wait long for a slow settlement, which is then
+//! reported once more.
 
 mod leases;
 mod probe;
@@ -41,7 +42,7 @@ pub(super) async fn run<S: Store + Clone, E: Effect>(
             }
         } else {
             attempts.wait(desk, &mut intake).await;
-            // Nobody waits beyond the end for a store that is away.
+            // At the end, nothing waits for a store that is away.
             let is_over = attempts.is_idle() || attempts.patience.is_over(desk);
             if desk.is_stopping() && is_over {
                 attempts.give_back(desk).await?;
@@ -77,9 +78,10 @@ struct Running {
     incoming: InHand,
     claim: Claim,
     abort: AbortHandle,
-    /// What was found when the lease was lost while the effect ran; what it says is discarded.
+    /// The state that was found when the lease was lost while the effect ran; its verdict is
+    /// discarded.
     lost: Option<Found>,
-    /// Whether the claim is one that the store knows of.
+    /// The store knows of the claim.
     is_protected: bool,
 }
 
@@ -94,19 +96,19 @@ impl Attempts {
         }
     }
 
-    /// Whether nothing runs and nothing waits to be settled for the first time.
+    /// Tells whether nothing runs and nothing waits to be settled for the first time.
     fn is_idle(&self) -> bool {
         self.running.is_empty() && self.finished.is_empty()
     }
 
-    /// How many more attempts may begin.
+    /// Returns how many more attempts may begin.
     fn free<S: Store + Clone>(&self, desk: &Desk<S>) -> usize {
         let running = self.running.len();
         let free = desk.pipeline.concurrency.saturating_sub(running);
         free.min(desk.room(running))
     }
 
-    /// Waits until an attempt ends, there is more to begin, leases want renewing, or the store may be
+    /// Waits until an attempt ends, another one may begin, leases need renewing, or the store may be
     /// asked again.
     async fn wait<S: Store + Clone>(&mut self, desk: &mut Desk<S>, intake: &mut Intake) {
         self.collect();
@@ -166,7 +168,7 @@ impl Attempts {
             Some(Err(error)) if semel_core::planted("M38") => {
                 (error.id(), Verdict::Done(bytes::Bytes::new()))
             }
-            // Neither a panic nor a dropped call is a success, nor surely not applied.
+            // A panic or a dropped call is neither a success nor a proof that nothing was applied.
             Some(Err(error)) => {
                 let why = if error.is_panic() {
                     "the effect panicked"
@@ -182,7 +184,8 @@ impl Attempts {
         }
     }
 
-    /// Settles what has finished and claims what there is room for, side by side.
+    /// Settles the attempts that have finished and claims as many messages as there is room for, side
+    /// by side.
     async fn turn<S: Store + Clone, E: Effect>(
         &mut self,
         desk: &mut Desk<S>,
@@ -253,7 +256,7 @@ impl Attempts {
         Ok(())
     }
 
-    /// Deals with what the store answered to messages that asked for a claim at `asked_at`.
+    /// Deals with the store's answers to messages that asked for a claim at `asked_at`.
     async fn admit<S: Store + Clone, E: Effect>(
         &mut self,
         desk: &mut Desk<S>,
@@ -313,7 +316,7 @@ impl Attempts {
             desk.taken_over();
         }
         if claim.resumed {
-            // Its lease has been running since it was first granted.
+            // The lease of a resumed claim has been running since the claim was first granted.
             self.renew_at = desk.now();
         }
         desk.note_claimed(incoming.delivery);
@@ -322,7 +325,8 @@ impl Attempts {
         self.spawn(incoming, claim, true, effect, is_past_provider);
     }
 
-    /// Calls the effect, unless its provider would not recognise what it may have seen before.
+    /// Calls the effect, unless its provider would no longer recognise a call that it may have seen
+    /// before.
     fn spawn<E: Effect>(
         &mut self,
         incoming: InHand,
@@ -351,7 +355,8 @@ impl Attempts {
         );
     }
 
-    /// Stops what still runs at the end of a shutdown and reports that nobody knows how it ended.
+    /// Stops the calls that still run at the end of a shutdown and reports that nobody knows how they
+    /// ended.
     async fn give_back<S: Store + Clone>(&mut self, desk: &mut Desk<S>) -> Result<()> {
         self.tasks.abort_all();
         while let Some(joined) = self.tasks.join_next_with_id().await {

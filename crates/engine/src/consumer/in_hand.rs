@@ -24,7 +24,7 @@ impl InHand {
         Self(Box::new(Laned { incoming, lane }))
     }
 
-    /// The lane that it waits in.
+    /// Returns the lane that the message waits in.
     pub(super) fn lane(&self) -> LaneId {
         self.0.lane
     }
@@ -44,18 +44,19 @@ impl DerefMut for InHand {
     }
 }
 
-/// The lane of a message: a hash of its order key. Two keys that share a lane wait for each other, no more.
+/// The lane of a message: a hash of its order key. Two keys that share a lane wait for each other, nothing
+/// worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LaneId(u32);
 
 impl LaneId {
-    /// Where a table looks for it.
+    /// Returns the hash under which a table looks for the lane.
     pub(super) fn spread(self) -> u64 {
         u64::from(self.0).wrapping_mul(0x9E37_79B9_7F4A_7C15)
     }
 }
 
-/// Tells messages their lanes. Its seed is chosen once per run, so that senders cannot choose collisions.
+/// Assigns lanes to messages. Its seed is chosen once per run, so that senders cannot choose collisions.
 #[derive(Clone, Copy)]
 pub(super) struct Laning {
     seed: (u64, u64),
@@ -71,7 +72,7 @@ impl Laning {
         }
     }
 
-    /// The lane of a message.
+    /// Returns the lane of a message.
     fn lane(self, incoming: &Incoming) -> LaneId {
         let mut hasher = SipHasher13::new_with_keys(self.seed.0, self.seed.1);
         hasher.write(incoming.order());

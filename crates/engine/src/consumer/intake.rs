@@ -1,5 +1,5 @@
-//! The task that owns the source: reads ahead, turns deliveries into claims to ask for, passes back
-//! what became of them.
+//! The task that owns the source: it reads ahead, turns deliveries into requests for claims, and
+//! passes back what became of them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,25 +15,25 @@ use crate::effect::Class;
 use crate::pipeline::{Pipeline, Rejected, Scratch};
 use crate::surroundings::Surroundings;
 
-/// What the source brought, read.
+/// A parsed answer of the source.
 pub(super) enum Chunk {
-    /// Deliveries in source order; those without a usable key apart.
+    /// Deliveries in source order; those without a usable key are apart.
     Messages {
         incoming: Vec<InHand>,
         rejected: Vec<Rejected>,
         progress: Option<Progress>,
-        /// How long the broker leaves them here without a word.
+        /// The time for which the broker leaves the deliveries here without an extension.
         hold: Option<Duration>,
     },
-    /// Others have so many in hand, for so long at the most.
+    /// Other consumers have this many deliveries in hand, for this long at the most.
     Elsewhere(u64, Duration),
-    /// These are about to belong to somebody else.
+    /// These deliveries are about to belong to another consumer.
     Revoked(Vec<DeliveryId>),
     /// The source is away, and is asked again.
     Away(Error),
-    /// It is there again.
+    /// The source is there again.
     Back,
-    /// There will never be more.
+    /// No more deliveries will ever come.
     Ended,
     /// The source failed for good.
     Failed(Error),
@@ -89,7 +89,7 @@ impl Intake {
         self.chunks.recv().await.unwrap_or_else(gone)
     }
 
-    /// The next chunk, if one is ready.
+    /// Returns the next chunk, if one is ready.
     pub(super) fn try_next(&mut self) -> Option<Chunk> {
         self.chunks.try_recv().ok()
     }
@@ -100,13 +100,13 @@ impl Intake {
         sent.map_err(|_| Error::new(ErrorKind::Unavailable, "the source has stopped"))
     }
 
-    /// A way to tell the source something that does not keep it open.
+    /// Returns a sender to the source that does not keep it open.
     pub(super) fn teller(&self) -> Teller {
         self.told.downgrade()
     }
 
-    /// Stops fetching, passes on what is still to be told, and waits for the source. Answers
-    /// with how many deliveries were read ahead and never taken in hand.
+    /// Stops fetching, passes on the messages to the source that are left, and waits for the
+    /// source. Returns the count of deliveries that were read ahead and never taken in hand.
     pub(super) async fn close(self) -> usize {
         let Self {
             mut chunks,
@@ -170,7 +170,7 @@ struct Reader<Src> {
     laning: Laning,
     surroundings: Surroundings,
     ended: bool,
-    /// The deliveries of the last chunks, of which some may wait to be received.
+    /// The deliveries of the last chunks, some of which the consumer may not have received yet.
     sent: VecDeque<Vec<DeliveryId>>,
 }
 
@@ -182,7 +182,7 @@ impl<Src: Source> Reader<Src> {
                 biased;
                 told = telling.recv() => {
                     let Some(told) = told else {
-                        // What is not confirmed is delivered again, which is harmless.
+                        // Deliveries that are not confirmed are delivered again, which is harmless.
                         let _ = self.source.close().await;
                         return;
                     };
@@ -192,7 +192,7 @@ impl<Src: Source> Reader<Src> {
                 fetched = fetch(&mut self.source, &chunks, max), if !self.ended => fetched,
             };
             let Some((permit, fetched)) = fetched else {
-                // The consumer fetches no more; what it tells is still passed on.
+                // The consumer fetches no more; its messages to the source are still passed on.
                 self.ended = true;
                 continue;
             };
@@ -205,12 +205,12 @@ impl<Src: Source> Reader<Src> {
         }
     }
 
-    /// Passes on what the consumer says; `waiting` of the last chunks have not come to it yet.
+    /// Passes on a message of the consumer; it has not received the last `waiting` chunks yet.
     async fn tell(&mut self, told: Told, waiting: usize) {
         let _ = match told {
             Told::Acknowledge(batch) => self.source.acknowledge(&batch).await,
             Told::Extend(mut batch) => {
-                // Those are worked on soon, and the broker is to know.
+                // These deliveries are worked on soon, and the broker must know.
                 batch.extend(self.sent.iter().rev().take(waiting).flatten());
                 self.source.extend(&batch).await
             }
@@ -258,7 +258,7 @@ impl<Src: Source> Reader<Src> {
     }
 }
 
-/// Waits for room first and for deliveries then, so that nothing is fetched that cannot be held.
+/// Waits first for room and then for deliveries, so that nothing is fetched that cannot be held.
 async fn fetch<'a>(
     source: &mut impl Source,
     chunks: &'a mpsc::Sender<Chunk>,

@@ -1,7 +1,7 @@
-//! Order per key: what is ready to be tried, what waits behind it, what is held back until later.
+//! Order per key: messages that are ready, that wait behind those, and that are held back until later.
 //!
-//! A lane is open while a message of its order key is ready, running or held back; later messages
-//! of that key wait in it. Not for deciding anything about keys.
+//! A lane is open while a message of its order key is ready, running or held back; later messages of that key
+//! wait in it. Not for deciding anything about keys.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -20,16 +20,17 @@ pub(super) struct Lanes {
     delayed: BTreeMap<(Duration, u64), InHand>,
     sequence: u64,
     len: usize,
-    /// Payload bytes of those.
+    /// Payload bytes of the messages in hand.
     bytes: usize,
-    /// Whether every message opens a lane, or only one that is held back.
+    /// Every message opens a lane, not only one that is held back.
     every: bool,
 }
 
-/// One order key of which a message is ready, running or held back. Small, since there are as many as messages.
+/// One order key that has a message ready, running or held back. Small, since there are as many lanes as
+/// messages.
 struct Lane {
     id: LaneId,
-    /// Whether its first message is held back.
+    /// The lane's first message is held back.
     held_back: bool,
     #[expect(
         clippy::box_collection,
@@ -82,7 +83,7 @@ impl Lanes {
         self.open.find_mut(id.spread(), |lane| lane.id == id)
     }
 
-    /// Messages in hand: ready, waiting, held back or running.
+    /// Counts the messages in hand: ready, waiting, held back or running.
     pub(super) const fn len(&self) -> usize {
         self.len
     }
@@ -95,7 +96,7 @@ impl Lanes {
         !self.ready.is_empty()
     }
 
-    /// Payload bytes in hand.
+    /// Returns the payload bytes in hand.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }
@@ -117,14 +118,14 @@ impl Lanes {
         self.ready.push_back(incoming);
     }
 
-    /// Takes out at most `max` messages to be tried now. Each must come back by [`Lanes::delay`]
-    /// or [`Lanes::finish`].
+    /// Takes out at most `max` messages to be tried now. Each must come back by [`Lanes::delay`] or
+    /// [`Lanes::finish`].
     pub(super) fn take(&mut self, max: usize) -> Vec<InHand> {
         let count = max.min(self.ready.len());
         self.ready.drain(..count).collect()
     }
 
-    /// The same for one message: the first that is preferred, or the first of all.
+    /// Takes out one message: the first preferred one, or the first of all.
     pub(super) fn take_one(&mut self, is_preferred: impl Fn(DeliveryId) -> bool) -> Vec<InHand> {
         let mut ready = self.ready.iter();
         let at = ready.position(|incoming| is_preferred(incoming.delivery));
@@ -132,7 +133,7 @@ impl Lanes {
         taken.into_iter().collect()
     }
 
-    /// Whether a message like this is ready, or held back until later.
+    /// Tells whether a wanted message is ready, or held back until later.
     pub(super) fn has(&self, is_wanted: impl Fn(DeliveryId) -> bool) -> bool {
         let mut all = self.ready.iter().chain(self.delayed.values());
         all.any(|incoming| is_wanted(incoming.delivery))
@@ -159,7 +160,7 @@ impl Lanes {
         self.delayed.insert((due, self.sequence), incoming);
     }
 
-    /// Makes ready what is due at `now`.
+    /// Makes ready the messages that are due at `now`.
     pub(super) fn wake(&mut self, now: Duration) {
         while let Some(entry) = self.delayed.first_entry() {
             if entry.key().0 > now {
@@ -173,12 +174,12 @@ impl Lanes {
         }
     }
 
-    /// When the next message is due.
+    /// Returns the time at which the next message is due.
     pub(super) fn next_due(&self) -> Option<Duration> {
         self.delayed.first_key_value().map(|(&(due, _), _)| due)
     }
 
-    /// Lets a message go that met its fate; the next of its order key becomes ready.
+    /// Lets go of a message that met its fate; the next one of its order key becomes ready.
     pub(super) fn finish(&mut self, lane: LaneId, payload_bytes: usize) {
         self.len -= 1;
         self.bytes -= payload_bytes;
@@ -195,7 +196,7 @@ impl Lanes {
         }
     }
 
-    /// Lets go of those of `deliveries` that are not running, and says which.
+    /// Lets go of those of `deliveries` that are not running, and returns them.
     pub(super) fn withdraw(&mut self, deliveries: &BTreeSet<DeliveryId>) -> Vec<DeliveryId> {
         let mut gone = Vec::new();
         let waiting = self.open.iter_mut().filter_map(|it| it.waiting.as_mut());
@@ -232,7 +233,7 @@ impl Lanes {
         gone
     }
 
-    /// Lets go of everything that is not running.
+    /// Lets go of every message that is not running, and counts them.
     pub(super) fn abandon(&mut self) -> usize {
         let waiting: usize = self.open.iter().map(Lane::len).sum();
         let abandoned = self.ready.len() + self.delayed.len() + waiting;

@@ -1,8 +1,7 @@
 //! An append-only output kept exact: its length is recorded together with each batch.
 //!
-//! If the crash falls before the record, the next start cuts the output back to the length that
-//! was recorded, and the messages, whose claims left no mark, run again. If it falls after, they are
-//! duplicates.
+//! If a crash falls before the record, the next start cuts the output back to the recorded length,
+//! and the messages, whose claims left no mark, run again. If it falls after, they are duplicates.
 
 use bytes::Bytes;
 use semel_core::port::checkpoint::{AnyCheckpointStore, CheckpointStore, Together};
@@ -27,13 +26,14 @@ pub(super) async fn run<S: Store + Clone>(
     let mut recorded = recover(desk, &mut output, &checkpoints).await?;
     loop {
         desk.gather(&mut intake).await;
-        // What was granted too late to be appended.
+        // Messages whose claims were granted too late to be appended.
         settle_left(desk, Patience::Waits).await?;
         if desk.is_done() {
             return desk.close(intake).await;
         }
         let mut granted = admit(desk).await?.messages;
-        // A batch is refused whole when one of its claims was lost; the others go in without it.
+        // A batch is refused whole when one of its claims was lost; the other messages go in without
+        // it.
         while !granted.is_empty() {
             granted = append(desk, granted, &mut output, &checkpoints, &mut recorded).await?;
         }
@@ -41,7 +41,7 @@ pub(super) async fn run<S: Store + Clone>(
     }
 }
 
-/// Brings the output and its mark together again after a crash.
+/// Makes the output and its mark agree again after a crash.
 async fn recover<S: Store + Clone>(
     desk: &Desk<S>,
     output: &mut impl Output,
@@ -54,7 +54,7 @@ async fn recover<S: Store + Clone>(
         output.cut_back(value).await?;
         return Ok(Mark { name, value });
     }
-    // What the file held before Semel first wrote to it stays.
+    // The bytes that the file held before Semel first wrote to it stay.
     let mark = Mark {
         name,
         value: output.len_bytes().await?,
@@ -67,7 +67,7 @@ async fn recover<S: Store + Clone>(
     }
 }
 
-/// Appends a batch and records it; answers with what is to be tried again without the rest.
+/// Appends a batch and records it; returns the messages to try again without the rest.
 async fn append<S: Store + Clone>(
     desk: &mut Desk<S>,
     granted: Vec<(InHand, Claim)>,
@@ -129,8 +129,8 @@ async fn append<S: Store + Clone>(
     Ok(again)
 }
 
-/// The output could not take the batch: undo what was half written, and release the claims, so that
-/// whoever comes next, after a shutdown too, does not wait for their leases.
+/// Undoes what was half written of a batch that the output could not take, and releases the claims,
+/// so that the next consumer, also after a shutdown, does not wait for their leases.
 async fn give_back<S: Store + Clone>(
     desk: &mut Desk<S>,
     granted: Vec<(InHand, Claim)>,
@@ -154,7 +154,7 @@ async fn give_back<S: Store + Clone>(
             claim_id: claim.claim_id,
             step: Step::Release {
                 error: why.clone(),
-                // What was written has been cut off again.
+                // The half-written bytes have been cut off again.
                 certainty: Certainty::NotApplied,
                 after: GIVEN_BACK,
                 counted: false,

@@ -1,4 +1,4 @@
-//! How long a shutdown still waits for what is under way.
+//! The time for which a shutdown still waits for work under way.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use semel_core::Store;
 
 use super::desk::Desk;
 
-/// Begins when somebody first asks in a shutdown.
+/// The start of a shutdown's wait: the first time that the runner asks during a shutdown.
 #[derive(Default)]
 pub(super) struct Patience {
     since: Option<Duration>,
 }
 
 impl Patience {
-    /// Until when; nothing while there is no shutdown.
+    /// Returns the end of the wait; nothing while there is no shutdown.
     pub(super) fn ends<S: Store + Clone>(&mut self, desk: &Desk<S>) -> Option<Duration> {
         if !desk.is_stopping() {
             return None;

@@ -1,8 +1,8 @@
-//! Whether a pipeline begins effects: the circuit breaker of its target.
+//! The circuit breaker of a pipeline's target, which decides whether effects may begin.
 //!
-//! It hears how every attempt ended. A target that is not reached, a handler that is broken, and one and the same
-//! failure many times in a row are none of the messages' fault: the pipeline pauses, and one message at a time
-//! tries the target until it works. Time and chance are inputs.
+//! The breaker hears how every attempt ended. Three failures are not the messages' fault: a target that is not
+//! reached, a handler that is broken, and one and the same failure many times in a row. Then the pipeline pauses, and
+//! one message at a time tries the target until it works. Time and chance are inputs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,18 +14,18 @@ use crate::effect::Verdict;
 use crate::event::Pause;
 use crate::retry::spread;
 
-/// See the module.
+/// The circuit breaker; see the module.
 #[derive(Debug)]
 pub(super) struct Circuit {
-    /// How often the same failure comes in a row until the pipeline pauses; 0 never.
+    /// The number of equal failures in a row after which the pipeline pauses; 0 never.
     pause_after: usize,
-    /// Whether an effect has succeeded yet.
+    /// An effect has succeeded already.
     is_proven: bool,
     successes: u64,
-    /// The failure that came last, and how often in a row.
+    /// The last failure, and how often it came in a row.
     streak: Option<(Box<str>, usize)>,
     paused: Option<Paused>,
-    /// Messages that may have broken the handler, and how many successes there were by then.
+    /// Messages that may have broken the handler, and the count of successes by then.
     broke: BTreeMap<DeliveryId, u64>,
     /// Messages that have tried the target in vain.
     tried: BTreeSet<DeliveryId>,
@@ -35,7 +35,7 @@ pub(super) struct Circuit {
 #[derive(Debug)]
 struct Paused {
     cause: Pause,
-    /// The failure, where it is the same one again and again.
+    /// The failure, if it is one and the same again and again.
     reason: Box<str>,
     since: Duration,
     next_try: Duration,
@@ -44,7 +44,7 @@ struct Paused {
     probe: Option<DeliveryId>,
 }
 
-/// A change that is told.
+/// A change that is emitted as an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Told {
     Paused {
@@ -58,16 +58,16 @@ pub(super) enum Told {
     },
 }
 
-/// What becomes of an attempt that ended.
+/// The consequence for an attempt that ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Judged {
-    /// As its verdict says.
+    /// The verdict stands.
     AsSaid,
-    /// It is none of the message's fault: the message is given back, and the attempt does not count.
+    /// The failure is not the message's fault: the message is given back, and the attempt does not count.
     GivenBack,
 }
 
-/// When something is heard, and a byte of chance, which keeps workers from coming back all at once.
+/// The time at which a verdict is heard, and a byte of chance, which keeps workers from coming back all at once.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
     pub(super) now: Duration,
@@ -88,7 +88,7 @@ impl Circuit {
         }
     }
 
-    /// How many more messages may begin beside those in flight.
+    /// Returns how many more messages may begin beside those in flight.
     pub(super) fn room(&self, now: Duration, in_flight: usize) -> usize {
         if let Some(paused) = &self.paused {
             if semel_core::planted("P02") && paused.next_try <= now {
@@ -99,13 +99,13 @@ impl Circuit {
         if self.is_proven || self.pause_after == 0 {
             return usize::MAX;
         }
-        // As many as may be set aside before it pauses, and no more.
+        // As many as may be set aside before the pipeline pauses, and no more.
         let in_a_row = self.streak.as_ref().map_or(0, |(_, count)| *count);
         let left = self.pause_after.saturating_sub(in_a_row).max(1);
         left.saturating_sub(in_flight)
     }
 
-    /// Whether so many more may fail for the same reason before it pauses.
+    /// Tells whether `count` more may fail for the same reason before the pipeline pauses.
     pub(super) fn may_all_fail(&self, count: usize) -> bool {
         let in_a_row = self.streak.as_ref().map_or(0, |(_, count)| *count);
         !self.is_paused() && (self.pause_after == 0 || in_a_row + count <= self.pause_after)
@@ -115,20 +115,20 @@ impl Circuit {
         self.paused.is_some()
     }
 
-    /// Whether anything may begin.
+    /// Tells whether anything may begin.
     pub(super) fn may_try(&self, now: Duration) -> bool {
         self.paused
             .as_ref()
             .is_none_or(|paused| paused.may_try(now))
     }
 
-    /// When the target is tried next, if that is to be waited for.
+    /// Returns the time of the next try of the target, if it lies ahead and no message tries now.
     pub(super) fn next_try(&self, now: Duration) -> Option<Duration> {
         let paused = self.paused.as_ref()?;
         (paused.probe.is_none() && paused.next_try > now).then_some(paused.next_try)
     }
 
-    /// Takes note that the effect of a message is about to begin; `false` where it must not.
+    /// Notes that the effect of a message is about to begin; returns `false` if it must not.
     pub(super) fn begins(&mut self, now: Duration, delivery: DeliveryId) -> bool {
         let Some(paused) = &mut self.paused else {
             return true;
@@ -143,7 +143,7 @@ impl Circuit {
         may_try
     }
 
-    /// Takes note that nobody will hear how the effect of a message ended.
+    /// Notes that nobody will hear how the effect of a message ended.
     pub(super) fn lost(&mut self, delivery: DeliveryId) {
         if let Some(paused) = &mut self.paused
             && paused.probe == Some(delivery)
@@ -152,7 +152,7 @@ impl Circuit {
         }
     }
 
-    /// Lets go of what is known of a message that met its fate.
+    /// Forgets everything about a message that met its fate.
     pub(super) fn forget(&mut self, delivery: DeliveryId) {
         if !self.broke.is_empty() {
             self.broke.remove(&delivery);
@@ -162,30 +162,31 @@ impl Circuit {
         }
     }
 
-    /// Whether this message has tried the target in vain: another one is better for the next try, since this may have
-    /// failed for its own sake.
+    /// Tells whether this message has tried the target in vain: another one is better for the next try, since this one
+    /// may have failed by its own fault.
     pub(super) fn has_tried(&self, delivery: DeliveryId) -> bool {
         self.tried.contains(&delivery)
     }
 
-    /// How many messages in hand have tried the target in vain.
+    /// Counts the messages in hand that have tried the target in vain.
     pub(super) fn vain_tries(&self) -> usize {
         self.tried.len()
     }
 
-    /// Whether it pauses for a failure that may be the messages' own, and nothing tries the target now.
+    /// Tells whether the pipeline pauses for a failure that may be the messages' own, and nothing tries the target
+    /// now.
     pub(super) fn awaits_a_try(&self) -> bool {
         self.paused
             .as_ref()
             .is_some_and(|paused| paused.cause != Pause::TargetAway && paused.probe.is_none())
     }
 
-    /// Takes what is to be told by now.
+    /// Takes the changes to emit.
     pub(super) fn told(&mut self) -> Vec<Told> {
         std::mem::take(&mut self.told)
     }
 
-    /// Whether a verdict of this kind can begin a wait, which is where chance is needed.
+    /// Tells whether a verdict of this kind can begin a wait, which is where chance is needed.
     pub(super) const fn needs_chance(&self, verdict: &Verdict) -> bool {
         match verdict {
             Verdict::Done(_) | Verdict::DoneUnkept { .. } => false,
@@ -241,7 +242,7 @@ impl Circuit {
         self.successes += 1;
         self.streak = None;
         let cause = self.paused.as_ref().map(|paused| paused.cause);
-        // A call that was under way when the target went says nothing about its return.
+        // A call that was under way when the target went away says nothing about its return.
         if cause.is_some_and(|cause| is_probe || cause != Pause::TargetAway) {
             self.resume(now);
         }
@@ -268,15 +269,15 @@ impl Circuit {
                 }
                 return Judged::GivenBack;
             }
-            // Whatever else goes wrong with it, it does not work yet.
+            // Whatever else goes wrong, the target does not work yet.
             Some((Pause::TargetFailing, _)) if is_probe && !is_answer_for_good => {
                 self.tried.insert(delivery);
                 self.wait_longer(moment);
                 return Judged::GivenBack;
             }
-            // It was reached, its handler ran, or it says something else about another message.
+            // The target was reached, its handler ran, or it says something else about another message.
             Some(_) if is_probe => self.resume(moment.now),
-            // It was under way before the pause.
+            // The attempt was under way before the pause.
             Some(_) => return Judged::AsSaid,
             None => {}
         }
@@ -299,7 +300,7 @@ impl Circuit {
         Judged::AsSaid
     }
 
-    /// A message with which a handler broke twice that worked for others in between is to blame itself.
+    /// Blames a message if the handler broke with it twice and worked for others in between.
     fn broke_by(&mut self, delivery: DeliveryId, certainty: Certainty) -> Judged {
         if certainty == Certainty::NotApplied {
             return Judged::GivenBack;
@@ -318,7 +319,7 @@ impl Circuit {
                 }
                 return;
             }
-            // It was under way before the pause.
+            // The attempt was under way before the pause.
             Some(_) if !is_probe => return,
             Some(_) | None => {}
         }
@@ -368,9 +369,8 @@ impl Paused {
     }
 }
 
-/// What two failures have in common that are the same: the words before the particulars, without numbers but
-/// those that name a status or an exit code. Of the statuses by which a target turns everybody away, one is as
-/// good as the other.
+/// Returns the part of a failure that two equal failures share: the words before the particulars, without numbers
+/// other than a status or an exit code. The statuses by which a target turns all callers away count as one.
 fn reason(error: &str) -> Box<str> {
     let words = error.split_once(": ").map_or(error, |(words, _)| words);
     let digits = |words: &str| words.bytes().take_while(u8::is_ascii_digit).count();
@@ -399,8 +399,8 @@ const fn first_wait(cause: Pause) -> Duration {
     }
 }
 
-/// With what chance adds, 0.8 and thirty seconds: of a target that is back, the try takes its time as well, and all of
-/// it is to be less than one second.
+/// The longest waits; chance makes them 0.8 and 30 seconds. When a target is back, the try takes time as well, and
+/// both together must take less than one second.
 const fn longest_wait(cause: Pause) -> Duration {
     match cause {
         Pause::TargetAway => Duration::from_millis(640),
@@ -408,7 +408,7 @@ const fn longest_wait(cause: Pause) -> Duration {
     }
 }
 
-/// After which time a message that was given back may be tried again.
+/// The time after which a message that was given back may be tried again.
 pub(super) const GIVEN_BACK: Duration = Duration::from_millis(100);
 const MOST_REASON: usize = 200;
 

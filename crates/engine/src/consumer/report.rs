@@ -7,7 +7,7 @@ use crate::effect::Verdict;
 use crate::pipeline::Pipeline;
 use crate::step::{Ended, Terms, step_of};
 
-/// What a verdict has the claim report.
+/// Returns the settlement by which a claim reports its verdict.
 pub(super) fn settlement(
     pipeline: &Pipeline,
     claim: Claim,

@@ -1,4 +1,4 @@
-//! The steps of an attempt that the strategies share: ask for claims, call, report, deal with the answer.
+//! Steps of an attempt that the strategies share: ask for claims, call, report, deal with the answer.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use super::unsettled::Unsettled;
 use crate::effect::Call;
 use crate::pipeline::Incoming;
 
-/// Whether a pipeline that fails open waits for a store that is away.
+/// The choice whether a pipeline that fails open waits for a store that is away.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Patience {
     Waits,
     GivesWay,
 }
 
-/// Reports what is left over from before.
+/// Reports the settlements that are left over from before.
 pub(super) async fn settle_left<S: Store + Clone>(
     desk: &mut Desk<S>,
     patience: Patience,
@@ -30,7 +30,7 @@ pub(super) async fn settle_left<S: Store + Clone>(
     settle(desk, left, patience).await
 }
 
-/// Reports what has ended under a claim.
+/// Reports attempts that have ended under a claim.
 pub(super) async fn settle<S: Store + Clone>(
     desk: &mut Desk<S>,
     ended: Unsettled,
@@ -49,9 +49,9 @@ pub(super) async fn settle<S: Store + Clone>(
 /// A batch that may run.
 #[derive(Default)]
 pub(super) struct Admitted {
-    /// Messages and their claims, or what stands for them.
+    /// Messages and their claims, or substitutes for claims.
     pub(super) messages: Vec<(InHand, Claim)>,
-    /// Whether the store knows of the claims.
+    /// The store knows of the claims.
     pub(super) is_protected: bool,
 }
 
@@ -61,9 +61,9 @@ impl Admitted {
     }
 }
 
-/// Takes a batch of what is ready, asks for its claims and deals with those that are not granted.
-/// Claims that took so long that they may be lost are given back. While the store is away and the
-/// pipeline fails open, the batch is one that needs no claim.
+/// Takes a batch of ready messages, asks for its claims and deals with those that are not granted. Claims
+/// that took so long that they may be lost are given back. While the store is away and the pipeline fails
+/// open, the batch is one that needs no claim.
 pub(super) async fn admit<S: Store + Clone>(desk: &mut Desk<S>) -> Result<Admitted> {
     let room = desk.pipeline.batch.min(desk.room(0));
     let (messages, suspended) = desk.take_to_ask(room);
@@ -85,14 +85,14 @@ pub(super) async fn admit<S: Store + Clone>(desk: &mut Desk<S>) -> Result<Admitt
 /// Messages whose claims were asked for.
 pub(super) struct Taken {
     pub(super) messages: Vec<InHand>,
-    /// How many of them, the first, were suspended before.
+    /// The count of messages, from the first, that were suspended before.
     pub(super) suspended: usize,
-    /// How many there was room for.
+    /// The count of messages that there was room for.
     pub(super) room: usize,
     pub(super) asked_at: Duration,
 }
 
-/// Deals with what was answered to those that asked for a claim.
+/// Deals with the store's answers to messages that asked for a claim.
 pub(super) fn admitted<S: Store + Clone>(
     desk: &mut Desk<S>,
     taken: Taken,
@@ -141,7 +141,7 @@ pub(super) fn admitted<S: Store + Clone>(
     })
 }
 
-/// What may run without a claim, of what was taken and of what else is ready.
+/// Picks the messages that may run without a claim, from those taken and from the others that are ready.
 fn unprotected<S: Store + Clone>(desk: &mut Desk<S>, taken: Taken, is_maybe: bool) -> Admitted {
     let mut batch = Admitted::default();
     for (place, incoming) in taken.messages.into_iter().enumerate() {
@@ -162,7 +162,7 @@ fn unprotected<S: Store + Clone>(desk: &mut Desk<S>, taken: Taken, is_maybe: boo
     batch
 }
 
-/// The call of the effect for a granted message.
+/// Returns the call of the effect for a granted message.
 pub(super) fn call(incoming: &Incoming, claim: Claim) -> Call {
     Call {
         claim,
@@ -172,7 +172,7 @@ pub(super) fn call(incoming: &Incoming, claim: Claim) -> Call {
     }
 }
 
-/// The same settlement with a backoff that differs from worker to worker.
+/// Returns the same settlement with a backoff that differs from worker to worker.
 pub(super) fn jitter<S: Store + Clone>(desk: &Desk<S>, mut settlement: Settlement) -> Settlement {
     if let Step::Release { after, .. } = &mut settlement.step {
         *after = desk.surroundings.jittered(*after);
@@ -180,13 +180,14 @@ pub(super) fn jitter<S: Store + Clone>(desk: &Desk<S>, mut settlement: Settlemen
     settlement
 }
 
-/// The same settlement of a call that a shutdown broke off, or kept from beginning: it costs no attempt.
+/// Returns the same settlement for a call that a shutdown broke off, or kept from beginning: it costs no
+/// attempt.
 pub(super) fn given_back(mut settlement: Settlement, is_broken_off: bool) -> Settlement {
     if let Step::Release {
         counted, certainty, ..
     } = &mut settlement.step
     {
-        // What was never begun costs no attempt in any case.
+        // A call that never began costs no attempt in any case.
         *counted &= match certainty {
             Certainty::MaybeApplied => !is_broken_off,
             Certainty::NotApplied => is_broken_off,
@@ -214,7 +215,7 @@ pub(super) fn conclude<S: Store + Clone>(
         Settled::Now(state @ (StateKind::Dead | StateKind::InDoubt)) => {
             desk.given_up(&incoming, state, error);
         }
-        // No step that is reported here leads to these; ask again.
+        // No step that is reported here leads to these states; ask again.
         Settled::Now(state @ (StateKind::Claimed | StateKind::Started)) => {
             desk.fenced(incoming, token, Some(state));
         }
@@ -224,7 +225,7 @@ pub(super) fn conclude<S: Store + Clone>(
     Ok(())
 }
 
-/// Deals with the answers to settlements, one for each; what has none goes on waiting.
+/// Deals with the answers to settlements, one for each; a settlement without an answer goes on waiting.
 pub(super) fn conclude_all<S: Store + Clone>(
     desk: &mut Desk<S>,
     reported: Unsettled,

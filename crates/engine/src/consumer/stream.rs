@@ -70,7 +70,7 @@ async fn call_all<S: Store + Clone>(
     };
     let is_given_back = verdicts.is_none();
     let mut verdicts = verdicts.unwrap_or_default();
-    // A call without a verdict is one that nobody knows anything about.
+    // Nobody knows anything about a call without a verdict.
     let unknown = Verdict::MaybeApplied {
         error: "the effect gave no verdict".into(),
     };

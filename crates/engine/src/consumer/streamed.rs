@@ -1,5 +1,5 @@
-//! Effects that a broker commits together with how far its input was read (class E): decide, transform,
-//! commit, batch by batch.
+//! Effects that a broker commits together with the position up to which its input was read (class E): decide,
+//! transform, commit, batch by batch.
 
 mod commit;
 mod failures;
@@ -25,15 +25,15 @@ use commit::{Commit, Commits, Ready};
 use failures::Failures;
 use output::output;
 
-/// While batches are committed, one behind the other, the next one is gathered, decided and transformed. Whatever
-/// becomes of a batch, those behind it come after it.
+/// Runs the pipeline: while batches are committed, one behind the other, the next one is gathered, decided and
+/// transformed. Whatever happens to a batch, the later ones stay behind it.
 pub(super) async fn run<S: Store + Clone, T: StreamedStore, E: Effect>(
     desk: &mut Desk<S>,
     mut intake: Intake,
     streamed: T,
     transform: Option<Arc<E>>,
 ) -> Result<()> {
-    // One that is committed, one that is written, one that waits to be, and one that is gathered.
+    // One being committed, one being written, one waiting for that, and one being gathered.
     desk.batches = 4;
     let mut failures = Failures::default();
     let mut under_way = Commits::new(streamed);
@@ -43,7 +43,7 @@ pub(super) async fn run<S: Store + Clone, T: StreamedStore, E: Effect>(
             && let Some(ended) = under_way.take_first()
         {
             let committed = ended.conclude(desk).await?;
-            // The broker goes on with the next one while this one is dealt with.
+            // The broker goes on with the next batch while this one is dealt with.
             under_way.begin(desk, &mut next);
             conclude(desk, &mut failures, committed);
         }
@@ -85,8 +85,8 @@ pub(super) async fn run<S: Store + Clone, T: StreamedStore, E: Effect>(
     }
 }
 
-/// Takes in hand what is there, until there is something to do. Answers whether that is for another reason
-/// than that the first batch that was under way has ended.
+/// Takes in hand every message that is there, until there is something to do. Returns `false` if the first batch
+/// under way has ended, `true` for any other reason.
 async fn gather<S: Store + Clone, T: StreamedStore>(
     desk: &mut Desk<S>,
     intake: &mut Intake,
@@ -111,7 +111,7 @@ async fn gather<S: Store + Clone, T: StreamedStore>(
     }
 }
 
-/// Sees to the first batch that is under way for as long as whatever runs beside it takes.
+/// Looks after the first batch under way for as long as the work beside it takes.
 async fn answered<S: Store + Clone, T: StreamedStore>(
     desk: &Desk<S>,
     first: Option<&mut Commit<T>>,
@@ -138,7 +138,7 @@ fn claimed(incoming: &Incoming, id: OpId) -> Claimed<'_> {
     }
 }
 
-/// Deals with those that are not granted, and answers with the others.
+/// Deals with messages that are not granted, and returns the others.
 async fn admit<S: Store + Clone>(
     desk: &mut Desk<S>,
     failures: &Failures,
@@ -154,9 +154,9 @@ async fn admit<S: Store + Clone>(
     let asked: Vec<_> = asked.map(|(incoming, id)| claimed(incoming, *id)).collect();
     let standings = desk.ask(|| under_way.streamed.admit(&asked)).await?;
     drop(asked);
-    // A claim is nothing that is stored, so nobody else sees that a key is in this batch twice, or in one
-    // that is being committed. Messages of one order key are taken one by one, and those of one key where that
-    // is the order.
+    // A claim is not stored, so nothing else sees that a key is in this batch twice, or in one that is being
+    // committed. Messages of one order key are taken one by one, and so are those of one key if the key is the
+    // order.
     let has_order = desk.pipeline.order.is_some();
     let ready = next.granted.iter().filter(|_| has_order);
     let mut seen: BTreeSet<_> = ready.map(|granted| granted.id).collect();
@@ -187,7 +187,7 @@ async fn admit<S: Store + Clone>(
     Ok(granted)
 }
 
-/// Takes what the transform has finished into the next batch, and deals with the rest.
+/// Moves finished messages of the transform into the next batch, and deals with the rest.
 fn finish<S: Store + Clone>(
     desk: &mut Desk<S>,
     failures: &mut Failures,
@@ -213,7 +213,8 @@ fn finish<S: Store + Clone>(
     }
 }
 
-/// What is to be committed. The headers go along, and come back with [`Commit::conclude`] where they are needed.
+/// Returns the entry to commit. The headers go along, and [`Commit::conclude`] brings them back if they are
+/// needed.
 fn finished(granted: &mut Granted, payload: Bytes) -> Finished {
     let Granted { incoming, id, .. } = granted;
     let output = Outgoing {
@@ -229,7 +230,7 @@ fn finished(granted: &mut Granted, payload: Bytes) -> Finished {
     }
 }
 
-/// Deals with what became of a batch.
+/// Deals with the results of a batch.
 fn conclude<S: Store + Clone>(
     desk: &mut Desk<S>,
     failures: &mut Failures,

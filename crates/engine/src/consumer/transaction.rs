@@ -34,8 +34,8 @@ pub(super) async fn run<S: Store + Clone>(
         for incoming in &taken {
             desk.begins(incoming.delivery);
         }
-        // Where more may fail than are set aside before the pipeline pauses, the database gives back what fails,
-        // and what is to be set aside fails once more.
+        // If more messages may fail than are set aside before the pipeline pauses, the database gives back the
+        // failed ones, and those that are to be set aside fail once more.
         let gives_back = !desk.may_all_fail(taken.len());
         let mut again = Vec::new();
         for (incoming, applied) in database.apply(desk, taken, gives_back).await? {
@@ -58,14 +58,14 @@ pub(super) async fn run<S: Store + Clone>(
     }
 }
 
-/// Where the effects are, and what they are.
+/// The store of the effects, and their statements.
 struct Database {
     transactions: AnyTransactionalStore,
     statements: Statements,
 }
 
 impl Database {
-    /// Applies a batch; each message comes back with what became of it.
+    /// Applies a batch; each message comes back with its result.
     async fn apply<S: Store + Clone>(
         &self,
         desk: &Desk<S>,
@@ -115,7 +115,7 @@ fn heard<S: Store + Clone>(desk: &mut Desk<S>, incoming: &InHand, applied: &Appl
     desk.hear(incoming.delivery, &verdict)
 }
 
-/// Deals with what the database has recorded.
+/// Deals with a result that the database has recorded.
 fn conclude<S: Store + Clone>(
     desk: &mut Desk<S>,
     incoming: InHand,
@@ -135,7 +135,7 @@ fn conclude<S: Store + Clone>(
     Ok(())
 }
 
-/// What is given back may be tried again at once.
+/// The backoff of a message that is given back: it may be tried again at once.
 const AT_ONCE: Backoff = Backoff {
     first: Duration::ZERO,
     most: Duration::ZERO,

@@ -1,4 +1,4 @@
-//! Settlements that the store has not taken yet.
+//! Settlements that the store has not accepted yet.
 
 use std::sync::Arc;
 
@@ -6,7 +6,8 @@ use semel_core::{FencingToken, Settlement};
 
 use super::in_hand::InHand;
 
-/// Messages and what their claims report. The reports lie by themselves, as the store is given them.
+/// Messages and the settlements of their claims. The settlements are in a list of their own, as the
+/// store takes them.
 #[derive(Debug, Default)]
 pub(super) struct Unsettled {
     messages: Vec<(InHand, FencingToken)>,
@@ -25,16 +26,16 @@ impl Unsettled {
     /// Adds a message whose claim had this token.
     pub(super) fn push(&mut self, incoming: InHand, token: FencingToken, settlement: Settlement) {
         self.messages.push((incoming, token));
-        // Shared only while the store is told, and nothing is added then.
+        // Shared only while the store is asked, and nothing is added then.
         Arc::make_mut(&mut self.settlements).push(settlement);
     }
 
-    /// What is to be reported.
+    /// Returns the settlements to report.
     pub(super) const fn settlements(&self) -> &Arc<Vec<Settlement>> {
         &self.settlements
     }
 
-    /// All of them: a message, the token of its claim, and what that reports.
+    /// Returns all of them: message, token of its claim, and settlement.
     pub(super) fn into_reports(self) -> impl Iterator<Item = (InHand, FencingToken, Settlement)> {
         let settlements =
             Arc::try_unwrap(self.settlements).unwrap_or_else(|shared| shared.to_vec());

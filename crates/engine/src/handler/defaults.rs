@@ -1,4 +1,4 @@
-//! A pipeline of which nothing but its name is known: the defaults of a configuration file.
+//! A pipeline of which only the name is known: the defaults of a configuration file.
 
 use semel_core::Scope;
 use semel_core::fingerprint::FingerprintSelector;

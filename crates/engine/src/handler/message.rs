@@ -1,4 +1,4 @@
-//! What a handler sees of a message, and what it gives back.
+//! A handler's view of a message, and its answer.
 
 use bytes::Bytes;
 use semel_core::{Claim, FencingToken, Key, OpId};
@@ -16,72 +16,73 @@ impl Message {
         Self(call)
     }
 
-    /// The payload, byte for byte.
+    /// Returns the payload, byte for byte.
     pub const fn payload(&self) -> &Bytes {
         &self.0.payload
     }
 
-    /// The payload as JSON of your type.
+    /// Parses the payload as JSON of your type.
     ///
     /// # Errors
     ///
-    /// [`Failure::dead`]: it is not, and never will be
+    /// [`Failure::dead`]: it is not such JSON, and never will be
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         serde_json::from_slice(&self.0.payload).map_err(Failure::dead)
     }
 
-    /// The first header of that name, in whatever case.
+    /// Returns the first header of that name, ignoring case.
     pub fn header(&self, name: &str) -> Option<&Bytes> {
         let mut headers = self.0.headers.iter();
         let found = headers.find(|(known, _)| known.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value)
     }
 
-    /// Where the message was read: topic, partition and offset, or file and line.
+    /// Returns the place where the message was read: topic, partition and offset, or file and line.
     pub fn coordinates(&self) -> &str {
         &self.0.coordinates
     }
 
-    /// The key.
+    /// Returns the key.
     pub const fn key(&self) -> &Key {
         &self.0.claim.operation.key
     }
 
-    /// The key to pass to whatever the handler calls: derived from the operation alone, so the same
-    /// on every attempt. 64 hexadecimal digits.
+    /// Returns the key to pass to services that the handler calls: derived from the operation
+    /// alone, so the same on every attempt. 64 hexadecimal digits.
     pub fn idempotency_key(&self) -> String {
         self.0.idempotency_key()
     }
 
-    /// The id of the operation.
+    /// Returns the id of the operation.
     pub fn operation_id(&self) -> OpId {
         self.0.claim.operation.id()
     }
 
-    /// The number of this attempt, from 1.
+    /// Returns the number of this attempt, from 1.
     pub const fn attempt(&self) -> u32 {
         self.0.claim.attempt
     }
 
-    /// Rises with every claim of the store; for targets that can refuse a smaller one.
+    /// Returns a number that rises with every claim of the store; for targets that can refuse a
+    /// smaller one.
     pub const fn fencing_token(&self) -> FencingToken {
         self.0.claim.token
     }
 
-    /// Whether an earlier attempt may have applied the effect and the class is to run it again.
+    /// Tells whether an earlier attempt may have applied the effect and the class has it run again.
     pub const fn is_possible_repeat(&self) -> bool {
         self.0.claim.possible_repeat
     }
 
-    /// The whole claim.
+    /// Returns the whole claim.
     pub const fn claim(&self) -> &Claim {
         &self.0.claim
     }
 }
 
-/// What a handler may give back: nothing, bytes or text. Kept raw as the outcome of the key.
+/// A result that a handler may return: nothing, bytes or text. Kept raw as the outcome of the key.
 pub trait IntoOutcome: Send {
-    /// The outcome as bytes.
+    /// Returns the outcome as bytes.
     fn into_outcome(self) -> Bytes;
 }
 

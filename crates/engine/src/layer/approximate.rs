@@ -5,11 +5,11 @@
 //! of that key never happens. Nothing else in Semel does that, so it is never a default, a pipeline asks
 //! for it by name, and classes that promise more are refused ([`Settings::check`]).
 //!
-//! What is not finished is kept exactly, in memory: claims, leases, attempts, doubts. What is set aside
-//! goes to a store that keeps it. What is finished is a few bits in memory, in two generations, for at
-//! least one window and at most two; it does not survive a restart, and other processes know nothing of
-//! it. Outcomes, fingerprints and transport ids of finished keys are gone. Not for version gates, and not
-//! for effects in the store's transaction or with a mark: it has none.
+//! Unfinished operations are kept exactly, in memory: claims, leases, attempts, doubts. Messages that are
+//! set aside go to a store that keeps them. A finished key is a few bits in memory, in two generations,
+//! for at least one window and at most two; these bits do not survive a restart, and other processes know
+//! nothing of them. Outcomes, fingerprints and transport ids of finished keys are gone. Not for version
+//! gates, and not for effects in the store's transaction or with a mark: it has none.
 
 mod filter;
 mod recent;
@@ -35,7 +35,7 @@ use recent::Recent;
 use rotating::Rotating;
 use unfinished::Unfinished;
 
-/// A store whose finished keys are bits of a filter, over one that keeps what was set aside.
+/// A store whose finished keys are bits of a filter, over a store that keeps messages that are set aside.
 ///
 /// # Guarantee   a key that was completed is skipped for at least its window; of keys that were not, at
 /// most the declared share is skipped
@@ -47,10 +47,10 @@ pub struct Approximate<S> {
     state: Mutex<State>,
 }
 
-/// What is declared of a pipeline, and what it accepts.
+/// The declarations of a pipeline, and the loss that it accepts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// How long a finished key is remembered at least: the window of the pipeline.
+    /// The least time for which a finished key is remembered: the window of the pipeline.
     pub window: Duration,
     /// New keys in one window. Up to four times as many are remembered, at the same error rate and in
     /// more memory; beyond that, claims of new keys fail until the window is over.
@@ -62,7 +62,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// For `keys` in a `window`, of which one in a thousand may be lost.
+    /// Returns settings for `keys` in a `window`, of which one in a thousand may be lost.
     pub const fn new(window: Duration, keys: u64) -> Self {
         Self {
             window,
@@ -72,13 +72,13 @@ impl Settings {
         }
     }
 
-    /// Whether a pipeline of this class can do with such a store.
+    /// Checks that a pipeline of this class can use such a store.
     ///
     /// # Errors
     ///
-    /// `InvalidConfig`: nothing to be sized by, or an error rate that is none. `Unsupported`: a version
-    /// gate; a class other than unkeyed that repeats its doubts, unless [`Settings::accepted_by`] names
-    /// the pipeline
+    /// `InvalidConfig`: no keys or no window to size the store by, or an invalid error rate.
+    /// `Unsupported`: a version gate; a class other than unkeyed that repeats its doubts, unless
+    /// [`Settings::accepted_by`] names the pipeline
     pub fn check(&self, pipeline: &str, class: Class, has_gate: bool) -> Result<()> {
         self.check_size()?;
         if has_gate {
@@ -103,7 +103,7 @@ impl Settings {
         Err(Error::new(ErrorKind::Unsupported, message))
     }
 
-    /// Bytes of memory with the declared keys.
+    /// Returns the bytes of memory for the declared keys.
     pub fn bytes(&self) -> u64 {
         Rotating::bytes_for(self.keys, self.error_rate)
     }
@@ -124,7 +124,7 @@ impl Settings {
     }
 }
 
-/// Everything that it remembers.
+/// Everything that the store remembers.
 #[derive(Debug)]
 struct State {
     unfinished: Unfinished,
@@ -134,7 +134,7 @@ struct State {
 }
 
 impl<S: Store> Approximate<S> {
-    /// An empty store. What is set aside is kept in `kept`.
+    /// Returns an empty store. Messages that are set aside are kept in `kept`.
     ///
     /// # Errors
     ///
@@ -165,12 +165,12 @@ impl<S: Store> Approximate<S> {
         })
     }
 
-    /// The store that keeps what is set aside.
+    /// Returns the store that keeps messages that are set aside.
     pub const fn kept(&self) -> &S {
         &self.kept
     }
 
-    /// What it has skipped, and how often it is wrong, measured.
+    /// Returns counts of the skipped keys, and the measured rate of errors.
     pub fn statistics(&self) -> Statistics {
         let (state, _) = self.locked();
         let State {
@@ -182,15 +182,15 @@ impl<S: Store> Approximate<S> {
         counts.statistics(finished, unfinished.len(), self.settings.error_rate)
     }
 
-    /// The state and the time, which is read under the lock so that it never runs backwards.
+    /// Returns the state and the time, which is read under the lock so that it never runs backwards.
     fn locked(&self) -> (MutexGuard<'_, State>, Timestamp) {
-        // Nothing is left half done by a panic.
+        // A panic leaves nothing half done.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.finished.rotate(self.clock.monotonic());
         (state, self.clock.now())
     }
 
-    /// How long until old keys go and there is room for new ones.
+    /// Returns the time until old keys go and there is room for new ones.
     fn until_room(&self, state: &State) -> Duration {
         let rotates_at = state.finished.rotates_at();
         rotates_at.saturating_sub(self.clock.monotonic())
@@ -198,7 +198,7 @@ impl<S: Store> Approximate<S> {
 }
 
 impl State {
-    /// Decides a claim. `wait` is until there is room for more.
+    /// Decides a claim. `wait` is the time until there is room for more.
     fn claim(&mut self, request: &ClaimRequest, now: Timestamp, wait: Duration) -> Admission {
         self.counts.probe(&self.finished);
         if request.gate.is_some() {
@@ -240,8 +240,8 @@ impl State {
             (_, Settled::Fenced { found: None })
                 if self.finished.contains(self.finished.place(&id)) =>
             {
-                // A completion whose answer was lost is harmless to repeat; the bits do not tell whose
-                // theirs was, so whoever is not known to have been it is superseded.
+                // A completion whose answer was lost is harmless to repeat. The bits do not say whose
+                // completion theirs was, so a claimant that is not known to have completed is superseded.
                 let is_repeated = matches!(settlement.step, Step::Complete { .. })
                     && self.recent.is_by(&id, settlement.claim_id);
                 if is_repeated {
@@ -262,7 +262,7 @@ impl State {
         }
     }
 
-    /// A completed operation becomes bits.
+    /// Turns a completed operation into bits.
     fn finish(&mut self, id: OpId) {
         let place = self.finished.place(&id);
         self.finished.insert(place);

@@ -1,11 +1,10 @@
-//! What is done about a store that does not answer: it is left alone, and asked again now and then
-//! by one call at a time.
+//! A circuit breaker for a store that does not answer: the store is left alone, and asked again now
+//! and then by one call at a time.
 //!
-//! A [`Breaker`] belongs to one store and is shared by everybody who calls it. While it is open,
-//! nobody calls the store but one probe at a time, so that a store that comes back is not run over.
-//! A [`Policy`] is how a pipeline takes part; [`Guarded`] is the same as a layer, for callers who
-//! would rather fail at once than wait. Not for repeating a call: whoever calls does that, with the
-//! same claim ids.
+//! A [`Breaker`] belongs to one store and is shared by all its callers. While it is open, only one
+//! probe at a time calls the store, so that a store that comes back is not overrun. A [`Policy`] is
+//! a pipeline's way to take part; [`Guarded`] is the same as a layer, for callers who would rather
+//! fail at once than wait. Not for repeating a call: the caller does that, with the same claim ids.
 
 mod guarded;
 mod policy;
@@ -24,17 +23,18 @@ use crate::event::Event;
 use crate::retry::jittered;
 use crate::sync::{Mutex, MutexGuard};
 
-/// When a breaker opens, and how often a store is tried while it is.
+/// The conditions under which a breaker opens, and the pauses between tries of the store while it
+/// is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How many calls in a row must have failed; 5.
+    /// The number of calls in a row that must have failed; 5.
     pub failures: u32,
-    /// And for how long, from the first of them; 2 seconds.
+    /// The time for which they must have failed as well, from the first of them; 2 seconds.
     pub failing_for: Duration,
-    /// How long the store is left alone at first; 500 milliseconds. Doubled after each probe that
-    /// fails, and up to a quarter longer by chance.
+    /// The time for which the store is left alone at first; 500 milliseconds. Doubled after each
+    /// probe that fails, and up to a quarter longer by chance.
     pub first: Duration,
-    /// The longest that it is left alone; 5 seconds.
+    /// The longest time for which it is left alone; 5 seconds.
     pub most: Duration,
 }
 
@@ -57,16 +57,16 @@ pub struct Breaker {
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     state: Mutex<State>,
-    /// Told whenever somebody who waits may have something to do.
+    /// Notified whenever waiting callers may have something to do.
     turned: watch::Sender<()>,
 }
 
-/// Times are monotonic.
+/// The breaker's state; times are monotonic.
 #[derive(Debug)]
 enum State {
     Closed {
         failures: u32,
-        /// When the first of them was met.
+        /// The time of the first of these failures.
         since: Option<Duration>,
     },
     Open(Opened),
@@ -75,52 +75,52 @@ enum State {
 #[derive(Debug)]
 struct Opened {
     since: Duration,
-    /// When the store is tried next.
+    /// The time at which the store is tried next.
     until: Duration,
     wait: Duration,
     error: Error,
     is_probed: bool,
 }
 
-/// Whether the store may be called.
+/// The breaker's answer to a caller: call the store, or wait.
 #[derive(Debug)]
 pub enum Entry<'a> {
-    /// Call it, and tell how that went.
+    /// Call the store, and report how that went.
     Call(Permit<'a>),
     /// Leave it alone for now.
     Wait {
-        /// Until it is tried again; somebody else may be trying it.
+        /// The time until it is tried again; another caller may be trying it.
         wait: Duration,
-        /// How the last call failed.
+        /// The failure of the last call.
         error: Error,
     },
 }
 
-/// What a call changed.
+/// The change that a call caused.
 #[derive(Clone, Debug)]
 pub enum Turn {
     /// The breaker opened: the store is left alone from now on.
     Opened {
-        /// How the last call failed.
+        /// The failure of the last call.
         error: Error,
-        /// How long it is left alone at first.
+        /// The time for which the store is left alone at first.
         wait: Duration,
     },
     /// The store answers again.
     Closed {
-        /// How long the breaker was open.
+        /// The time for which the breaker was open.
         lasted: Duration,
     },
 }
 
-/// How things stand.
+/// The state of the breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// The store answers, as far as is known.
     Closed,
     /// The store is left alone.
     Open {
-        /// For how long it has been.
+        /// The time for which it has been left alone so far.
         lasted: Duration,
         /// The code of its last failure.
         code: Code,
@@ -128,7 +128,7 @@ pub enum Status {
 }
 
 impl Breaker {
-    /// A breaker that is closed.
+    /// Returns a breaker that is closed.
     pub fn new(settings: Settings, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
         Self {
             settings,
@@ -159,17 +159,17 @@ impl Breaker {
         }
     }
 
-    /// To tell of a call that was made without waiting, when this was closed.
+    /// Returns a permit for a call that was begun while the breaker was closed.
     pub(crate) fn made(&self) -> Permit<'_> {
         Permit::new(self, false)
     }
 
-    /// Whether the store is left alone.
+    /// Tells whether the store is left alone.
     pub fn is_open(&self) -> bool {
         matches!(*self.state(), State::Open(_))
     }
 
-    /// How things stand.
+    /// Returns the state of the breaker.
     pub fn status(&self) -> Status {
         match &*self.state() {
             State::Closed { .. } => Status::Closed,
@@ -180,7 +180,7 @@ impl Breaker {
         }
     }
 
-    /// When the store may be called again, in monotonic time; `None` where it may be now.
+    /// Returns the monotonic time at which the store may be called again; `None` means now.
     pub fn next_try(&self) -> Option<Duration> {
         let now = self.clock.monotonic();
         match &*self.state() {
@@ -252,12 +252,12 @@ impl Breaker {
                 self.turned.send_replace(());
                 None
             }
-            // Begun before it opened: nothing new.
+            // The call began before the breaker opened: nothing new.
             State::Open(_) => None,
         }
     }
 
-    /// A probe that nobody waited for says nothing; the next one may begin.
+    /// Lets the next probe begin after one that was dropped: it says nothing.
     fn probe_dropped(&self) {
         if let State::Open(opened) = &mut *self.state() {
             opened.is_probed = false;
@@ -266,7 +266,7 @@ impl Breaker {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing is left half done by a panic.
+        // A panic leaves nothing half done.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -286,7 +286,7 @@ impl State {
     };
 }
 
-/// Leave to call the store once.
+/// Permission to call the store once.
 #[derive(Debug)]
 #[must_use = "a breaker learns from how the call went"]
 pub struct Permit<'a> {
@@ -304,7 +304,7 @@ impl<'a> Permit<'a> {
         }
     }
 
-    /// Tells how the call went; what that changed is for whoever observes.
+    /// Reports how the call went; returns the change that this caused, for observers.
     ///
     /// A refusal or a damaged record is an answer. An error that is neither an answer nor an outage
     /// changes nothing.
@@ -329,7 +329,7 @@ impl Drop for Permit<'_> {
 }
 
 impl Turn {
-    /// The same as an event.
+    /// Returns the same as an event.
     pub fn event(&self) -> Event<'_> {
         match self {
             Self::Opened { error, wait } => Event::BreakerOpened { error, wait: *wait },
@@ -338,12 +338,12 @@ impl Turn {
     }
 }
 
-/// What an error says about the store behind it.
+/// The state of a store, as an error tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Said {
-    /// It is there.
+    /// The store is there.
     Answered,
-    /// It is away, silent, full, or may not be written.
+    /// The store is away, silent, full, or may not be written.
     Failed,
     /// Neither.
     Nothing,
@@ -364,12 +364,12 @@ impl Said {
     }
 }
 
-/// Whether an error says that the store is away, silent, full, or may not be written.
+/// Tells whether an error says that the store is away, silent, full, or may not be written.
 pub(crate) fn is_outage(error: &Error) -> bool {
     Said::by(error) == Said::Failed
 }
 
-/// What fails for every item alike is a failure of the store.
+/// Turns a batch in which every item failed with an outage into a failure of the store.
 pub(crate) fn all_failed(admissions: Vec<Admission>) -> Result<Vec<Admission>> {
     let failures = admissions.iter().map_while(|admission| match admission {
         Admission::Failed(error) if is_outage(error) => Some(error),
@@ -389,7 +389,7 @@ pub(crate) fn all_failed(admissions: Vec<Admission>) -> Result<Vec<Admission>> {
     }
 }
 
-/// The wait for an answer was given up; the call may have been carried out.
+/// Returns the error of a wait that was given up; the call may have been carried out.
 pub(crate) fn unanswered(within: Duration) -> Error {
     let message = format!("the store has not answered within {within:?}");
     Error::new(ErrorKind::Timeout, message)

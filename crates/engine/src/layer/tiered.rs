@@ -1,17 +1,18 @@
 //! A local cache of completed records in front of a store, the *authority*.
 //!
-//! A duplicate of a key whose completed record was lately read from the authority is answered here.
-//! Everything else, and whatever is not certain, is asked of the authority. An entry is a record that
-//! was *read*, by `get` or `list`; that a key was completed here, or answered with a replay, is a hint
-//! that reading it may pay the next time, and decides nothing.
+//! This layer answers a duplicate itself if it has lately read the key's completed record from the
+//! authority. It asks the authority about everything else, and about whatever is not certain. An entry
+//! is a record that was *read*, by `get` or `list`. If a key was completed here, or answered with a
+//! replay, that is only a hint that reading its record may pay the next time, and decides nothing.
 //!
-//! An entry is believed for [`Settings::fresh`], counted from when it was asked for, and never past the
-//! window of its record. So what this process orders (`forget` above all) counts at once, and what
-//! **another process orders counts here at the latest that much later**: until then a key that was
+//! An entry is believed for [`Settings::fresh`], counted from the time when it was asked for, and never
+//! past the window of its record. So an order of this process (`forget` above all) counts at once, and
+//! an order of **another process counts here at the latest that much later**: until then a key that was
 //! forgotten elsewhere is still skipped. Use one `Tiered` per process and store.
 //!
 //! Not for stores on this machine, which answer as fast, and not for effects in the store's own
-//! transaction or with a mark: their claims go to the authority by ports that this layer only hands on.
+//! transaction or with a mark: their claims go to the authority through ports that this layer only
+//! passes on.
 
 mod entry;
 mod memory;
@@ -46,16 +47,16 @@ pub struct Tiered<S> {
     counts: Counts,
 }
 
-/// How much is kept, and how long it is believed.
+/// Limits of the memory, and the time for which it is believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The most memory that entries take, in bytes; 64 MiB.
     pub bytes: usize,
-    /// How long a record is believed after it was read; 60 seconds. The longest that an operator's
-    /// order in another process can go unnoticed here.
+    /// The time for which a record is believed after it was read; 60 seconds. An operator's order in
+    /// another process can go unnoticed here for at most this long.
     pub fresh: Duration,
-    /// The longest outcome that is kept, in bytes; 64 KiB. A duplicate that wants a longer one is
-    /// answered by the authority.
+    /// The longest outcome that is kept, in bytes; 64 KiB. The authority answers a duplicate that wants
+    /// a longer one.
     pub outcome_bytes: usize,
 }
 
@@ -69,14 +70,14 @@ impl Default for Settings {
     }
 }
 
-/// What a cache has been good for.
+/// Counts of what a cache has been good for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Claims that were answered here, without the authority.
     pub answered: u64,
     /// Claims that were answered by reading the record.
     pub read: u64,
-    /// Claims that were asked of the authority.
+    /// Claims that the authority answered.
     pub asked: u64,
     /// Entries and hints kept now.
     pub kept: u64,
@@ -91,8 +92,8 @@ struct Counts {
     asked: AtomicU64,
 }
 
-/// Where the answer to a claim comes from. Of several claims of one key in a batch, the last of these
-/// that any needs goes for all.
+/// The source of the answer to a claim. If a batch has several claims of one key, the last of these
+/// sources that any of them needs serves all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Way {
     Here,
@@ -101,8 +102,9 @@ enum Way {
 }
 
 impl<S: Store> Tiered<S> {
-    /// An empty cache in front of `authority`. `clock` is to be within the margin of the window of the
-    /// authority's; where it is not, an entry is believed at most [`Settings::fresh`] too long.
+    /// Returns an empty cache in front of `authority`. `clock` should differ from the authority's by
+    /// less than the margin of the window; if it does not, an entry is believed at most
+    /// [`Settings::fresh`] too long.
     pub fn new(authority: S, settings: Settings, clock: Arc<dyn Clock>) -> Self {
         Self {
             authority,
@@ -113,20 +115,20 @@ impl<S: Store> Tiered<S> {
         }
     }
 
-    /// The store behind the cache.
+    /// Returns the store behind the cache.
     pub const fn authority(&self) -> &S {
         &self.authority
     }
 
     /// Reads completed records into the cache, of `scope` or of all, until `most` were looked at or half
-    /// of the cache is full. Answers with how many are kept.
+    /// of the cache is full. Returns the count of those kept.
     ///
-    /// They come in the order of the store's list, which is none of time, and without their outcomes.
-    /// Once they are not fresh any more, they are hints.
+    /// The records come in the order of the store's list, which is not one of time, and without their
+    /// outcomes. Once they are no longer fresh, they are hints.
     ///
     /// # Errors
     ///
-    /// those of [`Store::list`]; what was read by then is kept
+    /// those of [`Store::list`]; the records read by then are kept
     ///
     /// # Cancel safety   safe
     pub async fn warm(&self, scope: Option<&Scope>, most: u64) -> Result<u64> {
@@ -153,7 +155,7 @@ impl<S: Store> Tiered<S> {
         }
     }
 
-    /// What the cache has been good for so far.
+    /// Returns what the cache has been good for so far.
     pub fn statistics(&self) -> Statistics {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let memory = self.memory();
@@ -187,7 +189,7 @@ impl<S: Store> Tiered<S> {
             }
             answers[place] = admission;
         }
-        // What turned out not to be completed is claimed after all, in its order.
+        // Keys that turned out not to be completed are claimed after all, in their order.
         let claimed = match self.ask(batch, &ids, &left).await {
             Ok(admissions) => admissions,
             Err(error) => vec![Admission::Failed(error); left.len()],
@@ -204,7 +206,7 @@ impl<S: Store> Tiered<S> {
         Ok(answers)
     }
 
-    /// What can be answered here, and where the other answers come from.
+    /// Returns the answers that this layer can give itself, and the sources of the others.
     fn answers(&self, batch: &[ClaimRequest], ids: &[OpId]) -> (Vec<Option<Admission>>, Vec<Way>) {
         let now = self.moment();
         let mut memory = self.memory();
@@ -232,7 +234,8 @@ impl<S: Store> Tiered<S> {
         (answers, ways)
     }
 
-    /// Has all claims of one key in a batch answered in the same way, so that they are in their order.
+    /// Makes all claims of one key in a batch take the same way, so that they are answered in their
+    /// order.
     fn agree(&self, ids: &[OpId], answers: &mut [Option<Admission>], ways: &mut [Way]) {
         let here = ways.iter().filter(|way| **way == Way::Here).count();
         let ask = ways.iter().filter(|way| **way == Way::Ask).count();
@@ -253,7 +256,7 @@ impl<S: Store> Tiered<S> {
             .fetch_add(here as u64, Ordering::Relaxed);
     }
 
-    /// Answers from the records, where they are completed.
+    /// Answers from the records, if they are completed.
     async fn read(
         &self,
         batch: &[ClaimRequest],
@@ -269,7 +272,7 @@ impl<S: Store> Tiered<S> {
             .collect();
         let (asked, epoch) = (self.moment(), self.memory().epoch());
         let Ok(records) = self.authority.get(&operations).await else {
-            // Whoever cannot be read may still be claimed.
+            // A key whose record cannot be read may still be claimed.
             return places.iter().map(|_| None).collect();
         };
         let mut answers = Vec::with_capacity(places.len());
@@ -287,7 +290,7 @@ impl<S: Store> Tiered<S> {
         answers
     }
 
-    /// Asks the authority, and learns from what it says.
+    /// Asks the authority, and learns from its answers.
     async fn ask(
         &self,
         batch: &[ClaimRequest],
@@ -322,8 +325,9 @@ impl<S: Store> Tiered<S> {
         Ok(admissions)
     }
 
-    /// Keeps what was read; whether there was something to keep. It is not remembered where this process
-    /// has given an order since `epoch`, since it may be older than the order.
+    /// Keeps a record that was read; returns whether there was something to keep. The record is not
+    /// remembered if this process has given an order since `epoch`, since it may be older than the
+    /// order.
     fn keep(&self, id: OpId, entry: Option<Entry>, epoch: u64, wants_outcome: bool) -> bool {
         let mut memory = self.memory();
         let now = self.moment();
@@ -338,7 +342,7 @@ impl<S: Store> Tiered<S> {
         true
     }
 
-    /// The answer that the authority would give, if the entry says for certain.
+    /// Returns the answer that the authority would give, if the entry is certain about it.
     fn answer(&self, entry: &Entry, request: &ClaimRequest, now: Moment) -> Option<Admission> {
         entry.answer(request, now, self.settings.fresh)
     }
@@ -350,7 +354,7 @@ impl<S: Store> Tiered<S> {
         }
     }
 
-    /// Nothing is left half done by a panic.
+    /// Locks the memory; a panic leaves nothing half done.
     fn memory(&self) -> MutexGuard<'_, Memory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }

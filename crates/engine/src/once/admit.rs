@@ -1,4 +1,4 @@
-//! The first part of a call: asking for claims, and answering what is decided by that alone.
+//! The first part of a call: it asks for claims, and answers items that are decided by that alone.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ use crate::event::Event;
 use crate::lease::Lease;
 use crate::retry::is_final;
 
-/// An item that somebody else is at.
+/// An item that another caller runs.
 pub(super) struct Busy {
     pub(super) index: usize,
     pub(super) wait: Duration,
 }
 
 impl<S: Store + Clone> Run<S> {
-    /// Asks for claims and answers what is decided by that alone.
+    /// Asks for claims and answers items that are decided by that alone.
     pub(super) async fn admit(
         &mut self,
         pending: &[usize],
@@ -76,7 +76,7 @@ impl<S: Store + Clone> Run<S> {
         (granted, busy)
     }
 
-    /// Answers an item that is not to be run.
+    /// Answers an item that does not run.
     fn decided(&mut self, index: usize, admission: Admission) {
         let operation = self.requests[index].operation.clone();
         let operation_id = || operation.id();
@@ -131,7 +131,7 @@ impl<S: Store + Clone> Run<S> {
                 let error = semel_core::Error::new(ErrorKind::Internal, message);
                 Err(self.not_asked(index, error))
             }
-            // These are dealt with where the claims are asked for.
+            // The caller deals with these.
             Admission::Granted(_) | Admission::Busy { .. } | Admission::Parked { .. } => {
                 Err(unanswered())
             }
@@ -139,7 +139,7 @@ impl<S: Store + Clone> Run<S> {
         self.answer(index, answer);
     }
 
-    /// Answers items that are dead or in doubt, with what is on record of why.
+    /// Answers items that are dead or in doubt, with the reason on record.
     async fn explain(&mut self, parked: Vec<(usize, StateKind)>) {
         if parked.is_empty() {
             return;
@@ -149,7 +149,7 @@ impl<S: Store + Clone> Run<S> {
             .map(|&(index, _)| self.requests[index].operation.clone())
             .collect();
         let store = self.store.clone();
-        // Only words for people hang on this.
+        // Only text for people depends on this.
         let records = timeout(EXPLAIN_WITHIN, store.get(&operations)).await;
         let mut records = records
             .ok()
@@ -185,8 +185,8 @@ impl<S: Store + Clone> Run<S> {
         }
     }
 
-    /// Takes granted claims in hand. Those that may have run out while their answer was on its way
-    /// are renewed first: an effect never begins under a lease that somebody else may have taken.
+    /// Takes granted claims in hand. Claims that may have run out while their answer was on its way are renewed first:
+    /// an effect never begins under a lease that another claimant may have taken.
     async fn freshen(&mut self, granted: Vec<(usize, Claim)>, asked_at: Duration) -> Vec<Held<S>> {
         let mut held = Vec::with_capacity(granted.len());
         for (index, mut claim) in granted {
@@ -196,7 +196,7 @@ impl<S: Store + Clone> Run<S> {
                 (asked_at, is_fresh) = (self.hub.now(), true);
                 match self.renew_alone(&claim).await {
                     Ok(Renewed::Until(until)) => claim.lease_until = until,
-                    // Nothing was begun under it, so it is asked for again as by somebody else.
+                    // Nothing was begun under the claim, so the item asks again like a new claimant.
                     Ok(Renewed::Lost { .. }) => {
                         self.requests[index].claim_id = self.hub.surroundings.claim_id();
                         let request = self.requests[index].clone();
@@ -255,9 +255,10 @@ impl<S: Store + Clone> Run<S> {
         }
     }
 
-    /// When a keyed effect must have begun, claimed at `claimed_at` and under a lease that was asked for last at
-    /// `asked_at`: while its provider's window lasts, or a lease behind its claim, when the store said last that it may
-    /// begin. A lease that is renewed before the effect begins does not make the window longer: DBT-3.
+    /// Returns the time by which a keyed effect must have begun that was claimed at `claimed_at` and whose lease was
+    /// last asked for at `asked_at`. It is the later of two times: the end of its provider's window, and one lease
+    /// after its claim, since the store last said at the claim that it may begin. A lease that is renewed before the
+    /// effect begins does not make the window longer: DBT-3.
     fn begin_by(
         &self,
         claim: &Claim,
@@ -282,7 +283,7 @@ impl<S: Store + Clone> Run<S> {
         Lease { asked_at, term }
     }
 
-    /// Whether a lease that was asked for at `asked_at` has enough left to begin under it.
+    /// Tells whether a lease that was asked for at `asked_at` has enough left to begin under it.
     pub(super) fn may_begin(&self, asked_at: Duration) -> bool {
         self.lease(asked_at).may_begin(self.hub.now()) || semel_core::planted("O10")
     }
@@ -295,7 +296,7 @@ fn on_record(record: Option<Record>) -> Cause {
     }
 }
 
-/// The claim of somebody who does not wait for one.
+/// Returns the claim of a caller who does not wait for a grant.
 fn forged(request: &ClaimRequest, lease_until: Timestamp) -> Claim {
     Claim {
         operation: request.operation.clone(),
@@ -311,5 +312,5 @@ fn forged(request: &ClaimRequest, lease_until: Timestamp) -> Claim {
     }
 }
 
-/// How long the words of a refusal may take to be looked up.
+/// The longest time for looking up the reason of a refusal.
 const EXPLAIN_WITHIN: Duration = Duration::from_secs(1);

@@ -1,5 +1,5 @@
-//! Store calls before anything was run: asked again until they are answered, or until the caller has
-//! waited long enough.
+//! Store calls before anything has run: they are repeated until the store answers, or until the
+//! caller has waited long enough.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -46,9 +46,9 @@ impl<S: Store + Clone> Run<S> {
         .await
     }
 
-    /// Makes a store call before anything was run, until it is answered or the caller has waited too
-    /// long. If it may have granted something, it goes on a while longer, so that what nobody will
-    /// run is given back instead of left to its lease.
+    /// Makes a store call before anything has run, until the store answers or the caller has waited
+    /// too long. If the call may have granted something, it goes on a while longer, so that a claim
+    /// under which nothing will run is given back instead of left to its lease.
     async fn ask<T, Fut>(&mut self, call: impl Fn(S) -> Fut + Send) -> semel_core::Result<T>
     where
         Fut: Future<Output = semel_core::Result<T>> + Send,
@@ -59,7 +59,7 @@ impl<S: Store + Clone> Run<S> {
         let mut is_maybe = false;
         loop {
             let left = patience.saturating_sub(self.hub.now().saturating_sub(since));
-            // With nobody left to tell, there is time.
+            // With no caller left to answer, there is time.
             let limit = if self.is_wanted() {
                 left.max(retry::STORE.first)
             } else {
@@ -68,7 +68,7 @@ impl<S: Store + Clone> Run<S> {
             let error = match timeout(limit, call(self.store.clone())).await {
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(error)) => error,
-                // Given up is the wait, not the call: asked again, the store tells what became of it.
+                // The wait is given up, not the call: asked again, the store says what became of it.
                 Err(_) => no_answer(),
             };
             is_maybe |= error.certainty() == Certainty::MaybeApplied;
@@ -92,7 +92,7 @@ impl<S: Store + Clone> Run<S> {
         }
     }
 
-    /// Tells the caller that the store could not be asked.
+    /// Answers the caller that the store could not be asked.
     fn give_up(&mut self, error: &semel_core::Error) {
         let ids: Vec<_> = self
             .requests

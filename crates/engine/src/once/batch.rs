@@ -21,8 +21,8 @@ use super::run::{Boxed, Verdict, Work};
 /// # Cost
 ///
 /// One round trip to claim all, one to settle those that end within 50 ms of one another, and one
-/// more where a key comes twice. All of the batch is claimed at once: a crash in the middle leaves
-/// what was granted to its class, also where its effect had not begun.
+/// more if a key comes twice. All of the batch is claimed at once: a crash in the middle leaves all
+/// granted items to their class, even those whose effect had not begun.
 #[must_use = "a batch runs when `each` or `whole` is awaited"]
 pub struct Batch<S, I> {
     declared: Declared<S>,
@@ -64,8 +64,8 @@ impl<S: Store + Clone, I> Batch<S, I> {
         self
     }
 
-    /// Runs `effect` for each item that is granted, several at a time
-    /// ([`Declared::concurrency`]). Results in the order of the items.
+    /// Runs `effect` for each item that is granted, several at a time ([`Declared::concurrency`]).
+    /// Results come in the order of the items.
     ///
     /// # Guarantee   that of [`Declared::once`], item by item
     /// # Cancel safety   as [`Declared::once`], item by item
@@ -115,8 +115,9 @@ impl<S: Store + Clone, I> Batch<S, I> {
     }
 
     /// Runs `effect` for all items that are granted together: a bulk insert, one request for many.
-    /// It gives one result per granted item, in the same order; an item without one counts as maybe
-    /// applied. Called again only for items that others were at in the meantime.
+    /// The effect returns one result per granted item, in the same order; an item without one
+    /// counts as maybe applied. The effect is called again only for items that other callers ran in
+    /// the meantime.
     ///
     /// # Guarantee   that of [`Declared::once`], item by item
     /// # Cancel safety   as [`Declared::once`]
@@ -180,7 +181,8 @@ impl<S: Store + Clone, I> Batch<S, I> {
         Pending::new(async move { merge(results, declared.call(requests, work, &values).await) })
     }
 
-    /// The claims to ask for, and their items; items without an acceptable key have their result.
+    /// Returns the claims to ask for, and their items; items without an acceptable key have their
+    /// result.
     fn ask<T>(self) -> (Declared<S>, Asked<I, T>) {
         let mut asked = Asked {
             requests: Vec::with_capacity(self.items.len()),
@@ -209,11 +211,11 @@ impl<S: Store + Clone, I> Batch<S, I> {
 struct Asked<I, T> {
     requests: Vec<Wanted>,
     items: Vec<I>,
-    /// By place in the batch.
+    /// Results by place in the batch.
     results: BTreeMap<usize, Result<Receipt<T>, Error>>,
 }
 
-/// All results in the order of the items.
+/// Returns all results in the order of the items.
 fn merge<T>(
     mut known: BTreeMap<usize, Result<Receipt<T>, Error>>,
     answered: Vec<Result<Receipt<T>, Error>>,

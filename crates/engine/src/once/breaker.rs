@@ -1,4 +1,4 @@
-//! A breaker that operations share whose effects have one target.
+//! A breaker shared by operations whose effects have one target.
 
 use std::error::Error;
 use std::fmt;
@@ -13,10 +13,10 @@ use super::failure::{End, Failure};
 /// Leaves a target alone that was not reached. Cheap to clone; clones are the same breaker, and operations with one
 /// target share it.
 ///
-/// The first [`Failure::away`] opens it. While it is open, effects are not called: calls fail with
-/// [`TargetAway`], which surely was not applied, costs no attempt and says when to come back. One call at a time
-/// is let through to try the target, after a tenth of a second at first and every second in the end; any end
-/// of it but another [`Failure::away`] closes the breaker. What is on record is answered as ever.
+/// The first [`Failure::away`] opens it. While it is open, effects are not called: calls fail with [`TargetAway`],
+/// which surely was not applied, costs no attempt and says when to come back. One call at a time is let through to
+/// try the target, after a tenth of a second at first and every second in the end; any end of it but another
+/// [`Failure::away`] closes the breaker. Outcomes on record are returned as ever.
 #[derive(Clone, Debug, Default)]
 pub struct EffectBreaker(Arc<Mutex<Option<Open>>>);
 
@@ -28,12 +28,12 @@ struct Open {
 }
 
 impl EffectBreaker {
-    /// One that is closed.
+    /// Returns a breaker that is closed.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether effects are not called now, but for one that tries the target.
+    /// Tells whether effects are not called now, except for one that tries the target.
     pub fn is_open(&self) -> bool {
         locked(&self.0).is_some()
     }
@@ -72,7 +72,7 @@ impl EffectBreaker {
     }
 }
 
-/// A call of an effect that was let through. Dropped before it ends, it says nothing of the target.
+/// A call of an effect that was let through. If it is dropped before it ends, it says nothing about the target.
 pub(super) struct Pass {
     breaker: EffectBreaker,
     is_probe: bool,
@@ -80,12 +80,12 @@ pub(super) struct Pass {
 }
 
 impl Pass {
-    /// The call has ended, having reached the target or not.
+    /// Notes that the call has ended, and whether the target was away.
     pub(super) fn ends(mut self, is_away: bool) {
         self.has_ended = true;
         let mut open = locked(&self.breaker.0);
         match &mut *open {
-            // A call that was under way when the target went says nothing about its return.
+            // A call that was under way when the target went away says nothing about its return.
             Some(_) if !self.is_probe => {}
             Some(open) if is_away => open.again((open.wait * 2).min(LONGEST_WAIT)),
             Some(_) => *open = None,
@@ -120,10 +120,10 @@ impl Open {
     }
 }
 
-/// The effect was not called, since its target was not reached shortly before.
+/// The error of an effect that was not called, since its target was not reached shortly before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TargetAway {
-    /// When it is worth calling again.
+    /// The time until it is worth calling again.
     pub retry_after: Duration,
 }
 

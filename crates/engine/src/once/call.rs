@@ -1,4 +1,4 @@
-//! Running a declared operation: every way of calling it, and what they have in common.
+//! Runs of a declared operation: every way of calling it, and the parts that they share.
 
 use std::fmt;
 use std::future::Future;
@@ -21,9 +21,9 @@ use super::receipt::{Answered, Receipt};
 use super::run::{Answer, Boxed, Run, Verdict, Work};
 
 impl<S: Store + Clone> Declared<S> {
-    /// Runs `effect` for `key`, or gives back the outcome of the time when it was run.
+    /// Runs `effect` for `key`, or returns the outcome of the time when it ran.
     ///
-    /// The effect runs on a task of its own: one that has begun runs on to its outcome when the
+    /// The effect runs on a task of its own: once it has begun, it runs on to its outcome even if the
     /// returned future is dropped. Its lease is renewed meanwhile. A panic is caught and counts as
     /// maybe applied, as does an effect that runs out of time.
     ///
@@ -81,7 +81,8 @@ impl<S: Store + Clone> Declared<S> {
         receipts.pop().unwrap_or(Err(Error::Closed))
     }
 
-    /// As [`once`](Self::once), in the caller's own task, so that the effect may borrow.
+    /// Runs `effect` as [`once`](Self::once) does, but in the caller's own task, so that the effect
+    /// may borrow.
     ///
     /// # Cancel safety   dropped while the effect runs, the effect stops where it is and counts as
     /// maybe applied: the class decides. Where that is not wanted, take [`once`](Self::once)
@@ -134,7 +135,7 @@ impl<S: Store + Clone> Declared<S> {
         );
         hub.spawn(&store, run.go())?;
         let mut value = None;
-        // Nobody begins it where it is a duplicate.
+        // The effect of a duplicate never begins.
         if let Ok((op, tell)) = first.await {
             let stop = op.clone();
             let breaker = self.breaker_of();
@@ -151,7 +152,7 @@ impl<S: Store + Clone> Declared<S> {
                 })
             });
             if let Some(verdict) = verdict {
-                // Out of time or lost, it is listened to no more.
+                // Once the effect is out of time or its claim lost, its verdict is ignored.
                 let _ = tell.send(verdict);
             }
         }
@@ -159,8 +160,8 @@ impl<S: Store + Clone> Declared<S> {
         receipt(answer.unwrap_or(Err(Error::Closed)), operation_id, value)
     }
 
-    /// As [`once`](Self::once), again and again while the effect fails and another attempt is
-    /// allowed: until it has a value, or the operation is dead or in doubt.
+    /// Runs `effect` as [`once`](Self::once) does, again and again while it fails and another attempt
+    /// is allowed: until it has a value, or the operation is dead or in doubt.
     ///
     /// # Cancel safety   as [`once`](Self::once); no further attempt is begun
     ///
@@ -191,7 +192,7 @@ impl<S: Store + Clone> Declared<S> {
                 };
                 let retry_after = match declared.once_of(operation.clone(), attempt).await {
                     Err(Error::Failed { retry_after, .. }) => retry_after,
-                    // The end of a backoff is the store's to say.
+                    // The store alone knows the end of a backoff.
                     Err(Error::Busy { retry_after, .. }) if has_failed => retry_after,
                     settled => return settled,
                 };
@@ -201,8 +202,8 @@ impl<S: Store + Clone> Declared<S> {
         })
     }
 
-    /// Many keys with an item each, claimed in one round trip and settled in another. A key that
-    /// comes twice is decided as if asked for twice in a row.
+    /// Returns a batch of many keys with an item each, claimed in one round trip and settled in
+    /// another. A key that comes twice is decided as if asked for twice in a row.
     pub fn batch<K: ToKey, I>(&self, items: impl IntoIterator<Item = (K, I)>) -> Batch<S, I> {
         let items = items.into_iter();
         let items = items.map(|(key, item)| (self.operation(key), item));
@@ -210,7 +211,7 @@ impl<S: Store + Clone> Declared<S> {
     }
 
     /// Runs `effect` for each item, many keys in one round trip: the shortest form of
-    /// [`batch`](Self::batch). Results in the order of the items.
+    /// [`batch`](Self::batch). Results come in the order of the items.
     ///
     /// # Guarantee   that of [`once`](Self::once), item by item
     /// # Cost        one round trip to claim all, one to settle those that end together
@@ -238,7 +239,7 @@ impl<S: Store + Clone> Declared<S> {
         self.batch(items).each(effect)
     }
 
-    /// What is on record of `key`, as it stands at the store.
+    /// Returns the record of `key` as the store has it.
     ///
     /// # Errors
     ///
@@ -331,7 +332,7 @@ impl<O> fmt::Debug for Pending<O> {
     }
 }
 
-/// Where effects put their values, until their caller takes them.
+/// The values of effects, until their caller takes them.
 pub(super) struct Values<T>(Arc<Mutex<Vec<Option<T>>>>);
 
 impl<T> Values<T> {
@@ -356,7 +357,7 @@ impl<T> Clone for Values<T> {
     }
 }
 
-/// What an answer comes to, with the value that the effect left.
+/// Returns the receipt of an answer, with the value that the effect left.
 fn receipt<T: Remember>(
     answer: Result<Answer, Error>,
     operation_id: OpId,
@@ -402,7 +403,7 @@ fn receipt<T: Remember>(
     }
 }
 
-/// Nothing here is left half done by a panic of the effect.
+/// Locks a mutex; a panic of the effect leaves nothing in it half done.
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! An operation by name: how its effects are run, and running them.
+//! An operation by name: the way in which its effects run, and the calls that run them.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -22,24 +22,24 @@ use super::key::ToKey;
 use super::settings::Settings;
 use crate::effect::{Class, OnDoubt};
 
-/// An operation by name, and how its effects are run. Cheap to clone; make it once and keep it.
+/// An operation by name, and the way in which its effects run. Cheap to clone; make it once and keep it.
 ///
-/// Settings of the operation ([`keyed`](Self::keyed), [`window`](Self::window), …) and of one
-/// request ([`request`](Self::request), [`birth`](Self::birth), …) are set in the same way; for
-/// those of a request, clone first.
+/// Settings of the operation ([`keyed`](Self::keyed), [`window`](Self::window), …) and of one request
+/// ([`request`](Self::request), [`birth`](Self::birth), …) are set in the same way; to set those of a request, clone
+/// first.
 ///
 /// # Guarantee
 ///
-/// One key, one effect, or a record that says why not. Which of the two a crash in the middle
-/// leaves is the class's to say: [`keyed`](Self::keyed) runs the effect again with the same key,
-/// [`unkeyed`](Self::unkeyed) with [`OnDoubt::Park`], the default, never does.
+/// One key, one effect, or a record that says why not. The class decides which of the two a crash in the middle
+/// leaves: [`keyed`](Self::keyed) runs the effect again with the same key, [`unkeyed`](Self::unkeyed) with
+/// [`OnDoubt::Park`], the default, never does.
 pub struct Declared<S> {
     pub(super) hub: Arc<Hub<S>>,
     name: Arc<str>,
     tenant: Arc<str>,
     scope: Option<Scope>,
     pub(super) settings: Settings,
-    /// What the request says, which the key is bound to.
+    /// The reading of the request that the key is bound to.
     reading: Option<Arc<Reading>>,
     transport: Option<Bytes>,
     birth: Option<Timestamp>,
@@ -68,102 +68,101 @@ impl<S> Declared<S> {
         declared
     }
 
-    /// The effect is a call with [`Op::idempotency_key`](super::Op::idempotency_key) that its provider recognises for
-    /// `provider_window`: exactly once inside that window, then in doubt. Take a margin off what the
-    /// provider declares, for clocks and queues.
+    /// Declares that the effect is a call with [`Op::idempotency_key`](super::Op::idempotency_key) that its provider
+    /// recognises for `provider_window`: exactly once inside that window, then in doubt. Subtract a margin for clocks
+    /// and queues from the time that the provider declares.
     #[must_use]
     pub fn keyed(self, provider_window: Duration) -> Self {
         self.change(|settings| settings.class = Class::Keyed { provider_window })
     }
 
-    /// The effect is a call that nobody recognises: `on_doubt` says what a crash in the middle leads
-    /// to. [`OnDoubt::Park`] is the default.
+    /// Declares that the effect is a call that no provider recognises: `on_doubt` is the reaction to a crash in the
+    /// middle. [`OnDoubt::Park`] is the default.
     #[must_use]
     pub fn unkeyed(self, on_doubt: OnDoubt) -> Self {
         self.change(|settings| settings.class = Class::Unkeyed(on_doubt))
     }
 
-    /// How long a finished operation is remembered. Longer than the longest time after which a
-    /// duplicate can come.
+    /// Sets the time for which a finished operation is remembered. It must be longer than the longest time after
+    /// which a duplicate can come.
     #[must_use]
     pub fn window(self, window: Duration) -> Self {
         self.change(|settings| settings.window = settings.window.resized(window))
     }
 
-    /// How long a claim outlives a vanished process. Renewed while the effect runs.
+    /// Sets the time for which a claim outlives a vanished process. The claim is renewed while the effect runs.
     #[must_use]
     pub fn lease(self, lease: Duration) -> Self {
         self.change(|settings| settings.lease = lease)
     }
 
-    /// How often the effect may fail, over all calls and processes, before the operation is dead, or
-    /// in doubt where it may have happened. At least one.
+    /// Sets how often the effect may fail, over all calls and processes, before the operation is dead, or in doubt if
+    /// it may have happened. At least one.
     #[must_use]
     pub fn attempts(self, attempts: u32) -> Self {
         let attempts = NonZeroU32::new(attempts).unwrap_or(NonZeroU32::MIN);
         self.change(|settings| settings.limits.failed = attempts)
     }
 
-    /// Caps on attempts that fail and on those that vanish with their process.
+    /// Caps attempts that fail and those that vanish with their process.
     #[must_use]
     pub fn limits(self, limits: AttemptLimits) -> Self {
         self.change(|settings| settings.limits = limits)
     }
 
-    /// Wait between attempts: `first`, then doubled up to `most`.
+    /// Sets the wait between attempts: `first`, then doubled up to `most`.
     #[must_use]
     pub fn backoff(self, first: Duration, most: Duration) -> Self {
         self.change(|settings| settings.backoff = Backoff { first, most })
     }
 
-    /// How long the effect may run; `None` waits for ever. What is out of time is dropped and may
-    /// have happened.
+    /// Sets how long the effect may run; `None` waits for ever. An effect that is out of time is dropped and may have
+    /// happened.
     #[must_use]
     pub fn timeout(self, timeout: impl Into<Option<Duration>>) -> Self {
         let timeout = timeout.into();
         self.change(|settings| settings.timeout = timeout)
     }
 
-    /// How long a call waits for somebody else who is at the key; zero answers
-    /// [`Error::Busy`] at once.
+    /// Sets how long a call waits for another caller that runs the key; zero answers [`Error::Busy`] at once.
     #[must_use]
     pub fn wait(self, wait: Duration) -> Self {
         self.change(|settings| settings.wait = wait)
     }
 
-    /// How long a call waits for a store that does not answer.
+    /// Sets how long a call waits for a store that does not answer.
     #[must_use]
     pub fn patience(self, patience: Duration) -> Self {
         self.change(|settings| settings.patience = patience)
     }
 
-    /// The longest outcome that is kept, in bytes. A longer one reaches the first caller whole, and
-    /// duplicates are told that it was not kept.
+    /// Sets the longest outcome that is kept, in bytes. A longer one reaches the first caller whole, and duplicates
+    /// learn that it was not kept.
     #[must_use]
     pub fn outcome_limit_bytes(self, limit_bytes: usize) -> Self {
         self.change(|settings| settings.outcome_limit_bytes = limit_bytes)
     }
 
-    /// The most effects of one batch that run at the same time.
+    /// Sets the most effects of one batch that run at the same time.
     #[must_use]
     pub fn concurrency(self, concurrency: usize) -> Self {
         self.change(|settings| settings.concurrency = concurrency)
     }
 
     /// Leaves the target alone while it is away: operations that call the same target share one breaker. Effects
-    /// say that it is with [`Failure::away`](super::Failure::away).
+    /// report an absent target with [`Failure::away`](super::Failure::away).
     #[must_use]
     pub fn breaker(mut self, breaker: &EffectBreaker) -> Self {
         self.breaker = Some(breaker.clone());
         self
     }
 
-    /// The breaker of its effects, if it has one.
+    /// Returns the breaker of its effects, if it has one.
     pub(super) fn breaker_of(&self) -> Option<EffectBreaker> {
         self.breaker.clone()
     }
 
-    /// Whose operation it is: keys of different tenants never meet.
+    /// Sets the tenant of the operation: keys of different tenants never meet.
     #[must_use]
     pub fn tenant(mut self, tenant: &str) -> Self {
         self.tenant = tenant.into();
@@ -171,9 +170,8 @@ impl<S> Declared<S> {
         self
     }
 
-    /// Binds the key to this request: the same key with another request is
-    /// [`Error::Conflict`]. Compared as JSON, so that the order of members does not count, as a
-    /// pipeline compares payloads.
+    /// Binds the key to this request: the same key with another request is [`Error::Conflict`]. Requests are compared
+    /// as JSON, so that the order of members does not count, as a pipeline compares payloads.
     #[must_use]
     pub fn request(self, request: &(impl Serialize + ?Sized)) -> Self {
         match serde_json::to_vec(request) {
@@ -197,33 +195,32 @@ impl<S> Declared<S> {
         }
     }
 
-    /// When the request was first made: a request without a record that is older than the window is
-    /// [`Error::TooOld`], since its record may have been forgotten. Without a birth, a duplicate that
-    /// comes after the window counts as new.
+    /// Sets the time at which the request was first made: a request without a record that is older than the window is
+    /// [`Error::TooOld`], since its record may have been forgotten. Without a birth, a duplicate that comes after the
+    /// window counts as new.
     #[must_use]
     pub fn birth(mut self, birth: Timestamp) -> Self {
         self.birth = Some(birth);
         self
     }
 
-    /// When the request was first made; see [`birth`](Self::birth). What lies before 1970 counts as
-    /// then.
+    /// Sets the time at which the request was first made; see [`birth`](Self::birth). A time before 1970 counts as
+    /// 1970.
     #[must_use]
     pub fn birth_at(self, birth: SystemTime) -> Self {
         let since = birth.duration_since(UNIX_EPOCH).unwrap_or_default();
         self.birth(Timestamp::EPOCH.plus(since))
     }
 
-    /// Identity of the delivery that brought the request, so that a duplicate is known as a
-    /// redelivery (the same one) or a republish (another).
+    /// Sets the identity of the delivery that brought the request, so that a duplicate is known as a redelivery (the
+    /// same one) or a republish (another).
     #[must_use]
     pub fn transport(mut self, id: impl Into<Bytes>) -> Self {
         self.transport = Some(id.into());
         self
     }
 
-    /// Lets the effect run only where `entity` has no version as high as this one;
-    /// [`Error::Stale`] otherwise.
+    /// Lets the effect run only if `entity` has no version as high as this one; [`Error::Stale`] otherwise.
     #[must_use]
     pub fn version(mut self, entity: impl ToKey, version: u64) -> Self {
         match entity.to_key() {
@@ -235,7 +232,7 @@ impl<S> Declared<S> {
         }
     }
 
-    /// The settings as they stand.
+    /// Returns the settings as they stand.
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -272,7 +269,7 @@ impl<S> Declared<S> {
         Arc::clone(&self.name)
     }
 
-    /// The operation of `key`.
+    /// Returns the operation of `key`.
     ///
     /// # Errors
     ///
@@ -291,8 +288,7 @@ impl<S> Declared<S> {
         }
     }
 
-    /// The claim to ask for: with a claim id of its own, and marked as this operation's class wants
-    /// it.
+    /// Returns the claim to ask for: with a claim id of its own, and marked as this operation's class wants it.
     fn claim(&self, operation: Operation) -> ClaimRequest {
         let reading = self.reading.as_ref();
         let members = reading.and_then(|reading| reading.members(&operation));
@@ -312,7 +308,7 @@ impl<S> Declared<S> {
         }
     }
 
-    /// The claim to ask for, with what it says.
+    /// Returns the claim to ask for, with the reading of its request.
     pub(super) fn wanted(&self, operation: Operation) -> Wanted {
         Wanted {
             claim: self.claim(operation),
@@ -320,13 +316,13 @@ impl<S> Declared<S> {
         }
     }
 
-    /// As [`wanted`](Self::wanted), unless something else was refused meanwhile.
+    /// Returns the same as [`wanted`](Self::wanted), unless something else was refused meanwhile.
     pub(super) fn wanted_of(&self, operation: Operation) -> Result<Wanted, Error> {
         self.check()?;
         Ok(self.wanted(operation))
     }
 
-    /// A claim for an effect that commits together with its record, to be handed to an inbox.
+    /// Returns a claim for an effect that commits together with its record, for an inbox.
     ///
     /// # Errors
     ///
@@ -340,10 +336,10 @@ impl<S> Declared<S> {
     }
 }
 
-/// A claim to ask for, and what its request says.
+/// A claim to ask for, and the reading of its request.
 pub(super) struct Wanted {
     pub(super) claim: ClaimRequest,
-    /// Names the members of a conflict.
+    /// The reading, which names the members of a conflict.
     pub(super) reading: Option<Arc<Reading>>,
 }
 
@@ -374,7 +370,7 @@ impl<S> fmt::Debug for Declared<S> {
     }
 }
 
-/// What a request says, read as a pipeline reads a payload.
+/// Reads a request as a pipeline reads a payload.
 fn read(request: &[u8]) -> semel_core::Result<Option<Reading>> {
     let payload = Bytes::copy_from_slice(request);
     let message = Message {

@@ -1,4 +1,4 @@
-//! What a call of `once` answers where it has no value to give.
+//! The answer of a call of `once` that has no value.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,8 @@ use semel_core::{Advice, Certainty, Code, Differing, OpId, StateKind};
 use super::failure::{Panicked, TimedOut};
 use super::outcome::Unreadable;
 
-/// Whether the effect of a key happened, over all calls and processes, as far as is known.
+/// The answer to whether the effect of a key happened, over all calls and processes, as far as is
+/// known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Happened {
     /// It surely did not.
@@ -19,29 +20,30 @@ pub enum Happened {
     Yes,
 }
 
-/// Why a call has no value.
+/// The reason why a call has no value.
 ///
 /// Each case says whether the effect happened ([`Error::happened`]), whether this call ran it
 /// ([`Error::ran`]), what to do ([`Error::advice`]) and which operation it is about. `Display` is
-/// one line without key, payload or cause; the cause is the
-/// [`source`](std::error::Error::source). A duplicate of something finished is no error.
+/// one line without key, payload or cause; the cause is the [`source`](std::error::Error::source).
+/// A duplicate of something finished is no error.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The name, the key, the request or a setting is not acceptable. Nothing was asked.
+    /// The name, the key, the request or a setting is not acceptable. The store was not asked.
     Invalid {
-        /// What is wrong with it.
+        /// The fault.
         source: semel_core::Error,
     },
-    /// Somebody else is at this key, or its next attempt is not due yet, for longer than the call
+    /// Another caller runs this key, or its next attempt is not due yet, for longer than the call
     /// was to wait.
     Busy {
         /// The operation.
         operation_id: OpId,
-        /// When it is worth asking again: the lease or the backoff that was met ends then.
+        /// The time until it is worth asking again: the lease or the backoff ends then.
         retry_after: Duration,
     },
-    /// The key was used with another request. What is on record stays as it is and is not shown.
+    /// The key was used with another request. The outcome on record stays as it is and is not
+    /// shown.
     Conflict {
         /// The operation.
         operation_id: OpId,
@@ -67,34 +69,34 @@ pub enum Error {
         operation_id: OpId,
         /// The number of the attempt, from 1.
         attempt: u32,
-        /// Whether the effect happened, in this attempt or an earlier one.
+        /// Says whether the effect happened, in this attempt or an earlier one.
         happened: Happened,
-        /// When the next attempt may be made.
+        /// The time until the next attempt may be made.
         retry_after: Duration,
-        /// What the effect said.
+        /// The effect's own error.
         source: Cause,
     },
     /// The operation is dead: it failed for good or is out of attempts, in this call or before.
     Dead {
         /// The operation.
         operation_id: OpId,
-        /// Whether it was this call that ran the last attempt.
+        /// This call ran the last attempt.
         ran: bool,
-        /// What the effect said last.
+        /// The effect's last error.
         source: Cause,
     },
     /// The effect was started and nobody knows whether it happened; its class forbids another
-    /// attempt until somebody resolves it.
+    /// attempt until an operator or a program resolves the doubt.
     InDoubt {
         /// The operation.
         operation_id: OpId,
-        /// Whether it was this call that ran the last attempt.
+        /// This call ran the last attempt.
         ran: bool,
-        /// What the effect said last.
+        /// The effect's last error.
         source: Cause,
     },
     /// The claim was lost while the effect ran: the lease ended, because this process stood still
-    /// or could not reach the store, and somebody else took over. The result is discarded.
+    /// or could not reach the store, and another claimant took over. The result is discarded.
     ClaimLost {
         /// The operation.
         operation_id: OpId,
@@ -105,36 +107,37 @@ pub enum Error {
     Unreadable {
         /// The operation.
         operation_id: OpId,
-        /// Why not.
+        /// The reason.
         source: Unreadable,
     },
-    /// The effect ran, and the store could not be told how it ended. The call goes on trying in the
-    /// background; if it never succeeds, the class decides when the lease has ended.
+    /// The effect ran, but its end could not be reported to the store. The call goes on trying in
+    /// the background; if it never succeeds, the class decides when the lease has ended.
     Unrecorded {
         /// The operation.
         operation_id: OpId,
-        /// How the effect ended.
+        /// The end of the effect.
         happened: Happened,
-        /// Why the store could not be told.
+        /// The failure of the report.
         source: semel_core::Error,
     },
     /// The store could not be asked, so the effect was not run by this call.
     Store {
         /// The operation.
         operation_id: OpId,
-        /// Why not.
+        /// The reason.
         source: semel_core::Error,
     },
     /// Semel was closed. The effect was not run by this call.
     Closed,
 }
 
-/// What an effect said of itself when it failed: its own error, [`Panicked`], [`TimedOut`],
-/// [`Dropped`](super::Dropped), or the text that is on record of an earlier attempt.
+/// The cause of a failure: the effect's own error, [`Panicked`], [`TimedOut`],
+/// [`Dropped`](super::Dropped), or the text on record of an earlier attempt.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 impl Error {
-    /// Whether the effect of the key happened, over all calls and processes, as far as is known.
+    /// Says whether the effect of the key happened, over all calls and processes, as far as is
+    /// known.
     pub const fn happened(&self) -> Happened {
         match self {
             Self::Invalid { .. }
@@ -152,7 +155,7 @@ impl Error {
         }
     }
 
-    /// Whether this call ran the effect.
+    /// Tells whether this call ran the effect.
     pub const fn ran(&self) -> bool {
         match self {
             Self::Failed { .. } | Self::ClaimLost { .. } | Self::Unrecorded { .. } => true,
@@ -168,7 +171,7 @@ impl Error {
         }
     }
 
-    /// What to do next. Calling again with the same key is always safe.
+    /// Returns the next step. Calling again with the same key is always safe.
     pub fn advice(&self) -> Advice {
         match self {
             Self::Invalid { .. }
@@ -187,7 +190,7 @@ impl Error {
         }
     }
 
-    /// The stable code, for programs and for `semel explain CODE`.
+    /// Returns the stable code, for programs and for `semel explain CODE`.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Invalid { source }
@@ -206,8 +209,9 @@ impl Error {
         }
     }
 
-    /// The operation, for `semel keys explain` and for the logs of what the effect called: its
-    /// hexadecimal form is the idempotency key. None where there is no operation to speak of.
+    /// Returns the operation, for `semel keys explain` and for the logs of services that the effect
+    /// called: its hexadecimal form is the idempotency key. `None` if the error is about no
+    /// operation.
     pub const fn operation_id(&self) -> Option<OpId> {
         match self {
             Self::Invalid { .. } | Self::Closed => None,
@@ -225,19 +229,19 @@ impl Error {
         }
     }
 
-    /// Whether the effect panicked.
+    /// Tells whether the effect panicked.
     pub fn is_panic(&self) -> bool {
         self.cause()
             .is_some_and(<dyn std::error::Error + Send + Sync>::is::<Panicked>)
     }
 
-    /// Whether the effect ran out of time.
+    /// Tells whether the effect ran out of time.
     pub fn is_timeout(&self) -> bool {
         self.cause()
             .is_some_and(<dyn std::error::Error + Send + Sync>::is::<TimedOut>)
     }
 
-    /// What the effect said of itself, where it failed: for `downcast_ref`.
+    /// Returns the effect's own error if the effect failed: for `downcast_ref`.
     pub fn cause(&self) -> Option<&(dyn std::error::Error + Send + Sync + 'static)> {
         match self {
             Self::Failed { source, .. }

@@ -1,4 +1,4 @@
-//! How an effect says that it did not succeed, and how sure that is.
+//! The failure of an effect, and the certainty about it.
 
 use std::error::Error;
 use std::fmt;
@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use crate::effect::Verdict;
 
-/// Why an effect has no result, and whether it may have happened all the same.
+/// The reason why an effect has no result, and whether it may have happened all the same.
 ///
-/// Any error converts into *maybe applied*, so that `?` is never optimistic. Who knows better says
+/// Any error converts into *maybe applied*, so that `?` is never optimistic. An effect that knows better says
 /// so: [`Failure::not_applied`], [`Failure::away`], [`Failure::dead`].
 ///
 /// ```
@@ -31,7 +31,7 @@ pub struct Failure {
     pub(super) cause: Box<dyn Error + Send + Sync>,
 }
 
-/// What a failure says of the effect.
+/// The kind of a failure, by the certainty that it gives about the effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// It surely did not happen; another attempt may follow.
@@ -42,18 +42,19 @@ pub(super) enum End {
     Dead { decisive: bool },
     /// It was never begun; costs no attempt.
     GivenBack,
-    /// The target was not reached, and would not be by another call either; costs no attempt.
+    /// The target was not reached, and another call would not reach it either; costs no attempt.
     Away { retry_after: Duration },
 }
 
 impl Failure {
-    /// The effect surely did not happen: another attempt may follow, whatever the class.
+    /// Returns a failure of an effect that surely did not happen: another attempt may follow, whatever the
+    /// class.
     pub fn not_applied(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::new(End::NotApplied { retry_after: None }, cause)
     }
 
-    /// The target was not reached at all: nothing was begun, and any other call would end the same way. Costs no
-    /// attempt. A consumer waits for the target; so does an operation with an
+    /// Returns the failure of a target that was not reached at all: nothing was begun, and any other call would
+    /// end the same way. Costs no attempt. A consumer waits for the target; so does an operation with an
     /// [`EffectBreaker`](super::EffectBreaker).
     pub fn away(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         let retry_after = AWAY;
@@ -64,22 +65,22 @@ impl Failure {
         matches!(self.end, End::Away { .. })
     }
 
-    /// Nobody knows whether the effect happened: the class decides.
+    /// Returns a failure that leaves open whether the effect happened: the class decides.
     pub fn maybe_applied(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::new(End::MaybeApplied, cause)
     }
 
-    /// This attempt surely did not apply the effect, and no other would: none follows.
+    /// Returns a failure of an attempt that surely did not apply the effect, as no other would: none follows.
     ///
-    /// It speaks for this attempt alone. Where an earlier one may have applied the effect, the operation
+    /// The failure speaks for this attempt alone. If an earlier one may have applied the effect, the operation
     /// is in doubt, unless the failure is [`decisive`](Self::decisive).
     pub fn dead(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::new(End::Dead { decisive: false }, cause)
     }
 
-    /// The same failure, speaking for the earlier attempts as well. True only of an answer from behind the
-    /// provider's own look-up of the key, such as the stored answer to the first attempt. Counts only where
-    /// the effect is dead.
+    /// Makes the failure speak for the earlier attempts as well. True only of an answer from behind the
+    /// provider's own look-up of the key, such as the stored answer to the first attempt. Counts only if the
+    /// effect is dead.
     #[must_use]
     pub fn decisive(mut self) -> Self {
         if let End::Dead { decisive } = &mut self.end {
@@ -88,8 +89,8 @@ impl Failure {
         self
     }
 
-    /// The same failure with the effect's own wish when the next attempt may be made. Counts only
-    /// where the effect was not applied.
+    /// Sets the time that the effect asks to wait before the next attempt. Counts only if the effect was not
+    /// applied.
     #[must_use]
     pub fn retry_after(mut self, after: Duration) -> Self {
         if let End::NotApplied { retry_after } = &mut self.end {
@@ -98,7 +99,7 @@ impl Failure {
         self
     }
 
-    /// Why.
+    /// Returns the cause.
     pub fn cause(&self) -> &(dyn Error + Send + Sync + 'static) {
         &*self.cause
     }
@@ -110,7 +111,7 @@ impl Failure {
         }
     }
 
-    /// As an effect of a consumer says it.
+    /// Returns the failure as the verdict of a consumer's effect.
     pub(crate) fn into_verdict(self) -> Verdict {
         let error = self.line();
         match self.end {
@@ -125,7 +126,7 @@ impl Failure {
         }
     }
 
-    /// The error and its sources in one line, as the record keeps it.
+    /// Returns the error and its sources in one line, as the record keeps it.
     pub(super) fn line(&self) -> Box<str> {
         let mut line = self.cause.to_string();
         let mut source = self.cause.source();
@@ -147,7 +148,7 @@ impl Failure {
 }
 
 impl<E: Error + Send + Sync + 'static> From<E> for Failure {
-    /// Maybe applied.
+    /// Converts an error into a failure that is maybe applied.
     fn from(error: E) -> Self {
         if semel_core::planted("O07") {
             return Self::not_applied(error);
@@ -165,7 +166,7 @@ impl fmt::Debug for Failure {
     }
 }
 
-/// The effect panicked. The panic itself went to the panic hook.
+/// The cause of an effect that panicked. The panic itself went to the panic hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Panicked;
 
@@ -177,10 +178,10 @@ impl fmt::Display for Panicked {
 
 impl Error for Panicked {}
 
-/// The effect did not end in time.
+/// The cause of an effect that did not end in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimedOut {
-    /// Its time limit.
+    /// The effect's time limit.
     pub limit: Duration,
 }
 
@@ -192,8 +193,8 @@ impl fmt::Display for TimedOut {
 
 impl Error for TimedOut {}
 
-/// The effect was dropped before it ended: its runtime shut down, or its caller went away and it ran
-/// in the caller's own task.
+/// The cause of an effect that was dropped before it ended: its runtime shut down, or it ran in the caller's own
+/// task and the caller went away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dropped;
 
@@ -205,9 +206,9 @@ impl fmt::Display for Dropped {
 
 impl Error for Dropped {}
 
-/// When a target that was not reached is worth another try.
+/// The time after which a target that was not reached is worth another try.
 const AWAY: Duration = Duration::from_millis(200);
-/// How much of an error's text a record keeps.
+/// The most characters of an error's text that a record keeps.
 const MAX_LINE_CHARS: usize = 1_000;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What is in flight: granted and waiting, running, finished, being settled.
+//! Items in flight: granted and waiting, running, finished, being settled.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -10,26 +10,26 @@ use super::run::{Held, Verdict};
 use super::settle::Report;
 use crate::lease::Lease;
 
-/// What was granted together, from then until the last of it is settled.
+/// Items that were granted together, from then until the last of them is settled.
 pub(super) struct Round<S> {
-    /// Not begun yet.
+    /// Items that have not begun yet.
     pub(super) waiting: VecDeque<Held<S>>,
-    /// When the first of these must have begun.
+    /// The time by which the first of these must have begun.
     late_at: Option<Duration>,
     pub(super) tasks: JoinSet<Vec<(usize, Verdict)>>,
     pub(super) running: BTreeMap<Id, Flight<S>>,
-    /// When each task is out of time, in the order in which they began.
+    /// The deadline of each task, in the order in which they began.
     pub(super) deadlines: VecDeque<(Duration, Id)>,
-    /// Ended, not settled yet.
+    /// Items that have ended and are not settled yet.
     pub(super) finished: Vec<(Held<S>, Verdict)>,
-    /// When what has finished is settled, whatever still runs.
+    /// The time at which finished items are settled, whatever still runs.
     pub(super) ripe_at: Option<Duration>,
-    /// What a settlement under way is about.
+    /// Items whose settlement is under way.
     pub(super) settling: Vec<(Held<S>, Report)>,
     pub(super) renew_at: Duration,
-    /// When the leases were asked for that are known to hold.
+    /// The time at which the leases were asked for that are known to hold.
     pub(super) renewed_at: Duration,
-    /// Lost before they were begun: to be asked for again.
+    /// Items whose claims were lost before they began: to be asked for again.
     pub(super) again: Vec<usize>,
 }
 
@@ -58,7 +58,7 @@ impl<S> Round<S> {
         }
     }
 
-    /// Takes out what waits and must have begun by now.
+    /// Takes out the waiting items that must have begun by now.
     pub(super) fn take_late(&mut self, now: Duration) -> Vec<Held<S>> {
         if self.late_at.is_none_or(|at| now < at) {
             return Vec::new();
@@ -78,13 +78,13 @@ impl<S> Round<S> {
         self.waiting.is_empty() && self.running.is_empty()
     }
 
-    /// Whether what has finished is to be settled now: nothing else is coming, or not soon.
+    /// Tells whether finished items are to be settled now: nothing else is coming, or not soon.
     pub(super) fn is_ripe(&self, now: Duration) -> bool {
         self.ripe_at
             .is_some_and(|ripe_at| ripe_at <= now || self.has_nothing_else_to_do())
     }
 
-    /// When something is next to be done, these others counted in.
+    /// Returns the time of the next thing to do, including `others`.
     pub(super) fn next_due(&self, others: &[Option<Duration>], is_renewing: bool) -> Duration {
         let deadline = self.deadlines.front().map(|(at, _)| *at);
         let renew_at = Some(self.renew_at).filter(|_| !is_renewing);
@@ -94,7 +94,7 @@ impl<S> Round<S> {
         due.min().unwrap_or(Duration::MAX)
     }
 
-    /// Takes in what a task came to.
+    /// Takes in the result of a task.
     pub(super) fn take(
         &mut self,
         joined: Result<(Id, Vec<(usize, Verdict)>), JoinError>,
@@ -105,7 +105,7 @@ impl<S> Round<S> {
             Err(error) => (error.id(), Vec::new(), Some(error.is_panic())),
         };
         let mut verdicts: BTreeMap<usize, Verdict> = verdicts.into_iter().collect();
-        // A task that was given up is known no more.
+        // A task that was given up is no longer known.
         let Some(flight) = self.running.remove(&id) else {
             return;
         };
@@ -113,7 +113,8 @@ impl<S> Round<S> {
             let verdict = verdicts.remove(&held.index).unwrap_or_else(|| {
                 Err(match cause {
                     Some(true) if semel_core::planted("O04") => Failure::not_applied(Panicked),
-                    // Neither a panic nor a dropped call is a success, nor surely not applied.
+                    // A panic or a dropped call is neither a success nor a proof that nothing was
+                    // applied.
                     Some(true) => Failure::maybe_applied(Panicked),
                     Some(false) => Failure::maybe_applied(Dropped),
                     None => Failure::maybe_applied("the effect gave no verdict"),
@@ -157,5 +158,5 @@ impl<S> Flight<S> {
     }
 }
 
-/// How long a result waits for others of its batch, to be settled with them.
+/// The time for which a result waits for others of its batch, to be settled with them.
 const LINGER: Duration = Duration::from_millis(50);

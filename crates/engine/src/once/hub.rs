@@ -1,4 +1,4 @@
-//! What all calls of one [`Once`](super::Once) share: the store, the tasks, and who is at which key.
+//! State that all calls of one [`Once`](super::Once) share: the store, the tasks, and the keys that run.
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -24,9 +24,10 @@ pub(super) struct Hub<S> {
     store: Mutex<Option<S>>,
     tasks: Mutex<Tasks>,
     closing: watch::Sender<bool>,
-    /// Whoever waits for the tasks to end; one at a time.
+    /// The lock of the caller that waits for the tasks to end; one at a time.
     closer: tokio::sync::Mutex<()>,
-    /// Operations that some call of this hub runs now, and who waits for that to end, in the order in which they came.
+    /// Operations that a call of this hub runs now, each with the callers that wait for its end, in the order in which
+    /// they came.
     running: Mutex<BTreeMap<(Scope, Key), Arc<Notify>>>,
 }
 
@@ -58,19 +59,19 @@ impl<S: Store + Clone> Hub<S> {
         }
     }
 
-    /// The store, unless the hub was closed.
+    /// Returns the store, unless the hub was closed.
     pub(super) fn store(&self) -> Result<S, Error> {
         locked(&self.store).clone().ok_or(Error::Closed)
     }
 
-    /// Runs a call on a task of its own, which goes on whatever becomes of its caller.
+    /// Runs a call on a task of its own, which goes on whatever happens to its caller.
     pub(super) fn spawn(
         &self,
         store: &S,
         call: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), Error> {
         let mut tasks = locked(&self.tasks);
-        // Asked under the lock: whoever closes takes it after saying so.
+        // Asked under the lock: `close` takes it after announcing the end.
         if self.is_closing() {
             return Err(Error::Closed);
         }
@@ -80,8 +81,7 @@ impl<S: Store + Clone> Hub<S> {
         Ok(())
     }
 
-    /// Removes what is past its window beside work that is none of this hub's calls. Does nothing
-    /// outside a runtime.
+    /// Removes records past their window for work that is not one of this hub's calls. Does nothing outside a runtime.
     pub(super) fn sweep_beside(&self, store: &S) {
         if Handle::try_current().is_ok() && !self.is_closing() {
             self.tend(&mut locked(&self.tasks), store);
@@ -103,7 +103,7 @@ impl<S: Store + Clone> Hub<S> {
         }
     }
 
-    /// Takes no more calls, waits for those that run, and lets the store go.
+    /// Takes no more calls, waits for the running ones, and lets the store go.
     pub(super) async fn close(&self) {
         self.closing.send_replace(true);
         let _alone = self.closer.lock().await;
@@ -141,7 +141,7 @@ impl<S> Hub<S> {
         self.surroundings.observer.observe(name, event);
     }
 
-    /// Says that `operation` is run here, until the answer is dropped.
+    /// Marks `operation` as running here, until the returned presence is dropped.
     pub(super) fn enter(self: &Arc<Self>, operation: &Operation) -> Presence<S> {
         let place = (operation.scope.clone(), operation.key.clone());
         let former = locked(&self.running).insert(place.clone(), Arc::default());
@@ -154,7 +154,7 @@ impl<S> Hub<S> {
         }
     }
 
-    /// Waits until nobody here runs `operation` any more; for ever if nobody does.
+    /// Waits until no call here runs `operation` any more; for ever if none does.
     pub(super) async fn left(&self, operation: &Operation) {
         let place = (operation.scope.clone(), operation.key.clone());
         let running = locked(&self.running)
@@ -167,7 +167,7 @@ impl<S> Hub<S> {
     }
 }
 
-/// An operation that is run here.
+/// An operation that runs here.
 pub(super) struct Presence<S> {
     hub: Arc<Hub<S>>,
     place: (Scope, Key),
@@ -181,7 +181,7 @@ impl<S> Drop for Presence<S> {
     }
 }
 
-/// Nothing here is left half done by a panic.
+/// Locks a mutex; a panic leaves nothing in it half done.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

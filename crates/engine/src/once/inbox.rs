@@ -1,9 +1,9 @@
-//! One operation within a transaction of the caller's, as far as it knows no driver: the claim to ask
-//! for, what an answer means, and the receipt. Not for running anything: whoever owns a connection
-//! admits, runs the effect and completes.
+//! One operation within the caller's own transaction, without any driver: the claim to ask for, the
+//! meaning of an answer, and the receipt. Not for running anything: the owner of a connection admits,
+//! runs the effect and completes.
 //!
-//! Whatever is an error here leaves nothing in the transaction, so the owner of the connection undoes
-//! what it did since its savepoint before it hands the error on.
+//! After any error here nothing may stay in the transaction, so the owner of the connection undoes
+//! everything since its savepoint before it passes the error on.
 
 use semel_core::{
     Admission, Claim, ClaimId, ClaimRequest, Differing, Error as CoreError, ErrorKind, OpId,
@@ -23,18 +23,18 @@ pub struct Call {
     request: ClaimRequest,
 }
 
-/// An admission that is no error.
+/// An admission that is not an error.
 #[derive(Debug)]
 #[must_use = "a claim that is not completed blocks its key"]
 pub enum Turn<T> {
-    /// The effect is to be run under this claim.
+    /// The effect is to run under this claim.
     Granted(Claim),
     /// It happened before, and this is its outcome.
     Replayed(Receipt<T>),
 }
 
 impl Call {
-    /// The call of `key` under the operation `name`, with the default window and limits.
+    /// Returns the call of `key` under the operation `name`, with the default window and limits.
     ///
     /// # Errors
     ///
@@ -52,7 +52,8 @@ impl Call {
         Ok(Self::of(&ClaimRequest::new(scope, key, claim_id)))
     }
 
-    /// The call of a request, which commits together with its record whatever it says of itself.
+    /// Returns the call of a request, which commits together with its record whatever the request
+    /// says.
     pub fn of(request: &ClaimRequest) -> Self {
         Self {
             request: ClaimRequest {
@@ -63,12 +64,12 @@ impl Call {
         }
     }
 
-    /// The claim to ask for.
+    /// Returns the claim to ask for.
     pub const fn request(&self) -> &ClaimRequest {
         &self.request
     }
 
-    /// What an answer to the request means.
+    /// Returns the turn that an answer to the request gives.
     ///
     /// # Errors
     ///
@@ -102,7 +103,7 @@ impl Call {
                 operation_id,
                 retry_after: until.since(now),
             },
-            // No more of the request is at hand here than its hashes.
+            // Only the hashes of the request are at hand here.
             Ok(Admission::Conflict { first, .. }) => Error::Conflict {
                 operation_id,
                 differing: Differing::unnamed(first.as_ref(), self.request.members.as_ref()),
@@ -132,12 +133,12 @@ impl Call {
         })
     }
 
-    /// The outcome of a value: kept up to 1 MiB.
+    /// Returns the outcome of a value: kept up to 1 MiB.
     pub fn outcome<T: Remember>(value: &T) -> Outcome {
         value.to_outcome(Outcome::DEFAULT_LIMIT_BYTES)
     }
 
-    /// A store that could not be asked, for this reason.
+    /// Returns the error of a store that could not be asked.
     pub fn unasked(&self, source: CoreError) -> Error {
         Error::Store {
             operation_id: self.operation_id(),
@@ -145,8 +146,8 @@ impl Call {
         }
     }
 
-    /// An effect that failed under `claim`, and is undone. Whatever it says of itself, it did not
-    /// happen, unless an earlier attempt may have been something else than a part of a transaction.
+    /// Returns the error of an effect that failed under `claim` and is undone. Whatever the failure
+    /// says, the effect did not happen, unless an earlier attempt may have run outside a transaction.
     pub fn failed(&self, claim: &Claim, failure: Failure) -> Error {
         let retry_after = match failure.end {
             End::NotApplied { retry_after } => retry_after.unwrap_or_default(),
@@ -156,7 +157,7 @@ impl Call {
         Error::Failed {
             operation_id: self.operation_id(),
             attempt: claim.attempt,
-            // Only the record knows of an earlier attempt whose end nobody knows.
+            // Only the record knows of an earlier attempt whose end is unknown.
             happened: if claim.possible_repeat || claim.first_started_at.is_some() {
                 Happened::Maybe
             } else {
@@ -167,7 +168,7 @@ impl Call {
         }
     }
 
-    /// The receipt of an effect that gave `value`, once its completion is answered.
+    /// Returns the receipt of an effect that gave `value`, once its completion is answered.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! What can be the key of an operation.
+//! Values that can be the key of an operation.
 
 use std::borrow::Cow;
 
@@ -28,7 +28,7 @@ use semel_core::{Key, Unusable};
     note = "a uuid is a key as its text: `&id.to_string()`"
 )]
 pub trait ToKey {
-    /// The key.
+    /// Returns the key.
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ impl<A: ToKey, B: ToKey, C: ToKey> ToKey for (A, B, C) {
     }
 }
 
-/// The key of several, as a pipeline with several selectors makes it.
+/// Returns the key of several parts, as a pipeline with several selectors makes it.
 fn join(parts: &[Key]) -> Result<Key, Unusable> {
     let mut json = Vec::new();
     for (index, part) in parts.iter().enumerate() {
@@ -108,7 +108,7 @@ fn join(parts: &[Key]) -> Result<Key, Unusable> {
     Ok(typed(&String::from_utf8_lossy(&json)))
 }
 
-/// The key of a JSON value that is one.
+/// Returns the key of a JSON value that can be one.
 fn typed(json: &str) -> Key {
     Key::parse(&format!("{TYPED}{json}"))
         .unwrap_or_else(|_| unreachable!("numbers, strings and lists of them are keys"))

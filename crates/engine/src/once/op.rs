@@ -1,12 +1,12 @@
-//! The running attempt, as its effect sees it.
+//! The running attempt, in the view of its effect.
 
 use std::sync::{Arc, OnceLock};
 
 use semel_core::{Claim, FencingToken, Key, OpId, Operation, Timestamp};
 use tokio::sync::watch;
 
-/// The attempt under which an effect runs. Cheap to clone; hand a clone to whatever the effect
-/// starts.
+/// The attempt under which an effect runs. Cheap to clone; pass a clone to everything that the
+/// effect starts.
 #[derive(Clone, Debug)]
 pub struct Op(Arc<Inner>);
 
@@ -28,8 +28,8 @@ impl Op {
         }))
     }
 
-    /// The key to pass to whatever the effect calls: derived from the operation alone, so the same
-    /// on every attempt. 64 hexadecimal digits.
+    /// Returns the key to pass to services that the effect calls: derived from the operation alone,
+    /// so the same on every attempt. 64 hexadecimal digits.
     pub fn idempotency_key(&self) -> &str {
         let derive = || {
             if semel_core::planted("M08") {
@@ -40,47 +40,49 @@ impl Op {
         self.0.idempotency_key.get_or_init(derive)
     }
 
-    /// The operation: tenant, name and key.
+    /// Returns the operation: tenant, name and key.
     pub fn operation(&self) -> &Operation {
         &self.0.claim.operation
     }
 
-    /// The key of the operation.
+    /// Returns the key of the operation.
     pub fn key(&self) -> &Key {
         &self.0.claim.operation.key
     }
 
-    /// The id of the operation.
+    /// Returns the id of the operation.
     pub fn operation_id(&self) -> OpId {
         *self.0.id.get_or_init(|| self.0.claim.operation.id())
     }
 
-    /// The number of this attempt over all calls and processes, from 1.
+    /// Returns the number of this attempt over all calls and processes, from 1.
     pub fn attempt(&self) -> u32 {
         self.0.claim.attempt
     }
 
-    /// Rises with every claim of the store; for targets that can refuse a smaller one.
+    /// Returns a number that rises with every claim of the store; for targets that can refuse a
+    /// smaller one.
     pub fn fencing_token(&self) -> FencingToken {
         self.0.claim.token
     }
 
-    /// Whether the lease of an earlier attempt ran out and this one took its place.
+    /// Tells whether the lease of an earlier attempt ran out and this one took its place.
     pub fn is_takeover(&self) -> bool {
         self.0.claim.takeover
     }
 
-    /// Whether an earlier attempt may have applied the effect and the class is to run it again.
+    /// Tells whether an earlier attempt may have applied the effect and the class has it run again.
     pub fn is_possible_repeat(&self) -> bool {
         self.0.claim.possible_repeat
     }
 
-    /// When the effect was first started, over all attempts, on the store's clock.
+    /// Returns the time at which the effect was first started, over all attempts, on the store's
+    /// clock.
     pub fn first_started_at(&self) -> Option<Timestamp> {
         self.0.claim.first_started_at
     }
 
-    /// Whether this attempt has lost its right to go on; see [`Op::cancelled`].
+    /// Tells whether this attempt has lost its right to go on; see [`Op::cancelled`].
     pub fn is_cancelled(&self) -> bool {
         *self.0.stop.borrow() || self.0.stop.has_changed().is_err()
     }
@@ -88,7 +90,7 @@ impl Op {
     /// Waits until this attempt has no right to go on: its claim was lost, its time is up, or it is
     /// over.
     ///
-    /// The effect's own future is dropped then, so this is for what the effect has started
+    /// The effect's own future is dropped then, so this is for work that the effect has started
     /// elsewhere: a thread, a task, a child process.
     ///
     /// # Cancel safety   safe

@@ -1,4 +1,4 @@
-//! Typed outcomes: how a value goes into a record and comes back as the same type, or not at all.
+//! Typed outcomes: a value goes into a record and comes back as the same type, or not at all.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,11 +15,11 @@ pub const TYPED_JSON: u16 = 1;
 
 /// A value that can be the outcome of an operation.
 ///
-/// Implement [`Typed`] for your own types. `()`, `bool`, numbers, `String`, lists and options of
-/// such are outcomes already, and so is [`Bytes`], which is kept raw.
+/// Implement [`Typed`] for your own types. `()`, `bool`, numbers, `String`, and lists and options of
+/// these are outcomes already, and so is [`Bytes`], which is kept raw.
 ///
-/// # Guarantee   what comes back is what was kept, under the same type and version, or an
-/// [`Unreadable`] says why not; never another value
+/// # Guarantee   the value that comes back is the one that was kept, under the same type and
+/// version, or an [`Unreadable`] says why not; never another value
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no outcome",
     label = "cannot be kept on a record",
@@ -27,22 +27,22 @@ pub const TYPED_JSON: u16 = 1;
             `impl semel::Typed for {Self} {{ const TYPE: &'static str = \"…\"; const VERSION: u32 = 1; }}`"
 )]
 pub trait Remember: Sized {
-    /// The outcome as a record keeps it, [`Outcome::TooLarge`] beyond `limit_bytes`.
+    /// Returns the outcome as a record keeps it, [`Outcome::TooLarge`] beyond `limit_bytes`.
     fn to_outcome(&self, limit_bytes: usize) -> Outcome;
 
-    /// The value of an outcome.
+    /// Returns the value of an outcome.
     ///
     /// # Errors
     ///
-    /// it was written as another type or version, was too large to keep, or does not read as its own
-    /// type
+    /// it was written as another type or version, was too large to keep, or cannot be read as its
+    /// own type
     fn from_outcome(outcome: &Outcome) -> Result<Self, Unreadable>;
 }
 
 /// A serde value with a name and a version of its own.
 ///
 /// Change the version whenever a value that was written before would be read as something else, and
-/// read the old ones in [`Typed::upgrade`] for as long as records of them live: the window.
+/// read the old ones in [`Typed::upgrade`] as long as records with them live: the window.
 ///
 /// ```
 /// use semel_engine::once::{Remember, Typed};
@@ -72,7 +72,7 @@ pub trait Typed: Serialize + DeserializeOwned {
     /// The name of the type, which stays the same when the Rust type is renamed or moved.
     const TYPE: &'static str;
 
-    /// The version of what is written.
+    /// The version of the written form.
     const VERSION: u32;
 
     /// Reads the JSON of a value that was written under another version. `None` refuses it, which is
@@ -147,7 +147,7 @@ macro_rules! typed {
     };
 }
 
-// One name for all whole numbers: what does not fit does not read.
+// One name for all whole numbers: a number that does not fit cannot be read.
 typed! {
     () = "null" bool = "bool" String = "string"
     u8 = "integer" u16 = "integer" u32 = "integer" u64 = "integer" u128 = "integer" usize = "integer"
@@ -155,22 +155,22 @@ typed! {
     f32 = "f32" f64 = "f64" serde_json::Value = "json"
 }
 
-/// Why an outcome on record is not the value that was asked for.
+/// The reason why an outcome on record is not the value that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unreadable {
     /// It was written as another type or version.
     Other {
-        /// What is on record: a type and its version, or a codec.
+        /// The form on record: a type and its version, or a codec.
         found: Box<str>,
-        /// What was asked for.
+        /// The form that was asked for.
         wanted: Box<str>,
     },
-    /// It says that it is of this type and version, but does not read as it: the type was changed
+    /// Its record names this type and version, but it cannot be read as such: the type was changed
     /// without a new version, or the value could not be written in the first place.
     Broken {
         /// The type and its version.
         wanted: Box<str>,
-        /// Why it does not read.
+        /// The reason why it cannot be read.
         why: Box<str>,
     },
     /// It was larger than the limit when it was recorded, so only its length and digest were kept.
@@ -203,7 +203,7 @@ impl fmt::Display for Unreadable {
 
 impl std::error::Error for Unreadable {}
 
-/// What a typed outcome is written as. No value: it could not be written.
+/// The written form of a typed outcome. Without a value: it could not be written.
 #[derive(Serialize)]
 struct Written<'a, T> {
     r#type: &'a str,
@@ -221,7 +221,7 @@ struct Read<'a> {
     value: Option<&'a RawValue>,
 }
 
-/// A value of `null` is one.
+/// Reads a value, and counts `null` as one.
 fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(value).map(Some)
 }

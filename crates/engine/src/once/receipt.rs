@@ -1,4 +1,4 @@
-//! The result of a call that has one.
+//! The receipt of a call that has a value.
 
 use semel_core::{Duplicate, OpId};
 
@@ -12,7 +12,7 @@ pub struct Receipt<T> {
     pub(super) kept: bool,
 }
 
-/// How a call was answered.
+/// The source of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answered {
     /// This call ran the effect.
@@ -24,35 +24,35 @@ pub enum Answered {
         /// An earlier attempt may have applied the effect as well.
         possible_repeat: bool,
     },
-    /// It had happened before; this is what was recorded then.
+    /// It had happened before; this is the outcome recorded then.
     Replayed {
-        /// How this duplicate came about, as far as transport ids tell.
+        /// The way in which this duplicate came about, as far as transport ids tell.
         duplicate: Duplicate,
     },
 }
 
 impl<T> Receipt<T> {
-    /// The outcome.
+    /// Returns the outcome.
     pub const fn value(&self) -> &T {
         &self.value
     }
 
-    /// The outcome.
+    /// Returns the outcome.
     pub fn into_value(self) -> T {
         self.value
     }
 
-    /// How the call was answered.
+    /// Returns the source of the answer.
     pub const fn answered(&self) -> Answered {
         self.answered
     }
 
-    /// Whether the outcome comes from the record.
+    /// Tells whether the outcome comes from the record.
     pub const fn is_replay(&self) -> bool {
         matches!(self.answered, Answered::Replayed { .. })
     }
 
-    /// The number of the attempt, if this call ran one.
+    /// Returns the number of the attempt, if this call ran one.
     pub const fn attempt(&self) -> Option<u32> {
         match self.answered {
             Answered::Ran { attempt, .. } => Some(attempt),
@@ -60,18 +60,18 @@ impl<T> Receipt<T> {
         }
     }
 
-    /// The operation. Its hexadecimal form is the idempotency key.
+    /// Returns the operation. Its hexadecimal form is the idempotency key.
     pub const fn operation_id(&self) -> OpId {
         self.operation_id
     }
 
-    /// Whether duplicates will get this outcome. `false` where it was over the limit: they will be
-    /// told that the effect happened, and that its outcome was not kept.
+    /// Tells whether duplicates will get this outcome. `false` if it was over the limit: they will
+    /// learn that the effect happened, and that its outcome was not kept.
     pub const fn is_kept(&self) -> bool {
         self.kept
     }
 
-    /// The same receipt of another value.
+    /// Returns the same receipt with another value.
     pub fn map<U>(self, map: impl FnOnce(T) -> U) -> Receipt<U> {
         Receipt {
             value: map(self.value),

@@ -1,4 +1,4 @@
-//! What a person or a program knows of an operation in doubt.
+//! Resolutions of an operation in doubt by a person or a program.
 
 use semel_core::decide::{Directed, Directive, Order, Verdict};
 use semel_core::{Note, Operation, Store, StoreExt};
@@ -10,12 +10,12 @@ use super::key::ToKey;
 use super::outcome::Remember;
 
 impl<S: Store + Clone> Declared<S> {
-    /// Says that the effect of a key in doubt happened, with this outcome: duplicates are given it
-    /// from now on. `note` goes into the audit trail.
+    /// Resolves a key in doubt: its effect happened, with this outcome, which duplicates get from
+    /// now on. `note` goes into the audit trail.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`], [`Error::Store`], [`Error::Closed`]; that the operation is not in doubt
+    /// [`Error::Invalid`], [`Error::Store`], [`Error::Closed`]; an operation that is not in doubt
     /// is an answer, [`Directed::Refused`]
     ///
     /// # Cancel safety   safe to repeat
@@ -32,7 +32,7 @@ impl<S: Store + Clone> Declared<S> {
         self.resolve(self.operation(key), verdict, note)
     }
 
-    /// Says that the effect of a key in doubt did not happen: the next call runs it. Refused until
+    /// Resolves a key in doubt: its effect did not happen, and the next call runs it. Refused until
     /// the doubt is older than the effect's time limit and lease, since an old call may still land.
     ///
     /// # Errors
@@ -54,7 +54,7 @@ impl<S: Store + Clone> Declared<S> {
         )
     }
 
-    /// Gives a key in doubt up: nobody will find out. It is dead from now on.
+    /// Gives up a key in doubt that will never be found out about. It is dead from now on.
     ///
     /// # Errors
     ///

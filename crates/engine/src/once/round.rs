@@ -1,5 +1,5 @@
-//! The running part of a call: effects on tasks of their own, leases that are renewed beside them,
-//! and settlements as soon as there is something to settle.
+//! The running part of a call: effects on tasks of their own, leases that are renewed beside them, and
+//! settlements as soon as there is something to settle.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ type Renewing = Boxed<(Duration, Vec<usize>, semel_core::Result<Vec<Renewed>>)>;
 type Settling = Boxed<Vec<Told>>;
 
 impl<S: Store + Clone> Run<S> {
-    /// Runs what was granted until all of it is settled and answered. Answers with items whose claim
-    /// was lost before their effect began.
+    /// Runs the granted items until all of them are settled and answered. Returns the items whose claims were
+    /// lost before their effect began.
     pub(super) async fn attend(&mut self, granted: Vec<Held<S>>) -> Vec<usize> {
         let mut round = Round::new(granted, self.hub.now(), self.settings.lease);
         let mut renewing: Option<Renewing> = None;
@@ -78,13 +78,13 @@ impl<S: Store + Clone> Run<S> {
         }
     }
 
-    /// When what waits for its lease to be renewed has waited long enough.
+    /// Returns the time at which items have waited long enough for the renewal of their leases.
     fn hopeless_at(&self, round: &Round<S>) -> Duration {
         round.renewed_at + self.settings.lease + self.settings.patience
     }
 
-    /// Begins what there is room for. What nobody waits for any more is given back instead, and so is what its
-    /// provider may have forgotten by now.
+    /// Begins as many items as there is room for. Items that no caller waits for any more are given back
+    /// instead, and so are those whose provider may have forgotten the key by now.
     fn begin(&mut self, round: &mut Round<S>, now: Duration) {
         if round.waiting.is_empty() {
             return;
@@ -158,7 +158,7 @@ impl<S: Store + Clone> Run<S> {
             if semel_core::planted("O03") {
                 return (now, Vec::new(), Ok(Vec::new()));
             }
-            // An answer that comes later is worth nothing, and the next renewal must not wait for it.
+            // A later answer is worth nothing, and the next renewal must not wait for it.
             let renewed = timeout(renewal_interval(lease), store.renew(&renewals)).await;
             (now, indexes, renewed.unwrap_or_else(|_| Err(no_answer())))
         })
@@ -175,7 +175,7 @@ impl<S: Store + Clone> Run<S> {
         let renewed = match renewed {
             Ok(renewed) => renewed,
             Err(error) => {
-                // Of a store that refuses for good, the settlement tells.
+                // The settlement reports a store that refuses for good.
                 let soon = if is_final(&error) {
                     renewal_interval(lease)
                 } else {
@@ -195,7 +195,7 @@ impl<S: Store + Clone> Run<S> {
         );
         for (&index, renewed) in asked.iter().zip(renewed) {
             match renewed {
-                // In doubt, nobody else runs it, and its completion is still accepted: DBT-2.
+                // In doubt, no other claimant runs it, and its completion is still accepted: DBT-2.
                 Renewed::Until(_)
                 | Renewed::Lost {
                     found: Some(StateKind::InDoubt),
@@ -206,8 +206,8 @@ impl<S: Store + Clone> Run<S> {
         }
     }
 
-    /// Stops the effect of a claim that was lost, and discards what it says from here on. One that
-    /// has ended is left to its settlement.
+    /// Stops the effect of a claim that was lost, and discards its verdict from here on. An effect that has
+    /// ended is left to its settlement.
     fn lost(&mut self, round: &mut Round<S>, index: usize, found: Option<StateKind>) {
         if let Some(at) = round.waiting.iter().position(|held| held.index == index) {
             round.waiting.remove(at);
@@ -233,7 +233,7 @@ impl<S: Store + Clone> Run<S> {
         }
     }
 
-    /// Begins to settle what has finished.
+    /// Begins to settle the finished items.
     fn settle(&self, round: &mut Round<S>) -> Settling {
         round.ripe_at = None;
         let finished = std::mem::take(&mut round.finished);
@@ -253,7 +253,7 @@ impl<S: Store + Clone> Run<S> {
         ))
     }
 
-    /// Tells the caller that the store does not take the outcomes, and goes on trying.
+    /// Answers the caller that the store does not take the outcomes, and goes on trying.
     fn give_up_settling(&mut self, round: &Round<S>) {
         if !self.is_wanted() {
             return;
@@ -292,7 +292,7 @@ impl<S: Store + Clone> Run<S> {
         });
     }
 
-    /// The claim was lost: the result is discarded.
+    /// Answers an item whose claim was lost: the result is discarded.
     pub(super) fn fenced(&mut self, held: &Held<S>, found: Option<StateKind>) {
         let operation = &held.claim.operation;
         let token = held.claim.token;
@@ -324,7 +324,7 @@ fn happened(verdict: &Verdict) -> Happened {
     }
 }
 
-/// Waits for what there may be to wait for.
+/// Waits for a future, or for ever if there is none.
 async fn or_never<F: Future + Unpin>(future: &mut Option<F>) -> F::Output {
     match future {
         Some(future) => future.await,

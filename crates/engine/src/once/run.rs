@@ -1,12 +1,12 @@
-//! One call: claim, run, settle, answer. It is a task of its own, so that nothing of it hangs on the
-//! caller's patience.
+//! One call: claim, run, settle, answer. It is a task of its own, so that nothing of it depends on
+//! the caller's patience.
 //!
-//! The rules that it keeps, whatever happens:
+//! The call keeps these rules, whatever happens:
 //!
-//! - what was granted is settled: completed, released or given back. Only the end of the process or
-//!   of the runtime leaves that to the lease;
-//! - an effect that has begun runs on when its caller goes away; one that has not is never begun;
-//! - a store call is never called off. A caller who has waited too long is told so, and the call
+//! - every granted item is settled: completed, released or given back. Only the end of the process
+//!   or of the runtime leaves that to the lease;
+//! - an effect that has begun runs on when its caller goes away; one that has not never begins;
+//! - a store call is never called off. A caller who has waited too long gets an error, and the call
 //!   goes on.
 
 use std::future::Future;
@@ -28,12 +28,12 @@ use super::op::Op;
 use super::settings::Settings;
 use crate::event::Event;
 
-/// How one effect ended.
+/// The end of one effect.
 pub(super) type Verdict = Result<Outcome, Failure>;
 
 pub(super) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// What runs under the claims of a call.
+/// The effects that run under the claims of a call.
 pub(super) enum Work {
     /// An effect per item.
     Each(Box<Each>),
@@ -44,16 +44,16 @@ pub(super) enum Work {
 type Each = dyn FnMut(usize, Op) -> Boxed<Verdict> + Send;
 type Whole = dyn FnMut(Vec<(usize, Op)>) -> Boxed<Vec<Verdict>> + Send;
 
-/// What became of an item that has a value.
+/// The answer for an item that has a value.
 pub(super) enum Answer {
-    /// The effect ran; the value is where it put it.
+    /// The effect ran and put the value in its place.
     Ran {
         attempt: u32,
         takeover: bool,
         possible_repeat: bool,
         kept: bool,
     },
-    /// The record has it.
+    /// The record has the value.
     Replayed {
         outcome: Outcome,
         duplicate: Duplicate,
@@ -68,7 +68,7 @@ pub(super) struct Run<S> {
     pub(super) name: Arc<str>,
     pub(super) settings: Settings,
     pub(super) requests: Vec<ClaimRequest>,
-    /// What each of them says.
+    /// The reading of each request.
     pub(super) readings: Vec<Option<Arc<Reading>>>,
     pub(super) work: Work,
     pub(super) answers: Vec<Option<Result<Answer, Error>>>,
@@ -81,11 +81,11 @@ pub(super) struct Held<S> {
     pub(super) claim: Claim,
     pub(super) op: Op,
     pub(super) stop: watch::Sender<bool>,
-    /// When the lease was asked for that is known to hold.
+    /// The time at which the lease was asked for that is known to hold.
     pub(super) asked_at: Duration,
-    /// When its effect must have begun, if that hangs on a provider's window.
+    /// The time by which its effect must have begun, if that depends on a provider's window.
     pub(super) begin_by: Option<Duration>,
-    /// Tells duplicates in this process when it is over.
+    /// The mark that it runs here; it wakes duplicates in this process when dropped.
     pub(super) presence: Presence<S>,
 }
 
@@ -139,7 +139,8 @@ impl<S: Store + Clone> Run<S> {
             if pending.is_empty() || !self.is_wanted() {
                 break;
             }
-            // After a round of its own, what was busy may be a duplicate of what has just ended.
+            // After a round of its own, an item that was busy may be a duplicate of one that has
+            // just ended.
             if !ran {
                 let soonest = busy.iter().map(|busy| busy.wait).min().unwrap_or(pause);
                 self.pause(pending[0], pause.min(soonest).min(left)).await;
@@ -159,7 +160,7 @@ impl<S: Store + Clone> Run<S> {
         }
     }
 
-    /// Waits until an item is worth asking for again, or nobody wants it any more.
+    /// Waits until an item is worth asking for again, or no caller wants it any more.
     async fn pause(&mut self, index: usize, nap: Duration) {
         let Some(reply) = &mut self.reply else {
             return;
@@ -190,12 +191,12 @@ impl<S: Store + Clone> Run<S> {
         self.answers[index] = Some(answer);
     }
 
-    /// Whether somebody still waits for the answers.
+    /// Tells whether the caller still waits for the answers.
     pub(super) fn is_wanted(&self) -> bool {
         self.reply.as_ref().is_some_and(|reply| !reply.is_closed())
     }
 
-    /// Gives the answers; `missing` makes one where there is none, and is called once per item.
+    /// Gives the answers; `missing` makes one for each item without, and is called once per item.
     pub(super) fn reply(&mut self, mut missing: impl FnMut() -> Error) {
         let Some(reply) = self.reply.take() else {
             return;
@@ -204,17 +205,18 @@ impl<S: Store + Clone> Run<S> {
             let missing = missing();
             answer.take().unwrap_or(Err(missing))
         });
-        // Nobody may be left to hear it.
+        // The caller may be gone.
         let _ = reply.send(answers.collect());
     }
 }
 
-/// An item that nothing was said of, which only a defect can bring about; or one that nobody waits
-/// for.
+/// Returns the answer of an item that has none, which only a defect can bring about; or of one that
+/// no caller waits for.
 pub(super) fn unanswered() -> Error {
     Error::Closed
 }
 
-/// Between two looks at a key that somebody else is at. Callers of one process are woken sooner.
+/// The pause between two looks at a key that another caller runs. Callers of one process are woken
+/// sooner.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);

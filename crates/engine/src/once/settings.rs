@@ -1,4 +1,4 @@
-//! How an operation is run.
+//! Settings of an operation.
 
 use std::time::Duration;
 
@@ -7,25 +7,26 @@ use semel_core::{Backoff, Error, ErrorKind, Outcome, Result, Window};
 
 use crate::effect::{Class, OnDoubt};
 
-/// How an operation is run, where nothing else is said. The defaults are the cautious ones.
+/// Settings of an operation that says nothing else. The defaults are the cautious ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Settings {
-    /// How the effect takes part in the proof; unkeyed and parked, so at most once.
+    /// The way in which the effect takes part in the proof; unkeyed and parked, so at most once.
     pub class: Class,
-    /// How long a finished operation is remembered; seven days.
+    /// The time for which a finished operation is remembered; seven days.
     pub window: Window,
-    /// How long a claim outlives a vanished process; 30 seconds. Renewed while the effect runs.
+    /// The time for which a claim outlives a vanished process; 30 seconds. Renewed while the effect
+    /// runs.
     pub lease: Duration,
-    /// How often an operation is attempted, over all calls and processes; ten failures.
+    /// The most attempts of an operation, over all calls and processes; ten failures.
     pub limits: AttemptLimits,
-    /// Wait between attempts; 200 milliseconds to 60 seconds.
+    /// The wait between attempts; 200 milliseconds to 60 seconds.
     pub backoff: Backoff,
-    /// How long the effect may run; 30 seconds. `None` waits for ever.
+    /// The longest time for the effect; 30 seconds. `None` waits for ever.
     pub timeout: Option<Duration>,
-    /// How long a call waits for somebody else who is at the key; 5 seconds.
+    /// The longest wait of a call for another caller that runs the key; 5 seconds.
     pub wait: Duration,
-    /// How long a call waits for a store that does not answer; 30 seconds.
+    /// The longest wait of a call for a store that does not answer; 30 seconds.
     pub patience: Duration,
     /// The longest outcome that is kept, in bytes; 1 MiB.
     pub outcome_limit_bytes: usize,
@@ -54,7 +55,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Checks what no setting can see alone.
+    /// Checks the settings, also against each other.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Reporting how effects ended, and what the answers of the store mean to the caller.
+//! Reports on ended effects, and the meaning of the store's answers for the caller.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -21,24 +21,24 @@ use crate::event::Event;
 use crate::retry::{self, Pauses, hint, is_final};
 use crate::step::{Ended, Terms, step_of};
 
-/// What is reported of an item, and what its caller is to know of it.
+/// The report on an item, and the part that its caller learns.
 pub(super) struct Report {
     pub(super) settlement: Settlement,
     pub(super) happened: Happened,
     cause: Option<Cause>,
 }
 
-/// What came of a settlement.
+/// The result of a settlement.
 pub(super) struct Told {
     settled: Result<Settled>,
-    /// Whether the outcome went into the record as it was.
+    /// The outcome went into the record as it was.
     kept: bool,
-    /// Whether an earlier attempt may have applied the effect.
+    /// An earlier attempt may have applied the effect.
     doubted: bool,
 }
 
 impl<S: Store + Clone> Run<S> {
-    /// What a verdict has its claim report.
+    /// Returns the report of a claim whose effect ended with this verdict.
     pub(super) fn report(&self, held: &Held<S>, verdict: Verdict) -> Report {
         let usual = self.settings.backoff.after(held.claim.attempt);
         let usual = self.hub.surroundings.jittered(usual);
@@ -133,7 +133,7 @@ impl<S: Store + Clone> Run<S> {
                     source,
                 })
             }
-            // No step that is reported here leads to the first two.
+            // No step that is reported here leads to these two states.
             Ok(Settled::Now(found @ (StateKind::Claimed | StateKind::Started))) => {
                 return self.fenced(&held, Some(found));
             }
@@ -145,7 +145,7 @@ impl<S: Store + Clone> Run<S> {
             }),
         };
         self.answer(held.index, answer);
-        // Only now: who waits for it asks the store, which knows.
+        // Only now: a caller that waits for it asks the store, which knows.
         drop(held.presence);
     }
 }
@@ -188,8 +188,8 @@ impl Failure {
     }
 }
 
-/// Reports all of `settlements`, again and again until each is answered: to ask for a claim anew
-/// would run its effect anew. Only a store that refuses for good, or the end of everything, ends it.
+/// Reports all of `settlements`, again and again until each is answered: asking for a claim anew would run
+/// its effect anew. Only a store that refuses for good, or the end of the hub, stops it.
 pub(super) async fn settle_all<S: Store + Clone>(
     hub: Arc<Hub<S>>,
     store: S,
@@ -229,7 +229,7 @@ struct Asking<S> {
 }
 
 impl<S: Store + Clone> Asking<S> {
-    /// Sees to it that one settlement is answered, if it is not yet.
+    /// Repeats one settlement until it is answered, if it is not yet.
     async fn finish(&self, mut settlement: Settlement, answer: Option<Settled>) -> Told {
         let settled = match answer {
             Some(Settled::Failed(error)) if is_final(&error) => Err(error),
@@ -237,7 +237,7 @@ impl<S: Store + Clone> Asking<S> {
             Some(settled) => Ok(settled),
         };
         let settled = match settled {
-            // The effect happened, so that is recorded even where its outcome cannot be.
+            // The effect happened, and that is recorded even if its outcome cannot be.
             Err(error) if error.kind() == ErrorKind::InvalidInput && cut(&mut settlement) => {
                 self.ask_one(&settlement).await
             }
@@ -264,7 +264,7 @@ impl<S: Store + Clone> Asking<S> {
         self.ask(|| self.store.settle(settlements)).await
     }
 
-    /// Alone, a failed item is a failed call.
+    /// Settles one item alone, so that its failure is a failure of the call.
     async fn ask_one(&self, settlement: &Settlement) -> Result<Settled> {
         self.ask(|| self.store.settle_one(settlement)).await
     }
@@ -275,7 +275,7 @@ impl<S: Store + Clone> Asking<S> {
     {
         let mut pauses = Pauses::new(retry::STORE);
         loop {
-            // Given up is the wait, not the call: asked again, the store says what it has.
+            // The wait is given up, not the call: asked again, the store says what it has.
             let answer = timeout(self.settings.patience, call()).await;
             let error = match answer.unwrap_or_else(|_| Err(no_answer())) {
                 Ok(answer) => return Ok(answer),
@@ -295,8 +295,8 @@ impl<S: Store + Clone> Asking<S> {
         }
     }
 
-    /// Whether an earlier attempt may have applied what this one surely did not. Only the record of a keyed
-    /// effect knows: the others' end in doubt.
+    /// Tells whether an earlier attempt may have applied an effect that this one surely did not. Only the
+    /// record of a keyed effect knows: doubts of other classes end in doubt.
     async fn is_doubted(&self, settlement: &Settlement, settled: &Result<Settled>) -> bool {
         let is_released = matches!(settled, Ok(Settled::Now(StateKind::Released)));
         let is_keyed = matches!(self.settings.class, Class::Keyed { .. });
@@ -311,8 +311,8 @@ impl<S: Store + Clone> Asking<S> {
     }
 }
 
-/// Leaves out of a completion what the store refuses to keep. Whether there was anything to leave
-/// out.
+/// Cuts from a completion an outcome that the store refuses to keep; returns whether there was anything to
+/// cut.
 fn cut(settlement: &mut Settlement) -> bool {
     if let Step::Complete { outcome, .. } = &mut settlement.step
         && let Outcome::Kept { bytes, .. } = outcome

@@ -1,4 +1,4 @@
-//! What a broker does to a pipeline besides delivering: it is away for a while, and takes deliveries away.
+//! Brokers that do more than deliver: they are away for a while, and take deliveries away.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ use semel_engine::system::{SystemClock, SystemEntropy};
 use semel_store_memory::MemoryStore;
 use tokio::sync::Notify;
 
-/// What a source is asked and told, and what the engine says of it.
+/// The calls of a source and the events of the engine, in order.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -45,7 +45,7 @@ impl Observer for Log {
     }
 }
 
-/// Answers what it was given, one after the other; waits where it is told to.
+/// Gives its answers one after the other; waits before those that say so.
 struct Script {
     answers: VecDeque<Answer>,
     log: Log,
@@ -53,7 +53,7 @@ struct Script {
 
 enum Answer {
     Now(Result<Fetched>),
-    /// As soon as this is told.
+    /// Once this is notified.
     When(Arc<Notify>, Fetched),
 }
 
@@ -145,7 +145,7 @@ async fn run(answers: Vec<Answer>, begun: &Arc<Notify>, may_end: &Arc<Notify>) -
     (summary.expect("an end").expect("a summary"), log)
 }
 
-/// Lets the first call end when all that is to happen beside it has happened.
+/// Lets the first call end once everything that happens beside it has happened.
 fn end_later(may_end: &Arc<Notify>) {
     let may_end = Arc::clone(may_end);
     tokio::spawn(async move {
@@ -170,7 +170,7 @@ async fn what_is_taken_away_and_has_not_begun_is_given_back_and_not_run() {
         assert_eq!(log.count(&format!("requeued {id}")), 1, "{:?}", log.0);
         assert_eq!(log.count(&format!("ran place {id}")), 0, "{:?}", log.0);
     }
-    // What had begun ends, and so does what stays.
+    // The calls that had begun end, and so do the messages that stay.
     for id in [0, 3, 4, 6] {
         assert_eq!(log.count(&format!("acknowledged {id}")), 1, "{:?}", log.0);
     }
@@ -183,7 +183,7 @@ async fn what_is_taken_away_and_has_not_begun_is_given_back_and_not_run() {
 #[tokio::test]
 async fn a_key_whose_first_message_is_taken_away_goes_on_with_the_next() {
     let (begun, may_end) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    // 1 and 101 are one key, of two partitions.
+    // 1 and 101 have one key, on two partitions.
     let answers = vec![
         Answer::Now(Ok(deliveries([0, 1, 101]))),
         Answer::When(Arc::clone(&begun), Fetched::Revoked(vec![DeliveryId(1)])),
@@ -213,7 +213,7 @@ async fn a_broker_that_is_away_is_told_and_waited_for() {
     ];
     let (summary, log) = run(answers, &begun, &may_end).await;
     assert_eq!(summary.of(Fate::Applied), 3);
-    // By what is delivered, or by its own word; once each.
+    // Back by a delivery, or by the source's own word; once each.
     assert_eq!(log.count("back"), 2, "{:?}", log.0);
     assert_eq!(log.count("away: nobody answers"), 3, "{:?}", log.0);
     assert_eq!(log.count("closed"), 1);

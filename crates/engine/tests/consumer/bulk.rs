@@ -43,7 +43,7 @@ async fn batches_run_side_by_side_and_each_message_once() {
     for key in many(400) {
         assert_eq!(world.sink.applied(&key), 1, "{key}");
     }
-    // Within a batch this effect calls one by one.
+    // Within a batch this effect makes one call after the other.
     let at_once = most_at_once(&world.sink.spans());
     assert!((2..=4).contains(&at_once), "{at_once} batches at once");
     let largest = plan.largest(Method::Claim);
@@ -124,7 +124,7 @@ async fn messages_of_one_order_key_are_never_in_two_batches_at_once() {
             .parse()
             .expect("the selector is well formed"),
     );
-    // The first ones are to be tried again, and nothing behind them passes.
+    // The first ones are tried again, and no message behind them passes.
     let refused = std::iter::repeat_n(Act::Say(not_applied()), 7);
     let slow = std::iter::repeat_n(Act::Slow(STEP, STEP), 60);
     let effect = Scripted::new(&world, &worker.crash, refused.chain(slow));

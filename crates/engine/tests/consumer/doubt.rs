@@ -52,7 +52,7 @@ async fn a_probe_that_finds_the_effect_completes_the_operation() {
     );
 }
 
-/// A claim that waited behind the probe without anybody to extend its lease would be a doubt of its own.
+/// A claim that waited behind the probe and whose lease nothing extended would be a doubt of its own.
 #[tokio::test(start_paused = true)]
 async fn a_probe_that_takes_long_leaves_nothing_else_in_doubt() {
     let world = World::new();
@@ -100,7 +100,7 @@ async fn a_probe_that_finds_nothing_is_believed_only_after_quiescence() {
 }
 
 /// The probe looks while the first worker's call is still under way; by the time that the store takes the
-/// verdict the doubt is quiet and the call has landed. Found by the simulation.
+/// verdict, the doubt is quiet and the call has landed. Found by the simulation.
 #[tokio::test(start_paused = true)]
 async fn what_a_probe_found_before_it_was_quiet_is_not_believed_later() {
     for fault in [Fault::Cut, Fault::LoseAnswer, Fault::DelayBefore(QUIET * 2)] {
@@ -123,7 +123,8 @@ async fn what_a_probe_found_before_it_was_quiet_is_not_believed_later() {
     }
 }
 
-/// The delivery that gave the occasion is not acknowledged: it comes again, whatever became of the verdict.
+/// The delivery that led to the probe is not acknowledged: it comes again, whatever happened to the
+/// verdict.
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_dies_at_its_verdict_leaves_the_key_to_the_next() {
     for fault in [Fault::CrashBefore, Fault::CrashAfter] {
@@ -150,7 +151,7 @@ async fn a_worker_that_dies_at_its_verdict_leaves_the_key_to_the_next() {
     }
 }
 
-/// By then the delivery was set aside: the kept message is what is left of it, and it stays.
+/// By then the delivery was set aside: only the kept message is left of it, and it stays.
 #[tokio::test(start_paused = true)]
 async fn a_verdict_that_arrives_after_its_message_was_set_aside_leaves_it_listed() {
     let world = World::new();

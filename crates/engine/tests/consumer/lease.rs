@@ -116,7 +116,7 @@ async fn a_completion_by_a_lost_claim_is_discarded_and_acknowledges_nothing() {
     let broker = broker_with(&world, &["a"]);
     let copy = broker.copy();
     let (zombie, second) = (world.worker(&broker), world.worker(&copy));
-    // It stands still with its completion in hand; the new owner then is at it for long.
+    // It stands still with its completion in hand; the new owner then works on it for long.
     zombie
         .plan
         .nth(Method::Settle, 1, Fault::DelayBefore(LEASE * 2));
@@ -294,7 +294,7 @@ async fn what_is_granted_beside_a_slow_settlement_begins_at_once() {
     }
 }
 
-/// Full disks refuse claims while renewals still go through.
+/// A full disk refuses claims while renewals still go through.
 #[tokio::test(start_paused = true)]
 async fn claims_that_wait_for_the_store_do_not_cost_what_runs_its_lease() {
     let world = World::new();
@@ -336,7 +336,7 @@ async fn the_source_is_told_what_is_still_worked_on() {
     assert_eq!(extended[0], 3, "{extended:?}");
 }
 
-/// A broker may bear with less than the lease.
+/// A broker may hold deliveries for less than the lease.
 #[tokio::test(start_paused = true)]
 async fn a_source_that_holds_for_less_than_the_lease_is_told_more_often() {
     let world = World::new();

@@ -22,20 +22,20 @@ use crate::world::{PARK, World};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Where dead letters go: takes each after a second, unless its script says otherwise.
+/// The broker of dead letters: it takes each after a second, unless its script says otherwise.
 #[derive(Clone)]
 struct Post(Arc<Mutex<Ledger>>);
 
 #[derive(Default)]
 struct Ledger {
     taken: Vec<Publication>,
-    /// Of each call: how many deliveries were acknowledged when it began, and when it ended.
+    /// For each call, the count of acknowledged deliveries when it began, and when it ended.
     acknowledged: Vec<(usize, usize)>,
     script: VecDeque<Answer>,
     broker: Option<Broker>,
 }
 
-/// What befalls one call.
+/// The answer to one call.
 enum Answer {
     /// Fails as a whole.
     Fail(ErrorKind),

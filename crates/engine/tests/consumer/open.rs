@@ -1,4 +1,5 @@
-//! Pipelines that fail open: what runs without a claim while the store is away, and what does not.
+//! Pipelines that fail open: the messages that run without a claim while the store is away, and those
+//! that do not.
 
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use crate::world::{KEYED, LEASE, PARK, PROVIDER_WINDOW, REPEAT, World};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
-/// By then a breaker has opened that met its first failure at once.
+/// The time by which a breaker has opened that met its first failure at once.
 const OPENED: Duration = Duration::from_secs(6);
 
 /// A worker at `broker` that fails open.
@@ -91,7 +92,7 @@ async fn a_message_whose_claim_may_have_been_granted_waits_for_its_claim() {
         });
 
         let summary = run.summary();
-        // In bulk, another batch is asked about while the store is at one.
+        // In bulk, the store is asked about another batch while it works on one.
         let claimed = if manner == Manner::Bulk { 16 } else { 8 };
         let fates = fates(&summary);
         assert_eq!(fates, (claimed, 40 - claimed), "what was claimed first");
@@ -113,7 +114,7 @@ async fn a_probe_that_may_have_claimed_costs_one_message_its_turn_and_no_more() 
     let broker = broker_with_many(&world, 400);
     let mut worker = open(&world, &broker);
     (worker.pipeline.batch, worker.pipeline.concurrency) = (4, 4);
-    // No first batch: surely not applied, and only then unknown.
+    // The first claims are surely not applied; only later ones may be.
     worker.plan.away(Duration::ZERO, OPENED, Fault::Full);
     worker.plan.away(OPENED, MINUTE, Fault::LoseAnswer);
     let effect = Scripted::always(&world, &worker.crash, Act::Slow(SECOND / 2, Duration::ZERO));
@@ -149,7 +150,7 @@ async fn an_item_whose_claim_may_have_been_granted_waits_like_a_batch() {
         let broker = broker_with_many(&world, 8);
         let worker = open(&world, &broker);
         worker.plan.nth(Method::Claim, 1, Fault::SomeItems);
-        // Half of the first batch is granted and nobody knows of it; then the store is away.
+        // The worker cannot know whether half of the first batch is granted; then the store is away.
         worker
             .plan
             .away(Duration::from_millis(1), MINUTE, Fault::Full);
@@ -407,7 +408,7 @@ async fn a_stop_while_the_store_is_away_gives_back_what_it_did_not_finish() {
 }
 
 /// One worker, no crash, an effect that always says what it did: however often and in whatever way the
-/// store goes away and comes back, each effect happens once, and each message has its end.
+/// store goes away and comes back, each effect happens once, and each message meets its fate.
 #[tokio::test(start_paused = true)]
 async fn through_outages_of_every_kind_a_message_is_protected_or_not_and_never_both() {
     const FAULTS: [Fault; 8] = [

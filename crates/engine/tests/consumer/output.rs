@@ -1,4 +1,4 @@
-//! An output file is cut back to what the store recorded of it.
+//! An output file is cut back to the length that the store recorded.
 
 use std::collections::VecDeque;
 
@@ -186,8 +186,8 @@ async fn a_batch_with_one_lost_claim_goes_in_without_it() {
     );
 }
 
-/// The answer to the completion is lost, and whoever asks again is refused: the record cannot be
-/// read, or has gone meanwhile. What was recorded is in the file all the same.
+/// The answer to the completion is lost, and the repeated call is refused: the record cannot be
+/// read, or has gone meanwhile. The recorded messages are in the file all the same.
 #[tokio::test(start_paused = true)]
 async fn what_was_recorded_stays_in_the_file_when_an_answer_is_lost_and_the_next_is_a_refusal() {
     let world = World::new();

@@ -1,4 +1,4 @@
-//! How much a worker takes in hand, and how it calls the store.
+//! The most messages that a worker takes in hand, and the sizes of its store calls.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

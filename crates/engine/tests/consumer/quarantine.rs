@@ -110,7 +110,7 @@ async fn what_is_sent_again_is_kept_from_an_effect_for_live_messages_alone() {
     let summary = worker.each(effect, PARK).await.summary();
     assert_eq!((summary.of(Fate::Applied), summary.sent_again), (1, 0));
 
-    // All of it again, with one that nobody has seen before.
+    // All of it again, with one message that is new.
     broker.publish(Message::of("done"));
     broker.publish(Message::of("new"));
     let sent_again = |mut worker: Worker| {
@@ -132,7 +132,7 @@ async fn what_is_sent_again_is_kept_from_an_effect_for_live_messages_alone() {
     );
     assert_eq!(&*world.parked().await[0].reason, "live-only");
 
-    // To any other effect they are messages like all, and are counted apart.
+    // For any other effect these are messages like all others, but they are counted apart.
     broker.publish(Message::of("other"));
     let worker = sent_again(world.worker(&broker));
     let effect = Scripted::new(&world, &worker.crash, []);

@@ -1,4 +1,4 @@
-//! Failures: how often a call is repeated, when, and what becomes of a message then.
+//! Failures: the number of repeated calls, the waits between them, and the fates of their messages.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -33,7 +33,7 @@ fn waits(world: &World) -> Vec<Duration> {
         .collect()
 }
 
-/// `wait`, with up to a quarter of jitter and the timer's own grain.
+/// Asserts that `wait` is as expected, with up to a quarter of jitter and the timer's own grain.
 #[track_caller]
 fn assert_about(wait: Duration, expected: Duration) {
     let most = expected + expected / 4 + Duration::from_millis(10);
@@ -260,7 +260,7 @@ async fn waiting_for_somebody_else_uses_up_no_attempts() {
     first
         .plan
         .nth(Method::Claim, 1, Fault::DelayAfter(LEASE / 2));
-    // The second one meets it busy all that time, and then fails once itself.
+    // The second worker finds it busy all that time, and then fails once itself.
     let second = worker(&world, &copy, 3);
     let plan = second.plan.clone();
     let effect = Scripted::new(&world, &second.crash, [Act::Say(not_applied())]);

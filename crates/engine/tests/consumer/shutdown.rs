@@ -1,4 +1,4 @@
-//! Draining: what runs finishes or is given back, what waits is left to others.
+//! Draining: running messages finish or are given back, waiting ones are left to other workers.
 
 use std::time::Duration;
 
@@ -213,7 +213,7 @@ async fn a_claim_that_came_too_late_to_begin_is_given_back_at_the_end() {
     }
 }
 
-/// Finds out at the end that it could not begin.
+/// Finds out at the end that its effect could not begin.
 struct Hesitant;
 
 impl BatchEffect for Hesitant {

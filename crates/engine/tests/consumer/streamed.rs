@@ -1,4 +1,4 @@
-//! Class E: what is granted is committed together with its output, and nothing else is acknowledged.
+//! Class E: granted messages are committed together with their outputs, and only those are acknowledged.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
@@ -23,7 +23,7 @@ use crate::world::scripted::{Act, Scripted, maybe_applied, not_applied};
 use crate::world::sink::Sink;
 use crate::world::watch::Seen;
 
-/// No transform, of some type.
+/// No transform, of any type.
 const NONE: Option<Arc<Scripted>> = None;
 
 /// A broker's transactions, in memory.
@@ -37,23 +37,23 @@ struct Log {
     asked: BTreeMap<String, usize>,
     /// Payloads in the order in which they were committed.
     output: Vec<Bytes>,
-    /// What befalls the next calls of commit.
+    /// The answers to the next calls of commit.
     script: VecDeque<Answer>,
     commits: usize,
-    /// Keys that somebody else has.
+    /// Keys that another consumer has.
     gone: Vec<String>,
-    /// What is committed has happened.
+    /// The sink in which committed effects have happened.
     sink: Option<Arc<Sink>>,
 }
 
 enum Answer {
     /// Nothing was committed, or nobody knows.
     Fail,
-    /// The same, once this key was asked about so often.
+    /// The same, once this key was asked about that often.
     FailOnce(&'static str, usize),
-    /// Nothing was committed and never will be, it says once this key was asked about so often.
+    /// Nothing was committed and never will be, it answers once this key was asked about that often.
     FailForGood(&'static str, usize),
-    /// It is committed once this key was asked about so often.
+    /// It is committed once this key was asked about that often.
     Await(&'static str, usize),
     /// It was committed, and the answer is lost.
     Lose,
@@ -62,7 +62,7 @@ enum Answer {
 }
 
 impl Transactions {
-    /// Over a broker that sees to it that nothing is acknowledged before it is committed or set aside.
+    /// Transactions over a broker that checks that nothing is acknowledged before it is committed or set aside.
     fn of(world: &World, broker: &Broker) -> Self {
         broker.accept_unprotected();
         let transactions = Self::default();
@@ -147,7 +147,8 @@ impl StreamedStore for Transactions {
                 answers.push(Committed::Refused(error));
                 continue;
             }
-            // It knows what it was asked for again, and nothing else: it is for the engine to commit a key once.
+            // It knows the entries that it was asked for again, and nothing else: the engine must commit a key
+            // once.
             let before = log.committed.insert(id, finished.clone());
             if before.is_none_or(|before| before.delivery != finished.delivery) {
                 let payloads = finished.output.iter().map(|it| it.payload.clone());
@@ -223,7 +224,7 @@ async fn the_next_batch_is_decided_while_one_is_committed() {
     assert_eq!(transactions.log().commits, 2);
 }
 
-/// Makes nothing of the message `c` before `b` is put out.
+/// Transforms the message `c` only after `b` is put out.
 struct BehindB(Transactions);
 
 impl Effect for BehindB {

@@ -1,4 +1,5 @@
-//! A target that is away or fails, and a handler that is broken: the pipeline pauses, and nobody pays for it.
+//! A target that is away or fails, and a handler that is broken: the pipeline pauses, and no message pays for
+//! it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -24,11 +25,11 @@ use crate::world::{KEYED, PARK, REPEAT, World};
 
 const PAUSE_AFTER: usize = 20;
 
-/// An effect that says this until its time has come, and then does.
+/// An effect that gives this verdict until its time has come, and then happens.
 struct Until {
     back_at: Duration,
     says: Verdict,
-    /// Whether it is reached meanwhile.
+    /// The call reaches the target meanwhile.
     arrives: bool,
     clock: PausedClock,
     sink: Arc<Sink>,
@@ -82,7 +83,7 @@ impl Effect for Until {
     }
 }
 
-/// The same for batches.
+/// The same effect for batches.
 struct Whole(Arc<Until>);
 
 impl BulkEffect for Whole {
@@ -130,7 +131,7 @@ async fn by(worker: Worker, manner: Manner, effect: &Arc<Until>, class: Class) -
     }
 }
 
-/// How long the pause was, which was told once, and its end once.
+/// Returns the length of the pause, and asserts that it was emitted once, and its end once.
 #[track_caller]
 fn lasted(world: &World, cause: Pause) -> Duration {
     assert_eq!(world.watch.times(&Seen::Paused(cause)), 1, "told once");
@@ -143,7 +144,7 @@ fn lasted(world: &World, cause: Pause) -> Duration {
     lasted
 }
 
-/// Away for five minutes.
+/// The target is away for five minutes.
 #[tokio::test(start_paused = true)]
 async fn a_target_that_is_away_costs_no_attempt_and_makes_no_dead_letter() {
     let back_at = Duration::from_secs(300);
@@ -214,7 +215,7 @@ async fn an_expired_token_sets_aside_as_many_as_it_takes_to_notice() {
     }
 }
 
-/// It worked for a while, with as many in flight as may be, and then all of them fail.
+/// The target works for a while, with as many in flight as allowed, and then all of them fail.
 #[tokio::test(start_paused = true)]
 async fn what_is_in_flight_when_the_pause_begins_is_given_back() {
     let world = World::new();
@@ -255,7 +256,7 @@ async fn doubts_count_as_well_and_what_may_have_happened_is_in_doubt() {
     lasted(&world, Pause::TargetFailing);
 }
 
-/// A target that works, and does not know what the first messages are about.
+/// A target that works, but does not know the objects of the first messages.
 struct Gone {
     until: String,
     sink: Arc<Sink>,
@@ -291,7 +292,7 @@ impl BulkEffect for Gone {
     }
 }
 
-/// Twice as many as are in hand fail for their own sake: the ones behind them tell that the target works.
+/// Twice as many as are in hand fail by their own fault: the ones behind them show that the target works.
 #[tokio::test(start_paused = true)]
 async fn messages_that_fail_for_their_own_sake_do_not_hold_up_those_behind_them() {
     for manner in [Manner::Each, Manner::Bulk] {
@@ -425,7 +426,7 @@ async fn statements_that_fail_for_one_reason_set_aside_no_more_than_it_takes_to_
     }
 }
 
-/// Nothing of a hundred messages without a key is kept, nor acknowledged.
+/// None of a hundred messages without a key is kept or acknowledged.
 #[tokio::test(start_paused = true)]
 async fn a_run_whose_first_messages_have_no_usable_key_ends_and_says_why() {
     let world = World::new();

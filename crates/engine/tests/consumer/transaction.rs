@@ -79,7 +79,7 @@ async fn statements_that_keep_failing_end_dead_after_their_attempts() {
     assert_eq!(world.sink.applied("a"), 0);
 }
 
-/// A crash or a cut at any of the commits: every row stands once.
+/// A crash or a cut at any of the commits: every row is there once.
 #[tokio::test(start_paused = true)]
 async fn every_commit_may_crash_or_be_cut() {
     for fault in [

@@ -1,4 +1,5 @@
-//! What a store that loses a share of its effects still keeps, and how large that share is.
+//! The promises that a store keeps although it loses a share of its effects, and the size of that
+//! share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use semel_engine::effect::{Class, OnDoubt};
 use semel_engine::layer::approximate::{Approximate, Settings};
 use semel_store_memory::MemoryStore;
 
-/// The same salt in every run.
+/// Entropy that gives the same salt in every run.
 struct Salt;
 
 impl Entropy for Salt {
@@ -43,7 +44,7 @@ impl Filtered {
         }
     }
 
-    /// Claims and completes what is granted; how many were.
+    /// Claims keys and completes those that are granted; returns their count.
     async fn run(&self, keys: impl Iterator<Item = String>) -> usize {
         let batch: Vec<_> = keys.map(|key| request(&key, 1)).collect();
         let answers = self.store.claim(&batch).await.expect("an answer");
@@ -101,7 +102,7 @@ fn numbered(range: std::ops::Range<u32>) -> impl Iterator<Item = String> {
     range.map(|number| format!("reading {number}"))
 }
 
-/// Laws of which it keeps every case: those that ask nothing of a finished operation but that it is
+/// Laws that it keeps in every case: those that ask of a finished operation only that it is
 /// finished.
 const KEPT: [LawId; 8] = [
     LawId::OneClaim,

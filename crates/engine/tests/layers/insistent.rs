@@ -1,4 +1,4 @@
-//! A cache under a caller that asks again and again, so that whatever can be answered from it is.
+//! A cache under a caller that asks again and again, so that the cache answers everything that it can.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use semel_core::{Admission, ClaimRequest, Mark, OpId, Result, Settlement, Store,
 use semel_engine::layer::tiered::Tiered;
 use semel_store_memory::MemoryStore;
 
-/// How a caller insists.
+/// The way in which a caller insists.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum How {
-    /// Asks again for what was replayed: at first that is read, and then known.
+    /// Asks again about replayed keys: at first their records are read, and then they are known.
     Again,
-    /// Has everything that is completed read before each claim.
+    /// Has all completed records read before each claim.
     Warmed,
 }
 
-/// `S` behind a cache, with a caller that insists. What is completed stays so whoever asks.
+/// `S` behind a cache, with a caller that insists. A completed key stays completed, whoever asks.
 #[derive(Debug)]
 pub(crate) struct Insistent<S = MemoryStore> {
     pub(crate) tiered: Tiered<Arc<S>>,
@@ -27,8 +27,8 @@ pub(crate) struct Insistent<S = MemoryStore> {
 }
 
 impl<S: Store> Insistent<S> {
-    /// Asks for a key again only where a record answered all claims of it, and then for all of them: one
-    /// that is answered later than the next of its key would have left its place in the batch.
+    /// Asks for a key again only if a record answered all claims of it, and then for all of them: a
+    /// claim that is answered later than the next one of its key would have left its place in the batch.
     async fn again(
         &self,
         batch: &[ClaimRequest],
@@ -52,7 +52,7 @@ impl<S: Store> Insistent<S> {
     }
 }
 
-/// Whether the claim was answered from a record and left it as it was.
+/// Tells whether the claim was answered from a record and left it as it was.
 const fn is_of_a_record(answer: &Admission) -> bool {
     matches!(
         answer,

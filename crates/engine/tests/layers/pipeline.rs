@@ -68,7 +68,7 @@ fn surroundings() -> Surroundings {
     }
 }
 
-/// Runs every key [`TIMES`] times over `store`; how often the effect of each happened.
+/// Runs every key [`TIMES`] times over `store`; returns how often the effect of each happened.
 async fn run(store: impl Store + Clone) -> (Summary, BTreeMap<Vec<u8>, u64>) {
     let lines = (0..KEYS * TIMES).map(|at| (DeliveryId(at), format!("key {}", at % KEYS)));
     let effects: Arc<Mutex<BTreeMap<Vec<u8>, u64>>> = Arc::default();

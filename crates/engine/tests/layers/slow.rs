@@ -1,4 +1,4 @@
-//! A store whose next read stands still when it has its answer, and one that can be cut off.
+//! A store whose next read stands still when it has its answer, and which can be cut off.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,19 +8,19 @@ use semel_core::{Error, ErrorKind, Operation, Record, Result, Store, forward_sto
 use semel_store_memory::MemoryStore;
 use tokio::sync::Notify;
 
-/// The store, and what befalls its calls.
+/// A store and the troubles of its calls.
 #[derive(Debug)]
 pub(crate) struct Slow {
     pub(crate) inner: Arc<MemoryStore>,
-    /// Whether the next read waits with its answer in its hands.
+    /// The next read waits with its answer in hand.
     pub(crate) holds_read: AtomicBool,
     /// A read waits.
     pub(crate) is_held: Notify,
-    /// It may go on.
+    /// The read may go on.
     pub(crate) go_on: Notify,
-    /// Nothing is answered.
+    /// No call is answered.
     pub(crate) is_cut: AtomicBool,
-    /// Whether it says that others use it, too.
+    /// The store says that other processes use it, too.
     pub(crate) is_shared: AtomicBool,
 }
 

@@ -1,4 +1,4 @@
-//! A cached store keeps the laws of the store behind it, and what it may not do it does not.
+//! A cached store keeps the laws of the store behind it, and does nothing that it may not do.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use semel_store_memory::MemoryStore;
 use crate::insistent::{How, Insistent};
 use crate::slow::Slow;
 
-/// A cache whose every answer is asked for until it comes from memory.
+/// A cache that is asked for every answer until it comes from memory.
 struct Again(TestClock, Arc<Insistent>);
 
 /// A cache that is warmed before each claim.
@@ -93,7 +93,7 @@ mod warmed {
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// A cache over a store that others use, too.
+/// A cache over a store that other processes use, too.
 struct Site {
     clock: TestClock,
     authority: Arc<Slow>,
@@ -123,7 +123,7 @@ impl Site {
         answers.expect("an answer").remove(0)
     }
 
-    /// Claims and completes, here.
+    /// Claims and completes through this cache.
     async fn finish(&self, request: &ClaimRequest, outcome: &Outcome) {
         let admission = self.claim(request).await;
         assert!(matches!(admission, Admission::Granted(_)), "{admission:?}");
@@ -139,7 +139,7 @@ impl Site {
         assert!(settled.is_ok());
     }
 
-    /// Asks until the answer is one from memory.
+    /// Asks until the answer comes from memory.
     async fn know(&self, request: &ClaimRequest) {
         for _ in 0..3 {
             let admission = self.claim(request).await;
@@ -356,7 +356,7 @@ async fn an_entry_does_not_stay_fresh_while_the_machine_sleeps() {
     assert!(matches!(claim(6).await, Admission::Granted(_)));
 }
 
-/// A machine that sleeps: its wall clock goes on, its monotonic one stands still.
+/// The clocks of a machine that sleeps: its wall clock goes on, its monotonic one stands still.
 #[derive(Default)]
 struct Suspended(AtomicU64);
 
@@ -393,7 +393,7 @@ async fn being_asked_for_does_not_keep_an_entry_fresh() {
 async fn a_hint_decides_nothing() {
     let site = Site::new();
     site.finish(&request("a", 1), &outcome("done")).await;
-    // Nobody has read the record here, and it is gone.
+    // No call has read the record here, and it is gone.
     site.forget_at(&*site.authority, &request("a", 1)).await;
     let admission = site.claim(&request("a", 2)).await;
     assert!(matches!(admission, Admission::Granted(_)), "{admission:?}");
@@ -418,7 +418,8 @@ async fn an_entry_is_not_used_past_the_window_of_its_record() {
         order: Order::Hold(true),
         note: None,
     };
-    // Its margin is ten seconds. Held, it stays at the authority; what is believed here ends all the same.
+    // Its margin is ten seconds. On hold, it stays at the authority; the cache stops believing it all the
+    // same.
     assert!(site.authority.operate(&[hold]).await.is_ok());
     site.clock.advance(SECOND * 69);
     let before = site.counts();
@@ -458,7 +459,7 @@ async fn only_completed_records_are_kept() {
             },
         ),
     ] {
-        // Completed, known, and begun anew by somebody else.
+        // Completed, known, and begun anew by another process.
         site.finish(&request(key, 1), &outcome("done")).await;
         site.know(&request(key, 1)).await;
         site.forget_at(&*site.authority, &request(key, 1)).await;
@@ -473,7 +474,8 @@ async fn only_completed_records_are_kept() {
         assert!(site.authority.settle(&[settlement]).await.is_ok());
     }
     site.clock.advance(SECOND * 60);
-    // What was known is read anew: now it is dead and busy, and stays so however often it is asked.
+    // The known records are read anew: now one is dead and one busy, and stays so however often it is
+    // asked.
     for _ in 0..5 {
         let of = |key| ClaimRequest {
             wants_outcome: false,

@@ -13,7 +13,7 @@ use crate::world::faulty::{Fault, Method};
 
 type Result<T> = std::result::Result<T, Failure>;
 
-/// `value`, or `value*` for a replay, or the code of the error.
+/// Shows each result: `value`, or `value*` for a replay, or the code of the error.
 fn shown<T: std::fmt::Display>(results: &[std::result::Result<Receipt<T>, Error>]) -> Vec<String> {
     let show = |result: &std::result::Result<Receipt<T>, Error>| match result {
         Ok(receipt) if receipt.is_replay() => format!("{}*", receipt.value()),
@@ -176,7 +176,7 @@ async fn one_effect_can_take_all_that_was_granted() {
                 3 => Err(Failure::not_applied("no")),
                 item => Ok(item * 10),
             };
-            // The last one is forgotten.
+            // The last item gets no result.
             granted.iter().take(2).map(works).collect()
         });
     let results = results.await;

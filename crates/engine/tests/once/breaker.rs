@@ -1,4 +1,4 @@
-//! Effects whose target is away: left alone by everybody, and tried by one.
+//! Effects whose target is away: all callers leave it alone, and one tries it.
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ async fn a_target_that_is_away_is_left_alone_costs_no_attempt_and_is_tried_by_on
     assert!(call("a", true).await.is_ok());
     assert!(!breaker.is_open());
     assert!(call("b", true).await.is_ok());
-    // What is on record is answered, whatever the target does.
+    // Outcomes on record are returned, whatever the target does.
     assert!(call("c", false).await.is_err() && breaker.is_open());
     let receipt = call("a", false).await.expect("on record");
     assert!(receipt.is_replay());

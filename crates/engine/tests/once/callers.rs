@@ -1,4 +1,4 @@
-//! What becomes of callers: together, again, gone.
+//! Callers that come together, come again or go away.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -246,7 +246,7 @@ async fn a_panic_in_the_callers_task_goes_on_and_leaves_a_doubt() {
         }
     });
     assert!(caught.await, "the caller hears the panic");
-    // As unwinding does.
+    // Unwinding would drop it, too.
     drop(call);
     sleep(secs(1)).await;
     assert_eq!(world.state("a").await, Some(StateKind::InDoubt));

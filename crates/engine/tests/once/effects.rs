@@ -1,4 +1,4 @@
-//! How effects end, and what each end leads to in each class.
+//! Ends of effects, and the consequence of each end in each class.
 
 use std::sync::Arc;
 
@@ -292,7 +292,7 @@ async fn the_lease_is_renewed_for_as_long_as_the_effect_runs() {
     assert!(world.watch.count(|seen| matches!(seen, Seen::Renewed(1))) >= 29);
 }
 
-/// An operator ends the lease, another process takes over, and the first one hears of it.
+/// An operator ends the lease, another process takes over, and the first one learns of it.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_is_lost_stops_its_effect_and_discards_its_result() {
     let world = World::new();

@@ -1,4 +1,4 @@
-//! What a request brings along: its fingerprint, its birth, its version, its tenant, its type.
+//! The parts of a request: its fingerprint, its birth, its version, its tenant, its type.
 
 use bytes::Bytes;
 use semel_core::{Advice, Duplicate, StateKind, Store, Timestamp};

@@ -1,4 +1,4 @@
-//! A store that fails, hangs or forgets to answer, and the end of everything.
+//! A store that fails, hangs or forgets to answer, and the end of the process.
 
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ async fn a_store_that_cannot_be_asked_is_waited_for_and_nothing_is_run() {
             "{:?}",
             world.clock.elapsed()
         );
-        // What may have been granted is given back as soon as the store answers.
+        // A claim that may have been granted is given back as soon as the store answers.
         sleep(secs(60)).await;
         assert_eq!(count.begun(), 0);
         let state = world.state("a").await;
@@ -186,8 +186,8 @@ async fn a_store_that_refuses_for_good_is_not_asked_again() {
     assert!(matches!(doubt, Err(Error::InDoubt { .. })));
 }
 
-/// The answer to the claim takes longer than the lease, and meanwhile another process takes over and
-/// completes. Begun under the old claim, the effect would run twice.
+/// The answer to the claim takes longer than the lease, and meanwhile another process takes over and completes.
+/// If it began under the old claim, the effect would run twice.
 #[tokio::test(start_paused = true)]
 async fn an_effect_never_begins_under_a_lease_that_may_have_ended() {
     let world = World::new();
@@ -228,7 +228,7 @@ async fn a_slow_answer_that_still_holds_is_renewed_before_the_effect_begins() {
 }
 
 /// The answer to the claim takes so long that its lease is renewed, and by then the provider may have forgotten
-/// the key that an earlier attempt was made with: begun, the effect would be applied twice.
+/// the key of an earlier attempt: if it began, the effect would be applied twice.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_renewed_makes_no_providers_window_longer() {
     let world = World::new();
@@ -252,7 +252,7 @@ async fn a_lease_that_is_renewed_makes_no_providers_window_longer() {
     assert_eq!(plan.calls(Method::Renew), 1, "it was renewed");
 }
 
-/// Where no earlier attempt may have applied it, the same leaves no doubt: the key is free again.
+/// If no earlier attempt may have applied it, the same leaves no doubt: the key is free again.
 #[tokio::test(start_paused = true)]
 async fn what_began_too_late_for_its_provider_is_given_back() {
     let world = World::new();

@@ -1,6 +1,6 @@
-//! Many callers of three processes at a few keys, whose store calls are cut, delayed and never
-//! answered, whose effects fail in every way, and who go away at random: whatever the history, each
-//! class keeps its promise. A failure names its seed.
+//! Many callers of three processes use a few keys. Their store calls are cut, delayed and never
+//! answered, their effects fail in every way, and they go away at random: whatever the history,
+//! each class keeps its promise. A failure names its seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -45,7 +45,7 @@ async fn keyed_effects_happen_once_at_their_provider_in_a_storm() {
     }
 }
 
-/// `SEMEL_SEEDS=1000` plays that many histories.
+/// Returns the seeds to play; `SEMEL_SEEDS=1000` plays that many histories.
 fn seeds() -> std::ops::Range<u64> {
     let wanted = std::env::var("SEMEL_SEEDS").ok();
     0..wanted.map_or(20, |wanted| {
@@ -53,8 +53,8 @@ fn seeds() -> std::ops::Range<u64> {
     })
 }
 
-/// What happened in the world, by key: the runs that applied the effect, and the keys that a
-/// provider saw. Nothing here merges anything.
+/// The events in the world, by key: the runs that applied the effect, and the keys that a provider
+/// saw. Nothing here merges anything.
 #[derive(Clone, Default)]
 struct Ledger(Arc<Mutex<BTreeMap<String, Seen>>>);
 
@@ -205,7 +205,7 @@ async fn caller(operation: Operation, dice: Dice, ledger: Ledger) {
             1 => {
                 let key = key();
                 let effect = dice.effect(&ledger);
-                // A panic in the caller's own task would be the test's.
+                // A panic in the caller's own task would be a panic of the test.
                 let here = operation.once_here(&key, async |op| {
                     let mut ending = effect.await;
                     ending.end = if ending.end == 2 { 1 } else { ending.end };
@@ -242,7 +242,7 @@ async fn play(promise: Promise, seed: u64) {
         }
         sites.push(site);
     }
-    // A store call that is never answered keeps nobody for ever.
+    // A store call that is never answered holds up no caller for ever.
     let over = timeout(secs(3_600), async {
         while let Some(joined) = callers.join_next().await {
             assert!(
@@ -255,7 +255,7 @@ async fn play(promise: Promise, seed: u64) {
         over.await.is_ok(),
         "{promise:?}, seed {seed}: a caller waits for ever"
     );
-    // Whatever is still on its way lands, and every lease ends.
+    // Every call that is still on its way lands, and every lease ends.
     sleep(LEASE * 10).await;
     world
         .store

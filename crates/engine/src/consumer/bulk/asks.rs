@@ -1,4 +1,4 @@
-//! What the store is asked for while whoever asks is at something else.
+//! Store calls that run in the background.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use crate::consumer::desk::{Asked, Begun, Desk};
 use crate::consumer::steps::Taken;
 use crate::consumer::unsettled::Unsettled;
 
-/// The turns that the store is at, the oldest first. All of them end with this.
+/// The turns that the store works on, the oldest first. Dropping this ends all of them.
 #[derive(Default)]
 pub(super) struct Asks {
     under_way: VecDeque<Ask>,
 }
 
-/// One turn: what has ended is reported, and claims are asked for, side by side, so that one durable write can
+/// One turn: a report of what has ended and a request for claims, side by side, so that one durable write can
 /// carry both.
 pub(super) struct Ask {
     settling: Unsettled,
@@ -25,7 +25,7 @@ pub(super) struct Ask {
     admitted: Option<Begun<Vec<Admission>>>,
 }
 
-/// What the store answered to a turn.
+/// The store's answers to one turn.
 pub(super) struct Answered {
     pub(super) settling: Unsettled,
     pub(super) settled: Vec<Option<Settled>>,
@@ -38,23 +38,24 @@ impl Asks {
         self.under_way.is_empty()
     }
 
-    /// How many of them ask for claims.
+    /// Counts the turns that ask for claims.
     pub(super) fn claiming(&self) -> usize {
         let claiming = self.under_way.iter().filter(|ask| ask.is_claiming());
         claiming.count()
     }
 
-    /// How many messages they ask for.
+    /// Counts the messages for which these turns ask for claims.
     pub(super) fn messages(&self) -> usize {
         self.under_way.iter().map(Ask::messages).sum()
     }
 
-    /// Whether there may be another one. A store that is away is asked by one alone, which is waited for.
+    /// Tells whether another turn may begin. A store that is away gets one turn at a time, and the consumer
+    /// waits for its answer.
     pub(super) fn have_room(&self, is_store_left_alone: bool) -> bool {
         self.is_empty() || (self.under_way.len() < MOST_UNDER_WAY && !is_store_left_alone)
     }
 
-    /// Begins another one.
+    /// Begins another turn.
     pub(super) fn begin<S: Store + Clone>(
         &mut self,
         desk: &Desk<S>,
@@ -73,7 +74,7 @@ impl Asks {
         });
     }
 
-    /// Waits until the first one has ended or has taken too long; for ever where there is none. Cancel safe.
+    /// Waits until the first turn has ended or has taken too long; for ever if there is none. Cancel safe.
     pub(super) async fn ended(&mut self) {
         match self.under_way.front_mut() {
             Some(first) => first.ended().await,
@@ -81,7 +82,7 @@ impl Asks {
         }
     }
 
-    /// Takes out the first one if it has ended by now.
+    /// Takes out the first turn if it has ended by now.
     pub(super) async fn take_ended(&mut self) -> Option<Ask> {
         tokio::select! {
             biased;
@@ -90,12 +91,12 @@ impl Asks {
         }
     }
 
-    /// Takes out the first one.
+    /// Takes out the first turn.
     pub(super) fn take_first(&mut self) -> Option<Ask> {
         self.under_way.pop_front()
     }
 
-    /// Takes out the first one if the store was left alone when it was made: it has not been asked.
+    /// Takes out the first turn if it was made while the store was left alone: it has not been asked.
     pub(super) fn take_unbegun(&mut self) -> Option<Ask> {
         let first = self.under_way.front()?;
         let is_unbegun = !first.is_begun();
@@ -104,12 +105,12 @@ impl Asks {
 }
 
 impl Ask {
-    /// Whether it asks for claims.
+    /// Tells whether this turn asks for claims.
     pub(super) fn is_claiming(&self) -> bool {
         !self.requests.is_empty()
     }
 
-    /// How many messages it asks for.
+    /// Counts the messages for which this turn asks for claims.
     pub(super) fn messages(&self) -> usize {
         self.requests.len()
     }
@@ -127,7 +128,7 @@ impl Ask {
         }
     }
 
-    /// Asks until it is answered, or the store is away and the pipeline fails open.
+    /// Repeats the calls until the store answers, or is away and the pipeline fails open.
     pub(super) async fn answered<S: Store + Clone>(self, desk: &Desk<S>) -> Result<Answered> {
         let is_begun = self.is_begun();
         let Self {
@@ -154,5 +155,5 @@ impl Ask {
     }
 }
 
-/// As many as keep the store at it: one that it has, and one that comes next.
+/// Enough turns to keep the store busy: one that it works on, and one that comes next.
 const MOST_UNDER_WAY: usize = 2;

@@ -13,7 +13,7 @@ use crate::effect::{BulkEffect, Call, Verdict};
 use crate::lease::renewal;
 use crate::pipeline::Incoming;
 
-/// See the module. All of them end with this.
+/// The batches under way; see the module. Dropping this ends all of them.
 #[derive(Default)]
 pub(super) struct Flights {
     tasks: JoinSet<Vec<Verdict>>,
@@ -22,7 +22,7 @@ pub(super) struct Flights {
 
 /// One batch.
 struct Flight {
-    /// Without what their calls have of them.
+    /// Messages without the parts that their calls have borrowed.
     waiting: Vec<InHand>,
     calls: Arc<Vec<Call>>,
     is_protected: bool,
@@ -31,9 +31,9 @@ struct Flight {
 /// A batch that has ended.
 pub(super) struct Landed {
     pub(super) messages: Vec<(InHand, Claim, Verdict)>,
-    /// Whether the store knows of the claims.
+    /// The store knows of the claims.
     pub(super) is_protected: bool,
-    /// Whether its call was dropped.
+    /// The call was dropped.
     pub(super) is_broken_off: bool,
 }
 
@@ -42,12 +42,12 @@ impl Flights {
         self.aloft.is_empty()
     }
 
-    /// Whether another one may begin beside these and so many that are about to.
+    /// Tells whether another batch may begin in addition to these and `more` that are about to begin.
     pub(super) fn have_room(&self, more: usize) -> bool {
         self.aloft.len() + more < MOST_ALOFT
     }
 
-    /// How many messages are under way.
+    /// Counts the messages under way.
     pub(super) fn messages(&self) -> usize {
         self.aloft.values().map(|flight| flight.waiting.len()).sum()
     }
@@ -73,7 +73,7 @@ impl Flights {
         self.aloft.insert(task.id(), flight);
     }
 
-    /// Waits for one to end, and takes all that have; for ever where there is none. Cancel safe.
+    /// Waits until one batch ends, and takes all that have; for ever if there is none. Cancel safe.
     pub(super) async fn ended(&mut self, landed: &mut Vec<Landed>) {
         match self.tasks.join_next_with_id().await {
             Some(joined) => {
@@ -84,14 +84,14 @@ impl Flights {
         }
     }
 
-    /// Takes all that have ended by now.
+    /// Takes all batches that have ended by now.
     pub(super) fn collect(&mut self, landed: &mut Vec<Landed>) {
         while let Some(joined) = self.tasks.try_join_next_with_id() {
             landed.extend(self.landed(joined));
         }
     }
 
-    /// Breaks off all that are under way.
+    /// Breaks off all batches under way.
     pub(super) async fn break_off(&mut self, landed: &mut Vec<Landed>) {
         self.tasks.abort_all();
         while !self.tasks.is_empty() {
@@ -99,7 +99,7 @@ impl Flights {
         }
     }
 
-    /// The claims under way, to be extended.
+    /// Returns renewals for the claims under way.
     pub(super) fn renewals(&self, lease: Duration) -> Vec<Renewal> {
         let protected = self.aloft.values().filter(|flight| flight.is_protected);
         let claims = protected.flat_map(|flight| flight.calls.iter().map(|call| &call.claim));
@@ -109,7 +109,7 @@ impl Flights {
     fn landed(&mut self, joined: Result<(Id, Vec<Verdict>), JoinError>) -> Option<Landed> {
         let (id, verdicts, why, is_broken_off) = match joined {
             Ok((id, verdicts)) => (id, verdicts, "the effect gave no verdict", false),
-            // Neither a panic nor a dropped call is a success, nor surely not applied.
+            // A panic or a dropped call is neither a success nor a proof that nothing was applied.
             Err(error) if error.is_panic() => {
                 (error.id(), Vec::new(), "the effect panicked", false)
             }
@@ -120,7 +120,7 @@ impl Flights {
             calls,
             is_protected,
         } = self.aloft.remove(&id)?;
-        // A call without a verdict is one that nobody knows anything about.
+        // Nobody knows anything about a call without a verdict.
         let unknown = || Verdict::MaybeApplied { error: why.into() };
         let verdicts = verdicts.into_iter().chain(std::iter::repeat_with(unknown));
         let calls = Arc::try_unwrap(calls).unwrap_or_else(|shared| shared.to_vec());
@@ -137,7 +137,7 @@ impl Flights {
     }
 }
 
-/// Hands over to the call what only the call needs for as long as it runs.
+/// Moves to the call everything that only the call needs while it runs.
 fn split((mut incoming, claim): (InHand, Claim)) -> (InHand, Call) {
     let call = Call {
         claim,
@@ -148,7 +148,7 @@ fn split((mut incoming, claim): (InHand, Claim)) -> (InHand, Call) {
     (incoming, call)
 }
 
-/// Takes it back.
+/// Moves it back from the call.
 fn unite(incoming: &mut Incoming, call: Call) -> Claim {
     let Call {
         claim,
@@ -162,6 +162,6 @@ fn unite(incoming: &mut Incoming, call: Call) -> Claim {
     claim
 }
 
-/// How many are under way at most. Beyond a few there is nothing left to wait for at the same time, and what
-/// comes meanwhile makes a larger batch.
+/// The most batches under way. Beyond a few there is nothing left to wait for at the same time, and messages
+/// that come meanwhile make a larger batch.
 const MOST_ALOFT: usize = 4;

@@ -1,4 +1,4 @@
-//! Asking the store again until it answers, and keeping deliveries in hand while it does.
+//! Repeats store calls until the store answers, and keeps deliveries in hand meanwhile.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -13,12 +13,12 @@ use crate::layer::outage::{Entry, unanswered};
 use crate::pipeline::Fail;
 use crate::retry::{self, Pauses, hint, is_final};
 
-/// What became of a store call.
+/// The result of a store call.
 #[derive(Debug)]
 pub(in crate::consumer) enum Asked<T> {
-    /// This is its answer.
+    /// The store's answer.
     Answered(T),
-    /// The store is away and the pipeline fails open: it is not waited for.
+    /// The store is away and the pipeline fails open: the caller does not wait for it.
     NotNow {
         /// The call was made and may have been carried out.
         is_maybe: bool,
@@ -26,13 +26,13 @@ pub(in crate::consumer) enum Asked<T> {
 }
 
 impl<S: Store + Clone> Desk<S> {
-    /// Makes a store call until it is answered, waiting longer each time, and together with
-    /// everybody else where the store is away. The call is repeated with the same claim ids, so that
-    /// a lost answer is found again.
+    /// Makes a store call until the store answers, with longer and longer waits, and together with
+    /// all other callers while the store is away. The call is repeated with the same claim ids, so
+    /// that a lost answer is found again.
     ///
     /// # Errors
     ///
-    /// what no repetition mends, and anything once shutdown ran out of patience
+    /// errors that no repetition mends, and any error once the shutdown ran out of patience
     pub(in crate::consumer) async fn ask<T, Fut>(
         &self,
         call: impl Fn() -> Fut + Send + Sync,
@@ -45,7 +45,7 @@ impl<S: Store + Clone> Desk<S> {
         answer(self.asked((within, false), None, call).await)
     }
 
-    /// The same for a transaction in which the users' own statements run.
+    /// Does the same for a transaction in which the user's own statements run.
     pub(in crate::consumer) async fn ask_slow<T, Fut>(
         &self,
         call: impl Fn() -> Fut + Send + Sync,
@@ -58,13 +58,14 @@ impl<S: Store + Clone> Desk<S> {
         answer(self.asked((within, false), None, call).await)
     }
 
-    /// How long the answer of such a call is waited for.
+    /// Returns the longest wait for the answer of such a call.
     pub(in crate::consumer) fn slow_answer_within(&self) -> Duration {
         self.outage.answer_within.saturating_mul(10)
     }
 
-    /// The same for a call that must not be carried out late, behind one that was asked for after
-    /// it: it sets what it does not compare. Each is waited for until it is answered or has failed.
+    /// Does the same for a call that sets something without comparing it first, and so must not be
+    /// carried out late, behind a later call. Each call is waited for until it is answered or has
+    /// failed.
     pub(in crate::consumer) async fn ask_in_turn<T, Fut>(
         &self,
         call: impl Fn() -> Fut + Send + Sync,
@@ -76,7 +77,7 @@ impl<S: Store + Clone> Desk<S> {
         answer(self.asked((None, false), None, call).await)
     }
 
-    /// The same, but not waited for while the store is away and the pipeline fails open.
+    /// Does the same, but does not wait while the store is away and the pipeline fails open.
     pub(in crate::consumer) async fn try_ask<T, Fut>(
         &self,
         call: impl Fn() -> Fut + Send + Sync,
@@ -88,7 +89,7 @@ impl<S: Store + Clone> Desk<S> {
         self.try_ask_again(None, call).await
     }
 
-    /// The same for a call that was begun already, if it was.
+    /// Does the same for a call that may have been begun already.
     pub(super) async fn try_ask_again<T, Fut>(
         &self,
         begun: Option<Begun<T>>,
@@ -138,7 +139,7 @@ impl<S: Store + Clone> Desk<S> {
             if semel_core::planted("U09") && breaker.is_open() {
                 begun = None;
             }
-            // What was begun was made, whatever the breaker says by now.
+            // A call that was begun has been made, whatever the breaker says by now.
             let entry = match begun.take() {
                 Some(begun) => Ok((breaker.made(), begun.answer().await)),
                 None => match breaker.enter() {
@@ -202,8 +203,8 @@ impl<S: Store + Clone> Desk<S> {
         }
     }
 
-    /// Tells the source, for as long as the store is waited for, what is still worked on: a broker
-    /// would hand it to others, or count it as failed.
+    /// Extends the deliveries in hand at the source while the consumer waits for the store:
+    /// otherwise a broker would hand them to others, or count them as failed.
     pub(in crate::consumer) async fn keep_in_hand(&self) -> Infallible {
         if semel_core::planted("U07") {
             return std::future::pending().await;
@@ -215,7 +216,7 @@ impl<S: Store + Clone> Desk<S> {
     }
 }
 
-/// The answer of a call that was waited for.
+/// Returns the answer of a call that was waited for.
 fn answer<T>(asked: Result<Asked<T>>) -> Result<T> {
     match asked? {
         Asked::Answered(answer) => Ok(answer),
@@ -223,7 +224,7 @@ fn answer<T>(asked: Result<Asked<T>>) -> Result<T> {
     }
 }
 
-/// Waits for a call, at most `within`. Given up is the wait, not the call.
+/// Waits for a call, at most `within`. After that the wait is given up, not the call.
 async fn within_limit<T>(
     within: Duration,
     call: impl Future<Output = Result<T>> + Send,

@@ -1,8 +1,8 @@
-//! A pipeline that fails open while its store is away: what may run unprotected, and what waits.
+//! A pipeline that fails open while its store is away: messages that may run unprotected, and those that wait.
 //!
-//! A message is either protected or not, never both: one whose claim was granted, or may have reached
-//! the store, is run only under a claim that the store has confirmed, and what ran under a claim is
-//! acknowledged only once the store has taken its outcome.
+//! A message is either protected or not, never both: if its claim was granted, or may have reached the store, it
+//! runs only under a claim that the store has confirmed. If it ran under a claim, it is acknowledged only once
+//! the store has taken its outcome.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,13 +20,14 @@ use crate::pipeline::Fail;
 use crate::step;
 use crate::summary::Fate;
 
-/// What waits for the store.
+/// Messages and settlements that wait for the store.
 #[derive(Debug, Default)]
 pub(in crate::consumer) struct Away {
-    /// Messages that the store must be asked about: they may have been claimed, or must not be run
-    /// without a claim (any more).
+    /// Messages that the store must be asked about: they may have been claimed, or must not run without a claim
+    /// (any more).
     suspended: Vec<InHand>,
-    /// What ended under its claim, or will not begin under it, and is not settled.
+    /// Settlements of claims whose attempt has ended or will not begin, and which the store has not accepted
+    /// yet.
     pub(in crate::consumer) unsettled: Unsettled,
     /// Deliveries in hand that were attempted without a claim, or must not be.
     tried: BTreeMap<DeliveryId, Tried>,
@@ -36,53 +37,53 @@ pub(in crate::consumer) struct Away {
 #[derive(Debug, Default)]
 struct Tried {
     attempts: u32,
-    /// When the latest one began.
+    /// The time at which the latest attempt began.
     began: Duration,
-    /// When the first one began that may have been applied.
+    /// The time at which the first attempt began that may have been applied.
     maybe_since: Option<Duration>,
-    /// No more of them: the store is waited for.
+    /// No more attempts without a claim: the message waits for the store.
     is_over: bool,
 }
 
 impl Away {
-    /// Whether something waits for the store.
+    /// Tells whether nothing waits for the store.
     pub(in crate::consumer) fn is_empty(&self) -> bool {
         self.suspended.is_empty() && self.unsettled.is_empty()
     }
 
-    /// Lets go of what is known of a delivery that met its fate.
+    /// Forgets everything about a delivery that met its fate.
     pub(super) fn forget(&mut self, delivery: DeliveryId) {
         self.tried.remove(&delivery);
     }
 }
 
 impl<S: Store + Clone> Desk<S> {
-    /// Whether the store is away and the pipeline fails open.
+    /// Tells whether the store is away and the pipeline fails open.
     pub(in crate::consumer) fn is_away(&self) -> bool {
         self.outage.fail == Fail::Open && self.outage.breaker.is_open()
     }
 
-    /// Whether the store is left alone, whatever the pipeline does meanwhile.
+    /// Tells whether the store is left alone, whatever the pipeline does meanwhile.
     pub(in crate::consumer) fn leaves_store_alone(&self) -> bool {
         self.outage.breaker.is_open()
     }
 
-    /// Whether something waits for the store; what was suspended, only where there is a slot for it.
+    /// Tells whether something waits for the store; suspended messages count only if there is a slot for them.
     pub(in crate::consumer) fn waits_for_store(&self, has_slot: bool) -> bool {
         let has_suspended = has_slot && !self.away.suspended.is_empty();
         has_suspended || !self.away.unsettled.is_empty() || !self.to_park.is_empty()
     }
 
-    /// When what waits for the store may be asked about again; `None` where it may be now.
+    /// Returns the time at which the store may be asked again; `None` means now.
     pub(in crate::consumer) fn retry_at(&self) -> Option<Duration> {
         let next = self.outage.breaker.next_try()?;
-        // Somebody else's probe may bring the store back any time.
+        // Another caller's probe may bring the store back any time.
         Some(next.min(self.now() + RECHECK))
     }
 
-    /// Messages to ask the store about, at most `max`, and how many of them were suspended before.
-    /// While the store is away, these alone; if there are none, one that is ready, to find out
-    /// whether the store is back.
+    /// Takes messages to ask the store about, at most `max`, and counts those that were suspended before. While
+    /// the store is away, it takes only suspended ones; if there are none, it takes one ready message, to find
+    /// out whether the store is back.
     pub(in crate::consumer) fn take_to_ask(&mut self, max: usize) -> (Vec<InHand>, usize) {
         let count = max.min(self.away.suspended.len());
         let mut asking: Vec<_> = self.away.suspended.drain(..count).collect();
@@ -108,14 +109,14 @@ impl<S: Store + Clone> Desk<S> {
         }
     }
 
-    /// Gives up waiting for the store: at shutdown.
+    /// Stops waiting for the store, at a shutdown.
     pub(in crate::consumer) fn put_back_suspended(&mut self) {
         let suspended = std::mem::take(&mut self.away.suspended);
         self.lanes.put_back(suspended);
     }
 
-    /// Begins a message without a claim, if that may be, with what stands for a claim; else it waits
-    /// for the store.
+    /// Begins a message without a claim, if that is allowed, and returns it with a substitute for a claim;
+    /// otherwise the message waits for the store.
     pub(in crate::consumer) fn begin_unprotected(
         &mut self,
         incoming: InHand,
@@ -149,22 +150,22 @@ impl<S: Store + Clone> Desk<S> {
         let claim = Claim {
             operation: operation.clone(),
             claim_id: incoming.request.claim_id,
-            // Below every token: a target that refuses smaller ones refuses this.
+            // Below every token: a target that refuses smaller tokens refuses this one.
             token: FencingToken::new(0),
             lease_until: Timestamp::EPOCH,
             attempt,
             takeover: false,
             resumed: false,
             formerly_expired: false,
-            // Nobody could be asked.
+            // The store could not be asked.
             possible_repeat: true,
             first_started_at: None,
         };
         Some((incoming, claim))
     }
 
-    /// Whether a call without a claim may have been applied so long ago that its provider does not
-    /// recognise the key any more.
+    /// Tells whether a call without a claim may have been applied so long ago that its provider no longer
+    /// recognises the key.
     pub(in crate::consumer) fn is_past_provider(&self, delivery: DeliveryId) -> bool {
         let Class::Keyed { provider_window } = self.class else {
             return false;
@@ -174,7 +175,7 @@ impl<S: Store + Clone> Desk<S> {
         since.is_some_and(|since| self.now().saturating_sub(since) >= provider_window)
     }
 
-    /// The verdict on a call under a claim, with the doubt that an earlier call without one left behind.
+    /// Adds to the verdict of a claimed call the doubt that an earlier call without a claim left behind.
     pub(in crate::consumer) fn with_doubt(
         &self,
         delivery: DeliveryId,
@@ -187,8 +188,8 @@ impl<S: Store + Clone> Desk<S> {
         verdict
     }
 
-    /// Deals with the end of an attempt without a claim. Only a success is a fate: everything else
-    /// is tried again, with a claim as soon as the store is back.
+    /// Deals with the end of an attempt without a claim. Only a success is a fate: after any other end the
+    /// message is tried again, with a claim as soon as the store is back.
     pub(in crate::consumer) fn end_unprotected(&mut self, incoming: InHand, verdict: Verdict) {
         let judged = self.hear(incoming.delivery, &verdict);
         let most = self.pipeline.limits.failed.get();
@@ -249,8 +250,8 @@ impl<S: Store + Clone> Desk<S> {
     }
 }
 
-/// Keeps the doubt of a call without a claim, which the store knows nothing of: what a later call says of itself
-/// alone must not make the record say that the effect surely did not happen. DBT-6.
+/// Keeps the doubt of a call without a claim, which the store knows nothing of: a later call speaks only for
+/// itself and must not make the record say that the effect surely did not happen. DBT-6.
 fn doubting(verdict: Verdict) -> Verdict {
     match verdict {
         Verdict::NotApplied { error, .. }
@@ -270,8 +271,8 @@ fn doubting(verdict: Verdict) -> Verdict {
     }
 }
 
-/// What is reported of a message that may have been applied without a claim, so long ago that another
-/// call would be no repetition to its provider.
+/// Returns the verdict on a message that may have been applied without a claim, so long ago that its provider
+/// would not recognise another call as a repetition.
 pub(in crate::consumer) fn past_provider() -> Verdict {
     Verdict::MaybeApplied {
         error: "it ran unprotected, and its provider may have forgotten the key since".into(),

@@ -1,4 +1,4 @@
-//! Store calls that go on while whoever asked is at something else.
+//! Store calls that run while the caller does something else.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use super::Desk;
 use crate::layer::outage::{all_failed, unanswered};
 
 impl<S: Store + Clone> Desk<S> {
-    /// Begins to ask for claims, on a task of its own; nothing where there is nothing to ask for, or the
-    /// store is away.
+    /// Begins to ask for claims, on a task of its own; does nothing if there is nothing to ask for, or the store
+    /// is away.
     pub(in crate::consumer) fn begin_claim(
         &self,
         requests: &Arc<Vec<ClaimRequest>>,
@@ -22,7 +22,7 @@ impl<S: Store + Clone> Desk<S> {
         })
     }
 
-    /// The same for reports on claims.
+    /// Does the same for reports on claims.
     pub(in crate::consumer) fn begin_settle(
         &self,
         settlements: &Arc<Vec<Settlement>>,
@@ -48,8 +48,8 @@ impl<S: Store + Clone> Desk<S> {
     }
 }
 
-/// A call on a task of its own, which ends with this. Like every call of a store it may take too long, and given
-/// up is the wait alone.
+/// A call on a task of its own; dropping this ends the task. Like every store call it may take too long: then
+/// the wait is given up, not the call.
 pub(in crate::consumer) struct Begun<T> {
     running: JoinSet<Result<T>>,
     within: Duration,
@@ -58,7 +58,7 @@ pub(in crate::consumer) struct Begun<T> {
 }
 
 impl<T: 'static> Begun<T> {
-    /// Begins a call whose answer is waited for so long.
+    /// Begins a call whose answer is waited for at most `within`.
     fn new(within: Duration, call: impl Future<Output = Result<T>> + Send + 'static) -> Self
     where
         T: Send,
@@ -73,7 +73,7 @@ impl<T: 'static> Begun<T> {
         }
     }
 
-    /// Waits until it has ended, whichever way, or has taken too long. Cancel safe.
+    /// Waits until the call has ended, whichever way, or has taken too long. Cancel safe.
     pub(in crate::consumer) async fn ended(&mut self) {
         if self.answer.is_none() {
             let joined = timeout_at(self.late_at, self.running.join_next()).await;
@@ -88,7 +88,7 @@ impl<T: 'static> Begun<T> {
         }
     }
 
-    /// What it came to.
+    /// Returns the result of the call.
     pub(super) async fn answer(mut self) -> Result<T> {
         self.ended().await;
         self.answer.unwrap_or_else(|| Err(unanswered(self.within)))

@@ -1,4 +1,4 @@
-//! What the store is asked for: claims, reports on them, longer leases.
+//! Store calls for claims, reports on them and longer leases.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -24,7 +24,7 @@ impl<S: Store + Clone> Desk<S> {
         self.try_claim_again(requests, None).await
     }
 
-    /// The same for what was begun to be asked for, if it was.
+    /// Does the same for a call that may have been begun already.
     pub(in crate::consumer) async fn try_claim_again(
         &self,
         requests: &[ClaimRequest],
@@ -46,8 +46,8 @@ impl<S: Store + Clone> Desk<S> {
         all_failed(self.store.claim(&requests).await?)
     }
 
-    /// Reports on claims until each item is answered. One that failed alone is reported again: to
-    /// ask for its claim again would run its effect again.
+    /// Reports on claims until each item is answered. An item that failed alone is reported again:
+    /// asking for its claim again would run its effect again.
     pub(in crate::consumer) async fn settle_all(
         &self,
         settlements: &[Settlement],
@@ -64,8 +64,8 @@ impl<S: Store + Clone> Desk<S> {
         Ok(answers)
     }
 
-    /// Reports on claims. `None` is what is still to be reported, because the store is away and the
-    /// pipeline fails open.
+    /// Reports on claims. `None` marks an item that is still to be reported because the store is
+    /// away and the pipeline fails open.
     pub(in crate::consumer) async fn try_settle(
         &self,
         settlements: &[Settlement],
@@ -73,7 +73,7 @@ impl<S: Store + Clone> Desk<S> {
         self.try_settle_again(settlements, None).await
     }
 
-    /// The same for what was begun to be reported, if it was.
+    /// Does the same for a report that may have been begun already.
     pub(in crate::consumer) async fn try_settle_again(
         &self,
         settlements: &[Settlement],
@@ -103,8 +103,8 @@ impl<S: Store + Clone> Desk<S> {
         Ok(settled)
     }
 
-    /// Extends leases, at first after `first`, for as long as whatever runs beside it takes. A claim
-    /// that was lost meanwhile is found out when it is next renewed or settled.
+    /// Extends leases, at first after `first`, for as long as the work beside it takes. A claim lost
+    /// meanwhile shows when it is next renewed or settled.
     pub(in crate::consumer) async fn keep(
         &self,
         first: Duration,
@@ -119,7 +119,7 @@ impl<S: Store + Clone> Desk<S> {
                 continue;
             }
             if self.ask(|| self.store.renew(&renewals)).await.is_err() {
-                // What runs beside this meets the same error, and knows more.
+                // The work beside this meets the same error, and knows more.
                 return std::future::pending().await;
             }
             self.observe(&Event::Renewed {
@@ -128,7 +128,8 @@ impl<S: Store + Clone> Desk<S> {
         }
     }
 
-    /// Extends leases of what runs; `None` if nothing was asked, as of [`try_ask`](Self::try_ask).
+    /// Extends the leases of running messages; `None` if nothing was asked, as with
+    /// [`try_ask`](Self::try_ask).
     pub(in crate::consumer) async fn try_renew(
         &self,
         renewals: &[Renewal],
@@ -146,7 +147,7 @@ impl<S: Store + Clone> Desk<S> {
         Ok(Some(renewed))
     }
 
-    /// The lease of a claim that was asked for at `asked_at`.
+    /// Returns the lease of a claim that was asked for at `asked_at`.
     pub(in crate::consumer) fn lease(&self, asked_at: Duration) -> Lease {
         let term = self.pipeline.lease;
         Lease { asked_at, term }

@@ -1,11 +1,13 @@
-//! Which deliveries are in hand. As many come and go as there are messages, mostly one after the other.
+//! The set of deliveries in hand. As many come and go as there are messages, mostly with consecutive
+//! numbers.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use semel_core::port::source::DeliveryId;
 
-/// A set of deliveries: of each 128 numbers of which some are in hand, a bit for each.
+/// A set of deliveries: one bit per number, in blocks of 128 numbers; only blocks with a delivery in
+/// hand are kept.
 #[derive(Debug, Default)]
 pub(super) struct Deliveries(BTreeMap<u64, u128>);
 
@@ -31,7 +33,7 @@ impl Deliveries {
         }
     }
 
-    /// All of them, in the order of their numbers.
+    /// Returns all deliveries, in the order of their numbers.
     pub(super) fn in_order(&self) -> Vec<DeliveryId> {
         let number = |(block, bits): (&u64, &u128)| {
             let (first, bits) = (block * SIZE, *bits);
@@ -44,10 +46,10 @@ impl Deliveries {
     }
 }
 
-/// How many numbers a block has.
+/// The count of numbers in a block.
 const SIZE: u64 = u128::BITS as u64;
 
-/// The blocks that a run lies in, and its bits in each.
+/// Returns the blocks that a run lies in, and its bits in each.
 fn blocks((first, last): (u64, u64)) -> impl Iterator<Item = (u64, u128)> {
     (first / SIZE..=last / SIZE).map(move |block| {
         let (begin, end) = (block * SIZE, block * SIZE + (SIZE - 1));
@@ -56,7 +58,7 @@ fn blocks((first, last): (u64, u64)) -> impl Iterator<Item = (u64, u128)> {
     })
 }
 
-/// The first and the last of those that come one after the other.
+/// Returns the first and the last number of each run of consecutive deliveries.
 fn runs(deliveries: impl IntoIterator<Item = DeliveryId>) -> impl Iterator<Item = (u64, u64)> {
     let mut deliveries = deliveries.into_iter().map(|it| it.0).peekable();
     std::iter::from_fn(move || {
@@ -102,7 +104,7 @@ mod tests {
         assert_eq!((in_hand.0.len(), in_hand.in_order().len()), (2, 200));
     }
 
-    /// Against the plainest rule there is.
+    /// Compares with the plainest set there is.
     #[test]
     fn a_set_of_runs_is_a_set() {
         let (mut in_hand, mut plain) = (Deliveries::default(), BTreeSet::new());

@@ -1,4 +1,4 @@
-//! What each answer of the store means for the message in hand.
+//! The fate of a message in hand, from each answer of the store.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -131,8 +131,8 @@ impl<S: Store + Clone> Desk<S> {
         Ok(())
     }
 
-    /// Gives back a claim that was granted too late to begin under it, and asks anew: a lease that ran
-    /// out would tell of an attempt that never was.
+    /// Gives back a claim that was granted too late to begin under it, and asks anew: if its lease ran
+    /// out, it would tell of an attempt that never was.
     pub(in crate::consumer) fn too_late(&mut self, incoming: InHand, claim: Claim) {
         self.note_claimed(incoming.delivery);
         let token = claim.token;
@@ -151,7 +151,7 @@ impl<S: Store + Clone> Desk<S> {
         self.away.unsettled.push(incoming, token, settlement);
     }
 
-    /// Holds back an item that the store could not decide; fails if it never will.
+    /// Holds back an item that the store could not decide; fails if the store never will.
     pub(in crate::consumer) fn hold_failed(
         &mut self,
         incoming: InHand,
@@ -167,7 +167,7 @@ impl<S: Store + Clone> Desk<S> {
         Ok(())
     }
 
-    /// Tells of a failure after which all is tried again; fails if it never will.
+    /// Emits a failure after which everything is tried again; fails if that never helps.
     fn failed_for(&self, error: Error, wait: Duration) -> Result<()> {
         if is_final(&error) {
             return Err(error);
@@ -179,13 +179,13 @@ impl<S: Store + Clone> Desk<S> {
         Ok(())
     }
 
-    /// An attempt begins.
+    /// Emits that an attempt begins.
     pub(in crate::consumer) fn granted(&self, incoming: &Incoming, grant: Grant) {
         let operation = &incoming.request.operation;
         self.observe_message(incoming, &Event::Granted { operation, grant });
     }
 
-    /// The effect happened and is recorded.
+    /// Counts and settles a message whose effect happened and is recorded.
     pub(in crate::consumer) fn completed(&mut self, incoming: &InHand, takeover: bool) {
         self.summary.takeovers += u64::from(takeover);
         self.observe_message(
@@ -197,7 +197,7 @@ impl<S: Store + Clone> Desk<S> {
         self.settle(incoming, Fate::Applied);
     }
 
-    /// Another attempt follows at `not_before`.
+    /// Holds back a message whose next attempt follows after `wait`.
     pub(in crate::consumer) fn released(
         &mut self,
         mut incoming: InHand,
@@ -217,7 +217,7 @@ impl<S: Store + Clone> Desk<S> {
         self.lanes.delay(incoming, due);
     }
 
-    /// The attempt ended in a state that carries the case on: dead or in doubt.
+    /// Parks a message whose attempt ended in a state that carries the case on: dead or in doubt.
     pub(in crate::consumer) fn given_up(
         &mut self,
         incoming: &InHand,
@@ -256,7 +256,8 @@ impl<S: Store + Clone> Desk<S> {
         }
     }
 
-    /// The claim was lost: discard the result, acknowledge nothing, ask again.
+    /// Asks again for a message whose claim was lost: its result is discarded, and nothing is
+    /// acknowledged.
     pub(in crate::consumer) fn fenced(
         &mut self,
         mut incoming: InHand,
@@ -281,7 +282,7 @@ impl<S: Store + Clone> Desk<S> {
         self.lanes.delay(incoming, due);
     }
 
-    /// Somebody else has the message by now: it is none of ours any more.
+    /// Lets go of a message that another consumer has by now.
     pub(in crate::consumer) fn gone(&mut self, incoming: &InHand) {
         let met = self.met(incoming, Fate::Released);
         self.circuit.forget(met.delivery);
@@ -328,7 +329,7 @@ impl<S: Store + Clone> Desk<S> {
         self.to_park.push((parked, met));
     }
 
-    /// When `wait` is over. An effect may wish to wait for ever.
+    /// Returns the time at which `wait` is over. An effect may wish to wait for ever.
     pub(super) fn due(&self, wait: Duration) -> Duration {
         self.now().saturating_add(wait)
     }

@@ -1,8 +1,8 @@
-//! A pipeline whose first messages have no usable key: the selector is wrong, not so many messages.
+//! A pipeline whose first messages have no usable key: then the selector is wrong, not that many messages.
 //!
-//! They are held until one has a key, and the run ends where none of the first hundred has: nothing is quarantined,
-//! nothing acknowledged. Not for long: where fewer come, because the broker hands over no more before some are
-//! acknowledged, they are quarantined as any others.
+//! The messages are held until one has a key, and the run ends if none of the first hundred has: nothing is
+//! quarantined, nothing acknowledged. They are not held for long: if fewer come, because the broker hands over no
+//! more before some are acknowledged, they are quarantined like any others.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use semel_core::{Code, Error, ErrorKind, Store};
 use super::Desk;
 use crate::pipeline::{Pipeline, Rejected};
 
-/// See the module.
+/// The first messages without a usable key; see the module.
 pub(super) struct Keyless {
     held: Vec<Rejected>,
-    /// When the first of them was met.
+    /// The time at which the first of them came.
     since: Option<Duration>,
-    /// A message had a usable key, or nobody minds.
+    /// A message had a usable key, or the pipeline does not mind.
     is_over: bool,
 }
 
@@ -31,14 +31,14 @@ impl Keyless {
         }
     }
 
-    /// Lets go of those of `deliveries` that are held, and says which.
+    /// Lets go of the held messages among `deliveries`, and returns their deliveries.
     pub(super) fn withdraw(&mut self, deliveries: &BTreeSet<DeliveryId>) -> Vec<DeliveryId> {
         let gone = |rejected: &mut Rejected| deliveries.contains(&rejected.delivery);
         let gone = self.held.extract_if(.., gone);
         gone.map(|rejected| rejected.delivery).collect()
     }
 
-    /// When they have been held for long enough, if any are.
+    /// Returns the time at which the messages have been held for long enough, if any are held.
     pub(super) fn ends_at(&self) -> Option<Duration> {
         let is_held = !self.held.is_empty() && self.held.len() < MOST_HELD;
         self.since
@@ -46,7 +46,7 @@ impl Keyless {
             .map(|since| since + LONGEST_HOLD)
     }
 
-    /// Lets go of all of them, and says how many they were.
+    /// Lets go of all messages, and counts them.
     pub(super) fn abandon(&mut self) -> usize {
         std::mem::take(&mut self.held).len()
     }
@@ -57,7 +57,7 @@ impl<S: Store + Clone> Desk<S> {
     pub(super) fn rejected(&mut self, rejected: Vec<Rejected>, first_usable: Option<DeliveryId>) {
         for rejected in rejected {
             if self.keyless.held.len() >= MOST_HELD {
-                // The run ends, and they are given back with the others.
+                // The run ends, and these are given back with the others.
                 self.keyless.held.push(rejected);
                 continue;
             }
@@ -84,14 +84,14 @@ impl<S: Store + Clone> Desk<S> {
         }
     }
 
-    /// Quarantines those that were held for long enough.
+    /// Quarantines the held messages if they were held for long enough.
     pub(super) fn end_hold(&mut self, now: Duration) {
         if self.keyless.ends_at().is_some_and(|end| end <= now) {
             self.quarantine_held();
         }
     }
 
-    /// Quarantines those that were held: the next ones are no surprise any more.
+    /// Quarantines the held messages: the next ones without a key are no surprise any more.
     pub(super) fn quarantine_held(&mut self) {
         if self.keyless.held.len() >= MOST_HELD {
             return;
@@ -125,8 +125,8 @@ fn no_usable_key(pipeline: &Pipeline, first: &Rejected) -> Error {
         .not_applied()
 }
 
-/// So many messages without a usable key, and none with one before, are a mistake in the selector.
+/// This many messages without a usable key, and none with one before, are a mistake in the selector.
 const MOST_HELD: usize = 100;
 const MOST_SHOWN_BYTES: usize = 200;
-/// How long messages without a usable key are held for a first one that has one.
+/// The time for which messages without a usable key are held for a first one that has one.
 const LONGEST_HOLD: Duration = Duration::from_secs(30);

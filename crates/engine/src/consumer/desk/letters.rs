@@ -1,8 +1,9 @@
 //! Dead letters on their way to a broker: published and confirmed before their delivery is acknowledged.
 //!
-//! The store has the record and the message already, so what goes out is a copy, at least once, with an id
-//! of its operation. While the broker is away, the copies wait and their deliveries with them; as those
-//! are in hand, they bound what else is taken in. Not for what is in quarantine or in doubt.
+//! The store has the record and the message already, so the published message is a copy, at least once,
+//! with an id of its operation. While the broker is away, the copies wait and their deliveries with them;
+//! as those are in hand, they limit how much else is taken in. Not for messages that are in quarantine or
+//! in doubt.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,22 +18,22 @@ use crate::publication;
 use crate::retry::{self, Pauses};
 use crate::summary::Fate;
 
-/// What is published and not confirmed.
+/// Dead letters that are not confirmed yet.
 pub(in crate::consumer) struct Letters {
     sink: Option<AnySink>,
     /// In the order in which they died.
     waiting: VecDeque<Letter>,
     under_way: Vec<Letter>,
-    /// At most one: it publishes what is under way.
+    /// At most one task: it publishes the letters under way.
     task: JoinSet<Answers>,
     heard: Option<Result<Answers, JoinError>>,
-    /// When the broker is tried again.
+    /// The time at which the broker is tried again.
     retry_at: Duration,
-    /// How long it is left alone when it fails.
+    /// The pauses for which the broker is left alone when it fails.
     pauses: Pauses,
-    /// When it was last told that it is away.
+    /// The time of the last event that said the broker is away.
     told_at: Option<Duration>,
-    /// When the first try failed, while they do.
+    /// The time of the first failed try, while tries fail.
     away_since: Option<Duration>,
 }
 
@@ -43,7 +44,7 @@ struct Letter {
     publication: Publication,
     coordinates: ByteString,
     met: Option<Met>,
-    /// It goes out without the headers that it came with, which the broker did not take.
+    /// The letter goes out without its original headers, which the broker did not take.
     is_bare: bool,
 }
 
@@ -62,18 +63,18 @@ impl Letters {
         }
     }
 
-    /// When more is to be published, if anything waits for its time alone.
+    /// Returns the time at which more is published, if letters wait for nothing but their time.
     pub(in crate::consumer) fn next_due(&self) -> Option<Duration> {
         let is_idle = self.under_way.is_empty() && !self.waiting.is_empty();
         is_idle.then_some(self.retry_at)
     }
 
-    /// Whether answers are on their way.
+    /// Tells whether answers are on their way.
     pub(in crate::consumer) fn are_under_way(&self) -> bool {
         !self.task.is_empty()
     }
 
-    /// Waits for the answers of what is under way. Cancel safe.
+    /// Waits for the answers to the letters under way. Cancel safe.
     pub(in crate::consumer) async fn answers(&mut self) {
         if let Some(joined) = self.task.join_next().await {
             self.heard = Some(joined);
@@ -86,7 +87,8 @@ impl Letters {
 }
 
 impl<S: Store + Clone> Desk<S> {
-    /// Takes note of what the store keeps now. Dead letters go to their broker first, if they have one.
+    /// Deals with parked messages that the store keeps now. Dead letters go to their broker first, if they
+    /// have one.
     pub(super) async fn kept(&mut self, kept: Vec<(Parked, Met)>) -> Result<()> {
         if self.letters.sink.is_none() {
             self.settled.extend(kept.into_iter().map(|(_, met)| met));
@@ -133,7 +135,7 @@ impl<S: Store + Clone> Desk<S> {
         Ok(())
     }
 
-    /// Deals with the answers that are here, and publishes what waits if its time has come.
+    /// Deals with the answers that are here, and publishes waiting letters if their time has come.
     pub(super) fn post(&mut self) {
         if let Some(joined) = self.letters.task.try_join_next() {
             self.letters.heard = Some(joined);
@@ -205,7 +207,7 @@ impl<S: Store + Clone> Desk<S> {
         }
     }
 
-    /// Leaves the broker alone for a while, and tells of it, not every time.
+    /// Leaves the broker alone for a while, and emits an event, but not every time.
     fn letters_failed(&mut self, error: &Error) {
         let now = self.now();
         let wait = self.letters.pauses.longer();
@@ -219,8 +221,8 @@ impl<S: Store + Clone> Desk<S> {
         }
     }
 
-    /// Waits at the end of a run for what can still be confirmed: until one fails, or for as long as
-    /// running effects have. Answers with how many are not.
+    /// Waits at the end of a run for confirmations: until one letter fails, or for as long as running
+    /// effects have. Returns the count of the letters that are not confirmed.
     pub(super) async fn last_letters(&mut self) -> usize {
         let end = self.now().saturating_add(self.shutdown.patience);
         loop {
@@ -243,5 +245,5 @@ impl<S: Store + Clone> Desk<S> {
     }
 }
 
-/// How often it is told that the broker is away.
+/// The time between two events that say the broker is away.
 const TOLD_EVERY: Duration = Duration::from_secs(10);

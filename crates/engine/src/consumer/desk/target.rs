@@ -1,4 +1,4 @@
-//! What is known of the target of the effects, and what that means for a message.
+//! The state of the effects' target, and its consequences for messages.
 
 use std::time::Duration;
 
@@ -13,40 +13,40 @@ use crate::effect::Verdict;
 use crate::event::Event;
 
 impl<S: Store + Clone> Desk<S> {
-    /// How many more effects may begin beside those in flight, as far as their target is concerned.
+    /// Returns how many more effects may begin beside those in flight, as far as their target is concerned.
     pub(in crate::consumer) fn room(&self, in_flight: usize) -> usize {
         self.circuit.room(self.now(), in_flight)
     }
 
-    /// When the target is tried next, while the pipeline pauses and there is something to try it with.
+    /// Returns the time of the next try of the target, while the pipeline pauses and has a message to try it with.
     pub(in crate::consumer) fn next_try(&self) -> Option<Duration> {
         let next = self.circuit.next_try(self.now())?;
         (!self.lanes.is_empty()).then_some(next)
     }
 
-    /// Whether effects of so many messages may be set aside, all of them, before the pipeline pauses.
+    /// Tells whether `count` effects may all be set aside before the pipeline pauses.
     pub(in crate::consumer) fn may_all_fail(&self, count: usize) -> bool {
         self.circuit.may_all_fail(count)
     }
 
-    /// Whether the pipeline pauses.
+    /// Tells whether the pipeline pauses.
     pub(in crate::consumer) fn is_paused(&self) -> bool {
         self.circuit.is_paused()
     }
 
-    /// Takes note that the effect of a message is about to begin; `false` where it must not, because the pipeline
+    /// Notes that the effect of a message is about to begin; returns `false` if it must not, because the pipeline
     /// pauses.
     pub(in crate::consumer) fn begins(&mut self, delivery: DeliveryId) -> bool {
         let now = self.now();
         self.circuit.begins(now, delivery)
     }
 
-    /// Takes note that nobody will hear how the effect of a message ended.
+    /// Notes that nobody will hear how the effect of a message ended.
     pub(in crate::consumer) fn ends_unheard(&mut self, delivery: DeliveryId) {
         self.circuit.lost(delivery);
     }
 
-    /// Messages that are ready, at most `max`. While the pipeline pauses, one that has not tried the target yet goes
+    /// Takes ready messages, at most `max`. While the pipeline pauses, one that has not tried the target yet goes
     /// first.
     pub(in crate::consumer) fn take_ready(&mut self, max: usize) -> Vec<InHand> {
         if max == 1 && self.circuit.is_paused() {
@@ -57,8 +57,8 @@ impl<S: Store + Clone> Desk<S> {
         self.lanes.take(max)
     }
 
-    /// How many more messages may be taken in hand where everything that is ready has tried the target in vain, so that
-    /// only a message from beyond can tell whether it is the target that fails or these: one for each vain try, since
+    /// Returns how many more messages may be taken in hand if every ready message has tried the target in vain, so that
+    /// only another message can show whether the target fails or these messages do: one for each vain try, since
     /// messages that wait behind these in their lanes cannot try either.
     pub(super) fn room_to_try(&self) -> usize {
         if self.circuit.awaits_a_try()
@@ -70,7 +70,7 @@ impl<S: Store + Clone> Desk<S> {
         }
     }
 
-    /// Hears how an effect ended, and tells of a pause that begins or ends with it.
+    /// Hears how an effect ended, and emits a pause that begins or ends with it.
     pub(in crate::consumer) fn hear(&mut self, delivery: DeliveryId, verdict: &Verdict) -> Judged {
         let mut chance = [0];
         if self.circuit.needs_chance(verdict) {
@@ -83,7 +83,7 @@ impl<S: Store + Clone> Desk<S> {
         let judged = self.circuit.heard(moment, delivery, verdict);
         for told in self.circuit.told() {
             match told {
-                // What ends waits for nothing any more.
+                // A run that ends waits for nothing any more.
                 Told::Paused { .. } if self.is_stopping() => {}
                 Told::Paused { cause, error, wait } => {
                     let error = &error;
@@ -97,7 +97,7 @@ impl<S: Store + Clone> Desk<S> {
         judged
     }
 
-    /// The report of a claim whose effect ended so.
+    /// Returns the report of a claim whose effect ended with this verdict.
     pub(in crate::consumer) fn report_of(
         &mut self,
         delivery: DeliveryId,

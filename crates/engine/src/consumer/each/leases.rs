@@ -1,4 +1,5 @@
-//! Leases of what runs: extended at a third of the lease, whatever else is under way.
+//! Leases of running attempts, which are extended at a third of the lease, whatever else is under
+//! way.
 
 use std::time::Duration;
 
@@ -40,7 +41,8 @@ impl Attempts {
         Ok(())
     }
 
-    /// Waits for `work`. However long that takes, what runs keeps its lease.
+    /// Waits for `work` and meanwhile keeps the leases of running attempts, however long that
+    /// takes.
     pub(super) async fn beside<S: Store + Clone, T>(
         &self,
         desk: &Desk<S>,

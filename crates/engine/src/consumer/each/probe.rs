@@ -1,4 +1,4 @@
-//! Recovery by asking: what became of an effect in doubt.
+//! Recovery by a probe, which asks what became of an effect in doubt.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use super::super::steps::call;
 use crate::effect::{Effect, Probe};
 use crate::pipeline::Incoming;
 
-/// Asks the effect what became of an operation in doubt, which the store told of at `told_at` on its
-/// clock. Whether that resolved it.
+/// Asks the effect what became of an operation in doubt, which the store reported at `told_at` on its own
+/// clock. Returns whether that resolved it.
 ///
-/// However long the verdict is under way, it says when its evidence was looked for at the earliest: by the
-/// time that it arrives an old call may have landed. DBT-5.
+/// However long the verdict is under way, it carries the earliest time at which its evidence can have been
+/// looked for: by the time that the verdict arrives, an old call may have landed. DBT-5.
 pub(super) async fn probe<S: Store + Clone, E: Effect>(
     desk: &Desk<S>,
     effect: &Arc<E>,

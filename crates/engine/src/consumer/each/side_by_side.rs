@@ -1,4 +1,4 @@
-//! A settlement and claims on their way at once, of which the slower does not cost the other.
+//! A settlement and claims that are under way at once; the slower call does not hold up the other.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -7,9 +7,9 @@ use semel_core::{Admission, Result};
 
 use super::super::desk::Asked;
 
-/// Waits for both. Once claims were granted, whose leases run, the settlement is waited for no longer than
-/// `grace`; `None` is one that did not answer by then. Given up is the wait, not the call: to report the
-/// same once more is harmless.
+/// Waits for both calls. Once claims were granted, whose leases run, it waits for the settlement no longer
+/// than `grace`; `None` is a settlement that did not answer by then. The wait is given up, not the call:
+/// reporting the same once more is harmless.
 pub(super) async fn side_by_side<T>(
     settling: impl Future<Output = Result<T>>,
     claiming: impl Future<Output = Result<Asked<Vec<Admission>>>>,

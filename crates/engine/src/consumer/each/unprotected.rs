@@ -10,8 +10,8 @@ use crate::consumer::in_hand::InHand;
 use crate::effect::Effect;
 
 impl Attempts {
-    /// Runs what is ready without a claim, as far as there is room, while the store is away and the
-    /// pipeline fails open.
+    /// Runs ready messages without a claim, as far as there is room, while the store is away and
+    /// the pipeline fails open.
     pub(super) fn run_unprotected<S: Store + Clone, E: Effect>(
         &mut self,
         desk: &mut Desk<S>,

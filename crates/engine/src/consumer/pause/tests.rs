@@ -48,7 +48,7 @@ fn done() -> Verdict {
     Verdict::Done(bytes::Bytes::new())
 }
 
-/// One that pauses after three, and has worked before.
+/// Returns a circuit that pauses after three failures and has worked before.
 fn proven() -> Circuit {
     let mut circuit = Circuit::new(3);
     assert_eq!(circuit.heard(at(0), id(0), &done()), Judged::AsSaid);
@@ -84,7 +84,7 @@ fn a_target_that_is_away_pauses_at_once_and_is_tried_by_one_at_a_time() {
     assert_eq!(circuit.heard(at(150), id(1), &away()), Judged::GivenBack);
     assert_eq!(circuit.next_try(now(150)), Some(now(350)));
 
-    // However long it takes, it is tried at least once a second.
+    // However long the target is away, it is tried at least once a second.
     let mut time = 350;
     for _ in 0..20 {
         assert!(circuit.begins(now(time), id(2)));
@@ -214,7 +214,7 @@ fn what_else_goes_wrong_keeps_a_pause_and_another_answer_ends_it() {
     let judged = circuit.heard(at(1_000), id(4), &retry("no answer in time"));
     assert_eq!(judged, Judged::GivenBack);
     assert!(circuit.begins(now(3_000), id(5)));
-    // Away now: tried more often, and told, as one pause.
+    // The target is away now: it is tried more often, and all of it is emitted as one pause.
     assert_eq!(circuit.heard(at(3_000), id(5), &away()), Judged::GivenBack);
     assert!(circuit.begins(now(3_100), id(6)));
     assert_eq!(
@@ -252,7 +252,7 @@ fn a_broken_handler_costs_nobody_an_attempt_but_a_message_that_breaks_it_again_a
         Judged::GivenBack
     );
     assert!(circuit.begins(now(1_000), id(1)));
-    // Broken for everybody, as far as anybody knows.
+    // Broken for all messages, as far as the circuit knows.
     assert_eq!(
         circuit.heard(at(1_000), id(1), &broken(seen)),
         Judged::GivenBack

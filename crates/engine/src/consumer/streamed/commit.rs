@@ -15,7 +15,7 @@ use super::Granted;
 use crate::consumer::desk::Desk;
 use crate::layer::outage::unanswered;
 
-/// What is ready to be committed, and of which message each is.
+/// Entries that are ready to be committed, and the message of each.
 #[derive(Default)]
 pub(super) struct Ready {
     pub(super) granted: Vec<Granted>,
@@ -32,15 +32,15 @@ impl Ready {
     }
 }
 
-/// The batches that are under way, the oldest first. The one behind it waits where that one ends, and for nothing
-/// else: whoever decides may be at something else then.
+/// The batches under way, the oldest first. A batch waits for the end of the one before it directly, and for
+/// nothing else: the task that decides may be busy at that moment.
 pub(super) struct Commits<T> {
     pub(super) streamed: Arc<T>,
     under_way: VecDeque<Commit<T>>,
 }
 
 impl<T: StreamedStore> Commits<T> {
-    /// None yet.
+    /// Returns a list without batches.
     pub(super) fn new(streamed: T) -> Self {
         Self {
             streamed: Arc::new(streamed),
@@ -56,7 +56,7 @@ impl<T: StreamedStore> Commits<T> {
         self.under_way.front_mut()
     }
 
-    /// Takes out the first one; from now on the next one may take too long.
+    /// Takes out the first batch; from now on the next one may take too long.
     pub(super) fn take_first(&mut self) -> Option<Commit<T>> {
         let first = self.under_way.pop_front();
         if let Some(next) = self.under_way.front_mut() {
@@ -65,13 +65,13 @@ impl<T: StreamedStore> Commits<T> {
         first
     }
 
-    /// Whether an operation is in one of them.
+    /// Tells whether an operation is in one of the batches.
     pub(super) fn have(&self, id: OpId) -> bool {
         self.under_way.iter().any(|it| it.ids.contains(&id))
     }
 
-    /// Begins to commit what is ready: at once if nothing is under way, else once it is a whole batch, and behind
-    /// the one that is.
+    /// Begins to commit the batch that is ready: at once if nothing is under way; otherwise once it is a whole
+    /// batch, and behind the last one under way.
     pub(super) fn begin<S: Store + Clone>(&mut self, desk: &Desk<S>, next: &mut Ready) {
         let last = self.under_way.back();
         let has_room = last.is_none()
@@ -86,20 +86,20 @@ impl<T: StreamedStore> Commits<T> {
     }
 }
 
-/// Commits all of a batch at once, on a task of its own; it ends with this.
+/// Commits all of a batch at once, on a task of its own, which ends when this is dropped.
 ///
-/// Like every call of a store it is asked for again when it takes too long, and given up is the wait alone.
+/// Like every store call it is repeated when it takes too long, and the wait alone is given up.
 pub(super) struct Commit<T> {
     streamed: Arc<T>,
     granted: Vec<Granted>,
     finished: Arc<Vec<Finished>>,
-    /// The operations of it.
+    /// The batch's operations.
     ids: BTreeSet<OpId>,
     attempt: Mutex<Attempt>,
     turn: Behind,
-    /// How long an attempt may take.
+    /// The longest time for an attempt.
     within: Duration,
-    /// When the first one has taken too long, once nothing is before it.
+    /// The time by which the first attempt has taken too long, once no batch is before this one.
     late_at: Option<Instant>,
     answers: Option<Result<Vec<Committed>>>,
 }
@@ -107,7 +107,7 @@ pub(super) struct Commit<T> {
 #[derive(Default)]
 struct Attempt {
     running: JoinSet<Result<Vec<Committed>>>,
-    /// What the first one came to.
+    /// The result of the first attempt.
     first: Option<Result<Vec<Committed>>>,
     is_asked_again: bool,
 }
@@ -120,7 +120,7 @@ impl<T: StreamedStore> Commit<T> {
         batch: Ready,
         before: Option<watch::Receiver<Reach>>,
     ) -> Self {
-        // Where the key is the order, nobody asks for it.
+        // If the key is the order, nothing asks for the ids.
         let with_ids = desk.pipeline.order.is_some();
         let Ready { granted, finished } = batch;
         let ids = granted.iter().filter(|_| with_ids).map(|it| it.id);
@@ -144,7 +144,7 @@ impl<T: StreamedStore> Commit<T> {
         begun
     }
 
-    /// Nothing is before it any more.
+    /// Starts the clock of the first attempt: no batch is before this one any more.
     fn is_first(&mut self) {
         self.late_at = Some(Instant::now() + self.within);
     }
@@ -155,8 +155,8 @@ impl<T: StreamedStore> Commit<T> {
         async move { streamed.commit(&finished, turn).await }
     }
 
-    /// Waits until the first attempt has ended, whichever way, or has taken too long. Cancel safe. For the first of
-    /// those that are under way.
+    /// Waits until the first attempt has ended, whichever way, or has taken too long. Cancel safe. Call it on the
+    /// first batch under way.
     pub(super) async fn ended(&self) {
         if self.answers.is_some() {
             return;
@@ -171,7 +171,7 @@ impl<T: StreamedStore> Commit<T> {
         }
     }
 
-    /// What the first attempt comes to, or another one.
+    /// Returns the result of the first attempt, or of another one.
     async fn attempt(&self) -> Result<Vec<Committed>> {
         self.ended().await;
         let mut attempt = self.attempt.lock().await;
@@ -183,7 +183,7 @@ impl<T: StreamedStore> Commit<T> {
         joined(&mut attempt.running).await
     }
 
-    /// Asks until it is committed; what cannot be mended is an answer, too. Cancel safe.
+    /// Asks until the batch is committed; an error that cannot be mended is an answer, too. Cancel safe.
     pub(super) async fn answered<S: Store + Clone>(&mut self, desk: &Desk<S>) {
         self.ended().await;
         if self.answers.is_none() {
@@ -192,7 +192,7 @@ impl<T: StreamedStore> Commit<T> {
         }
     }
 
-    /// Each of the batch and what became of it. What was refused has its headers again.
+    /// Returns the messages of the batch with their results. A refused message has its headers again.
     pub(super) async fn conclude<S: Store + Clone>(
         mut self,
         desk: &Desk<S>,
@@ -212,20 +212,20 @@ impl<T: StreamedStore> Commit<T> {
     }
 }
 
-/// The turn of a batch, which whoever commits it waits for and passes on where it commits: a task in between would
-/// keep the broker waiting while all threads are at something else.
+/// The turn of a batch. The committing call itself waits for it and passes it on: a task in between would keep the
+/// broker waiting while all threads are busy.
 struct Behind {
     before: Option<watch::Receiver<Reach>>,
     own: watch::Sender<Reach>,
-    /// How often the one before had fallen back when it was waited for last.
+    /// The count of falls of the batch before, when it was last waited for.
     seen: AtomicU64,
 }
 
-/// How far a batch is.
+/// The progress of a batch.
 #[derive(Clone, Copy, Default)]
 struct Reach {
     progress: CommitProgress,
-    /// How often it has fallen back.
+    /// The number of times that the batch has fallen back.
     falls: u64,
 }
 
@@ -238,7 +238,7 @@ impl Behind {
         }
     }
 
-    /// For another attempt.
+    /// Returns the turn for another attempt.
     fn again(&self) -> Self {
         Self {
             before: self.before.clone(),
@@ -272,7 +272,7 @@ impl Turn for Behind {
         {
             return;
         }
-        // There is none, or it was given up, which `come` tells.
+        // There is no batch before, or it was given up, which `come` reports.
         std::future::pending::<()>().await;
     }
 
@@ -288,7 +288,7 @@ impl Turn for Behind {
     }
 }
 
-/// The answer of the one that runs.
+/// Returns the answer of the running attempt.
 async fn joined(running: &mut JoinSet<Result<Vec<Committed>>>) -> Result<Vec<Committed>> {
     match running.join_next().await {
         Some(Ok(answered)) => answered,
@@ -300,7 +300,7 @@ async fn joined(running: &mut JoinSet<Result<Vec<Committed>>>) -> Result<Vec<Com
     }
 }
 
-/// As many as keep the broker at it: one that it commits, one that is written meanwhile, and one that waits.
+/// Enough to keep the broker busy: one batch that it commits, one that is written meanwhile, and one that waits.
 const MOST_UNDER_WAY: usize = 3;
 
 #[cfg(test)]
@@ -345,7 +345,7 @@ mod tests {
 
         first.pass(CommitProgress::Unwritten);
         assert!(!has_come(&second, CommitProgress::Written).await);
-        // However soon it is written again, and even committed.
+        // The fall counts, however soon the batch is written again, and even committed.
         first.pass(CommitProgress::Written);
         first.pass(CommitProgress::Committed);
         assert!(is_ready(second.falls_back()).await);

@@ -1,4 +1,4 @@
-//! Attempts of transforms that fail, and what becomes of their messages.
+//! Failed attempts of transforms, and the fates of their messages.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use crate::consumer::desk::Desk;
 use crate::consumer::pause::{GIVEN_BACK, Judged};
 use crate::effect::Verdict;
 
-/// How often the transform failed for messages in hand. Nothing of it outlives the process: a failed
-/// transform leaves nothing behind that could be repeated.
+/// Counts of the transform's failures for messages in hand. The counts do not outlive the process: a
+/// failed transform leaves nothing behind that could be repeated.
 #[derive(Default)]
 pub(super) struct Failures(BTreeMap<DeliveryId, u32>);
 
@@ -26,7 +26,7 @@ impl Failures {
         }
     }
 
-    /// Has it tried again, or gives it up.
+    /// Has the message tried again, or gives it up.
     pub(super) fn count<S: Store + Clone>(
         &mut self,
         desk: &mut Desk<S>,
@@ -39,7 +39,7 @@ impl Failures {
         } = granted;
         let attempt = grant.attempt;
         let (error, after, may_again) = match verdict {
-            // Whatever was wrong, it was none of the message's fault.
+            // Whatever was wrong, it was not the message's fault.
             Verdict::NotApplied { error, .. }
             | Verdict::MaybeApplied { error }
             | Verdict::Dead { error, .. }

@@ -1,4 +1,4 @@
-//! What the transform makes of messages.
+//! Outputs of the transform.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use crate::consumer::desk::Desk;
 use crate::consumer::steps::call;
 use crate::effect::{Call, Effect, Verdict};
 
-/// What each puts out: the message itself, or what the transform makes of it. `None` once a shutdown has run
-/// out of patience.
+/// Returns the output for each message: the message itself, or the transform's result. `None` once a
+/// shutdown has run out of patience.
 pub(super) async fn output<S: Store + Clone, E: Effect>(
     desk: &Desk<S>,
     transform: Option<&Arc<E>>,
@@ -27,7 +27,7 @@ pub(super) async fn output<S: Store + Clone, E: Effect>(
         |Granted {
              incoming, grant, ..
          }| {
-            // A claim that nobody stores is over once its message is transformed.
+            // A claim that no store keeps is over once its message is transformed.
             call(incoming, grant.claim(&incoming.request, now))
         },
     );
@@ -40,7 +40,7 @@ pub(super) async fn output<S: Store + Clone, E: Effect>(
     }
 }
 
-/// The verdicts of all calls, at most so many of which run at once.
+/// Returns the verdicts of all calls, of which at most `most` run at once.
 async fn transformed<E: Effect>(
     transform: &Arc<E>,
     calls: VecDeque<Call>,
@@ -62,7 +62,7 @@ async fn transformed<E: Effect>(
         match running.join_next().await {
             None => return verdicts,
             Some(Ok((place, verdict))) => verdicts[place] = verdict,
-            // One that panicked has given no verdict.
+            // A call that panicked has given no verdict.
             Some(Err(_)) => {}
         }
     }

@@ -5,12 +5,13 @@ use std::hash::Hasher as _;
 use semel_core::OpId;
 use siphasher::sip128::{Hasher128, SipHasher13};
 
-/// Where a key is in every filter that has the same salt: two hashes from which all places follow.
+/// The place of a key in every filter with the same salt: two hashes from which all bits follow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place(u64, u64);
 
 impl Place {
-    /// The place of an operation. The salt keeps others from choosing keys that look like one another.
+    /// Returns the place of an operation. The salt keeps outsiders from choosing keys that look like
+    /// one another.
     pub(super) fn of(id: &OpId, salt: (u64, u64)) -> Self {
         let mut hasher = SipHasher13::new_with_keys(salt.0, salt.1);
         hasher.write(id.as_bytes());
@@ -23,7 +24,7 @@ impl Place {
     }
 }
 
-/// A set of keys that may take a key for one of its own, and never the other way round.
+/// A set of keys that may mistake a strange key for one of its own, and never the other way round.
 #[derive(Debug)]
 pub(super) struct Filter {
     words: Vec<u64>,
@@ -34,7 +35,8 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// A filter that takes a strange key for one of its own with `error_rate` once it has `most`.
+    /// Returns a filter that mistakes a strange key for one of its own with `error_rate` once it has
+    /// `most` keys.
     pub(super) fn new(most: u64, error_rate: f64) -> Self {
         let (len, hashes) = dimensions(most, error_rate);
         let words = usize::try_from(len.div_ceil(64)).unwrap_or(usize::MAX);
@@ -47,7 +49,7 @@ impl Filter {
         }
     }
 
-    /// Bytes that such a filter takes.
+    /// Returns the bytes of such a filter.
     pub(super) fn bytes_for(most: u64, error_rate: f64) -> u64 {
         dimensions(most, error_rate)
             .0
@@ -76,7 +78,7 @@ impl Filter {
         self.words.len() as u64 * 8
     }
 
-    /// How likely it takes a strange key for one of its own, as full as it is.
+    /// Returns how likely the filter, as full as it is, mistakes a strange key for one of its own.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_wrap,
@@ -87,7 +89,7 @@ impl Filter {
     }
 }
 
-/// Bits and hashes: n keys at rate p take -n ln p / ln² 2 bits and -log₂ p hashes.
+/// Returns bits and hashes: n keys at rate p take -n ln p / ln² 2 bits and -log₂ p hashes.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -96,7 +98,7 @@ impl Filter {
 )]
 fn dimensions(most: u64, error_rate: f64) -> (u64, u32) {
     let hashes = (-error_rate.log2()).ceil().clamp(1.0, 64.0);
-    // For this many hashes, not for the best number that is none.
+    // For this many hashes, not for the best number, which is not a whole one.
     let share = error_rate.powf(1.0 / hashes);
     let bits = -hashes * most.max(1) as f64 / (1.0 - share).ln();
     ((bits.ceil() as u64).saturating_add(64), hashes as u32)

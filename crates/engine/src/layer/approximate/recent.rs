@@ -1,5 +1,5 @@
-//! Who completed the latest operations: a completion that is repeated is told from one of a claim that was
-//! superseded, of which the bits of the filter know nothing.
+//! The claims of the latest completions: they tell a repeated completion from one of a superseded claim,
+//! which the bits of the filter cannot.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,7 +9,7 @@ use semel_core::{ClaimId, OpId};
 #[derive(Debug, Default)]
 pub(super) struct Recent {
     by: BTreeMap<OpId, ClaimId>,
-    /// In the order of their completion; an operation may be in it twice.
+    /// Operations in the order of their completion; one may be listed twice.
     order: VecDeque<OpId>,
 }
 
@@ -24,11 +24,11 @@ impl Recent {
         }
     }
 
-    /// Whether this claim is known to have completed the operation.
+    /// Tells whether this claim is known to have completed the operation.
     pub(super) fn is_by(&self, id: &OpId, claim_id: ClaimId) -> bool {
         self.by.get(id) == Some(&claim_id)
     }
 }
 
-/// More than one worker reports while an answer is on its way.
+/// More completions than workers report while an answer is on its way.
 const MOST: usize = 4_096;

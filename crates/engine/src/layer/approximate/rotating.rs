@@ -1,7 +1,7 @@
 //! Two generations of filters: a key is remembered at least one window and at most two.
 //!
-//! A generation that gets more keys than were declared grows by another filter with half the error, so
-//! that the declared error rate holds all the same; up to a limit, beyond which nothing new is taken.
+//! A generation that gets more keys than declared grows by another filter with half the error, so that
+//! the declared error rate still holds; up to a limit, beyond which no new keys are accepted.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::filter::{Filter, Place};
 pub(super) struct Rotating {
     young: Generation,
     old: Generation,
-    /// When the younger generation began, in monotonic time.
+    /// The beginning of the younger generation, in monotonic time.
     began: Duration,
     window: Duration,
     salt: (u64, u64),
@@ -29,8 +29,8 @@ struct Generation {
 }
 
 impl Rotating {
-    /// For `keys` in each `window`, of which a strange one is taken for known with at most
-    /// `error_rate`.
+    /// Returns generations for `keys` in each `window`, which mistake a strange key for a known one
+    /// with at most `error_rate`.
     pub(super) fn new(
         (keys, error_rate): (u64, f64),
         window: Duration,
@@ -48,12 +48,12 @@ impl Rotating {
         }
     }
 
-    /// Bytes that it takes with the declared keys in both generations.
+    /// Returns the bytes for the declared keys in both generations.
     pub(super) fn bytes_for(keys: u64, error_rate: f64) -> u64 {
         Filter::bytes_for(keys, error_rate / 4.0).saturating_mul(2)
     }
 
-    /// Lets go of what has been remembered long enough.
+    /// Forgets the keys that have been remembered long enough.
     pub(super) fn rotate(&mut self, now: Duration) {
         let age = now.saturating_sub(self.began);
         if age < self.window || semel_core::planted("A02") {
@@ -83,18 +83,18 @@ impl Rotating {
         self.young.insert(place, keys, error_rate);
     }
 
-    /// Whether another `count` keys can be remembered at the declared error rate.
+    /// Tells whether another `count` keys can be remembered at the declared error rate.
     pub(super) const fn has_room(&self, count: u64) -> bool {
         let most = self.keys.saturating_mul(MOST_FILTERS as u64);
         self.young.len.saturating_add(count) <= most
     }
 
-    /// When the older generation goes, in monotonic time.
+    /// Returns the time at which the older generation is dropped, in monotonic time.
     pub(super) fn rotates_at(&self) -> Duration {
         self.began + self.window
     }
 
-    /// Keys remembered, those that came twice counted twice.
+    /// Counts the keys remembered; those that came twice count twice.
     pub(super) const fn len(&self) -> u64 {
         self.young.len + self.old.len
     }
@@ -103,7 +103,7 @@ impl Rotating {
         self.filters().map(Filter::bytes).sum()
     }
 
-    /// How likely a strange key is taken for known, as full as the filters are.
+    /// Returns how likely a strange key is mistaken for a known one, as full as the filters are.
     pub(super) fn error_rate(&self) -> f64 {
         let missed = self.filters().map(|filter| 1.0 - filter.error_rate());
         1.0 - missed.product::<f64>()
@@ -119,7 +119,7 @@ impl Generation {
         self.filters.iter().any(|filter| filter.contains(place))
     }
 
-    /// The errors of all filters of both generations sum up to less than `error_rate`.
+    /// Adds a key. The errors of all filters of both generations sum up to less than `error_rate`.
     fn insert(&mut self, place: Place, keys: u64, error_rate: f64) {
         let room: u64 = self.filters.iter().map(Filter::most).sum();
         if self.len >= room {
@@ -134,5 +134,5 @@ impl Generation {
     }
 }
 
-/// Filters of one generation: so many times the declared keys are taken.
+/// Filters of one generation: a generation takes this many times the declared keys.
 pub(super) const MOST_FILTERS: usize = 4;

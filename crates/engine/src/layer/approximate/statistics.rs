@@ -1,10 +1,10 @@
-//! How often an approximate store is wrong, as declared, as estimated and as measured.
+//! The error rate of an approximate store, as declared, as estimated and as measured.
 
 use semel_core::OpId;
 
 use super::rotating::Rotating;
 
-/// What an approximate store has done, and how often it is wrong.
+/// The work of an approximate store, and the rate of its errors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Statistics {
     /// Claims that were skipped because their key looked finished: duplicates, and at the error rate new
@@ -24,14 +24,14 @@ pub struct Statistics {
     pub declared: f64,
     /// The error rate of the filters, as full as they are now.
     pub estimated: f64,
-    /// Keys that nobody ever used and that were looked up to measure: one for each claim.
+    /// Unused keys that were looked up to measure the rate: one for each claim.
     pub probes: u64,
-    /// How many of those looked finished.
+    /// The count of those that looked finished.
     pub mistaken: u64,
 }
 
 impl Statistics {
-    /// The measured error rate, over the whole life of the store; `None` before the first claim.
+    /// Returns the measured error rate, over the whole life of the store; `None` before the first claim.
     #[expect(clippy::cast_precision_loss, reason = "a share of two counts")]
     pub fn measured(&self) -> Option<f64> {
         (self.probes > 0).then(|| self.mistaken as f64 / self.probes as f64)
@@ -48,7 +48,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Looks up a key that nobody ever used: no hash of an operation is a small number.
+    /// Looks up a key that was never used: no hash of an operation is a small number.
     pub(super) fn probe(&mut self, finished: &Rotating) {
         self.probes += 1;
         let mut bytes = [0; 32];

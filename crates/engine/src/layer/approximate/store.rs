@@ -13,7 +13,7 @@ use super::Approximate;
 impl<S: Store> Store for Approximate<S> {
     async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
         let (mut state, now) = self.locked();
-        // Whoever asks tidies a little, so that nobody else has to.
+        // Every claim tidies a little, so that no separate task has to.
         state.unfinished.sweep(TIDIED, now);
         let wait = self.until_room(&state);
         let requests = batch.iter();
@@ -43,7 +43,7 @@ impl<S: Store> Store for Approximate<S> {
         self.kept.drop_parked(batch, note).await
     }
 
-    /// What is not finished; of what is finished there is no record.
+    /// Returns records of unfinished operations; finished ones have no record.
     async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
         let (state, now) = self.locked();
         let records = batch.iter().map(|it| state.unfinished.get(&it.id()));
@@ -52,7 +52,7 @@ impl<S: Store> Store for Approximate<S> {
             .collect())
     }
 
-    /// What is not finished.
+    /// Lists unfinished operations.
     async fn list(&self, query: &ListQuery) -> Result<Page<Listed>> {
         let (state, now) = self.locked();
         state.unfinished.list(query, now)
@@ -62,7 +62,8 @@ impl<S: Store> Store for Approximate<S> {
         self.kept.list_parked(query).await
     }
 
-    /// Orders about what is not finished, and without a note: they would leave no entry.
+    /// Carries out orders about unfinished operations that have no note: a note would leave no
+    /// entry.
     async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
         let (mut state, now) = self.locked();
         let mut answers = Vec::with_capacity(batch.len());

@@ -18,7 +18,7 @@ use semel_core::{
 pub(super) struct Unfinished {
     records: BTreeMap<OpId, Listed>,
     token: u64,
-    /// Where the last sweep stopped.
+    /// The record at which the last sweep stopped.
     swept_to: Option<OpId>,
 }
 
@@ -50,7 +50,7 @@ impl Unfinished {
         self.apply(id, &request.operation, decision)
     }
 
-    /// Settles. A completed record is kept for whoever takes it out.
+    /// Settles. A completed record is kept until the caller takes it out.
     pub(super) fn settle(&mut self, id: OpId, settlement: &Settlement, now: Timestamp) -> Settled {
         let decision = decide::settle(self.get(&id), None, settlement, now);
         self.apply(id, &settlement.operation, decision)
@@ -71,7 +71,7 @@ impl Unfinished {
         self.records.remove(id);
     }
 
-    /// Visits at most `limit` records from where the last sweep stopped.
+    /// Visits at most `limit` records, from the place where the last sweep stopped.
     pub(super) fn sweep(&mut self, limit: usize, now: Timestamp) -> Swept {
         let from = self.swept_to.map_or(Bound::Unbounded, Bound::Excluded);
         let mut rest = self.records.range((from, Bound::Unbounded));
@@ -103,7 +103,7 @@ impl Unfinished {
         swept
     }
 
-    /// A page of records. A cursor is the id of the last one.
+    /// Returns a page of records. A cursor is the id of the last one.
     pub(super) fn list(&self, query: &ListQuery, now: Timestamp) -> Result<Page<Listed>> {
         let after = query.after.as_deref().map(<[u8; 32]>::try_from).transpose();
         let Ok(after) = after else {
@@ -144,5 +144,5 @@ impl Unfinished {
     }
 }
 
-/// A million claims a millisecond.
+/// Enough for a million claims a millisecond.
 const TOKEN_BITS: u32 = 20;

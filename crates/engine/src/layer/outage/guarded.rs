@@ -17,8 +17,8 @@ use crate::event::Observer;
 /// A layer that does not call a store whose breaker is open.
 ///
 /// A call that was not made is answered with the store's last failure, surely not applied, and with
-/// how long to wait. A call that is not answered in time is answered as such, maybe applied; it may
-/// still be carried out.
+/// the time to wait. A call without an answer in time is answered with a timeout, maybe applied; it
+/// may still be carried out.
 #[derive(Clone)]
 pub struct Guarded<S> {
     inner: S,
@@ -28,7 +28,8 @@ pub struct Guarded<S> {
 }
 
 impl<S> Guarded<S> {
-    /// A layer over `inner`; `observer` is told, under no pipeline's name, when the breaker turns.
+    /// Returns a layer over `inner`; `observer` gets an event, under no pipeline's name, when the
+    /// breaker turns.
     pub fn new(inner: S, breaker: Arc<Breaker>, observer: Arc<dyn Observer>) -> Self {
         Self {
             inner,
@@ -38,7 +39,7 @@ impl<S> Guarded<S> {
         }
     }
 
-    /// The same layer with another limit than 30 seconds to the wait for one answer.
+    /// Returns the same layer with another limit than 30 seconds for the wait for one answer.
     #[must_use]
     pub fn answer_within(self, answer_within: Duration) -> Self {
         Self {
@@ -53,7 +54,7 @@ impl<S: Store> Guarded<S> {
         self.pass_within(self.answer_within, call).await
     }
 
-    /// What visits much of a store may take ten times as long.
+    /// Passes a call that visits much of a store; it may take ten times as long.
     async fn pass_slow<T: Send>(&self, call: impl Future<Output = Result<T>> + Send) -> Result<T> {
         self.pass_within(self.answer_within.saturating_mul(10), call)
             .await
@@ -122,7 +123,7 @@ impl<S: Store> Store for Guarded<S> {
     }
 
     async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
-        // Carried out late, an order would come behind those that were given after it.
+        // An order that is carried out late would come behind those that were given after it.
         self.pass_within(Duration::MAX, self.inner.operate(batch))
             .await
     }

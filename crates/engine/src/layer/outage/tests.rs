@@ -1,4 +1,5 @@
-//! When a breaker opens, who may try the store then, and when it closes.
+//! Tests of the breaker: the moment at which it opens, the callers that may try the store then, and
+//! the moment at which it closes.
 
 use semel_conformance::TestClock;
 
@@ -13,7 +14,7 @@ impl Entropy for NoChance {
     }
 }
 
-/// Adds as much as can be.
+/// Adds as much as possible to any wait.
 struct MostChance;
 
 impl Entropy for MostChance {
@@ -33,7 +34,7 @@ fn broken() -> Result<()> {
     Err(Error::new(ErrorKind::Unavailable, "the connection broke"))
 }
 
-/// One call that ends like this.
+/// Makes one call that ends with `result`.
 #[track_caller]
 fn call(breaker: &Breaker, result: &Result<()>) -> Option<Turn> {
     match breaker.enter() {
@@ -42,7 +43,7 @@ fn call(breaker: &Breaker, result: &Result<()>) -> Option<Turn> {
     }
 }
 
-/// A breaker that has just opened.
+/// Returns a breaker that has just opened.
 fn opened(clock: &TestClock) -> Breaker {
     let breaker = breaker(clock);
     for _ in 0..4 {

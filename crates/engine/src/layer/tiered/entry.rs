@@ -1,4 +1,4 @@
-//! A completed record as it was read, and what it answers.
+//! A completed record as it was read, and its answers.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ pub(super) struct Moment {
     pub(super) monotonic: Duration,
 }
 
-/// What a completed record says to duplicates.
+/// A completed record's answers to duplicates.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// When it was asked for.
+    /// The time at which the record was asked for.
     asked: Moment,
     at: Timestamp,
     window: Window,
@@ -26,12 +26,12 @@ pub(super) struct Entry {
     members: Option<Members>,
     transport: Option<Bytes>,
     claim_id: ClaimId,
-    /// `None` where it was not wanted, is too long, or was not read.
+    /// `None` if it was not wanted, is too long, or was not read.
     outcome: Option<Outcome>,
 }
 
 impl Entry {
-    /// The entry of a record that was asked for at `asked`, if it is completed.
+    /// Returns the entry of a record that was asked for at `asked`, if it is completed.
     pub(super) fn of(record: &Record, asked: Moment) -> Option<Self> {
         let (at, window) = match record.state {
             State::Completed { at, window } => (at, window),
@@ -58,8 +58,8 @@ impl Entry {
         })
     }
 
-    /// The same in memory of its own, since a slice keeps all that it was cut from. An outcome of over
-    /// `most_outcome_bytes` is left out, as are all where that is zero.
+    /// Returns the same in memory of its own, since a slice keeps everything that it was cut from. An
+    /// outcome of over `most_outcome_bytes` is left out, and so are all outcomes if that is zero.
     pub(super) fn detached(self, most_outcome_bytes: usize) -> Self {
         let transport = self.transport.as_deref().map(Bytes::copy_from_slice);
         let outcome = self.outcome.filter(|_| most_outcome_bytes > 0);
@@ -77,14 +77,14 @@ impl Entry {
         }
     }
 
-    /// Whether its window goes on, by the margin, which stands for the skew between two clocks. A hold
-    /// prolongs nothing here.
+    /// Tells whether the entry's window still goes on, less the margin, which stands for the skew between
+    /// two clocks. A hold prolongs nothing here.
     pub(super) fn is_inside(&self, now: Moment) -> bool {
         now.wall.plus(self.window.margin()) < self.window.expires_at(self.at)
             || semel_core::planted("T01")
     }
 
-    /// Bytes that it takes besides its own size.
+    /// Returns the bytes that the entry takes besides its own size.
     pub(super) fn extra_bytes(&self) -> usize {
         let transport = self.transport.as_ref().map_or(0, Bytes::len);
         let outcome = match &self.outcome {
@@ -95,16 +95,16 @@ impl Entry {
         transport + outcome + members
     }
 
-    /// The answer to `request` at `now`, as long as the entry is fresh, inside its window, and knows
-    /// what is wanted.
+    /// Returns the answer to `request` at `now`, if the entry is fresh, inside its window, and has
+    /// everything that the request wants.
     pub(super) fn answer(
         &self,
         request: &ClaimRequest,
         now: Moment,
         fresh: Duration,
     ) -> Option<Admission> {
-        // A machine that was suspended has a monotonic clock that stood still meanwhile; a wall clock may
-        // be set back.
+        // On a machine that was suspended, the monotonic clock stood still meanwhile; a wall clock may be
+        // set back.
         let slept = now.wall.since(self.asked.wall);
         let slept = slept.min(if semel_core::planted("T14") {
             Duration::ZERO
@@ -125,7 +125,7 @@ impl Entry {
         if lacks_outcome && !semel_core::planted("T08") {
             return None;
         }
-        // Decided as the authority would on this record.
+        // Decided as the authority would decide on this record.
         let (record, token) = (self.record(), FencingToken::new(0));
         let decided = decide::claim(Some(&record), None, request, now.wall, token).answer;
         match decided {
@@ -139,7 +139,7 @@ impl Entry {
         }
     }
 
-    /// As much of the record as a duplicate asks about.
+    /// Returns as much of the record as a duplicate asks about.
     fn record(&self) -> Record {
         let held = semel_core::planted("T01");
         Record {
@@ -168,7 +168,7 @@ impl Entry {
     }
 }
 
-/// An outcome in memory of its own, unless it is too long.
+/// Returns an outcome in memory of its own, unless it is too long.
 fn kept(outcome: Outcome, most_bytes: usize) -> Option<Outcome> {
     match outcome {
         Outcome::Kept { codec, bytes } if bytes.len() <= most_bytes => Some(Outcome::Kept {
@@ -180,7 +180,7 @@ fn kept(outcome: Outcome, most_bytes: usize) -> Option<Outcome> {
     }
 }
 
-/// What a hint must never be taken for.
+/// Returns the answer for which a hint must never be mistaken.
 pub(super) fn unread_replay(request: &ClaimRequest) -> Admission {
     let _ = request;
     Admission::Replay {

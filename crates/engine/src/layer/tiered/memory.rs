@@ -1,4 +1,4 @@
-//! What is kept in memory, bounded in bytes: two generations, the older one dropped whole.
+//! The memory of the cache, bounded in bytes: two generations, the older one dropped whole.
 //!
 //! Not for judging whether an entry may be used.
 
@@ -15,7 +15,7 @@ use semel_core::key::OpIdHasher;
 
 use super::entry::Entry;
 
-/// What is known of a key.
+/// The layer's knowledge of a key.
 #[derive(Clone, Debug)]
 pub(super) enum Known {
     /// Its record was read.
@@ -24,8 +24,8 @@ pub(super) enum Known {
     Likely,
 }
 
-/// Entries and hints by operation. What is looked at moves to the younger generation; once that is
-/// half of what may be kept, the older one is dropped and it takes its place.
+/// Entries and hints by operation. A key that is looked up moves to the younger generation; once that
+/// takes half of the allowed memory, the older one is dropped and the younger takes its place.
 #[derive(Debug)]
 pub(super) struct Memory {
     young: Generation,
@@ -49,7 +49,7 @@ struct Generation {
 type Places = HashMap<OpId, Known, BuildHasherDefault<OpIdHasher>>;
 
 impl Memory {
-    /// An empty memory for `most_bytes`.
+    /// Returns an empty memory for `most_bytes`.
     pub(super) fn new(most_bytes: usize) -> Self {
         Self {
             young: Generation::default(),
@@ -60,7 +60,7 @@ impl Memory {
         }
     }
 
-    /// What is known of `id`.
+    /// Returns the knowledge of `id`.
     pub(super) fn look(&mut self, id: &OpId) -> Option<Known> {
         if let Some(known) = self.young.known.get(id) {
             return Some(known.clone());
@@ -70,7 +70,7 @@ impl Memory {
         Some(known)
     }
 
-    /// Keeps an entry, in place of whatever was known.
+    /// Keeps an entry, in place of anything known before.
     pub(super) fn put(&mut self, id: OpId, entry: Entry) {
         self.evict(&id);
         self.add(id, Known::Read(Arc::new(entry)));
@@ -83,30 +83,30 @@ impl Memory {
         }
     }
 
-    /// Lets go of what is known.
+    /// Forgets a key.
     pub(super) fn evict(&mut self, id: &OpId) {
         self.young.take(id);
         self.old.take(id);
     }
 
-    /// Rises with every order of this process.
+    /// Returns a number that rises with every order of this process.
     pub(super) const fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// Whether no order was under way since `epoch`: what was read before the end of one may be older
-    /// than it.
+    /// Tells whether no order was under way since `epoch`: a record that was read before the end of
+    /// an order may be older than it.
     pub(super) const fn is_undisturbed(&self, epoch: u64) -> bool {
         self.epoch == epoch && self.orders == 0
     }
 
-    /// Notes that an order about these begins.
+    /// Notes that an order about these keys begins.
     pub(super) fn order_begins(&mut self, ids: &[OpId]) {
         self.orders += 1;
         self.ordered(ids);
     }
 
-    /// Notes that an order about these is over, or that nobody waits for its end any more.
+    /// Notes that an order about these keys is over, or that its caller no longer waits for its end.
     pub(super) fn order_ends(&mut self, ids: &[OpId]) {
         self.orders -= 1;
         self.ordered(ids);
@@ -129,7 +129,7 @@ impl Memory {
         self.young.bytes + self.old.bytes
     }
 
-    /// Whether another entry would soon push others out.
+    /// Tells whether another entry would soon push others out.
     pub(super) const fn is_half_full(&self) -> bool {
         self.bytes() >= self.most_bytes / 2
     }
@@ -155,7 +155,7 @@ impl Generation {
     }
 }
 
-/// Bytes that an entry takes, its place in the table included.
+/// Returns the bytes that an entry takes, its place in the table included.
 fn weight(known: &Known) -> usize {
     match known {
         Known::Likely => PLACE_BYTES,
@@ -163,7 +163,7 @@ fn weight(known: &Known) -> usize {
     }
 }
 
-/// A key, what is known of it, and the share of a table that is on average two thirds full.
+/// A key, the knowledge of it, and the share of a table that is on average two thirds full.
 const PLACE_BYTES: usize = (size_of::<(OpId, Known)>() + 1) * 3 / 2;
-/// An entry with the counters of its handle and what the allocator rounds up.
+/// An entry with the counters of its handle and the bytes to which the allocator rounds up.
 const ENTRY_BYTES: usize = size_of::<Entry>() + 32;

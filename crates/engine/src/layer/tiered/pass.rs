@@ -1,5 +1,5 @@
-//! The ports: claims by way of the cache, everything else handed on, with an eye on what it says about
-//! completed keys.
+//! The ports: claims go through the cache, everything else is passed on, and the cache learns from the
+//! answers about completed keys.
 
 use semel_core::decide::{Directed, Directive};
 use semel_core::port::checkpoint::{CheckpointStore, Together, Write};
@@ -67,7 +67,7 @@ impl<S: Store> Store for Tiered<S> {
 }
 
 impl<S: Store> Tiered<S> {
-    /// Notes what was completed, and what turned out not to be.
+    /// Notes which keys were completed, and which turned out not to be.
     fn learn(&self, batch: &[Settlement], answers: &[Settled]) {
         let mut memory = self.memory();
         for (settlement, answer) in batch.iter().zip(answers) {
@@ -91,7 +91,7 @@ fn learn_one(memory: &mut Memory, settlement: &Settlement, answer: &Settled) {
 }
 
 /// An order under way: nothing that is read meanwhile is kept, and nothing that was kept before outlives
-/// it, also where nobody waits for its end.
+/// it, also if its caller stops waiting for its end.
 struct Ordering<'a, S: Store> {
     tiered: &'a Tiered<S>,
     ids: Vec<OpId>,

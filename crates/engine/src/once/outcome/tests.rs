@@ -136,14 +136,14 @@ fn an_old_version_is_read_only_by_who_says_how() {
     assert!(Option::<Newer>::from_outcome(&some).is_ok_and(|newer| newer.is_some()));
     let none = None::<Lenient>.to_outcome(LIMIT);
     assert_eq!(Option::<Newer>::from_outcome(&none), Ok(None));
-    // A program that was rolled back meets what the newer one wrote.
+    // A program that was rolled back meets outcomes that the newer one wrote.
     let text = String::new();
     let newer = Newer { text }.to_outcome(LIMIT);
     assert!(matches!(
         Lenient::from_outcome(&newer),
         Err(Unreadable::Other { .. })
     ));
-    // What the upgrade itself refuses.
+    // An old version that the upgrade itself refuses.
     let unfit = Lenient { note: None }.to_outcome(LIMIT);
     assert!(matches!(
         Newer::from_outcome(&unfit),
@@ -201,7 +201,7 @@ fn a_value_that_cannot_be_written_leaves_an_outcome_that_says_so() {
         Unwritable::from_outcome(&outcome),
         Err(Unreadable::Broken { .. })
     ));
-    // Numbers that JSON does not have read as what they were written as: nothing.
+    // Numbers that JSON does not have are written as nothing, and read as that.
     let nan = f64::NAN.to_outcome(LIMIT);
     assert!(matches!(
         f64::from_outcome(&nan),
