@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::process::Stdio;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::process::Signal;
 
@@ -52,11 +53,17 @@ fn full(store: &str) -> (Site, [&'static str; 3]) {
          {\"id\":\"m3\",\"sku\":\"s1\",\"v\":2}\n{\"id\":\"m4\",\"sku\":\"é\\u0000\\n\",\"v\":1}\n\u{1}\n",
     );
     site.semel(&["run", "--pipeline", "stock"]).done();
-    let born = "2026-11-21T00:00:00Z";
+    // Of today: a message that is older than the window is no attempt.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the binary has the system's clock"
+    )]
+    let born = SystemTime::now().duration_since(UNIX_EPOCH);
+    let born = born.expect("a clock that is set").as_secs();
     site.write(
         "slow",
         format!(
-            "{{\"id\":\"again-1\",\"born\":\"{born}\"}}\n{{\"id\":\"slow-1\",\"born\":\"{born}\"}}\n\
+            "{{\"id\":\"again-1\",\"born\":{born}}}\n{{\"id\":\"slow-1\",\"born\":{born}}}\n\
              {{\"id\":\"old-1\",\"born\":1}}\n"
         ),
     );
