@@ -3,6 +3,7 @@
 mod broker;
 mod bulk;
 mod doubt;
+mod fates;
 mod lease;
 mod letters;
 mod open;

@@ -2,7 +2,9 @@
 //! are done.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
-use semel::{Delivery, DeliveryId, Fate, Fetched, Message, Progress, Result, Semel, Source};
+use semel::{
+    Acknowledgement, Delivery, DeliveryId, Fate, Fetched, Message, Progress, Result, Semel, Source,
+};
 
 /// A queue that delivers everything twice.
 struct Twice {
@@ -30,8 +32,10 @@ impl Source for Twice {
         Ok(Fetched::Deliveries(deliveries))
     }
 
-    async fn acknowledge(&mut self, batch: &[DeliveryId]) -> Result<()> {
-        println!("{} acknowledged", batch.len());
+    async fn acknowledge(&mut self, batch: &[Acknowledgement]) -> Result<()> {
+        for told in batch {
+            println!("delivery {}: {:?}", told.delivery.0, told.fate);
+        }
         Ok(())
     }
 
@@ -71,9 +75,9 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
 
 // prints:
 // effect of a
-// 1 acknowledged
-// 1 acknowledged
+// delivery 0: Applied
+// delivery 1: Replayed
 // effect of b
-// 1 acknowledged
-// 1 acknowledged
+// delivery 2: Applied
+// delivery 3: Replayed
 // 2 applied, 2 replayed

@@ -22,9 +22,9 @@ pub(crate) struct Tags {
     held: BTreeSet<u64>,
 }
 
-/// An acknowledgement.
+/// An acknowledgement as the protocol has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Acknowledgement {
+pub(crate) struct BasicAck {
     pub(crate) tag: u64,
     /// Every open tag up to this one is meant.
     pub(crate) is_multiple: bool,
@@ -51,8 +51,8 @@ impl Tags {
 
     /// What to tell the broker so that these are settled, and nothing else. What it was told once, and what
     /// it is to get back, is left out.
-    pub(crate) fn settle(&mut self, batch: &[DeliveryId]) -> Vec<Acknowledgement> {
-        let mut named: Vec<u64> = batch.iter().filter_map(|id| self.tag(*id)).collect();
+    pub(crate) fn settle(&mut self, batch: impl IntoIterator<Item = DeliveryId>) -> Vec<BasicAck> {
+        let mut named: Vec<u64> = batch.into_iter().filter_map(|id| self.tag(id)).collect();
         named.sort_unstable();
         named.dedup();
         for tag in &named {
@@ -66,11 +66,11 @@ impl Tags {
             0
         };
         let (together, alone) = named.split_at(together);
-        let together = together.last().map(|tag| Acknowledgement {
+        let together = together.last().map(|tag| BasicAck {
             tag: *tag,
             is_multiple: together.len() > 1,
         });
-        let alone = alone.iter().map(|tag| Acknowledgement {
+        let alone = alone.iter().map(|tag| BasicAck {
             tag: *tag,
             is_multiple: false,
         });

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use semel_broker_file::{FileSource, Format, Options, StdinSource};
 use semel_core::port::reach::{Horizon, Reach};
-use semel_core::port::source::{DeliveryId, Fetched, Progress, Source};
+use semel_core::port::source::{Acknowledgement, DeliveryId, Fetched, Progress, Source};
 use semel_core::units::spelled;
 use semel_core::{Error, ErrorKind, Result, Timestamp};
 
@@ -285,7 +285,7 @@ impl Source for AnySource {
         each!(self, source => source.fetch(max).await)
     }
 
-    async fn acknowledge(&mut self, batch: &[DeliveryId]) -> Result<()> {
+    async fn acknowledge(&mut self, batch: &[Acknowledgement]) -> Result<()> {
         each!(self, source => source.acknowledge(batch).await)
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_broker_file::Format;
-use semel_core::port::source::{DeliveryId, Fetched, Progress, Source};
+use semel_core::port::source::{Acknowledgement, DeliveryId, Fetched, Progress, Source};
 use semel_core::{Claimant, Clock, Error, ErrorKind, Result};
 use semel_engine::pipeline::REPLAY_ID;
 use semel_engine::surroundings::Surroundings;
@@ -328,7 +328,7 @@ impl<S: Source> Source for Marked<S> {
         Ok(fetched)
     }
 
-    async fn acknowledge(&mut self, batch: &[DeliveryId]) -> Result<()> {
+    async fn acknowledge(&mut self, batch: &[Acknowledgement]) -> Result<()> {
         self.source.acknowledge(batch).await
     }
 

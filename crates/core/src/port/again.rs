@@ -5,7 +5,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
-use super::source::{Delivery, DeliveryId, Fetched, Progress, Source};
+use super::source::{Acknowledgement, Delivery, DeliveryId, Fetched, Progress, Source};
 use crate::error::Result;
 
 /// What somebody else reads ahead, as a source. Nothing of it is acknowledged or comes again: whoever reads it once
@@ -49,7 +49,7 @@ impl Source for Again {
         Ok(Fetched::Deliveries(deliveries))
     }
 
-    async fn acknowledge(&mut self, _batch: &[DeliveryId]) -> Result<()> {
+    async fn acknowledge(&mut self, _batch: &[Acknowledgement]) -> Result<()> {
         Ok(())
     }
 

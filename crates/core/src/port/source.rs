@@ -7,6 +7,7 @@ use bytes::Bytes;
 use bytestring::ByteString;
 
 use crate::error::{Error, Result};
+use crate::fate::Fate;
 use crate::time::Timestamp;
 
 /// Hands over messages of a broker, at least once each.
@@ -25,10 +26,14 @@ pub trait Source: Send + 'static {
     /// # Cancel safety   safe: what was not returned is returned by the next call
     fn fetch(&mut self, max: usize) -> impl Future<Output = Result<Fetched>> + Send;
 
-    /// Tells the broker that these are settled. A stale id is ignored: what it named is delivered again.
+    /// Tells the broker that these are settled, and how: most brokers have no use for the fate, but a source
+    /// that has somebody to answer says it. A stale id is ignored: what it named is delivered again.
     ///
+    /// # Guarantee   every fate is on record or parked before it is told, but for [`Fate::Unprotected`]. It is
+    /// never [`Fate::Released`]
     /// # Errors      `Unavailable`: they may be delivered again, which is harmless
-    fn acknowledge(&mut self, batch: &[DeliveryId]) -> impl Future<Output = Result<()>> + Send;
+    fn acknowledge(&mut self, batch: &[Acknowledgement])
+    -> impl Future<Output = Result<()>> + Send;
 
     /// Gives these back to be delivered again, now or after this source was closed.
     ///
@@ -103,6 +108,22 @@ pub struct Delivery {
     pub appended_at: Option<Timestamp>,
     /// The message exceeded the limit: its length. The payload holds its beginning.
     pub oversize_bytes: Option<u64>,
+}
+
+/// The word that a delivery is settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Acknowledgement {
+    /// What is settled.
+    pub delivery: DeliveryId,
+    /// How it ended.
+    pub fate: Fate,
+}
+
+impl Acknowledgement {
+    /// Says that `delivery` has met `fate`.
+    pub const fn new(delivery: DeliveryId, fate: Fate) -> Self {
+        Self { delivery, fate }
+    }
 }
 
 /// How far a source with an end is read.

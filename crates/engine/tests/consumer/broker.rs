@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use semel_core::port::source::{Delivery, DeliveryId, Fetched, Progress, Source};
+use semel_core::port::source::{Acknowledgement, Delivery, DeliveryId, Fetched, Progress, Source};
 use semel_core::{Claimant, Error, ErrorKind, Result};
 use semel_engine::effect::OnDoubt;
 use semel_engine::event::{Event, Observer};
@@ -69,9 +69,9 @@ impl Source for Script {
         }
     }
 
-    async fn acknowledge(&mut self, batch: &[DeliveryId]) -> Result<()> {
-        for id in batch {
-            self.log.note(format!("acknowledged {}", id.0));
+    async fn acknowledge(&mut self, batch: &[Acknowledgement]) -> Result<()> {
+        for told in batch {
+            self.log.note(format!("acknowledged {}", told.delivery.0));
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use semel_core::port::source::{Delivery, DeliveryId, Fetched, Progress, Source};
+use semel_core::port::source::{Acknowledgement, Delivery, DeliveryId, Fetched, Progress, Source};
 use semel_core::{Claimant, Result, Store};
 use semel_engine::effect::OnDoubt;
 use semel_engine::event::Unobserved;
@@ -39,7 +39,7 @@ impl Source for Lines {
         Ok(Fetched::Deliveries(deliveries.collect()))
     }
 
-    async fn acknowledge(&mut self, _batch: &[DeliveryId]) -> Result<()> {
+    async fn acknowledge(&mut self, _batch: &[Acknowledgement]) -> Result<()> {
         Ok(())
     }
 

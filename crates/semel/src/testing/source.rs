@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use semel_core::Result;
-use semel_core::port::source::{Delivery, DeliveryId, Fetched, Progress, Source};
+use semel_core::port::source::{Acknowledgement, Delivery, DeliveryId, Fetched, Progress, Source};
 
 use super::locked;
 
@@ -67,10 +67,10 @@ impl Source for ListSource {
         Ok(Fetched::Deliveries(deliveries.collect()))
     }
 
-    async fn acknowledge(&mut self, batch: &[DeliveryId]) -> Result<()> {
+    async fn acknowledge(&mut self, batch: &[Acknowledgement]) -> Result<()> {
         let mut acknowledged = locked(&self.acknowledged.0);
-        for id in batch {
-            let place = usize::try_from(id.0).unwrap_or(usize::MAX);
+        for told in batch {
+            let place = usize::try_from(told.delivery.0).unwrap_or(usize::MAX);
             *acknowledged.entry(place).or_default() += 1;
         }
         Ok(())

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use semel_core::port::source::{Delivery, DeliveryId, Fetched, Progress, Source};
+use semel_core::port::source::{Acknowledgement, Delivery, DeliveryId, Fetched, Progress, Source};
 use semel_core::port::store::ListQuery;
 use semel_core::{
     ByteString, Error, ErrorKind, Parked, Result, StateKind, Store, StoreExt, Timestamp,
@@ -257,9 +257,10 @@ impl Source for Feed {
         }
     }
 
-    async fn acknowledge(&mut self, batch: &[DeliveryId]) -> Result<()> {
+    async fn acknowledge(&mut self, batch: &[Acknowledgement]) -> Result<()> {
         self.life.awake().await;
-        for id in batch {
+        let batch: Vec<_> = batch.iter().map(|told| told.delivery).collect();
+        for id in &batch {
             judge(&self.world, &self.life, *id).await;
         }
         if self.life.loses_acknowledgement() {
@@ -267,7 +268,7 @@ impl Source for Feed {
         }
         let mut queue = self.world.queue();
         let mut count = 0;
-        for message in queue.current(batch) {
+        for message in queue.current(&batch) {
             message.place = Place::Done;
             count += 1;
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use semel_core::decide::{Directed, Directive, Order};
-use semel_core::port::source::{DeliveryId, Fetched, Progress, Source};
+use semel_core::port::source::{Acknowledgement, DeliveryId, Fetched, Progress, Source};
 use semel_core::port::store::ListQuery;
 use semel_core::{AnyStore, Clock, Error, ErrorKind, Note, ParkedId, Result, StateKind, Store};
 use semel_engine::summary::Fate;
@@ -148,10 +148,11 @@ impl Source for ParkedSource {
         Ok(Fetched::Deliveries(deliveries))
     }
 
-    async fn acknowledge(&mut self, batch: &[DeliveryId]) -> Result<()> {
+    async fn acknowledge(&mut self, batch: &[Acknowledgement]) -> Result<()> {
         let mut resting: BTreeMap<&'static str, Vec<ParkedId>> = BTreeMap::new();
-        for id in batch {
-            let settled = self.in_hand.remove(id).zip(self.fates.take(*id));
+        for told in batch {
+            let id = told.delivery;
+            let settled = self.in_hand.remove(&id).zip(self.fates.take(id));
             let Some((assessed, fate)) = settled else {
                 continue;
             };

@@ -9,7 +9,7 @@ use semel_core::fingerprint::FingerprintSelector;
 use semel_core::key::KeySelector;
 use semel_core::partition::Entry;
 use semel_core::port::checkpoint::AnyCheckpointStore;
-use semel_core::port::source::{Delivery, DeliveryId, Fetched, Progress, Source};
+use semel_core::port::source::{Acknowledgement, Delivery, DeliveryId, Fetched, Progress, Source};
 use semel_core::port::store::ListQuery;
 use semel_core::port::transfer::{Item, TransferStore};
 use semel_core::select::Selector;
@@ -746,7 +746,7 @@ impl Source for Once {
         })
     }
 
-    async fn acknowledge(&mut self, _: &[DeliveryId]) -> semel_core::Result<()> {
+    async fn acknowledge(&mut self, _: &[Acknowledgement]) -> semel_core::Result<()> {
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable};
 use semel_broker_amqp::{AmqpSource, HEAD_BYTES};
+use semel_conformance::source::applied;
 use semel_core::port::source::Source;
 
 use crate::lab::{Queue, header, ids, some, take};
@@ -63,7 +64,10 @@ async fn a_long_message_is_handed_over_by_its_beginning() {
     assert_eq!(got[0].oversize_bytes, Some(long.len() as u64));
     assert_eq!(got[0].payload, long[..HEAD_BYTES]);
     assert_eq!(got[1].oversize_bytes, None);
-    source.acknowledge(&ids(&got)).await.expect("told");
+    source
+        .acknowledge(&applied(&ids(&got)))
+        .await
+        .expect("told");
     source.close().await.expect("an end");
     // What it is a hash of is the whole message.
     let other = queue.name.clone();
