@@ -18,14 +18,11 @@ impl Source for Twice {
         if self.next == end {
             return Ok(Fetched::Ended);
         }
-        let deliveries = (self.next..end).map(|number| Delivery {
-            id: DeliveryId(number as u64),
-            payload: self.messages[number / 2].into(),
-            headers: Vec::new(),
+        let deliveries = (self.next..end).map(|number| {
+            let payload = self.messages[number / 2];
             // The same for each delivery of one message: that makes it a redelivery.
-            coordinates: format!("queue:{}", number / 2).into(),
-            appended_at: None,
-            oversize_bytes: None,
+            let coordinates = format!("queue:{}", number / 2);
+            Delivery::new(DeliveryId(number as u64), payload, coordinates)
         });
         let deliveries = deliveries.collect();
         self.next = end;

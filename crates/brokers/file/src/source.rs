@@ -178,14 +178,9 @@ impl LineSource {
         let id = DeliveryId(self.next_id);
         self.next_id += 1;
         self.handed_bytes = self.handed_bytes.max(line.end_bytes);
-        let delivery = Delivery {
-            id,
-            payload: line.payload.clone(),
-            headers: Vec::new(),
-            coordinates: coordinates(&self.prefix, line.number),
-            appended_at: None,
-            oversize_bytes: line.oversize_bytes,
-        };
+        let coordinates = coordinates(&self.prefix, line.number);
+        let mut delivery = Delivery::new(id, line.payload.clone(), coordinates);
+        delivery.oversize_bytes = line.oversize_bytes;
         self.out.insert(id, line);
         delivery
     }

@@ -521,14 +521,7 @@ mod tests {
     }
 
     fn record(number: i64) -> Delivery {
-        Delivery {
-            id: DeliveryId(0),
-            payload: bytes::Bytes::new(),
-            headers: Vec::new(),
-            coordinates: format!("kafka:t:0:{number}").into(),
-            appended_at: None,
-            oversize_bytes: None,
-        }
+        Delivery::new(DeliveryId(0), "", format!("kafka:t:0:{number}"))
     }
 
     #[test]

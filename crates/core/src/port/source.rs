@@ -93,12 +93,13 @@ pub enum Fetched {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeliveryId(pub u64);
 
-/// One handing-over of a message.
+/// One handing-over of a message: made by [`Delivery::new`], with whatever else the broker tells set then.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Delivery {
     /// What to acknowledge.
     pub id: DeliveryId,
-    /// The message, byte for byte; empty where `oversize` is set.
+    /// The message, byte for byte; its beginning where `oversize_bytes` is set.
     pub payload: Bytes,
     /// Headers in the order of the broker.
     pub headers: Vec<(ByteString, Bytes)>,
@@ -108,10 +109,33 @@ pub struct Delivery {
     pub appended_at: Option<Timestamp>,
     /// The message exceeded the limit: its length. The payload holds its beginning.
     pub oversize_bytes: Option<u64>,
+    /// How many times the broker says that it has handed the message over, this one included; `None` where
+    /// it does not count. Brokers count differently, and some forget: no more than a hint.
+    pub received: Option<u32>,
+}
+
+impl Delivery {
+    /// A whole message without headers, of which the broker tells nothing more.
+    pub fn new(
+        id: DeliveryId,
+        payload: impl Into<Bytes>,
+        coordinates: impl Into<ByteString>,
+    ) -> Self {
+        Self {
+            id,
+            payload: payload.into(),
+            headers: Vec::new(),
+            coordinates: coordinates.into(),
+            appended_at: None,
+            oversize_bytes: None,
+            received: None,
+        }
+    }
 }
 
 /// The word that a delivery is settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Acknowledgement {
     /// What is settled.
     pub delivery: DeliveryId,

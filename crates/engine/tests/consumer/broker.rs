@@ -98,13 +98,9 @@ impl Source for Script {
 }
 
 fn deliveries(ids: impl IntoIterator<Item = u64>) -> Fetched {
-    let delivery = |id: u64| Delivery {
-        id: DeliveryId(id),
-        payload: format!("key {}", id % 100).into(),
-        headers: Vec::new(),
-        coordinates: format!("place {id}").into(),
-        appended_at: None,
-        oversize_bytes: None,
+    let delivery = |id: u64| {
+        let payload = format!("key {}", id % 100);
+        Delivery::new(DeliveryId(id), payload, format!("place {id}"))
     };
     Fetched::Deliveries(ids.into_iter().map(delivery).collect())
 }

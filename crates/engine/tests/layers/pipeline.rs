@@ -28,14 +28,7 @@ impl Source for Lines {
             return Ok(Fetched::Ended);
         }
         let taken = self.0.drain(..count);
-        let deliveries = taken.map(|(id, line)| Delivery {
-            id,
-            payload: line.into(),
-            headers: Vec::new(),
-            coordinates: format!("line {}", id.0).into(),
-            appended_at: None,
-            oversize_bytes: None,
-        });
+        let deliveries = taken.map(|(id, line)| Delivery::new(id, line, format!("line {}", id.0)));
         Ok(Fetched::Deliveries(deliveries.collect()))
     }
 

@@ -56,13 +56,8 @@ impl Source for ListSource {
         if chunk.is_empty() {
             return Ok(Fetched::Ended);
         }
-        let deliveries = chunk.into_iter().map(|(place, message)| Delivery {
-            id: DeliveryId(place as u64),
-            payload: message.into(),
-            headers: Vec::new(),
-            coordinates: format!("list:{place}").into(),
-            appended_at: None,
-            oversize_bytes: None,
+        let deliveries = chunk.into_iter().map(|(place, message)| {
+            Delivery::new(DeliveryId(place as u64), message, format!("list:{place}"))
         });
         Ok(Fetched::Deliveries(deliveries.collect()))
     }

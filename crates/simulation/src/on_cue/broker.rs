@@ -280,14 +280,11 @@ impl Source for Feed {
             let id = DeliveryId(next_delivery());
             queue.handed.insert(id, index);
             let message = queue.messages[index].clone();
-            deliveries.push(Delivery {
-                id,
-                payload: message.payload,
-                headers: self.headers.clone(),
-                coordinates: message.coordinates,
-                appended_at: message.appended_at,
-                oversize_bytes: message.oversize_bytes,
-            });
+            let mut delivery = Delivery::new(id, message.payload, message.coordinates);
+            delivery.headers.clone_from(&self.headers);
+            delivery.appended_at = message.appended_at;
+            delivery.oversize_bytes = message.oversize_bytes;
+            deliveries.push(delivery);
         }
         *self.handed.lock().expect("counts never panic") += count as u64;
         Ok(Fetched::Deliveries(deliveries))

@@ -309,14 +309,12 @@ impl Source for Feed {
 
 fn delivery(message: &Message, start_millis: u64) -> Delivery {
     let born = start_millis + u64::try_from(message.born.as_millis()).unwrap_or_default();
-    Delivery {
-        id: message.deliveries.last().copied().unwrap_or(DeliveryId(0)),
-        payload: message.payload.clone(),
-        headers: Vec::new(),
-        coordinates: message.coordinates.clone(),
-        appended_at: Some(Timestamp::from_millis(born)),
-        oversize_bytes: None,
-    }
+    let id = message.deliveries.last().copied().unwrap_or(DeliveryId(0));
+    let (payload, coordinates) = (message.payload.clone(), message.coordinates.clone());
+    let mut delivery = Delivery::new(id, payload, coordinates);
+    delivery.appended_at = Some(Timestamp::from_millis(born));
+    delivery.received = u32::try_from(message.deliveries.len()).ok();
+    delivery
 }
 
 fn names(deliveries: &[Delivery]) -> String {

@@ -544,13 +544,11 @@ impl Desk {
     }
 
     async fn deliver_bodies(&self, bodies: &[&str], script: &str, class: Class) {
-        let deliveries = bodies.iter().zip(0..).map(|(body, number)| Delivery {
-            id: DeliveryId(number),
-            payload: (*body).to_owned().into(),
-            headers: vec![("trace".into(), "t".into())],
-            coordinates: format!("in:{number}").into(),
-            appended_at: None,
-            oversize_bytes: None,
+        let deliveries = bodies.iter().zip(0..).map(|(body, number)| {
+            let body = (*body).to_owned();
+            let mut delivery = Delivery::new(DeliveryId(number), body, format!("in:{number}"));
+            delivery.headers = vec![("trace".into(), "t".into())];
+            delivery
         });
         let source = Once(deliveries.collect());
         let effect = self.exec(script, class);

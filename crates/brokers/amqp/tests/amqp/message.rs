@@ -90,6 +90,19 @@ async fn a_quorum_queue_counts_how_often_a_message_came() {
         if count > 0 {
             assert_eq!(text, Some(count.to_string().as_bytes()));
         }
+        assert_eq!(got[0].received, Some(count + 1));
+        source.close().await.expect("an end");
+    }
+}
+
+#[tokio::test]
+async fn a_classic_queue_tells_only_the_first_time_from_later_ones() {
+    let queue = Queue::open().await;
+    queue.put(0..1).await;
+    for received in [Some(1), None, None] {
+        let mut source = queue.source();
+        let got = take(&mut source, 1).await;
+        assert_eq!(got[0].received, received);
         source.close().await.expect("an end");
     }
 }

@@ -60,6 +60,18 @@ async fn what_is_given_back_comes_again_after_a_respite() {
 }
 
 #[tokio::test]
+async fn a_delivery_tells_how_often_the_message_came() {
+    let place = Place::open().await;
+    place.put_numbers(1).await;
+    for received in 1..=3 {
+        let mut source = place.source();
+        let got = take(&mut source, 1).await;
+        assert_eq!(got[0].received, Some(received));
+        source.close().await.expect("closed");
+    }
+}
+
+#[tokio::test]
 async fn an_acknowledgement_after_the_lease_settles_nothing() {
     let place = Place::open().await;
     place.put_numbers(5).await;
