@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use semel_core::port::source::AnySource;
 #[cfg(feature = "kafka")]
 use semel_core::port::streamed::Restored;
 use semel_core::port::streamed::StreamedStore;
@@ -14,7 +15,6 @@ use semel_engine::pipeline::Pipeline;
 use semel_engine::surroundings::Surroundings;
 use semel_worker::settings::StreamedSettings;
 
-use super::source::AnySource;
 #[cfg(feature = "kafka")]
 use crate::config::KafkaSettings;
 use crate::config::SourceSettings;
@@ -50,7 +50,7 @@ pub(crate) fn streamed(
     stream.has_id_header = settings.has_id_header;
     let (source, stream) = KafkaSource::streamed(options, stream, Arc::clone(&around.clock))?;
     let seen = Arc::new(stream.clone());
-    Ok((AnySource::Kafka(source), stream, seen))
+    Ok((AnySource::new(source), stream, seen))
 }
 
 #[cfg(feature = "kafka")]

@@ -1,11 +1,13 @@
 //! The source: deliveries come in, acknowledgements go back.
 
+use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
 use bytes::Bytes;
 use bytestring::ByteString;
 
+use super::erased::ErasedSource;
 use crate::error::{Error, Result};
 use crate::fate::Fate;
 use crate::time::Timestamp;
@@ -60,6 +62,54 @@ pub trait Source: Send + 'static {
     /// no matter of time.
     fn hold(&self) -> Option<Duration> {
         None
+    }
+}
+
+/// Any source, picked at run time.
+pub struct AnySource(Box<dyn ErasedSource>);
+
+impl AnySource {
+    /// Erases `source`.
+    pub fn new(source: impl Source) -> Self {
+        Self(Box::new(source))
+    }
+}
+
+// A method that is not handed on would be the default one.
+#[deny(clippy::missing_trait_methods)]
+impl Source for AnySource {
+    async fn fetch(&mut self, max: usize) -> Result<Fetched> {
+        self.0.fetch(max).await
+    }
+
+    async fn acknowledge(&mut self, batch: &[Acknowledgement]) -> Result<()> {
+        self.0.acknowledge(batch).await
+    }
+
+    async fn requeue(&mut self, batch: &[DeliveryId]) -> Result<()> {
+        self.0.requeue(batch).await
+    }
+
+    async fn extend(&mut self, batch: &[DeliveryId]) -> Result<()> {
+        self.0.extend(batch).await
+    }
+
+    async fn close(&mut self) -> Result<()> {
+        self.0.close().await
+    }
+
+    fn progress(&self) -> Option<Progress> {
+        self.0.progress()
+    }
+
+    fn hold(&self) -> Option<Duration> {
+        self.0.hold()
+    }
+}
+
+impl fmt::Debug for AnySource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AnySource")
     }
 }
 
