@@ -63,7 +63,7 @@ impl Message {
     }
 }
 
-/// What a source is told of these once their effects have happened.
+/// The words for these deliveries that their effects have happened.
 pub fn applied(ids: &[DeliveryId]) -> Vec<Acknowledgement> {
     let told = ids
         .iter()

@@ -1,9 +1,9 @@
 //! Whole pipelines: order, retries, quarantine, leases, doubt, shutdown and outages.
 
+mod acknowledgement;
 mod broker;
 mod bulk;
 mod doubt;
-mod fates;
 mod lease;
 mod letters;
 mod open;

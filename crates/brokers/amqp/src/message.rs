@@ -16,7 +16,7 @@ pub const HEAD_BYTES: usize = 64 << 10;
 
 /// What the headers begin with that stand for properties.
 const PROPERTY: &str = "amqp-";
-/// Where a quorum queue says how often it handed a message over before.
+/// The header in which a quorum queue says how often it handed a message over before.
 const DELIVERY_COUNT: &str = "x-delivery-count";
 /// Headers by which the broker routes a message on; of another type than its own it closes the channel.
 const ROUTING: [&str; 2] = ["CC", "BCC"];

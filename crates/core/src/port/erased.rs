@@ -1,4 +1,4 @@
-//! The boxed forms of the store ports and of the source: one adapter each, private to this crate.
+//! The boxed forms of the store ports: one adapter each, private to this crate.
 
 #![expect(
     clippy::elidable_lifetime_names,
@@ -7,10 +7,8 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::time::Duration;
 
 use super::checkpoint::{CheckpointStore, Together, Write};
-use super::source::{Acknowledgement, DeliveryId, Fetched, Progress, Source};
 use super::store::{Capabilities, ListQuery, Listed, Page, Stats, Store, Swept};
 use super::transactional::{Application, Applied, Statements, TransactionalStore};
 use super::transfer::{Item, TransferStore};
@@ -70,43 +68,3 @@ erase!(ErasedTransfer from TransferStore {
     export(after: Option<&'a [u8]>, limit: usize) -> Page<Item>;
     import(batch: &'a [Item]) -> Vec<bool>;
 });
-
-pub(super) trait ErasedSource: Send {
-    fn fetch(&mut self, max: usize) -> Answer<'_, Fetched>;
-    fn acknowledge<'a>(&'a mut self, batch: &'a [Acknowledgement]) -> Answer<'a, ()>;
-    fn requeue<'a>(&'a mut self, batch: &'a [DeliveryId]) -> Answer<'a, ()>;
-    fn extend<'a>(&'a mut self, batch: &'a [DeliveryId]) -> Answer<'a, ()>;
-    fn close(&mut self) -> Answer<'_, ()>;
-    fn progress(&self) -> Option<Progress>;
-    fn hold(&self) -> Option<Duration>;
-}
-
-impl<S: Source> ErasedSource for S {
-    fn fetch(&mut self, max: usize) -> Answer<'_, Fetched> {
-        Box::pin(Source::fetch(self, max))
-    }
-
-    fn acknowledge<'a>(&'a mut self, batch: &'a [Acknowledgement]) -> Answer<'a, ()> {
-        Box::pin(Source::acknowledge(self, batch))
-    }
-
-    fn requeue<'a>(&'a mut self, batch: &'a [DeliveryId]) -> Answer<'a, ()> {
-        Box::pin(Source::requeue(self, batch))
-    }
-
-    fn extend<'a>(&'a mut self, batch: &'a [DeliveryId]) -> Answer<'a, ()> {
-        Box::pin(Source::extend(self, batch))
-    }
-
-    fn close(&mut self) -> Answer<'_, ()> {
-        Box::pin(Source::close(self))
-    }
-
-    fn progress(&self) -> Option<Progress> {
-        Source::progress(self)
-    }
-
-    fn hold(&self) -> Option<Duration> {
-        Source::hold(self)
-    }
-}

@@ -2,12 +2,12 @@
 
 use std::fmt;
 use std::future::Future;
+use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
 use bytestring::ByteString;
 
-use super::erased::ErasedSource;
 use crate::error::{Error, Result};
 use crate::fate::Fate;
 use crate::time::Timestamp;
@@ -66,7 +66,7 @@ pub trait Source: Send + 'static {
 }
 
 /// Any source, picked at run time.
-pub struct AnySource(Box<dyn ErasedSource>);
+pub struct AnySource(Box<dyn Erased>);
 
 impl AnySource {
     /// Erases `source`.
@@ -110,6 +110,49 @@ impl Source for AnySource {
 impl fmt::Debug for AnySource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("AnySource")
+    }
+}
+
+/// The boxed form of a source.
+trait Erased: Send {
+    fn fetch(&mut self, max: usize) -> Answer<'_, Fetched>;
+    fn acknowledge<'a>(&'a mut self, batch: &'a [Acknowledgement]) -> Answer<'a, ()>;
+    fn requeue<'a>(&'a mut self, batch: &'a [DeliveryId]) -> Answer<'a, ()>;
+    fn extend<'a>(&'a mut self, batch: &'a [DeliveryId]) -> Answer<'a, ()>;
+    fn close(&mut self) -> Answer<'_, ()>;
+    fn progress(&self) -> Option<Progress>;
+    fn hold(&self) -> Option<Duration>;
+}
+
+type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+
+impl<S: Source> Erased for S {
+    fn fetch(&mut self, max: usize) -> Answer<'_, Fetched> {
+        Box::pin(Source::fetch(self, max))
+    }
+
+    fn acknowledge<'a>(&'a mut self, batch: &'a [Acknowledgement]) -> Answer<'a, ()> {
+        Box::pin(Source::acknowledge(self, batch))
+    }
+
+    fn requeue<'a>(&'a mut self, batch: &'a [DeliveryId]) -> Answer<'a, ()> {
+        Box::pin(Source::requeue(self, batch))
+    }
+
+    fn extend<'a>(&'a mut self, batch: &'a [DeliveryId]) -> Answer<'a, ()> {
+        Box::pin(Source::extend(self, batch))
+    }
+
+    fn close(&mut self) -> Answer<'_, ()> {
+        Box::pin(Source::close(self))
+    }
+
+    fn progress(&self) -> Option<Progress> {
+        Source::progress(self)
+    }
+
+    fn hold(&self) -> Option<Duration> {
+        Source::hold(self)
     }
 }
 
@@ -159,8 +202,8 @@ pub struct Delivery {
     pub appended_at: Option<Timestamp>,
     /// The message exceeded the limit: its length. The payload holds its beginning.
     pub oversize_bytes: Option<u64>,
-    /// How many times the broker says that it has handed the message over, this one included; `None` where
-    /// it does not count. Brokers count differently, and some forget: no more than a hint.
+    /// The number of times that the broker says it has handed the message over, this one included; `None`
+    /// where it does not count. Brokers count differently, and some forget: no more than a hint.
     pub received: Option<u32>,
 }
 
@@ -187,9 +230,9 @@ impl Delivery {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Acknowledgement {
-    /// What is settled.
+    /// The delivery that is settled.
     pub delivery: DeliveryId,
-    /// How it ended.
+    /// Its final fate.
     pub fate: Fate,
 }
 
