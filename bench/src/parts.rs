@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use semel_broker_file::{FileSource, Options};
-use semel_core::port::source::{Fetched, Source};
-use semel_core::{Claim, ClaimId, FencingToken, Key, Operation, Scope, Timestamp};
+use semel_core::port::source::{Acknowledgement, Fetched, Source};
+use semel_core::{Claim, ClaimId, Fate, FencingToken, Key, Operation, Scope, Timestamp};
 use semel_engine::effect::{Call, Effect, Verdict};
 use semel_worker::effect::JsonlEffect;
 use semel_worker::effect::jsonl::Settings;
@@ -42,8 +42,10 @@ async fn read_all(path: &std::path::Path) -> semel_core::Result<usize> {
     let mut lines = 0;
     while let Fetched::Deliveries(deliveries) = source.fetch(1_000).await? {
         lines += deliveries.len();
-        let ids: Vec<_> = deliveries.iter().map(|delivery| delivery.id).collect();
-        source.acknowledge(&ids).await?;
+        let done = deliveries
+            .iter()
+            .map(|delivery| Acknowledgement::new(delivery.id, Fate::Applied));
+        source.acknowledge(&done.collect::<Vec<_>>()).await?;
     }
     Ok(lines)
 }

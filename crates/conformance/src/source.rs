@@ -15,8 +15,8 @@ use std::future::Future;
 use std::time::Duration;
 
 use bytes::Bytes;
-use semel_core::port::source::{Fetched, Source};
-use semel_core::{ByteString, LawId};
+use semel_core::port::source::{Acknowledgement, DeliveryId, Fetched, Source};
+use semel_core::{ByteString, Fate, LawId};
 
 use crate::check::run;
 
@@ -63,6 +63,14 @@ impl Message {
     }
 }
 
+/// The words for these deliveries that their effects have happened.
+pub fn applied(ids: &[DeliveryId]) -> Vec<Acknowledgement> {
+    let told = ids
+        .iter()
+        .map(|id| Acknowledgement::new(*id, Fate::Applied));
+    told.collect()
+}
+
 /// The next `count` messages of a source, as they were published; they are acknowledged as they come.
 ///
 /// # Panics
@@ -74,7 +82,7 @@ pub async fn read(source: &mut impl Source, count: usize) -> Vec<Message> {
         match source.fetch(count - read.len()).await {
             Ok(Fetched::Deliveries(some)) => {
                 let ids: Vec<_> = some.iter().map(|it| it.id).collect();
-                source.acknowledge(&ids).await.expect("a word");
+                source.acknowledge(&applied(&ids)).await.expect("a word");
                 read.extend(some.into_iter().map(|it| Message {
                     payload: it.payload,
                     headers: it.headers,

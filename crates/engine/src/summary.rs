@@ -2,31 +2,7 @@
 
 use std::time::Duration;
 
-/// The final fate of one delivery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Fate {
-    /// Its effect happened in this run.
-    Applied,
-    /// A duplicate of something finished.
-    Replayed,
-    /// Older than what its entity has.
-    Stale,
-    /// Its key belongs to another request; quarantined.
-    Conflict,
-    /// No record, and older than the window; quarantined.
-    TooOld,
-    /// Given back unfinished at shutdown.
-    Released,
-    /// Its operation is dead.
-    Dead,
-    /// Its operation is in doubt.
-    InDoubt,
-    /// It yields no usable key; quarantined.
-    Quarantined,
-    /// Its effect happened in this run without a claim, while the store was away; see
-    /// [`Fail::Open`](crate::pipeline::Fail::Open).
-    Unprotected,
-}
+pub use semel_core::Fate;
 
 /// Counts of a run. Each delivery counts once, by its final fate, however many attempts it took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

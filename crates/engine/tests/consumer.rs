@@ -1,5 +1,6 @@
 //! Whole pipelines: order, retries, quarantine, leases, doubt, shutdown and outages.
 
+mod acknowledgement;
 mod broker;
 mod bulk;
 mod doubt;

@@ -1,7 +1,9 @@
 //! A source of your own: anything that delivers messages at least once and takes acknowledgements.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
-use semel::{Delivery, DeliveryId, Fate, Fetched, Message, Progress, Result, Semel, Source};
+use semel::{
+    Acknowledgement, Delivery, DeliveryId, Fate, Fetched, Message, Progress, Result, Semel, Source,
+};
 
 /// A queue that delivers everything twice.
 struct Twice {
@@ -15,22 +17,21 @@ impl Source for Twice {
         if self.next == end {
             return Ok(Fetched::Ended);
         }
-        let deliveries = (self.next..end).map(|number| Delivery {
-            id: DeliveryId(number as u64),
-            payload: self.messages[number / 2].into(),
-            headers: Vec::new(),
+        let deliveries = (self.next..end).map(|number| {
+            let payload = self.messages[number / 2];
             // The same for each delivery of one message: that makes it a redelivery.
-            coordinates: format!("queue:{}", number / 2).into(),
-            appended_at: None,
-            oversize_bytes: None,
+            let coordinates = format!("queue:{}", number / 2);
+            Delivery::new(DeliveryId(number as u64), payload, coordinates)
         });
         let deliveries = deliveries.collect();
         self.next = end;
         Ok(Fetched::Deliveries(deliveries))
     }
 
-    async fn acknowledge(&mut self, batch: &[DeliveryId]) -> Result<()> {
-        println!("{} acknowledged", batch.len());
+    async fn acknowledge(&mut self, batch: &[Acknowledgement]) -> Result<()> {
+        for told in batch {
+            println!("delivery {}: {:?}", told.delivery.0, told.fate);
+        }
         Ok(())
     }
 
@@ -70,9 +71,9 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
 
 // prints:
 // effect of a
-// 1 acknowledged
-// 1 acknowledged
+// delivery 0: Applied
+// delivery 1: Replayed
 // effect of b
-// 1 acknowledged
-// 1 acknowledged
+// delivery 2: Applied
+// delivery 3: Replayed
 // 2 applied, 2 replayed

@@ -74,7 +74,7 @@ pub use semel_core::{
 #[doc(inline)]
 pub use semel_core::{
     AnyStore, Store, StoreExt, forward_store,
-    port::source::{Delivery, DeliveryId, Fetched, Progress, Source},
+    port::source::{Acknowledgement, Delivery, DeliveryId, Fetched, Progress, Source},
 };
 
 /// Orders of operators, and the pure decisions behind every store.

@@ -6,7 +6,6 @@
 
 mod parked;
 mod prospect;
-mod watch;
 
 pub use prospect::{Assessed, Assessor, Prospect, unretried};
 
@@ -20,7 +19,6 @@ use crate::effect::exec;
 use crate::run::{Run, Stores, run};
 use crate::settings::EffectSettings;
 use parked::ParkedSource;
-use watch::Fates;
 
 /// A kind of parked messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +108,7 @@ pub async fn replay(
     mut pipeline: Pipeline,
     effect: EffectSettings,
     stores: Stores,
-    mut around: Run,
+    around: Run,
     job: Job,
 ) -> Result<Report> {
     if let Some(program) = effect.program() {
@@ -120,13 +118,10 @@ pub async fn replay(
     pipeline.pause_after = 0;
     let pipeline = Assessor::prepared(pipeline, &effect);
     let assessor = Assessor::new(pipeline.clone(), &effect, job.kind);
-    let fates = Arc::new(Fates::beside(around.surroundings.observer));
-    around.surroundings.observer = fates.clone();
     let (source, tally) = ParkedSource::open(
         stores.store.clone(),
         assessor,
         job,
-        fates,
         Arc::clone(&around.surroundings.clock),
     );
     let summary = run(pipeline, effect, source, stores, around).await?;

@@ -8,13 +8,14 @@
 //!
 //! ```no_run
 //! use semel_broker_amqp::{AmqpSource, Options};
-//! use semel_core::port::source::{Fetched, Source};
+//! use semel_core::Fate;
+//! use semel_core::port::source::{Acknowledgement, Fetched, Source};
 //!
 //! # async fn example() -> semel_core::Result<()> {
 //! let mut source = AmqpSource::new(Options::new("amqp://ada:secret@rabbit/shop", "payments"))?;
 //! if let Fetched::Deliveries(payments) = source.fetch(100).await? {
-//!     let ids: Vec<_> = payments.iter().map(|payment| payment.id).collect();
-//!     source.acknowledge(&ids).await?;
+//!     let done = payments.iter().map(|payment| Acknowledgement::new(payment.id, Fate::Applied));
+//!     source.acknowledge(&done.collect::<Vec<_>>()).await?;
 //! }
 //! source.close().await
 //! # }

@@ -16,6 +16,8 @@ pub const HEAD_BYTES: usize = 64 << 10;
 
 /// Prefix of the headers that stand for properties.
 const PROPERTY: &str = "amqp-";
+/// The header in which a quorum queue says how often it handed a message over before.
+const DELIVERY_COUNT: &str = "x-delivery-count";
 /// Headers by which the broker routes a message on; it closes the channel if their type is not its own.
 const ROUTING: [&str; 2] = ["CC", "BCC"];
 /// Delivery mode of a message that is written to disk.
@@ -23,8 +25,9 @@ const PERSISTENT: u8 = 2;
 
 /// Returns the delivery of `raw`, of this queue.
 pub(crate) fn delivery(id: DeliveryId, queue: &str, raw: Raw, max_bytes: usize) -> Delivery {
-    let coordinates = coordinates(queue, &raw).into();
+    let coordinates = coordinates(queue, &raw);
     let headers = headers(&raw.properties);
+    let received = received(&raw);
     let length = raw.data.len();
     let is_oversize = length > max_bytes;
     let payload = if is_oversize {
@@ -33,14 +36,27 @@ pub(crate) fn delivery(id: DeliveryId, queue: &str, raw: Raw, max_bytes: usize) 
     } else {
         Bytes::from(raw.data)
     };
-    Delivery {
-        id,
-        payload,
-        headers,
-        coordinates,
-        appended_at: None,
-        oversize_bytes: is_oversize.then_some(length as u64),
+    let mut delivery = Delivery::new(id, payload, coordinates);
+    delivery.headers = headers;
+    delivery.oversize_bytes = is_oversize.then_some(length as u64);
+    delivery.received = received;
+    delivery
+}
+
+/// A classic queue says only whether it is the first time; a quorum queue counts the times before. A first
+/// delivery may carry the count of a queue that it was in before.
+fn received(raw: &Raw) -> Option<u32> {
+    if !raw.redelivered {
+        return Some(1);
     }
+    let table = raw.properties.headers().as_ref()?;
+    let before = match table.inner().get(DELIVERY_COUNT)? {
+        AMQPValue::LongLongInt(count) => u32::try_from(*count).ok()?,
+        AMQPValue::LongInt(count) => u32::try_from(*count).ok()?,
+        AMQPValue::LongUInt(count) => *count,
+        _ => return None,
+    };
+    before.checked_add(1)
 }
 
 /// Builds the coordinates, which the broker does not have. The publisher's id of the message stands for them; without

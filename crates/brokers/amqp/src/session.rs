@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use crate::error;
 use crate::options::Options;
 use crate::place::Place;
-use crate::tags::Acknowledgement;
+use crate::tags::BasicAck;
 
 /// The longest wait until the broker begins to deliver. A quorum queue without a leader answers nothing, and a request
 /// sent before it had one may never be answered: it is repeated.
@@ -125,10 +125,7 @@ impl Session {
     }
 
     /// Tells the broker that these are settled; the acknowledgements are sent even if nobody waits.
-    pub(crate) async fn acknowledge(
-        &self,
-        batch: Vec<Acknowledgement>,
-    ) -> Result<(), lapin::Error> {
+    pub(crate) async fn acknowledge(&self, batch: Vec<BasicAck>) -> Result<(), lapin::Error> {
         let told = batch.into_iter().map(|told| {
             let multiple = told.is_multiple;
             self.channel

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_core::port::source::{DeliveryId, Fetched, Progress, Source};
+use semel_core::port::source::{Acknowledgement, DeliveryId, Fetched, Progress, Source};
 use semel_core::{Advice, Code, Error, ErrorKind, Result};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
@@ -295,11 +295,11 @@ impl Source for AmqpSource {
         }
     }
 
-    async fn acknowledge(&mut self, batch: &[DeliveryId]) -> Result<()> {
+    async fn acknowledge(&mut self, batch: &[Acknowledgement]) -> Result<()> {
         let State::Up(session) = &self.state else {
             return Ok(());
         };
-        let batch = self.tags.settle(batch);
+        let batch = self.tags.settle(batch.iter().map(|told| told.delivery));
         if batch.is_empty() {
             return Ok(());
         }

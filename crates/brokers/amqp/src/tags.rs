@@ -22,9 +22,9 @@ pub(crate) struct Tags {
     held: BTreeSet<u64>,
 }
 
-/// An acknowledgement.
+/// An acknowledgement as the protocol has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Acknowledgement {
+pub(crate) struct BasicAck {
     pub(crate) tag: u64,
     /// Set if it covers every open tag up to this one.
     pub(crate) is_multiple: bool,
@@ -51,8 +51,8 @@ impl Tags {
 
     /// Returns the acknowledgements that settle these, and nothing else. Tags that were acknowledged before, or are to
     /// be given back, are left out.
-    pub(crate) fn settle(&mut self, batch: &[DeliveryId]) -> Vec<Acknowledgement> {
-        let mut named: Vec<u64> = batch.iter().filter_map(|id| self.tag(*id)).collect();
+    pub(crate) fn settle(&mut self, batch: impl IntoIterator<Item = DeliveryId>) -> Vec<BasicAck> {
+        let mut named: Vec<u64> = batch.into_iter().filter_map(|id| self.tag(id)).collect();
         named.sort_unstable();
         named.dedup();
         for tag in &named {
@@ -66,11 +66,11 @@ impl Tags {
             0
         };
         let (together, alone) = named.split_at(together);
-        let together = together.last().map(|tag| Acknowledgement {
+        let together = together.last().map(|tag| BasicAck {
             tag: *tag,
             is_multiple: together.len() > 1,
         });
-        let alone = alone.iter().map(|tag| Acknowledgement {
+        let alone = alone.iter().map(|tag| BasicAck {
             tag: *tag,
             is_multiple: false,
         });

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 use std::vec;
 
-use semel_core::port::source::{Delivery, DeliveryId, Fetched, Progress, Source};
+use semel_core::port::source::{Acknowledgement, Delivery, DeliveryId, Fetched, Progress, Source};
 use semel_core::{ByteString, Error, Result};
 use tokio::sync::mpsc::error::TryRecvError;
 
@@ -71,7 +71,7 @@ macro_rules! impl_source {
                 self.0.fetch(max).await
             }
 
-            async fn acknowledge(&mut self, batch: &[DeliveryId]) -> Result<()> {
+            async fn acknowledge(&mut self, batch: &[Acknowledgement]) -> Result<()> {
                 self.0.acknowledge(batch);
                 Ok(())
             }
@@ -179,21 +179,16 @@ impl LineSource {
         let id = DeliveryId(self.next_id);
         self.next_id += 1;
         self.handed_bytes = self.handed_bytes.max(line.end_bytes);
-        let delivery = Delivery {
-            id,
-            payload: line.payload.clone(),
-            headers: Vec::new(),
-            coordinates: coordinates(&self.prefix, line.number),
-            appended_at: None,
-            oversize_bytes: line.oversize_bytes,
-        };
+        let coordinates = coordinates(&self.prefix, line.number);
+        let mut delivery = Delivery::new(id, line.payload.clone(), coordinates);
+        delivery.oversize_bytes = line.oversize_bytes;
         self.out.insert(id, line);
         delivery
     }
 
-    fn acknowledge(&mut self, batch: &[DeliveryId]) {
-        for id in batch {
-            self.out.remove(id);
+    fn acknowledge(&mut self, batch: &[Acknowledgement]) {
+        for told in batch {
+            self.out.remove(&told.delivery);
         }
     }
 

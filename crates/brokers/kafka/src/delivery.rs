@@ -111,15 +111,13 @@ pub(crate) fn record(
             (pack.keep_text(header.key), value)
         }));
     }
-    let delivery = Delivery {
-        // The id is set when the record is fetched.
-        id: DeliveryId(0),
-        payload: pack.keep(kept),
-        headers,
-        coordinates: names.coordinates(&topic, partition, offset, pack),
-        appended_at,
-        oversize_bytes: is_long.then_some(payload.len() as u64),
-    };
+    let kept = pack.keep(kept);
+    let coordinates = names.coordinates(&topic, partition, offset, pack);
+    // The id is set when the record is fetched.
+    let mut delivery = Delivery::new(DeliveryId(0), kept, coordinates);
+    delivery.headers = headers;
+    delivery.appended_at = appended_at;
+    delivery.oversize_bytes = is_long.then_some(payload.len() as u64);
     (topic, partition, offset, delivery)
 }
 

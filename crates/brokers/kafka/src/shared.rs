@@ -148,7 +148,7 @@ impl Shared {
     }
 
     /// Notes that these are finished.
-    pub(crate) fn finish(&self, batch: &[DeliveryId]) {
+    pub(crate) fn finish(&self, batch: impl IntoIterator<Item = DeliveryId>) {
         let mut state = self.lock();
         state.finish(batch);
         if state.is_caught_up() {
@@ -327,7 +327,7 @@ impl State {
         Found::Nothing
     }
 
-    fn finish(&mut self, batch: &[DeliveryId]) {
+    fn finish(&mut self, batch: impl IntoIterator<Item = DeliveryId>) {
         self.settle(batch, Prefix::finish);
     }
 
@@ -340,10 +340,14 @@ impl State {
     }
 
     pub(crate) fn give_back(&mut self, batch: &[DeliveryId]) {
-        self.settle(batch, Prefix::give_back);
+        self.settle(batch.iter().copied(), Prefix::give_back);
     }
 
-    fn settle(&mut self, batch: &[DeliveryId], how: impl Fn(&mut Prefix, i64)) {
+    fn settle(
+        &mut self,
+        batch: impl IntoIterator<Item = DeliveryId>,
+        how: impl Fn(&mut Prefix, i64),
+    ) {
         for id in batch {
             let place = id.0.checked_sub(self.first_handed);
             let place = place.and_then(|place| usize::try_from(place).ok());
@@ -517,14 +521,7 @@ mod tests {
     }
 
     fn record(number: i64) -> Delivery {
-        Delivery {
-            id: DeliveryId(0),
-            payload: bytes::Bytes::new(),
-            headers: Vec::new(),
-            coordinates: format!("kafka:t:0:{number}").into(),
-            appended_at: None,
-            oversize_bytes: None,
-        }
+        Delivery::new(DeliveryId(0), "", format!("kafka:t:0:{number}"))
     }
 
     #[test]
@@ -558,7 +555,7 @@ mod tests {
         };
         drop(state);
         let ids: Vec<_> = first.iter().map(|it| it.id).collect();
-        shared.finish(&ids);
+        shared.finish(ids);
         assert!(!shared.lock().is_caught_up(), "one waits to be fetched");
         let Found::Deliveries(last) = shared.lock().fetch(2) else {
             panic!("one is there");
@@ -570,7 +567,7 @@ mod tests {
                 let asked = Instant::now();
                 (shared.commit_is_due(every), asked.elapsed())
             });
-            shared.finish(&[last[0].id]);
+            shared.finish([last[0].id]);
             let (goes_on, after) = due.join().expect("no panic");
             assert!(goes_on && after < every, "{goes_on} {after:?}");
         });

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use semel_core::port::source::{DeliveryId, Fetched, Progress, Source};
+use semel_core::port::source::{Acknowledgement, DeliveryId, Fetched, Progress, Source};
 use semel_core::{Clock, Result};
 
 use crate::consume::{Context, run};
@@ -109,8 +109,8 @@ impl Source for KafkaSource {
         }
     }
 
-    async fn acknowledge(&mut self, batch: &[DeliveryId]) -> Result<()> {
-        self.shared.finish(batch);
+    async fn acknowledge(&mut self, batch: &[Acknowledgement]) -> Result<()> {
+        self.shared.finish(batch.iter().map(|told| told.delivery));
         Ok(())
     }
 

@@ -46,16 +46,16 @@ impl Held {
     }
 
     /// Takes those of `ids` that are still valid.
-    pub(crate) fn take(&mut self, ids: &[DeliveryId]) -> Vec<Holding> {
+    pub(crate) fn take(&mut self, ids: impl IntoIterator<Item = DeliveryId>) -> Vec<Holding> {
         let now = Instant::now();
-        let taken = ids.iter().filter_map(|id| self.remove(*id));
+        let taken = ids.into_iter().filter_map(|id| self.remove(id));
         taken.filter(|holding| now < holding.until).collect()
     }
 
     /// Takes everything.
     pub(crate) fn take_all(&mut self) -> Vec<Holding> {
         let ids: Vec<_> = self.out.keys().copied().collect();
-        self.take(&ids)
+        self.take(ids)
     }
 
     /// Returns the reply subjects of those of `ids` that are still valid.
@@ -100,8 +100,8 @@ mod tests {
         let mut held = Held::default();
         let old = held.hand_out(holding(7, later));
         let new = held.hand_out(holding(7, later));
-        assert!(held.take(&[old]).is_empty());
-        assert_eq!(held.take(&[new, new]).len(), 1);
+        assert!(held.take([old]).is_empty());
+        assert_eq!(held.take([new, new]).len(), 1);
         assert!(held.newest.is_empty() && held.out.is_empty());
     }
 
@@ -115,7 +115,7 @@ mod tests {
         held.extended(kept, Instant::now(), lease);
         tokio::time::advance(Duration::from_secs(2)).await;
         assert_eq!(held.replies(&[kept, lost]).len(), 1);
-        let taken = held.take(&[kept, lost]);
+        let taken = held.take([kept, lost]);
         assert_eq!(taken.iter().map(|it| it.sequence).collect::<Vec<_>>(), [1]);
     }
 }

@@ -7,14 +7,15 @@
 //!
 //! ```no_run
 //! use semel_broker_nats::{NatsSource, Options};
-//! use semel_core::port::source::{Fetched, Source};
+//! use semel_core::Fate;
+//! use semel_core::port::source::{Acknowledgement, Fetched, Source};
 //!
 //! # async fn run() -> semel_core::Result<()> {
 //! let options = Options::new("nats://localhost", "PAYMENTS", "ledger");
 //! let mut source = NatsSource::new(options)?;
 //! if let Fetched::Deliveries(payments) = source.fetch(100).await? {
-//!     let done: Vec<_> = payments.iter().map(|payment| payment.id).collect();
-//!     source.acknowledge(&done).await?;
+//!     let done = payments.iter().map(|payment| Acknowledgement::new(payment.id, Fate::Applied));
+//!     source.acknowledge(&done.collect::<Vec<_>>()).await?;
 //! }
 //! source.close().await
 //! # }

@@ -62,10 +62,9 @@ pub(crate) struct Arrived {
 
 impl Arrived {
     pub(crate) fn into_delivery(self, id: impl FnOnce(Holding) -> DeliveryId) -> Delivery {
-        Delivery {
-            id: id(self.holding),
-            ..self.delivery
-        }
+        let mut delivery = self.delivery;
+        delivery.id = id(self.holding);
+        delivery
     }
 }
 
@@ -234,28 +233,25 @@ impl Pull {
         let info = self.reader.info().ok()?;
         let published = info.published.unix_timestamp_nanos() / 1_000_000;
         let (sequence, behind) = (info.stream_sequence, info.pending);
+        let received = u32::try_from(info.delivered).ok();
         let coordinates = format!("nats:{}:{sequence}", info.stream);
         let message = &mut self.reader.message;
         let reply = message.reply.take()?;
         let payload = std::mem::take(&mut message.payload);
         let oversize = payload.len() > self.max_message_bytes;
-        let delivery = Delivery {
-            id: DeliveryId(u64::MAX),
-            oversize_bytes: oversize.then_some(payload.len() as u64),
-            payload: if oversize {
-                // A copy, so that the rest is not kept with it.
-                Bytes::copy_from_slice(&payload[..payload.len().min(HEAD_BYTES)])
-            } else {
-                payload
-            },
-            headers: message
-                .headers
-                .take()
-                .map(|map| headers(&map))
-                .unwrap_or_default(),
-            coordinates: coordinates.into(),
-            appended_at: u64::try_from(published).ok().map(Timestamp::from_millis),
+        let length = payload.len();
+        let payload = if oversize {
+            // A copy, so that the rest is not kept with it.
+            Bytes::copy_from_slice(&payload[..length.min(HEAD_BYTES)])
+        } else {
+            payload
         };
+        let headers = message.headers.take().map(|map| headers(&map));
+        let mut delivery = Delivery::new(DeliveryId(u64::MAX), payload, coordinates);
+        delivery.headers = headers.unwrap_or_default();
+        delivery.appended_at = u64::try_from(published).ok().map(Timestamp::from_millis);
+        delivery.oversize_bytes = oversize.then_some(length as u64);
+        delivery.received = received;
         let holding = Holding {
             reply,
             sequence,

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use semel_core::port::source::{Delivery, DeliveryId, Fetched, Progress, Source};
+use semel_core::port::source::{Acknowledgement, Delivery, DeliveryId, Fetched, Progress, Source};
 use semel_core::{Code, Error, Result};
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -317,13 +317,15 @@ impl Source for NatsSource {
         }
     }
 
-    async fn acknowledge(&mut self, batch: &[DeliveryId]) -> Result<()> {
-        self.told.acknowledged(self.held.take(batch));
+    async fn acknowledge(&mut self, batch: &[Acknowledgement]) -> Result<()> {
+        let settled = self.held.take(batch.iter().map(|told| told.delivery));
+        self.told.acknowledged(settled);
         self.tell().await
     }
 
     async fn requeue(&mut self, batch: &[DeliveryId]) -> Result<()> {
-        self.told.given_back(self.held.take(batch), Some(RESPITE));
+        self.told
+            .given_back(self.held.take(batch.iter().copied()), Some(RESPITE));
         self.tell().await
     }
 

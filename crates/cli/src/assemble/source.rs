@@ -7,23 +7,9 @@ use std::time::Duration;
 use semel_broker_file::{FileSource, Format, Options, StdinSource};
 use semel_config::{AmqpSettings, KafkaSettings, NatsSettings, SourceSettings};
 use semel_core::port::reach::{Horizon, Reach};
-use semel_core::port::source::{DeliveryId, Fetched, Progress, Source};
+use semel_core::port::source::AnySource;
 use semel_core::units::spelled;
 use semel_core::{Error, ErrorKind, Result, Timestamp};
-
-/// A source of some kind.
-pub(crate) enum AnySource {
-    File(FileSource),
-    Stdin(StdinSource),
-    #[cfg(any(feature = "kafka", feature = "nats"))]
-    Again(semel_core::port::again::Again),
-    #[cfg(feature = "kafka")]
-    Kafka(semel_broker_kafka::KafkaSource),
-    #[cfg(feature = "nats")]
-    Nats(Box<semel_broker_nats::NatsSource>),
-    #[cfg(feature = "amqp")]
-    Amqp(semel_broker_amqp::AmqpSource),
-}
 
 /// Opens a source. `lease` is how long a delivery is held without being extended.
 pub(crate) async fn source(
@@ -39,9 +25,9 @@ pub(crate) async fn source(
     match settings {
         SourceSettings::File { path, format } => FileSource::open(path, lines(format))
             .await
-            .map(AnySource::File),
+            .map(AnySource::new),
         SourceSettings::Stdin { format } => {
-            StdinSource::open(lines(format)).await.map(AnySource::Stdin)
+            StdinSource::open(lines(format)).await.map(AnySource::new)
         }
         SourceSettings::Kafka(settings) => kafka(settings, max_message_bytes),
         SourceSettings::Nats(settings) => nats(settings, max_message_bytes, lease),
@@ -142,7 +128,7 @@ async fn amqp_reach(settings: &AmqpSettings) -> Result<Reach> {
 fn kafka(settings: &KafkaSettings, max_message_bytes: usize) -> Result<AnySource> {
     let mut options = kafka_options(settings);
     options.max_message_bytes = max_message_bytes;
-    semel_broker_kafka::KafkaSource::new(options).map(AnySource::Kafka)
+    semel_broker_kafka::KafkaSource::new(options).map(AnySource::new)
 }
 
 #[cfg(feature = "kafka")]
@@ -153,14 +139,14 @@ fn kafka_again(
 ) -> Result<AnySource> {
     let mut options = kafka_options(settings);
     options.max_message_bytes = usize::try_from(max_message_bytes).unwrap_or(usize::MAX);
-    semel_broker_kafka::again(options, since).map(AnySource::Again)
+    semel_broker_kafka::again(options, since).map(AnySource::new)
 }
 
 #[cfg(feature = "nats")]
 fn nats(settings: &NatsSettings, max_message_bytes: usize, lease: Duration) -> Result<AnySource> {
     let mut options = nats_options(settings, lease);
     options.max_message_bytes = max_message_bytes;
-    semel_broker_nats::NatsSource::new(options).map(|source| AnySource::Nats(Box::new(source)))
+    semel_broker_nats::NatsSource::new(options).map(AnySource::new)
 }
 
 #[cfg(feature = "nats")]
@@ -172,7 +158,7 @@ fn nats_again(
 ) -> Result<AnySource> {
     let mut options = nats_options(settings, lease);
     options.max_message_bytes = usize::try_from(max_message_bytes).unwrap_or(usize::MAX);
-    semel_broker_nats::again(options, since).map(AnySource::Again)
+    semel_broker_nats::again(options, since).map(AnySource::new)
 }
 
 #[cfg(feature = "nats")]
@@ -200,7 +186,7 @@ fn nats_options(settings: &NatsSettings, lease: Duration) -> semel_broker_nats::
 fn amqp(settings: &AmqpSettings, max_message_bytes: usize) -> Result<AnySource> {
     let mut options = amqp_options(settings);
     options.max_message_bytes = max_message_bytes;
-    semel_broker_amqp::AmqpSource::new(options).map(AnySource::Amqp)
+    semel_broker_amqp::AmqpSource::new(options).map(AnySource::new)
 }
 
 #[cfg(feature = "amqp")]
@@ -257,54 +243,4 @@ pub(super) fn not_built_in(kind: &str) -> semel_core::Error {
         "sources of kind {kind} are not built into this program; build it with --features {kind}"
     );
     semel_core::Error::new(semel_core::ErrorKind::Unsupported, message)
-}
-
-/// Hands a call on to whatever source it is.
-macro_rules! each {
-    ($any:expr, $source:ident => $call:expr) => {
-        match $any {
-            Self::File($source) => $call,
-            Self::Stdin($source) => $call,
-            #[cfg(any(feature = "kafka", feature = "nats"))]
-            Self::Again($source) => $call,
-            #[cfg(feature = "kafka")]
-            Self::Kafka($source) => $call,
-            #[cfg(feature = "nats")]
-            Self::Nats($source) => $call,
-            #[cfg(feature = "amqp")]
-            Self::Amqp($source) => $call,
-        }
-    };
-}
-
-// A method that is not handed on would be the default one.
-#[deny(clippy::missing_trait_methods)]
-impl Source for AnySource {
-    async fn fetch(&mut self, max: usize) -> Result<Fetched> {
-        each!(self, source => source.fetch(max).await)
-    }
-
-    async fn acknowledge(&mut self, batch: &[DeliveryId]) -> Result<()> {
-        each!(self, source => source.acknowledge(batch).await)
-    }
-
-    async fn requeue(&mut self, batch: &[DeliveryId]) -> Result<()> {
-        each!(self, source => source.requeue(batch).await)
-    }
-
-    async fn extend(&mut self, batch: &[DeliveryId]) -> Result<()> {
-        each!(self, source => source.extend(batch).await)
-    }
-
-    async fn close(&mut self) -> Result<()> {
-        each!(self, source => source.close().await)
-    }
-
-    fn progress(&self) -> Option<Progress> {
-        each!(self, source => source.progress())
-    }
-
-    fn hold(&self) -> Option<Duration> {
-        each!(self, source => source.hold())
-    }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 #[cfg(feature = "kafka")]
 use semel_config::KafkaSettings;
 use semel_config::SourceSettings;
+use semel_core::port::source::AnySource;
 #[cfg(feature = "kafka")]
 use semel_core::port::streamed::Restored;
 use semel_core::port::streamed::StreamedStore;
@@ -17,7 +18,6 @@ use semel_engine::pipeline::Pipeline;
 use semel_engine::surroundings::Surroundings;
 use semel_worker::settings::StreamedSettings;
 
-use super::source::AnySource;
 use crate::status::Streamed;
 
 /// Opens a source and its transactions, and answers them as they are seen from outside, too.
@@ -50,7 +50,7 @@ pub(crate) fn streamed(
     stream.has_id_header = settings.has_id_header;
     let (source, stream) = KafkaSource::streamed(options, stream, Arc::clone(&around.clock))?;
     let seen = Arc::new(stream.clone());
-    Ok((AnySource::Kafka(source), stream, seen))
+    Ok((AnySource::new(source), stream, seen))
 }
 
 #[cfg(feature = "kafka")]

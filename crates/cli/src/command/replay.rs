@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use semel_broker_file::Format;
 use semel_config::{PipelineSettings, SourceSettings};
-use semel_core::port::source::{DeliveryId, Fetched, Progress, Source};
+use semel_core::port::source::{Acknowledgement, DeliveryId, Fetched, Progress, Source};
 use semel_core::units::duration_text;
 use semel_core::{Claimant, Clock, Error, ErrorKind, Result};
 use semel_engine::pipeline::REPLAY_ID;
@@ -320,7 +320,7 @@ impl<S: Source> Source for Marked<S> {
         Ok(fetched)
     }
 
-    async fn acknowledge(&mut self, batch: &[DeliveryId]) -> Result<()> {
+    async fn acknowledge(&mut self, batch: &[Acknowledgement]) -> Result<()> {
         self.source.acknowledge(batch).await
     }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use semel_core::port::source::{Delivery, DeliveryId, Fetched, Source};
 use tokio::time::{sleep, timeout};
 
-use super::{HeldSubject, Message, SourceSubject};
+use super::{HeldSubject, Message, SourceSubject, applied};
 
 /// Every message is delivered whole, byte for byte.
 pub async fn every_message_is_delivered_whole<S: SourceSubject>(place: S) {
@@ -160,7 +160,10 @@ pub async fn two_consumers_get_everything_between_them<S: SourceSubject>(place: 
             match fetched {
                 Ok(Ok(Fetched::Deliveries(some))) => {
                     seen.extend(numbers(&some));
-                    source.acknowledge(&ids(&some)).await.expect("a word");
+                    source
+                        .acknowledge(&applied(&ids(&some)))
+                        .await
+                        .expect("a word");
                 }
                 Ok(Ok(Fetched::Revoked(revoked))) => {
                     source.requeue(&revoked).await.expect("a word");
@@ -182,7 +185,10 @@ pub async fn what_was_acknowledged_before_a_close_is_over<S: SourceSubject>(plac
     let held = take::<S>(&mut first, 30).await;
     // In no order.
     for chunk in held.chunks(4).rev() {
-        first.acknowledge(&ids(chunk)).await.expect("a word");
+        first
+            .acknowledge(&applied(&ids(chunk)))
+            .await
+            .expect("a word");
     }
     first.close().await.expect("an end");
     drop(first);
@@ -213,7 +219,10 @@ pub async fn acknowledging_one_settles_no_other<S: SourceSubject>(place: S) {
         .into_iter()
         .partition(|it| number(it).is_multiple_of(2));
     for delivery in even.iter().rev() {
-        first.acknowledge(&[delivery.id]).await.expect("a word");
+        first
+            .acknowledge(&applied(&[delivery.id]))
+            .await
+            .expect("a word");
     }
     first.close().await.expect("an end");
     drop(first);
@@ -241,7 +250,9 @@ pub async fn a_stale_acknowledgement_settles_nothing<S: SourceSubject>(place: S)
         .filter(|id| !current.contains(id))
         .collect();
     unknown.push(DeliveryId(u64::MAX));
-    next.acknowledge(&unknown).await.expect("it is ignored");
+    next.acknowledge(&applied(&unknown))
+        .await
+        .expect("it is ignored");
     next.extend(&unknown).await.expect("it is ignored");
     next.close().await.expect("an end");
     drop(next);
@@ -257,7 +268,10 @@ pub async fn acknowledging_twice_is_harmless<S: SourceSubject>(place: S) {
     let mut source = place.source().await;
     let got = take::<S>(&mut source, 10).await;
     for _ in 0..2 {
-        source.acknowledge(&ids(&got)).await.expect("a word");
+        source
+            .acknowledge(&applied(&ids(&got)))
+            .await
+            .expect("a word");
     }
     end(&mut source, &got).await;
     drop(source);
@@ -346,7 +360,10 @@ async fn fetch<S: SourceSubject>(source: &mut S::Source, max: usize) -> Vec<Deli
 
 /// Acknowledges everything and closes.
 async fn end(source: &mut impl Source, got: &[Delivery]) {
-    source.acknowledge(&ids(got)).await.expect("a word");
+    source
+        .acknowledge(&applied(&ids(got)))
+        .await
+        .expect("a word");
     source.close().await.expect("an end");
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
-use super::source::{Delivery, DeliveryId, Fetched, Progress, Source};
+use super::source::{Acknowledgement, Delivery, DeliveryId, Fetched, Progress, Source};
 use crate::error::Result;
 
 /// A source over batches that are read ahead elsewhere. Nothing of it is acknowledged or comes again: a caller that
@@ -50,7 +50,7 @@ impl Source for Again {
         Ok(Fetched::Deliveries(deliveries))
     }
 
-    async fn acknowledge(&mut self, _batch: &[DeliveryId]) -> Result<()> {
+    async fn acknowledge(&mut self, _batch: &[Acknowledgement]) -> Result<()> {
         Ok(())
     }
 

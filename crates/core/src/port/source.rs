@@ -1,12 +1,15 @@
 //! The source: deliveries come in, acknowledgements go back.
 
+use std::fmt;
 use std::future::Future;
+use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
 use bytestring::ByteString;
 
 use crate::error::{Error, Result};
+use crate::fate::Fate;
 use crate::time::Timestamp;
 
 /// Delivers messages of a broker, each at least once.
@@ -25,10 +28,14 @@ pub trait Source: Send + 'static {
     /// # Cancel safety   safe: what was not returned is returned by the next call
     fn fetch(&mut self, max: usize) -> impl Future<Output = Result<Fetched>> + Send;
 
-    /// Tells the broker that these are settled. A stale id is ignored: its message is delivered again.
+    /// Tells the broker that these are settled, and how: most brokers have no use for the fate, but a source
+    /// that has somebody to answer says it. A stale id is ignored: its message is delivered again.
     ///
+    /// # Guarantee   every fate is on record or parked before it is told, but for [`Fate::Unprotected`]. It is
+    /// never [`Fate::Released`]
     /// # Errors      `Unavailable`: they may be delivered again, which is harmless
-    fn acknowledge(&mut self, batch: &[DeliveryId]) -> impl Future<Output = Result<()>> + Send;
+    fn acknowledge(&mut self, batch: &[Acknowledgement])
+    -> impl Future<Output = Result<()>> + Send;
 
     /// Gives these back to be delivered again, now or after this source was closed.
     ///
@@ -55,6 +62,97 @@ pub trait Source: Send + 'static {
     /// sets no time limit.
     fn hold(&self) -> Option<Duration> {
         None
+    }
+}
+
+/// Any source, picked at run time.
+pub struct AnySource(Box<dyn Erased>);
+
+impl AnySource {
+    /// Erases `source`.
+    pub fn new(source: impl Source) -> Self {
+        Self(Box::new(source))
+    }
+}
+
+// A method that is not handed on would be the default one.
+#[deny(clippy::missing_trait_methods)]
+impl Source for AnySource {
+    async fn fetch(&mut self, max: usize) -> Result<Fetched> {
+        self.0.fetch(max).await
+    }
+
+    async fn acknowledge(&mut self, batch: &[Acknowledgement]) -> Result<()> {
+        self.0.acknowledge(batch).await
+    }
+
+    async fn requeue(&mut self, batch: &[DeliveryId]) -> Result<()> {
+        self.0.requeue(batch).await
+    }
+
+    async fn extend(&mut self, batch: &[DeliveryId]) -> Result<()> {
+        self.0.extend(batch).await
+    }
+
+    async fn close(&mut self) -> Result<()> {
+        self.0.close().await
+    }
+
+    fn progress(&self) -> Option<Progress> {
+        self.0.progress()
+    }
+
+    fn hold(&self) -> Option<Duration> {
+        self.0.hold()
+    }
+}
+
+impl fmt::Debug for AnySource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AnySource")
+    }
+}
+
+/// The boxed form of a source.
+trait Erased: Send {
+    fn fetch(&mut self, max: usize) -> Answer<'_, Fetched>;
+    fn acknowledge<'a>(&'a mut self, batch: &'a [Acknowledgement]) -> Answer<'a, ()>;
+    fn requeue<'a>(&'a mut self, batch: &'a [DeliveryId]) -> Answer<'a, ()>;
+    fn extend<'a>(&'a mut self, batch: &'a [DeliveryId]) -> Answer<'a, ()>;
+    fn close(&mut self) -> Answer<'_, ()>;
+    fn progress(&self) -> Option<Progress>;
+    fn hold(&self) -> Option<Duration>;
+}
+
+type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+
+impl<S: Source> Erased for S {
+    fn fetch(&mut self, max: usize) -> Answer<'_, Fetched> {
+        Box::pin(Source::fetch(self, max))
+    }
+
+    fn acknowledge<'a>(&'a mut self, batch: &'a [Acknowledgement]) -> Answer<'a, ()> {
+        Box::pin(Source::acknowledge(self, batch))
+    }
+
+    fn requeue<'a>(&'a mut self, batch: &'a [DeliveryId]) -> Answer<'a, ()> {
+        Box::pin(Source::requeue(self, batch))
+    }
+
+    fn extend<'a>(&'a mut self, batch: &'a [DeliveryId]) -> Answer<'a, ()> {
+        Box::pin(Source::extend(self, batch))
+    }
+
+    fn close(&mut self) -> Answer<'_, ()> {
+        Box::pin(Source::close(self))
+    }
+
+    fn progress(&self) -> Option<Progress> {
+        Source::progress(self)
+    }
+
+    fn hold(&self) -> Option<Duration> {
+        Source::hold(self)
     }
 }
 
@@ -88,12 +186,13 @@ pub enum Fetched {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeliveryId(pub u64);
 
-/// One handing-over of a message.
+/// One handing-over of a message: made by [`Delivery::new`], with whatever else the broker tells set then.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Delivery {
     /// The id to acknowledge.
     pub id: DeliveryId,
-    /// The message, byte for byte; empty where `oversize` is set.
+    /// The message, byte for byte; its beginning where `oversize_bytes` is set.
     pub payload: Bytes,
     /// Headers in the order of the broker.
     pub headers: Vec<(ByteString, Bytes)>,
@@ -103,6 +202,45 @@ pub struct Delivery {
     pub appended_at: Option<Timestamp>,
     /// The message exceeded the limit: its length. The payload holds its beginning.
     pub oversize_bytes: Option<u64>,
+    /// The number of times that the broker says it has handed the message over, this one included; `None`
+    /// where it does not count. Brokers count differently, and some forget: no more than a hint.
+    pub received: Option<u32>,
+}
+
+impl Delivery {
+    /// A whole message without headers, of which the broker tells nothing more.
+    pub fn new(
+        id: DeliveryId,
+        payload: impl Into<Bytes>,
+        coordinates: impl Into<ByteString>,
+    ) -> Self {
+        Self {
+            id,
+            payload: payload.into(),
+            headers: Vec::new(),
+            coordinates: coordinates.into(),
+            appended_at: None,
+            oversize_bytes: None,
+            received: None,
+        }
+    }
+}
+
+/// The word that a delivery is settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Acknowledgement {
+    /// The delivery that is settled.
+    pub delivery: DeliveryId,
+    /// Its final fate.
+    pub fate: Fate,
+}
+
+impl Acknowledgement {
+    /// Says that `delivery` has met `fate`.
+    pub const fn new(delivery: DeliveryId, fate: Fate) -> Self {
+        Self { delivery, fate }
+    }
 }
 
 /// The progress of reading a source that has an end.

@@ -4,9 +4,11 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use super::checkpoint::{AnyCheckpointStore, CheckpointStore, Together, Write};
 use super::sink::{AnySink, Publication, Sink};
+use super::source::{Acknowledgement, AnySource, DeliveryId, Fetched, Progress, Source};
 use super::store::{AnyStore, Capabilities, ListQuery, Listed, Page, Stats, Store, Swept};
 use super::transactional::{
     AnyTransactionalStore, Application, Applied, Statements, TransactionalStore,
@@ -16,6 +18,7 @@ use crate::audit::{Audited, Note};
 use crate::claim::{Admission, ClaimRequest};
 use crate::decide::{Directed, Directive};
 use crate::error::{Error, ErrorKind, Result};
+use crate::fate::Fate;
 use crate::operation::Operation;
 use crate::parked::{Parked, ParkedId};
 use crate::record::Record;
@@ -119,6 +122,39 @@ impl TransferStore for Refuses {
 impl Sink for Refuses {
     async fn publish(&self, _: &[Publication]) -> Vec<Result<()>> {
         vec![refusal("publish"), refusal("publish too")]
+    }
+}
+
+impl Source for Refuses {
+    async fn fetch(&mut self, max: usize) -> Result<Fetched> {
+        refusal(&format!("fetch {max}"))
+    }
+
+    async fn acknowledge(&mut self, batch: &[Acknowledgement]) -> Result<()> {
+        refusal(&format!("acknowledge {batch:?}"))
+    }
+
+    async fn requeue(&mut self, batch: &[DeliveryId]) -> Result<()> {
+        refusal(&format!("requeue {batch:?}"))
+    }
+
+    async fn extend(&mut self, batch: &[DeliveryId]) -> Result<()> {
+        refusal(&format!("extend {batch:?}"))
+    }
+
+    async fn close(&mut self) -> Result<()> {
+        refusal("close")
+    }
+
+    fn progress(&self) -> Option<Progress> {
+        Some(Progress {
+            read_bytes: 3,
+            total_bytes: Some(4),
+        })
+    }
+
+    fn hold(&self) -> Option<Duration> {
+        Some(Duration::from_secs(5))
     }
 }
 
@@ -261,4 +297,27 @@ fn a_sink_that_is_picked_answers_as_it_does() {
         .filter_map(|answer| answer.err().map(|error| error.to_string()))
         .collect();
     assert_eq!(told, ["publish", "publish too"]);
+}
+
+#[test]
+fn a_source_that_is_picked_answers_as_it_does() {
+    fn calls(mut source: impl Source) -> Vec<String> {
+        let told = [Acknowledgement::new(DeliveryId(1), Fate::Conflict)];
+        vec![
+            refused(source.fetch(7)),
+            refused(source.acknowledge(&told)),
+            refused(source.requeue(&[DeliveryId(2)])),
+            refused(source.extend(&[DeliveryId(3)])),
+            refused(source.close()),
+            format!("{:?}", source.progress()),
+            format!("{:?}", source.hold()),
+        ]
+    }
+    let own = calls(Refuses);
+    assert_eq!(
+        (&*own[0], &*own[4], &*own[6]),
+        ("fetch 7", "close", "Some(5s)")
+    );
+    assert!(own[1].contains("Conflict"), "{}", own[1]);
+    assert_eq!(calls(AnySource::new(Refuses)), own);
 }

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use semel_core::port::sink::AnySink;
-use semel_core::port::source::{DeliveryId, Progress};
+use semel_core::port::source::{Acknowledgement, DeliveryId, Progress};
 use semel_core::{Error, Parked, Result, Store};
 
 use super::in_hand::LaneId;
@@ -411,9 +411,10 @@ impl<S: Store + Clone> Desk<S> {
             self.summary.count(fate);
             self.summary.sent_again += u64::from(is_sent_again);
             self.observe(&Event::Settled { delivery, fate });
-            acknowledge.push(delivery);
+            acknowledge.push(Acknowledgement::new(delivery, fate));
         }
-        self.in_hand.remove(acknowledge.iter().copied());
+        self.in_hand
+            .remove(acknowledge.iter().map(|told| told.delivery));
         if !acknowledge.is_empty() {
             self.tell(intake, Told::Acknowledge(acknowledge)).await;
         }

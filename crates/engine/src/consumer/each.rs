@@ -14,7 +14,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_core::{Admission, Claim, Result, StateKind, Store};
+use semel_core::port::source::Acknowledgement;
+use semel_core::{Admission, Claim, Fate, Result, StateKind, Store};
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 
 use super::desk::{Asked, Desk, past_provider};
@@ -53,7 +54,7 @@ pub(super) async fn run<S: Store + Clone, E: Effect>(
             let early = attempts
                 .finished
                 .iter()
-                .map(|(running, _)| running.incoming.delivery);
+                .map(|(running, _)| Acknowledgement::new(running.incoming.delivery, Fate::Applied));
             intake.tell(Told::Acknowledge(early.collect())).await?;
         }
         attempts.renew_if_due(desk).await?;

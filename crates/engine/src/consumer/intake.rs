@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_core::port::source::{DeliveryId, Fetched, Progress, Source};
+use semel_core::port::source::{Acknowledgement, DeliveryId, Fetched, Progress, Source};
 use semel_core::{Error, ErrorKind, Result};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -63,8 +63,8 @@ impl Chunk {
 /// What the source is told about deliveries. A failure to pass it on is a redelivery later, which
 /// is harmless.
 pub(super) enum Told {
-    /// They are settled.
-    Acknowledge(Vec<DeliveryId>),
+    /// They are settled, each with its fate.
+    Acknowledge(Vec<Acknowledgement>),
     /// They are still worked on.
     Extend(Vec<DeliveryId>),
     /// They are given back.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use semel_core::port::source::{Delivery, DeliveryId, Fetched, Progress, Source};
+use semel_core::port::source::{Acknowledgement, Delivery, DeliveryId, Fetched, Progress, Source};
 use semel_core::{Claimant, Error, ErrorKind, Result};
 use semel_engine::effect::OnDoubt;
 use semel_engine::event::{Event, Observer};
@@ -69,9 +69,9 @@ impl Source for Script {
         }
     }
 
-    async fn acknowledge(&mut self, batch: &[DeliveryId]) -> Result<()> {
-        for id in batch {
-            self.log.note(format!("acknowledged {}", id.0));
+    async fn acknowledge(&mut self, batch: &[Acknowledgement]) -> Result<()> {
+        for told in batch {
+            self.log.note(format!("acknowledged {}", told.delivery.0));
         }
         Ok(())
     }
@@ -98,13 +98,9 @@ impl Source for Script {
 }
 
 fn deliveries(ids: impl IntoIterator<Item = u64>) -> Fetched {
-    let delivery = |id: u64| Delivery {
-        id: DeliveryId(id),
-        payload: format!("key {}", id % 100).into(),
-        headers: Vec::new(),
-        coordinates: format!("place {id}").into(),
-        appended_at: None,
-        oversize_bytes: None,
+    let delivery = |id: u64| {
+        let payload = format!("key {}", id % 100);
+        Delivery::new(DeliveryId(id), payload, format!("place {id}"))
     };
     Fetched::Deliveries(ids.into_iter().map(delivery).collect())
 }

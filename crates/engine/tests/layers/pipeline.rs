@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use semel_core::port::source::{Delivery, DeliveryId, Fetched, Progress, Source};
+use semel_core::port::source::{Acknowledgement, Delivery, DeliveryId, Fetched, Progress, Source};
 use semel_core::{Claimant, Result, Store};
 use semel_engine::effect::OnDoubt;
 use semel_engine::event::Unobserved;
@@ -28,18 +28,11 @@ impl Source for Lines {
             return Ok(Fetched::Ended);
         }
         let taken = self.0.drain(..count);
-        let deliveries = taken.map(|(id, line)| Delivery {
-            id,
-            payload: line.into(),
-            headers: Vec::new(),
-            coordinates: format!("line {}", id.0).into(),
-            appended_at: None,
-            oversize_bytes: None,
-        });
+        let deliveries = taken.map(|(id, line)| Delivery::new(id, line, format!("line {}", id.0)));
         Ok(Fetched::Deliveries(deliveries.collect()))
     }
 
-    async fn acknowledge(&mut self, _batch: &[DeliveryId]) -> Result<()> {
+    async fn acknowledge(&mut self, _batch: &[Acknowledgement]) -> Result<()> {
         Ok(())
     }
 

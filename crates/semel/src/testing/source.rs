@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use semel_core::Result;
-use semel_core::port::source::{Delivery, DeliveryId, Fetched, Progress, Source};
+use semel_core::port::source::{Acknowledgement, Delivery, DeliveryId, Fetched, Progress, Source};
 
 use super::locked;
 
@@ -57,21 +57,16 @@ impl Source for ListSource {
         if chunk.is_empty() {
             return Ok(Fetched::Ended);
         }
-        let deliveries = chunk.into_iter().map(|(place, message)| Delivery {
-            id: DeliveryId(place as u64),
-            payload: message.into(),
-            headers: Vec::new(),
-            coordinates: format!("list:{place}").into(),
-            appended_at: None,
-            oversize_bytes: None,
+        let deliveries = chunk.into_iter().map(|(place, message)| {
+            Delivery::new(DeliveryId(place as u64), message, format!("list:{place}"))
         });
         Ok(Fetched::Deliveries(deliveries.collect()))
     }
 
-    async fn acknowledge(&mut self, batch: &[DeliveryId]) -> Result<()> {
+    async fn acknowledge(&mut self, batch: &[Acknowledgement]) -> Result<()> {
         let mut acknowledged = locked(&self.acknowledged.0);
-        for id in batch {
-            let place = usize::try_from(id.0).unwrap_or(usize::MAX);
+        for told in batch {
+            let place = usize::try_from(told.delivery.0).unwrap_or(usize::MAX);
             *acknowledged.entry(place).or_default() += 1;
         }
         Ok(())

@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
-use semel_core::port::source::{Delivery, DeliveryId, Fetched, Progress, Source};
+use semel_core::port::source::{Acknowledgement, Delivery, DeliveryId, Fetched, Progress, Source};
 use semel_core::port::store::ListQuery;
 use semel_core::{
     AnyStore, ByteString, Error, ErrorKind, Key, Operation, Result, Scope, StateKind, Store,
     StoreExt,
 };
+use semel_engine::summary::{Fate, Summary};
 
 use super::crash::Crash;
 use super::message::{Message, member};
@@ -35,7 +36,7 @@ struct Queue {
     done: BTreeSet<usize>,
     /// Message of each delivery, in all sources.
     handed: BTreeMap<DeliveryId, usize>,
-    acknowledged: Vec<DeliveryId>,
+    acknowledged: Vec<Acknowledgement>,
     requeued: Vec<DeliveryId>,
     /// The number of deliveries of each extension.
     extended: Vec<usize>,
@@ -98,6 +99,18 @@ impl Broker {
         self.queue().acknowledged.len()
     }
 
+    /// The fates that were told of the messages so far, in the order in which these were published.
+    pub fn fates(&self) -> Vec<Fate> {
+        let queue = self.queue();
+        let mut told: Vec<_> = queue
+            .acknowledged
+            .iter()
+            .map(|it| (queue.handed.get(&it.delivery), it.fate))
+            .collect();
+        told.sort_by_key(|(message, _)| *message);
+        told.into_iter().map(|(_, fate)| fate).collect()
+    }
+
     /// Deliveries given back so far.
     pub fn requeued(&self) -> usize {
         self.queue().requeued.len()
@@ -127,6 +140,7 @@ impl Broker {
             broker: self.clone(),
             crash,
             handed: Arc::default(),
+            told: Arc::default(),
             at_most: usize::MAX,
             pause: Duration::ZERO,
             headers: Vec::new(),
@@ -223,6 +237,8 @@ pub struct Feed {
     crash: Crash,
     /// Deliveries handed over by this feed.
     pub handed: Arc<Mutex<u64>>,
+    /// The fates that this feed was told, whatever became of the acknowledgement.
+    pub told: Arc<Mutex<Summary>>,
     /// Most deliveries in one fetch.
     pub at_most: usize,
     /// Wait before each fetch.
@@ -265,20 +281,23 @@ impl Source for Feed {
             let id = DeliveryId(next_delivery());
             queue.handed.insert(id, index);
             let message = queue.messages[index].clone();
-            deliveries.push(Delivery {
-                id,
-                payload: message.payload,
-                headers: self.headers.clone(),
-                coordinates: message.coordinates,
-                appended_at: message.appended_at,
-                oversize_bytes: message.oversize_bytes,
-            });
+            let mut delivery = Delivery::new(id, message.payload, message.coordinates);
+            delivery.headers.clone_from(&self.headers);
+            delivery.appended_at = message.appended_at;
+            delivery.oversize_bytes = message.oversize_bytes;
+            deliveries.push(delivery);
         }
         *self.handed.lock().expect("counts never panic") += count as u64;
         Ok(Fetched::Deliveries(deliveries))
     }
 
-    async fn acknowledge(&mut self, batch: &[DeliveryId]) -> Result<()> {
+    async fn acknowledge(&mut self, batch: &[Acknowledgement]) -> Result<()> {
+        for told in batch {
+            self.told
+                .lock()
+                .expect("counts never panic")
+                .count(told.fate);
+        }
         let befalls = self.on_acknowledge.take();
         if befalls.is_some() {
             self.crash.befalls();
@@ -291,7 +310,8 @@ impl Source for Feed {
             Some(OnAcknowledge::Delay(delay)) => tokio::time::sleep(delay).await,
             Some(OnAcknowledge::LoseAnswer | OnAcknowledge::CrashAfter) | None => {}
         }
-        for id in batch {
+        for told in batch {
+            let id = &told.delivery;
             let found = self.broker.queue().handed.get(id).copied();
             let Some(index) = found else {
                 self.broker
@@ -309,12 +329,12 @@ impl Source for Feed {
                     message.coordinates
                 ));
             }
-            if queue.acknowledged.contains(id) {
+            if queue.acknowledged.iter().any(|it| it.delivery == *id) {
                 queue
                     .violations
                     .push(format!("{} twice", message.coordinates));
             }
-            queue.acknowledged.push(*id);
+            queue.acknowledged.push(*told);
             queue.done.insert(index);
         }
         match befalls {
@@ -336,7 +356,7 @@ impl Source for Feed {
     async fn extend(&mut self, batch: &[DeliveryId]) -> Result<()> {
         let mut queue = self.broker.queue();
         for id in batch {
-            if queue.acknowledged.contains(id) {
+            if queue.acknowledged.iter().any(|it| it.delivery == *id) {
                 queue
                     .violations
                     .push(format!("{id:?} extended after its end"));

@@ -213,7 +213,7 @@ impl Worker {
             broker,
             ..
         } = self;
-        let handed = Arc::clone(&feed.handed);
+        let (handed, told) = (Arc::clone(&feed.handed), Arc::clone(&feed.told));
         let consumer = Consumer {
             pipeline: Arc::new(pipeline),
             store: Faulty::new(backing.store, &plan),
@@ -230,6 +230,7 @@ impl Worker {
                 crash,
                 broker,
                 handed,
+                told,
                 _stop: stop,
             },
         )
@@ -241,6 +242,7 @@ struct Life {
     crash: Crash,
     broker: Broker,
     handed: Arc<Mutex<u64>>,
+    told: Arc<Mutex<Summary>>,
     _stop: Stop,
 }
 
@@ -266,6 +268,15 @@ impl Life {
                 handed,
                 "every delivery has a fate: {summary:?}"
             );
+            let told = self.told.lock().expect("counts never panic");
+            for fate in FATES.into_iter().filter(|fate| *fate != Fate::Released) {
+                assert_eq!(
+                    told.of(fate),
+                    summary.of(fate),
+                    "the source was told of each that is {fate:?}"
+                );
+            }
+            assert_eq!(told.of(Fate::Released), 0, "what is released is requeued");
         }
         run
     }

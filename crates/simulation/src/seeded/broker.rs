@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use semel_core::port::source::{Delivery, DeliveryId, Fetched, Progress, Source};
+use semel_core::port::source::{Acknowledgement, Delivery, DeliveryId, Fetched, Progress, Source};
 use semel_core::port::store::ListQuery;
 use semel_core::{
     ByteString, Error, ErrorKind, Parked, Result, StateKind, Store, StoreExt, Timestamp,
@@ -257,9 +257,10 @@ impl Source for Feed {
         }
     }
 
-    async fn acknowledge(&mut self, batch: &[DeliveryId]) -> Result<()> {
+    async fn acknowledge(&mut self, batch: &[Acknowledgement]) -> Result<()> {
         self.life.awake().await;
-        for id in batch {
+        let batch: Vec<_> = batch.iter().map(|told| told.delivery).collect();
+        for id in &batch {
             judge(&self.world, &self.life, *id).await;
         }
         if self.life.loses_acknowledgement() {
@@ -267,7 +268,7 @@ impl Source for Feed {
         }
         let mut queue = self.world.queue();
         let mut count = 0;
-        for message in queue.current(batch) {
+        for message in queue.current(&batch) {
             message.place = Place::Done;
             count += 1;
         }
@@ -308,14 +309,12 @@ impl Source for Feed {
 
 fn delivery(message: &Message, start_millis: u64) -> Delivery {
     let born = start_millis + u64::try_from(message.born.as_millis()).unwrap_or_default();
-    Delivery {
-        id: message.deliveries.last().copied().unwrap_or(DeliveryId(0)),
-        payload: message.payload.clone(),
-        headers: Vec::new(),
-        coordinates: message.coordinates.clone(),
-        appended_at: Some(Timestamp::from_millis(born)),
-        oversize_bytes: None,
-    }
+    let id = message.deliveries.last().copied().unwrap_or(DeliveryId(0));
+    let (payload, coordinates) = (message.payload.clone(), message.coordinates.clone());
+    let mut delivery = Delivery::new(id, payload, coordinates);
+    delivery.appended_at = Some(Timestamp::from_millis(born));
+    delivery.received = u32::try_from(message.deliveries.len()).ok();
+    delivery
 }
 
 fn names(deliveries: &[Delivery]) -> String {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use semel_core::decide::{Directed, Directive, Order};
-use semel_core::port::source::{DeliveryId, Fetched, Progress, Source};
+use semel_core::port::source::{Acknowledgement, DeliveryId, Fetched, Progress, Source};
 use semel_core::port::store::ListQuery;
 use semel_core::{AnyStore, Clock, Error, ErrorKind, Note, ParkedId, Result, StateKind, Store};
 use semel_engine::summary::Fate;
@@ -13,7 +13,6 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::prospect::{Assessed, Assessor, Prospect, delivery};
-use super::watch::Fates;
 use super::{Job, Kind, Tally};
 
 /// The results for the messages so far; complete once the run is over.
@@ -24,7 +23,6 @@ pub(super) struct ParkedSource {
     store: AnyStore,
     kind: Kind,
     note: Note,
-    fates: Arc<Fates>,
     tally: Shared,
     /// Pages of messages; an empty one is the end.
     pages: mpsc::Receiver<Result<Vec<Assessed>>>,
@@ -41,7 +39,6 @@ impl ParkedSource {
         store: AnyStore,
         assessor: Assessor,
         job: Job,
-        fates: Arc<Fates>,
         clock: Arc<dyn Clock>,
     ) -> (Self, Shared) {
         let tally = Shared::default();
@@ -65,7 +62,6 @@ impl ParkedSource {
             store,
             kind,
             note,
-            fates,
             tally: Arc::clone(&tally),
             pages,
             waiting: VecDeque::new(),
@@ -148,14 +144,13 @@ impl Source for ParkedSource {
         Ok(Fetched::Deliveries(deliveries))
     }
 
-    async fn acknowledge(&mut self, batch: &[DeliveryId]) -> Result<()> {
+    async fn acknowledge(&mut self, batch: &[Acknowledgement]) -> Result<()> {
         let mut resting: BTreeMap<&'static str, Vec<ParkedId>> = BTreeMap::new();
-        for id in batch {
-            let settled = self.in_hand.remove(id).zip(self.fates.take(*id));
-            let Some((assessed, fate)) = settled else {
+        for told in batch {
+            let Some(assessed) = self.in_hand.remove(&told.delivery) else {
                 continue;
             };
-            match self.rest(&assessed, fate) {
+            match self.rest(&assessed, told.fate) {
                 Some(rest) => resting.entry(rest).or_default().push(assessed.message.id()),
                 None => self.count(|tally| tally.kept += 1),
             }

@@ -252,14 +252,10 @@ impl fmt::Debug for Assessor {
 
 /// A parked message as its source would hand it over, without its age.
 pub(super) fn delivery(id: DeliveryId, message: &Parked) -> Delivery {
-    Delivery {
-        id,
-        payload: message.payload.clone(),
-        headers: message.headers.clone(),
-        coordinates: message.coordinates.clone(),
-        appended_at: None,
-        oversize_bytes: None,
-    }
+    let (payload, coordinates) = (message.payload.clone(), message.coordinates.clone());
+    let mut delivery = Delivery::new(id, payload, coordinates);
+    delivery.headers.clone_from(&message.headers);
+    delivery
 }
 
 /// The reason for a streamed pipeline: only the worker that has the partition may commit for it.

@@ -9,7 +9,7 @@ use semel_core::fingerprint::FingerprintSelector;
 use semel_core::key::KeySelector;
 use semel_core::partition::Entry;
 use semel_core::port::checkpoint::AnyCheckpointStore;
-use semel_core::port::source::{Delivery, DeliveryId, Fetched, Progress, Source};
+use semel_core::port::source::{Acknowledgement, Delivery, DeliveryId, Fetched, Progress, Source};
 use semel_core::port::store::ListQuery;
 use semel_core::port::transfer::{Item, TransferStore};
 use semel_core::select::Selector;
@@ -545,13 +545,11 @@ impl Desk {
     }
 
     async fn deliver_bodies(&self, bodies: &[&str], script: &str, class: Class) {
-        let deliveries = bodies.iter().zip(0..).map(|(body, number)| Delivery {
-            id: DeliveryId(number),
-            payload: (*body).to_owned().into(),
-            headers: vec![("trace".into(), "t".into())],
-            coordinates: format!("in:{number}").into(),
-            appended_at: None,
-            oversize_bytes: None,
+        let deliveries = bodies.iter().zip(0..).map(|(body, number)| {
+            let body = (*body).to_owned();
+            let mut delivery = Delivery::new(DeliveryId(number), body, format!("in:{number}"));
+            delivery.headers = vec![("trace".into(), "t".into())];
+            delivery
         });
         let source = Once(deliveries.collect());
         let effect = self.exec(script, class);
@@ -747,7 +745,7 @@ impl Source for Once {
         })
     }
 
-    async fn acknowledge(&mut self, _: &[DeliveryId]) -> semel_core::Result<()> {
+    async fn acknowledge(&mut self, _: &[Acknowledgement]) -> semel_core::Result<()> {
         Ok(())
     }
 

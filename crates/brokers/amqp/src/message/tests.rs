@@ -76,6 +76,38 @@ fn headers_are_flattened() {
 }
 
 #[test]
+fn how_often_a_message_came_is_what_the_broker_says_of_it() {
+    let received = |redelivered: bool, count: Option<AMQPValue>| {
+        let mut table = FieldTable::default();
+        if let Some(count) = count {
+            table.insert("x-delivery-count".into(), count);
+        }
+        let mut raw = raw(BasicProperties::default().with_headers(table), b"x");
+        raw.redelivered = redelivered;
+        delivery(DeliveryId(1), "q", raw, 100).received
+    };
+    let count = |count: i64| Some(AMQPValue::LongLongInt(count));
+    assert_eq!(received(false, None), Some(1));
+    assert_eq!(received(false, count(7)), Some(1), "of another queue");
+    assert_eq!(received(true, None), None, "a classic queue does not count");
+    assert_eq!(received(true, count(1)), Some(2));
+    assert_eq!(received(true, Some(AMQPValue::LongUInt(2))), Some(3));
+    assert_eq!(received(true, Some(AMQPValue::LongInt(3))), Some(4));
+    for no_count in [-1, i64::from(u32::MAX), i64::MAX] {
+        assert_eq!(received(true, count(no_count)), None);
+    }
+    let text = AMQPValue::LongString("2".into());
+    assert_eq!(received(true, Some(text)), None);
+    let without = raw(BasicProperties::default(), b"x");
+    let redelivered = Raw {
+        redelivered: true,
+        ..without
+    };
+    let got = delivery(DeliveryId(1), "q", redelivered, 100);
+    assert_eq!(got.received, None, "no table at all");
+}
+
+#[test]
 fn of_a_long_message_the_beginning_is_kept() {
     let got = delivery(
         DeliveryId(1),

@@ -4,15 +4,15 @@ fn handed_out(tags: &mut Tags, range: std::ops::RangeInclusive<u64>) -> Vec<Deli
     range.map(|tag| tags.hand_out(tag)).collect()
 }
 
-fn one(tag: u64) -> Acknowledgement {
-    Acknowledgement {
+fn one(tag: u64) -> BasicAck {
+    BasicAck {
         tag,
         is_multiple: false,
     }
 }
 
-fn up_to(tag: u64) -> Acknowledgement {
-    Acknowledgement {
+fn up_to(tag: u64) -> BasicAck {
+    BasicAck {
         tag,
         is_multiple: true,
     }
@@ -22,14 +22,14 @@ fn up_to(tag: u64) -> Acknowledgement {
 fn only_what_is_named_is_settled() {
     let mut tags = Tags::new();
     let ids = handed_out(&mut tags, 1..=6);
-    assert_eq!(tags.settle(&[ids[3], ids[1]]), [one(2), one(4)]);
-    assert_eq!(tags.settle(&[ids[3], ids[1]]), [], "once");
+    assert_eq!(tags.settle([ids[3], ids[1]]), [one(2), one(4)]);
+    assert_eq!(tags.settle([ids[3], ids[1]]), [], "once");
     assert_eq!(
-        tags.settle(&[ids[0], ids[2]]),
+        tags.settle([ids[0], ids[2]]),
         [up_to(3)],
         "2 was settled before"
     );
-    assert_eq!(tags.settle(&[ids[5], ids[4], ids[4]]), [up_to(6)]);
+    assert_eq!(tags.settle([ids[5], ids[4], ids[4]]), [up_to(6)]);
 }
 
 #[test]
@@ -38,9 +38,9 @@ fn what_is_to_be_given_back_stops_a_joint_acknowledgement() {
     let ids = handed_out(&mut tags, 1..=4);
     assert!(tags.hold(&[ids[1]]));
     assert!(!tags.hold(&[ids[1]]), "it is held already");
-    assert_eq!(tags.settle(&ids), [one(1), one(3), one(4)]);
+    assert_eq!(tags.settle(ids.clone()), [one(1), one(3), one(4)]);
     assert_eq!(tags.give_back(), BTreeSet::from([2]));
-    assert!(tags.settle(&ids).is_empty() && !tags.is_holding());
+    assert!(tags.settle(ids.clone()).is_empty() && !tags.is_holding());
     assert!(!tags.hold(&ids), "what the broker has back is nobody's");
 }
 
@@ -52,10 +52,10 @@ fn an_id_of_an_older_channel_means_nothing() {
     assert_eq!(tags.lose(), old[1..]);
     let new = handed_out(&mut tags, 1..=2);
     assert!(new.iter().all(|id| !old.contains(id)));
-    assert_eq!(tags.settle(&old), []);
+    assert_eq!(tags.settle(old.clone()), []);
     assert!(!tags.hold(&old));
     assert_eq!(
-        tags.settle(&[DeliveryId(0), DeliveryId(u64::MAX), new[1]]),
+        tags.settle([DeliveryId(0), DeliveryId(u64::MAX), new[1]]),
         [one(2)]
     );
 }
@@ -64,7 +64,7 @@ fn an_id_of_an_older_channel_means_nothing() {
 fn a_tag_that_was_never_seen_is_never_settled_along() {
     let mut tags = Tags::new();
     let ids: Vec<_> = [1, 2, 4, 5].map(|tag| tags.hand_out(tag)).into();
-    assert_eq!(tags.settle(&ids), [one(1), one(2), one(4), one(5)]);
+    assert_eq!(tags.settle(ids.clone()), [one(1), one(2), one(4), one(5)]);
 }
 
 /// Checks against a broker that does exactly what the acknowledgements say.
@@ -102,7 +102,7 @@ fn the_broker_settles_what_was_named_and_nothing_else() {
                     named.insert(id.0);
                 }
             }
-            for told in tags.settle(&batch) {
+            for told in tags.settle(batch) {
                 assert!(
                     broker.contains(&told.tag),
                     "an unknown tag closes the channel"

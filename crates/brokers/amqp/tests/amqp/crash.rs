@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use semel_conformance::source::applied;
 use semel_core::Certainty;
 use semel_core::port::sink::Sink;
 use semel_core::port::source::{Fetched, Source};
@@ -26,7 +27,7 @@ async fn a_killed_server_loses_nothing_and_the_source_goes_on_by_itself() {
         .filter(|it| numbers(std::slice::from_ref(it)).iter().all(|n| n % 2 == 0))
         .collect();
     let done: Vec<_> = done.into_iter().map(|it| it.id).collect();
-    first.acknowledge(&done).await.expect("told");
+    first.acknowledge(&applied(&done)).await.expect("told");
     first.close().await.expect("an end");
     let mut source = queue.source();
     let held = take(&mut source, 10).await;
@@ -36,7 +37,10 @@ async fn a_killed_server_loses_nothing_and_the_source_goes_on_by_itself() {
     own.kill();
     assert!(matches!(source.fetch(10).await, Ok(Fetched::Revoked(revoked)) if revoked.len() == 10));
     assert!(matches!(source.fetch(10).await, Ok(Fetched::Away(_))));
-    source.acknowledge(&ids(&held)).await.expect("ignored");
+    source
+        .acknowledge(&applied(&ids(&held)))
+        .await
+        .expect("ignored");
     own.restart().await;
 
     // A classic queue syncs no acknowledgement: some of the others may be here again.
@@ -45,7 +49,10 @@ async fn a_killed_server_loses_nothing_and_the_source_goes_on_by_itself() {
         again.extend(some(&mut source, 20).await);
     }
     assert!(ids(&again).iter().all(|id| !ids(&held).contains(id)));
-    source.acknowledge(&ids(&again)).await.expect("told");
+    source
+        .acknowledge(&applied(&ids(&again)))
+        .await
+        .expect("told");
     source.close().await.expect("an end");
 }
 
@@ -107,7 +114,10 @@ async fn what_a_sink_has_confirmed_is_there_after_a_kill() {
     while !there.contains(&999_999) {
         let got = some(&mut source, 100).await;
         there.extend(numbers(&got));
-        source.acknowledge(&ids(&got)).await.expect("told");
+        source
+            .acknowledge(&applied(&ids(&got)))
+            .await
+            .expect("told");
     }
     let missing: Vec<_> = confirmed.difference(&there).collect();
     assert!(missing.is_empty(), "confirmed and gone: {missing:?}");

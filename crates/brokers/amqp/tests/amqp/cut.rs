@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use semel_broker_amqp::{AmqpSource, Options};
 use semel_conformance::proxy::Proxy;
+use semel_conformance::source::applied;
 use semel_core::port::source::{Fetched, Source};
 use semel_core::{Advice, Code, ErrorKind};
 use tokio::time::{Instant, timeout};
@@ -23,7 +24,10 @@ async fn what_a_cut_takes_away_comes_again_under_other_ids() {
         .expect("up");
     queue.put(0..10).await;
     let first = take(&mut source, 10).await;
-    source.acknowledge(&ids(&first[..5])).await.expect("told");
+    source
+        .acknowledge(&applied(&ids(&first[..5])))
+        .await
+        .expect("told");
     // The broker has received those five acknowledgements when the rest is requested on the same
     // channel.
     queue.put(10..11).await;
@@ -45,9 +49,15 @@ async fn what_a_cut_takes_away_comes_again_under_other_ids() {
             .all(|id| !held.contains(id) && !ids(&first).contains(id))
     );
     // Tags begin at 1 again: were an old one passed on, it would settle another message.
-    source.acknowledge(&ids(&first)).await.expect("ignored");
+    source
+        .acknowledge(&applied(&ids(&first)))
+        .await
+        .expect("ignored");
     source.requeue(&held).await.expect("ignored");
-    source.acknowledge(&ids(&again[..1])).await.expect("told");
+    source
+        .acknowledge(&applied(&ids(&again[..1])))
+        .await
+        .expect("told");
     source.close().await.expect("an end");
     queue.until_ready(5).await;
 }
@@ -62,13 +72,13 @@ async fn an_acknowledgement_into_a_cut_connection_loses_nothing() {
     let mut source = AmqpSource::connect(options).await.expect("up");
     let mut held = take(&mut source, 50).await;
     let heard = ids(&held.drain(..5).collect::<Vec<_>>());
-    source.acknowledge(&heard).await.expect("told");
+    source.acknowledge(&applied(&heard)).await.expect("told");
     // They come once the broker has received those five acknowledgements.
     held.extend(take(&mut source, 5).await);
     proxy.cut_after_client_bytes(100);
     for id in ids(&held) {
         // Some may be received, most are not; a caller that gets an error tries nothing.
-        let _ = source.acknowledge(&[id]).await;
+        let _ = source.acknowledge(&applied(&[id])).await;
     }
     proxy.until(|seen| seen.cuts == 1).await;
     let mut waiting = Vec::new();
@@ -83,7 +93,10 @@ async fn an_acknowledgement_into_a_cut_connection_loses_nothing() {
     }
     let again = numbers(&waiting);
     assert!(again.is_subset(&numbers(&held)), "{again:?}");
-    source.acknowledge(&ids(&waiting)).await.expect("told");
+    source
+        .acknowledge(&applied(&ids(&waiting)))
+        .await
+        .expect("told");
     source.close().await.expect("an end");
     queue.until_ready(0).await;
 }
@@ -117,11 +130,17 @@ async fn a_broker_that_is_away_is_told_once_in_a_while_and_comes_back() {
         }
     }
     assert!((1..=2).contains(&told), "told {told} times in 8 s");
-    source.acknowledge(&ids(&held)).await.expect("ignored");
+    source
+        .acknowledge(&applied(&ids(&held)))
+        .await
+        .expect("ignored");
     proxy.refuse(false);
     let again = take(&mut source, 3).await;
     assert_eq!(numbers(&again), (0..3).collect());
-    source.acknowledge(&ids(&again)).await.expect("told");
+    source
+        .acknowledge(&applied(&ids(&again)))
+        .await
+        .expect("told");
     source.close().await.expect("an end");
     queue.until_ready(0).await;
 }
@@ -144,7 +163,10 @@ async fn a_broker_that_is_away_from_the_start_is_waited_for() {
     proxy.refuse(false);
     queue.put(0..1).await;
     let got = take(&mut source, 1).await;
-    source.acknowledge(&ids(&got)).await.expect("told");
+    source
+        .acknowledge(&applied(&ids(&got)))
+        .await
+        .expect("told");
     source.close().await.expect("an end");
 }
 
@@ -159,7 +181,7 @@ async fn a_close_that_is_not_heard_says_so() {
     let held = take(&mut source, 3).await;
     proxy.hold();
     source
-        .acknowledge(&ids(&held))
+        .acknowledge(&applied(&ids(&held)))
         .await
         .expect("the driver has sent it");
     let closing = tokio::spawn(async move { source.close().await });
@@ -186,7 +208,10 @@ async fn a_broker_that_never_answers_is_given_up() {
     assert!(matches!(fetched, Ok(Ok(Fetched::Revoked(revoked))) if revoked == ids(&held)));
     proxy.heal();
     let again = take(&mut source, 3).await;
-    source.acknowledge(&ids(&again)).await.expect("told");
+    source
+        .acknowledge(&applied(&ids(&again)))
+        .await
+        .expect("told");
     source.close().await.expect("an end");
     queue.until_ready(0).await;
 }
@@ -215,7 +240,7 @@ async fn through_a_storm_everything_arrives_and_nothing_is_settled_unasked() {
                 .filter(|it| !numbers(std::slice::from_ref(it)).iter().all(|n| n % 5 == 0))
                 .map(|it| it.id)
                 .collect();
-            let _ = source.acknowledge(&settled).await;
+            let _ = source.acknowledge(&applied(&settled)).await;
             seen.extend(numbers(&some));
         }
     }

@@ -3,6 +3,7 @@
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable};
 use semel_broker_amqp::{AmqpSource, HEAD_BYTES};
+use semel_conformance::source::applied;
 use semel_core::port::source::Source;
 
 use crate::lab::{Queue, header, ids, some, take};
@@ -63,7 +64,10 @@ async fn a_long_message_is_handed_over_by_its_beginning() {
     assert_eq!(got[0].oversize_bytes, Some(long.len() as u64));
     assert_eq!(got[0].payload, long[..HEAD_BYTES]);
     assert_eq!(got[1].oversize_bytes, None);
-    source.acknowledge(&ids(&got)).await.expect("told");
+    source
+        .acknowledge(&applied(&ids(&got)))
+        .await
+        .expect("told");
     source.close().await.expect("an end");
     // The hash covers the whole message.
     let other = queue.name.clone();
@@ -86,6 +90,19 @@ async fn a_quorum_queue_counts_how_often_a_message_came() {
         if count > 0 {
             assert_eq!(text, Some(count.to_string().as_bytes()));
         }
+        assert_eq!(got[0].received, Some(count + 1));
+        source.close().await.expect("an end");
+    }
+}
+
+#[tokio::test]
+async fn a_classic_queue_tells_only_the_first_time_from_later_ones() {
+    let queue = Queue::open().await;
+    queue.put(0..1).await;
+    for received in [Some(1), None, None] {
+        let mut source = queue.source();
+        let got = take(&mut source, 1).await;
+        assert_eq!(got[0].received, received);
         source.close().await.expect("an end");
     }
 }

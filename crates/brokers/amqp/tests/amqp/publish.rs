@@ -8,6 +8,7 @@ use lapin::options::{ExchangeDeclareOptions, QueueBindOptions, QueueDeleteOption
 use lapin::types::{AMQPValue, FieldTable};
 use semel_broker_amqp::{AmqpSink, SinkOptions};
 use semel_conformance::proxy::Proxy;
+use semel_conformance::source::applied;
 use semel_core::port::sink::{Publication, Sink};
 use semel_core::port::source::Source;
 use semel_core::{Advice, Certainty, Code, ErrorKind};
@@ -80,7 +81,10 @@ async fn batches_side_by_side_are_each_answered_though_one_is_given_up() {
                 Some(String::from_utf8_lossy(id).into_owned())
             }));
             let ids: Vec<_> = some.iter().map(|it| it.id).collect();
-            source.acknowledge(&ids).await.expect("the broker is there");
+            source
+                .acknowledge(&applied(&ids))
+                .await
+                .expect("the broker is there");
         }
         source.close().await.expect("the broker is there");
     }
@@ -175,7 +179,10 @@ async fn a_confirm_that_is_lost_leaves_it_open_and_a_second_try_is_known_again()
         places.extend(got.iter().map(|it| it.coordinates.clone()));
     }
     assert_eq!(places.len(), 3, "one place each, both times");
-    source.acknowledge(&ids(&got)).await.expect("told");
+    source
+        .acknowledge(&applied(&ids(&got)))
+        .await
+        .expect("told");
     source.close().await.expect("an end");
 }
 

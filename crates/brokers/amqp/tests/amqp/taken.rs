@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use lapin::options::QueueDeleteOptions;
 use semel_broker_amqp::AmqpSource;
+use semel_conformance::source::applied;
 use semel_core::ErrorKind;
 use semel_core::port::source::{Fetched, Source};
 use tokio::time::{Instant, timeout};
@@ -28,7 +29,10 @@ async fn a_consumer_that_the_broker_cancels_is_made_again() {
     let error = source.fetch(10).await.expect_err("the queue is gone");
     assert_eq!(error.kind(), ErrorKind::InvalidConfig);
     assert!(error.to_string().contains("does not exist"), "{error}");
-    source.acknowledge(&ids(&held)).await.expect("ignored");
+    source
+        .acknowledge(&applied(&ids(&held)))
+        .await
+        .expect("ignored");
     // A caller that asks again finds it when it is there.
     let durable = lapin::options::QueueDeclareOptions {
         durable: true,
@@ -42,7 +46,10 @@ async fn a_consumer_that_the_broker_cancels_is_made_again() {
     declared.await.expect("a queue");
     queue.put(7..8).await;
     let got = take(&mut source, 1).await;
-    source.acknowledge(&ids(&got)).await.expect("told");
+    source
+        .acknowledge(&applied(&ids(&got)))
+        .await
+        .expect("told");
     source.close().await.expect("an end");
     let deleted = queue
         .channel
@@ -70,8 +77,14 @@ async fn what_is_held_for_too_long_is_taken_back_and_somebody_learns_of_it() {
     }
     let again = take(&mut source, 3).await;
     assert_eq!(numbers(&again), (0..3).collect());
-    source.acknowledge(&ids(&held)).await.expect("ignored");
-    source.acknowledge(&ids(&again)).await.expect("told");
+    source
+        .acknowledge(&applied(&ids(&held)))
+        .await
+        .expect("ignored");
+    source
+        .acknowledge(&applied(&ids(&again)))
+        .await
+        .expect("told");
     source.close().await.expect("an end");
     queue.until_ready(0).await;
 }
@@ -93,7 +106,10 @@ async fn what_is_given_back_again_and_again_comes_in_its_time() {
     }
     assert!((4..=16).contains(&rounds), "{rounds} rounds in 3 s");
     let got = take(&mut source, 2).await;
-    source.acknowledge(&ids(&got)).await.expect("told");
+    source
+        .acknowledge(&applied(&ids(&got)))
+        .await
+        .expect("told");
     source.close().await.expect("an end");
     queue.until_ready(0).await;
 }
@@ -110,11 +126,13 @@ async fn what_one_gives_back_another_gets() {
     one.requeue(&ids(&held[..2])).await.expect("given back");
     // Later than the first; the close reports it.
     one.requeue(&ids(&held[2..3])).await.expect("given back");
-    one.acknowledge(&ids(&held[2..])).await.expect("told");
+    one.acknowledge(&applied(&ids(&held[2..])))
+        .await
+        .expect("told");
     one.close().await.expect("an end");
     let got = take(&mut other, 3).await;
     assert_eq!(numbers(&got), numbers(&held[..3]));
-    other.acknowledge(&ids(&got)).await.expect("told");
+    other.acknowledge(&applied(&ids(&got))).await.expect("told");
     other.close().await.expect("an end");
     queue.until_ready(0).await;
 }
@@ -133,6 +151,9 @@ async fn no_more_is_handed_over_ahead_than_the_prefetch() {
             .is_err()
     );
     assert_eq!(queue.ready().await, 6);
-    source.acknowledge(&ids(&held)).await.expect("told");
+    source
+        .acknowledge(&applied(&ids(&held)))
+        .await
+        .expect("told");
     assert!(!some(&mut source, 10).await.is_empty());
 }

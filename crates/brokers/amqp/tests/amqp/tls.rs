@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use semel_broker_amqp::{AmqpSink, AmqpSource, Options, SinkOptions};
 use semel_conformance::certificates::{Authority, Issued};
+use semel_conformance::source::applied;
 use semel_core::port::sink::Sink;
 use semel_core::port::source::{Fetched, Source};
 use semel_core::{Code, Error, ErrorKind};
@@ -141,7 +142,10 @@ async fn goes_through(secure: &Secure, tls: Tls) {
     let mut source = secure.source(&queue.name, tls);
     let got = take(&mut source, 2).await;
     assert_eq!(numbers(&got), [0, 1].into());
-    source.acknowledge(&ids(&got)).await.expect("told");
+    source
+        .acknowledge(&applied(&ids(&got)))
+        .await
+        .expect("told");
     source.close().await.expect("an end");
     queue.until_ready(0).await;
 }

@@ -2,7 +2,7 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use semel_core::{Certainty, Code};
+use semel_core::{Certainty, Code, Fate};
 
 use super::*;
 
@@ -56,7 +56,10 @@ async fn what_is_given_back_comes_again_first_under_a_new_id() {
     let (mut source, _) = open(b"1\n2\n3\n4\n").await;
     let first = next(&mut source, 2).await.expect("lines");
     let ids: Vec<_> = first.iter().map(|delivery| delivery.id).collect();
-    source.acknowledge(&ids[..1]).await.expect("acknowledged");
+    source
+        .acknowledge(&[Acknowledgement::new(ids[0], Fate::Applied)])
+        .await
+        .expect("acknowledged");
     source.requeue(&ids).await.expect("given back");
     source.requeue(&ids).await.expect("a stale id is ignored");
     let second = next(&mut source, 9).await.expect("lines");

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use semel_broker_kafka::KafkaSource;
 use semel_conformance::source::Message;
+use semel_conformance::source::applied;
 use semel_core::port::source::{Fetched, Source};
 use semel_core::{Advice, Error, ErrorKind};
 use tokio::time::timeout;
@@ -135,6 +136,9 @@ async fn coordinates_are_topic_partition_and_offset() {
             format!("kafka:{}:1:1", topic.name)
         ]
     );
-    source.acknowledge(&ids(&got)).await.expect("a word");
+    source
+        .acknowledge(&applied(&ids(&got)))
+        .await
+        .expect("a word");
     source.close().await.expect("an end");
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use rdkafka::mocking::MockCluster;
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
+use semel_conformance::source::applied;
 use semel_core::port::source::{Fetched, Source};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -31,7 +32,7 @@ async fn a_partition_that_leaves_is_drained_and_comes_again_only_where_it_was_no
     assert_eq!(revoked.len(), 20, "one of two partitions");
     // The first ten of them had begun and end in time, the others had not.
     let (ended, not_begun) = revoked.split_at(10);
-    first.acknowledge(ended).await.expect("a word");
+    first.acknowledge(&applied(ended)).await.expect("a word");
     first.requeue(not_begun).await.expect("a word");
     let (mut second, got) = joining.await.expect("it joins");
     let not_begun: Vec<_> = held
@@ -39,7 +40,10 @@ async fn a_partition_that_leaves_is_drained_and_comes_again_only_where_it_was_no
         .filter(|it| not_begun.contains(&it.id))
         .collect();
     assert_eq!(numbers(&got), numbers(&not_begun));
-    second.acknowledge(&ids(&got)).await.expect("a word");
+    second
+        .acknowledge(&applied(&ids(&got)))
+        .await
+        .expect("a word");
     second.close().await.expect("an end");
     first.close().await.expect("an end");
     assert_eq!(topic.committed(2).iter().sum::<i64>(), 20);
@@ -63,7 +67,10 @@ async fn nobody_waits_longer_than_the_drain_for_what_does_not_end() {
     );
     assert!(numbers(&got).is_subset(&numbers(&held)));
     // It ends late: that is no report of the new owner's, and settles nothing.
-    first.acknowledge(&ids(&held)).await.expect("it is ignored");
+    first
+        .acknowledge(&applied(&ids(&held)))
+        .await
+        .expect("it is ignored");
     first.close().await.expect("an end");
     drop(second);
     let mut third = topic.source();
@@ -80,12 +87,18 @@ async fn partitions_that_are_added_are_read() {
     topic.number(0..5, 1).await;
     let mut source = topic.source();
     let got = take(&mut source, 5).await;
-    source.acknowledge(&ids(&got)).await.expect("a word");
+    source
+        .acknowledge(&applied(&ids(&got)))
+        .await
+        .expect("a word");
     topic.grow(3).await;
     topic.number(5..20, 3).await;
     let more = take(&mut source, 15).await;
     assert_eq!(numbers(&more), (5..20).collect());
-    source.acknowledge(&ids(&more)).await.expect("a word");
+    source
+        .acknowledge(&applied(&ids(&more)))
+        .await
+        .expect("a word");
     source.close().await.expect("an end");
     assert_eq!(topic.committed(3).iter().sum::<i64>(), 20);
 }
@@ -101,10 +114,16 @@ async fn finished_prefixes_are_committed_as_time_passes() {
     // All but the fourth.
     let mut finished = ids(&got);
     let fourth = finished.remove(3);
-    source.acknowledge(&finished).await.expect("a word");
+    source
+        .acknowledge(&applied(&finished))
+        .await
+        .expect("a word");
     sleep(Duration::from_millis(600)).await;
     assert_eq!(topic.committed(1), [3], "nothing over an unfinished record");
-    source.acknowledge(&[fourth]).await.expect("a word");
+    source
+        .acknowledge(&applied(&[fourth]))
+        .await
+        .expect("a word");
     sleep(Duration::from_millis(600)).await;
     assert_eq!(topic.committed(1), [10]);
     drop(source);
@@ -123,7 +142,10 @@ async fn a_commit_that_is_refused_is_asked_again() {
     let got = take(&mut source, 3).await;
     let refusal = RDKafkaRespErr::RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS;
     cluster.request_errors(RDKafkaApiKey::OffsetCommit, &[refusal; 3]);
-    source.acknowledge(&ids(&got)).await.expect("a word");
+    source
+        .acknowledge(&applied(&ids(&got)))
+        .await
+        .expect("a word");
     for _ in 0..100 {
         if topic.committed(1) == [3] {
             return;
@@ -144,13 +166,19 @@ async fn no_more_is_read_over_one_record_than_the_span() {
     let mut got = take(&mut source, 50).await;
     let mut finished = ids(&got);
     let oldest = finished.remove(0);
-    source.acknowledge(&finished).await.expect("a word");
+    source
+        .acknowledge(&applied(&finished))
+        .await
+        .expect("a word");
     // Everything but the oldest is finished at once, and reading does not go on for ever.
     while let Ok(Ok(fetched)) = timeout(Duration::from_secs(2), source.fetch(50)).await {
         let Fetched::Deliveries(some) = fetched else {
             continue;
         };
-        source.acknowledge(&ids(&some)).await.expect("a word");
+        source
+            .acknowledge(&applied(&ids(&some)))
+            .await
+            .expect("a word");
         got.extend(some);
     }
     assert!(
@@ -158,10 +186,16 @@ async fn no_more_is_read_over_one_record_than_the_span() {
         "{} of 400 while the first one is open",
         got.len()
     );
-    source.acknowledge(&[oldest]).await.expect("a word");
+    source
+        .acknowledge(&applied(&[oldest]))
+        .await
+        .expect("a word");
     while got.len() < 400 {
         let more = take(&mut source, 10.min(400 - got.len())).await;
-        source.acknowledge(&ids(&more)).await.expect("a word");
+        source
+            .acknowledge(&applied(&ids(&more)))
+            .await
+            .expect("a word");
         got.extend(more);
     }
     assert_eq!(numbers(&got), (0..400).collect());
@@ -222,11 +256,17 @@ async fn a_partition_that_left_while_it_was_full_is_read_when_it_comes_back() {
                 first.requeue(&revoked).await.expect("a word");
                 held.retain(|it| !revoked.contains(&it.id));
                 // The other one goes on.
-                first.acknowledge(&ids(&held)).await.expect("a word");
+                first
+                    .acknowledge(&applied(&ids(&held)))
+                    .await
+                    .expect("a word");
             }
             Ok(Ok(Fetched::Deliveries(some))) => {
                 seen.extend(numbers(&some));
-                first.acknowledge(&ids(&some)).await.expect("a word");
+                first
+                    .acknowledge(&applied(&ids(&some)))
+                    .await
+                    .expect("a word");
             }
             Ok(Ok(Fetched::Away(_) | Fetched::Back)) => {}
             other => panic!("{} of 800 were read: {other:?}", seen.len()),
@@ -260,8 +300,14 @@ async fn whoever_reads_slowly_stays_in_the_group() {
     sleep(Duration::from_secs(9)).await;
     let rest = take(&mut source, 5_999).await;
     assert_eq!(rest.len(), 5_999, "nothing twice: nobody was thrown out");
-    source.acknowledge(&ids(&first)).await.expect("a word");
-    source.acknowledge(&ids(&rest)).await.expect("a word");
+    source
+        .acknowledge(&applied(&ids(&first)))
+        .await
+        .expect("a word");
+    source
+        .acknowledge(&applied(&ids(&rest)))
+        .await
+        .expect("a word");
     source.close().await.expect("an end");
     assert_eq!(topic.committed(1), [6_000]);
 }

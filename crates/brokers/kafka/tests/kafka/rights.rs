@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use semel_broker_kafka::{KafkaSink, KafkaSource, Options, SinkOptions};
+use semel_conformance::source::applied;
 use semel_core::port::sink::{Publication, Sink};
 use semel_core::port::source::{Fetched, Source};
 use semel_core::{Certainty, Code, Error, ErrorKind};
@@ -71,7 +72,10 @@ async fn rights_of_a_reader_may_be_granted_while_it_waits() {
         .await;
     let got = take(&mut source, 3).await;
     assert_eq!(numbers(&got), (0..3).collect());
-    source.acknowledge(&ids(&got)).await.expect("told");
+    source
+        .acknowledge(&applied(&ids(&got)))
+        .await
+        .expect("told");
     source.close().await.expect("an end");
     assert_eq!(topic.committed(1), [3]);
 }
@@ -94,7 +98,10 @@ async fn a_commit_that_lacks_a_right_is_made_as_soon_as_it_is_granted() {
     let got = take(&mut source, 3).await;
     own.rights("--remove", &["--operation", "Read", "--group", &topic.name])
         .await;
-    source.acknowledge(&ids(&got)).await.expect("told");
+    source
+        .acknowledge(&applied(&ids(&got)))
+        .await
+        .expect("told");
     let (_, count) = told(&mut source, "may not use the consumer group").await;
     assert!(count < 10, "again and again: {count}");
     assert_eq!(topic.committed(1), [0]);
@@ -111,7 +118,10 @@ async fn a_commit_that_lacks_a_right_is_made_as_soon_as_it_is_granted() {
         );
         match timeout(Duration::from_secs(1), source.fetch(10)).await {
             Ok(Ok(Fetched::Deliveries(some))) => {
-                source.acknowledge(&ids(&some)).await.expect("told");
+                source
+                    .acknowledge(&applied(&ids(&some)))
+                    .await
+                    .expect("told");
             }
             Ok(Ok(Fetched::Revoked(some))) => source.requeue(&some).await.expect("told"),
             Ok(Ok(Fetched::Away(_) | Fetched::Back)) | Err(_) => {}

@@ -9,6 +9,7 @@ use rdkafka::admin::{NewTopic, TopicReplication};
 use semel_broker_kafka::{KafkaSource, KafkaStream, StreamOptions};
 use semel_conformance::TestClock;
 use semel_conformance::source::Message;
+use semel_conformance::source::applied;
 use semel_core::claim::Duplicate;
 use semel_core::partition::Entry;
 use semel_core::port::source::{Delivery, Fetched, Source};
@@ -153,7 +154,10 @@ impl Member {
             }
             done.push(delivery.id);
         }
-        self.source.acknowledge(&done).await.expect("a word");
+        self.source
+            .acknowledge(&applied(&done))
+            .await
+            .expect("a word");
         done.len()
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_nats::jetstream::consumer::pull;
 use async_nats::jetstream::stream::RetentionPolicy;
 use semel_broker_nats::Options;
+use semel_conformance::source::applied;
 use semel_core::port::again::Again;
 use semel_core::port::source::{Delivery, Fetched, Source};
 use semel_core::{Error, ErrorKind, Timestamp};
@@ -50,7 +51,9 @@ async fn it_is_read_to_the_end_that_it_had_and_its_consumer_stays_where_it_is() 
     place.put_numbers(2_500).await;
     let mut live = place.source();
     let held = take(&mut live, 10).await;
-    live.acknowledge(&ids(&held[..5])).await.expect("heard");
+    live.acknowledge(&applied(&ids(&held[..5])))
+        .await
+        .expect("heard");
     let mut source = again(place.options(), None);
     let Ok(Fetched::Deliveries(mut all)) = source.fetch(100).await else {
         panic!("nothing came");
@@ -62,12 +65,17 @@ async fn it_is_read_to_the_end_that_it_had_and_its_consumer_stays_where_it_is() 
     assert_eq!(*all[2_499].coordinates, format!("nats:{}:2500", place.name));
     assert!(all[0].appended_at.is_some());
     assert!(matches!(source.fetch(1).await, Ok(Fetched::Ended)));
-    source.acknowledge(&ids(&all)).await.expect("ignored");
+    source
+        .acknowledge(&applied(&ids(&all)))
+        .await
+        .expect("ignored");
     let info = place.stream().await.consumer_info(CONSUMER).await;
     let info = info.expect("the consumer");
     assert_eq!(info.ack_floor.stream_sequence, 5);
     // The deliveries it holds are still its own.
-    live.acknowledge(&ids(&held[5..])).await.expect("heard");
+    live.acknowledge(&applied(&ids(&held[5..])))
+        .await
+        .expect("heard");
     assert_eq!(numbers(&take(&mut live, 1).await).len(), 1);
 }
 

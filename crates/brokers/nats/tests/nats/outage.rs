@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use semel_broker_nats::{NatsSource, Options};
+use semel_conformance::source::applied;
 use semel_core::port::source::Source;
 use semel_core::{Certainty, Code, ErrorKind};
 use tokio::time::{Instant, sleep};
@@ -36,8 +37,14 @@ async fn what_is_held_when_the_connection_breaks_may_still_be_acknowledged() {
     let held = some(&mut source, 10).await;
     proxy.cut_now();
     let more = some(&mut source, 20).await;
-    source.acknowledge(&ids(&held)).await.expect("heard");
-    source.acknowledge(&ids(&more)).await.expect("heard");
+    source
+        .acknowledge(&applied(&ids(&held)))
+        .await
+        .expect("heard");
+    source
+        .acknowledge(&applied(&ids(&more)))
+        .await
+        .expect("heard");
     source.close().await.expect("closed");
     let mut next = place.source();
     let rest = take(&mut next, 30 - held.len() - more.len()).await;
@@ -111,7 +118,7 @@ async fn an_acknowledgement_whose_answer_is_lost_is_repeated() {
     // The server receives nothing of it.
     proxy.cut_after_client_bytes(0);
     let error = source
-        .acknowledge(&ids(&held))
+        .acknowledge(&applied(&ids(&held)))
         .await
         .expect_err("the connection broke");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
@@ -139,7 +146,7 @@ async fn a_close_without_a_broker_says_so() {
     proxy.cut_now();
     proxy.until(|seen| seen.connections == 0).await;
     source
-        .acknowledge(&ids(&held))
+        .acknowledge(&applied(&ids(&held)))
         .await
         .expect_err("nobody hears it");
     let error = source.close().await.expect_err("nobody hears it");
@@ -165,7 +172,7 @@ async fn cuts_at_any_byte_lose_nothing() {
         let got = some(&mut source, 20).await;
         seen.extend(numbers(&got));
         // One that fails is repeated by the next fetch.
-        let _ = source.acknowledge(&ids(&got)).await;
+        let _ = source.acknowledge(&applied(&ids(&got))).await;
     }
     assert!(proxy.seen().cuts > 3, "{:?}", proxy.seen());
     proxy.heal();
@@ -186,11 +193,14 @@ async fn a_server_that_is_killed_loses_nothing() {
     };
     let mut source = NatsSource::new(options).expect("good options");
     let held = some(&mut source, 50).await;
-    source.acknowledge(&ids(&held[..20])).await.expect("heard");
+    source
+        .acknowledge(&applied(&ids(&held[..20])))
+        .await
+        .expect("heard");
     own.kill();
     is_away(&mut source, 10 * SECOND).await;
     source
-        .acknowledge(&ids(&held[20..30]))
+        .acknowledge(&applied(&ids(&held[20..30])))
         .await
         .expect_err("nobody hears it");
     own.restart().await;
@@ -200,7 +210,10 @@ async fn a_server_that_is_killed_loses_nothing() {
         assert!(begun.elapsed() < 60 * SECOND, "{} of 200", seen.len());
         let got = some(&mut source, 50).await;
         seen.extend(numbers(&got));
-        source.acknowledge(&ids(&got)).await.expect("heard");
+        source
+            .acknowledge(&applied(&ids(&got)))
+            .await
+            .expect("heard");
     }
     source.close().await.expect("closed");
     sleep(lease).await;

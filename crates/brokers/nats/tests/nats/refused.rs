@@ -5,6 +5,7 @@ use std::time::Duration;
 use async_nats::jetstream::consumer::{AckPolicy, pull, push};
 use async_nats::jetstream::stream::StorageType;
 use semel_broker_nats::{NatsSource, Options};
+use semel_conformance::source::applied;
 use semel_core::port::source::Source;
 use semel_core::{Advice, Error, ErrorKind};
 use tokio::time::timeout;
@@ -63,7 +64,7 @@ async fn a_missing_right_is_named() {
     let mut source = NatsSource::new(options).expect("good options");
     let got = take(&mut source, 1).await;
     let error = source
-        .acknowledge(&ids(&got))
+        .acknowledge(&applied(&ids(&got)))
         .await
         .expect_err("it may not");
     assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{error:?}");

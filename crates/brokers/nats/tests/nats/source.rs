@@ -6,6 +6,7 @@ use async_nats::jetstream::consumer::pull;
 use bytes::Bytes;
 use semel_broker_nats::{HEAD_BYTES, NatsSource, Options};
 use semel_conformance::source::Message;
+use semel_conformance::source::applied;
 use semel_core::port::source::{Fetched, Source};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -46,13 +47,28 @@ async fn what_is_given_back_comes_again_after_a_respite() {
         "not only when the lease is over"
     );
     assert_eq!(numbers(&again), numbers(&held));
-    source.acknowledge(&ids(&held)).await.expect("ignored");
+    source
+        .acknowledge(&applied(&ids(&held)))
+        .await
+        .expect("ignored");
     sleep(place.options().lease).await;
     assert_eq!(
         numbers(&take(&mut source, 3).await).len(),
         3,
         "the old ids mean nothing"
     );
+}
+
+#[tokio::test]
+async fn a_delivery_tells_how_often_the_message_came() {
+    let place = Place::open().await;
+    place.put_numbers(1).await;
+    for received in 1..=3 {
+        let mut source = place.source();
+        let got = take(&mut source, 1).await;
+        assert_eq!(got[0].received, Some(received));
+        source.close().await.expect("closed");
+    }
 }
 
 #[tokio::test]
@@ -64,7 +80,9 @@ async fn an_acknowledgement_after_the_lease_settles_nothing() {
     sleep(place.options().lease).await;
     let mut other = place.source();
     let theirs = take(&mut other, 5).await;
-    late.acknowledge(&ids(&held)).await.expect("ignored");
+    late.acknowledge(&applied(&ids(&held)))
+        .await
+        .expect("ignored");
     late.requeue(&ids(&held)).await.expect("ignored");
     late.extend(&ids(&held)).await.expect("ignored");
     late.close().await.expect("closed");
@@ -84,7 +102,10 @@ async fn a_close_gives_back_what_is_held() {
     };
     let mut first = NatsSource::new(options.clone()).expect("good options");
     let held = take(&mut first, 20).await;
-    first.acknowledge(&ids(&held[..5])).await.expect("heard");
+    first
+        .acknowledge(&applied(&ids(&held[..5])))
+        .await
+        .expect("heard");
     first.close().await.expect("closed");
     let begun = Instant::now();
     let mut next = NatsSource::new(options).expect("good options");
@@ -109,7 +130,10 @@ async fn no_more_is_held_than_the_consumer_allows() {
     let held = take(&mut source, 4).await;
     assert_eq!(held.len(), 4);
     nothing(&mut source, SECOND).await;
-    source.acknowledge(&ids(&held[..2])).await.expect("heard");
+    source
+        .acknowledge(&applied(&ids(&held[..2])))
+        .await
+        .expect("heard");
     assert_eq!(numbers(&take(&mut source, 2).await), [4, 5].into());
 }
 
@@ -241,7 +265,10 @@ async fn a_consumer_that_somebody_deletes_is_made_anew() {
     place.put_numbers(3).await;
     let mut source = place.source();
     let held = take(&mut source, 3).await;
-    source.acknowledge(&ids(&held)).await.expect("heard");
+    source
+        .acknowledge(&applied(&ids(&held)))
+        .await
+        .expect("heard");
     // One that waits gets an error, one that asks later finds nobody.
     for _ in 0..2 {
         let deleting = async {
@@ -257,7 +284,10 @@ async fn a_consumer_that_somebody_deletes_is_made_anew() {
             deleting
         );
         assert_eq!(numbers(&again), (0..3).collect());
-        source.acknowledge(&ids(&again)).await.expect("heard");
+        source
+            .acknowledge(&applied(&ids(&again)))
+            .await
+            .expect("heard");
     }
     let deleted = place.stream().await.delete_consumer(CONSUMER).await;
     deleted.expect("deleted");
@@ -319,5 +349,8 @@ async fn nothing_is_told_of_deliveries_of_its_own() {
     let held = take(&mut source, 5).await;
     let idle = timeout(2 * SECOND, source.fetch(10)).await;
     assert!(idle.is_err(), "{idle:?}");
-    source.acknowledge(&ids(&held)).await.expect("heard");
+    source
+        .acknowledge(&applied(&ids(&held)))
+        .await
+        .expect("heard");
 }

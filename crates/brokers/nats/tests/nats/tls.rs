@@ -7,6 +7,7 @@ use async_nats::jetstream::{self, stream};
 use bytes::Bytes;
 use semel_broker_nats::{NatsSink, NatsSource, Options, SinkOptions};
 use semel_conformance::certificates::{Authority, Issued};
+use semel_conformance::source::applied;
 use semel_core::port::sink::{Publication, Sink};
 use semel_core::port::source::Source;
 use semel_core::{Code, Error, ErrorKind};
@@ -149,7 +150,10 @@ async fn goes_through(secure: &Secure, tls: Tls) {
     let mut source = NatsSource::new(secure.options(tls)).expect("good options");
     let got = take(&mut source, 3).await;
     assert_eq!(numbers(&got), (0..3).collect());
-    source.acknowledge(&ids(&got)).await.expect("confirmed");
+    source
+        .acknowledge(&applied(&ids(&got)))
+        .await
+        .expect("confirmed");
     source.close().await.expect("an end");
 }
 

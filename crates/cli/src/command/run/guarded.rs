@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use semel_config::PipelineSettings;
 use semel_core::port::reach::Reach;
-use semel_core::port::source::{DeliveryId, Fetched, Progress, Source};
+use semel_core::port::source::{Acknowledgement, DeliveryId, Fetched, Progress, Source};
 use semel_core::{Clock, Code, Error, ErrorKind, Result};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -181,7 +181,7 @@ impl<S: Source> Source for Guarded<S> {
         self.source.fetch(max).await
     }
 
-    async fn acknowledge(&mut self, batch: &[DeliveryId]) -> Result<()> {
+    async fn acknowledge(&mut self, batch: &[Acknowledgement]) -> Result<()> {
         self.source.acknowledge(batch).await
     }
 
