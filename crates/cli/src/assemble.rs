@@ -12,11 +12,11 @@ use std::sync::Arc;
 
 use semel_config::{Accepted, Backends, Servers, StoreUrl};
 use semel_core::port::checkpoint::AnyCheckpointStore;
-use semel_core::port::store::Capabilities;
 use semel_core::port::transactional::{AnyTransactionalStore, Statements};
 use semel_core::port::transfer::AnyTransferStore;
 use semel_core::{AnyStore, Certainty, Clock, Code, Error, ErrorKind, Result, Store};
 use semel_engine::system::SystemClock;
+pub(crate) use semel_operate::check::Inspection as Looked;
 use semel_store_embedded::{EmbeddedStore, Inspector, LentStore};
 use semel_store_memory::MemoryStore;
 use semel_store_sqlite::SqliteStore;
@@ -255,18 +255,6 @@ pub(crate) async fn store_for_filling(url: &StoreUrl, clock: Arc<dyn Clock>) -> 
 
 fn served(server::Served { stores, transfer }: server::Served) -> Operated {
     Operated::to_change(stores.store, transfer)
-}
-
-/// What is known of a store without changing anything.
-pub(crate) struct Looked {
-    /// Whether it is there; if not, a run makes it.
-    pub(crate) is_there: bool,
-    /// What it promises, as far as it can be seen before it is there.
-    pub(crate) capabilities: Option<Capabilities>,
-    /// Why it refuses each of the statements, as far as it can be asked.
-    pub(crate) refused: Vec<Option<Error>>,
-    /// Why no worker can use it as it is set up now, although it can be looked at.
-    pub(crate) unfit: Option<Error>,
 }
 
 /// Looks at a store, also while others use it.

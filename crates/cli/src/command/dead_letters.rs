@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use semel_core::{Key, Result};
+use semel_operate::value::Time;
 use semel_worker::replay::Kind;
 use serde::Serialize;
 
@@ -11,7 +12,6 @@ use crate::args::Rerun;
 use crate::args::dead_letters::{DeadLetters, Drop, List, Show, Which};
 use crate::command::operate::{self, Ground, keys_from, note_of, usage};
 use crate::command::parked::{self, Filter, Found, Names, Running, Search, drop_all};
-use crate::output::value::Time;
 use crate::output::{self, Column, Entry, Go, Row};
 
 /// Carries out one of the verbs.

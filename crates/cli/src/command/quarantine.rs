@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use semel_core::Result;
+use semel_operate::value::Time;
 use semel_worker::replay::Kind;
 use serde::Serialize;
 
@@ -11,7 +12,6 @@ use crate::args::Rerun;
 use crate::args::quarantine::{Drop, List, Quarantine, Show, Which};
 use crate::command::operate::{self, Ground, note_of, usage};
 use crate::command::parked::{self, Filter, Found, Names, Running, SHORT, Search, drop_all};
-use crate::output::value::Time;
 use crate::output::{self, Column, Entry, Go, Row};
 
 /// Carries out one of the verbs.

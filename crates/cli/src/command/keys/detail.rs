@@ -2,11 +2,11 @@
 
 use semel_core::units::duration_text;
 use semel_core::{Operation, Outcome, PastAttempt, Record, Recovery, State, StateKind, Timestamp};
+use semel_operate::value::{Base64, Span, Time, text_or_base64};
 use serde::Serialize;
 
 use super::entry::{reason, since};
 use crate::command::when::when;
-use crate::output::value::{Base64, Span, Time, text_or_base64};
 use crate::output::{Answer, Block, key_text};
 
 /// All that a record holds.

@@ -2,9 +2,9 @@
 
 use semel_core::port::store::Listed;
 use semel_core::{AttemptEnd, Key, Record, Scope, State, StateKind, Timestamp};
+use semel_operate::value::Time;
 use serde::{Serialize, Serializer};
 
-use crate::output::value::Time;
 use crate::output::{Column, Entry, Row, key_text};
 
 /// What a list says of a record.

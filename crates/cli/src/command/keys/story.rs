@@ -9,6 +9,7 @@ mod prospect;
 
 use semel_config::PipelineSettings;
 use semel_core::{Audited, Operation, Parked, Record, Timestamp};
+use semel_operate::value::Time;
 use serde::Serialize;
 
 use self::history::Event;
@@ -16,7 +17,6 @@ use self::present::Present;
 use self::prospect::Prospect;
 use crate::assemble::Beside;
 use crate::command::when::when;
-use crate::output::value::Time;
 use crate::output::{Answer, Block, key_text};
 
 /// What is known of a key.

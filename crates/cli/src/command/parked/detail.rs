@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use semel_core::{Parked, Result};
+use semel_operate::value::{Base64, Time, text_or_base64};
 use semel_worker::replay::Kind;
 use serde::Serialize;
 
@@ -11,7 +12,6 @@ use crate::Exit;
 use crate::args::Format;
 use crate::command::operate::{Ground, usage};
 use crate::command::when::when;
-use crate::output::value::{Base64, Time, text_or_base64};
 use crate::output::{Answer, Answers, Block, Go, Stream};
 
 /// Prints the messages that are meant; with `payload` the bytes of the one and nothing else.

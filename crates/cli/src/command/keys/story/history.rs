@@ -3,11 +3,11 @@
 use semel_core::{
     AttemptEnd, Audited, ClaimId, FencingToken, Note, PastAttempt, Record, State, Timestamp,
 };
+use semel_operate::value::Time;
 use serde::Serialize;
 
 use super::Facts;
 use crate::command::when::in_words;
-use crate::output::value::Time;
 
 /// One thing that happened.
 #[derive(Debug, Serialize)]

@@ -5,12 +5,12 @@ use semel_core::{
     Admission, ClaimId, ClaimRequest, FencingToken, Members, Outcome, Record, Start, State,
     StateKind, Timestamp, Window,
 };
+use semel_operate::value::Time;
 use serde::Serialize;
 
 use super::Facts;
 use crate::assemble::Beside;
 use crate::command::when::when;
-use crate::output::value::Time;
 
 /// What a message meets.
 #[derive(Debug, Serialize)]
