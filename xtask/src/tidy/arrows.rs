@@ -31,6 +31,7 @@ const ALLOWED: &[Arrow] = &[
     Arrow("crates/operate", "crates/worker", Use::Normal),
     Arrow("crates/operate", "crates/engine", Use::Normal),
     Arrow("crates/operate", "crates/core", Use::Normal),
+    Arrow("crates/operate", "crates/stores/memory", Use::Tests),
     // Settings are those of the worker, of the engine's layers, of files and of connections.
     Arrow("crates/config", "crates/worker", Use::Normal),
     Arrow("crates/config", "crates/engine", Use::Normal),

@@ -9,7 +9,6 @@ mod list;
 mod show;
 mod story;
 mod unknown;
-mod wish;
 
 pub(crate) use change::refusal_text;
 pub(crate) use detail::Detail;

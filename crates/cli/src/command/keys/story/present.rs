@@ -3,10 +3,10 @@
 use semel_core::decide::{self, Directed, Order};
 use semel_core::units::duration_text;
 use semel_core::{Record, Recovery, State, StateKind, Timestamp, Window};
+use semel_operate::in_doubt::quiet_of;
 
 use super::Facts;
 use super::history::ordered;
-use crate::command::in_doubt::quiet_of;
 use crate::command::keys::detail::signature;
 use crate::command::when::{in_words, when};
 
