@@ -17,6 +17,7 @@ use semel_core::port::transfer::AnyTransferStore;
 use semel_core::{AnyStore, Certainty, Clock, Code, Error, ErrorKind, Result, Store};
 use semel_engine::system::SystemClock;
 pub(crate) use semel_operate::check::Inspection as Looked;
+pub(crate) use semel_operate::keys::Beside;
 use semel_store_embedded::{EmbeddedStore, Inspector, LentStore};
 use semel_store_memory::MemoryStore;
 use semel_store_sqlite::SqliteStore;
@@ -124,16 +125,6 @@ impl Operated {
             worker: None,
         }
     }
-}
-
-/// What may go on beside whoever reads the files of a store.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Beside {
-    /// The process that has the store open, as far as can be told. What it has in memory alone is
-    /// not seen: renewed leases, and claims of transactional effects.
-    pub(crate) process: Option<u32>,
-    /// Whether it takes orders, as far as can be seen.
-    pub(crate) takes_orders: bool,
 }
 
 /// Opens a store that is there, to look at it while others may use it.

@@ -8,16 +8,40 @@ use serde::{Serialize, Serializer};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
 pub enum Action {
-    /// Shows what is known about the key, and what to do about it.
+    /// Explains the key: what is known about it, and what to do about it.
     Explain(Target),
+    /// Shows its record.
+    Show(Target),
+    /// Shows the outcome of its effect.
+    ShowOutcome(Target),
     /// Ends its lease or its backoff, or gives it another chance.
     Release(Target),
     /// Removes its record.
     Forget(Target),
+    /// Keeps its record beyond its window.
+    Hold(Target),
+    /// Keeps its record no longer than its window says.
+    LetGo(Target),
     /// Says what became of its effect, which is in doubt.
     Resolve(Target),
+    /// Says that its effect happened.
+    ResolveApplied(Target),
+    /// Says that its effect did not happen.
+    ResolveNotApplied(Target),
+    /// Gives it up in doubt, which wants a reason.
+    Abandon(Target),
+    /// Calls its effect again although it is in doubt.
+    Retry(Target),
+    /// Shows the message that is kept for its doubt.
+    ShowDoubt(Target),
     /// Runs the message again that was kept when it was given up.
     Replay(Target),
+    /// Shows the message that was kept when it was given up.
+    ShowDeadLetter(Target),
+    /// Drops the message that was kept when it was given up.
+    DropDeadLetter(Target),
+    /// Lists the messages in quarantine, of which the key has some.
+    ListQuarantine(Target),
 }
 
 impl Action {
@@ -25,10 +49,22 @@ impl Action {
     pub const fn operation(&self) -> &Operation {
         match self {
             Self::Explain(Target(it))
+            | Self::Show(Target(it))
+            | Self::ShowOutcome(Target(it))
             | Self::Release(Target(it))
             | Self::Forget(Target(it))
+            | Self::Hold(Target(it))
+            | Self::LetGo(Target(it))
             | Self::Resolve(Target(it))
-            | Self::Replay(Target(it)) => it,
+            | Self::ResolveApplied(Target(it))
+            | Self::ResolveNotApplied(Target(it))
+            | Self::Abandon(Target(it))
+            | Self::Retry(Target(it))
+            | Self::ShowDoubt(Target(it))
+            | Self::Replay(Target(it))
+            | Self::ShowDeadLetter(Target(it))
+            | Self::DropDeadLetter(Target(it))
+            | Self::ListQuarantine(Target(it)) => it,
         }
     }
 }

@@ -7,8 +7,8 @@
 //! The crate opens no store and no broker, prints nothing, and knows neither exit codes nor command lines. It looks at
 //! the files and programs that settings name, and changes nothing.
 //!
-//! [`check`] says what each pipeline promises, and what stands in the way. [`keys`] decides what a change of a record
-//! would be, [`in_doubt`] what a person's word about a doubt leads to, and [`parked`] finds the messages that were set
+//! [`check`] says what each pipeline promises, and what stands in the way. [`keys`] explains a key and decides what a
+//! change of its record would be, [`in_doubt`] what a person's word about a doubt leads to, and [`parked`] finds the messages that were set
 //! aside. What to do next is an [`Action`](action::Action) in each of them: a door makes a command or a button of it.
 
 pub mod action;
@@ -16,6 +16,7 @@ pub mod check;
 pub mod in_doubt;
 pub mod keys;
 pub mod parked;
+pub mod relative_time;
 #[cfg(test)]
 mod samples;
 pub mod value;

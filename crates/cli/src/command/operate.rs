@@ -187,10 +187,22 @@ impl Ground {
     pub(crate) fn command_for(&self, action: &Action) -> String {
         let verb = match action {
             Action::Explain(_) => "keys explain",
+            Action::Show(_) => "keys show",
+            Action::ShowOutcome(_) => "keys show --outcome",
             Action::Release(_) => "keys release",
             Action::Forget(_) => "keys forget",
+            Action::Hold(_) => "keys hold",
+            Action::LetGo(_) => "keys hold --off",
             Action::Resolve(_) => "in-doubt resolve",
+            Action::ResolveApplied(_) => "in-doubt resolve --applied",
+            Action::ResolveNotApplied(_) => "in-doubt resolve --not-applied",
+            Action::Abandon(_) => "in-doubt resolve --abandon --reason WHY",
+            Action::Retry(_) => "in-doubt retry",
+            Action::ShowDoubt(_) => "in-doubt show",
             Action::Replay(_) => "dead-letters replay",
+            Action::ShowDeadLetter(_) => "dead-letters show",
+            Action::DropDeadLetter(_) => "dead-letters drop",
+            Action::ListQuarantine(_) => return self.command_of_all("quarantine list"),
         };
         self.command(verb, action.operation())
     }

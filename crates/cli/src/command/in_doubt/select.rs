@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use semel_core::port::store::{ListQuery, Listed, Store};
 use semel_core::{Key, Reason, Result, StateKind};
 use semel_operate::in_doubt::{Doubt, Obstacle, message_id};
+use semel_operate::keys::{reason, since};
+use semel_operate::relative_time::when;
 
 use crate::args::dead_letters::Which;
-use crate::command::keys::{reason, since, tell_all_unknown};
+use crate::command::keys::tell_all_unknown;
 use crate::command::operate::{Ground, for_each_page, operations};
-use crate::command::when::when;
 use crate::output::{self, Go, key_text, state_text};
 
 /// What was found of all that was asked for.

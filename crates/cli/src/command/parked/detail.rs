@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use semel_core::{Parked, Result};
 use semel_operate::parked::{Found, Search};
+use semel_operate::relative_time::when;
 use semel_operate::value::{Base64, Time, text_or_base64};
 use semel_worker::replay::Kind;
 use serde::Serialize;
@@ -12,7 +13,6 @@ use super::name::look_up;
 use crate::Exit;
 use crate::args::Format;
 use crate::command::operate::{Ground, usage};
-use crate::command::when::when;
 use crate::output::{Answer, Answers, Block, Go, Stream};
 
 /// Prints the messages that are meant; with `payload` the bytes of the one and nothing else.

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use semel_core::port::store::Store;
 use semel_core::{Key, Note, Parked, Result, Timestamp};
 use semel_operate::parked::Search;
+use semel_operate::relative_time::when;
 use semel_worker::replay::Kind;
 use serde::Serialize;
 
@@ -12,7 +13,6 @@ use super::name::look_up;
 use crate::Exit;
 use crate::args::{Confirm, Format};
 use crate::command::operate::Ground;
-use crate::command::when::when;
 use crate::output::{Answer, Answers, Block, Go, Plan};
 use crate::progress::{Bars, Unit};
 

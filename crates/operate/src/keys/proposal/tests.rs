@@ -38,13 +38,12 @@ fn propose(change: KeyChange, state: State, is_left_alone: bool) -> Proposal {
 
 /// A proposal in a word: the name of its order, what it leads to.
 fn word(proposal: &Proposal) -> String {
-    let action = |advice: Option<&Advice>| match advice.and_then(|it| it.action.as_ref()) {
-        None => "",
-        Some(Action::Explain(_)) => ", explain",
-        Some(Action::Release(_)) => ", release",
-        Some(Action::Forget(_)) => ", forget",
-        Some(Action::Resolve(_)) => ", resolve",
-        Some(Action::Replay(_)) => ", replay",
+    let action = |advice: Option<&Advice>| {
+        let Some(action) = advice.and_then(|it| it.action.as_ref()) else {
+            return String::new();
+        };
+        let json = serde_json::to_value(action).expect("JSON");
+        format!(", {}", json["action"].as_str().unwrap_or_default())
     };
     match proposal {
         Proposal::Do { order, remark } => format!("{}{}", order.action(), action(remark.as_ref())),
