@@ -5,6 +5,8 @@ use std::io::{Read, Write};
 use std::process::Stdio;
 
 use rustix::process::Signal;
+use semel_core::Clock;
+use semel_engine::system::SystemClock;
 
 use crate::operator::{STORES, fresh, object, worked, worker};
 use crate::site::{Running, Site, lines, wait_for};
@@ -52,7 +54,7 @@ fn full(store: &str) -> (Site, [&'static str; 3]) {
          {\"id\":\"m3\",\"sku\":\"s1\",\"v\":2}\n{\"id\":\"m4\",\"sku\":\"é\\u0000\\n\",\"v\":1}\n\u{1}\n",
     );
     site.semel(&["run", "--pipeline", "stock"]).done();
-    let born = "2026-11-21T00:00:00Z";
+    let born = SystemClock::new().now();
     site.write(
         "slow",
         format!(
