@@ -12,11 +12,12 @@ use std::sync::Arc;
 
 use semel_config::{Accepted, Backends, Servers, StoreUrl};
 use semel_core::port::checkpoint::AnyCheckpointStore;
-use semel_core::port::store::Capabilities;
 use semel_core::port::transactional::{AnyTransactionalStore, Statements};
 use semel_core::port::transfer::AnyTransferStore;
 use semel_core::{AnyStore, Certainty, Clock, Code, Error, ErrorKind, Result, Store};
 use semel_engine::system::SystemClock;
+pub(crate) use semel_operate::check::Inspection as Looked;
+pub(crate) use semel_operate::keys::Beside;
 use semel_store_embedded::{EmbeddedStore, Inspector, LentStore};
 use semel_store_memory::MemoryStore;
 use semel_store_sqlite::SqliteStore;
@@ -124,16 +125,6 @@ impl Operated {
             worker: None,
         }
     }
-}
-
-/// What may go on beside whoever reads the files of a store.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Beside {
-    /// The process that has the store open, as far as can be told. What it has in memory alone is
-    /// not seen: renewed leases, and claims of transactional effects.
-    pub(crate) process: Option<u32>,
-    /// Whether it takes orders, as far as can be seen.
-    pub(crate) takes_orders: bool,
 }
 
 /// Opens a store that is there, to look at it while others may use it.
@@ -255,18 +246,6 @@ pub(crate) async fn store_for_filling(url: &StoreUrl, clock: Arc<dyn Clock>) -> 
 
 fn served(server::Served { stores, transfer }: server::Served) -> Operated {
     Operated::to_change(stores.store, transfer)
-}
-
-/// What is known of a store without changing anything.
-pub(crate) struct Looked {
-    /// Whether it is there; if not, a run makes it.
-    pub(crate) is_there: bool,
-    /// What it promises, as far as it can be seen before it is there.
-    pub(crate) capabilities: Option<Capabilities>,
-    /// Why it refuses each of the statements, as far as it can be asked.
-    pub(crate) refused: Vec<Option<Error>>,
-    /// Why no worker can use it as it is set up now, although it can be looked at.
-    pub(crate) unfit: Option<Error>,
 }
 
 /// Looks at a store, also while others use it.

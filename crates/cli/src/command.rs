@@ -19,4 +19,3 @@ pub(crate) mod run;
 pub(crate) mod store;
 pub(crate) mod summary;
 pub(crate) mod transfer;
-pub(crate) mod when;

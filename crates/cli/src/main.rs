@@ -4,18 +4,15 @@ mod args;
 mod assemble;
 mod command;
 mod configuration;
-mod demand;
 mod narrator;
 mod output;
 mod place;
 mod progress;
-mod retries;
 mod same_file;
 mod secret;
 mod shell;
 mod status;
 mod terminal;
-mod window;
 
 use std::process::ExitCode;
 

@@ -10,7 +10,7 @@
 //! | a change | [`Plan`]: [`add`](Plan::add) what will change, then [`confirmed`](Plan::confirmed) before anything does |
 //! | a word to the user | [`note`], [`warning`], [`error`]; while bars may be shown, `Bars::note` |
 //! | progress of long work | `Bars::new` or `Bars::beside_data`, then `of_work` |
-//! | values in JSON | fields of type [`value::Time`], [`value::Span`], [`value::text_or_base64`] |
+//! | values in JSON | fields of type [`Time`](semel_operate::value::Time), [`Span`](semel_operate::value::Span), [`text_or_base64`](semel_operate::value::text_or_base64) |
 //! | arguments | flatten `args::{Format, Listing, Confirm, Audit}` |
 //!
 //! ```ignore
@@ -44,7 +44,6 @@ mod screen;
 mod stream;
 mod table;
 mod text;
-pub(crate) mod value;
 
 pub(crate) use answer::{Answer, Answers, Block};
 pub(crate) use conversation::{

@@ -16,6 +16,7 @@ enum Use {
 
 const ALLOWED: &[Arrow] = &[
     Arrow("crates/cli", "crates/gateway", Use::Normal),
+    Arrow("crates/cli", "crates/operate", Use::Normal),
     Arrow("crates/cli", "crates/config", Use::Normal),
     Arrow("crates/cli", "crates/worker", Use::Normal),
     Arrow("crates/cli", "crates/engine", Use::Normal),
@@ -25,6 +26,12 @@ const ALLOWED: &[Arrow] = &[
     Arrow("crates/gateway", "crates/engine", Use::Normal),
     Arrow("crates/gateway", "crates/core", Use::Normal),
     Arrow("crates/gateway", "crates/stores/memory", Use::Tests),
+    // What is operated is a pipeline with its settings.
+    Arrow("crates/operate", "crates/config", Use::Normal),
+    Arrow("crates/operate", "crates/worker", Use::Normal),
+    Arrow("crates/operate", "crates/engine", Use::Normal),
+    Arrow("crates/operate", "crates/core", Use::Normal),
+    Arrow("crates/operate", "crates/stores/memory", Use::Tests),
     // Settings are those of the worker, of the engine's layers, of files and of connections.
     Arrow("crates/config", "crates/worker", Use::Normal),
     Arrow("crates/config", "crates/engine", Use::Normal),

@@ -1,13 +1,10 @@
 //! `semel check`: what each pipeline promises, what it rests on, and what stands in the way. Changes
 //! nothing and calls no target.
 
-mod broker;
-mod finding;
+mod line;
 mod place;
 mod report;
-mod rules;
 mod sample;
-mod storage;
 mod target;
 
 use std::path::Path;
@@ -17,6 +14,7 @@ use semel_config::{PipelineSettings, Settings};
 use semel_core::port::transactional::Statements;
 use semel_core::{Clock, Error, ErrorKind, Result};
 use semel_engine::system::SystemClock;
+use semel_operate::check::{Broker, Report, Severity, Storage, Subject};
 use semel_worker::settings::EffectSettings;
 
 use crate::Exit;
@@ -26,12 +24,7 @@ use crate::command::config;
 use crate::command::operate::usage;
 use crate::command::run::guarded::is_away;
 use crate::output::{self, Answers, List};
-use broker::{Broker, Line};
-use finding::Severity;
-use report::Report;
-use rules::Subject;
-use sample::Sample;
-use storage::Storage;
+use line::Line;
 use target::Targets;
 
 /// Looks at every pipeline; exit code 1 if one of them must not run so, or with `--strict` should not.
@@ -64,7 +57,7 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
     }
     for pipeline in &settings.pipelines {
         let sample = match &arguments.sample {
-            Some(file) => Some(Sample::read(file, pipeline, arguments.limit.get()).await?),
+            Some(file) => Some(sample::read(file, pipeline, arguments.limit.get()).await?),
             None => None,
         };
         let refused = statements(pipeline).and_then(|_| refused.next()?.as_ref());
@@ -82,19 +75,23 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
         {
             away.get_or_insert_with(|| error.clone());
         }
+        let storage = Storage::of(&settings.store, pipeline.pipeline.window, arguments.rate);
+        let place = store.as_ref().ok();
+        let place = place.map(|looked| place::findings(&settings.store, looked.is_there, &storage));
         let subject = Subject {
             settings,
             pipeline,
             broker: &broker,
+            place: &place.unwrap_or_default(),
             targets: &targets.findings,
             store: store.as_ref(),
             refused,
             sample: sample.as_ref(),
-            storage: Storage::of(&settings.store, pipeline.pipeline.window, arguments.rate),
+            storage,
         };
         let report = Report::of(&subject);
         worst = worst.max(report.verdict);
-        windows.extend(report.line(&subject));
+        windows.extend(Line::of(&broker, pipeline, report.class));
         if answers.print(&report)?.is_break() {
             break;
         }

@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use semel_core::{Key, Result};
+use semel_operate::parked::{DeadLetter, Filter, Names, Search};
 use semel_worker::replay::Kind;
-use serde::Serialize;
 
 use crate::Exit;
 use crate::args::Rerun;
 use crate::args::dead_letters::{DeadLetters, Drop, List, Show, Which};
 use crate::command::operate::{self, Ground, keys_from, note_of, usage};
-use crate::command::parked::{self, Filter, Found, Names, Running, Search, drop_all};
-use crate::output::value::Time;
+use crate::command::parked::{self, Running, drop_all};
 use crate::output::{self, Column, Entry, Go, Row};
 
 /// Carries out one of the verbs.
@@ -34,9 +33,9 @@ fn list(arguments: &List) -> Result<Exit> {
         };
         let mut list = output::List::new(&arguments.listing);
         search
-            .pages(ground, async |found| {
+            .pages(&ground.store, async |found| {
                 for it in found {
-                    if list.push(&DeadLetter::of(it))?.is_break() {
+                    if list.push(&DeadLetter::from(it))?.is_break() {
                         return Ok(Go::Break(()));
                     }
                 }
@@ -100,7 +99,7 @@ fn search(ground: &Ground, which: &Which, keys: Vec<Key>) -> Result<Search> {
             kind: Kind::DeadLetters,
             scope: ground.narrowed(),
             names: Arc::default(),
-            filter: Filter::of(&which.matching, ground.now()),
+            filter: parked::filter(&which.matching, ground.now()),
         });
     }
     of_keys(ground, keys)
@@ -113,40 +112,6 @@ fn of_keys(ground: &Ground, keys: Vec<Key>) -> Result<Search> {
         names: Arc::new(Names::keys(keys)),
         filter: Filter::default(),
     })
-}
-
-/// A dead letter in a list.
-#[derive(Serialize)]
-struct DeadLetter {
-    id: String,
-    key: Option<String>,
-    operation_id: Option<String>,
-    pipeline: String,
-    state: &'static str,
-    reason: Box<str>,
-    since: Time,
-    error: Box<str>,
-    coordinates: Box<str>,
-    size_bytes: usize,
-}
-
-impl DeadLetter {
-    fn of(found: Found) -> Self {
-        let (state, operation) = (found.standing(Kind::DeadLetters), found.operation());
-        let message = found.message;
-        Self {
-            id: message.id().to_string(),
-            key: message.key.map(|key| key.as_str().to_owned()),
-            operation_id: operation.map(|operation| operation.id().to_string()),
-            pipeline: message.scope.operation().to_owned(),
-            state,
-            reason: message.reason,
-            since: Time(message.since),
-            error: message.detail,
-            coordinates: (*message.coordinates).into(),
-            size_bytes: message.payload.len(),
-        }
-    }
 }
 
 impl Entry for DeadLetter {

@@ -5,12 +5,8 @@ mod retry;
 mod select;
 mod show;
 
-use std::time::Duration;
-
-use semel_config::PipelineSettings;
 use semel_core::port::store::{ListQuery, Store};
 use semel_core::{Operation, Parked, Reason, Result, StateKind};
-use semel_worker::settings::EffectSettings;
 
 use crate::Exit;
 use crate::args::in_doubt::{InDoubt, List};
@@ -26,22 +22,6 @@ pub(crate) fn run(verb: &InDoubt) -> Result<Exit> {
         InDoubt::Resolve(arguments) => resolve::resolve(arguments),
         InDoubt::Retry(arguments) => retry::retry(arguments),
     }
-}
-
-/// How long a doubt must have been quiet before "not applied" is believed: as long as a call of the
-/// effect can live, as far as the configuration tells.
-pub(crate) fn quiet_of(pipeline: Option<&PipelineSettings>) -> Duration {
-    let timeout = pipeline.and_then(|settings| match &settings.effect {
-        EffectSettings::Http(settings, _) => Some(settings.timeout),
-        EffectSettings::Exec(settings, _) => Some(settings.timeout),
-        EffectSettings::Jsonl(settings, _) => Some(settings.timeout),
-        EffectSettings::Publish(settings) => Some(settings.target.timeout()),
-        EffectSettings::Sql(_)
-        | EffectSettings::File { .. }
-        | EffectSettings::Stdout(_)
-        | EffectSettings::Streamed(_) => None,
-    });
-    timeout.unwrap_or(DEFAULT_QUIET)
 }
 
 fn list(arguments: &List) -> Result<Exit> {
@@ -82,6 +62,3 @@ async fn message_of(ground: &Ground, operation: &Operation) -> Result<Option<Par
     .await?;
     Ok(found)
 }
-
-/// Where the configuration says nothing.
-const DEFAULT_QUIET: Duration = Duration::from_secs(60);

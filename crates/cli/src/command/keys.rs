@@ -4,16 +4,15 @@ mod change;
 mod detail;
 mod entry;
 mod explain;
+mod explanation;
 mod extend;
 mod list;
 mod show;
-mod story;
 mod unknown;
-mod wish;
 
 pub(crate) use change::refusal_text;
 pub(crate) use detail::Detail;
-pub(crate) use entry::{KeyEntry, reason, since};
+pub(crate) use entry::KeyEntry;
 pub(crate) use unknown::{tell_all_unknown, tell_missing};
 
 use semel_core::Result;

@@ -26,6 +26,7 @@ use semel_core::{
     AnyStore, Clock, Code, Error, ErrorKind, Key, Note, Operation, Result, Scope, Timestamp,
 };
 use semel_engine::system::SystemClock;
+use semel_operate::action::{Action, Advice};
 use semel_worker::run::Stores;
 use semel_worker::settings::EffectSettings;
 
@@ -180,6 +181,39 @@ impl Ground {
             return format!("semel {verb}{options} -- {key}");
         }
         format!("semel {verb} {key}{options}")
+    }
+
+    /// An action as the command that does it.
+    pub(crate) fn command_for(&self, action: &Action) -> String {
+        let verb = match action {
+            Action::Explain(_) => "keys explain",
+            Action::Show(_) => "keys show",
+            Action::ShowOutcome(_) => "keys show --outcome",
+            Action::Release(_) => "keys release",
+            Action::Forget(_) => "keys forget",
+            Action::Hold(_) => "keys hold",
+            Action::LetGo(_) => "keys hold --off",
+            Action::Resolve(_) => "in-doubt resolve",
+            Action::ResolveApplied(_) => "in-doubt resolve --applied",
+            Action::ResolveNotApplied(_) => "in-doubt resolve --not-applied",
+            Action::Abandon(_) => "in-doubt resolve --abandon --reason WHY",
+            Action::Retry(_) => "in-doubt retry",
+            Action::ShowDoubt(_) => "in-doubt show",
+            Action::Replay(_) => "dead-letters replay",
+            Action::ShowDeadLetter(_) => "dead-letters show",
+            Action::DropDeadLetter(_) => "dead-letters drop",
+            Action::ListQuarantine(_) => return self.command_of_all("quarantine list"),
+        };
+        self.command(verb, action.operation())
+    }
+
+    /// Advice in a line, with the command at its end.
+    pub(crate) fn line(&self, advice: Advice) -> String {
+        let Advice { text, action } = advice;
+        match action {
+            Some(action) => format!("{text}: {}", self.command_for(&action)),
+            None => text,
+        }
     }
 
     /// The same of a command that is about no single key.

@@ -4,9 +4,9 @@ use semel_config::{Accepted, Front, PipelineSettings, StoreUrl};
 use semel_core::Result;
 use semel_core::port::store::Capabilities;
 use semel_engine::effect::Class;
+use semel_operate::check::durability::{self, Shortfall};
 use semel_worker::run::Stores;
 
-use crate::demand::{self, Shortfall};
 use crate::{output, place};
 
 /// Reads what the store promises, tells what somebody should know of it, and refuses what it cannot
@@ -20,7 +20,7 @@ pub(crate) async fn preflight<'a>(
     effects: impl IntoIterator<Item = (&'a str, Class)>,
 ) -> Result<()> {
     let Capabilities {
-        durability,
+        durability: survives,
         warnings,
         ..
     } = stores.preflight().await?;
@@ -37,8 +37,8 @@ pub(crate) async fn preflight<'a>(
         return Ok(());
     }
     for (name, class) in effects {
-        demand::check(name, class, durability, accepted)?;
-        match demand::shortfall(class, durability) {
+        durability::check(name, class, survives, accepted)?;
+        match durability::shortfall(class, survives) {
             Some(Shortfall {
                 is_broken: true,
                 why,

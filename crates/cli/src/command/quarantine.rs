@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use semel_core::Result;
+use semel_operate::parked::{Filter, Names, Quarantined, Search};
 use semel_worker::replay::Kind;
-use serde::Serialize;
 
 use crate::Exit;
 use crate::args::Rerun;
 use crate::args::quarantine::{Drop, List, Quarantine, Show, Which};
 use crate::command::operate::{self, Ground, note_of, usage};
-use crate::command::parked::{self, Filter, Found, Names, Running, SHORT, Search, drop_all};
-use crate::output::value::Time;
+use crate::command::parked::{self, Running, SHORT, drop_all};
 use crate::output::{self, Column, Entry, Go, Row};
 
 /// Carries out one of the verbs.
@@ -29,9 +28,9 @@ fn list(arguments: &List) -> Result<Exit> {
         let search = of_names(ground, Names::default(), Filter::default());
         let mut list = output::List::new(&arguments.listing);
         search
-            .pages(ground, async |found| {
+            .pages(&ground.store, async |found| {
                 for it in found {
-                    if list.push(&Quarantined::of(it))?.is_break() {
+                    if list.push(&Quarantined::from(it))?.is_break() {
                         return Ok(Go::Break(()));
                     }
                 }
@@ -45,7 +44,7 @@ fn list(arguments: &List) -> Result<Exit> {
 
 fn show(arguments: &Show) -> Result<Exit> {
     operate::look(&arguments.common, async |ground| {
-        let names = Names::parse(&arguments.names)?;
+        let names = parked::names(&arguments.names)?;
         let search = of_names(ground, names, Filter::default());
         parked::show(ground, &search, arguments.format, arguments.payload).await
     })
@@ -77,8 +76,8 @@ fn named(which: &Which) -> Result<()> {
 }
 
 fn search(ground: &Ground, which: &Which) -> Result<Search> {
-    let filter = Filter::of(&which.matching, ground.now());
-    Ok(of_names(ground, Names::parse(&which.names)?, filter))
+    let filter = parked::filter(&which.matching, ground.now());
+    Ok(of_names(ground, parked::names(&which.names)?, filter))
 }
 
 fn of_names(ground: &Ground, names: Names, filter: Filter) -> Search {
@@ -87,40 +86,6 @@ fn of_names(ground: &Ground, names: Names, filter: Filter) -> Search {
         scope: ground.narrowed(),
         names: Arc::new(names),
         filter,
-    }
-}
-
-/// A message of a list.
-#[derive(Serialize)]
-struct Quarantined {
-    id: String,
-    key: Option<String>,
-    operation_id: Option<String>,
-    pipeline: String,
-    state: &'static str,
-    reason: Box<str>,
-    since: Time,
-    detail: Box<str>,
-    coordinates: Box<str>,
-    size_bytes: usize,
-}
-
-impl Quarantined {
-    fn of(found: Found) -> Self {
-        let (state, operation) = (found.standing(Kind::Quarantined), found.operation());
-        let message = found.message;
-        Self {
-            id: message.id().to_string(),
-            key: message.key.map(|key| key.as_str().to_owned()),
-            operation_id: operation.map(|operation| operation.id().to_string()),
-            pipeline: message.scope.operation().to_owned(),
-            state,
-            reason: message.reason,
-            since: Time(message.since),
-            detail: message.detail,
-            coordinates: (*message.coordinates).into(),
-            size_bytes: message.payload.len(),
-        }
     }
 }
 

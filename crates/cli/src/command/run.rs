@@ -18,6 +18,7 @@ use semel_engine::summary::{Fate, Summary};
 use semel_engine::surroundings::{Shutdown, Surroundings};
 use semel_engine::sweep::sweep_until;
 use semel_engine::system::{SystemClock, SystemEntropy};
+use semel_operate::check::window::Gate;
 use semel_worker::run::{Run, Stores, run_streamed, run_with};
 use semel_worker::settings::EffectSettings;
 use tokio::signal::unix::{SignalKind, signal};
@@ -36,7 +37,6 @@ use crate::narrator::Narrator;
 use crate::place::Place;
 use crate::progress::Bars;
 use crate::status::{self, Counting, Status};
-use crate::window::Gate;
 use crate::{Exit, output, same_file};
 
 /// Runs the configuration and prints the summary.

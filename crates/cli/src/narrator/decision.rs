@@ -3,12 +3,12 @@
 use semel_core::{Code, Duplicate, Operation, StateKind};
 use semel_engine::event::{Event, Origin};
 use semel_engine::pipeline::REPLAY_ID;
+use semel_operate::value::Span;
 use serde::Serialize;
 
 use super::aside::{Aside, named};
 use super::{lasted_text, wait_text};
 use crate::output::Level;
-use crate::output::value::Span;
 
 /// The object of a log line; its names and their order are stable, and what does not apply is left
 /// out.

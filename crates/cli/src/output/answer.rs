@@ -4,13 +4,14 @@ use std::fmt::Display;
 use std::io::{Stdout, Write};
 
 use semel_core::{Result, StateKind};
+use semel_operate::value::Base64;
 use serde::Serialize;
 
 use super::list::object;
 use super::look::{Look, state_text};
 use super::screen::Screen;
 use super::stream::{Go, Stream};
-use super::{text, value};
+use super::text;
 use crate::args::{Format, Output};
 
 /// An answer: in JSON one object on one line, for people a block of labels and values.
@@ -146,7 +147,7 @@ impl Block {
             Ok(body) => text::escaped_but(body, |c| c == '\n').into_owned(),
             Err(_) => {
                 let label = format!("{label} (base64)");
-                return self.field(&label, value::Base64(bytes));
+                return self.field(&label, Base64(bytes));
             }
         };
         self.look(Look::Plain, label, "");

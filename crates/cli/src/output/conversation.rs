@@ -8,12 +8,12 @@ use std::sync::OnceLock;
 
 use semel_core::{Clock, Code, Error};
 use semel_engine::system::SystemClock;
+use semel_operate::value::Time;
 use serde::Serialize;
 
 use super::look::Look;
 use super::screen::colours_stderr;
 use super::text;
-use super::value::Time;
 use crate::args::LogFormat;
 
 /// How much something matters.

@@ -9,9 +9,8 @@ use std::time::Duration;
 use semel_core::{Clock, Code, Error, Timestamp};
 use semel_engine::event::{Event, Pause};
 use semel_engine::summary::Fate;
+use semel_operate::value::Time;
 use serde::Serialize;
-
-use crate::output::value::Time;
 
 /// Why a pipeline is not ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -190,9 +190,9 @@ fn each_finding_is_told_where_it_belongs() {
 
 #[test]
 fn every_finding_has_its_row_in_the_book() {
-    let rules = include_str!("../../src/command/check/rules.rs");
+    let rules = include_str!("../../../operate/src/check/rules.rs");
     let source = rules.to_owned()
-        + include_str!("../../src/command/check/broker.rs")
+        + include_str!("../../../operate/src/check/broker.rs")
         + include_str!("../../src/command/check/place.rs");
     let book = include_str!("../../../../docs/book/src/reference/check.md");
     let mut codes = BTreeSet::new();

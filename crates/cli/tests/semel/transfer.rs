@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::process::Stdio;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::process::Signal;
+use semel_core::Clock;
+use semel_engine::system::SystemClock;
 
 use crate::operator::{STORES, fresh, object, worked, worker};
 use crate::site::{Running, Site, lines, wait_for};
@@ -53,17 +54,11 @@ fn full(store: &str) -> (Site, [&'static str; 3]) {
          {\"id\":\"m3\",\"sku\":\"s1\",\"v\":2}\n{\"id\":\"m4\",\"sku\":\"é\\u0000\\n\",\"v\":1}\n\u{1}\n",
     );
     site.semel(&["run", "--pipeline", "stock"]).done();
-    // Of today: a message that is older than the window is no attempt.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the binary has the system's clock"
-    )]
-    let born = SystemTime::now().duration_since(UNIX_EPOCH);
-    let born = born.expect("a clock that is set").as_secs();
+    let born = SystemClock::new().now();
     site.write(
         "slow",
         format!(
-            "{{\"id\":\"again-1\",\"born\":{born}}}\n{{\"id\":\"slow-1\",\"born\":{born}}}\n\
+            "{{\"id\":\"again-1\",\"born\":\"{born}\"}}\n{{\"id\":\"slow-1\",\"born\":\"{born}\"}}\n\
              {{\"id\":\"old-1\",\"born\":1}}\n"
         ),
     );

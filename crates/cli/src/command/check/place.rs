@@ -6,9 +6,9 @@ use std::path::Path;
 
 use rustix::fs::{Access, access, statvfs};
 use semel_config::StoreUrl;
+use semel_operate::check::{Finding, Storage, fail, warn};
 
-use super::finding::{Finding, fail, warn};
-use super::storage::{Storage, bytes};
+use super::report::bytes;
 use crate::place;
 
 /// What stands in the way of a store at `url`, or may. A database that `is_store` is not yet is its owner's

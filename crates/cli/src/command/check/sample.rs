@@ -1,235 +1,32 @@
-//! What a pipeline makes of captured messages: which yield a key, which do not and why, which keys
-//! come again, and which come again with another fingerprint.
+//! Reads captured messages as the source of a pipeline would.
 
-use std::collections::BTreeMap;
-use std::collections::hash_map::{Entry, HashMap};
 use std::path::Path;
-use std::sync::Arc;
 
 use semel_config::{PipelineSettings, SourceSettings};
-use semel_core::fingerprint::{Comparison, Fingerprint};
-use semel_core::port::source::{Fetched, Source};
-use semel_core::{ClaimId, Key, Result, Start};
-use semel_engine::pipeline::{Incoming, Pipeline, Scratch};
-use semel_worker::settings::EffectSettings;
-use serde::Serialize;
+use semel_core::Result;
+use semel_operate::check::Sample;
 
 use crate::assemble;
 
-/// What was found in a sample.
-#[derive(Debug, Default, Serialize)]
-pub(super) struct Sample {
-    file: String,
-    /// Whether it was read to its end.
-    complete: bool,
-    pub(super) messages: u64,
-    /// Messages that yield a key, duplicates and conflicts among them.
-    pub(super) keyed: u64,
-    pub(super) keys: u64,
-    /// The same message again.
-    redelivered: u64,
-    /// The same key in another message that says the same.
-    republished: u64,
-    /// The same key in a message that says something else.
-    pub(super) conflicts: u64,
-    /// The first of the conflicts.
-    first_conflicts: Vec<Conflict>,
-    /// Messages without a usable key, by reason.
-    pub(super) unusable: BTreeMap<Box<str>, Unusable>,
-}
-
-#[derive(Debug, Serialize)]
-struct Conflict {
-    key: String,
-    first_at: Box<str>,
-    again_at: Box<str>,
-}
-
-#[derive(Debug, Default, Serialize)]
-pub(super) struct Unusable {
-    pub(super) count: u64,
-    /// Where the first of them are.
-    pub(super) first_at: Vec<Box<str>>,
-}
-
-impl Sample {
-    /// Reads at most `limit` messages of `file` as `settings` would.
-    pub(super) async fn read(file: &Path, settings: &PipelineSettings, limit: u64) -> Result<Self> {
-        let format = match settings.source {
-            SourceSettings::File { format, .. } | SourceSettings::Stdin { format } => format,
-            // A message a line, as they would be written down.
-            SourceSettings::Kafka(_) | SourceSettings::Nats(_) | SourceSettings::Amqp(_) => {
-                semel_broker_file::Format::default()
-            }
-        };
-        let source = if file == Path::new("-") {
-            SourceSettings::Stdin { format }
-        } else {
-            SourceSettings::File {
-                path: file.to_owned(),
-                format,
-            }
-        };
-        let mut pipeline = settings.pipeline.clone();
-        if let EffectSettings::Sql(binding) = &settings.effect {
-            pipeline.bind = Some(Arc::new(binding.clone()));
+/// Reads at most `limit` messages of `file` as `settings` would.
+pub(super) async fn read(file: &Path, settings: &PipelineSettings, limit: u64) -> Result<Sample> {
+    let format = match settings.source {
+        SourceSettings::File { format, .. } | SourceSettings::Stdin { format } => format,
+        // A message a line, as they would be written down.
+        SourceSettings::Kafka(_) | SourceSettings::Nats(_) | SourceSettings::Amqp(_) => {
+            semel_broker_file::Format::default()
         }
-        let mut reading = Reading {
-            sample: Self {
-                file: file.display().to_string(),
-                ..Self::default()
-            },
-            scratch: Scratch::new(&pipeline, Start::Unmarked),
-            pipeline,
-            seen: HashMap::new(),
-        };
-        let (longest, lease) = (settings.pipeline.max_message_bytes, settings.pipeline.lease);
-        let source = assemble::source(&source, longest, lease).await?;
-        reading.read(source, limit).await?;
-        Ok(reading.sample)
-    }
-
-    /// Codes of messages without a usable key, with their number and where the first are.
-    pub(super) fn reasons(&self) -> String {
-        let reasons = self.unusable.iter().map(|(code, unusable)| {
-            let Unusable { count, first_at } = unusable;
-            let more = if *count > first_at.len() as u64 {
-                ", …"
-            } else {
-                ""
-            };
-            format!("{count} {code} ({}{more})", first_at.join(", "))
-        });
-        reasons.collect::<Vec<_>>().join("; ")
-    }
-
-    /// The first conflicts, each with its key and where its two messages are.
-    pub(super) fn conflicting(&self) -> String {
-        let conflicts = self.first_conflicts.iter().map(|conflict| {
-            let Conflict {
-                key,
-                first_at,
-                again_at,
-            } = conflict;
-            format!("{key} ({first_at}, {again_at})")
-        });
-        conflicts.collect::<Vec<_>>().join("; ")
-    }
-}
-
-impl std::fmt::Display for Sample {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let unusable: u64 = self.unusable.values().map(|unusable| unusable.count).sum();
-        write!(
-            f,
-            "{} message{}{}: {} key{}, {} redelivered, {} published again, {} in conflict, {} \
-             without a usable key",
-            self.messages,
-            plural(self.messages),
-            if self.complete { "" } else { " (not all)" },
-            self.keys,
-            plural(self.keys),
-            self.redelivered,
-            self.republished,
-            self.conflicts,
-            unusable,
-        )
-    }
-}
-
-const fn plural(count: u64) -> &'static str {
-    if count == 1 { "" } else { "s" }
-}
-
-struct Reading {
-    sample: Sample,
-    pipeline: Pipeline,
-    seen: HashMap<Key, First>,
-    scratch: Scratch,
-}
-
-/// The first message of a key.
-struct First {
-    fingerprint: Option<Fingerprint>,
-    transport: Option<Vec<u8>>,
-    coordinates: Box<str>,
-}
-
-impl Reading {
-    async fn read(&mut self, mut source: impl Source, limit: u64) -> Result<()> {
-        loop {
-            let rest = limit - self.sample.messages;
-            // One more than wanted tells whether that was all.
-            let most = usize::try_from(rest).unwrap_or(usize::MAX).clamp(1, 1_000);
-            let deliveries = match source.fetch(most).await? {
-                Fetched::Deliveries(_) if rest == 0 => break,
-                Fetched::Deliveries(deliveries) => deliveries,
-                Fetched::Revoked(_) | Fetched::Back | Fetched::Elsewhere { .. } => continue,
-                Fetched::Away(error) => return Err(error),
-                Fetched::Ended => {
-                    self.sample.complete = true;
-                    break;
-                }
-            };
-            for delivery in deliveries {
-                self.sample.messages += 1;
-                // Nothing is claimed.
-                let claim_id = ClaimId::from_u128(0);
-                match self.pipeline.read(delivery, claim_id, &mut self.scratch) {
-                    Ok(incoming) => self.note(&incoming),
-                    Err(rejected) => {
-                        let code = rejected.parked.reason.clone();
-                        let unusable = self.sample.unusable.entry(code).or_default();
-                        unusable.count += 1;
-                        if unusable.first_at.len() < MOST_SHOWN {
-                            unusable
-                                .first_at
-                                .push((*rejected.parked.coordinates).into());
-                        }
-                    }
-                }
-            }
+    };
+    let source = if file == Path::new("-") {
+        SourceSettings::Stdin { format }
+    } else {
+        SourceSettings::File {
+            path: file.to_owned(),
+            format,
         }
-        Ok(())
-    }
-
-    fn note(&mut self, incoming: &Incoming) {
-        let sample = &mut self.sample;
-        sample.keyed += 1;
-        let request = &incoming.request;
-        match self.seen.entry(request.operation.key.detached()) {
-            Entry::Vacant(vacant) => {
-                sample.keys += 1;
-                vacant.insert(First {
-                    fingerprint: request.fingerprint,
-                    transport: request.transport.as_deref().map(<[u8]>::to_vec),
-                    coordinates: (*incoming.coordinates).into(),
-                });
-            }
-            Entry::Occupied(seen) => {
-                let first = seen.get();
-                let is_other = first
-                    .fingerprint
-                    .zip(request.fingerprint)
-                    .is_some_and(|(first, again)| first.compare(again) == Comparison::Different);
-                if is_other {
-                    sample.conflicts += 1;
-                    if sample.first_conflicts.len() < MOST_SHOWN {
-                        sample.first_conflicts.push(Conflict {
-                            key: seen.key().to_string(),
-                            first_at: first.coordinates.clone(),
-                            again_at: (*incoming.coordinates).into(),
-                        });
-                    }
-                } else if first.transport.as_deref() == request.transport.as_deref() {
-                    sample.redelivered += 1;
-                } else {
-                    sample.republished += 1;
-                }
-            }
-        }
-    }
+    };
+    let name = file.display().to_string();
+    let (longest, lease) = (settings.pipeline.max_message_bytes, settings.pipeline.lease);
+    let source = assemble::source(&source, longest, lease).await?;
+    Sample::read(name, source, settings, limit).await
 }
-
-/// More of a kind are only counted.
-const MOST_SHOWN: usize = 5;

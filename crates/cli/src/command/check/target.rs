@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use semel_config::{PipelineSettings, SinkPlace, SinkSettings, SourceSettings};
 use semel_core::Error;
+use semel_operate::check::{Finding, fail};
 use semel_worker::effect::Target;
 use semel_worker::effect::publish::Promise;
 use semel_worker::settings::EffectSettings;
 
-use super::finding::{Finding, fail};
 use crate::assemble;
 use crate::command::run::guarded::is_away;
 

@@ -1,5 +1,6 @@
 //! `semel in-doubt resolve`: a person says what became of an effect.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io::Read;
@@ -7,28 +8,24 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use bytes::Bytes;
-use semel_core::decide::{Directed, Directive, Order, Verdict};
+use semel_core::decide::{Directed, Verdict};
 use semel_core::port::store::{ListQuery, Store};
-use semel_core::{
-    Error, Note, Operation, Outcome, Parked, ParkedId, Reason, Result, State, StateKind, Window,
-};
-use serde::Serialize;
+use semel_core::{Error, Note, Operation, Outcome, ParkedId, Result};
+use semel_operate::in_doubt::{Case, MessageFate, Resolved, Word, dead_letter, message_id};
 
-use super::quiet_of;
-use super::select::{BATCH, Left, Named, Selection, id, in_doubt, select};
+use super::select::{BATCH, Left, Selection, in_doubt, obstacle_text, select};
 use crate::Exit;
 use crate::args::in_doubt::Resolve;
 use crate::args::{Format, Listing, Output};
 use crate::command::dead_letters::keys;
 use crate::command::keys::refusal_text;
 use crate::command::operate::{self, Ground, for_each_page, note_of, usage};
-use crate::command::when::when;
 use crate::output::{self, Column, Entry, Go, List, Plan, Row, key_text, state_text};
 
 /// Carries a person's word into the records, and the kept messages where they belong then.
 pub(super) fn resolve(arguments: &Resolve) -> Result<Exit> {
     let keys = keys(&arguments.which)?;
-    let bytes = Bytes::from(outcome_of(arguments)?);
+    let word = word_of(arguments)?;
     let note = note_of(&arguments.audit);
     if arguments.verdict.abandon && note.reason.is_empty() {
         return Err(usage("--abandon wants to know why: --reason TEXT"));
@@ -37,12 +34,12 @@ pub(super) fn resolve(arguments: &Resolve) -> Result<Exit> {
         let Selection { named, is_whole } = select(ground, &arguments.which, keys).await?;
         let mut left = Left::default();
         let mut cases = Vec::with_capacity(named.len());
-        for named in named {
-            let word = Word::of(arguments, ground, &named.operation, bytes.clone());
-            let case = Case { named, word };
-            match case.why_not(ground) {
+        for doubt in named {
+            let pipeline = ground.pipeline_of(&doubt.operation.scope);
+            let case = Case::new(doubt, &word, pipeline);
+            match case.obstacle(ground.now()) {
                 None => cases.push(case),
-                Some(why) => left.tell(why),
+                Some(obstacle) => left.tell(obstacle_text(ground, case.doubt(), &obstacle)),
             }
         }
         let is_whole = left.end() && is_whole;
@@ -64,103 +61,14 @@ pub(super) fn resolve(arguments: &Resolve) -> Result<Exit> {
 }
 
 /// What the person says.
-struct Word {
-    verdict: Verdict,
-    /// The state that it leads to.
-    leads_to: StateKind,
-}
-
-impl Word {
-    fn of(arguments: &Resolve, ground: &Ground, operation: &Operation, bytes: Bytes) -> Self {
-        let settings = ground.pipeline_of(&operation.scope);
-        let window = settings.map_or(Window::DEFAULT, |settings| settings.pipeline.window);
-        if arguments.verdict.applied {
-            let limit = settings.map_or(Outcome::DEFAULT_LIMIT_BYTES, |settings| {
-                settings.pipeline.outcome_limit_bytes
-            });
-            let outcome = Outcome::raw(bytes, limit);
-            Self {
-                verdict: Verdict::Applied { outcome, window },
-                leads_to: StateKind::Completed,
-            }
-        } else if arguments.verdict.not_applied {
-            let quiet = arguments.quiet.unwrap_or_else(|| quiet_of(settings));
-            Self {
-                verdict: Verdict::NotApplied { quiet, asked: None },
-                leads_to: StateKind::Released,
-            }
-        } else {
-            Self {
-                verdict: Verdict::Abandon { window },
-                leads_to: StateKind::Dead,
-            }
-        }
-    }
-}
-
-/// A doubt, and what the person says of it.
-struct Case {
-    named: Named,
-    word: Word,
-}
-
-impl Case {
-    fn state(&self) -> StateKind {
-        self.named.record.state.kind()
-    }
-
-    fn key(&self) -> String {
-        key_text(self.named.operation.key.as_str()).into_owned()
-    }
-
-    /// Why there is nothing to resolve; none where there is, or something is left of an earlier word that was
-    /// interrupted.
-    fn why_not(&self, ground: &Ground) -> Option<String> {
-        let now = ground.now();
-        let key = self.key();
-        if let (State::InDoubt { since }, Verdict::NotApplied { quiet, .. }) =
-            (self.named.record.state, &self.word.verdict)
-            && since.plus(*quiet) > now
-        {
-            let until = when(since.plus(*quiet), now);
-            return Some(format!(
-                "{key}: refused: its call can still land until {until}; ask again then"
-            ));
-        }
-        if self.state() == StateKind::InDoubt || self.is_left_over() {
-            return None;
-        }
-        Some(format!(
-            "{key} is not in doubt but {}: {}",
-            state_text(self.state()),
-            ground.command("keys explain", &self.named.operation)
-        ))
-    }
-
-    /// Whether the record has followed this word already and its message has not.
-    fn is_left_over(&self) -> bool {
-        self.state() == self.word.leads_to
-            && self.word.leads_to != StateKind::Released
-            && self.named.has_message
-    }
-
-    fn directive(&self, note: &Note) -> Directive {
-        Directive {
-            operation: self.named.operation.clone(),
-            order: Order::Resolve(self.word.verdict.clone()),
-            note: Some(note.clone()),
-        }
-    }
-
-    /// What becomes of the message, in a word.
-    fn message(&self) -> &'static str {
-        match self.word.verdict {
-            _ if !self.named.has_message => "none",
-            Verdict::NotApplied { .. } => "kept",
-            Verdict::Applied { .. } => "dropped",
-            Verdict::Abandon { .. } => "dead_letter",
-        }
-    }
+fn word_of(arguments: &Resolve) -> Result<Word> {
+    Ok(if arguments.verdict.applied {
+        Word::Applied(Bytes::from(outcome_of(arguments)?))
+    } else if arguments.verdict.not_applied {
+        Word::NotApplied(arguments.quiet)
+    } else {
+        Word::Abandon
+    })
 }
 
 fn plan(ground: &Ground, cases: &[Case]) -> Plan {
@@ -168,10 +76,10 @@ fn plan(ground: &Ground, cases: &[Case]) -> Plan {
     for case in cases {
         plan.add(format_args!(
             "{}  {}  {} → {}",
-            case.named.operation.scope.operation(),
-            case.key(),
+            case.doubt().operation.scope.operation(),
+            key_of(case),
             state_text(case.state()),
-            state_text(case.word.leads_to)
+            state_text(case.leads_to())
         ));
     }
     let Some(first) = cases.first() else {
@@ -184,7 +92,7 @@ fn plan(ground: &Ground, cases: &[Case]) -> Plan {
             "some records say so already; their messages were left over"
         });
     }
-    plan.remark(match &first.word.verdict {
+    plan.remark(match first.verdict() {
         Verdict::Applied { outcome, .. } => match outcome {
             Outcome::Kept { bytes, .. } if bytes.is_empty() => {
                 "duplicates get an empty outcome (--outcome TEXT gives another)".to_owned()
@@ -201,9 +109,9 @@ fn plan(ground: &Ground, cases: &[Case]) -> Plan {
         }
         Verdict::Abandon { .. } => "the effect is not run again".to_owned(),
     });
-    let kept = cases.iter().filter(|case| case.named.has_message).count();
+    let kept = cases.iter().filter(|case| case.doubt().has_message).count();
     let is_one = cases.len() == 1;
-    match (&first.word.verdict, kept) {
+    match (first.verdict(), kept) {
         (_, 0) => {}
         (Verdict::Applied { .. }, _) if is_one => {
             plan.remark("the message that was kept is dropped");
@@ -232,6 +140,10 @@ fn plan(ground: &Ground, cases: &[Case]) -> Plan {
     plan
 }
 
+fn key_of(case: &Case) -> Cow<'_, str> {
+    key_text(case.doubt().operation.key.as_str())
+}
+
 /// Gives the orders, then moves the messages, batch by batch; answers whether all were carried out. Interrupted in
 /// between, the same word again goes on.
 async fn carry_out(ground: &Ground, cases: Vec<Case>, note: &Note, format: Format) -> Result<bool> {
@@ -243,8 +155,8 @@ async fn carry_out(ground: &Ground, cases: Vec<Case>, note: &Note, format: Forma
         let resolved = order(ground, batch, note, &mut left, &mut failure).await?;
         settle_messages(ground, &resolved, note).await?;
         for case in resolved {
-            if case.message() == "kept" {
-                kept.get_or_insert_with(|| case.named.operation.clone());
+            if case.message() == MessageFate::Kept {
+                kept.get_or_insert_with(|| case.doubt().operation.clone());
             }
             // Whoever reads may have had enough; the orders are carried out all the same.
             let _ = list.push(&Resolved::of(case))?;
@@ -298,7 +210,7 @@ async fn order<'c>(
                 text
             }
         };
-        left.tell(format_args!("{}: refused: {why}", case.key()));
+        left.tell(format_args!("{}: refused: {why}", key_of(case)));
     }
     Ok(resolved)
 }
@@ -307,19 +219,25 @@ async fn order<'c>(
 ///
 /// # Cost   reads the messages that are kept for doubts, where one has to be moved
 async fn settle_messages(ground: &Ground, resolved: &[&Case], note: &Note) -> Result<()> {
-    let moved = resolved
-        .iter()
-        .filter(|case| matches!(case.message(), "dropped" | "dead_letter"));
+    let moved = resolved.iter().filter(|case| {
+        matches!(
+            case.message(),
+            MessageFate::Dropped | MessageFate::DeadLetter
+        )
+    });
     let moved: BTreeMap<ParkedId, &Case> = moved
-        .map(|case| (id(&case.named.operation), *case))
+        .map(|case| (message_id(&case.doubt().operation), *case))
         .collect();
     if moved.is_empty() {
         return Ok(());
     }
     let store = &ground.store;
-    let is_abandoned = |case: &Case| matches!(case.word.verdict, Verdict::Abandon { .. });
+    let is_abandoned = |case: &Case| matches!(case.verdict(), Verdict::Abandon { .. });
     if moved.values().any(|case| is_abandoned(case)) {
-        let scopes: BTreeSet<_> = moved.values().map(|it| &it.named.operation.scope).collect();
+        let scopes: BTreeSet<_> = moved
+            .values()
+            .map(|it| &it.doubt().operation.scope)
+            .collect();
         for scope in scopes {
             let query = ListQuery {
                 scope: Some(scope.clone()),
@@ -344,41 +262,6 @@ async fn settle_messages(ground: &Ground, resolved: &[&Case], note: &Note) -> Re
     Ok(())
 }
 
-/// The message of a doubt that was given up.
-fn dead_letter(message: Parked, note: &Note) -> Parked {
-    Parked {
-        reason: Reason::Dead.code().into(),
-        detail: format!("given up in doubt by {}: {}", note.by, note.reason).into(),
-        ..message
-    }
-}
-
-/// What came of one doubt.
-#[derive(Debug, Serialize)]
-struct Resolved {
-    key: String,
-    operation_id: String,
-    pipeline: String,
-    before: &'static str,
-    after: &'static str,
-    /// What became of the kept message: `none`, `kept`, `dropped` or `dead_letter`.
-    message: &'static str,
-}
-
-impl Resolved {
-    fn of(case: &Case) -> Self {
-        let operation = &case.named.operation;
-        Self {
-            key: operation.key.as_str().to_owned(),
-            operation_id: operation.id().to_string(),
-            pipeline: operation.scope.operation().to_owned(),
-            before: case.state().as_str(),
-            after: case.word.leads_to.as_str(),
-            message: case.message(),
-        }
-    }
-}
-
 impl Entry for Resolved {
     const COLUMNS: &'static [Column] = &[
         Column::key("key"),
@@ -394,7 +277,7 @@ impl Entry for Resolved {
             .text(&self.pipeline)
             .text(&self.before.replace('_', " "))
             .text(self.after)
-            .text(&self.message.replace('_', " "));
+            .text(&self.message.as_str().replace('_', " "));
     }
 }
 

@@ -3,18 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use semel_core::decide::{self, Directed, Order};
-use semel_core::{Result, StateKind};
-use semel_worker::replay::{Kind, unretried};
+use semel_core::Result;
+use semel_operate::in_doubt::message_id;
+use semel_operate::parked::{Filter, Names, Search};
+use semel_worker::replay::Kind;
 
-use super::select::{Left, Named, Selection, id, select};
+use super::select::{Left, Selection, obstacle_text, select};
 use crate::Exit;
 use crate::args::Rerun;
 use crate::args::dead_letters::Which;
 use crate::command::dead_letters::keys;
-use crate::command::operate::Ground;
-use crate::command::parked::{self, Filter, Meant, Names, Running, Search};
-use crate::output::{key_text, state_text};
+use crate::command::parked::{self, Meant, Running};
 
 /// Runs the kept messages of doubts again, where that is no second effect or a repeat is accepted. A doubt without a
 /// message waits for the next one of its key.
@@ -26,10 +25,10 @@ pub(super) fn retry(arguments: &Rerun<Which>) -> Result<Exit> {
         let mut left = Left::default();
         let (mut ids, mut alone) = (BTreeSet::new(), Vec::new());
         for named in named {
-            match why_not(ground, &named) {
-                Some(why) => left.tell(why),
+            match named.unretried(ground.now()) {
+                Some(obstacle) => left.tell(obstacle_text(ground, &named, &obstacle)),
                 None if named.has_message => {
-                    ids.insert(id(&named.operation));
+                    ids.insert(message_id(&named.operation));
                 }
                 None => alone.push(named.operation),
             }
@@ -45,26 +44,4 @@ pub(super) fn retry(arguments: &Rerun<Which>) -> Result<Exit> {
             is_whole: left.end() && is_whole,
         })
     })
-}
-
-/// Why it is not to be tried again, if it is not.
-fn why_not(ground: &Ground, named: &Named) -> Option<String> {
-    let key = key_text(named.operation.key.as_str());
-    let state = named.record.state.kind();
-    if state != StateKind::InDoubt {
-        return Some(format!(
-            "{key} is not in doubt but {}: {}",
-            state_text(state),
-            ground.command("keys explain", &named.operation)
-        ));
-    }
-    let decision = decide::operate(Some(&named.record), None, &Order::Retry, ground.now());
-    match decision.answer {
-        Directed::Now(_) => None,
-        Directed::Refused(_) | Directed::Failed(_) => Some(format!(
-            "{key}: refused: {}: {}",
-            unretried(&named.record),
-            ground.command("in-doubt resolve", &named.operation)
-        )),
-    }
 }

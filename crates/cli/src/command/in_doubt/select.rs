@@ -3,24 +3,19 @@
 use std::collections::BTreeMap;
 
 use semel_core::port::store::{ListQuery, Listed, Store};
-use semel_core::{Key, Operation, ParkedId, Reason, Record, Result, StateKind};
+use semel_core::{Key, Reason, Result, StateKind};
+use semel_operate::in_doubt::{Doubt, Obstacle, message_id};
+use semel_operate::keys::{reason, since};
+use semel_operate::relative_time::when;
 
 use crate::args::dead_letters::Which;
-use crate::command::keys::{reason, since, tell_all_unknown};
+use crate::command::keys::tell_all_unknown;
 use crate::command::operate::{Ground, for_each_page, operations};
-use crate::output::{self, Go};
-
-/// A record that was named, or a doubt of all.
-pub(super) struct Named {
-    pub(super) operation: Operation,
-    pub(super) record: Record,
-    /// Whether a message is kept for it.
-    pub(super) has_message: bool,
-}
+use crate::output::{self, Go, key_text, state_text};
 
 /// What was found of all that was asked for.
 pub(super) struct Selection {
-    pub(super) named: Vec<Named>,
+    pub(super) named: Vec<Doubt>,
     /// Whether a key that was named is on record; it was told if not.
     pub(super) is_whole: bool,
 }
@@ -39,7 +34,7 @@ pub(super) async fn select(ground: &Ground, which: &Which, keys: Vec<Key>) -> Re
             let records = ground.store.get(batch).await?;
             for (operation, record) in batch.iter().zip(records) {
                 match record {
-                    Some(record) => named.push(Named {
+                    Some(record) => named.push(Doubt {
                         operation: operation.clone(),
                         record,
                         has_message: false,
@@ -58,7 +53,7 @@ pub(super) async fn select(ground: &Ground, which: &Which, keys: Vec<Key>) -> Re
 }
 
 /// All doubts, as far as they are wanted.
-async fn all(ground: &Ground, which: &Which) -> Result<Vec<Named>> {
+async fn all(ground: &Ground, which: &Which) -> Result<Vec<Doubt>> {
     let matching = &which.matching;
     let before = matching.older_than.map(|age| ground.now().minus(age));
     let like = matching.reason_like.as_deref().map(str::to_lowercase);
@@ -74,7 +69,7 @@ async fn all(ground: &Ground, which: &Which) -> Result<Vec<Named>> {
             let is_old = before.is_none_or(|before| since(&record) <= before);
             let reason = || reason(&record).unwrap_or_default().to_lowercase();
             if is_old && like.as_ref().is_none_or(|like| reason().contains(like)) {
-                named.push(Named {
+                named.push(Doubt {
                     operation,
                     record,
                     has_message: false,
@@ -88,7 +83,7 @@ async fn all(ground: &Ground, which: &Which) -> Result<Vec<Named>> {
 }
 
 /// Finds out for which of them a message is kept.
-async fn find_messages(ground: &Ground, named: &mut [Named]) -> Result<()> {
+async fn find_messages(ground: &Ground, named: &mut [Doubt]) -> Result<()> {
     let Some(first) = named.first() else {
         return Ok(());
     };
@@ -99,7 +94,9 @@ async fn find_messages(ground: &Ground, named: &mut [Named]) -> Result<()> {
         ..in_doubt()
     };
     let places = named.iter().enumerate();
-    let places: BTreeMap<_, _> = places.map(|(at, it)| (id(&it.operation), at)).collect();
+    let places: BTreeMap<_, _> = places
+        .map(|(at, it)| (message_id(&it.operation), at))
+        .collect();
     let fetch = async |query: &ListQuery| ground.store.list_parked(query).await;
     for_each_page(query, fetch, |messages| {
         for message in messages {
@@ -120,9 +117,23 @@ pub(super) fn in_doubt() -> ListQuery {
     }
 }
 
-/// The id of the message that is kept for a doubt.
-pub(super) fn id(operation: &Operation) -> ParkedId {
-    ParkedId::of(operation, &Reason::InDoubt)
+/// Why a doubt is left as it is, in a line.
+pub(super) fn obstacle_text(ground: &Ground, doubt: &Doubt, obstacle: &Obstacle) -> String {
+    let key = key_text(doubt.operation.key.as_str());
+    match obstacle {
+        Obstacle::NotQuiet { until } => format!(
+            "{key}: refused: its call can still land until {}; ask again then",
+            when(*until, ground.now())
+        ),
+        Obstacle::NotInDoubt { state, next } => format!(
+            "{key} is not in doubt but {}: {}",
+            state_text(*state),
+            ground.command_for(next)
+        ),
+        Obstacle::Unretried { why, next } => {
+            format!("{key}: refused: {why}: {}", ground.command_for(next))
+        }
+    }
 }
 
 /// What is left as it is, told one by one up to a few, and counted.

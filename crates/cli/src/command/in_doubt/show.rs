@@ -1,6 +1,7 @@
 //! `semel in-doubt show`.
 
 use semel_core::{Parked, Result, StateKind};
+use semel_operate::value::{Base64, Time, text_or_base64};
 use serde::Serialize;
 
 use super::message_of;
@@ -8,7 +9,6 @@ use crate::Exit;
 use crate::args::in_doubt::Show;
 use crate::command::keys::{Detail, tell_missing};
 use crate::command::operate::{self, Found};
-use crate::output::value::{Base64, Time, text_or_base64};
 use crate::output::{self, Answer, Answers, Block, key_text, state_text};
 
 /// Prints the record of a key in doubt, and its message.

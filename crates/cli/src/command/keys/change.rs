@@ -7,32 +7,32 @@ use semel_core::audit::standing;
 use semel_core::decide::{Directed, Directive, Order, Refusal};
 use semel_core::port::store::{ListQuery, Listed, Store};
 use semel_core::{Error, Key, Operation, Record, Result, StateKind, Timestamp};
+use semel_operate::keys::{KeyChange, Proposal, Seen, since};
+use semel_operate::relative_time::when;
 use serde::Serialize;
 
-use super::entry::since;
 use super::unknown::tell_all_unknown;
-use super::wish::{Forget, Holding, Release, Verb, Wish, Wording};
 use crate::Exit;
 use crate::args::keys::{Change, Hold};
 use crate::args::{Listing, Output};
+use crate::assemble::Beside;
 use crate::command::operate::{self, Ground, for_each_page, keys_from, note_of, operations, usage};
-use crate::command::when::when;
 use crate::output::{self, Column, Entry, Go, List, Plan, Row, key_text, state_text};
 
 /// Lets the next delivery of these keys run at once.
 pub(crate) fn release(arguments: &Change) -> Result<Exit> {
-    change(arguments, "release", &Release)
+    change(arguments, "release", KeyChange::Release)
 }
 
 /// Removes records before their time.
 pub(crate) fn forget(arguments: &Change) -> Result<Exit> {
-    change(arguments, "forget", &Forget)
+    change(arguments, "forget", KeyChange::Forget)
 }
 
 /// Keeps records beyond their window, or no longer.
 pub(crate) fn hold(arguments: &Hold) -> Result<Exit> {
     let verb = if arguments.off { "let go of" } else { "hold" };
-    change(&arguments.change, verb, &Holding(!arguments.off))
+    change(&arguments.change, verb, KeyChange::Hold(!arguments.off))
 }
 
 /// An order that is planned.
@@ -43,19 +43,19 @@ pub(super) struct Planned {
     pub(super) before: Box<str>,
 }
 
-/// Plans what `verb` wants done with the keys that are named, and does it if told to.
-pub(super) fn change(arguments: &Change, name: &'static str, verb: &impl Verb) -> Result<Exit> {
+/// Plans a change of the keys that are named, and carries it out if told to.
+pub(super) fn change(arguments: &Change, name: &'static str, verb: KeyChange) -> Result<Exit> {
     let keys = wanted(arguments)?;
     operate::plan(&arguments.common, arguments.confirm, async |ground| {
         let scope = ground.scope()?;
         ground.refuse_streamed(&scope, &keys)?;
         let operations = operations(&scope, keys);
         let mut plan = Plan::new(name, "key", "keys");
-        let Wishes {
+        let Proposals {
             all,
             unknown,
             is_refused,
-        } = wishes(ground, operations, verb, &mut plan).await?;
+        } = proposals(ground, operations, verb, &mut plan).await?;
         let is_refused = is_refused || !unknown.is_empty();
         tell_all_unknown(ground, &unknown).await?;
         ground.remark_on_use(&mut plan);
@@ -85,51 +85,50 @@ pub(super) const fn ended(is_carried_out: bool) -> Exit {
     if is_carried_out { Exit::Done } else { Exit::No }
 }
 
-/// What came of asking a verb about every key.
+/// What is to be done about every key.
 #[derive(Default)]
-struct Wishes {
+struct Proposals {
     all: Vec<Planned>,
     unknown: Vec<Operation>,
     is_refused: bool,
 }
 
-/// Asks `verb` about every operation, and fills the plan.
-async fn wishes(
+/// Asks what the change is for every operation, and fills the plan.
+async fn proposals(
     ground: &Ground,
     operations: Vec<Operation>,
-    verb: &impl Verb,
+    verb: KeyChange,
     plan: &mut Plan,
-) -> Result<Wishes> {
-    let mut wishes = Wishes::default();
+) -> Result<Proposals> {
+    let mut proposals = Proposals::default();
     let mut remarks = BTreeSet::new();
     let records = records(ground, &operations).await?;
     for (operation, record) in operations.into_iter().zip(records) {
         let Some(record) = record else {
-            wishes.unknown.push(operation);
+            proposals.unknown.push(operation);
             continue;
         };
         let key = key_text(operation.key.as_str());
         let state = state_text(record.state.kind());
-        let wording = Wording {
-            ground,
-            operation: &operation,
-        };
-        match verb.wish(&record, ground.now(), &wording) {
-            Wish::Do(order, remark) => {
+        match verb.propose(seen(ground, &operation, &record)) {
+            Proposal::Do { order, remark } => {
                 plan.add(standing_of(ground, &operation, &record));
                 // A few are enough.
                 if remarks.len() < REMARKS {
-                    remarks.extend(remark);
+                    remarks.extend(remark.map(|remark| ground.line(remark)));
                 }
-                wishes.all.push(Planned {
+                proposals.all.push(Planned {
                     before: standing(Some(&record)),
                     operation,
                     order,
                 });
             }
-            Wish::Already(why) => output::note(format_args!("{key}: {why}; left as it is")),
-            Wish::Refuse(why) => {
-                wishes.is_refused = true;
+            Proposal::Already { why } => {
+                output::note(format_args!("{key}: {why}; left as it is"));
+            }
+            Proposal::Refuse { advice } => {
+                proposals.is_refused = true;
+                let why = ground.line(advice);
                 output::note(format_args!("{key} is {state}: {why}"));
             }
         }
@@ -137,7 +136,17 @@ async fn wishes(
     for remark in remarks {
         plan.remark(remark);
     }
-    Ok(wishes)
+    Ok(proposals)
+}
+
+/// A record as `ground` shows it.
+pub(super) fn seen<'a>(ground: &Ground, operation: &'a Operation, record: &'a Record) -> Seen<'a> {
+    Seen {
+        operation,
+        record,
+        now: ground.now(),
+        is_left_alone: matches!(ground.beside, Some(Beside { process: None, .. })),
+    }
 }
 
 /// How a record stands, as a plan shows it.

@@ -2,11 +2,11 @@
 
 use semel_core::units::duration_text;
 use semel_core::{Operation, Outcome, PastAttempt, Record, Recovery, State, StateKind, Timestamp};
+use semel_operate::keys::{reason, signature, since};
+use semel_operate::relative_time::when;
+use semel_operate::value::{Base64, Span, Time, text_or_base64};
 use serde::Serialize;
 
-use super::entry::{reason, since};
-use crate::command::when::when;
-use crate::output::value::{Base64, Span, Time, text_or_base64};
 use crate::output::{Answer, Block, key_text};
 
 /// All that a record holds.
@@ -240,24 +240,6 @@ impl<'a> Kept<'a> {
             },
         }
     }
-}
-
-/// The BLAKE3 of an outcome, by which it can be recognised elsewhere; an empty one has none.
-pub(crate) fn signature(outcome: &Outcome) -> Option<String> {
-    use std::fmt::Write;
-    let digest = match outcome {
-        Outcome::Kept { bytes, .. } => match Outcome::raw(bytes.clone(), 0) {
-            Outcome::TooLarge { digest, .. } => digest,
-            Outcome::Kept { .. } => return None,
-        },
-        Outcome::TooLarge { digest, .. } => *digest,
-    };
-    let mut hex = String::with_capacity(64);
-    for byte in digest {
-        // A string takes what is written.
-        let _ = write!(hex, "{byte:02x}");
-    }
-    Some(hex)
 }
 
 fn describe_outcome(outcome: Option<&Outcome>, block: &mut Block) {

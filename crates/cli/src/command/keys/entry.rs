@@ -1,10 +1,11 @@
 //! A record in a list.
 
 use semel_core::port::store::Listed;
-use semel_core::{AttemptEnd, Key, Record, Scope, State, StateKind, Timestamp};
+use semel_core::{Key, Scope, StateKind};
+use semel_operate::keys::{reason, since};
+use semel_operate::value::Time;
 use serde::{Serialize, Serializer};
 
-use crate::output::value::Time;
 use crate::output::{Column, Entry, Row, key_text};
 
 /// What a list says of a record.
@@ -65,39 +66,6 @@ impl Entry for KeyEntry {
             .show(self.attempts)
             .show(self.possible_repeats)
             .show_some(self.reason.as_ref());
-    }
-}
-
-/// Since when a record is in its state, as far as it tells.
-pub(crate) fn since(record: &Record) -> Timestamp {
-    match record.state {
-        State::Completed { at, .. } | State::Dead { at, .. } => at,
-        State::InDoubt { since } => since,
-        State::Claimed { .. } | State::Started { .. } => record.claimed_at,
-        // An operator who lets a key go counts its attempts anew.
-        State::Released { not_before } if record.attempts == 0 => not_before,
-        State::Released { not_before } => record
-            .past
-            .last()
-            .map_or(not_before, |past| past.ended_at.min(not_before)),
-    }
-}
-
-/// Why a record is in its state, where there is more to say than the state does.
-pub(crate) fn reason(record: &Record) -> Option<String> {
-    match record.state.kind() {
-        StateKind::Claimed | StateKind::Started | StateKind::Completed => return None,
-        StateKind::Released | StateKind::Dead | StateKind::InDoubt => {}
-    }
-    match record.past.last().map(|past| past.end) {
-        Some(AttemptEnd::Vanished) => Some("its worker vanished".to_owned()),
-        Some(
-            AttemptEnd::NotApplied
-            | AttemptEnd::MaybeApplied
-            | AttemptEnd::Failed
-            | AttemptEnd::GivenBack,
-        )
-        | None => record.last_error.as_deref().map(str::to_owned),
     }
 }
 

@@ -2,8 +2,9 @@
 
 use semel_core::port::store::{ListQuery, Store};
 use semel_core::{Audited, Operation, Parked, Record, Result};
+use semel_operate::keys::{Explanation, Facts};
 
-use super::story::{Facts, Story};
+use super::explanation::Command;
 use super::unknown::tell_missing;
 use crate::Exit;
 use crate::args::keys::Explain;
@@ -69,14 +70,9 @@ fn tell(
         now: ground.now(),
         beside: ground.beside,
     };
-    let story = Story::of(&facts, |verb| {
-        if verb.ends_with(" list") {
-            ground.command_of_all(verb)
-        } else {
-            ground.command(verb, operation)
-        }
-    });
-    let _ = Answers::new(arguments.format).print(&story)?;
+    let explanation = Explanation::of(&facts);
+    let explanation = explanation.with_choices(|choice| Command::of(ground, &choice));
+    let _ = Answers::new(arguments.format).print(&explanation)?;
     Ok(Exit::Done)
 }
 

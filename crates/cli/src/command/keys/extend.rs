@@ -4,9 +4,9 @@ use semel_core::audit::standing;
 use semel_core::decide::Order;
 use semel_core::port::store::{ListQuery, Listed, Page, Store};
 use semel_core::{Result, Scope};
+use semel_operate::keys::{KeyChange, Proposal};
 
-use super::change::{Planned, carry_out, change, confirmed, ended, list, standing_of};
-use super::wish::{Extending, Verb, Wish, Wording};
+use super::change::{Planned, carry_out, change, confirmed, ended, list, seen, standing_of};
 use crate::Exit;
 use crate::args::keys::{Change, Extend};
 use crate::command::operate::{self, Ground, usage};
@@ -14,7 +14,7 @@ use crate::output::Plan;
 
 /// Makes windows longer: those of some keys, or of all of a pipeline.
 pub(crate) fn extend(arguments: &Extend) -> Result<Exit> {
-    let verb = Extending(arguments.window);
+    let verb = KeyChange::Extend(arguments.window);
     let Change {
         keys, keys_from, ..
     } = &arguments.change;
@@ -22,9 +22,9 @@ pub(crate) fn extend(arguments: &Extend) -> Result<Exit> {
         return Err(usage("which ones? name keys, or --all"));
     }
     if arguments.all {
-        all(arguments, &verb)
+        all(arguments, verb)
     } else {
-        change(&arguments.change, VERB, &verb)
+        change(&arguments.change, VERB, verb)
     }
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn extend(arguments: &Extend) -> Result<Exit> {
 /// pipeline has then.
 ///
 /// # Cost   holds one page; two walks over the pipeline
-fn all(arguments: &Extend, verb: &Extending) -> Result<Exit> {
+fn all(arguments: &Extend, verb: KeyChange) -> Result<Exit> {
     let Extend { change, .. } = arguments;
     operate::plan(&change.common, change.confirm, async |ground| {
         let scope = ground.scope()?;
@@ -63,7 +63,7 @@ fn all(arguments: &Extend, verb: &Extending) -> Result<Exit> {
 /// The orders for the next page, each with how its record stands; nothing after the last.
 async fn next(
     ground: &Ground,
-    verb: &Extending,
+    verb: KeyChange,
     query: &mut Option<ListQuery>,
 ) -> Result<Option<Vec<(Planned, String)>>> {
     let Some(mut asked) = query.take() else {
@@ -73,11 +73,11 @@ async fn next(
     let planned = items
         .into_iter()
         .filter_map(|Listed { operation, record }| {
-            let wording = Wording {
-                ground,
-                operation: &operation,
-            };
-            let Wish::Do(order @ Order::Extend(_), _) = verb.wish(&record, ground.now(), &wording)
+            let proposal = verb.propose(seen(ground, &operation, &record));
+            let Proposal::Do {
+                order: order @ Order::Extend(_),
+                ..
+            } = proposal
             else {
                 return None;
             };

@@ -3,15 +3,16 @@
 use std::ops::ControlFlow;
 
 use semel_core::{Parked, Result};
+use semel_operate::parked::{Found, Search};
+use semel_operate::relative_time::when;
+use semel_operate::value::{Base64, Time, text_or_base64};
 use semel_worker::replay::Kind;
 use serde::Serialize;
 
-use super::{Found, Search};
+use super::name::look_up;
 use crate::Exit;
 use crate::args::Format;
 use crate::command::operate::{Ground, usage};
-use crate::command::when::when;
-use crate::output::value::{Base64, Time, text_or_base64};
 use crate::output::{Answer, Answers, Block, Go, Stream};
 
 /// Prints the messages that are meant; with `payload` the bytes of the one and nothing else.
@@ -21,7 +22,7 @@ pub(crate) async fn show(
     format: Format,
     payload: bool,
 ) -> Result<Exit> {
-    let count = match search.look_up(ground).await? {
+    let count = match look_up(ground, search).await? {
         ControlFlow::Break(()) => return Ok(Exit::No),
         ControlFlow::Continue(count) => count,
     };
@@ -32,7 +33,7 @@ pub(crate) async fn show(
     }
     let mut answers = Answers::new(format);
     search
-        .pages(ground, async |found| {
+        .pages(&ground.store, async |found| {
             for it in &found {
                 let go = if payload {
                     print_payload(&it.message)?

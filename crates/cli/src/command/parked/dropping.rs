@@ -4,14 +4,15 @@ use std::ops::ControlFlow;
 
 use semel_core::port::store::Store;
 use semel_core::{Key, Note, Parked, Result, Timestamp};
+use semel_operate::parked::Search;
+use semel_operate::relative_time::when;
 use semel_worker::replay::Kind;
 use serde::Serialize;
 
-use super::Search;
+use super::name::look_up;
 use crate::Exit;
 use crate::args::{Confirm, Format};
 use crate::command::operate::Ground;
-use crate::command::when::when;
 use crate::output::{Answer, Answers, Block, Go, Plan};
 use crate::progress::{Bars, Unit};
 
@@ -23,7 +24,7 @@ pub(crate) async fn drop_all(
     confirm: Confirm,
     format: Format,
 ) -> Result<Exit> {
-    if search.look_up(ground).await?.is_break() {
+    if look_up(ground, search).await?.is_break() {
         return Ok(Exit::No);
     }
     let (mut plan, until) = plan(ground, search).await?;
@@ -35,7 +36,7 @@ pub(crate) async fn drop_all(
     let bar = bars.of_work("drop", Unit::Records, Some(plan.count()));
     let mut done = Done::default();
     search
-        .pages(ground, async |found| {
+        .pages(&ground.store, async |found| {
             let messages = found.iter().map(|it| &it.message);
             let ids: Vec<_> = messages
                 .filter(|message| message.since <= until)
@@ -64,7 +65,7 @@ async fn plan(ground: &Ground, search: &Search) -> Result<(Plan, Timestamp)> {
     };
     let mut until = Timestamp::EPOCH;
     search
-        .pages(ground, async |found| {
+        .pages(&ground.store, async |found| {
             for it in &found {
                 let message = &it.message;
                 until = until.max(message.since);

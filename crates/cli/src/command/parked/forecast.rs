@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use semel_core::{Key, Result, Scope, Timestamp};
+use semel_operate::parked::{Found, Search};
 use semel_worker::replay::{Assessor, Kind, Prospect};
 use serde::Serialize;
 
 use super::dropping::name_of;
-use super::{Found, Search};
 use crate::args::{Format, Listing};
 use crate::command::operate::Ground;
 use crate::output::{Column, Entry, Go, List, Plan, Row};
@@ -48,7 +48,7 @@ impl Forecast {
         });
         let mut assessors = BTreeMap::new();
         search
-            .pages(ground, async |found| {
+            .pages(&ground.store, async |found| {
                 for (found, prospect) in assess(ground, search.kind, &mut assessors, found).await? {
                     forecast.add(&found, &prospect);
                     if let Some(list) = &mut list

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use semel_config::PipelineSettings;
 use semel_core::Result;
 use semel_core::port::store::Store;
+use semel_operate::parked::{Found, Search};
 use semel_worker::replay::{Job, Prospect};
 use serde::Serialize;
 use tokio::sync::watch;
 
 use super::forecast::assess;
-use super::{Found, Search};
 use crate::args::Output;
 use crate::assemble;
 use crate::command::operate::Ground;
@@ -51,7 +51,7 @@ pub(super) async fn publish(
     let scope = &settings.pipeline.scope;
     let (mut done, mut assessors) = (Sent::default(), BTreeMap::new());
     search
-        .pages(ground, async |mut found: Vec<Found>| {
+        .pages(&ground.store, async |mut found: Vec<Found>| {
             found.retain(|it| it.message.scope == *scope && it.message.since <= job.until);
             let (mut again, mut over) = (Vec::new(), Vec::new());
             for (found, prospect) in assess(ground, job.kind, &mut assessors, found).await? {

@@ -10,14 +10,15 @@ use semel_core::port::store::Store;
 use semel_core::{Claimant, Clock, Error, ErrorKind, Note, Operation, Result};
 use semel_engine::surroundings::Surroundings;
 use semel_engine::system::{SystemClock, SystemEntropy};
+use semel_operate::parked::Search;
 use semel_worker::replay::{Job, Kind, Report};
 use semel_worker::run::{Run, Stores};
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::Search;
 use super::forecast::Forecast;
+use super::name::look_up;
 use super::publishing::{Sent, publish};
 use crate::args::{Common, Confirm, Format, Log, Output, Rerun};
 use crate::command::keys::refusal_text;
@@ -88,7 +89,7 @@ pub(crate) fn replay(
             alone,
             is_whole,
         } = meant(ground).await?;
-        if search.look_up(ground).await?.is_break() {
+        if look_up(ground, &search).await?.is_break() {
             return Ok(Exit::No);
         }
         // A program reads all of it, a person the first few and how many there are.

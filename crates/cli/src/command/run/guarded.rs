@@ -9,13 +9,13 @@ use semel_config::PipelineSettings;
 use semel_core::port::reach::Reach;
 use semel_core::port::source::{Acknowledgement, DeliveryId, Fetched, Progress, Source};
 use semel_core::{Clock, Code, Error, ErrorKind, Result};
+use semel_operate::check::window::{Judgement, Terms, Verdict};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::assemble;
 use crate::progress::Bars;
-use crate::window::{Judgement, Terms, Verdict};
 
 /// What is known of the broker of one pipeline when a run begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,12 +2,12 @@
 
 use semel_core::port::store::{ListQuery, Store};
 use semel_core::{Audited, Note, Operation, Result, StateKind, Timestamp};
+use semel_operate::value::Time;
 use serde::Serialize;
 
 use crate::Exit;
 use crate::args::store::Trail;
 use crate::command::operate::{self, print_list};
-use crate::output::value::Time;
 use crate::output::{Column, Entry, Row, key_text, state_text};
 
 /// Lists who changed what and why, oldest first.

@@ -1,4 +1,4 @@
-//! Every state has its own story. Records are made by the decisions that make them in a store.
+//! Every state has its own explanation. Records are made by the decisions that make them in a store.
 
 use std::time::Duration;
 
@@ -167,12 +167,12 @@ impl Life {
             now: self.now,
             beside: self.beside,
         };
-        let story = Story::of(&facts, |verb| format!("semel {verb}"));
-        Told(serde_json::to_value(&story).expect("JSON"))
+        let explanation = Explanation::of(&facts);
+        Told(serde_json::to_value(&explanation).expect("JSON"))
     }
 }
 
-/// A story, read back.
+/// An explanation, read back.
 struct Told(serde_json::Value);
 
 impl Told {
@@ -183,7 +183,7 @@ impl Told {
         self
     }
 
-    /// What a message meets: the answer, whether it is acknowledged, whether the effect runs.
+    /// Compares what a message meets: the answer, whether it is acknowledged, whether the effect runs.
     #[track_caller]
     fn meets(&self, answer: &str, acknowledged: bool, runs: bool) -> &Self {
         let duplicate = &self.0["duplicate"];
@@ -197,19 +197,15 @@ impl Told {
     }
 
     #[track_caller]
-    fn offers(&self, commands: &[&str]) -> &Self {
+    fn offers(&self, actions: &[&str]) -> &Self {
         let offered: Vec<_> = self.0["can"]
             .as_array()
             .expect("a list")
             .iter()
-            .map(|can| can["command"].as_str().unwrap_or_default())
+            .map(|can| can["action"]["action"].as_str().unwrap_or_default())
             .collect();
-        for command in commands {
-            let command = format!("semel {command}");
-            assert!(
-                offered.contains(&&*command),
-                "no {command:?} in {offered:?}"
-            );
+        for action in actions {
+            assert!(offered.contains(action), "no {action:?} in {offered:?}");
         }
         self
     }
@@ -229,7 +225,7 @@ fn a_key_without_a_record_counts_as_new() {
     told.says("state", "absent")
         .says("text", "older than the window")
         .meets("granted", false, true)
-        .offers(&["quarantine list"]);
+        .offers(&["list_quarantine"]);
 }
 
 #[test]
@@ -241,7 +237,7 @@ fn a_claimed_key_holds_duplicates_back_until_its_lease_ends() {
         .says("duplicate", "held back until")
         .says("duplicate", "it takes over")
         .meets("busy", false, false)
-        .offers(&["keys release"]);
+        .offers(&["release"]);
     let vanished = life.later(60).told();
     vanished
         .says("text", "has not reported; its lease ended 40 s ago")
@@ -285,7 +281,7 @@ fn what_a_worker_holds_in_memory_alone_is_not_taken_for_gone() {
             "duplicate",
             "If process 4711 renews the lease still, it is held back instead.",
         )
-        .offers(&["keys release"]);
+        .offers(&["release"]);
     }
     let told = Life::new()
         .parked(&Reason::TooOld)
@@ -332,7 +328,7 @@ fn a_released_key_waits_for_its_backoff_and_then_for_a_delivery() {
         .says("duplicate", "the wait between two attempts")
         .says("duplicate", "it runs the effect as attempt 2")
         .meets("busy", false, false)
-        .offers(&["keys release", "keys forget"]);
+        .offers(&["release", "forget"]);
     life.later(60).told().meets("granted", false, true);
 }
 
@@ -345,10 +341,10 @@ fn a_completed_key_answers_with_its_outcome_and_says_when_it_is_forgotten() {
         .says("next", "It is remembered until")
         .says("next", "(in 7 days), 7d after it was completed")
         .meets("replay", true, false)
-        .offers(&["keys show --outcome", "keys hold", "keys forget"]);
+        .offers(&["show_outcome", "hold", "forget"]);
     let held = Life::new().claimed(PARK).completed();
     let held = held.ordered(&Order::Hold(true)).told();
-    held.says("next", "it is held").offers(&["keys hold --off"]);
+    held.says("next", "it is held").offers(&["let_go"]);
 }
 
 #[test]
@@ -380,11 +376,7 @@ fn a_dead_key_says_that_nothing_happened_unless_a_person_gave_it_up() {
         .says("text", "card declined")
         .says("next", "Its dead letter stays")
         .meets("parked", true, false)
-        .offers(&[
-            "dead-letters show",
-            "dead-letters replay",
-            "dead-letters drop",
-        ]);
+        .offers(&["show_dead_letter", "replay", "drop_dead_letter"]);
     let window = Window::DEFAULT;
     let abandoned = Life::new()
         .claimed(PARK)
@@ -407,7 +399,7 @@ fn a_dead_key_that_was_released_waits_for_its_message() {
         .says("history", "gave the dead key another chance")
         .says("next", "no delivery comes")
         .meets("granted", false, true)
-        .offers(&["dead-letters replay"]);
+        .offers(&["replay"]);
 }
 
 #[test]
@@ -422,10 +414,10 @@ fn a_doubt_waits_for_a_person_and_says_when_not_applied_is_believed() {
         .says("next", "Nothing, ever.")
         .meets("parked", true, false)
         .offers(&[
-            "in-doubt show",
-            "in-doubt resolve --applied",
-            "in-doubt resolve --not-applied",
-            "in-doubt resolve --abandon --reason WHY",
+            "show_doubt",
+            "resolve_applied",
+            "resolve_not_applied",
+            "abandon",
         ]);
     let quiet = life.later(60).told();
     assert!(!quiet.0["text"].to_string().contains("not accepted"));
@@ -447,7 +439,7 @@ fn messages_in_quarantine_are_told_with_the_key() {
     let told = life.parked(&Reason::Conflict).told();
     told.says("history", "quarantined: fingerprint-conflict")
         .says("messages", "in:4")
-        .offers(&["quarantine list"]);
+        .offers(&["list_quarantine"]);
 }
 
 #[test]

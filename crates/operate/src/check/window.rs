@@ -1,5 +1,5 @@
-//! Whether the window of a pipeline outlasts its broker: how long a message can come again, compared with how
-//! long its key is remembered. Not for asking the broker: that is its adapter's.
+//! Compares the window of a pipeline with its broker: the time for which a message can come again with the time for
+//! which its key is remembered. Not for asking the broker: that is its adapter's.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,68 +12,72 @@ use semel_engine::effect::{Class, OnDoubt};
 use semel_worker::settings::within_provider_window;
 use serde::Serialize;
 
-use crate::retries;
+use super::attempts;
 
-/// What of a pipeline counts.
+/// The settings of a pipeline that count.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
+pub struct Terms {
     class: Class,
     window: Window,
-    /// How long a message may be in hand after it came: the attempts of one message.
+    /// The longest time that a message may be in hand after it came: the attempts of one message.
     in_hand: Duration,
-    /// Whether the time of birth is selected.
+    /// True if the time of birth is selected.
     has_birth: bool,
-    /// Whether a filter in memory stands for the records.
+    /// True if a filter in memory stands for the records.
     is_approximate: bool,
-    /// Whether it is accepted by name that the window is too short.
+    /// True if it is accepted by name that the window is too short.
     is_accepted: bool,
 }
 
-/// What follows from terms and reach.
+/// The conclusion from terms and reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Judgement {
-    /// How long a key has to be remembered.
-    pub(crate) needed: Horizon,
-    pub(crate) gate: Gate,
-    pub(crate) verdict: Verdict,
-    /// Whether somebody has accepted it by name.
-    pub(crate) is_accepted: bool,
+pub struct Judgement {
+    /// The time for which a key has to be remembered.
+    pub needed: Horizon,
+    /// The time that the age gate goes by.
+    pub gate: Gate,
+    /// The comparison of the window with that.
+    pub verdict: Verdict,
+    /// True if somebody has accepted it by name.
+    pub is_accepted: bool,
 }
 
-/// What the age gate goes by.
+/// The time that the age gate of a pipeline goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Gate {
+pub enum Gate {
     /// The broker's time of taking a message in.
     Appended,
     /// The selector `birth`.
     Birth,
+    /// Nothing: no message is too old.
     Off,
 }
 
-/// Whether the window is long enough.
+/// The comparison of a window with what is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// It outlasts the broker.
     Enough,
     /// Nobody knows how long the broker keeps a message.
     Unknown,
-    /// What comes after the window is set aside, and not repeated.
+    /// A message that comes after the window is set aside, and not repeated.
     SetsAside,
-    /// What comes after the window is repeated, which the class of the effect bears.
+    /// A message that comes after the window is repeated, which the class of the effect bears.
     RepeatsBorne,
-    /// What comes after the window is repeated.
+    /// A message that comes after the window is repeated.
     Repeats,
 }
 
 impl Terms {
-    pub(crate) fn of(settings: &PipelineSettings) -> Self {
+    /// Takes out of `settings` what counts.
+    pub fn of(settings: &PipelineSettings) -> Self {
         let pipeline = &settings.pipeline;
         Self {
             class: settings.effect.class(),
             window: pipeline.window,
-            in_hand: retries::longest(settings),
+            in_hand: attempts::longest(settings),
             has_birth: pipeline.birth.is_some(),
             is_approximate: matches!(settings.layers.front, Front::Approximate(_)),
             is_accepted: settings.waived.window,
@@ -89,7 +93,7 @@ impl Terms {
     /// | needed unknown | unknown | unknown |
     ///
     /// A message that the broker has now, and that is older than the settings say, counts as well.
-    pub(crate) fn judge(self, reach: &Reach, now: Timestamp) -> Judgement {
+    pub fn judge(self, reach: &Reach, now: Timestamp) -> Judgement {
         let longest = reach.redelivery.max(reach.replay);
         let seen = reach.oldest.map(|oldest| now.since(oldest));
         let longest = match (longest, seen) {
@@ -126,7 +130,7 @@ impl Terms {
         }
     }
 
-    /// Whether the class promises no more than a repeat would leave of it.
+    /// Returns whether the class promises no more than a repeat would leave of it.
     fn bears(self, needed: Horizon) -> bool {
         if self.is_approximate {
             // Its filter forgets in every restart.
@@ -145,10 +149,10 @@ impl Terms {
 }
 
 impl Judgement {
-    /// Whether a run may begin.
+    /// Lets a run begin, or refuses it.
     ///
     /// # Errors   `InvalidConfig`, with both lengths and what to do
-    pub(crate) fn check(&self, settings: &PipelineSettings) -> Result<()> {
+    pub fn check(&self, settings: &PipelineSettings) -> Result<()> {
         if self.verdict != Verdict::Repeats || self.is_accepted {
             return Ok(());
         }
@@ -159,8 +163,8 @@ impl Judgement {
         Err(Error::new(ErrorKind::InvalidConfig, message))
     }
 
-    /// What is so, one clause; nothing where the window is long enough.
-    pub(crate) fn why(&self, settings: &PipelineSettings) -> Option<String> {
+    /// Says what is so, one clause; nothing where the window is long enough.
+    pub fn why(&self, settings: &PipelineSettings) -> Option<String> {
         let window = duration_text(settings.pipeline.window.duration());
         let again = match self.needed {
             Horizon::Within(needed) => format!(
@@ -193,8 +197,8 @@ impl Judgement {
         Some(format!("{again}, and {then}"))
     }
 
-    /// What to do about it.
-    pub(crate) fn advice(&self, settings: &PipelineSettings) -> String {
+    /// Says what to do about it.
+    pub fn advice(&self, settings: &PipelineSettings) -> String {
         let (retention, birth) = of_source(&settings.source);
         let mut ways = Vec::new();
         match self.needed {
@@ -251,8 +255,8 @@ fn round(needed: Duration) -> String {
 }
 
 impl Gate {
-    /// What is known of it before the broker was asked.
-    pub(crate) const fn unasked(settings: &PipelineSettings) -> Self {
+    /// Returns what is known of it before the broker was asked.
+    pub const fn unasked(settings: &PipelineSettings) -> Self {
         match &settings.source {
             // Every stream says when it took a message in.
             SourceSettings::Nats(_) => Self::Appended,
@@ -269,7 +273,7 @@ impl Gate {
 
 impl Verdict {
     /// For people and programs.
-    pub(crate) const fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Enough => "enough",
             Self::Unknown => "unknown",
@@ -282,7 +286,7 @@ impl Verdict {
 
 /// A horizon as it is printed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shown(pub(crate) Horizon);
+pub struct Shown(pub Horizon);
 
 impl fmt::Display for Shown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -305,8 +309,8 @@ impl Serialize for Shown {
     }
 }
 
-/// How the rule is overridden.
-pub(crate) const OVERRIDE: &str = "`accept = [\"window-too-short\"]` in the pipeline";
+/// The setting that overrides the rule.
+pub const OVERRIDE: &str = "`accept = [\"window-too-short\"]` in the pipeline";
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! How much a store will hold.
+//! The space that a store will take.
 
 use std::num::NonZeroU32;
 
@@ -6,28 +6,35 @@ use semel_config::{ServerKind, StoreUrl};
 use semel_core::Window;
 use serde::Serialize;
 
-/// What one key takes, and what all of them take at a given rate.
+/// The space of one key, and of all of them at a given rate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Storage {
-    /// Keys of 16 bytes; outcomes come on top.
-    disk_bytes_per_key: u64,
-    memory_bytes_per_key: u64,
-    at_rate: Option<AtRate>,
+pub struct Storage {
+    /// On disk, for keys of 16 bytes; outcomes come on top.
+    pub disk_bytes_per_key: u64,
+    /// In memory.
+    pub memory_bytes_per_key: u64,
+    /// The space of all keys, where a rate is known.
+    pub at_rate: Option<AtRate>,
 }
 
+/// The space of all keys at a rate of new ones.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-struct AtRate {
-    keys_per_second: u32,
+pub struct AtRate {
+    /// New keys.
+    pub keys_per_second: u32,
     /// Keys that are remembered at once when the window has filled.
-    keys: u64,
-    disk_bytes: u64,
-    memory_bytes: u64,
-    /// What the disk holds after thirty days.
-    first_month_disk_bytes: u64,
+    pub keys: u64,
+    /// Bytes on disk then.
+    pub disk_bytes: u64,
+    /// Bytes in memory then.
+    pub memory_bytes: u64,
+    /// Bytes on disk after thirty days.
+    pub first_month_disk_bytes: u64,
 }
 
 impl Storage {
-    pub(super) fn of(store: &StoreUrl, window: Window, rate: Option<NonZeroU32>) -> Self {
+    /// Estimates what a store at `store` holds, by what the kinds of stores were measured to take.
+    pub fn of(store: &StoreUrl, window: Window, rate: Option<NonZeroU32>) -> Self {
         let (disk, memory) = match store {
             StoreUrl::Memory => (0, 400),
             StoreUrl::Embedded(_) => (106, 24),
@@ -60,31 +67,9 @@ impl Storage {
 }
 
 impl Storage {
-    /// What the disk holds when the window has filled, where a rate is known.
-    pub(super) fn disk_bytes(&self) -> Option<u64> {
+    /// Bytes on disk when the window has filled, where a rate is known.
+    pub fn disk_bytes(&self) -> Option<u64> {
         self.at_rate.as_ref().map(|at| at.disk_bytes)
-    }
-}
-
-impl std::fmt::Display for Storage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (disk, memory) = (self.disk_bytes_per_key, self.memory_bytes_per_key);
-        write!(
-            f,
-            "about {disk} B of disk and {memory} B of memory a key, outcomes apart"
-        )?;
-        if let Some(at) = &self.at_rate {
-            write!(
-                f,
-                "; at {} new keys a second {} keys: {} of disk, {} of memory; {} after a month",
-                at.keys_per_second,
-                at.keys,
-                bytes(at.disk_bytes),
-                bytes(at.memory_bytes),
-                bytes(at.first_month_disk_bytes),
-            )?;
-        }
-        Ok(())
     }
 }
 
@@ -95,10 +80,6 @@ impl std::fmt::Display for Storage {
 )]
 fn times(rate: NonZeroU32, secs: f64) -> u64 {
     (f64::from(rate.get()) * secs).round() as u64
-}
-
-pub(super) fn bytes(count: u64) -> String {
-    indicatif::BinaryBytes(count).to_string()
 }
 
 const MONTH_SECS: f64 = 30.0 * 86_400.0;
@@ -124,6 +105,6 @@ mod tests {
         assert_eq!(at.first_month_disk_bytes, 2_592_000 * 106);
         let forever = Window::new(Duration::MAX);
         let storage = Storage::of(&store, forever, Some(NonZeroU32::MAX));
-        assert!(storage.to_string().contains("18446744073709551615 keys"));
+        assert_eq!(storage.at_rate.expect("a rate").keys, u64::MAX);
     }
 }

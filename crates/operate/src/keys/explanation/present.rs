@@ -1,4 +1,4 @@
-//! How a key stands, what becomes of it by itself, and what a person can do.
+//! The state of a key, what becomes of it by itself, and what a person can do.
 
 use semel_core::decide::{self, Directed, Order};
 use semel_core::units::duration_text;
@@ -6,20 +6,21 @@ use semel_core::{Record, Recovery, State, StateKind, Timestamp, Window};
 
 use super::Facts;
 use super::history::ordered;
-use crate::command::in_doubt::quiet_of;
-use crate::command::keys::detail::signature;
-use crate::command::when::{in_words, when};
+use crate::action::{Action, Target};
+use crate::in_doubt::quiet_of;
+use crate::keys::summary::signature;
+use crate::relative_time::{in_words, when};
 
 /// The present state of a key.
 pub(super) struct Present {
     /// Its name, or `absent`.
     pub(super) state: &'static str,
-    /// What is known, in words.
+    /// The state in words.
     pub(super) text: String,
-    /// What happens without anybody's doing.
+    /// The next event, if nobody does anything.
     pub(super) next: String,
-    /// What can be done, and the verb that does it.
-    pub(super) can: Vec<(&'static str, &'static str)>,
+    /// The choices of a person.
+    pub(super) can: Vec<Offer>,
 }
 
 impl Present {
@@ -43,12 +44,15 @@ impl Present {
             .iter()
             .any(|parked| !matches!(&*parked.reason, "dead" | "in-doubt"));
         if has_conflict {
-            can.push(("see the messages in quarantine", "quarantine list"));
+            can.push(offer(
+                "see the messages in quarantine",
+                Action::ListQuarantine,
+            ));
         }
         if record.held {
-            can.push(("let its window count again", "keys hold --off"));
+            can.push(offer("let its window count again", Action::LetGo));
         }
-        can.push(("see all that is on record", "keys show"));
+        can.push(offer("see all that is on record", Action::Show));
         Self {
             state: record.state.kind().as_str(),
             text: text.join(" "),
@@ -58,8 +62,15 @@ impl Present {
     }
 }
 
+/// A sentence, and the action that it offers.
+pub(super) type Offer = (&'static str, fn(Target) -> Action);
+
+const fn offer(text: &'static str, action: fn(Target) -> Action) -> Offer {
+    (text, action)
+}
+
 /// Sentences about the state, what comes next, what can be done.
-type Told = (Vec<String>, String, Vec<(&'static str, &'static str)>);
+type Told = (Vec<String>, String, Vec<Offer>);
 
 fn absent(facts: &Facts<'_>) -> Present {
     let is_forgotten = facts.audit.iter().any(|entry| &*entry.action == "forget");
@@ -76,7 +87,10 @@ fn absent(facts: &Facts<'_>) -> Present {
         "It was never claimed, or it finished and was forgotten after its window."
     };
     let can = if facts.message_count > 0 {
-        vec![("see the messages in quarantine", "quarantine list")]
+        vec![offer(
+            "see the messages in quarantine",
+            Action::ListQuarantine,
+        )]
     } else {
         Vec::new()
     };
@@ -143,7 +157,7 @@ fn started(record: &Record, lease_until: Timestamp, recovery: Recovery, facts: &
     (vec![text], next, vec![END_ITS_LEASE])
 }
 
-/// What there is to say of a lease that runs, or may run.
+/// Says what there is to say of a lease that runs, or may run.
 fn lease(until: Timestamp, facts: &Facts<'_>) -> Option<String> {
     let until_when = when(until, facts.now);
     let process = facts.beside.map(|beside| beside.process);
@@ -184,14 +198,14 @@ fn released(record: &Record, not_before: Timestamp, facts: &Facts<'_>) -> Told {
     let mut can = Vec::new();
     if not_before > facts.now {
         text.push(format!("It waits until {}.", when(not_before, facts.now)));
-        can.push(("end the wait now", "keys release"));
+        can.push(offer("end the wait now", Action::Release));
     }
     let kept = facts.messages.iter();
     let mut kept = kept.filter(|parked| matches!(&*parked.reason, "dead" | "in-doubt"));
     let next = if kept.next().is_some() {
-        can.push((
+        can.push(offer(
             "run the message that is kept for it: its source does not deliver it again",
-            "dead-letters replay",
+            Action::Replay,
         ));
         "Nothing: its message was acknowledged when it was set aside, so that no delivery comes unless \
          it is published again."
@@ -199,7 +213,10 @@ fn released(record: &Record, not_before: Timestamp, facts: &Facts<'_>) -> Told {
     } else {
         waits_for_a_delivery("makes the attempt")
     };
-    can.push(("forget it, so that its attempts start over", "keys forget"));
+    can.push(offer(
+        "forget it, so that its attempts start over",
+        Action::Forget,
+    ));
     (text, next, can)
 }
 
@@ -218,13 +235,13 @@ fn completed(record: &Record, window: Window, facts: &Facts<'_>) -> Told {
             record.possible_repeats
         ));
     }
-    let mut can = vec![("print its outcome", "keys show --outcome")];
+    let mut can = vec![offer("print its outcome", Action::ShowOutcome)];
     if !record.held {
-        can.push(("keep it beyond its window", "keys hold"));
+        can.push(offer("keep it beyond its window", Action::Hold));
     }
-    can.push((
+    can.push(offer(
         "if the effect must happen again: forget it, and have the message sent again",
-        "keys forget",
+        Action::Forget,
     ));
     (text, forgotten(record, window, facts), can)
 }
@@ -249,14 +266,20 @@ fn dead(record: &Record, at: Timestamp, facts: &Facts<'_>) -> Told {
     let mut can = Vec::new();
     if is_kept {
         next.push_str(" Its dead letter stays until somebody replays or drops it.");
-        can.push(("look at the message", "dead-letters show"));
-        can.push((
+        can.push(offer("look at the message", Action::ShowDeadLetter));
+        can.push(offer(
             "after the cause is fixed: run it again",
-            "dead-letters replay",
+            Action::Replay,
         ));
-        can.push(("leave it undone: drop the message", "dead-letters drop"));
+        can.push(offer(
+            "leave it undone: drop the message",
+            Action::DropDeadLetter,
+        ));
     }
-    can.push(("let a message that is sent again run", "keys release"));
+    can.push(offer(
+        "let a message that is sent again run",
+        Action::Release,
+    ));
     (text, next, can)
 }
 
@@ -279,32 +302,26 @@ fn in_doubt(record: &Record, since: Timestamp, facts: &Facts<'_>) -> Told {
     }
     let next = "Nothing, ever. Only a late report of the same attempt, a probe of the effect or a \
                 person ends a doubt.";
-    let mut can = vec![("look at the message", "in-doubt show")];
+    let mut can = vec![offer("look at the message", Action::ShowDoubt)];
     let retried = decide::operate(Some(record), None, &Order::Retry, facts.now).answer;
     if let (Directed::Now(_), Some(Recovery::RerunWithin(_))) = (&retried, record.doubt) {
-        can.push((
+        can.push(offer(
             "call again: the target still recognises the key, so that it is no second effect",
-            "in-doubt retry",
+            Action::Retry,
         ));
     } else if let Directed::Now(_) = retried {
-        can.push((
+        can.push(offer(
             "call again: it may be a second effect, which its pipeline accepts",
-            "in-doubt retry",
+            Action::Retry,
         ));
     }
     can.extend([
-        (
-            "if the target has the effect (--outcome TEXT says what it answered)",
-            "in-doubt resolve --applied",
-        ),
-        (
+        offer("if the target has the effect", Action::ResolveApplied),
+        offer(
             "if the target surely does not have it: run it again afterwards",
-            "in-doubt resolve --not-applied",
+            Action::ResolveNotApplied,
         ),
-        (
-            "if nobody can find out: give it up",
-            "in-doubt resolve --abandon --reason WHY",
-        ),
+        offer("if nobody can find out: give it up", Action::Abandon),
     ]);
     (text, next.to_owned(), can)
 }
@@ -321,7 +338,7 @@ fn waits_for_a_delivery(what: &str) -> String {
     )
 }
 
-/// When a finished record goes, and what guards the key then.
+/// Says when a finished record goes, and what guards the key then.
 fn forgotten(record: &Record, window: Window, facts: &Facts<'_>) -> String {
     let Some(expires_at) = record.expires_at() else {
         return "Nothing: it is held, and stays until somebody lets go of it.".to_owned();
@@ -353,7 +370,7 @@ fn forgotten(record: &Record, window: Window, facts: &Facts<'_>) -> String {
     )
 }
 
-const END_ITS_LEASE: (&str, &str) = (
+const END_ITS_LEASE: Offer = offer(
     "if you know that the worker is gone: end its lease now",
-    "keys release",
+    Action::Release,
 );

@@ -1,4 +1,4 @@
-//! What the class of an effect demands of its store. Not for reading what a store gives: that is its
+//! The demands of an effect's class on its store. Not for reading what a store gives: that is its
 //! preflight.
 
 use semel_config::Accepted;
@@ -6,13 +6,13 @@ use semel_core::port::store::Durability;
 use semel_core::{Error, ErrorKind, Result};
 use semel_engine::effect::{Class, OnDoubt};
 
-/// Where a store gives less than a class needs.
+/// A store that gives less than a class needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shortfall {
-    /// Whether the promise of the class itself no longer holds; else it is weakened.
-    pub(crate) is_broken: bool,
-    /// What can be lost, and what follows.
-    pub(crate) why: &'static str,
+pub struct Shortfall {
+    /// True if the promise of the class itself no longer holds; else it is weakened.
+    pub is_broken: bool,
+    /// The loss, and what follows from it.
+    pub why: &'static str,
 }
 
 /// Compares what a class needs with what the answers of its store survive.
@@ -23,10 +23,10 @@ pub(crate) struct Shortfall {
 /// | `kill -9` | weakened | weakened | broken | weakened | weakened |
 /// | a power cut, or more | kept | kept | kept | kept | kept |
 ///
-/// Whatever is lost was acknowledged before. A transactional effect in the store's own database is
+/// All that is lost was acknowledged before. A transactional effect in the store's own database is
 /// lost with its record and nothing comes twice, a keyed one is recognised by its provider, and one
 /// that may be repeated is repeated. Only a parked one stands and falls with its last record.
-pub(crate) const fn shortfall(class: Class, survives: Durability) -> Option<Shortfall> {
+pub const fn shortfall(class: Class, survives: Durability) -> Option<Shortfall> {
     let (is_broken, why) = match (survives, class) {
         (Durability::PowerCut | Durability::NodeLoss, _) => return None,
         // Its records are the broker's; the store keeps what is set aside.
@@ -81,12 +81,7 @@ pub(crate) const fn shortfall(class: Class, survives: Durability) -> Option<Shor
 /// Refuses to start what the store cannot keep the promise of, unless that is accepted by name.
 ///
 /// # Errors   `Unsupported`, with what to do
-pub(crate) fn check(
-    name: &str,
-    class: Class,
-    survives: Durability,
-    accepted: Accepted,
-) -> Result<()> {
+pub fn check(name: &str, class: Class, survives: Durability, accepted: Accepted) -> Result<()> {
     match shortfall(class, survives) {
         Some(Shortfall {
             is_broken: true,
@@ -104,8 +99,8 @@ fn refused(name: &str, why: &str) -> Error {
     Error::new(ErrorKind::Unsupported, message)
 }
 
-/// How the rule is overridden.
-pub(crate) const OVERRIDE: &str = "`accept = [\"durability\"]` under `[store]`";
+/// The setting that overrides the rule.
+pub const OVERRIDE: &str = "`accept = [\"durability\"]` under `[store]`";
 
 #[cfg(test)]
 mod tests {

@@ -1,23 +1,24 @@
-//! What a check can find. Each has a row in the book, `reference/check.md`.
+//! The findings of a check. Each code has a row in the book, `reference/check.md`.
 
 use serde::Serialize;
 
 /// One thing that somebody should know before the pipeline runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Finding {
+pub struct Finding {
     /// Stable.
-    pub(super) code: &'static str,
-    pub(super) severity: Severity,
-    /// What is so, one clause.
-    pub(super) message: String,
-    /// What to do about it.
-    pub(super) advice: String,
+    pub code: &'static str,
+    /// Its weight.
+    pub severity: Severity,
+    /// The fact, one clause.
+    pub message: String,
+    /// The way to mend it.
+    pub advice: String,
 }
 
-/// How much it weighs.
+/// Its weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Severity {
+pub enum Severity {
     /// Nothing to say.
     Ok,
     /// It may be meant.
@@ -27,7 +28,8 @@ pub(super) enum Severity {
 }
 
 impl Severity {
-    pub(super) const fn as_str(self) -> &'static str {
+    /// For people and programs.
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::Warn => "warn",
@@ -37,11 +39,7 @@ impl Severity {
 }
 
 /// Something that may be meant.
-pub(super) fn warn(
-    code: &'static str,
-    message: impl Into<String>,
-    advice: impl Into<String>,
-) -> Finding {
+pub fn warn(code: &'static str, message: impl Into<String>, advice: impl Into<String>) -> Finding {
     Finding {
         code,
         severity: Severity::Warn,
@@ -51,11 +49,7 @@ pub(super) fn warn(
 }
 
 /// Something that must not stay so.
-pub(super) fn fail(
-    code: &'static str,
-    message: impl Into<String>,
-    advice: impl Into<String>,
-) -> Finding {
+pub fn fail(code: &'static str, message: impl Into<String>, advice: impl Into<String>) -> Finding {
     Finding {
         severity: Severity::Fail,
         ..warn(code, message, advice)

@@ -1,5 +1,5 @@
 //! Times as people say them: how long ago, how long still. Not for data: that is
-//! [`crate::output::value`].
+//! [`value`](crate::value).
 
 use std::fmt;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use semel_core::Timestamp;
 
 /// A point in time with how far it is from now: `2026-11-21T10:33:00.000Z (3 h 5 min ago)`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct When {
+pub struct When {
     at: Timestamp,
     now: Timestamp,
 }
 
 /// `at` as seen at `now`.
-pub(crate) const fn when(at: Timestamp, now: Timestamp) -> When {
+pub const fn when(at: Timestamp, now: Timestamp) -> When {
     When { at, now }
 }
 
@@ -30,7 +30,7 @@ impl fmt::Display for When {
 }
 
 /// A duration as it is said: its two largest units, rounded down.
-pub(crate) fn in_words(duration: Duration) -> String {
+pub fn in_words(duration: Duration) -> String {
     let secs = duration.as_secs();
     let parts = [
         (

@@ -1,4 +1,4 @@
-//! How long the attempts of one message may take together. Not for making them: that is the engine's.
+//! The longest time of all attempts of one message together. Not for making them: that is the engine's.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use semel_core::Backoff;
 use semel_worker::settings::EffectSettings;
 
 /// All attempts of one message, with the waits between them.
-pub(crate) fn longest(settings: &PipelineSettings) -> Duration {
+pub fn longest(settings: &PipelineSettings) -> Duration {
     let pipeline = &settings.pipeline;
     let timeout = timeout(&settings.effect).unwrap_or_default();
     all(pipeline.limits.failed.get(), pipeline.backoff, timeout)
 }
 
-/// How long a call of the effect may take, where it is one.
-pub(crate) fn timeout(effect: &EffectSettings) -> Option<Duration> {
+/// The longest time of a call of the effect, where it is one.
+pub fn timeout(effect: &EffectSettings) -> Option<Duration> {
     match effect {
         EffectSettings::Http(settings, _) => Some(settings.timeout),
         EffectSettings::Exec(settings, _) => Some(settings.timeout),

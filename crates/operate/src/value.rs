@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 /// A time: RFC 3339 in UTC with milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Time(pub(crate) Timestamp);
+pub struct Time(pub Timestamp);
 
 impl Serialize for Time {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
@@ -18,7 +18,7 @@ impl Serialize for Time {
 
 /// A duration: text as the configuration writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span(pub(crate) Duration);
+pub struct Span(pub Duration);
 
 impl Serialize for Span {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
@@ -28,12 +28,8 @@ impl Serialize for Span {
 
 /// Bytes for JSON: the text where they are UTF-8, else base64, to be printed under another name.
 ///
-/// ```ignore
-/// let (payload, payload_base64) = value::text_or_base64(&parked.payload);
-/// ```
-///
-/// with both fields `#[serde(skip_serializing_if = "Option::is_none")]`.
-pub(crate) fn text_or_base64(bytes: &[u8]) -> (Option<&str>, Option<Base64<'_>>) {
+/// Of the two members one is left out: `#[serde(skip_serializing_if = "Option::is_none")]`.
+pub fn text_or_base64(bytes: &[u8]) -> (Option<&str>, Option<Base64<'_>>) {
     match std::str::from_utf8(bytes) {
         Ok(text) => (Some(text), None),
         Err(_) => (None, Some(Base64(bytes))),
@@ -42,7 +38,7 @@ pub(crate) fn text_or_base64(bytes: &[u8]) -> (Option<&str>, Option<Base64<'_>>)
 
 /// Bytes that are printed as base64 (RFC 4648, with padding).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Base64<'a>(pub(crate) &'a [u8]);
+pub struct Base64<'a>(pub &'a [u8]);
 
 impl std::fmt::Display for Base64<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

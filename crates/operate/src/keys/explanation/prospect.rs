@@ -1,4 +1,4 @@
-//! What a message with this key meets, now and once its wait is over.
+//! The answer that a message with this key meets, now and once its wait is over.
 
 use semel_core::decide;
 use semel_core::{
@@ -7,24 +7,23 @@ use semel_core::{
 };
 use serde::Serialize;
 
-use super::Facts;
-use crate::assemble::Beside;
-use crate::command::when::when;
-use crate::output::value::Time;
+use super::{Beside, Facts};
+use crate::relative_time::when;
+use crate::value::Time;
 
-/// What a message meets.
-#[derive(Debug, Serialize)]
-pub(super) struct Prospect {
+/// The answer that a message meets.
+#[derive(Clone, Debug, Serialize)]
+pub struct Prospect {
     /// `granted`, `replay`, `busy`, `parked` or `stale`.
-    answer: &'static str,
-    /// Until when it is held back.
-    until: Option<Time>,
-    /// Whether the message is acknowledged.
-    acknowledged: bool,
-    /// Whether the effect runs.
-    runs: bool,
+    pub answer: &'static str,
+    /// The time until which it is held back.
+    pub until: Option<Time>,
+    /// True if the message is acknowledged.
+    pub acknowledged: bool,
+    /// True if the effect runs.
+    pub runs: bool,
     /// The same in words, and the exceptions.
-    pub(super) texts: Vec<String>,
+    pub texts: Vec<String>,
 }
 
 impl Prospect {
@@ -65,7 +64,7 @@ impl Prospect {
     }
 }
 
-/// What the same request meets `at` that time.
+/// Asks what the same request meets `at` that time.
 fn ask(facts: &Facts<'_>, at: Timestamp) -> Admission {
     let Facts {
         operation,
@@ -165,7 +164,7 @@ fn parked(state: StateKind, facts: &Facts<'_>) -> String {
     let is_new = facts
         .record
         .is_none_or(|record| record.state.kind() != state);
-    let name = crate::output::state_text(state);
+    let name = state.as_str().replace('_', " ");
     let found = if is_new {
         format!("It finds the key {name}: the message is kept whole, and acknowledged.")
     } else {
@@ -174,7 +173,7 @@ fn parked(state: StateKind, facts: &Facts<'_>) -> String {
     found + " The effect does not run."
 }
 
-/// What is not in the files that were read.
+/// Says what is not in the files that were read.
 fn unseen(record: Option<&Record>, now: Timestamp, beside: Beside) -> Option<String> {
     match (record.map(|record| record.state), beside.process) {
         (Some(State::Claimed { lease_until } | State::Started { lease_until, .. }), None)
@@ -207,7 +206,7 @@ fn unseen(record: Option<&Record>, now: Timestamp, beside: Beside) -> Option<Str
     }
 }
 
-/// What other messages with this key meet.
+/// Says what other messages with this key meet.
 fn exceptions(record: Option<&Record>, facts: &Facts<'_>) -> Vec<String> {
     let mut texts = Vec::new();
     match record.map(|record| record.fingerprint) {

@@ -13,38 +13,44 @@ use semel_engine::pipeline::Fail;
 use semel_worker::effect::{ExecEffect, JsonlEffect};
 use semel_worker::settings::{EffectSettings, within_provider_window};
 
+use super::attempts;
 use super::broker::Broker;
+use super::durability::{self, OVERRIDE, Shortfall};
 use super::finding::{Finding, fail, warn};
-use super::place;
+use super::inspection::Inspection;
 use super::sample::Sample;
 use super::storage::Storage;
-use crate::assemble::Looked;
-use crate::demand::{self, OVERRIDE, Shortfall};
-use crate::retries;
-use crate::window::{Gate, Verdict};
+use super::window::{Gate, Verdict};
 
-/// One pipeline and all that is known about it.
-pub(super) struct Subject<'a> {
-    pub(super) settings: &'a Settings,
-    pub(super) pipeline: &'a PipelineSettings,
-    pub(super) store: Result<&'a Looked, &'a Error>,
-    pub(super) broker: &'a Broker,
-    /// What was found out about the places that it publishes to.
-    pub(super) targets: &'a [Finding],
-    /// What the database says to its statements.
-    pub(super) refused: Option<&'a Error>,
-    pub(super) sample: Option<&'a Sample>,
-    pub(super) storage: Storage,
+/// One pipeline and all that a program found out about it.
+pub struct Subject<'a> {
+    /// The settings of the whole file.
+    pub settings: &'a Settings,
+    /// Those of the pipeline, with what its broker alone knew.
+    pub pipeline: &'a PipelineSettings,
+    /// The store, or why it could not be looked at.
+    pub store: Result<&'a Inspection, &'a Error>,
+    /// The broker that it reads.
+    pub broker: &'a Broker,
+    /// Findings about the place of the store.
+    pub place: &'a [Finding],
+    /// Findings about the places that it publishes to.
+    pub targets: &'a [Finding],
+    /// The refusal of its statements by the database.
+    pub refused: Option<&'a Error>,
+    /// The captured messages as it reads them.
+    pub sample: Option<&'a Sample>,
+    /// The space that the store will take.
+    pub storage: Storage,
 }
 
 impl Subject<'_> {
     /// Everything that somebody should know, the store first.
-    pub(super) fn findings(&self) -> Vec<Finding> {
+    pub fn findings(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
         self.store(&mut findings);
-        if let Ok(looked) = self.store {
-            let place = place::findings(&self.settings.store, looked.is_there, &self.storage);
-            findings.extend(place);
+        if self.store.is_ok() {
+            findings.extend_from_slice(self.place);
         }
         self.source(&mut findings);
         findings.extend(self.broker.findings(self.pipeline));
@@ -57,20 +63,20 @@ impl Subject<'_> {
         findings
     }
 
-    /// Whether the window outlasts the broker, where there is one that told.
-    pub(super) fn verdict(&self) -> Option<Verdict> {
+    /// Returns whether the window outlasts the broker, where there is one that told.
+    pub fn verdict(&self) -> Option<Verdict> {
         let (_, judgement) = self.broker.judgement(self.pipeline)?;
         Some(judgement.verdict)
     }
 
-    /// How long a call of the effect may take, where it is one.
-    pub(super) fn timeout(&self) -> Option<Duration> {
-        retries::timeout(&self.pipeline.effect)
+    /// The longest time of a call of the effect, where it is one.
+    pub fn timeout(&self) -> Option<Duration> {
+        attempts::timeout(&self.pipeline.effect)
     }
 
-    /// How long the attempts of one message may take together.
-    pub(super) fn horizon(&self) -> Duration {
-        retries::longest(self.pipeline)
+    /// The longest time of all attempts of one message together.
+    pub fn horizon(&self) -> Duration {
+        attempts::longest(self.pipeline)
     }
 
     fn store(&self, findings: &mut Vec<Finding>) {
@@ -104,10 +110,10 @@ impl Subject<'_> {
         }
     }
 
-    /// Where the store gives less than the class needs.
+    /// Finds where the store gives less than the class needs.
     fn shortfall(&self, survives: Durability) -> Option<Finding> {
         let class = self.pipeline.effect.class();
-        let Shortfall { is_broken, why } = demand::shortfall(class, survives)?;
+        let Shortfall { is_broken, why } = durability::shortfall(class, survives)?;
         let is_accepted = self.settings.accepted.durability;
         let why = match self.settings.store {
             StoreUrl::Memory => {

@@ -1,4 +1,4 @@
-//! What happened to a key, in order.
+//! The history of a key, in order.
 
 use semel_core::{
     AttemptEnd, Audited, ClaimId, FencingToken, Note, PastAttempt, Record, State, Timestamp,
@@ -6,14 +6,16 @@ use semel_core::{
 use serde::Serialize;
 
 use super::Facts;
-use crate::command::when::in_words;
-use crate::output::value::Time;
+use crate::relative_time::in_words;
+use crate::value::Time;
 
 /// One thing that happened.
-#[derive(Debug, Serialize)]
-pub(super) struct Event {
-    pub(super) at: Time,
-    pub(super) text: String,
+#[derive(Clone, Debug, Serialize)]
+pub struct Event {
+    /// The time.
+    pub at: Time,
+    /// The event in words.
+    pub text: String,
 }
 
 /// Everything on record, oldest first.
@@ -174,7 +176,7 @@ fn of_order(entry: &Audited) -> Event {
     )
 }
 
-/// Whether a person ordered one of these `at` this moment.
+/// Returns whether a person ordered one of these `at` this moment.
 pub(super) fn ordered(audit: &[Audited], at: Timestamp, actions: &[&str]) -> bool {
     audit
         .iter()

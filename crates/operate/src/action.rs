@@ -1,0 +1,133 @@
+//! The next steps that a report names, as data: the command line words one as a command to paste, a console as a button.
+
+use semel_core::Operation;
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+
+/// Something that an operator may do next about one key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "action", rename_all = "snake_case")]
+pub enum Action {
+    /// Explains the key: what is known about it, and what to do about it.
+    Explain(Target),
+    /// Shows its record.
+    Show(Target),
+    /// Shows the outcome of its effect.
+    ShowOutcome(Target),
+    /// Ends its lease or its backoff, or gives it another chance.
+    Release(Target),
+    /// Removes its record.
+    Forget(Target),
+    /// Keeps its record beyond its window.
+    Hold(Target),
+    /// Keeps its record no longer than its window says.
+    LetGo(Target),
+    /// Says what became of its effect, which is in doubt.
+    Resolve(Target),
+    /// Says that its effect happened.
+    ResolveApplied(Target),
+    /// Says that its effect did not happen.
+    ResolveNotApplied(Target),
+    /// Gives it up in doubt, which wants a reason.
+    Abandon(Target),
+    /// Calls its effect again although it is in doubt.
+    Retry(Target),
+    /// Shows the message that is kept for its doubt.
+    ShowDoubt(Target),
+    /// Runs the message again that was kept when it was given up.
+    Replay(Target),
+    /// Shows the message that was kept when it was given up.
+    ShowDeadLetter(Target),
+    /// Drops the message that was kept when it was given up.
+    DropDeadLetter(Target),
+    /// Lists the messages in quarantine, of which the key has some.
+    ListQuarantine(Target),
+}
+
+impl Action {
+    /// The operation that it is about.
+    pub const fn operation(&self) -> &Operation {
+        match self {
+            Self::Explain(Target(it))
+            | Self::Show(Target(it))
+            | Self::ShowOutcome(Target(it))
+            | Self::Release(Target(it))
+            | Self::Forget(Target(it))
+            | Self::Hold(Target(it))
+            | Self::LetGo(Target(it))
+            | Self::Resolve(Target(it))
+            | Self::ResolveApplied(Target(it))
+            | Self::ResolveNotApplied(Target(it))
+            | Self::Abandon(Target(it))
+            | Self::Retry(Target(it))
+            | Self::ShowDoubt(Target(it))
+            | Self::Replay(Target(it))
+            | Self::ShowDeadLetter(Target(it))
+            | Self::DropDeadLetter(Target(it))
+            | Self::ListQuarantine(Target(it)) => it,
+        }
+    }
+}
+
+/// The operation that an action is about; in JSON its id, its pipeline and its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target(pub Operation);
+
+impl Serialize for Target {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Operation { scope, key } = &self.0;
+        let mut object = to.serialize_struct("Target", 3)?;
+        object.serialize_field("key", key.as_str())?;
+        object.serialize_field("operation_id", &self.0.id().to_string())?;
+        object.serialize_field("pipeline", scope.operation())?;
+        object.end()
+    }
+}
+
+/// A sentence, and the action that it leads to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Advice {
+    /// The fact, or what to do.
+    pub text: String,
+    /// The action, where it is a single one.
+    pub action: Option<Action>,
+}
+
+impl Advice {
+    /// A sentence alone.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            action: None,
+        }
+    }
+
+    /// A sentence that an action follows.
+    pub fn with(text: impl Into<String>, action: Action) -> Self {
+        Self {
+            text: text.into(),
+            action: Some(action),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use semel_core::{Key, Scope};
+
+    use super::*;
+
+    #[test]
+    fn an_action_names_what_it_is_about_and_no_command() {
+        let scope = Scope::new("default", "payments").expect("a scope");
+        let operation = Operation::new(scope, Key::parse("pay-1").expect("a key"));
+        let id = operation.id().to_string();
+        let advice = Advice::with("forget the key", Action::Forget(Target(operation)));
+        let json = serde_json::to_value(&advice).expect("JSON");
+        let action = serde_json::json!({
+            "action": "forget", "key": "pay-1", "operation_id": id, "pipeline": "payments",
+        });
+        assert_eq!(json["action"], action);
+        assert_eq!(json["text"], "forget the key");
+    }
+}

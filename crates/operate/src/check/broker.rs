@@ -1,0 +1,206 @@
+//! The answers of the live broker, compared with the window.
+
+use semel_config::{PipelineSettings, SourceSettings};
+use semel_core::port::reach::Reach;
+use semel_core::units::duration_text;
+use semel_core::{Error, Timestamp};
+use semel_engine::effect::Class;
+use serde::Serialize;
+
+use super::attempts;
+use super::finding::{Finding, fail, warn};
+use super::window::{Gate, Judgement, Shown, Terms, Verdict};
+use crate::value::{Span, Time};
+
+/// A broker that was looked at, or that could not be.
+#[derive(Debug)]
+pub struct Broker {
+    /// The time for which its messages can come again; nothing where the source is no broker.
+    pub reach: Result<Option<Reach>, Error>,
+    /// The time of the look.
+    pub at: Timestamp,
+}
+
+impl Broker {
+    /// Judges the window by it; nothing where there is no broker or it could not be looked at.
+    pub fn judgement(&self, settings: &PipelineSettings) -> Option<(&Reach, Judgement)> {
+        let reach = self.reach.as_ref().ok()?.as_ref()?;
+        Some((reach, Terms::of(settings).judge(reach, self.at)))
+    }
+
+    /// The time that the age gate goes by, as far as it is known.
+    pub fn gate(&self, settings: &PipelineSettings) -> Gate {
+        match self.judgement(settings) {
+            Some((_, judgement)) => judgement.gate,
+            None => Gate::unasked(settings),
+        }
+    }
+
+    /// Lists what somebody should know about it.
+    pub fn findings(&self, settings: &PipelineSettings) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        if let Err(error) = &self.reach {
+            let code = error.code().as_str();
+            let advice = format!("see `semel explain {code}`");
+            findings.push(fail(code, error.to_string(), advice));
+        }
+        if let Some((reach, judgement)) = self.judgement(settings) {
+            findings.extend(of_window(settings, &judgement));
+            findings.extend(of_limits(settings, reach));
+            let advice = "change the setting of the broker or of the source that it names";
+            let warnings = reach.warnings.iter();
+            findings.extend(warnings.map(|warning| warn("source-weak", &**warning, advice)));
+        }
+        findings.extend(of_transactions(settings));
+        findings
+    }
+}
+
+fn of_window(settings: &PipelineSettings, judgement: &Judgement) -> Option<Finding> {
+    let why = judgement.why(settings)?;
+    let advice = judgement.advice(settings);
+    Some(match judgement.verdict {
+        Verdict::Enough => return None,
+        Verdict::Unknown => warn("window-unknown", why, advice),
+        Verdict::SetsAside => warn("window-sets-aside", why, advice),
+        Verdict::RepeatsBorne => warn("window-too-short", why, advice),
+        Verdict::Repeats if judgement.is_accepted => {
+            let why = format!("accepted by `accept`: {why}");
+            warn("window-too-short", why, advice)
+        }
+        Verdict::Repeats => fail("window-too-short", why, advice),
+    })
+}
+
+/// Finds what the broker gives up on before Semel does.
+fn of_limits(settings: &PipelineSettings, reach: &Reach) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let crashes = settings.pipeline.limits.vanished.get();
+    if let Some(most) = reach.deliveries
+        && most <= crashes
+    {
+        findings.push(warn(
+            "delivery-limit-short",
+            format!(
+                "the broker gives a message up after {most} deliveries, settled or not, and Semel would go \
+                 on for {crashes} attempts that vanish with their worker: then nobody has the message"
+            ),
+            "lift the limit of the broker: attempts are counted by Semel, and a dead message is kept",
+        ));
+    }
+    let longest = attempts::longest(settings);
+    if let Some(hold) = reach.hold
+        && longest > hold
+    {
+        findings.push(warn(
+            "consumer-timeout-short",
+            format!(
+                "the attempts of one message may last {}, and the broker takes a delivery back after {}: \
+                 then all that is in hand comes again, over and over",
+                duration_text(longest),
+                duration_text(hold)
+            ),
+            "raise the consumer timeout of the queue, or shorten `retry` or the timeout of the effect",
+        ));
+    }
+    findings
+}
+
+/// Finds properties of transactions, of which somebody may expect more than they give. R294
+fn of_transactions(settings: &PipelineSettings) -> Option<Finding> {
+    let SourceSettings::Kafka(source) = &settings.source else {
+        return None;
+    };
+    if settings.effect.class() == Class::Streamed {
+        // There they do all of it.
+        return None;
+    }
+    let mut properties = source.properties.iter();
+    let named = properties.find(|(name, value)| match name.as_str() {
+        "isolation.level" => value == "read_committed",
+        "enable.idempotence" | "transactional.id" => true,
+        _ => false,
+    });
+    let (name, _) = named?;
+    Some(warn(
+        "kafka-transactions-end-here",
+        format!(
+            "`{name}` is about what is in Kafka: no transaction of Kafka reaches the effect, which happens \
+             once because of its record"
+        ),
+        "keep it for what it says of the topic, and count on the class alone",
+    ))
+}
+
+/// The answers of the live broker about a pipeline: the documented object `reach` of its report.
+#[derive(Clone, Debug, Serialize)]
+pub struct Reached<'a> {
+    /// The time for which a message that was not acknowledged can come again.
+    pub redelivery: Shown,
+    /// The time for which a message that was acknowledged can be read again.
+    pub replay: Shown,
+    /// The time for which a key has to be remembered.
+    pub needed: Shown,
+    /// The window as it is set.
+    pub set: Span,
+    /// The time that the age gate goes by.
+    pub age_gate: Gate,
+    /// The comparison of the window with that.
+    pub verdict: Verdict,
+    /// The names of what is accepted.
+    pub accepted: Vec<&'static str>,
+    /// The time at which the broker took in the oldest message that it has now.
+    pub oldest: Option<Time>,
+    /// The settings of the broker that it follows from.
+    pub facts: Vec<BrokerFact<'a>>,
+    /// Those that could not be read.
+    pub unread: Vec<UnreadSetting<'a>>,
+}
+
+/// A setting of the broker.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct BrokerFact<'a> {
+    /// Its name there.
+    pub setting: &'a str,
+    /// Its value there.
+    pub value: &'a str,
+    /// The consequence.
+    pub meaning: &'a str,
+}
+
+/// A setting of the broker that could not be read.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct UnreadSetting<'a> {
+    /// Its name there.
+    pub setting: &'a str,
+    /// The reason for which nobody could read it.
+    pub why: &'a str,
+}
+
+impl<'a> Reached<'a> {
+    /// Takes what `broker` says; nothing where there is none or it could not be looked at.
+    pub fn of(broker: &'a Broker, settings: &PipelineSettings) -> Option<Self> {
+        let (reach, judgement) = broker.judgement(settings)?;
+        let facts = reach.facts.iter().map(|fact| BrokerFact {
+            setting: &fact.name,
+            value: &fact.value,
+            meaning: &fact.meaning,
+        });
+        let unread = reach.unread.iter().map(|unread| UnreadSetting {
+            setting: &unread.name,
+            why: &unread.why,
+        });
+        Some(Self {
+            redelivery: Shown(reach.redelivery),
+            replay: Shown(reach.replay),
+            needed: Shown(judgement.needed),
+            set: Span(settings.pipeline.window.duration()),
+            age_gate: judgement.gate,
+            verdict: judgement.verdict,
+            accepted: settings.waived.names(),
+            oldest: reach.oldest.map(Time),
+            facts: facts.collect(),
+            unread: unread.collect(),
+        })
+    }
+}

@@ -1,0 +1,209 @@
+//! Reads captured messages as a pipeline would: which yield a key, which do not and why, which keys
+//! come again, and which come again with another fingerprint.
+
+use std::collections::BTreeMap;
+use std::collections::hash_map::{Entry, HashMap};
+use std::sync::Arc;
+
+use semel_config::PipelineSettings;
+use semel_core::fingerprint::{Comparison, Fingerprint};
+use semel_core::port::source::{Fetched, Source};
+use semel_core::{ClaimId, Key, Result, Start};
+use semel_engine::pipeline::{Incoming, Pipeline, Scratch};
+use semel_worker::settings::EffectSettings;
+use serde::Serialize;
+
+/// The findings in a sample.
+#[derive(Debug, Default, Serialize)]
+pub struct Sample {
+    /// The name of the file.
+    pub file: String,
+    /// True if it was read to its end.
+    pub complete: bool,
+    /// Messages that were read.
+    pub messages: u64,
+    /// Messages that yield a key, duplicates and conflicts among them.
+    pub keyed: u64,
+    /// Different keys.
+    pub keys: u64,
+    /// The same message again.
+    pub redelivered: u64,
+    /// The same key in another message that says the same.
+    pub republished: u64,
+    /// The same key in a message that says something else.
+    pub conflicts: u64,
+    /// The first of the conflicts.
+    pub first_conflicts: Vec<Conflict>,
+    /// Messages without a usable key, by reason.
+    pub unusable: BTreeMap<Box<str>, Unusable>,
+}
+
+/// Two messages that say something else with the same key.
+#[derive(Debug, Serialize)]
+pub struct Conflict {
+    /// Their key.
+    pub key: String,
+    /// The place of the first of them.
+    pub first_at: Box<str>,
+    /// The place of the other.
+    pub again_at: Box<str>,
+}
+
+/// Messages that yield no key, for one reason.
+#[derive(Debug, Default, Serialize)]
+pub struct Unusable {
+    /// Their number.
+    pub count: u64,
+    /// The places of the first of them.
+    pub first_at: Vec<Box<str>>,
+}
+
+impl Sample {
+    /// Reads at most `limit` messages of `source` as `settings` would; `file` is what the report calls it.
+    ///
+    /// # Errors
+    ///
+    /// Those of the source.
+    pub async fn read(
+        file: String,
+        source: impl Source,
+        settings: &PipelineSettings,
+        limit: u64,
+    ) -> Result<Self> {
+        let mut pipeline = settings.pipeline.clone();
+        if let EffectSettings::Sql(binding) = &settings.effect {
+            pipeline.bind = Some(Arc::new(binding.clone()));
+        }
+        let mut reading = Reading {
+            sample: Self {
+                file,
+                ..Self::default()
+            },
+            scratch: Scratch::new(&pipeline, Start::Unmarked),
+            pipeline,
+            seen: HashMap::new(),
+        };
+        reading.read(source, limit).await?;
+        Ok(reading.sample)
+    }
+
+    /// Codes of messages without a usable key, with their number and where the first are.
+    pub fn reasons(&self) -> String {
+        let reasons = self.unusable.iter().map(|(code, unusable)| {
+            let Unusable { count, first_at } = unusable;
+            let more = if *count > first_at.len() as u64 {
+                ", …"
+            } else {
+                ""
+            };
+            format!("{count} {code} ({}{more})", first_at.join(", "))
+        });
+        reasons.collect::<Vec<_>>().join("; ")
+    }
+
+    /// The first conflicts, each with its key and where its two messages are.
+    pub fn conflicting(&self) -> String {
+        let conflicts = self.first_conflicts.iter().map(|conflict| {
+            let Conflict {
+                key,
+                first_at,
+                again_at,
+            } = conflict;
+            format!("{key} ({first_at}, {again_at})")
+        });
+        conflicts.collect::<Vec<_>>().join("; ")
+    }
+}
+
+struct Reading {
+    sample: Sample,
+    pipeline: Pipeline,
+    seen: HashMap<Key, First>,
+    scratch: Scratch,
+}
+
+/// The first message of a key.
+struct First {
+    fingerprint: Option<Fingerprint>,
+    transport: Option<Vec<u8>>,
+    coordinates: Box<str>,
+}
+
+impl Reading {
+    async fn read(&mut self, mut source: impl Source, limit: u64) -> Result<()> {
+        loop {
+            let rest = limit - self.sample.messages;
+            // One more than wanted tells whether that was all.
+            let most = usize::try_from(rest).unwrap_or(usize::MAX).clamp(1, 1_000);
+            let deliveries = match source.fetch(most).await? {
+                Fetched::Deliveries(_) if rest == 0 => break,
+                Fetched::Deliveries(deliveries) => deliveries,
+                Fetched::Revoked(_) | Fetched::Back | Fetched::Elsewhere { .. } => continue,
+                Fetched::Away(error) => return Err(error),
+                Fetched::Ended => {
+                    self.sample.complete = true;
+                    break;
+                }
+            };
+            for delivery in deliveries {
+                self.sample.messages += 1;
+                // Nothing is claimed.
+                let claim_id = ClaimId::from_u128(0);
+                match self.pipeline.read(delivery, claim_id, &mut self.scratch) {
+                    Ok(incoming) => self.note(&incoming),
+                    Err(rejected) => {
+                        let code = rejected.parked.reason.clone();
+                        let unusable = self.sample.unusable.entry(code).or_default();
+                        unusable.count += 1;
+                        if unusable.first_at.len() < MOST_SHOWN {
+                            unusable
+                                .first_at
+                                .push((*rejected.parked.coordinates).into());
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, incoming: &Incoming) {
+        let sample = &mut self.sample;
+        sample.keyed += 1;
+        let request = &incoming.request;
+        match self.seen.entry(request.operation.key.detached()) {
+            Entry::Vacant(vacant) => {
+                sample.keys += 1;
+                vacant.insert(First {
+                    fingerprint: request.fingerprint,
+                    transport: request.transport.as_deref().map(<[u8]>::to_vec),
+                    coordinates: (*incoming.coordinates).into(),
+                });
+            }
+            Entry::Occupied(seen) => {
+                let first = seen.get();
+                let is_other = first
+                    .fingerprint
+                    .zip(request.fingerprint)
+                    .is_some_and(|(first, again)| first.compare(again) == Comparison::Different);
+                if is_other {
+                    sample.conflicts += 1;
+                    if sample.first_conflicts.len() < MOST_SHOWN {
+                        sample.first_conflicts.push(Conflict {
+                            key: seen.key().to_string(),
+                            first_at: first.coordinates.clone(),
+                            again_at: (*incoming.coordinates).into(),
+                        });
+                    }
+                } else if first.transport.as_deref() == request.transport.as_deref() {
+                    sample.redelivered += 1;
+                } else {
+                    sample.republished += 1;
+                }
+            }
+        }
+    }
+}
+
+/// More of a kind are only counted.
+const MOST_SHOWN: usize = 5;

@@ -1,0 +1,293 @@
+//! Effects that nobody knows to have happened: the model of `semel in-doubt`.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use semel_config::PipelineSettings;
+use semel_core::decide::{self, Directed, Directive, Order, Verdict};
+use semel_core::{
+    Note, Operation, Outcome, Parked, ParkedId, Reason, Record, State, StateKind, Timestamp, Window,
+};
+use semel_worker::replay::unretried;
+use semel_worker::settings::EffectSettings;
+use serde::Serialize;
+
+use crate::action::{Action, Target};
+
+/// A record that was named, or a doubt of all.
+#[derive(Clone, Debug)]
+pub struct Doubt {
+    /// The operation of the record.
+    pub operation: Operation,
+    /// The record, in whatever state it is.
+    pub record: Record,
+    /// True if a message is kept for it.
+    pub has_message: bool,
+}
+
+/// The word of a person about a doubt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// The effect happened, with this result.
+    Applied(Bytes),
+    /// It did not happen, which is believed after so long a quiet: as long as its pipeline says, where none is given.
+    NotApplied(Option<Duration>),
+    /// Nobody will find out; the operation is given up.
+    Abandon,
+}
+
+/// A doubt, and what a person says of it.
+#[derive(Clone, Debug)]
+pub struct Case {
+    doubt: Doubt,
+    verdict: Verdict,
+}
+
+/// A reason for which there is nothing to resolve or to try again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "obstacle", rename_all = "snake_case")]
+pub enum Obstacle {
+    /// Its call can still land.
+    NotQuiet {
+        /// Until then.
+        #[serde(serialize_with = "text")]
+        until: Timestamp,
+    },
+    /// It is in another state.
+    NotInDoubt {
+        /// In which.
+        #[serde(serialize_with = "text")]
+        state: StateKind,
+        /// The action that tells more.
+        next: Action,
+    },
+    /// Its class does not allow to try again what may have happened.
+    Unretried {
+        /// The reason.
+        why: &'static str,
+        /// The action that is left.
+        next: Action,
+    },
+}
+
+/// The fate of the message that is kept for a doubt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MessageFate {
+    /// There is none.
+    None,
+    /// It stays.
+    Kept,
+    /// It is dropped.
+    Dropped,
+    /// It becomes a dead letter.
+    DeadLetter,
+}
+
+/// The end of one doubt: the documented object.
+#[derive(Clone, Debug, Serialize)]
+pub struct Resolved {
+    /// The key.
+    pub key: String,
+    /// The id of its operation.
+    pub operation_id: String,
+    /// The name of its pipeline.
+    pub pipeline: String,
+    /// The state that it was in.
+    pub before: &'static str,
+    /// The state that it is in.
+    pub after: &'static str,
+    /// The fate of the kept message.
+    pub message: MessageFate,
+}
+
+impl Word {
+    /// The word as a store takes it, for a doubt of a pipeline with these settings.
+    pub fn verdict(&self, pipeline: Option<&PipelineSettings>) -> Verdict {
+        let window = pipeline.map_or(Window::DEFAULT, |settings| settings.pipeline.window);
+        match self {
+            Self::Applied(bytes) => {
+                let limit = pipeline.map_or(Outcome::DEFAULT_LIMIT_BYTES, |settings| {
+                    settings.pipeline.outcome_limit_bytes
+                });
+                let outcome = Outcome::raw(bytes.clone(), limit);
+                Verdict::Applied { outcome, window }
+            }
+            Self::NotApplied(quiet) => Verdict::NotApplied {
+                quiet: quiet.unwrap_or_else(|| quiet_of(pipeline)),
+                asked: None,
+            },
+            Self::Abandon => Verdict::Abandon { window },
+        }
+    }
+}
+
+impl Doubt {
+    /// Returns why its effect is not to be called again, if it is not.
+    pub fn unretried(&self, now: Timestamp) -> Option<Obstacle> {
+        let state = self.record.state.kind();
+        if state != StateKind::InDoubt {
+            return Some(self.not_in_doubt());
+        }
+        let decision = decide::operate(Some(&self.record), None, &Order::Retry, now);
+        match decision.answer {
+            Directed::Now(_) => None,
+            Directed::Refused(_) | Directed::Failed(_) => Some(Obstacle::Unretried {
+                why: unretried(&self.record),
+                next: Action::Resolve(self.target()),
+            }),
+        }
+    }
+
+    fn not_in_doubt(&self) -> Obstacle {
+        Obstacle::NotInDoubt {
+            state: self.record.state.kind(),
+            next: Action::Explain(self.target()),
+        }
+    }
+
+    fn target(&self) -> Target {
+        Target(self.operation.clone())
+    }
+}
+
+impl Case {
+    /// Takes the word of a person about `doubt`, as the settings of its pipeline have it.
+    pub fn new(doubt: Doubt, word: &Word, pipeline: Option<&PipelineSettings>) -> Self {
+        let verdict = word.verdict(pipeline);
+        Self { doubt, verdict }
+    }
+
+    /// The doubt.
+    pub const fn doubt(&self) -> &Doubt {
+        &self.doubt
+    }
+
+    /// The word of the person.
+    pub const fn verdict(&self) -> &Verdict {
+        &self.verdict
+    }
+
+    /// The state of the record.
+    pub const fn state(&self) -> StateKind {
+        self.doubt.record.state.kind()
+    }
+
+    /// The state that the word leads to.
+    pub const fn leads_to(&self) -> StateKind {
+        match self.verdict {
+            Verdict::Applied { .. } => StateKind::Completed,
+            Verdict::NotApplied { .. } => StateKind::Released,
+            Verdict::Abandon { .. } => StateKind::Dead,
+        }
+    }
+
+    /// Returns why there is nothing to resolve; none where there is, or something is left of an earlier word that was
+    /// interrupted.
+    pub fn obstacle(&self, now: Timestamp) -> Option<Obstacle> {
+        if let (State::InDoubt { since }, Verdict::NotApplied { quiet, .. }) =
+            (self.doubt.record.state, &self.verdict)
+            && since.plus(*quiet) > now
+        {
+            let until = since.plus(*quiet);
+            return Some(Obstacle::NotQuiet { until });
+        }
+        if self.state() == StateKind::InDoubt || self.is_left_over() {
+            return None;
+        }
+        Some(self.doubt.not_in_doubt())
+    }
+
+    /// Returns whether the record has followed this word already and its message has not.
+    pub fn is_left_over(&self) -> bool {
+        self.state() == self.leads_to()
+            && self.leads_to() != StateKind::Released
+            && self.doubt.has_message
+    }
+
+    /// The order that carries the word into the record.
+    pub fn directive(&self, note: &Note) -> Directive {
+        Directive {
+            operation: self.doubt.operation.clone(),
+            order: Order::Resolve(self.verdict.clone()),
+            note: Some(note.clone()),
+        }
+    }
+
+    /// The fate of the message.
+    pub const fn message(&self) -> MessageFate {
+        match self.verdict {
+            _ if !self.doubt.has_message => MessageFate::None,
+            Verdict::NotApplied { .. } => MessageFate::Kept,
+            Verdict::Applied { .. } => MessageFate::Dropped,
+            Verdict::Abandon { .. } => MessageFate::DeadLetter,
+        }
+    }
+}
+
+impl MessageFate {
+    /// For people and programs: `dead_letter`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Kept => "kept",
+            Self::Dropped => "dropped",
+            Self::DeadLetter => "dead_letter",
+        }
+    }
+}
+
+impl Resolved {
+    /// Reports a case whose word was carried out.
+    pub fn of(case: &Case) -> Self {
+        let operation = &case.doubt.operation;
+        Self {
+            key: operation.key.as_str().to_owned(),
+            operation_id: operation.id().to_string(),
+            pipeline: operation.scope.operation().to_owned(),
+            before: case.state().as_str(),
+            after: case.leads_to().as_str(),
+            message: case.message(),
+        }
+    }
+}
+
+/// The id of the message that is kept for a doubt.
+pub fn message_id(operation: &Operation) -> ParkedId {
+    ParkedId::of(operation, &Reason::InDoubt)
+}
+
+/// The message of a doubt that was given up.
+pub fn dead_letter(message: Parked, note: &Note) -> Parked {
+    Parked {
+        reason: Reason::Dead.code().into(),
+        detail: format!("given up in doubt by {}: {}", note.by, note.reason).into(),
+        ..message
+    }
+}
+
+/// Returns how long a doubt must have been quiet before "not applied" is believed: as long as a call of the effect can
+/// live, as far as the configuration tells.
+pub fn quiet_of(pipeline: Option<&PipelineSettings>) -> Duration {
+    let timeout = pipeline.and_then(|settings| match &settings.effect {
+        EffectSettings::Http(settings, _) => Some(settings.timeout),
+        EffectSettings::Exec(settings, _) => Some(settings.timeout),
+        EffectSettings::Jsonl(settings, _) => Some(settings.timeout),
+        EffectSettings::Publish(settings) => Some(settings.target.timeout()),
+        EffectSettings::Sql(_)
+        | EffectSettings::File { .. }
+        | EffectSettings::Stdout(_)
+        | EffectSettings::Streamed(_) => None,
+    });
+    timeout.unwrap_or(DEFAULT_QUIET)
+}
+
+fn text<S: serde::Serializer>(it: &impl std::fmt::Display, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(it)
+}
+
+/// The quiet where the configuration says nothing.
+const DEFAULT_QUIET: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests;

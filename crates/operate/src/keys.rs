@@ -1,0 +1,11 @@
+//! Verbs over keys: the model of `semel keys`.
+
+mod explanation;
+mod proposal;
+mod summary;
+
+pub use explanation::{
+    AuditEntry, Beside, Choice, Event, Explanation, Facts, KeptMessage, Prospect,
+};
+pub use proposal::{KeyChange, Proposal, Seen};
+pub use summary::{reason, signature, since};

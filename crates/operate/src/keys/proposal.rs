@@ -1,0 +1,202 @@
+//! Decides what release, forget, hold and extend want done with a record, and what they refuse.
+
+use std::time::Duration;
+
+use semel_core::decide::Order;
+use semel_core::{Operation, Record, Recovery, State, Timestamp};
+use serde::{Serialize, Serializer};
+
+use crate::action::{Action, Advice, Target};
+
+/// A change that an operator asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyChange {
+    /// Ends a lease or a backoff, gives the dead another chance.
+    Release,
+    /// Removes a finished or released record.
+    Forget,
+    /// Keeps a record (`true`), or lets go of it.
+    Hold(bool),
+    /// Remembers a finished record longer.
+    Extend(Duration),
+}
+
+/// A decision about one record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "proposal", rename_all = "snake_case")]
+pub enum Proposal {
+    /// This order is to be given.
+    Do {
+        /// The order; in JSON its name, as the audit trail has it.
+        #[serde(serialize_with = "action_of")]
+        order: Order,
+        /// A remark for whoever is to say yes.
+        remark: Option<Advice>,
+    },
+    /// It is so already.
+    Already {
+        /// The fact.
+        why: &'static str,
+    },
+    /// It does not fit.
+    Refuse {
+        /// The reason, and what to do instead.
+        advice: Advice,
+    },
+}
+
+/// A record as an operator sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// The operation of the record.
+    pub operation: &'a Operation,
+    /// The record.
+    pub record: &'a Record,
+    /// The time at which it was read.
+    pub now: Timestamp,
+    /// True if only files were read, and nobody is seen to have the store open: then its leases end when it is opened.
+    pub is_left_alone: bool,
+}
+
+impl KeyChange {
+    /// Decides what is to be done about a record.
+    pub fn propose(self, seen: Seen<'_>) -> Proposal {
+        match self {
+            Self::Release => release(seen),
+            Self::Forget => forget(seen),
+            Self::Hold(is_held) => hold(is_held, seen.record),
+            Self::Extend(window) => extend(window, seen),
+        }
+    }
+}
+
+fn release(seen: Seen<'_>) -> Proposal {
+    let fenced = "a worker that is still at it loses its claim when somebody else takes it, but \
+                  what it already sent stays sent";
+    match seen.record.state {
+        State::Claimed { lease_until } | State::Started { lease_until, .. }
+            if lease_until <= seen.now =>
+        {
+            already("its lease is over, so that nothing waits for it")
+        }
+        State::Claimed { .. } | State::Started { .. } if seen.is_left_alone => already(
+            "nobody has the store open, so that its lease ends as soon as somebody opens it",
+        ),
+        State::Claimed { .. } => order(Order::Release, Some(Advice::text(fenced))),
+        State::Started { recovery, .. } => {
+            let then = match recovery {
+                Recovery::Park => {
+                    "the next delivery or sweep finds it in doubt and does not run it"
+                }
+                Recovery::Rerun => "the next delivery runs the effect, maybe for the second time",
+                Recovery::RerunWithin(_) => {
+                    "the next delivery runs the effect with the same idempotency key, as long as \
+                     the target remembers it"
+                }
+            };
+            let remark = Advice::text(format!("{then}; {fenced}"));
+            order(Order::Release, Some(remark))
+        }
+        State::Released { not_before } if not_before <= seen.now => {
+            already("it waits for nothing but a delivery")
+        }
+        State::Released { .. } => order(Order::Release, None),
+        State::Dead { .. } => {
+            let remark = Advice::with(
+                "its message was acknowledged and is not delivered again by itself; to run the one \
+                 that was kept",
+                Action::Replay(seen.target()),
+            );
+            order(Order::Requeue, Some(remark))
+        }
+        State::Completed { .. } => refuse(Advice::with(
+            "the effect happened; if it must happen again, forget the key",
+            Action::Forget(seen.target()),
+        )),
+        State::InDoubt { .. } => refuse(in_doubt(seen)),
+    }
+}
+
+fn forget(seen: Seen<'_>) -> Proposal {
+    match seen.record.state {
+        State::Completed { .. } => {
+            let remark = "a message with this key that still comes runs the effect again";
+            order(Order::Forget, Some(Advice::text(remark)))
+        }
+        State::Dead { .. } | State::Released { .. } => order(Order::Forget, None),
+        State::Claimed { lease_until } | State::Started { lease_until, .. }
+            if lease_until > seen.now =>
+        {
+            refuse(Advice::with(
+                "somebody is at it; wait for its end, or end its lease first",
+                Action::Release(seen.target()),
+            ))
+        }
+        State::Claimed { .. } | State::Started { .. } => refuse(Advice::with(
+            "its worker vanished, and what it did is judged by the next delivery; see",
+            Action::Explain(seen.target()),
+        )),
+        State::InDoubt { .. } => refuse(in_doubt(seen)),
+    }
+}
+
+const fn hold(is_wanted: bool, record: &Record) -> Proposal {
+    match (is_wanted, record.held) {
+        (true, true) => already("it is held already"),
+        (false, false) => already("nobody holds it"),
+        (is_held, _) => order(Order::Hold(is_held), None),
+    }
+}
+
+fn extend(wanted: Duration, seen: Seen<'_>) -> Proposal {
+    match seen.record.state {
+        State::Completed { at, window } | State::Dead { at, window } => {
+            if window.resized(wanted).expires_at(at) > window.expires_at(at) {
+                order(Order::Extend(wanted), None)
+            } else {
+                already("it is remembered as long already")
+            }
+        }
+        State::Claimed { .. } | State::Started { .. } | State::Released { .. } => {
+            refuse(Advice::text(
+                "it has not finished, and its window begins when it does; it will be that of its pipeline",
+            ))
+        }
+        State::InDoubt { .. } => refuse(Advice::with(
+            "it is kept until somebody resolves it, as this tells",
+            Action::Explain(seen.target()),
+        )),
+    }
+}
+
+impl Seen<'_> {
+    fn target(self) -> Target {
+        Target(self.operation.clone())
+    }
+}
+
+fn in_doubt(seen: Seen<'_>) -> Advice {
+    Advice::with(
+        "nobody knows whether the effect happened; find out and resolve it, as this tells",
+        Action::Explain(seen.target()),
+    )
+}
+
+const fn order(order: Order, remark: Option<Advice>) -> Proposal {
+    Proposal::Do { order, remark }
+}
+
+const fn already(why: &'static str) -> Proposal {
+    Proposal::Already { why }
+}
+
+const fn refuse(advice: Advice) -> Proposal {
+    Proposal::Refuse { advice }
+}
+
+fn action_of<S: Serializer>(order: &Order, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(order.action())
+}
+
+#[cfg(test)]
+mod tests;

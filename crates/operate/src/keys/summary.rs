@@ -1,0 +1,54 @@
+//! Facts about a record, each in a line.
+
+use semel_core::{AttemptEnd, Outcome, Record, State, StateKind, Timestamp};
+
+/// Returns since when a record is in its state, as far as it tells.
+pub fn since(record: &Record) -> Timestamp {
+    match record.state {
+        State::Completed { at, .. } | State::Dead { at, .. } => at,
+        State::InDoubt { since } => since,
+        State::Claimed { .. } | State::Started { .. } => record.claimed_at,
+        // An operator who lets a key go counts its attempts anew.
+        State::Released { not_before } if record.attempts == 0 => not_before,
+        State::Released { not_before } => record
+            .past
+            .last()
+            .map_or(not_before, |past| past.ended_at.min(not_before)),
+    }
+}
+
+/// Returns why a record is in its state, where there is more to say than the state does.
+pub fn reason(record: &Record) -> Option<String> {
+    match record.state.kind() {
+        StateKind::Claimed | StateKind::Started | StateKind::Completed => return None,
+        StateKind::Released | StateKind::Dead | StateKind::InDoubt => {}
+    }
+    match record.past.last().map(|past| past.end) {
+        Some(AttemptEnd::Vanished) => Some("its worker vanished".to_owned()),
+        Some(
+            AttemptEnd::NotApplied
+            | AttemptEnd::MaybeApplied
+            | AttemptEnd::Failed
+            | AttemptEnd::GivenBack,
+        )
+        | None => record.last_error.as_deref().map(str::to_owned),
+    }
+}
+
+/// The BLAKE3 of an outcome, by which it can be recognised elsewhere; an empty one has none.
+pub fn signature(outcome: &Outcome) -> Option<String> {
+    use std::fmt::Write;
+    let digest = match outcome {
+        Outcome::Kept { bytes, .. } => match Outcome::raw(bytes.clone(), 0) {
+            Outcome::TooLarge { digest, .. } => digest,
+            Outcome::Kept { .. } => return None,
+        },
+        Outcome::TooLarge { digest, .. } => *digest,
+    };
+    let mut hex = String::with_capacity(64);
+    for byte in digest {
+        // A string takes what is written.
+        let _ = write!(hex, "{byte:02x}");
+    }
+    Some(hex)
+}

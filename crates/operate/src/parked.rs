@@ -1,0 +1,175 @@
+//! Messages that were set aside: the model of `semel dead-letters` and `semel quarantine`. Which ones are meant, page by
+//! page, and how each is listed.
+
+mod listing;
+mod names;
+
+pub use listing::{DeadLetter, Quarantined};
+pub use names::{LookUp, Meaning, Names, NotAName};
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_core::port::store::{ListQuery, Store};
+use semel_core::{AnyStore, Operation, Parked, Result, Scope, StateKind, Timestamp};
+use semel_worker::replay::Kind;
+
+/// The messages that a verb is about.
+#[derive(Clone, Debug)]
+pub struct Search {
+    /// Their kind.
+    pub kind: Kind,
+    /// Of this pipeline only.
+    pub scope: Option<Scope>,
+    /// The names that were typed; none is all.
+    pub names: Arc<Names>,
+    /// Of all, only these.
+    pub filter: Filter,
+}
+
+/// A condition on a message of all.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    before: Option<Timestamp>,
+    reason_like: Option<String>,
+}
+
+/// A parked message, and the state of its record.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The message.
+    pub message: Parked,
+    /// The state; `None` is absent, or not asked for.
+    pub state: Option<StateKind>,
+}
+
+impl Filter {
+    /// Messages that are kept for longer than `older_than` and have `reason_like` in their reason or detail, whatever
+    /// the case of its letters.
+    pub fn new(older_than: Option<Duration>, reason_like: Option<&str>, now: Timestamp) -> Self {
+        Self {
+            before: older_than.map(|age| now.minus(age)),
+            reason_like: reason_like.map(str::to_lowercase),
+        }
+    }
+
+    /// Returns whether it lets `message` through.
+    pub fn has(&self, message: &Parked) -> bool {
+        let is_like = |text: &str| {
+            let text = |word: &str| word.to_lowercase().contains(text);
+            text(&message.reason) || text(&message.detail)
+        };
+        self.before.is_none_or(|before| message.since <= before)
+            && self.reason_like.as_deref().is_none_or(is_like)
+    }
+}
+
+impl Search {
+    /// Returns the test of whether a message of the kind is meant.
+    pub fn wanted(&self) -> Arc<dyn Fn(&Parked) -> bool + Send + Sync> {
+        let (names, filter) = (Arc::clone(&self.names), self.filter.clone());
+        Arc::new(move |message| names.has(message) && filter.has(message))
+    }
+
+    /// Goes through what is meant, group by group, until `visit` says `Break`. The first group is small, so that it is
+    /// there at once; later ones are large, since a view of a store that others use goes through all of it to look
+    /// records up.
+    ///
+    /// # Cost
+    ///
+    /// Holds one group; dead letters want a look-up of their records for each.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store, and of `visit`.
+    pub async fn pages(
+        &self,
+        store: &AnyStore,
+        mut visit: impl AsyncFnMut(Vec<Found>) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        let wanted = self.wanted();
+        let mut query = ListQuery {
+            scope: self.scope.clone(),
+            reasons: self.kind.reasons(),
+            limit: PAGE,
+            ..ListQuery::default()
+        };
+        let mut most = PAGE;
+        loop {
+            let (mut group, mut bytes, mut is_end) = (Vec::new(), 0, false);
+            while !is_end && group.len() < most && bytes < GROUP_BYTES {
+                let mut page = store.list_parked(&query).await?;
+                page.items.retain(|message| wanted(message));
+                bytes += page.items.iter().map(|it| it.payload.len()).sum::<usize>();
+                group.append(&mut page.items);
+                is_end = page.next.is_none();
+                query.after = page.next;
+            }
+            most = (most * 4).min(GROUP);
+            let mut found = match self.kind {
+                Kind::DeadLetters | Kind::InDoubt => with_states(store, group).await?,
+                Kind::Quarantined => group.into_iter().map(Found::alone).collect(),
+            };
+            found.retain(|it| self.kind.has(&it.message, it.state));
+            if visit(found).await?.is_break() || is_end {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Found {
+    const fn alone(message: Parked) -> Self {
+        Self {
+            message,
+            state: None,
+        }
+    }
+
+    /// The operation that it is about, if its key is known.
+    pub fn operation(&self) -> Option<Operation> {
+        operation(&self.message)
+    }
+
+    /// Says how things stand: the state of the record, or that the message is in quarantine.
+    pub const fn standing(&self, kind: Kind) -> &'static str {
+        match (kind, self.state) {
+            (Kind::Quarantined, _) => "quarantined",
+            (Kind::DeadLetters | Kind::InDoubt, Some(state)) => state.as_str(),
+            (Kind::DeadLetters | Kind::InDoubt, None) => "absent",
+        }
+    }
+}
+
+async fn with_states(store: &AnyStore, messages: Vec<Parked>) -> Result<Vec<Found>> {
+    let operations: Vec<_> = messages.iter().filter_map(operation).collect();
+    let records = if operations.is_empty() {
+        Vec::new()
+    } else {
+        store.get(&operations).await?
+    };
+    let mut records = records.into_iter();
+    let found = messages.into_iter().map(|message| {
+        let record = message.key.as_ref().and_then(|_| records.next().flatten());
+        Found {
+            state: record.map(|record| record.state.kind()),
+            message,
+        }
+    });
+    Ok(found.collect())
+}
+
+fn operation(message: &Parked) -> Option<Operation> {
+    let key = message.key.clone()?;
+    Some(Operation::new(message.scope.clone(), key))
+}
+
+/// Messages may be long.
+const PAGE: usize = 256;
+/// Messages of a group, and bytes of their payloads.
+const GROUP: usize = 16_384;
+const GROUP_BYTES: usize = 32 << 20;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,182 @@
+//! Messages by what a person types: a key, or the beginning of an id.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+
+use semel_core::{AnyStore, Key, Parked, ParkedId, Result, Scope};
+
+use super::Search;
+
+/// The names that were typed; none stands for all.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    typed: Vec<String>,
+    /// Each with its place in `typed`.
+    keys: BTreeMap<Key, usize>,
+    /// Beginnings of ids.
+    prefixes: Vec<(String, usize)>,
+    /// Full ids that somebody has looked up already; of all, only these.
+    ids: Option<BTreeSet<ParkedId>>,
+}
+
+/// A word that is neither a key nor the beginning of an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotAName<'a>(pub &'a str);
+
+/// The result of a look-up of names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LookUp {
+    /// Messages that are meant.
+    pub count: u64,
+    /// The meaning of each name, in the order in which they were typed.
+    pub names: Vec<(String, Meaning)>,
+}
+
+/// The meaning that a name turned out to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// One thing.
+    One,
+    /// Nothing that there is.
+    Nothing,
+    /// The beginning of so many ids.
+    ManyIds(u64),
+    /// A key, and the beginning of another message's id.
+    KeyAndId,
+    /// A key in several pipelines.
+    ManyPipelines,
+}
+
+#[derive(Default)]
+struct Count {
+    by_key: u64,
+    scopes: BTreeSet<Scope>,
+    by_id: u64,
+}
+
+impl Names {
+    /// Keys only.
+    pub fn keys(keys: Vec<Key>) -> Self {
+        let typed: Vec<_> = keys.iter().map(|key| key.as_str().to_owned()).collect();
+        Self {
+            typed,
+            keys: keys.into_iter().zip(0..).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Messages that were looked up already.
+    pub fn ids(ids: BTreeSet<ParkedId>) -> Self {
+        Self {
+            ids: Some(ids),
+            ..Self::default()
+        }
+    }
+
+    /// Keys or beginnings of ids.
+    ///
+    /// # Errors
+    ///
+    /// The first word that is neither.
+    pub fn parse(names: &[String]) -> Result<Self, NotAName<'_>> {
+        let mut parsed = Self {
+            typed: names.to_vec(),
+            ..Self::default()
+        };
+        for (at, name) in names.iter().enumerate() {
+            let prefix = Some(name.to_ascii_lowercase()).filter(|text| is_prefix(text));
+            match Key::parse(name) {
+                Ok(key) => drop(parsed.keys.insert(key, at)),
+                Err(_) if prefix.is_none() => return Err(NotAName(name)),
+                Err(_) => {}
+            }
+            parsed.prefixes.extend(prefix.map(|prefix| (prefix, at)));
+        }
+        Ok(parsed)
+    }
+
+    /// Returns whether they mean this message.
+    pub fn has(&self, message: &Parked) -> bool {
+        if let Some(ids) = &self.ids {
+            return ids.contains(&message.id());
+        }
+        if self.typed.is_empty() {
+            return true;
+        }
+        self.by_key(message).is_some() || self.by_id(message).next().is_some()
+    }
+
+    fn by_key(&self, message: &Parked) -> Option<usize> {
+        self.keys.get(message.key.as_ref()?).copied()
+    }
+
+    fn by_id(&self, message: &Parked) -> impl Iterator<Item = usize> {
+        let id = (!self.prefixes.is_empty()).then(|| message.id().to_string());
+        let prefixes = self.prefixes.iter();
+        prefixes.filter_map(move |(prefix, at)| id.as_ref()?.starts_with(prefix).then_some(*at))
+    }
+}
+
+impl Search {
+    /// Finds out what each name means.
+    ///
+    /// # Cost
+    ///
+    /// One pass, where there are names.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub async fn look_up(&self, store: &AnyStore) -> Result<LookUp> {
+        let typed = &self.names.typed;
+        let mut counts: Vec<_> = typed.iter().map(|_| Count::default()).collect();
+        let mut count = 0;
+        if !typed.is_empty() {
+            self.pages(store, async |found| {
+                for message in found.iter().map(|it| &it.message) {
+                    count += 1;
+                    if let Some(at) = self.names.by_key(message) {
+                        counts[at].by_key += 1;
+                        // Two are as good as more.
+                        if counts[at].scopes.len() < 2 {
+                            counts[at].scopes.insert(message.scope.clone());
+                        }
+                    }
+                    for at in self.names.by_id(message) {
+                        counts[at].by_id += 1;
+                    }
+                }
+                Ok(ControlFlow::Continue(()))
+            })
+            .await?;
+        }
+        let names = typed.iter().cloned();
+        let names = names.zip(counts.iter().map(Count::meaning)).collect();
+        Ok(LookUp { count, names })
+    }
+}
+
+impl Count {
+    fn meaning(&self) -> Meaning {
+        if self.by_id > 1 {
+            Meaning::ManyIds(self.by_id)
+        } else if self.by_id > 0 && self.by_key > 0 {
+            Meaning::KeyAndId
+        } else if self.scopes.len() > 1 {
+            Meaning::ManyPipelines
+        } else if self.by_id + self.by_key > 0 {
+            Meaning::One
+        } else {
+            Meaning::Nothing
+        }
+    }
+}
+
+fn is_prefix(text: &str) -> bool {
+    (LEAST_DIGITS..=DIGITS).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_hexdigit())
+}
+
+/// Digits of an id.
+const DIGITS: usize = 32;
+/// Fewer would be taken for an id where a key was meant.
+const LEAST_DIGITS: usize = 4;
