@@ -3,7 +3,7 @@
 //! Memory holds 16 bytes of id and a location each; payloads stay on disk. When most of the log has
 //! been dropped, the rest of its oldest segment is carried forward and the segment removed.
 
-mod carry;
+mod compaction;
 mod recover;
 
 use std::collections::BTreeMap;
@@ -12,6 +12,7 @@ use semel_core::port::store::{ListQuery, Page};
 use semel_core::port::transfer::Item;
 use semel_core::{Audited, ErrorKind, Note, Parked, ParkedId, Result, Timestamp};
 
+use crate::audit_index::{AuditIndex, Orders, Spot};
 use crate::entry::{self, Kind, ParkedBody};
 use crate::error::{self, WriteFailure};
 use crate::export::Basket;
@@ -19,10 +20,9 @@ use crate::ledger::{foreign_cursor, read_audited};
 use crate::log::{Location, Log};
 use crate::options::Options;
 use crate::superblock::Position;
-use crate::trail::{Orders, Spot, Trail};
 
 /// The parked messages of a store.
-pub(crate) struct Shelf {
+pub(crate) struct ParkedLog {
     log: Log,
     options: Options,
     /// Messages by the order in which they were parked.
@@ -31,7 +31,7 @@ pub(crate) struct Shelf {
     /// Greater than every order in use.
     next_order: u64,
     /// Entries of the audit trail that are in this log.
-    trail: Trail,
+    audit_index: AuditIndex,
     audit_orders: Orders,
     /// Length of all live entries.
     live_bytes: u64,
@@ -57,7 +57,7 @@ enum Undo {
     AuditMoved(u64, u32, Location, Location),
 }
 
-impl Shelf {
+impl ParkedLog {
     pub(crate) fn pending_len(&self) -> usize {
         self.log.pending_len()
     }
@@ -129,15 +129,15 @@ impl Shelf {
             entry::put_audited(buffer, order, audited);
             &[]
         });
-        self.trail.push(Spot { order, location });
-        self.tally(location, i64::from(len));
+        self.audit_index.push(Spot { order, location });
+        self.usage(location, i64::from(len));
         self.undo.push(Undo::Audited(location, len));
         order
     }
 
     /// Returns the spots of the audit entries from `order` on.
-    pub(crate) fn trail(&self, order: u64) -> impl Iterator<Item = Spot> {
-        self.trail.from(order)
+    pub(crate) fn audit_index(&self, order: u64) -> impl Iterator<Item = Spot> {
+        self.audit_index.from(order)
     }
 
     /// Reads an entry of the audit trail.
@@ -154,8 +154,8 @@ impl Shelf {
                 Undo::Put(order) => drop(self.take(order)),
                 Undo::Taken(order, slot) => self.put(order, slot),
                 Undo::Audited(location, len) => {
-                    self.trail.pop();
-                    self.tally(location, -i64::from(len));
+                    self.audit_index.pop();
+                    self.usage(location, -i64::from(len));
                 }
                 Undo::AuditMoved(order, len, from, to) => {
                     self.move_audited(order, len, to, from);
@@ -180,11 +180,11 @@ impl Shelf {
             return Ok(false);
         }
         let oldest = self.log.oldest();
-        if self.log.tally(oldest).is_none_or(|tally| tally.kept == 0) {
+        if self.log.usage(oldest).is_none_or(|usage| usage.kept == 0) {
             self.log.drop_oldest()?;
             return Ok(true);
         }
-        self.carry_slice(oldest)
+        self.compact_slice(oldest)
     }
 
     /// Puts the messages from `order` on into `basket`; returns where to continue.
@@ -294,7 +294,7 @@ impl Shelf {
 
     fn put(&mut self, order: u64, slot: Slot) {
         self.orders.insert(slot.id, order);
-        self.tally(slot.location, i64::from(slot.len));
+        self.usage(slot.location, i64::from(slot.len));
         self.next_order = self.next_order.max(order + 1);
         self.slots.insert(order, slot);
     }
@@ -302,20 +302,20 @@ impl Shelf {
     fn take(&mut self, order: u64) -> Option<Slot> {
         let slot = self.slots.remove(&order)?;
         self.orders.remove(&slot.id);
-        self.tally(slot.location, -i64::from(slot.len));
+        self.usage(slot.location, -i64::from(slot.len));
         Some(slot)
     }
 
     fn move_audited(&mut self, order: u64, len: u32, from: Location, to: Location) {
-        self.trail.relocate(order, to);
-        self.tally(from, -i64::from(len));
-        self.tally(to, i64::from(len));
+        self.audit_index.relocate(order, to);
+        self.usage(from, -i64::from(len));
+        self.usage(to, i64::from(len));
     }
 
     /// Counts an entry that lives in a segment; a negative `len` takes one off.
-    fn tally(&mut self, location: Location, len: i64) {
-        if let Some(tally) = self.log.tally(location.segment) {
-            tally.kept = tally.kept.saturating_add_signed(len.signum());
+    fn usage(&mut self, location: Location, len: i64) {
+        if let Some(usage) = self.log.usage(location.segment) {
+            usage.kept = usage.kept.saturating_add_signed(len.signum());
         }
         self.live_bytes = self.live_bytes.saturating_add_signed(len);
     }

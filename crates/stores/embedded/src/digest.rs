@@ -1,7 +1,7 @@
-//! Place of an operation: 128 bits of a keyed hash over its identity.
+//! Digest of an operation: 128 bits of a keyed hash over its identity.
 //!
-//! The hash only places; a reader that finds something there compares the whole identity. The key is random per store,
-//! so that a client that chooses keys cannot choose places.
+//! The digest only locates; a reader that finds something there compares the whole identity. The key is random per
+//! store, so that a client that chooses keys cannot choose digests.
 
 use std::hash::Hasher as _;
 
@@ -11,16 +11,16 @@ use siphasher::sip128::{Hasher128 as _, SipHasher13};
 use crate::entry::{Identity, put_identity};
 use crate::wire::Put as _;
 
-/// The place of an operation.
+/// The digest of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Place {
+pub(crate) struct Digest {
     /// The part that the table of finished records keeps.
     pub(crate) tag: u64,
     rest: u64,
 }
 
-impl Place {
-    /// The least of all places.
+impl Digest {
+    /// The least of all digests.
     pub(crate) const FIRST: Self = Self { tag: 0, rest: 0 };
 
     pub(crate) const fn to_bytes(self) -> [u8; 16] {
@@ -44,25 +44,25 @@ impl Place {
 
 /// The keyed hash of one store.
 #[derive(Clone)]
-pub(crate) struct Placing(SipHasher13);
+pub(crate) struct KeyedHash(SipHasher13);
 
-impl Placing {
+impl KeyedHash {
     pub(crate) fn new(key: &[u8; 16]) -> Self {
         Self(SipHasher13::new_with_key(key))
     }
 
     #[inline]
-    pub(crate) fn place(&self, identity: Identity<'_>) -> Place {
+    pub(crate) fn digest(&self, identity: Identity<'_>) -> Digest {
         let mut hasher = self.0;
         hasher.write(identity.0);
         let hash = hasher.finish128();
-        Place {
+        Digest {
             tag: hash.h1,
             rest: hash.h2,
         }
     }
 
-    /// Computes the identities and places of a batch, in the caller's thread and in one piece of memory.
+    /// Computes the identities and digests of a batch, in the caller's thread and in one piece of memory.
     pub(crate) fn address<'o>(
         &self,
         operations: impl ExactSizeIterator<Item = &'o Operation>,
@@ -90,24 +90,24 @@ impl Placing {
                 }
             }
             let end = addresses.bytes.len();
-            let place = self.place(Identity(&addresses.bytes[start..end]));
-            addresses.items.push((place, start, end));
+            let digest = self.digest(Identity(&addresses.bytes[start..end]));
+            addresses.items.push((digest, start, end));
         }
         addresses
     }
 }
 
-/// The identities and places of a batch.
+/// The identities and digests of a batch.
 #[derive(Debug, Default)]
 pub(crate) struct Addresses {
     bytes: Vec<u8>,
-    items: Vec<(Place, usize, usize)>,
+    items: Vec<(Digest, usize, usize)>,
 }
 
-/// The identity and place of one operation.
+/// The identity and digest of one operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Address<'a> {
-    pub(crate) place: Place,
+    pub(crate) digest: Digest,
     pub(crate) identity: Identity<'a>,
     /// Its number in its batch.
     pub(crate) number: usize,
@@ -120,9 +120,9 @@ impl Address<'_> {
 
 impl Addresses {
     pub(crate) fn get(&self, index: usize) -> Address<'_> {
-        let (place, start, end) = self.items[index];
+        let (digest, start, end) = self.items[index];
         Address {
-            place,
+            digest,
             identity: Identity(&self.bytes[start..end]),
             number: index,
         }
@@ -135,15 +135,15 @@ impl Addresses {
     /// Adds the bytes written by `put`: an identity, and the part behind it. Returns their range.
     pub(crate) fn push(
         &mut self,
-        placing: &Placing,
+        keyed_hash: &KeyedHash,
         operation: &Operation,
         follow: impl FnOnce(&mut Vec<u8>),
     ) -> std::ops::Range<usize> {
         let start = self.bytes.len();
         put_identity(&mut self.bytes, &operation.scope, &operation.key);
         let end = self.bytes.len();
-        let place = placing.place(Identity(&self.bytes[start..end]));
-        self.items.push((place, start, end));
+        let digest = keyed_hash.digest(Identity(&self.bytes[start..end]));
+        self.items.push((digest, start, end));
         follow(&mut self.bytes);
         start..self.bytes.len()
     }
@@ -155,14 +155,14 @@ impl Addresses {
 
     /// Returns the tags of up to `count` items from `number` on.
     pub(crate) fn tags(&self, number: usize, count: usize) -> impl Iterator<Item = u64> {
-        self.places(number, count).map(|place| place.tag)
+        self.digests(number, count).map(|digest| digest.tag)
     }
 
-    /// Returns the places of up to `count` items from `number` on.
-    pub(crate) fn places(&self, number: usize, count: usize) -> impl Iterator<Item = Place> {
+    /// Returns the digests of up to `count` items from `number` on.
+    pub(crate) fn digests(&self, number: usize, count: usize) -> impl Iterator<Item = Digest> {
         let end = self.items.len().min(number + count);
         let items = self.items.get(number..end).unwrap_or_default();
-        items.iter().map(|(place, _, _)| *place)
+        items.iter().map(|(digest, _, _)| *digest)
     }
 }
 
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_copied_prefix_makes_the_same_identity() {
-        let placing = Placing::new(&[7; 16]);
+        let keyed_hash = KeyedHash::new(&[7; 16]);
         let scope = Scope::new("t", "payments").expect("a scope");
         let operations: Vec<_> = [0, 1, 127, 128, 300, 20_000]
             .into_iter()
@@ -191,11 +191,11 @@ mod tests {
                 Operation::new(scope.clone(), key)
             })
             .collect();
-        let together = placing.address(operations.iter());
+        let together = keyed_hash.address(operations.iter());
         for (index, operation) in operations.iter().enumerate() {
-            let alone = placing.address(std::iter::once(operation));
+            let alone = keyed_hash.address(std::iter::once(operation));
             assert_eq!(together.get(index).identity, alone.get(0).identity);
-            assert_eq!(together.get(index).place, alone.get(0).place);
+            assert_eq!(together.get(index).digest, alone.get(0).digest);
             assert_eq!(
                 together
                     .get(index)

@@ -1,5 +1,5 @@
-//! Measures the speed at which a stream is deduplicated, moved and opened again: `admit DIR [LINES [admit|open]]`. The
-//! last argument stops the run after that step.
+//! Measures the speed at which a stream is deduplicated, moved and opened again: `admission DIR [LINES [admit|open]]`.
+//! The last argument stops the run after that step.
 //!
 //! Lines of 100 bytes, half of them repeats of any earlier one, are admitted in batches of 10,000 together with the
 //! length of an output file. Then the store is reopened, exported, and imported into another one. Each figure comes
@@ -25,7 +25,7 @@ use semel_store_embedded::{EmbeddedStore, Options};
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
-    let dir = args.next().ok_or("usage: admit DIR [LINES]")?;
+    let dir = args.next().ok_or("usage: admission DIR [LINES]")?;
     let lines: u64 = args.next().map_or(Ok(5_000_000), |count| count.parse())?;
     let last = args.next();
     let folder = tempfile::tempdir_in(dir)?;

@@ -2,18 +2,20 @@
 
 use semel_core::{Operation, Outcome, Record, Result, State};
 
-use super::ahead::Ahead;
-use super::{Before, Finished, Ledger, Stored, shared_place};
+use super::readahead::Readahead;
+use super::{Before, Finished, Ledger, Stored, shared_digest};
+use crate::digest::{Address, Addresses, Digest};
 use crate::entry::{Header, Kind, RecordBody};
 use crate::error;
-use crate::place::{Address, Addresses, Place};
 
 impl Ledger {
     /// Loads the entries that the next items of a batch will look up; to be called for each item.
     #[inline]
-    pub(crate) fn look_ahead(&mut self, addresses: &Addresses, number: usize) {
-        if number.is_multiple_of(Ahead::ITEMS)
-            && self.ahead.read(&self.log, &self.table, addresses, number)
+    pub(crate) fn read_ahead(&mut self, addresses: &Addresses, number: usize) {
+        if number.is_multiple_of(Readahead::ITEMS)
+            && self
+                .readahead
+                .read(&self.log, &self.table, addresses, number)
         {
             self.log.want_recent();
         }
@@ -22,16 +24,16 @@ impl Ledger {
     /// Loads the records in memory that the next items of a batch of reports will take out, and the slots of the table
     /// that they will get; to be called for each item.
     #[inline]
-    pub(crate) fn warm_ahead(&self, addresses: &Addresses, number: usize) {
-        if number.is_multiple_of(Ahead::ITEMS) {
-            self.table.warm(addresses.tags(number, Ahead::ITEMS));
-            self.kept.warm(addresses.places(number, Ahead::ITEMS));
+    pub(crate) fn warm_next(&self, addresses: &Addresses, number: usize) {
+        if number.is_multiple_of(Readahead::ITEMS) {
+            self.table.warm(addresses.tags(number, Readahead::ITEMS));
+            self.kept.warm(addresses.digests(number, Readahead::ITEMS));
         }
     }
 
     /// Frees the entries that were read ahead.
-    pub(crate) fn forget_ahead(&mut self) {
-        self.ahead.forget();
+    pub(crate) fn forget_readahead(&mut self) {
+        self.readahead.forget();
     }
 
     /// Returns the state of an operation; its outcome only where it is wanted.
@@ -41,15 +43,15 @@ impl Ledger {
         operation: &Operation,
         wants_outcome: bool,
     ) -> Result<Before> {
-        if let Some(kept) = self.kept.get(address.place) {
+        if let Some(kept) = self.kept.get(address.digest) {
             if kept.operation != *operation {
-                return Err(shared_place());
+                return Err(shared_digest());
             }
             if !(kept.has_outcome && wants_outcome) {
                 return Ok(Before::Kept);
             }
-            let outcome = self.stored_outcome(address.place)?;
-            let Some(kept) = self.kept.get(address.place) else {
+            let outcome = self.stored_outcome(address.digest)?;
+            let Some(kept) = self.kept.get(address.digest) else {
                 return Ok(Before::Absent);
             };
             return Ok(Before::Held(Box::new(Record {
@@ -64,10 +66,10 @@ impl Ledger {
     }
 
     /// Returns the record that a decision starts from.
-    pub(super) fn record<'a>(&'a self, place: Place, before: &'a Before) -> Option<&'a Record> {
+    pub(super) fn record<'a>(&'a self, digest: Digest, before: &'a Before) -> Option<&'a Record> {
         match before {
             Before::Absent => None,
-            Before::Kept => self.kept.get(place).map(|kept| &kept.record),
+            Before::Kept => self.kept.get(digest).map(|kept| &kept.record),
             Before::Held(record) | Before::Finished(record, _) => Some(record),
         }
     }
@@ -82,12 +84,12 @@ impl Ledger {
             log,
             table,
             scratch,
-            ahead,
+            readahead,
             spare,
             ..
         } = self;
         let oldest = log.oldest();
-        for location in table.locations(address.place.tag) {
+        for location in table.locations(address.digest.tag) {
             if location.segment < oldest {
                 continue;
             }
@@ -101,7 +103,7 @@ impl Ledger {
             let (header, bytes, meta) = if let Some((header, bytes)) = in_memory {
                 (header, bytes, header.trusted_meta(bytes))
             } else {
-                let read = ahead.get(address.number, location);
+                let read = readahead.get(address.number, location);
                 let (header, bytes) = match read.and_then(|bytes| whole(bytes, wants_outcome)) {
                     Some(entry) => entry,
                     None => log.read(location, wants_outcome, scratch)?,
@@ -140,8 +142,8 @@ impl Ledger {
     }
 
     /// Reads the outcome of a held record.
-    pub(super) fn stored_outcome(&mut self, place: Place) -> Result<Option<Outcome>> {
-        let stored = self.kept.get(place).and_then(|kept| kept.stored);
+    pub(super) fn stored_outcome(&mut self, digest: Digest) -> Result<Option<Outcome>> {
+        let stored = self.kept.get(digest).and_then(|kept| kept.stored);
         let Some(Stored { location, .. }) = stored else {
             return Ok(None);
         };

@@ -12,7 +12,7 @@ use crate::frame;
 use crate::log::Location;
 
 /// A list of parked messages in progress.
-pub(super) struct ShelfWalk {
+pub(super) struct ParkedWalk {
     snapshot: Snapshot,
     query: ListQuery,
     /// Locations at which messages were dropped, or written again so that an older segment may go.
@@ -21,7 +21,7 @@ pub(super) struct ShelfWalk {
     at: (usize, u32),
 }
 
-impl ShelfWalk {
+impl ParkedWalk {
     pub(super) fn begin(snapshot: Snapshot, query: &ListQuery) -> Result<Self> {
         Ok(Self {
             moved: moves(&snapshot)?,

@@ -10,12 +10,12 @@ use super::walk::Entries;
 use crate::entry::{AuditedBody, Kind};
 
 /// A list of the audit trail in progress.
-pub(super) struct Trail(std::collections::btree_map::IntoValues<u64, Audited>);
+pub(super) struct AuditWalk(std::collections::btree_map::IntoValues<u64, Audited>);
 
-impl Trail {
+impl AuditWalk {
     /// Reads all of it; it stays small, since people give the orders.
     pub(super) fn begin(snapshot: &Snapshot, query: &ListQuery) -> Result<Self> {
-        let mut trail = BTreeMap::new();
+        let mut audit = BTreeMap::new();
         for segment in snapshot.records.iter().chain(&snapshot.parked) {
             let mut scan = segment.scan(0);
             while let Some(frame) = scan.next()? {
@@ -30,13 +30,13 @@ impl Trail {
                     if query.scope.is_none() || audited.scope == query.scope {
                         // An entry that was carried forward so that its segment could go has the
                         // same order.
-                        trail.insert(order, audited);
+                        audit.insert(order, audited);
                     }
                 }
             }
             segment.check_end(&scan)?;
         }
-        Ok(Self(trail.into_values()))
+        Ok(Self(audit.into_values()))
     }
 
     pub(super) fn next(&mut self) -> Option<Audited> {

@@ -1,9 +1,9 @@
-//! Values by their places, found at once and iterated in the order of their places.
+//! Values by their digests, found at once and iterated in the order of their digests.
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-use crate::place::Place;
+use crate::digest::Digest;
 
 /// Data behind a pointer that can be brought into the cache.
 pub(super) trait Warm {
@@ -11,13 +11,13 @@ pub(super) trait Warm {
     fn touch(&self) -> u64;
 }
 
-/// A map over places. They are hashes themselves: the first bits of one select its shard, so that shards are in order,
+/// A map over digests. They are hashes themselves: the first bits of one select its shard, so that shards are in order,
 /// and the other half finds it there.
-pub(super) struct ByPlace<T> {
-    shards: Box<[HashTable<(Place, T)>]>,
+pub(super) struct ByDigest<T> {
+    shards: Box<[HashTable<(Digest, T)>]>,
 }
 
-impl<T> Default for ByPlace<T> {
+impl<T> Default for ByDigest<T> {
     fn default() -> Self {
         let shards = std::iter::repeat_with(HashTable::new);
         Self {
@@ -26,38 +26,38 @@ impl<T> Default for ByPlace<T> {
     }
 }
 
-impl<T> ByPlace<T> {
-    pub(super) fn get(&self, place: Place) -> Option<&T> {
-        let found = self.shards[shard(place)].find(place.hash(), |(it, _)| *it == place);
+impl<T> ByDigest<T> {
+    pub(super) fn get(&self, digest: Digest) -> Option<&T> {
+        let found = self.shards[shard(digest)].find(digest.hash(), |(it, _)| *it == digest);
         found.map(|(_, value)| value)
     }
 
-    /// Brings the values at `places` into the cache, all at once instead of one after the other.
-    pub(super) fn warm(&self, places: impl Iterator<Item = Place>)
+    /// Brings the values at `digests` into the cache, all at once instead of one after the other.
+    pub(super) fn warm(&self, digests: impl Iterator<Item = Digest>)
     where
         T: Warm,
     {
-        let seen = places.filter_map(|place| self.get(place));
+        let seen = digests.filter_map(|digest| self.get(digest));
         std::hint::black_box(seen.fold(0, |seen, value| seen ^ value.touch()));
     }
 
     /// Puts a value there; returns the previous one.
-    pub(super) fn insert(&mut self, place: Place, value: T) -> Option<T> {
-        let shard = &mut self.shards[shard(place)];
-        let is_it = |(it, _): &(Place, T)| *it == place;
-        match shard.entry(place.hash(), is_it, |(it, _)| it.hash()) {
+    pub(super) fn insert(&mut self, digest: Digest, value: T) -> Option<T> {
+        let shard = &mut self.shards[shard(digest)];
+        let is_it = |(it, _): &(Digest, T)| *it == digest;
+        match shard.entry(digest.hash(), is_it, |(it, _)| it.hash()) {
             Entry::Occupied(mut there) => Some(std::mem::replace(&mut there.get_mut().1, value)),
             Entry::Vacant(free) => {
-                free.insert((place, value));
+                free.insert((digest, value));
                 None
             }
         }
     }
 
     /// Takes out the value there.
-    pub(super) fn remove(&mut self, place: Place) -> Option<T> {
-        let shard = &mut self.shards[shard(place)];
-        let found = shard.find_entry(place.hash(), |(it, _)| *it == place);
+    pub(super) fn remove(&mut self, digest: Digest) -> Option<T> {
+        let shard = &mut self.shards[shard(digest)];
+        let found = shard.find_entry(digest.hash(), |(it, _)| *it == digest);
         let ((_, value), _) = found.ok()?.remove();
         if shard.capacity() > KEPT_ROOM && shard.len() < shard.capacity() / 8 {
             shard.shrink_to(shard.len() * 2, |(it, _)| it.hash());
@@ -77,24 +77,24 @@ impl<T> ByPlace<T> {
         all.map(|(_, value)| value)
     }
 
-    /// Returns the values from `from` on, in the order of their places. A shard is sorted when the iteration reaches
+    /// Returns the values from `from` on, in the order of their digests. A shard is sorted when the iteration reaches
     /// it.
-    pub(super) fn range(&self, from: Place) -> impl Iterator<Item = (Place, &T)> {
+    pub(super) fn range(&self, from: Digest) -> impl Iterator<Item = (Digest, &T)> {
         self.shards[shard(from)..].iter().flat_map(move |shard| {
             let mut found: Vec<_> = shard
                 .iter()
-                .filter(|(place, _)| *place >= from)
-                .map(|(place, value)| (*place, value))
+                .filter(|(digest, _)| *digest >= from)
+                .map(|(digest, value)| (*digest, value))
                 .collect();
-            found.sort_unstable_by_key(|(place, _)| *place);
+            found.sort_unstable_by_key(|(digest, _)| *digest);
             found
         })
     }
 }
 
 /// Selects the shard by the first byte.
-const fn shard(place: Place) -> usize {
-    place.tag.to_be_bytes()[0] as usize
+const fn shard(digest: Digest) -> usize {
+    digest.tag.to_be_bytes()[0] as usize
 }
 
 const SHARDS: usize = 256;
@@ -107,8 +107,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the `number`th of evenly spread places.
-    fn place(number: u64) -> Place {
+    /// Returns the `number`th of evenly spread digests.
+    fn digest(number: u64) -> Digest {
         let half = |salt: u64| {
             let mut bits = number
                 .wrapping_add(salt)
@@ -117,14 +117,14 @@ mod tests {
             bits.wrapping_mul(0xBF58_476D_1CE4_E5B9)
         };
         let bits = u128::from(half(1)) << 64 | u128::from(half(2));
-        Place::from_bytes(bits.to_be_bytes())
+        Digest::from_bytes(bits.to_be_bytes())
     }
 
     #[test]
     fn it_does_what_a_sorted_map_does() {
-        let (mut ours, mut known) = (ByPlace::default(), BTreeMap::new());
+        let (mut ours, mut known) = (ByDigest::default(), BTreeMap::new());
         for turn in 0..20_000_u64 {
-            let at = place(turn.wrapping_mul(7_919) % 3_000);
+            let at = digest(turn.wrapping_mul(7_919) % 3_000);
             if turn % 3 == 0 {
                 assert_eq!(ours.remove(at), known.remove(&at));
             } else {
@@ -141,16 +141,16 @@ mod tests {
         values.sort_unstable();
         wanted.sort_unstable();
         assert_eq!(values, wanted);
-        let somewhere = [0, 5, 77].map(place);
-        let last = Place::from_bytes([u8::MAX; 16]);
-        for from in [Place::FIRST, last].into_iter().chain(somewhere) {
+        let somewhere = [0, 5, 77].map(digest);
+        let last = Digest::from_bytes([u8::MAX; 16]);
+        for from in [Digest::FIRST, last].into_iter().chain(somewhere) {
             let ours: Vec<_> = ours
                 .range(from)
-                .map(|(place, value)| (place, *value))
+                .map(|(digest, value)| (digest, *value))
                 .collect();
             let known: Vec<_> = known
                 .range(from..)
-                .map(|(place, value)| (*place, *value))
+                .map(|(digest, value)| (*digest, *value))
                 .collect();
             assert_eq!(ours, known);
         }
@@ -158,12 +158,12 @@ mod tests {
 
     #[test]
     fn room_that_many_took_is_given_back() {
-        let mut ours = ByPlace::default();
+        let mut ours = ByDigest::default();
         for number in 0..100_000 {
-            ours.insert(place(number), ());
+            ours.insert(digest(number), ());
         }
         for number in 0..100_000 {
-            assert_eq!(ours.remove(place(number)), Some(()));
+            assert_eq!(ours.remove(digest(number)), Some(()));
         }
         let room: usize = ours.shards.iter().map(HashTable::capacity).sum();
         assert!(room <= SHARDS * KEPT_ROOM, "{room}");

@@ -10,7 +10,7 @@ use crate::log::Location;
 
 /// The entries of one log, in chunks, so that growing copies nothing.
 #[derive(Debug, Default)]
-pub(crate) struct Trail {
+pub(crate) struct AuditIndex {
     chunks: Vec<Vec<Spot>>,
 }
 
@@ -24,20 +24,20 @@ pub(crate) struct Spot {
 /// A spot met while replaying, and the length of its entry.
 pub(crate) type Met = (Spot, u32);
 
-impl Trail {
-    /// Builds the trail from the spots met, in any order. Also returns the spots met twice: the older copies of entries
+impl AuditIndex {
+    /// Builds the index from the spots met, in any order. Also returns the spots met twice: the older copies of entries
     /// that were carried forward.
     pub(crate) fn of(mut met: Vec<Met>) -> (Self, Vec<Met>) {
         met.sort_unstable_by_key(|(spot, _)| (spot.order, spot.location));
-        let mut trail = Self::default();
+        let mut audit_index = Self::default();
         let mut older = Vec::new();
         for (index, &(spot, len)) in met.iter().enumerate() {
             match met.get(index + 1) {
                 Some((next, _)) if next.order == spot.order => older.push((spot, len)),
-                Some(_) | None => trail.push(spot),
+                Some(_) | None => audit_index.push(spot),
             }
         }
-        (trail, older)
+        (audit_index, older)
     }
 
     /// Adds an entry of a greater order than all before.
@@ -130,33 +130,33 @@ mod tests {
 
     #[test]
     fn entries_are_found_from_any_order_on() {
-        let mut trail = Trail::default();
+        let mut audit_index = AuditIndex::default();
         let count = 3 * CHUNK_SPOTS as u64 + 7;
         for order in 1..=count {
-            trail.push(spot(order * 2, 8));
+            audit_index.push(spot(order * 2, 8));
         }
         for from in [0, 1, 2, 3, 8_191, 8_192, 8_193, 8_194, count * 2] {
-            let found: Vec<_> = trail.from(from).map(|spot| spot.order).collect();
+            let found: Vec<_> = audit_index.from(from).map(|spot| spot.order).collect();
             let expected: Vec<_> = (1..=count)
                 .map(|it| it * 2)
                 .filter(|it| *it >= from)
                 .collect();
             assert_eq!(found, expected, "from {from}");
         }
-        assert_eq!(trail.location(3), None);
-        trail.relocate(8_194, spot(0, 99).location);
-        assert_eq!(trail.location(8_194), Some(spot(0, 99).location));
-        assert_eq!(trail.pop(), Some(spot(count * 2, 8)));
-        while trail.pop().is_some() {}
-        assert_eq!(trail.from(0).count(), 0);
+        assert_eq!(audit_index.location(3), None);
+        audit_index.relocate(8_194, spot(0, 99).location);
+        assert_eq!(audit_index.location(8_194), Some(spot(0, 99).location));
+        assert_eq!(audit_index.pop(), Some(spot(count * 2, 8)));
+        while audit_index.pop().is_some() {}
+        assert_eq!(audit_index.from(0).count(), 0);
     }
 
     #[test]
     fn of_two_copies_the_later_one_counts() {
         let met = vec![(spot(3, 8), 10), (spot(9, 16), 11), (spot(3, 24), 10)];
-        let (trail, older) = Trail::of(met);
+        let (audit_index, older) = AuditIndex::of(met);
         assert_eq!(older, [(spot(3, 8), 10)]);
-        let all: Vec<_> = trail.from(0).collect();
+        let all: Vec<_> = audit_index.from(0).collect();
         assert_eq!(all, [spot(3, 24), spot(9, 16)]);
     }
 

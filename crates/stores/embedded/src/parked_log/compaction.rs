@@ -1,17 +1,17 @@
-//! Carries forward the live entries of the shelf's oldest segment, in slices.
+//! Compacts the log: carries forward the live entries of its oldest segment, in slices.
 
 use semel_core::{ParkedId, Result};
 
-use super::{Shelf, Slot, Undo};
+use super::{ParkedLog, Slot, Undo};
 use crate::entry::{self, AuditedBody, Header, Kind, take_parked_id};
 use crate::error::WriteFailure;
 use crate::frame;
 use crate::log::Location;
 
-impl Shelf {
+impl ParkedLog {
     /// Rewrites the live entries in the next slice of the oldest segment, as a group of their own.
     /// Returns whether there is more to do now.
-    pub(super) fn carry_slice(&mut self, oldest: u32) -> Result<bool, WriteFailure> {
+    pub(super) fn compact_slice(&mut self, oldest: u32) -> Result<bool, WriteFailure> {
         let (segment, offset) = self.carried;
         let from = if segment == oldest { offset } else { 0 };
         let (found, next) = self.living(oldest, from).map_err(WriteFailure::Unknown)?;
@@ -64,7 +64,8 @@ impl Shelf {
             }
             Kind::Audited => {
                 let order = AuditedBody::order_of(meta)?;
-                (self.trail.location(order) == Some(location)).then_some(What::Audited(order))?
+                (self.audit_index.location(order) == Some(location))
+                    .then_some(What::Audited(order))?
             }
             Kind::Padding
             | Kind::Segment

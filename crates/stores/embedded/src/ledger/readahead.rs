@@ -4,14 +4,14 @@
 //! A duplicate is recognized by its whole key, which is on disk. Waiting for each read alone takes longer than
 //! everything else about the item. Not a cache: it is forgotten with the batch.
 
+use crate::digest::Addresses;
 use crate::entry::Header;
 use crate::log::{Location, Log};
-use crate::place::Addresses;
 use crate::table::Table;
 
 /// The entries that were read ahead.
 #[derive(Debug, Default)]
-pub(super) struct Ahead {
+pub(super) struct Readahead {
     /// The number of the first item that was read ahead for.
     first: usize,
     /// For each of these items, the location of its entry, and the position in `bytes` that it was read to.
@@ -25,7 +25,7 @@ pub(super) struct Ahead {
     longest: usize,
 }
 
-impl Ahead {
+impl Readahead {
     /// Items that are read ahead for at once: few enough to stay in the cache.
     pub(super) const ITEMS: usize = 256;
 

@@ -1,4 +1,4 @@
-//! Upkeep: rotating the active segment, carrying forward the live entries of the oldest, and
+//! Compaction: rotating the active segment, carrying forward the live entries of the oldest, and
 //! removing the oldest. In slices, so that no caller waits long.
 
 use semel_core::decide;
@@ -8,11 +8,11 @@ use semel_core::{Change, Result, Timestamp};
 use std::time::Duration;
 
 use super::{Before, Ledger, Stored, Versioned};
+use crate::digest::{Address, Digest};
 use crate::entry::{self, AuditedBody, EntityBody, Identity, Kind, MarkBody, RecordBody};
 use crate::error::WriteFailure;
 use crate::frame;
 use crate::log::Location;
-use crate::place::{Address, Place};
 
 /// Progress of upkeep.
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ pub(super) struct Upkeep {
     /// Records removed since the last sweep reported them.
     removed: u64,
     /// The record at which the next sweep continues.
-    sweep_from: Option<Place>,
+    sweep_from: Option<Digest>,
     /// The shard of the table that is purged next, while slots of dropped segments may be left.
     purge_next: Option<usize>,
 }
@@ -34,10 +34,10 @@ impl Ledger {
             self.log.rotate(now)?;
         }
         for _ in 0..DROPS_AT_ONCE {
-            let Some((oldest, tally, len)) = self.expired_oldest(now) else {
+            let Some((oldest, usage, len)) = self.expired_oldest(now) else {
                 return Ok(false);
             };
-            if tally.kept == 0 {
+            if usage.kept == 0 {
                 self.drop_oldest()?;
             } else if self
                 .upkeep
@@ -46,8 +46,8 @@ impl Ledger {
             {
                 // Something in there could not be read, so the segment stays.
                 return Ok(false);
-            } else if self.is_worth_carrying(now, tally.kept_bytes) {
-                self.carry_slice(oldest)?;
+            } else if self.is_worth_carrying(now, usage.kept_bytes) {
+                self.compact_slice(oldest)?;
                 return Ok(true);
             } else {
                 return Ok(false);
@@ -61,13 +61,13 @@ impl Ledger {
     pub(crate) fn sweep(&mut self, limit: usize, now: Timestamp) -> Swept {
         let mut swept = Swept::default();
         let limit = limit.max(1);
-        let from = self.upkeep.sweep_from.take().unwrap_or(Place::FIRST);
+        let from = self.upkeep.sweep_from.take().unwrap_or(Digest::FIRST);
         let visited = self.kept.range(from).take(limit + 1);
-        let visited: Vec<Place> = visited.map(|(place, _)| place).collect();
+        let visited: Vec<Digest> = visited.map(|(digest, _)| digest).collect();
         self.upkeep.sweep_from = visited.get(limit).copied();
         swept.more = self.upkeep.sweep_from.is_some();
-        for place in visited.into_iter().take(limit) {
-            let Some(kept) = self.kept.get(place) else {
+        for digest in visited.into_iter().take(limit) {
+            let Some(kept) = self.kept.get(digest) else {
                 continue;
             };
             match decide::sweep(&kept.record, now) {
@@ -80,7 +80,7 @@ impl Ledger {
                     let mut identity = Vec::new();
                     entry::put_identity(&mut identity, &operation.scope, &operation.key);
                     let address = Address {
-                        place,
+                        digest,
                         identity: Identity(&identity),
                         number: Address::ALONE,
                     };
@@ -98,7 +98,7 @@ impl Ledger {
     /// sweep reaches them.
     pub(crate) fn retire_active(&mut self, now: Timestamp) -> Result<(), WriteFailure> {
         let is_over = self.log.active().is_some_and(|active| {
-            active.tally.finished != [0, 0] && active.tally.expires_at <= now
+            active.usage.finished != [0, 0] && active.usage.expires_at <= now
         });
         if is_over {
             self.log.rotate(now)?;
@@ -119,17 +119,17 @@ impl Ledger {
             return true;
         }
         active
-            .tally
+            .usage
             .shortest_window
             .is_some_and(|window| now.since(active.created_at) >= (window / 8).max(SHORTEST_TURN))
     }
 
     /// Returns the oldest segment, if it is not the active one and all finished records in it are
     /// past their windows.
-    fn expired_oldest(&self, now: Timestamp) -> Option<(u32, crate::log::Tally, u32)> {
+    fn expired_oldest(&self, now: Timestamp) -> Option<(u32, crate::log::SegmentUsage, u32)> {
         let segments = self.log.segments();
         let oldest = segments.front().filter(|_| segments.len() > 1)?;
-        (oldest.tally.expires_at <= now).then_some((oldest.id, oldest.tally, oldest.len))
+        (oldest.usage.expires_at <= now).then_some((oldest.id, oldest.usage, oldest.len))
     }
 
     /// Returns whether carrying frees at least as much as it writes, so that long-lived entries
@@ -137,16 +137,16 @@ impl Ledger {
     fn is_worth_carrying(&self, now: Timestamp, cost: u64) -> bool {
         let mut segments = self.log.segments().iter();
         segments.next_back();
-        let expired = segments.take_while(|segment| segment.tally.expires_at <= now);
+        let expired = segments.take_while(|segment| segment.usage.expires_at <= now);
         let garbage: u64 = expired
-            .map(|segment| u64::from(segment.len).saturating_sub(segment.tally.kept_bytes))
+            .map(|segment| u64::from(segment.len).saturating_sub(segment.usage.kept_bytes))
             .sum();
         garbage >= cost
     }
 
     fn drop_oldest(&mut self) -> Result<(), WriteFailure> {
-        if let Some(tally) = self.log.drop_oldest()? {
-            let removed: u64 = tally.finished.iter().sum();
+        if let Some(usage) = self.log.drop_oldest()? {
+            let removed: u64 = usage.finished.iter().sum();
             self.upkeep.removed += removed;
             if removed > 0 {
                 self.upkeep.purge_next = Some(0);
@@ -156,7 +156,7 @@ impl Ledger {
     }
 
     /// Rewrites the live entries in the next slice of the oldest segment, as a group of their own.
-    fn carry_slice(&mut self, oldest: u32) -> Result<(), WriteFailure> {
+    fn compact_slice(&mut self, oldest: u32) -> Result<(), WriteFailure> {
         let from = match self.upkeep.carried {
             Some((segment, offset)) if segment == oldest => offset,
             Some(_) | None => 0,
@@ -210,9 +210,9 @@ impl Ledger {
             |stored: Option<Stored>| stored.is_some_and(|stored| stored.location == location);
         match kind {
             Kind::Record => {
-                let place = self.placing.place(RecordBody::new(meta)?.identity);
-                let kept = self.kept.get(place)?;
-                is_here(kept.stored).then_some(Living::Record(place))
+                let digest = self.keyed_hash.digest(RecordBody::new(meta)?.identity);
+                let kept = self.kept.get(digest)?;
+                is_here(kept.stored).then_some(Living::Record(digest))
             }
             Kind::Entity => {
                 let body = EntityBody::decode(meta)?;
@@ -227,7 +227,7 @@ impl Ledger {
             }
             Kind::Audited => {
                 let order = AuditedBody::order_of(meta)?;
-                let is_here = self.trail.location(order) == Some(location);
+                let is_here = self.audit_index.location(order) == Some(location);
                 is_here.then(|| Living::Audited(order, location, meta.into()))
             }
             Kind::Padding | Kind::Segment | Kind::Removed | Kind::Parked | Kind::Dropped => None,
@@ -236,12 +236,12 @@ impl Ledger {
 
     fn carry(&mut self, living: Living) -> Result<()> {
         match living {
-            Living::Record(place) => {
-                let outcome = match self.kept.get(place) {
-                    Some(kept) if kept.has_outcome => self.stored_outcome(place)?,
+            Living::Record(digest) => {
+                let outcome = match self.kept.get(digest) {
+                    Some(kept) if kept.has_outcome => self.stored_outcome(digest)?,
                     Some(_) | None => None,
                 };
-                let Some(kept) = self.kept.get(place) else {
+                let Some(kept) = self.kept.get(digest) else {
                     return Ok(());
                 };
                 let mut kept = kept.clone();
@@ -252,7 +252,7 @@ impl Ledger {
                     self.append_record(Identity(&identity), &kept.record, kept.has_foreign_lease);
                 kept.stored = Some(stored);
                 kept.record.outcome = None;
-                self.put_kept(place, Some(kept));
+                self.put_kept(digest, Some(kept));
             }
             Living::Entity(key) => {
                 let Some(entity) = self.entities.get(&key) else {
@@ -307,7 +307,7 @@ impl Ledger {
 
 /// An entry that lives in the segment that is being carried forward.
 enum Living {
-    Record(Place),
+    Record(Digest),
     Entity((semel_core::Scope, semel_core::Key)),
     Mark(std::sync::Arc<str>),
     /// Its order, location and contents.

@@ -10,8 +10,8 @@ use semel_core::{
 };
 
 use super::life::{Life, Wrong};
-use super::made::{WINDOW, all_keys, gated, operation, parked, request, told};
 use super::model::Model;
+use super::values::{WINDOW, all_keys, gated, operation, parked, request, told};
 
 /// State that one of several models must match.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,8 +6,8 @@ use semel_core::{
 };
 
 use super::Ledger;
+use crate::digest::{Address, Addresses};
 use crate::limits::{check_key, check_transport};
-use crate::place::{Address, Addresses};
 
 impl Ledger {
     /// Decides each request and completes the granted ones. No claim is written or kept.
@@ -21,12 +21,12 @@ impl Ledger {
         let requests = batch.iter().enumerate();
         let answers = requests
             .map(|(number, request)| {
-                self.look_ahead(addresses, number);
+                self.read_ahead(addresses, number);
                 self.try_admit(request, addresses.get(number), now)
                     .unwrap_or_else(Admission::Failed)
             })
             .collect();
-        self.forget_ahead();
+        self.forget_readahead();
         answers
     }
 
@@ -47,7 +47,7 @@ impl Ledger {
             None => None,
         };
         let before = self.before(address, operation, request.wants_outcome)?;
-        let record = self.record(address.place, &before);
+        let record = self.record(address.digest, &before);
         let Decision {
             answer,
             change,

@@ -6,9 +6,9 @@ use semel_core::port::checkpoint::Write;
 use semel_core::{Admission, ClaimRequest, Error, ErrorKind, Mark, Result, Timestamp};
 
 use super::Committer;
+use crate::digest::Addresses;
 use crate::error;
 use crate::limits::{MAX_TAIL, check_len};
-use crate::place::Addresses;
 
 impl Committer {
     /// Admits a batch, writes its output, and adds the resulting mark; on failure nothing changes.
