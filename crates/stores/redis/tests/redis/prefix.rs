@@ -1,7 +1,7 @@
 //! Place of a store: its prefix, its format, its neighbours.
 
 use semel_core::{Code, ErrorKind, Store};
-use semel_store_redis::{FORMAT, Options, RedisStore, look, migrate};
+use semel_store_redis::{FORMAT, Options, RedisStore, inspect, migrate};
 
 use crate::index::work;
 use crate::lab::{connect, connect_to, grant, refused, request};
@@ -54,8 +54,8 @@ async fn a_store_of_format_1_is_brought_forward_by_the_verb_alone() {
     let error = refused(&server.url()).await;
     assert_eq!(error.code(), Code::StoreUnavailable, "{error:?}");
     assert!(error.to_string().contains("store migrate"), "{error}");
-    let looked = look(&server.url(), Options::default(), &[]).await;
-    assert_eq!(looked.expect("a look").format, Some(1));
+    let inspection = inspect(&server.url(), Options::default(), &[]).await;
+    assert_eq!(inspection.expect("an inspection").format, Some(1));
     let migrated = migrate(&server.url(), Options::default()).await;
     assert_eq!(migrated.expect("brought forward"), 2);
     let store = connect(&server).await;

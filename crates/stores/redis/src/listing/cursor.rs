@@ -16,7 +16,7 @@ pub(super) enum By {
 /// Position at which a list continues: behind this bucket, this stamp, and the ids already seen
 /// under it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Cursor {
     pub(super) by: By,
     pub(super) bucket: usize,
     pub(super) stamp: u64,
@@ -26,7 +26,7 @@ pub(super) struct Place {
     pub(super) id: Option<OpId>,
 }
 
-impl Place {
+impl Cursor {
     pub(super) const fn first(by: By) -> Self {
         Self {
             by,
@@ -44,7 +44,7 @@ impl Place {
         }
     }
 
-    pub(super) fn cursor(&self) -> Bytes {
+    pub(super) fn encode(&self) -> Bytes {
         let mut out = Out::with_capacity(48);
         out.u8(CURSOR);
         out.u8(match self.by {
@@ -61,7 +61,7 @@ impl Place {
         out.0.into()
     }
 
-    pub(super) fn read(cursor: &[u8]) -> Option<Self> {
+    pub(super) fn decode(cursor: &[u8]) -> Option<Self> {
         let mut input = In(cursor);
         if input.u8()? != CURSOR {
             return None;
@@ -97,9 +97,9 @@ mod tests {
 
     #[test]
     fn a_cursor_comes_back_as_it_was_and_nothing_else_is_one() {
-        let places = [
-            Place::first(By::Live),
-            Place {
+        let cursors = [
+            Cursor::first(By::Live),
+            Cursor {
                 by: By::Index,
                 bucket: 63,
                 stamp: u64::MAX,
@@ -107,11 +107,11 @@ mod tests {
                 id: Some(OpId::from_bytes([7; 32])),
             },
         ];
-        for place in places {
-            let cursor = place.cursor();
-            assert_eq!(Place::read(&cursor), Some(place));
-            assert_eq!(Place::read(&cursor[1..]), None);
-            assert_eq!(Place::read(&[&cursor[..], b"x"].concat()), None);
+        for cursor in cursors {
+            let bytes = cursor.encode();
+            assert_eq!(Cursor::decode(&bytes), Some(cursor));
+            assert_eq!(Cursor::decode(&bytes[1..]), None);
+            assert_eq!(Cursor::decode(&[&bytes[..], b"x"].concat()), None);
         }
     }
 }
