@@ -8,7 +8,7 @@ use mysql_async::{Conn, DriverError, OptsBuilder, SslOpts};
 use semel_core::{Error, ErrorKind, Result};
 
 use crate::answer::{only, some_number, some_text};
-use crate::config::{Encryption, Place};
+use crate::config::{Address, Encryption};
 use crate::error::{Failure, misconfigured, not_connected, silent};
 use crate::run::run;
 use crate::script::{Literal, Script};
@@ -35,15 +35,15 @@ pub(crate) struct Ready {
 }
 
 impl Connector {
-    pub(crate) fn new(place: &Place, patience: Duration, lock_wait: Duration) -> Self {
+    pub(crate) fn new(address: &Address, patience: Duration, lock_wait: Duration) -> Self {
         Self {
-            server: place.server.clone(),
-            address: place.address.clone(),
-            encryption: place.encryption,
-            ssl: ssl(place.encryption, place.root_cert.as_deref()),
+            server: address.server.clone(),
+            address: address.address.clone(),
+            encryption: address.encryption,
+            ssl: ssl(address.encryption, address.root_cert.as_deref()),
             patience,
             lock_wait,
-            is_plain: AtomicBool::new(place.encryption == Encryption::Disabled),
+            is_plain: AtomicBool::new(address.encryption == Encryption::Disabled),
         }
     }
 

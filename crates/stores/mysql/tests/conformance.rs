@@ -4,8 +4,8 @@
 
 #[path = "mysql/database.rs"]
 mod database;
-#[path = "mysql/lent.rs"]
-mod lent;
+#[path = "mysql/database_pool.rs"]
+mod database_pool;
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use semel_conformance::{
 use semel_store_mysql::{MysqlStore, Options};
 
 use database::server_url;
-use lent::Lent;
+use database_pool::Lent;
 
 struct Mysql {
     database: Lent,

@@ -1,9 +1,9 @@
-//! A look at a database that is or may become a store.
+//! Inspection of a database that is or may become a store.
 
 use mysql_async::prelude::Queryable;
 use semel_core::port::store::Durability;
 use semel_core::{Admission, ClaimRequest, Code, Fingerprint, Members, Store};
-use semel_store_mysql::{FORMAT, MysqlStore, Options, look, migrate};
+use semel_store_mysql::{FORMAT, MysqlStore, Options, inspect, migrate};
 
 use crate::database::Database;
 use crate::lab::{Lab, fresh_database, grant, request, statements};
@@ -16,12 +16,12 @@ async fn tables(database: &Database) -> Vec<String> {
 #[tokio::test]
 async fn looking_leaves_no_trace() {
     let database = fresh_database().await;
-    let looked = look(&database.url(), Options::default(), &[])
+    let inspection = inspect(&database.url(), Options::default(), &[])
         .await
-        .expect("a look");
-    assert_eq!((looked.format, looked.refused.len()), (None, 0));
+        .expect("an inspection");
+    assert_eq!((inspection.format, inspection.refused.len()), (None, 0));
     assert_eq!(
-        (looked.capabilities.kind, looked.capabilities.shared),
+        (inspection.capabilities.kind, inspection.capabilities.shared),
         ("mysql", true)
     );
     assert_eq!(tables(&database).await, [""; 0]);
@@ -33,10 +33,10 @@ async fn looking_leaves_no_trace() {
         .await
         .expect("tables");
     assert_eq!(again, FORMAT);
-    let looked = look(&database.url(), Options::default(), &[])
+    let inspection = inspect(&database.url(), Options::default(), &[])
         .await
-        .expect("a look");
-    assert_eq!(looked.format, Some(FORMAT));
+        .expect("an inspection");
+    assert_eq!(inspection.format, Some(FORMAT));
 }
 
 #[tokio::test]
@@ -49,11 +49,11 @@ async fn statements_are_tried_on_a_database_that_is_no_store_yet() {
         statements(&["INSERT INTO payments VALUES (:id)"], &["id"]),
         statements(&["INSERT INTO paymints VALUES (:id)"], &["id"]),
     ];
-    let looked = look(&database.url(), Options::default(), &asked)
+    let inspection = inspect(&database.url(), Options::default(), &asked)
         .await
-        .expect("a look");
-    let [None, Some(error)] = &looked.refused[..] else {
-        panic!("{looked:?}")
+        .expect("an inspection");
+    let [None, Some(error)] = &inspection.refused[..] else {
+        panic!("{inspection:?}")
     };
     assert_eq!(error.code(), Code::InvalidConfig);
     assert!(
@@ -94,16 +94,20 @@ async fn tables_of_format_1_are_brought_forward_by_the_verb_alone() {
         refused.contains("format 1") && refused.contains("store migrate"),
         "{refused}"
     );
-    let looked = look(&url, Options::default(), &[]).await.expect("a look");
-    assert_eq!(looked.format, Some(1));
+    let inspection = inspect(&url, Options::default(), &[])
+        .await
+        .expect("an inspection");
+    assert_eq!(inspection.format, Some(1));
     let migrated = migrate(&url, Options::default()).await.expect("a store");
     assert_eq!(migrated, 2);
     lab.database.run(back).await;
     let migrated = migrate(&url, Options::default()).await.expect("a store");
     assert_eq!(migrated, 2, "gone on with");
     let store = lab.store().await;
-    let looked = look(&url, Options::default(), &[]).await.expect("a look");
-    assert_eq!(looked.format, Some(2));
+    let inspection = inspect(&url, Options::default(), &[])
+        .await
+        .expect("an inspection");
+    assert_eq!(inspection.format, Some(2));
     let old = crate::lab::record(&store, "old").await.expect("a record");
     assert_eq!((old.members, old.attempts), (None, 1));
     let _ = grant(&store, &with("new", 1, 1)).await;
@@ -136,8 +140,8 @@ async fn assert_takes_claims(lab: &Lab) {
     let store = lab.store().await;
     let _ = grant(&store, &request("a", 1)).await;
     assert_eq!(store.preflight().await.expect("capabilities").kind, "mysql");
-    let looked = look(&lab.database.url(), Options::default(), &[]).await;
-    assert_eq!(looked.expect("a look").format, Some(FORMAT));
+    let inspection = inspect(&lab.database.url(), Options::default(), &[]).await;
+    assert_eq!(inspection.expect("an inspection").format, Some(FORMAT));
 }
 
 #[tokio::test]
@@ -146,8 +150,10 @@ async fn a_making_of_format_1_that_broke_off_is_gone_on_with() {
     assert_takes_claims(&lab).await;
     let lab = half_made_of_format_1().await;
     let url = lab.database.url();
-    let looked = look(&url, Options::default(), &[]).await.expect("a look");
-    assert_eq!(looked.format, None, "it is no store yet");
+    let inspection = inspect(&url, Options::default(), &[])
+        .await
+        .expect("an inspection");
+    assert_eq!(inspection.format, None, "it is no store yet");
     let made = migrate(&url, Options::default()).await.expect("a store");
     assert_eq!(made, FORMAT);
     assert_takes_claims(&lab).await;
@@ -165,8 +171,10 @@ async fn tables_that_say_format_2_without_its_column_are_brought_forward() {
     let refused = MysqlStore::connect(&url, Options::default()).await;
     let refused = refused.expect_err("an older store").to_string();
     assert!(refused.contains("store migrate"), "{refused}");
-    let looked = look(&url, Options::default(), &[]).await.expect("a look");
-    assert_eq!(looked.format, Some(1));
+    let inspection = inspect(&url, Options::default(), &[])
+        .await
+        .expect("an inspection");
+    assert_eq!(inspection.format, Some(1));
     let migrated = migrate(&url, Options::default()).await.expect("a store");
     assert_eq!(migrated, FORMAT);
     assert_takes_claims(&lab).await;
@@ -199,8 +207,10 @@ async fn tables_of_format_1_that_are_damaged_are_not_brought_forward() {
         let refused = migrate(&url, Options::default()).await;
         let refused = refused.expect_err("a damaged store").to_string();
         assert!(refused.contains(words), "{refused}");
-        let looked = look(&url, Options::default(), &[]).await.expect("a look");
-        assert_eq!(looked.format, Some(1), "nothing was changed");
+        let inspection = inspect(&url, Options::default(), &[])
+            .await
+            .expect("an inspection");
+        assert_eq!(inspection.format, Some(1), "nothing was changed");
         let mut connection = lab.database.connect().await;
         let added: Option<String> = connection
             .query_first("SHOW COLUMNS FROM semel_records LIKE 'members'")
@@ -217,10 +227,10 @@ async fn a_newer_store_can_be_looked_at() {
     lab.database
         .run("UPDATE semel_meta SET number = 7 WHERE name = 'format'")
         .await;
-    let looked = look(&lab.database.url(), Options::default(), &[])
+    let inspection = inspect(&lab.database.url(), Options::default(), &[])
         .await
-        .expect("a look");
-    assert_eq!(looked.format, Some(7));
+        .expect("an inspection");
+    assert_eq!(inspection.format, Some(7));
 }
 
 #[tokio::test]

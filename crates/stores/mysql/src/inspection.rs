@@ -1,4 +1,4 @@
-//! A look at a store that changes nothing, and its migration on request.
+//! An inspection of a store that changes nothing, and its migration on request.
 
 use semel_core::port::store::Capabilities;
 use semel_core::port::transactional::Statements;
@@ -6,7 +6,7 @@ use semel_core::{Error, Result};
 
 use crate::FORMAT;
 use crate::config::Options;
-use crate::pool::Lease;
+use crate::pool::PooledConnection;
 use crate::preflight::Settings;
 use crate::session::Session;
 use crate::transaction::end;
@@ -15,7 +15,7 @@ use crate::{schema, statements};
 /// State of a server and the store on it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Looked {
+pub struct Inspection {
     /// The format of its tables; none where there is no store.
     pub format: Option<i64>,
     /// Promises of the store as the server is set up now.
@@ -31,25 +31,29 @@ pub struct Looked {
 /// # Errors
 /// As [`MysqlStore::connect`](crate::MysqlStore::connect), but not for a server that takes no writes, nor
 /// for tables that are absent or newer.
-pub async fn look(url: &str, options: Options, statements: &[Statements]) -> Result<Looked> {
+pub async fn inspect(url: &str, options: Options, statements: &[Statements]) -> Result<Inspection> {
     let session = Session::new(url, &options)?;
-    let mut lease = session.lease().await?;
-    let looked = look_on(&session, &mut lease, statements).await;
-    end(&session, lease).await;
-    looked
+    let mut connection = session.connection().await?;
+    let inspection = inspect_on(&session, &mut connection, statements).await;
+    end(&session, connection).await;
+    inspection
 }
 
-async fn look_on(session: &Session, lease: &mut Lease, asked: &[Statements]) -> Result<Looked> {
-    let format = schema::format(session, lease).await?;
+async fn inspect_on(
+    session: &Session,
+    connection: &mut PooledConnection,
+    asked: &[Statements],
+) -> Result<Inspection> {
+    let format = schema::format(session, connection).await?;
     if format == Some(FORMAT) {
-        schema::check_tables(session, lease).await?;
+        schema::check_tables(session, connection).await?;
     }
-    let settings = Settings::read(session, lease).await?;
+    let settings = Settings::read(session, connection).await?;
     let mut refused = Vec::with_capacity(asked.len());
     for some in asked {
-        refused.push(statements::prepare(session, lease, some).await.err());
+        refused.push(statements::prepare(session, connection, some).await.err());
     }
-    Ok(Looked {
+    Ok(Inspection {
         format,
         capabilities: settings.capabilities(session),
         refused,
@@ -64,32 +68,36 @@ async fn look_on(session: &Session, lease: &mut Lease, asked: &[Statements]) -> 
 /// As [`MysqlStore::connect`](crate::MysqlStore::connect).
 pub async fn migrate(url: &str, options: Options) -> Result<i64> {
     let session = Session::new(url, &options)?;
-    let mut lease = session.lease().await?;
+    let mut connection = session.connection().await?;
     let opened = async {
-        Settings::read(&session, &mut lease).await?.check()?;
-        match schema::check(&session, &mut lease).await? {
-            Some(format) if format < FORMAT => schema::migrate(&session, &mut lease).await?,
+        Settings::read(&session, &mut connection).await?.check()?;
+        match schema::check(&session, &mut connection).await? {
+            Some(format) if format < FORMAT => schema::migrate(&session, &mut connection).await?,
             Some(_) | None => {}
         }
-        open(&session, &mut lease, true).await
+        open(&session, &mut connection, true).await
     };
     let opened = opened.await;
-    end(&session, lease).await;
+    end(&session, connection).await;
     opened.map(|()| FORMAT)
 }
 
 /// Makes sure that there is a store that this version can use.
-pub(crate) async fn open(session: &Session, lease: &mut Lease, create: bool) -> Result<()> {
-    Settings::read(session, lease).await?.check()?;
-    match schema::check(session, lease).await? {
+pub(crate) async fn open(
+    session: &Session,
+    connection: &mut PooledConnection,
+    create: bool,
+) -> Result<()> {
+    Settings::read(session, connection).await?.check()?;
+    match schema::check(session, connection).await? {
         Some(FORMAT) => {}
         // A server serves others, too: only the `migrate` command brings it forward.
         Some(older) => return Err(schema::outdated(session, older)),
         None if !create => return Err(schema::absent(session)),
         None => {
-            schema::create(session, lease).await?;
+            schema::create(session, connection).await?;
             // Other tables of the same names show here, and those that an older program created meanwhile.
-            if let Some(older) = schema::check(session, lease)
+            if let Some(older) = schema::check(session, connection)
                 .await?
                 .filter(|it| *it < FORMAT)
             {
@@ -97,5 +105,5 @@ pub(crate) async fn open(session: &Session, lease: &mut Lease, create: bool) -> 
             }
         }
     }
-    schema::check_rights(session, lease).await
+    schema::check_rights(session, connection).await
 }
