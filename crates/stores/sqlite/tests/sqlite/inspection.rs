@@ -1,11 +1,11 @@
-//! A look at a file that is or may become a store.
+//! Inspection of a file that is or may become a store.
 
 use std::fs;
 
 use rusqlite::Connection;
 use semel_core::Code;
 use semel_core::port::transactional::Statements;
-use semel_store_sqlite::{Options, look};
+use semel_store_sqlite::{Options, inspect};
 
 use crate::lab::{Lab, open};
 
@@ -24,15 +24,15 @@ fn looking_leaves_no_trace_whatever_the_name() {
     for name in ["semel.db", "a?b#c%41.db", "file:x.db", "été 1.db"] {
         let lab = Lab::new();
         let path = lab.folder.path().join(name);
-        assert!(look(&path, &[]).expect("nothing there").is_none());
+        assert!(inspect(&path, &[]).expect("nothing there").is_none());
         assert_eq!(names(&lab), [""; 0]);
         let store = open(&path, &lab.clock, Options::default()).expect("a store");
-        let beside = look(&path, &[]).expect("a store in use");
+        let beside = inspect(&path, &[]).expect("a store in use");
         assert!(beside.expect("a file").is_store, "{name}");
         drop(store);
         let before = (names(&lab), fs::read(&path).expect("a file"));
-        let looked = look(&path, &[]).expect("a store").expect("a file");
-        assert!(looked.is_store && looked.refused.is_empty());
+        let inspection = inspect(&path, &[]).expect("a store").expect("a file");
+        assert!(inspection.is_store && inspection.refused.is_empty());
         assert_eq!((names(&lab), fs::read(&path).expect("a file")), before);
     }
 }
@@ -53,11 +53,11 @@ fn statements_are_tried_on_a_database_that_is_no_store_yet() {
         statements("insert into t values (:a)"),
         statements("insert into u values (:a)"),
     ];
-    let looked = look(&lab.path(), &asked).expect("a database");
-    let looked = looked.expect("a file");
-    assert!(!looked.is_store);
-    let [None, Some(refused)] = &looked.refused[..] else {
-        panic!("{looked:?}")
+    let inspection = inspect(&lab.path(), &asked).expect("a database");
+    let inspection = inspection.expect("a file");
+    assert!(!inspection.is_store);
+    let [None, Some(refused)] = &inspection.refused[..] else {
+        panic!("{inspection:?}")
     };
     assert!(refused.to_string().contains("no such table"), "{refused}");
 }
@@ -66,6 +66,6 @@ fn statements_are_tried_on_a_database_that_is_no_store_yet() {
 fn what_is_no_database_is_told() {
     let lab = Lab::new();
     fs::write(lab.path(), "no database, and longer than the header of one").expect("a file");
-    let error = look(&lab.path(), &[]).expect_err("no database");
+    let error = inspect(&lab.path(), &[]).expect_err("no database");
     assert_eq!(error.code(), Code::StoreForeign);
 }

@@ -1,4 +1,4 @@
-//! A look at a file that changes nothing: is it there, is it ours, would it take these statements.
+//! Inspection of a file that changes nothing: is it there, is it ours, would it take these statements.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -15,7 +15,7 @@ use crate::{open, preflight, statements};
 
 /// State of a file, seen without opening it as a store.
 #[derive(Debug)]
-pub struct Looked {
+pub struct Inspection {
     /// Set if it holds a store; if not, opening it creates one beside its contents.
     pub is_store: bool,
     /// The format of that store; opening it brings an older one forward to [`FORMAT`](crate::FORMAT).
@@ -32,7 +32,7 @@ pub struct Looked {
 ///
 /// As [`SqliteStore::open`](crate::SqliteStore::open): `store-foreign`, `store-newer`,
 /// `store-unavailable`.
-pub fn look(path: &Path, statements: &[Statements]) -> Result<Option<Looked>> {
+pub fn inspect(path: &Path, statements: &[Statements]) -> Result<Option<Inspection>> {
     let path = &*open::absolute(path)?;
     open::look_at(path)?;
     if std::fs::metadata(path).map_or(0, |found| found.len()) == 0 {
@@ -57,7 +57,7 @@ pub fn look(path: &Path, statements: &[Statements]) -> Result<Option<Looked>> {
         .iter()
         .map(|statements| statements::prepare(&connection, statements).err())
         .collect();
-    Ok(Some(Looked {
+    Ok(Some(Inspection {
         is_store,
         format,
         capabilities: preflight::of_path(path),
