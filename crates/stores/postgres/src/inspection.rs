@@ -1,4 +1,4 @@
-//! A look at a store that changes nothing, and its migration on request.
+//! An inspection of a store that changes nothing, and its migration on request.
 
 use semel_core::port::store::Capabilities;
 use semel_core::port::transactional::Statements;
@@ -11,7 +11,7 @@ use crate::{FORMAT, preflight, schema, statements};
 /// State of a server and the store on it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Looked {
+pub struct Inspection {
     /// The format of its tables; none where there is no store.
     pub format: Option<i64>,
     /// Promises of the store as the server is set up now.
@@ -28,7 +28,7 @@ pub struct Looked {
 /// # Errors
 /// As [`PostgresStore::connect`](crate::PostgresStore::connect), but not for tables that are absent or newer, nor for a
 /// server that takes no writes: the returned value says so.
-pub async fn look(url: &str, options: Options, statements: &[Statements]) -> Result<Looked> {
+pub async fn inspect(url: &str, options: Options, statements: &[Statements]) -> Result<Inspection> {
     let session = session(url, &options)?;
     let client = session.client().await?;
     let format = schema::format(&session, &client).await?;
@@ -36,7 +36,7 @@ pub async fn look(url: &str, options: Options, statements: &[Statements]) -> Res
     for some in statements {
         refused.push(statements::prepare(&client, some).await.err());
     }
-    Ok(Looked {
+    Ok(Inspection {
         format,
         capabilities: preflight::preflight(&session, &client).await?,
         refused,

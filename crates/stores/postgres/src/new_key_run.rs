@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// is undone whole by one key that is there; it is tried only after so many new keys that it saves far more than such a
 /// key wastes. The answers are the same: the guard is the primary key either way. Source: decision 0021.
 #[derive(Debug)]
-pub(crate) struct Streak {
+pub(crate) struct NewKeyRun {
     keys: AtomicU64,
 }
 
-impl Streak {
-    /// Returns a streak of so many keys.
+impl NewKeyRun {
+    /// Returns a run of so many keys.
     pub(crate) const fn of(keys: u64) -> Self {
         Self {
             keys: AtomicU64::new(keys),
@@ -49,12 +49,12 @@ mod tests {
 
     #[test]
     fn a_batch_hopes_after_many_new_keys_and_not_after_one_that_was_there() {
-        let streak = Streak::of(65_535);
-        assert!(!streak.is_worth_hoping(1));
-        streak.goes_on(1);
-        assert!(streak.is_worth_hoping(1_024));
-        assert!(!streak.is_worth_hoping(1_025));
-        streak.ends();
-        assert!(!streak.is_worth_hoping(1));
+        let new_key_run = NewKeyRun::of(65_535);
+        assert!(!new_key_run.is_worth_hoping(1));
+        new_key_run.goes_on(1);
+        assert!(new_key_run.is_worth_hoping(1_024));
+        assert!(!new_key_run.is_worth_hoping(1_025));
+        new_key_run.ends();
+        assert!(!new_key_run.is_worth_hoping(1));
     }
 }

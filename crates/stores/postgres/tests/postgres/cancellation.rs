@@ -5,7 +5,7 @@ use std::time::Duration;
 use semel_core::{StateKind, Store};
 
 use crate::lab::{gated, request, state, take};
-use crate::lost::rig::Rig;
+use crate::lost_answers::rig::Rig;
 
 #[tokio::test]
 async fn a_call_that_is_given_up_leaves_no_transaction_to_the_next() {

@@ -8,7 +8,7 @@ use semel_conformance::proxy::Proxy;
 use semel_core::{
     Admission, Advice, Certainty, ClaimRequest, Code, Error, ErrorKind, Fingerprint, Members, Store,
 };
-use semel_store_postgres::{Options, PostgresStore, look, migrate};
+use semel_store_postgres::{Options, PostgresStore, inspect, migrate};
 
 use crate::lab::{Lab, at, chain, claim, completion, connect, count, proxy, request, settle, take};
 use crate::server::Server;
@@ -240,8 +240,10 @@ async fn tables_of_format_1_are_brought_forward_by_the_verb_alone() {
         Code::StoreUnavailable,
         &["format 1", &lab.schema(), "store migrate"],
     );
-    let looked = look(&url, Options::default(), &[]).await.expect("a look");
-    assert_eq!(looked.format, Some(1));
+    let inspection = inspect(&url, Options::default(), &[])
+        .await
+        .expect("an inspection");
+    assert_eq!(inspection.format, Some(1));
     let (one, other) = tokio::join!(
         migrate(&url, Options::default()),
         migrate(&url, Options::default())
@@ -251,8 +253,10 @@ async fn tables_of_format_1_are_brought_forward_by_the_verb_alone() {
         (2, 2)
     );
     let store = lab.store().await;
-    let looked = look(&url, Options::default(), &[]).await.expect("a look");
-    assert_eq!(looked.format, Some(2));
+    let inspection = inspect(&url, Options::default(), &[])
+        .await
+        .expect("an inspection");
+    assert_eq!(inspection.format, Some(2));
     let old = crate::lab::record(&store, "old").await.expect("a record");
     assert_eq!((old.members, old.attempts), (None, 1));
     take(&store, &with("new", 1, 1)).await;
@@ -280,8 +284,8 @@ async fn tables_that_are_missing_newer_or_not_ours_are_told_apart() {
         Code::StoreUnavailable,
         &["no store", &lab.schema(), "store migrate"],
     );
-    let looked = look(&url, looking, &[]).await.expect("a look");
-    assert_eq!(looked.format, None);
+    let inspection = inspect(&url, looking, &[]).await.expect("an inspection");
+    assert_eq!(inspection.format, None);
     let user = lab.client().await;
     let schemas = format!("pg_namespace WHERE nspname = '{}'", lab.schema());
     assert_eq!(count(&user, &schemas).await, 0, "looking makes nothing");
@@ -355,10 +359,10 @@ async fn a_replica_and_a_server_that_takes_no_writes_are_refused() {
     let standby = Server::standby_of(&server);
     let error = refused(&standby.url_of(&format!("semel:{SECRET}"), "postgres")).await;
     to_be_retried(&error, Code::StoreReadOnly, &["replica", "primary"]);
-    let looked = look(&standby.url(), Options::default(), &[]).await;
-    let looked = looked.expect("a look");
-    assert_eq!(looked.format, Some(2));
-    let unfit = looked.unfit.expect("a replica is no store");
+    let inspection = inspect(&standby.url(), Options::default(), &[]).await;
+    let inspection = inspection.expect("an inspection");
+    assert_eq!(inspection.format, Some(2));
+    let unfit = inspection.unfit.expect("a replica is no store");
     to_be_retried(&unfit, Code::StoreReadOnly, &["replica", "primary"]);
 
     // Under a store that is open already.
@@ -370,12 +374,16 @@ async fn a_replica_and_a_server_that_takes_no_writes_are_refused() {
     to_be_retried(&error, Code::StoreReadOnly, &["read-only"]);
     let error = refused(&url).await;
     to_be_retried(&error, Code::StoreReadOnly, &["takes no writes"]);
-    let looked = look(&url, Options::default(), &[]).await.expect("a look");
-    let unfit = looked.unfit.expect("it takes no writes");
+    let inspection = inspect(&url, Options::default(), &[])
+        .await
+        .expect("an inspection");
+    let unfit = inspection.unfit.expect("it takes no writes");
     to_be_retried(&unfit, Code::StoreReadOnly, &["takes no writes"]);
     server.set("default_transaction_read_only", "off").await;
-    let looked = look(&url, Options::default(), &[]).await.expect("a look");
-    assert!(looked.unfit.is_none(), "{:?}", looked.unfit);
+    let inspection = inspect(&url, Options::default(), &[])
+        .await
+        .expect("an inspection");
+    assert!(inspection.unfit.is_none(), "{:?}", inspection.unfit);
     take(&store, &request("second", 1)).await;
 }
 
