@@ -19,7 +19,7 @@ use crate::transfer::value::{Course, Hashes, Hex, Print, Span};
 
 /// A call of [`Store`](semel_core::Store).
 #[derive(Clone, Debug)]
-pub(in crate::control) enum Ask {
+pub(in crate::control) enum Request {
     Claim(Vec<ClaimRequest>),
     Settle(Vec<Settlement>),
     Renew(Vec<Renewal>),
@@ -37,7 +37,7 @@ pub(in crate::control) enum Ask {
     Note(Vec<Audited>),
 }
 
-impl Ask {
+impl Request {
     pub(in crate::control) fn to_bytes(&self) -> Result<Vec<u8>> {
         let head = match self {
             Self::Claim(batch) => Head::Claim(batch.iter().map(ClaimLine::of).collect()),

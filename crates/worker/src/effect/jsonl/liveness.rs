@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 /// The latest answers that matter.
 #[derive(Debug)]
-pub(super) struct Heard {
+pub(super) struct Liveness {
     /// Answers closer together than this are one.
     grain: Duration,
     /// Ids with the times of their answers; both rise. An answer makes those to higher ids
@@ -19,7 +19,7 @@ pub(super) struct Heard {
     answers: Mutex<Vec<(u64, Instant)>>,
 }
 
-impl Heard {
+impl Liveness {
     /// An empty list. `timeout` is the time for which a request waits for a sign of life.
     pub(super) fn new(timeout: Duration) -> Self {
         Self {
@@ -52,23 +52,26 @@ mod tests {
 
     #[test]
     fn an_answer_counts_for_those_after_it_alone_and_little_is_kept() {
-        let heard = Heard::new(Duration::from_secs(16));
+        let liveness = Liveness::new(Duration::from_secs(16));
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        heard.answered(5, at(0));
-        heard.answered(9, at(2));
-        assert_eq!([heard.before(5), heard.before(6)], [None, Some(at(0))]);
-        assert_eq!(heard.before(10), Some(at(2)));
-        heard.answered(7, at(4));
+        liveness.answered(5, at(0));
+        liveness.answered(9, at(2));
         assert_eq!(
-            [heard.before(7), heard.before(10)],
+            [liveness.before(5), liveness.before(6)],
+            [None, Some(at(0))]
+        );
+        assert_eq!(liveness.before(10), Some(at(2)));
+        liveness.answered(7, at(4));
+        assert_eq!(
+            [liveness.before(7), liveness.before(10)],
             [Some(at(0)), Some(at(4))]
         );
         for id in 0..100_000 {
-            heard.answered(100 + id, at(5) + Duration::from_millis(id));
+            liveness.answered(100 + id, at(5) + Duration::from_millis(id));
         }
-        assert!(heard.answers.lock().expect("no panic").len() <= 18);
-        let last = heard.before(u64::MAX).expect("heard of");
+        assert!(liveness.answers.lock().expect("no panic").len() <= 18);
+        let last = liveness.before(u64::MAX).expect("heard of");
         assert!(at(5 + 99) - last < Duration::from_secs(2));
     }
 }

@@ -3,11 +3,11 @@
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-use super::place;
+use super::table_hash;
 
 /// The first lines of all keys, in order.
 #[derive(Default)]
-pub(super) struct Held {
+pub(super) struct FirstLines {
     /// The hash of each key, and the index of its first line.
     firsts: HashTable<First>,
     lines: Vec<Line>,
@@ -28,15 +28,15 @@ struct Line {
     count: u64,
 }
 
-impl Held {
+impl FirstLines {
     /// Adds a line of a key.
     pub(super) fn add(&mut self, digest: u128, text: &[u8]) {
-        let hash = place(&digest);
+        let hash = table_hash(&digest);
         let digest = digest.to_ne_bytes();
-        let place = |first: &First| place(&u128::from_ne_bytes(first.digest));
+        let table_hash = |first: &First| table_hash(&u128::from_ne_bytes(first.digest));
         match self
             .firsts
-            .entry(hash, |first| first.digest == digest, place)
+            .entry(hash, |first| first.digest == digest, table_hash)
         {
             Entry::Occupied(entry) => self.lines[entry.get().line].count += 1,
             Entry::Vacant(entry) => {

@@ -1,4 +1,4 @@
-//! The place of the socket: in the folder of the store, for its owner alone.
+//! The control socket: in the folder of the store, for its owner alone.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
@@ -14,12 +14,12 @@ pub const SOCKET: &str = "control.sock";
 
 /// A socket that is removed on drop, if it is still the one that was made.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct SocketFile {
     path: PathBuf,
     identity: (u64, u64),
 }
 
-impl Drop for Place {
+impl Drop for SocketFile {
     fn drop(&mut self) {
         if identity(&self.path).is_ok_and(|found| found == self.identity) {
             // It does no harm if it stays: the next worker replaces it.
@@ -33,7 +33,7 @@ impl Drop for Place {
 ///
 /// No other user can connect at any time: the socket is made in a folder that only its owner can enter, and moved
 /// once it is private, too.
-pub(super) fn listen(folder: &Path) -> io::Result<(UnixListener, Place)> {
+pub(super) fn listen(folder: &Path) -> io::Result<(UnixListener, SocketFile)> {
     let path = folder.join(SOCKET);
     match fs::symlink_metadata(&path) {
         Ok(found) if !found.file_type().is_socket() => {
@@ -55,7 +55,7 @@ pub(super) fn listen(folder: &Path) -> io::Result<(UnixListener, Place)> {
         fs::set_permissions(&new, Permissions::from_mode(0o600))?;
         fs::rename(&new, &path)?;
         let identity = identity(&path)?;
-        Ok((listener, Place { path, identity }))
+        Ok((listener, SocketFile { path, identity }))
     })();
     let _ = fs::remove_dir_all(&private);
     made

@@ -10,7 +10,7 @@ use semel_engine::summary::Summary;
 use super::answers::Answers;
 use super::batch::{Batch, Lines};
 use super::sink::{Halt, Sink};
-use super::{Desk, Go};
+use super::{Context, Go};
 
 /// A sink, and the store that records what it took.
 pub(super) struct Admitting {
@@ -28,14 +28,14 @@ impl Admitting {
 
     /// Settles a batch. If it meets a key that another claim holds, the whole batch waits, so that
     /// lines stay in order.
-    pub(super) async fn settle(&self, desk: &mut Desk, batch: Batch) -> Result<Go> {
+    pub(super) async fn settle(&self, context: &mut Context, batch: Batch) -> Result<Go> {
         let (lines, mut requests) = (Arc::new(batch.lines), batch.requests);
         loop {
             let report = Arc::<Mutex<Report>>::default();
             let write = Step {
                 sink: Arc::clone(&self.sink),
                 lines: Arc::clone(&lines),
-                summary: desk.summary,
+                summary: context.summary,
                 report: Arc::clone(&report),
             };
             let admitted = self.checkpoints.admit_with(requests, write.boxed()).await;
@@ -43,23 +43,23 @@ impl Admitting {
             match (admitted, report) {
                 (Ok(_), Report::Written(answers, mark)) => {
                     locked(&self.sink).recorded(mark);
-                    desk.summary = answers.summary;
-                    desk.set_aside(&lines, &answers.aside).await?;
+                    context.summary = answers.summary;
+                    context.set_aside(&lines, &answers.aside).await?;
                     return Ok(Go::Continue(()));
                 }
                 (Err(_), Report::Known(summary)) => {
-                    desk.summary = summary;
+                    context.summary = summary;
                     return Ok(Go::Continue(()));
                 }
                 (Err(_), Report::Ended(summary)) => {
-                    desk.summary = summary;
+                    context.summary = summary;
                     return Ok(Go::Break(()));
                 }
                 (Err(_), Report::Busy(wait)) => {
-                    if desk.wait(wait).await.is_break() {
+                    if context.wait(wait).await.is_break() {
                         return Ok(Go::Break(()));
                     }
-                    requests = desk.extractor.again(&lines, 0..lines.len())?;
+                    requests = context.extractor.again(&lines, 0..lines.len())?;
                 }
                 (Err(error), Report::Written(..) | Report::Nothing) => {
                     locked(&self.sink).undo(&error);
