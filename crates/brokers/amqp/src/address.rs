@@ -15,7 +15,7 @@ use crate::error;
 
 /// A broker, a virtual host of it, and a login.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct Address {
     uri: AMQPUri,
     tls: Tls,
     /// The code of its errors: a source's or a sink's.
@@ -31,17 +31,17 @@ pub(crate) const OPEN: Duration = Duration::from_secs(10);
 /// Length of the protocol's longest short string; names are such strings.
 pub(crate) const SHORT_BYTES: usize = 255;
 
-impl Place {
+impl Address {
     /// Reads the url and its settings; connects to nothing.
     pub(crate) fn of(url: &str, tls: &Tls, code: Code) -> Result<Self> {
         tls.check().map_err(|error| error.with_code(code))?;
-        let mut place = Self::read(url, code)?;
-        if !tls.is_usual() && place.uri.scheme == AMQPScheme::AMQP {
+        let mut address = Self::read(url, code)?;
+        if !tls.is_usual() && address.uri.scheme == AMQPScheme::AMQP {
             let message = "`tls` is set, and the broker's url is amqp://, which is not encrypted: write amqps://";
             return Err(Error::new(ErrorKind::InvalidConfig, message).with_code(code));
         }
-        place.tls = tls.clone();
-        Ok(place)
+        address.tls = tls.clone();
+        Ok(address)
     }
 
     /// Reads the url.
@@ -80,12 +80,16 @@ impl Place {
     /// Returns a url without its password.
     pub(crate) fn show(url: &str) -> String {
         match Self::read(url, Code::InvalidConfig) {
-            Ok(place) => {
-                let scheme = match place.uri.scheme {
+            Ok(address) => {
+                let scheme = match address.uri.scheme {
                     AMQPScheme::AMQP => "amqp",
                     AMQPScheme::AMQPS => "amqps",
                 };
-                format!("{scheme}://{}:***@{place}/{}", place.user(), place.vhost())
+                format!(
+                    "{scheme}://{}:***@{address}/{}",
+                    address.user(),
+                    address.vhost()
+                )
             }
             Err(_) => "***".to_owned(),
         }
@@ -147,7 +151,7 @@ impl Place {
 }
 
 /// Writes host and port.
-impl fmt::Display for Place {
+impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = &self.uri.authority;
         write!(f, "{}:{}", at.host, at.port)
@@ -166,13 +170,13 @@ mod tests {
             "amqp//ada:geheim@rabbit",
             "amqp://ada:geheim@rabbit/%zz?heartbeat=geheim",
         ] {
-            assert!(!Place::show(url).contains("geheim"));
-            if let Err(error) = Place::read(url, Code::SourceUnavailable) {
+            assert!(!Address::show(url).contains("geheim"));
+            if let Err(error) = Address::read(url, Code::SourceUnavailable) {
                 assert!(!format!("{error:?}").contains("geheim"), "{error:?}");
             }
         }
         assert_eq!(
-            Place::show("amqps://ada:geheim@rabbit/shop"),
+            Address::show("amqps://ada:geheim@rabbit/shop"),
             "amqps://ada:***@rabbit:5671/shop"
         );
     }
@@ -180,17 +184,17 @@ mod tests {
     #[test]
     fn a_url_without_a_virtual_host_means_the_default_one() {
         for url in ["amqp://rabbit", "amqp://rabbit/", "amqp://rabbit/%2f"] {
-            let place = Place::read(url, Code::SourceUnavailable).expect("a url");
-            assert_eq!((place.vhost(), place.user()), ("/", "guest"));
+            let address = Address::read(url, Code::SourceUnavailable).expect("a url");
+            assert_eq!((address.vhost(), address.user()), ("/", "guest"));
         }
-        let place = Place::read(
+        let address = Address::read(
             "amqp://ada:a%40b@127.0.0.1:1/a%2Fb",
             Code::SourceUnavailable,
         );
-        let place = place.expect("a url");
-        assert_eq!(place.vhost(), "a/b");
-        assert_eq!(place.to_string(), "127.0.0.1:1");
-        assert_eq!(place.uri.authority.userinfo.password, "a@b");
+        let address = address.expect("a url");
+        assert_eq!(address.vhost(), "a/b");
+        assert_eq!(address.to_string(), "127.0.0.1:1");
+        assert_eq!(address.uri.authority.userinfo.password, "a@b");
     }
 
     #[test]
@@ -201,12 +205,14 @@ mod tests {
             "http://rabbit/",
             "rabbit:5672",
         ] {
-            let error = Place::read(url, Code::SourceUnavailable).err().expect(url);
+            let error = Address::read(url, Code::SourceUnavailable)
+                .err()
+                .expect(url);
             assert_eq!(error.kind(), ErrorKind::InvalidConfig);
         }
         let long = format!("amqp://rabbit/{}", "v".repeat(256));
         assert!(
-            Place::read(&long, Code::SourceUnavailable).is_err(),
+            Address::read(&long, Code::SourceUnavailable).is_err(),
             "the driver would panic"
         );
     }

@@ -11,9 +11,9 @@ use semel_core::units::spelled;
 use semel_core::{Code, Result};
 use tokio::time::timeout;
 
+use crate::address::{Address, OPEN};
 use crate::error;
 use crate::options::Options;
-use crate::place::{OPEN, Place};
 use crate::session::REPLY_SUCCESS;
 use crate::source::AmqpSource;
 
@@ -26,13 +26,13 @@ use crate::source::AmqpSource;
 /// # Cancel safety
 ///
 /// Safe
-pub async fn look(options: &Options) -> Result<Reach> {
+pub async fn inspect(options: &Options) -> Result<Reach> {
     AmqpSource::new(options.clone())?;
-    let place = Place::of(&options.url, &options.tls, Code::SourceUnavailable)?;
-    let connection = place.connect("semel check").await?;
+    let address = Address::of(&options.url, &options.tls, Code::SourceUnavailable)?;
+    let connection = address.connect("semel check").await?;
     let declared = timeout(OPEN, passively(&connection, &options.queue)).await;
-    let declared = declared.map_err(|_| error::silent(&place))?;
-    let queue = declared.map_err(|error| error::of_queue(&place, &options.queue, error))?;
+    let declared = declared.map_err(|_| error::silent(&address))?;
+    let queue = declared.map_err(|error| error::of_queue(&address, &options.queue, error))?;
     // The connection goes, even if this fails.
     let _ = timeout(OPEN, connection.close(REPLY_SUCCESS, "OK".into())).await;
     Ok(of_queue(queue.message_count(), queue.consumer_count()))
@@ -40,12 +40,12 @@ pub async fn look(options: &Options) -> Result<Reach> {
 
 async fn passively(connection: &Connection, queue: &str) -> Result<Queue, lapin::Error> {
     let channel = connection.create_channel().await?;
-    let look = QueueDeclareOptions {
+    let passive = QueueDeclareOptions {
         passive: true,
         ..QueueDeclareOptions::default()
     };
-    let look = channel.queue_declare(queue.into(), look, FieldTable::default());
-    look.await
+    let declared = channel.queue_declare(queue.into(), passive, FieldTable::default());
+    declared.await
 }
 
 fn of_queue(messages: u32, consumers: u32) -> Reach {

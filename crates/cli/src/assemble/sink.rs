@@ -119,7 +119,7 @@ impl Place {
     }
 
     async fn look_at_amqp(&self) -> Result<Facts> {
-        semel_broker_amqp::AmqpSink::look(self.amqp_options()?).await?;
+        semel_broker_amqp::AmqpSink::inspect(self.amqp_options()?).await?;
         Ok(Facts::default())
     }
 

@@ -135,7 +135,7 @@ async fn nats_reach(settings: &NatsSettings, lease: Duration) -> Result<Reach> {
 
 #[cfg(feature = "amqp")]
 async fn amqp_reach(settings: &AmqpSettings) -> Result<Reach> {
-    semel_broker_amqp::look(&amqp_options(settings)).await
+    semel_broker_amqp::inspect(&amqp_options(settings)).await
 }
 
 #[cfg(feature = "kafka")]
