@@ -21,7 +21,7 @@ use crate::options::Options;
 /// # Cancel safety
 ///
 /// Safe
-pub async fn look(options: &Options) -> Result<Reach> {
+pub async fn inspect(options: &Options) -> Result<Reach> {
     let address = options.address()?;
     let link = Link::open(&address, Code::SourceUnavailable, PATIENCE).await?;
     let stream = stream(&link, options).await?;

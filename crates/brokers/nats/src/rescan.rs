@@ -13,8 +13,8 @@ use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use crate::address::Address;
-use crate::classify::is_for_good;
 use crate::consumer::{CODE, Facts, created, filters, found, stream};
+use crate::error::is_for_good;
 use crate::link::{Link, PATIENCE};
 use crate::options::{Options, invalid};
 use crate::pull::Pull;
@@ -31,7 +31,7 @@ use crate::pull::Pull;
 ///
 /// # Panics
 /// Outside a Tokio runtime.
-pub fn again(options: Options, since: Option<Timestamp>) -> Result<Again> {
+pub fn rescan(options: Options, since: Option<Timestamp>) -> Result<Again> {
     let address = options.address()?;
     let from = match since {
         None => Start::First,
@@ -174,7 +174,7 @@ impl Reading {
         let info = link.during(stream.consumer_info(consumer)).await?;
         let info = info.map_err(|error| {
             let message = format!("the stream {} is not read on", self.options.stream);
-            crate::classify::away(CODE, message).with_source(error)
+            crate::error::away(CODE, message).with_source(error)
         })?;
         Ok(info.num_pending == 0)
     }

@@ -130,7 +130,7 @@ async fn kafka_reach(settings: &KafkaSettings) -> Result<Reach> {
 
 #[cfg(feature = "nats")]
 async fn nats_reach(settings: &NatsSettings, lease: Duration) -> Result<Reach> {
-    semel_broker_nats::look(&nats_options(settings, lease)).await
+    semel_broker_nats::inspect(&nats_options(settings, lease)).await
 }
 
 #[cfg(feature = "amqp")]
@@ -172,7 +172,7 @@ fn nats_again(
 ) -> Result<AnySource> {
     let mut options = nats_options(settings, lease);
     options.max_message_bytes = usize::try_from(max_message_bytes).unwrap_or(usize::MAX);
-    semel_broker_nats::again(options, since).map(AnySource::Again)
+    semel_broker_nats::rescan(options, since).map(AnySource::Again)
 }
 
 #[cfg(feature = "nats")]

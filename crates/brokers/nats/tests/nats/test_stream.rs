@@ -15,13 +15,13 @@ use semel_conformance::source::Message;
 /// The consumer of every source.
 pub(crate) const CONSUMER: &str = "workers";
 
-pub(crate) struct Place {
+pub(crate) struct TestStream {
     pub(crate) url: String,
     pub(crate) name: String,
     pub(crate) context: Context,
 }
 
-impl Place {
+impl TestStream {
     pub(crate) async fn open() -> Self {
         Self::at(&server()).await
     }
@@ -33,13 +33,13 @@ impl Place {
         let client = async_nats::connect(url).await.expect("the server is there");
         // The driver's own five seconds are too few on a machine that is busy with other tests.
         let context = ContextBuilder::new().timeout(Duration::from_secs(60));
-        let place = Self {
+        let test_stream = Self {
             url: url.to_owned(),
             context: context.build(client),
             name,
         };
-        place.make(|_| {}).await;
-        place
+        test_stream.make(|_| {}).await;
+        test_stream
     }
 
     /// Creates the stream, or changes it.
@@ -109,7 +109,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TestStream {
     fn drop(&mut self) {
         let (url, name) = (self.url.clone(), self.name.clone());
         let delete = async move {

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 /// Deliveries that the server counts as ours.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct InFlight {
     next_id: u64,
     out: HashMap<DeliveryId, Holding>,
     /// The newest delivery of each message: an older one is no longer valid.
@@ -27,7 +27,7 @@ pub(crate) struct Holding {
     pub(crate) until: Instant,
 }
 
-impl Held {
+impl InFlight {
     /// Hands out `holding`; an earlier delivery of the same message is forgotten.
     pub(crate) fn hand_out(&mut self, holding: Holding) -> DeliveryId {
         let id = DeliveryId(self.next_id);
@@ -97,25 +97,25 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_id_means_nothing_once_the_message_was_delivered_anew() {
         let later = Instant::now() + Duration::from_secs(9);
-        let mut held = Held::default();
-        let old = held.hand_out(holding(7, later));
-        let new = held.hand_out(holding(7, later));
-        assert!(held.take(&[old]).is_empty());
-        assert_eq!(held.take(&[new, new]).len(), 1);
-        assert!(held.newest.is_empty() && held.out.is_empty());
+        let mut in_flight = InFlight::default();
+        let old = in_flight.hand_out(holding(7, later));
+        let new = in_flight.hand_out(holding(7, later));
+        assert!(in_flight.take(&[old]).is_empty());
+        assert_eq!(in_flight.take(&[new, new]).len(), 1);
+        assert!(in_flight.newest.is_empty() && in_flight.out.is_empty());
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_the_server_took_back_is_not_settled() {
         let lease = Duration::from_secs(3);
-        let mut held = Held::default();
-        let kept = held.hand_out(holding(1, Instant::now() + lease));
-        let lost = held.hand_out(holding(2, Instant::now() + lease));
+        let mut in_flight = InFlight::default();
+        let kept = in_flight.hand_out(holding(1, Instant::now() + lease));
+        let lost = in_flight.hand_out(holding(2, Instant::now() + lease));
         tokio::time::advance(Duration::from_secs(2)).await;
-        held.extended(kept, Instant::now(), lease);
+        in_flight.extended(kept, Instant::now(), lease);
         tokio::time::advance(Duration::from_secs(2)).await;
-        assert_eq!(held.replies(&[kept, lost]).len(), 1);
-        let taken = held.take(&[kept, lost]);
+        assert_eq!(in_flight.replies(&[kept, lost]).len(), 1);
+        let taken = in_flight.take(&[kept, lost]);
         assert_eq!(taken.iter().map(|it| it.sequence).collect::<Vec<_>>(), [1]);
     }
 }
