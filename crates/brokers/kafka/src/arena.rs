@@ -7,9 +7,9 @@ use semel_core::ByteString;
 /// A piece of memory that is being filled. A part cut from it keeps all of it alive, so the piece is small, and a part
 /// that is not small has its own.
 #[derive(Default)]
-pub(crate) struct Pack(BytesMut);
+pub(crate) struct Arena(BytesMut);
 
-impl Pack {
+impl Arena {
     /// Keeps a copy of these bytes.
     pub(crate) fn keep(&mut self, bytes: &[u8]) -> Bytes {
         self.keep_all([bytes])
@@ -52,25 +52,25 @@ mod tests {
 
     #[test]
     fn texts_are_kept_as_one() {
-        let mut pack = Pack::default();
+        let mut arena = Arena::default();
         let long = "é".repeat(LARGEST);
-        assert_eq!(pack.keep_text("naïve"), "naïve");
+        assert_eq!(arena.keep_text("naïve"), "naïve");
         assert_eq!(
-            pack.keep_texts(["kafka:t:", "1:", "", "17"]),
+            arena.keep_texts(["kafka:t:", "1:", "", "17"]),
             "kafka:t:1:17"
         );
-        assert_eq!(pack.keep_texts(["a", &long]), format!("a{long}"));
-        assert_eq!(pack.keep_texts(["", ""]), "");
+        assert_eq!(arena.keep_texts(["a", &long]), format!("a{long}"));
+        assert_eq!(arena.keep_texts(["", ""]), "");
     }
 
     #[test]
     fn each_keeps_its_own_bytes() {
-        let mut pack = Pack::default();
+        let mut arena = Arena::default();
         let lengths = (0..2_000).chain([LARGEST, LARGEST + 1, PIECE, 3 * PIECE, 0, 1]);
         let pieces: Vec<_> = lengths
             .map(|length| {
                 let fill = u8::try_from(length % 251).expect("a byte");
-                (length, fill, pack.keep(&vec![fill; length]))
+                (length, fill, arena.keep(&vec![fill; length]))
             })
             .collect();
         for (length, fill, kept) in pieces {

@@ -7,19 +7,19 @@ use rdkafka::admin::AdminClient;
 use rdkafka::client::DefaultClientContext;
 
 /// Client that reads settings and creates topics.
-pub(crate) type Admin = Unawaited<AdminClient<DefaultClientContext>>;
+pub(crate) type Admin = BackgroundDrop<AdminClient<DefaultClientContext>>;
 
 /// A client whose end nobody waits for: it takes a tenth of a second, since its threads check no more often whether
 /// they should end.
-pub(crate) struct Unawaited<C: Send + 'static>(Option<C>);
+pub(crate) struct BackgroundDrop<C: Send + 'static>(Option<C>);
 
-impl<C: Send + 'static> Unawaited<C> {
+impl<C: Send + 'static> BackgroundDrop<C> {
     pub(crate) fn new(client: C) -> Self {
         Self(Some(client))
     }
 }
 
-impl<C: Send + 'static> Deref for Unawaited<C> {
+impl<C: Send + 'static> Deref for BackgroundDrop<C> {
     type Target = C;
 
     fn deref(&self) -> &C {
@@ -27,7 +27,7 @@ impl<C: Send + 'static> Deref for Unawaited<C> {
     }
 }
 
-impl<C: Send + 'static> Drop for Unawaited<C> {
+impl<C: Send + 'static> Drop for BackgroundDrop<C> {
     fn drop(&mut self) {
         let client = self.0.take();
         let ending = thread::Builder::new().name("semel-kafka-end".into());

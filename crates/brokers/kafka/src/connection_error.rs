@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 /// The last report of librdkafka.
 #[derive(Default)]
-pub(crate) struct Trouble {
+pub(crate) struct ConnectionError {
     last: Mutex<Option<(Cause, Instant)>>,
     /// Set once it has reported that no broker is there.
     all_are_down: AtomicBool,
@@ -43,7 +43,7 @@ enum Cause {
     Silent,
 }
 
-impl Trouble {
+impl ConnectionError {
     /// Notes a report of librdkafka.
     pub(crate) fn note(&self, error: &KafkaError, reason: &str) {
         let code = error.rdkafka_error_code();
@@ -82,7 +82,7 @@ impl Trouble {
 
 /// The context of a client that has no other.
 #[derive(Clone, Default)]
-pub(crate) struct Watch(pub(crate) Arc<Trouble>);
+pub(crate) struct Watch(pub(crate) Arc<ConnectionError>);
 
 impl ClientContext for Watch {
     fn error(&self, error: KafkaError, reason: &str) {
@@ -201,9 +201,9 @@ mod tests {
     use super::*;
 
     fn told(code: RDKafkaErrorCode, reason: &str) -> Option<&'static str> {
-        let trouble = Trouble::default();
-        trouble.note(&KafkaError::Global(code), reason);
-        trouble.why(RDKafkaErrorCode::AllBrokersDown)
+        let connection_error = ConnectionError::default();
+        connection_error.note(&KafkaError::Global(code), reason);
+        connection_error.why(RDKafkaErrorCode::AllBrokersDown)
     }
 
     #[test]
@@ -274,23 +274,27 @@ mod tests {
                 "no answer in time",
             ),
         ] {
-            let trouble = Trouble::default();
-            trouble.note(&KafkaError::Global(code), reason);
-            assert!(!trouble.is_plain(), "another broker may be there");
-            trouble.note(&KafkaError::Global(down), "1/1 brokers are down");
-            assert_eq!(trouble.unreached(down), Some(words), "{reason}");
-            assert!(trouble.is_plain());
+            let connection_error = ConnectionError::default();
+            connection_error.note(&KafkaError::Global(code), reason);
+            assert!(!connection_error.is_plain(), "another broker may be there");
+            connection_error.note(&KafkaError::Global(down), "1/1 brokers are down");
+            assert_eq!(connection_error.unreached(down), Some(words), "{reason}");
+            assert!(connection_error.is_plain());
             let right = RDKafkaErrorCode::GroupAuthorizationFailed;
-            assert_eq!(trouble.unreached(right), None);
+            assert_eq!(connection_error.unreached(right), None);
         }
     }
 
     #[test]
     fn a_cause_hides_no_other_code() {
-        let trouble = Trouble::default();
-        trouble.note(&KafkaError::Global(RDKafkaErrorCode::SSL), "verify failed");
+        let connection_error = ConnectionError::default();
+        connection_error.note(&KafkaError::Global(RDKafkaErrorCode::SSL), "verify failed");
         let right = RDKafkaErrorCode::GroupAuthorizationFailed;
-        assert_eq!(trouble.why(right), None);
-        assert!(trouble.why(RDKafkaErrorCode::AllBrokersDown).is_some());
+        assert_eq!(connection_error.why(right), None);
+        assert!(
+            connection_error
+                .why(RDKafkaErrorCode::AllBrokersDown)
+                .is_some()
+        );
     }
 }

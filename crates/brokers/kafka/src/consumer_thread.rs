@@ -14,14 +14,14 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use semel_rdkafka_batch::RecordQueue;
 use tokio::time::Instant;
 
+use crate::arena::Arena;
 use crate::commit::{self, commit};
+use crate::connection_error::ConnectionError;
 use crate::delivery::{Names, Record, record};
 use crate::error::{away, fatal, no_thread};
 use crate::options::Options;
-use crate::pack::Pack;
 use crate::shared::{Assignment, End, Shared, State};
 use crate::streamed::Restoring;
-use crate::trouble::Trouble;
 
 /// Callbacks of librdkafka.
 pub(crate) struct Context {
@@ -30,16 +30,16 @@ pub(crate) struct Context {
     /// Set where records are committed in transactions: the image of a partition is restored before the partition is
     /// read.
     pub(crate) restoring: Option<Restoring>,
-    pub(crate) trouble: Arc<Trouble>,
+    pub(crate) connection_error: Arc<ConnectionError>,
     /// Queue that receives the records of the partitions, for as long as the thread reads it.
     pub(crate) records: OnceLock<Weak<RecordQueue<Context>>>,
 }
 
 impl ClientContext for Context {
     fn error(&self, error: KafkaError, reason: &str) {
-        self.trouble.note(&error, reason);
+        self.connection_error.note(&error, reason);
         if let Some(code) = error.rdkafka_error_code() {
-            let error = away(code, &self.options, &self.trouble);
+            let error = away(code, &self.options, &self.connection_error);
             let mut state = self.shared.lock();
             state.goes_wrong(code, error);
             drop(state);
@@ -141,7 +141,7 @@ pub(crate) fn run(consumer: Arc<BaseConsumer<Context>>) {
             consumer: &consumer,
             records: &records,
             shared: &shared,
-            pack: Pack::default(),
+            arena: Arena::default(),
         };
         consuming.run()
     });
@@ -161,7 +161,7 @@ struct Consuming<'c> {
     records: &'c RecordQueue<Context>,
     shared: &'c Shared,
     /// Memory for the next records.
-    pack: Pack,
+    arena: Arena,
 }
 
 impl Consuming<'_> {
@@ -219,8 +219,8 @@ impl Consuming<'_> {
             // A record of a partition that nobody has taken, if there were one: lost otherwise.
             Some(Ok(message)) => {
                 let options = &self.consumer.context().options;
-                let (mut names, pack) = (Names::default(), &mut self.pack);
-                let record = record(&message, options, &mut names, pack);
+                let (mut names, arena) = (Names::default(), &mut self.arena);
+                let record = record(&message, options, &mut names, arena);
                 self.take_in(vec![record]);
             }
             Some(Err(error)) => self.failed(error),
@@ -235,7 +235,7 @@ impl Consuming<'_> {
         let mut names = Names::default();
         for message in records {
             match message {
-                Ok(message) => read.push(record(&message, options, &mut names, &mut self.pack)),
+                Ok(message) => read.push(record(&message, options, &mut names, &mut self.arena)),
                 Err(error) => self.failed(error),
             }
         }
@@ -255,7 +255,9 @@ impl Consuming<'_> {
 
     fn failed(&self, error: KafkaError) {
         let Context {
-            options, trouble, ..
+            options,
+            connection_error,
+            ..
         } = &**self.consumer.context();
         let mut state = self.shared.lock();
         match error {
@@ -264,7 +266,7 @@ impl Consuming<'_> {
             error => {
                 let code = error.rdkafka_error_code();
                 let code = code.unwrap_or(RDKafkaErrorCode::Fail);
-                state.goes_wrong(code, away(code, options, trouble));
+                state.goes_wrong(code, away(code, options, connection_error));
             }
         }
         drop(state);

@@ -15,10 +15,10 @@ use semel_core::units::{self, spelled};
 use semel_core::{Error, ErrorKind, Result};
 use tokio::runtime::Handle;
 
+use crate::background_drop::{Admin, BackgroundDrop};
+use crate::connection_error::Watch;
 use crate::error::{away, not_made};
 use crate::options::Options;
-use crate::trouble::Watch;
-use crate::unawaited::{Admin, Unawaited};
 
 /// Returns the time for which records of these topics can come again.
 ///
@@ -31,7 +31,7 @@ use crate::unawaited::{Admin, Unawaited};
 ///
 /// # Cancel safety
 /// Safe; a call to the cluster that has begun ends by itself within half a minute
-pub async fn look(options: &Options) -> Result<Reach> {
+pub async fn inspect(options: &Options) -> Result<Reach> {
     let (options, handle) = (options.clone(), Handle::current());
     let looked = tokio::task::spawn_blocking(move || all(&options, &handle));
     looked.await.unwrap_or_else(|error| {
@@ -48,7 +48,7 @@ fn all(options: &Options, handle: &Handle) -> Result<Reach> {
     let consumer: Asker = config
         .create_with_context(watch.clone())
         .map_err(not_made)?;
-    let consumer = Unawaited::new(consumer);
+    let consumer = BackgroundDrop::new(consumer);
     let admin = Admin::new(config.create().map_err(not_made)?);
     let mut reach: Option<Reach> = None;
     for topic in &options.topics {

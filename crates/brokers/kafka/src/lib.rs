@@ -20,26 +20,26 @@
 //! `kafka-key`, the record's key, and `kafka-create-time`, the producer's time in milliseconds, where the
 //! topic keeps that and not the time of appending.
 
-mod again;
+mod arena;
+mod background_drop;
 mod commit;
-mod consume;
+mod connection_error;
+mod consumer_thread;
 mod delivery;
 mod error;
-mod look;
+mod inspection;
 mod options;
-mod pack;
 mod record;
+mod rescan;
 mod shared;
 mod sink;
 mod source;
 mod streamed;
-mod trouble;
-mod unawaited;
 
-pub use again::again;
 pub use delivery::partition_of;
-pub use look::look;
+pub use inspection::inspect;
 pub use options::Options;
+pub use rescan::rescan;
 pub use sink::{KafkaSink, SinkOptions};
 pub use source::KafkaSource;
 pub use streamed::{KafkaStream, Remembered, StreamOptions, find};

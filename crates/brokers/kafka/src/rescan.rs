@@ -13,11 +13,11 @@ use semel_core::port::source::Fetched;
 use semel_core::{Result, Timestamp};
 use tokio::sync::mpsc;
 
+use crate::arena::Arena;
+use crate::connection_error::ConnectionError;
 use crate::delivery::{Names, record};
 use crate::error::{away, no_thread, not_made};
 use crate::options::{Options, invalid};
-use crate::pack::Pack;
-use crate::trouble::Trouble;
 
 /// Reads the records that a topic has when it is opened, from its earliest on, or those of `since`. It belongs to no
 /// group, not even to that of `options`: it commits nothing and moves no member's partitions.
@@ -25,7 +25,7 @@ use crate::trouble::Trouble;
 /// # Guarantee   every record that is still there when it is read, in the order of its partition
 /// # Cost        a thread of its own, and a few thousand records read ahead
 /// # Errors      `InvalidConfig`: a setting that librdkafka does not take, or that is not the user's
-pub fn again(options: Options, since: Option<Timestamp>) -> Result<Again> {
+pub fn rescan(options: Options, since: Option<Timestamp>) -> Result<Again> {
     if options.topics.len() != 1 {
         return Err(invalid("one topic is read again at a time"));
     }
@@ -73,7 +73,7 @@ impl Reading {
         while !ends.is_empty() && !self.sender.is_closed() {
             let mut batch = Vec::new();
             let mut names = Names::default();
-            let mut pack = Pack::default();
+            let mut arena = Arena::default();
             let mut patience = POLL;
             while batch.len() < MOST && !ends.is_empty() {
                 match self.consumer.poll(patience) {
@@ -93,7 +93,7 @@ impl Reading {
                             continue;
                         };
                         if message.offset() < end {
-                            batch.push(record(&message, &self.options, &mut names, &mut pack).3);
+                            batch.push(record(&message, &self.options, &mut names, &mut arena).3);
                         }
                         if message.offset() + 1 >= end {
                             ends.remove(&place);
@@ -158,7 +158,7 @@ impl Reading {
     /// Reports that the cluster is away; returns whether the receiver still listens.
     fn tell_away(&self, error: &KafkaError) -> bool {
         let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail);
-        let error = away(code, &self.options, &Trouble::default());
+        let error = away(code, &self.options, &ConnectionError::default());
         self.sender.blocking_send(Ok(Fetched::Away(error))).is_ok()
     }
 }

@@ -125,7 +125,7 @@ pub(super) fn properties(settings: &[(String, String)]) -> Vec<(Box<str>, Box<st
 
 #[cfg(feature = "kafka")]
 async fn kafka_reach(settings: &KafkaSettings) -> Result<Reach> {
-    semel_broker_kafka::look(&kafka_options(settings)).await
+    semel_broker_kafka::inspect(&kafka_options(settings)).await
 }
 
 #[cfg(feature = "nats")]
@@ -153,7 +153,7 @@ fn kafka_again(
 ) -> Result<AnySource> {
     let mut options = kafka_options(settings);
     options.max_message_bytes = usize::try_from(max_message_bytes).unwrap_or(usize::MAX);
-    semel_broker_kafka::again(options, since).map(AnySource::Again)
+    semel_broker_kafka::rescan(options, since).map(AnySource::Again)
 }
 
 #[cfg(feature = "nats")]

@@ -7,7 +7,7 @@ use rdkafka::producer::{BaseRecord, Producer};
 use semel_core::port::sink::Publication;
 use semel_rdkafka_batch::{Batch, NotTaken, Topic};
 
-use super::reports::{Begun, Failed};
+use super::reports::{Failed, InFlight};
 use super::{KafkaSink, Out, Unpublished};
 use crate::record::parts;
 
@@ -22,21 +22,21 @@ impl KafkaSink {
         if len == 0 {
             return Vec::new();
         }
-        let (mut begun, known) = producer.context().begin(len);
-        while let Some(rest @ [next, ..]) = batch.get(begun.count()..) {
+        let (mut in_flight, known) = producer.context().begin(len);
+        while let Some(rest @ [next, ..]) = batch.get(in_flight.count()..) {
             match self.bare(rest) {
                 [] => {
-                    let handed_over = self.hand_over(producer, next, begun.number()).await;
-                    begun.heard(handed_over);
+                    let handed_over = self.hand_over(producer, next, in_flight.number()).await;
+                    in_flight.heard(handed_over);
                 }
                 bare => {
-                    if !self.hand_over_many(producer, bare, &mut begun) {
+                    if !self.hand_over_many(producer, bare, &mut in_flight) {
                         tokio::time::sleep(FULL).await;
                     }
                 }
             }
         }
-        let answers = begun.answers().into_iter();
+        let answers = in_flight.answers().into_iter();
         let mut answers: Vec<_> = answers
             .map(|answer| answer.map_err(Unpublished::NotSent))
             .collect();
@@ -94,17 +94,22 @@ impl KafkaSink {
     }
 
     /// Hands bare ones over to librdkafka, as far as there is room; returns whether there was for all of them.
-    fn hand_over_many(&self, producer: &Out, batch: &[Publication], begun: &mut Begun<'_>) -> bool {
-        let end = begun.number() + batch.len();
+    fn hand_over_many(
+        &self,
+        producer: &Out,
+        batch: &[Publication],
+        in_flight: &mut InFlight<'_>,
+    ) -> bool {
+        let end = in_flight.number() + batch.len();
         let topic = match Topic::new(producer.client(), &self.topic) {
             Ok(topic) => topic,
             Err(error) => {
-                begun.heard_up_to(end, &Err(error));
+                in_flight.heard_up_to(end, &Err(error));
                 return true;
             }
         };
         let mut records = Batch::with_capacity(batch.len());
-        for (number, message) in (begun.number()..end).zip(batch) {
+        for (number, message) in (in_flight.number()..end).zip(batch) {
             let (key, _) = parts(None, &message.headers);
             let key = key.or(message.order.as_deref());
             records.push(key, Some(&message.payload), number);
@@ -112,15 +117,15 @@ impl KafkaSink {
         loop {
             match topic.send(&mut records) {
                 Ok(()) => {
-                    begun.heard_up_to(end, &Ok(()));
+                    in_flight.heard_up_to(end, &Ok(()));
                     return true;
                 }
                 Err(NotTaken { opaque, error }) => {
-                    begun.heard_up_to(opaque, &Ok(()));
+                    in_flight.heard_up_to(opaque, &Ok(()));
                     if error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull) {
                         return false;
                     }
-                    begun.heard(Err(error));
+                    in_flight.heard(Err(error));
                     records.leave_out_first();
                 }
             }

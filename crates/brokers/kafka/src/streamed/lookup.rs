@@ -11,9 +11,9 @@ use semel_core::partition::Entry;
 use semel_core::{Code, Error, ErrorKind, OpId, Result, Timestamp, Window};
 
 use super::block;
+use crate::connection_error::ConnectionError;
 use crate::error::{away, not_made};
 use crate::options::{Options, client};
-use crate::trouble::Trouble;
 
 /// Entry of a changelog for one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub fn find(
 ) -> Result<Vec<Option<Remembered>>> {
     let failed = |error: KafkaError| {
         let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail);
-        let error = away(code, options, &Trouble::default());
+        let error = away(code, options, &ConnectionError::default());
         Error::new(error.kind(), format!("changelog {changelog}: {error}")).with_code(error.code())
     };
     let mut config: ClientConfig = client(&options.brokers, &options.properties, &[])?;

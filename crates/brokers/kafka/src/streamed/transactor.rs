@@ -22,10 +22,10 @@ use super::line::Line;
 use super::pool::Producers;
 use super::producer::{Reports, drain, publish, retried, send};
 use super::{AGAIN, Images, StreamOptions, lock};
-use crate::consume::Context;
+use crate::consumer_thread::Context;
 use crate::error::TOO_LARGE;
 use crate::options::Options;
-use crate::shared::{AssignmentId, Place, Shared};
+use crate::shared::{AssignmentId, Position, Shared};
 
 /// Commits the finished deliveries of a member.
 pub(super) struct Transactor {
@@ -74,7 +74,7 @@ impl Transactor {
     pub(super) fn commit(
         &self,
         finished: &[Finished],
-        places: Vec<Option<Place>>,
+        places: Vec<Option<Position>>,
         line: &Line<impl Turn>,
     ) -> Result<Vec<Committed>> {
         let mut places = Some(places);

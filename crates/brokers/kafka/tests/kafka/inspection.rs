@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use semel_broker_kafka::look;
+use semel_broker_kafka::inspect;
 use semel_conformance::source::Message;
 use semel_core::port::reach::{Horizon, Reach};
 use semel_core::{ErrorKind, Timestamp};
@@ -17,7 +17,7 @@ fn fact<'a>(reach: &'a Reach, name: &str) -> &'a str {
 
 async fn reach(settings: &[(&str, &str)]) -> Reach {
     let topic = Topic::with(2, settings).await;
-    look(&topic.options()).await.expect("a look")
+    inspect(&topic.options()).await.expect("an inspection")
 }
 
 #[tokio::test]
@@ -57,17 +57,20 @@ async fn what_goes_by_no_age_has_no_end() {
 #[tokio::test]
 async fn the_oldest_record_is_found_where_the_broker_stamps_them() {
     let topic = Topic::with(3, &[("message.timestamp.type", "LogAppendTime")]).await;
-    let empty = look(&topic.options()).await.expect("a look");
+    let empty = inspect(&topic.options()).await.expect("an inspection");
     assert!(empty.is_stamped);
     assert_eq!(empty.oldest, None, "there is none");
     topic.put(1, &Message::new("first")).await;
-    let first = look(&topic.options()).await.expect("a look").oldest;
+    let first = inspect(&topic.options())
+        .await
+        .expect("an inspection")
+        .oldest;
     let first = first.expect("a record");
     assert!(first > Timestamp::from_millis(1_700_000_000_000), "{first}");
     tokio::time::sleep(Duration::from_millis(50)).await;
     topic.put(0, &Message::new("second")).await;
     topic.put(1, &Message::new("third")).await;
-    let after = look(&topic.options()).await.expect("a look");
+    let after = inspect(&topic.options()).await.expect("an inspection");
     assert_eq!(after.oldest, Some(first));
     assert_eq!(fact(&after, "oldest record"), first.to_string());
     // Nobody has joined the group or committed for it.
@@ -78,7 +81,7 @@ async fn the_oldest_record_is_found_where_the_broker_stamps_them() {
 async fn a_topic_that_is_missing_is_not_made_by_looking() {
     let topic = Topic::absent(&brokers());
     for _ in 0..2 {
-        let error = look(&topic.options()).await.expect_err("no topic");
+        let error = inspect(&topic.options()).await.expect_err("no topic");
         assert_eq!(error.kind(), ErrorKind::Unavailable);
         assert!(error.to_string().contains(&topic.name), "{error}");
     }
@@ -88,7 +91,7 @@ async fn a_topic_that_is_missing_is_not_made_by_looking() {
 async fn a_cluster_that_is_absent_is_away() {
     let address = format!("127.0.0.1:{}", free_port::take().expect("a free port"));
     let topic = Topic::absent(&address);
-    let error = look(&topic.options()).await.expect_err("nobody");
+    let error = inspect(&topic.options()).await.expect_err("nobody");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
     assert!(error.to_string().contains(&address), "{error}");
 }
@@ -99,7 +102,7 @@ async fn commits_of_others_are_refused_by_the_look_too() {
     let mut options = topic.options();
     let auto = ("enable.auto.commit".into(), "true".into());
     options.properties.push(auto);
-    let error = look(&options).await.expect_err("ours");
+    let error = inspect(&options).await.expect_err("ours");
     assert_eq!(error.kind(), ErrorKind::InvalidConfig);
     assert!(error.to_string().contains("enable.auto.commit"), "{error}");
 }
