@@ -14,7 +14,7 @@
 //! [`KafkaSource::streamed`] commits outputs, records of the operations done and the offsets read in one Kafka
 //! transaction.
 //!
-//! [`again`] reads the present records of a topic once more, without a group, and ends.
+//! [`rescan`] reads the present records of a topic once more, without a group, and ends.
 //!
 //! The coordinates of a record are `kafka:TOPIC:PARTITION:OFFSET`. Two headers are the source's own:
 //! `kafka-key`, the record's key, and `kafka-create-time`, the producer's time in milliseconds, where the

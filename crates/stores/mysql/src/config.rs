@@ -59,7 +59,7 @@ impl fmt::Debug for Options {
 pub(crate) struct Address {
     pub(crate) server: OptsBuilder,
     /// Host and port, or the socket, to show to people.
-    pub(crate) address: Box<str>,
+    pub(crate) shown: Box<str>,
     pub(crate) encryption: Encryption,
     /// Set if a network lies between.
     pub(crate) is_far: bool,
@@ -113,7 +113,7 @@ pub(crate) fn address(url: &str) -> Result<Address> {
     let (host, port) = host_and_port(address)?;
     let parameters = Parameters::read(query)?;
     let is_near = parameters.socket.is_some() || LOOPBACK.contains(&&*host);
-    let address = match &parameters.socket {
+    let shown = match &parameters.socket {
         Some(socket) => socket.as_str().into(),
         None if host.contains(':') => format!("[{host}]:{port}").into(),
         None => format!("{host}:{port}").into(),
@@ -130,7 +130,7 @@ pub(crate) fn address(url: &str) -> Result<Address> {
         .stmt_cache_size(0);
     Ok(Address {
         server,
-        address,
+        shown,
         encryption: parameters.encryption.unwrap_or(if is_near {
             Encryption::Disabled
         } else {

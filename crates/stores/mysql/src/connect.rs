@@ -18,7 +18,7 @@ use crate::sql::Texts;
 pub(crate) struct Connector {
     server: OptsBuilder,
     /// Address to show to people.
-    address: Box<str>,
+    shown: Box<str>,
     encryption: Encryption,
     ssl: SslOpts,
     patience: Duration,
@@ -38,7 +38,7 @@ impl Connector {
     pub(crate) fn new(address: &Address, patience: Duration, lock_wait: Duration) -> Self {
         Self {
             server: address.server.clone(),
-            address: address.address.clone(),
+            shown: address.shown.clone(),
             encryption: address.encryption,
             ssl: ssl(address.encryption, address.root_cert.as_deref()),
             patience,
@@ -50,7 +50,7 @@ impl Connector {
     /// Connects, within the configured patience.
     pub(crate) async fn connect(&self, texts: &Texts) -> Result<Ready> {
         let connected = tokio::time::timeout(self.patience, self.connect_and_set(texts)).await;
-        connected.unwrap_or_else(|_| Err(silent(&self.address, self.patience)))
+        connected.unwrap_or_else(|_| Err(silent(&self.shown, self.patience)))
     }
 
     async fn connect_and_set(&self, texts: &Texts) -> Result<Ready> {
@@ -81,7 +81,7 @@ impl Connector {
     }
 
     async fn open(&self) -> Result<Conn> {
-        let refused = |error| not_connected(error, &self.address);
+        let refused = |error| not_connected(error, &self.shown);
         if self.is_plain.load(Ordering::Relaxed) {
             return Conn::new(self.server.clone()).await.map_err(refused);
         }

@@ -77,7 +77,7 @@ impl Ledger {
                 None => {}
                 Some(Undo::Placed(digest, finished)) => self.set_in_table(digest, finished, false),
                 Some(Undo::Displaced(digest, finished)) => {
-                    self.set_in_table(digest, finished, true)
+                    self.set_in_table(digest, finished, true);
                 }
                 Some(Undo::Kept(digest, kept)) => drop(self.exchange_kept(digest, kept)),
                 Some(Undo::Entity(undo)) => {

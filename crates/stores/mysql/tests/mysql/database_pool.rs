@@ -11,9 +11,9 @@ use mysql_async::prelude::Queryable;
 use crate::database::Database;
 
 /// A database that is as a fresh one, and goes back when it is dropped.
-pub(crate) struct Lent(Option<Database>);
+pub(crate) struct PooledDatabase(Option<Database>);
 
-impl Lent {
+impl PooledDatabase {
     /// Returns one that nobody uses on this server, or a new one.
     pub(crate) async fn on(server: &str) -> Self {
         let kept = {
@@ -35,7 +35,7 @@ impl Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for PooledDatabase {
     fn drop(&mut self) {
         kept().extend(self.0.take());
     }

@@ -9,7 +9,7 @@ use semel_core::{Certainty, Code, Store};
 use semel_store_mysql::{MysqlStore, Options, inspect};
 
 use crate::database::Database;
-use crate::database_pool::Lent;
+use crate::database_pool::PooledDatabase;
 use crate::own::Server;
 
 /// Settings as MySQL 8 comes, and every default that could catch a store out.
@@ -38,7 +38,7 @@ const HOSTILE: &[&str] = &[
 static URL: OnceLock<String> = OnceLock::new();
 
 struct Hostile {
-    _database: Lent,
+    _database: PooledDatabase,
     clock: TestClock,
     store: Arc<MysqlStore>,
 }
@@ -47,7 +47,7 @@ impl Subject for Hostile {
     type Store = MysqlStore;
 
     async fn open() -> Self {
-        let database = Lent::on(URL.get().expect("a server")).await;
+        let database = PooledDatabase::on(URL.get().expect("a server")).await;
         let clock = TestClock::new();
         let mut options = Options::default();
         options.clock = Some(Arc::new(clock.clone()));
