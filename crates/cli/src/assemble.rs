@@ -277,7 +277,7 @@ pub(crate) async fn look(
             })
         }
         StoreUrl::Sqlite(path) => {
-            let looked = semel_store_sqlite::look(path, statements)?;
+            let looked = semel_store_sqlite::inspect(path, statements)?;
             Ok(looked.map_or(nothing, |looked| Looked {
                 is_there: looked.is_store,
                 capabilities: Some(looked.capabilities),
@@ -352,7 +352,7 @@ pub(crate) async fn formats(url: &StoreUrl) -> Result<Formats> {
         },
         StoreUrl::Sqlite(path) => Formats {
             stored: if path.exists() {
-                semel_store_sqlite::look(path, &[])?.and_then(|looked| looked.format)
+                semel_store_sqlite::inspect(path, &[])?.and_then(|looked| looked.format)
             } else {
                 None
             },

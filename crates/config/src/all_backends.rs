@@ -7,7 +7,7 @@ use std::time::Duration;
 use semel_core::port::sink::AnySink;
 use semel_core::{Error, ErrorKind, Result};
 use semel_worker::effect::Target;
-use semel_worker::effect::publish::Look;
+use semel_worker::effect::publish::Inspection;
 
 use super::settings::Backends;
 use super::sink::SinkSettings;
@@ -41,7 +41,7 @@ impl Target for Nowhere {
         Err(nothing())
     }
 
-    fn look(&self) -> Look<'_> {
+    fn inspect(&self) -> Inspection<'_> {
         Box::pin(std::future::ready(Err(nothing())))
     }
 

@@ -7,13 +7,13 @@
 
 mod client;
 mod frame;
-mod place;
 mod server;
+mod socket;
 mod wire;
 
 pub use client::{ControlStore, connect};
-pub use place::SOCKET;
 pub use server::serve;
+pub use socket::SOCKET;
 
 use std::time::Duration;
 

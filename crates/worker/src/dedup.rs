@@ -10,7 +10,7 @@
 //! Not for effects under a claim of their own: that is the engine's consumer. Here nothing but the
 //! lines themselves is at stake, so a batch costs one decision per line and two syncs.
 
-mod admit;
+mod admission;
 mod answers;
 mod batch;
 mod csv;
@@ -165,7 +165,7 @@ impl Dedup {
         let total_bytes = input.total_bytes();
         let format = dedup.format.clone();
         let lines = input.start(reading, format, dedup.max_line_bytes, most_lines)?;
-        let mut desk = Desk {
+        let mut context = Context {
             dedup,
             stores,
             run,
@@ -173,7 +173,7 @@ impl Dedup {
             extractor,
             summary: Summary::default(),
         };
-        let mut stopped = desk.stop.clone();
+        let mut stopped = context.stop.clone();
         let mut pace = Pace {
             most_lines,
             limit: most_lines,
@@ -187,21 +187,21 @@ impl Dedup {
             };
             let Some(batch) = batch else { break };
             let read_bytes = batch.end_bytes;
-            let began = desk.now();
-            if desk.settle(&way, batch).await?.is_break() {
+            let began = context.now();
+            if context.settle(&way, batch).await?.is_break() {
                 break;
             }
-            pace.took(desk.now().saturating_sub(began));
-            if let Some(on_progress) = &desk.run.on_progress {
+            pace.took(context.now().saturating_sub(began));
+            if let Some(on_progress) = &context.run.on_progress {
                 let progress = Progress {
                     read_bytes,
                     total_bytes,
                 };
-                on_progress(Some(progress), &desk.summary);
+                on_progress(Some(progress), &context.summary);
             }
         }
-        desk.summary.elapsed = desk.now().saturating_sub(started);
-        Ok(desk.summary)
+        context.summary.elapsed = context.now().saturating_sub(started);
+        Ok(context.summary)
     }
 }
 
@@ -243,14 +243,14 @@ async fn head(mut printer: Printer, header: &Bytes) -> Result<Option<Printer>> {
 /// The way in which lines and their records are brought together.
 enum Way {
     /// Decided, written and completed in one step of the store.
-    Admit(admit::Admitting),
+    Admit(admission::Admitting),
     /// Marked as started, printed, completed.
     Park(Parking),
 }
 
 impl Way {
     fn admit(sink: Sink, checkpoints: AnyCheckpointStore) -> Self {
-        Self::Admit(admit::Admitting::new(sink, checkpoints))
+        Self::Admit(admission::Admitting::new(sink, checkpoints))
     }
 }
 
@@ -275,7 +275,7 @@ impl Pace {
 }
 
 /// The state that both ways need.
-struct Desk {
+struct Context {
     dedup: Arc<Dedup>,
     stores: Stores,
     run: Run,
@@ -285,7 +285,7 @@ struct Desk {
     summary: Summary,
 }
 
-impl Desk {
+impl Context {
     async fn settle(&mut self, way: &Way, mut batch: Batch) -> Result<Go> {
         self.quarantine(std::mem::take(&mut batch.unusable)).await?;
         if batch.lines.len() == 0 {

@@ -112,7 +112,7 @@ pub async fn replay(
     job: Job,
 ) -> Result<Report> {
     if let Some(program) = effect.program() {
-        exec::look(program)?;
+        exec::inspect(program)?;
     }
     // These messages failed before. A pause would keep the caller waiting for ever, with no report.
     pipeline.pause_after = 0;

@@ -223,7 +223,7 @@ async fn consumer<Src: Source>(
 /// A sink for dead letters, whose place is there or cannot be checked now.
 async fn letter_box(target: &dyn Target) -> Result<AnySink> {
     let sink = target.sink()?;
-    match target.look().await {
+    match target.inspect().await {
         Err(error) if error.advice() == Advice::Fix => Err(error),
         // The failure is reported when there is a dead letter to publish.
         Ok(_) | Err(_) => Ok(sink),

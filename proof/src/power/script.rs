@@ -4,22 +4,22 @@
 
 #[path = "../../../crates/stores/embedded/tests/embedded/crash/disk.rs"]
 mod disk;
-#[path = "../../../crates/stores/embedded/tests/embedded/crash/everywhere.rs"]
-mod everywhere;
-#[path = "../../../crates/stores/embedded/tests/embedded/crash/found.rs"]
-mod found;
+#[path = "../../../crates/stores/embedded/tests/embedded/crash/exhaustive.rs"]
+mod exhaustive;
 #[path = "../../../crates/stores/embedded/tests/embedded/crash/life.rs"]
 mod life;
-#[path = "../../../crates/stores/embedded/tests/embedded/crash/made.rs"]
-mod made;
 #[path = "../../../crates/stores/embedded/tests/embedded/crash/model.rs"]
 mod model;
 #[path = "../../../crates/stores/embedded/tests/embedded/crash/planted.rs"]
 mod planted;
+#[path = "../../../crates/stores/embedded/tests/embedded/crash/state.rs"]
+mod state;
+#[path = "../../../crates/stores/embedded/tests/embedded/crash/values.rs"]
+mod values;
 
 use crate::report::Row;
 use crate::stopwatch::Stopwatch;
-use everywhere::{crash_everywhere, fail_everywhere};
+use exhaustive::{crash_everywhere, fail_everywhere};
 use planted::{Carried, Planted};
 
 /// Cuts the power after each operation.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use lapin::ErrorKind as Driver;
 use semel_core::{Error, ErrorKind, connection};
 
-use crate::place::{OPEN, Place};
+use crate::address::{Address, OPEN};
 
 /// Time that a caller should wait before the next try.
 pub(crate) const RETRY: Duration = Duration::from_secs(1);
@@ -28,55 +28,58 @@ pub(crate) fn said(error: &lapin::Error) -> Option<(u16, &str)> {
 }
 
 /// Returns the error for a connection that could not be opened.
-pub(crate) fn of_connecting(place: &Place, error: lapin::Error) -> Error {
-    let refused = |words: String| config(place, words);
+pub(crate) fn of_connecting(address: &Address, error: lapin::Error) -> Error {
+    let refused = |words: String| config(address, words);
     let made = match said(&error) {
         Some((ACCESS_REFUSED, _)) => refused(format!(
-            "the broker at {place} refuses the user {:?}: check user and password",
-            place.user()
+            "the broker at {address} refuses the user {:?}: check user and password",
+            address.user()
         )),
         // A limit on connections, or a virtual host that is not up yet: neither lasts.
         Some((NOT_ALLOWED, words)) if !words.contains("limit") && !words.contains("down") => {
-            let (user, vhost) = (place.user(), place.vhost());
+            let (user, vhost) = (address.user(), address.vhost());
             let words = if words.contains("not found") {
                 format!(
-                    "the broker at {place} has no virtual host {vhost:?}: create it, or correct the url"
+                    "the broker at {address} has no virtual host {vhost:?}: create it, or correct the url"
                 )
             } else {
                 format!(
-                    "the user {user:?} may not use the virtual host {vhost:?} of {place}: grant it the right"
+                    "the user {user:?} may not use the virtual host {vhost:?} of {address}: grant it the right"
                 )
             };
             refused(words)
         }
-        _ => unreached(place, &error),
+        _ => unreached(address, &error),
     };
     made.with_source(error)
 }
 
 /// Error for an address at which nobody answers as a broker does.
-fn unreached(place: &Place, error: &lapin::Error) -> Error {
+fn unreached(address: &Address, error: &lapin::Error) -> Error {
     if let Some(refusal) = semel_tls::refusal(error) {
-        let words = format!("the broker at {place}: {}", refusal.words);
+        let words = format!("the broker at {address}: {}", refusal.words);
         return if refusal.can_pass {
-            away(place, words)
+            away(address, words)
         } else {
-            config(place, words)
+            config(address, words)
         };
     }
-    if !place.is_encrypted() && is_cut_off(error) {
+    if !address.is_encrypted() && is_cut_off(error) {
         // It may be a balancer without a broker behind it, too.
         return away(
-            place,
+            address,
             format!(
-                "what answers at {place} ended the connection before it spoke AMQP; if the port is for TLS, write amqps:// in the url"
+                "what answers at {address} ended the connection before it spoke AMQP; if the port is for TLS, write amqps:// in the url"
             ),
         );
     }
     // Refused, unresolved, no route: in the system's words.
     let why = connection::cause(error).map(|why| format!(": {why}"));
     let why = why.unwrap_or_default();
-    away(place, format!("RabbitMQ cannot be reached at {place}{why}"))
+    away(
+        address,
+        format!("RabbitMQ cannot be reached at {address}{why}"),
+    )
 }
 
 /// Returns whether something answered that is no broker: it sent something else, or hung up.
@@ -95,92 +98,92 @@ fn is_cut_off(error: &lapin::Error) -> bool {
 }
 
 /// Returns the error for a queue that cannot be consumed, or no longer.
-pub(crate) fn of_queue(place: &Place, queue: &str, error: lapin::Error) -> Error {
-    let vhost = place.vhost();
+pub(crate) fn of_queue(address: &Address, queue: &str, error: lapin::Error) -> Error {
+    let vhost = address.vhost();
     let made = match said(&error) {
         Some((NOT_FOUND, words)) if !words.contains("is down") => config(
-            place,
+            address,
             format!(
-                "the queue {queue:?} does not exist in the virtual host {vhost:?} of {place}: declare it, or correct its name"
+                "the queue {queue:?} does not exist in the virtual host {vhost:?} of {address}: declare it, or correct its name"
             ),
         ),
         Some((ACCESS_REFUSED, words)) if words.contains("exclusive") => away(
-            place,
+            address,
             format!("another consumer has the queue {queue:?} to itself"),
         ),
         Some((ACCESS_REFUSED, _)) => config(
-            place,
+            address,
             format!(
-                "the user {:?} may not read the queue {queue:?} of {place}: grant it the right",
-                place.user()
+                "the user {:?} may not read the queue {queue:?} of {address}: grant it the right",
+                address.user()
             ),
         ),
         Some((RESOURCE_LOCKED, _)) => config(
-            place,
+            address,
             format!(
                 "the queue {queue:?} belongs to another connection: declare it without `exclusive`"
             ),
         ),
         Some((NOT_IMPLEMENTED, _)) => config(
-            place,
+            address,
             format!("the queue {queue:?} cannot be consumed like this"),
         ),
         Some((PRECONDITION_FAILED, words)) if words.contains("timed out") => away(
-            place,
+            address,
             format!(
                 "the broker took back what was not acknowledged within the consumer timeout of the queue {queue:?}: raise it, or shorten the work"
             ),
         ),
         _ => away(
-            place,
-            format!("the broker at {place} ended the delivery of the queue {queue:?}"),
+            address,
+            format!("the broker at {address} ended the delivery of the queue {queue:?}"),
         ),
     };
     made.with_source(error)
 }
 
 /// Returns the error for an exchange to which nothing can be published.
-pub(crate) fn of_exchange(place: &Place, exchange: &str, error: lapin::Error) -> Error {
+pub(crate) fn of_exchange(address: &Address, exchange: &str, error: lapin::Error) -> Error {
     let made = match said(&error) {
         Some((NOT_FOUND, words)) if !words.contains("is down") => config(
-            place,
+            address,
             format!(
-                "the exchange {exchange:?} does not exist in the virtual host {:?} of {place}: declare it, or correct its name",
-                place.vhost()
+                "the exchange {exchange:?} does not exist in the virtual host {:?} of {address}: declare it, or correct its name",
+                address.vhost()
             ),
         ),
         Some((ACCESS_REFUSED, _)) => config(
-            place,
+            address,
             format!(
-                "the user {:?} may not write to the exchange {exchange:?} of {place}: grant it the right",
-                place.user()
+                "the user {:?} may not write to the exchange {exchange:?} of {address}: grant it the right",
+                address.user()
             ),
         ),
         Some((NOT_IMPLEMENTED, _)) => config(
-            place,
+            address,
             format!("the exchange {exchange:?} cannot be published to like this"),
         ),
-        _ => away(place, format!("RabbitMQ cannot be reached at {place}")),
+        _ => away(address, format!("RabbitMQ cannot be reached at {address}")),
     };
     made.with_source(error)
 }
 
 /// Error for a broker that does not answer.
-pub(crate) fn silent(place: &Place) -> Error {
+pub(crate) fn silent(address: &Address) -> Error {
     let patience = OPEN.as_secs();
-    let words = format!("RabbitMQ cannot be reached at {place}: no answer within {patience} s");
-    away(place, words)
+    let words = format!("RabbitMQ cannot be reached at {address}: no answer within {patience} s");
+    away(address, words)
 }
 
 /// Error that passes after a while; nothing was done.
-pub(crate) fn away(place: &Place, words: String) -> Error {
+pub(crate) fn away(address: &Address, words: String) -> Error {
     Error::new(ErrorKind::Unavailable, words)
-        .with_code(place.code)
+        .with_code(address.code)
         .not_applied()
         .retry_after(RETRY)
 }
 
 /// Error that stays until a person changes something.
-pub(crate) fn config(place: &Place, words: String) -> Error {
-    Error::new(ErrorKind::InvalidConfig, words).with_code(place.code)
+pub(crate) fn config(address: &Address, words: String) -> Error {
+    Error::new(ErrorKind::InvalidConfig, words).with_code(address.code)
 }

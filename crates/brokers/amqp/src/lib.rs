@@ -21,17 +21,17 @@
 //! # }
 //! ```
 
+mod address;
 mod error;
-mod look;
+mod inspection;
 mod message;
 mod options;
-mod place;
 mod session;
 mod sink;
 mod source;
 mod tags;
 
-pub use look::look;
+pub use inspection::inspect;
 pub use message::HEAD_BYTES;
 pub use options::{Options, SinkOptions};
 pub use semel_tls::Tls;

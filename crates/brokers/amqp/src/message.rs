@@ -9,7 +9,7 @@ use semel_core::port::source::{Delivery, DeliveryId};
 use semel_core::{ByteString, Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
-use crate::place::SHORT_BYTES;
+use crate::address::SHORT_BYTES;
 
 /// Bytes of a message that is too long that its delivery carries.
 pub const HEAD_BYTES: usize = 64 << 10;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use semel_tls::Tls;
 
-use crate::place::Place;
+use crate::address::Address;
 
 /// Settings for consuming a queue.
 #[derive(Clone, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Options {
 impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
-            .field("url", &Place::show(&self.url))
+            .field("url", &Address::show(&self.url))
             .field("tls", &self.tls)
             .field("queue", &self.queue)
             .field("prefetch", &self.prefetch)
@@ -92,7 +92,7 @@ impl SinkOptions {
 impl fmt::Debug for SinkOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SinkOptions")
-            .field("url", &Place::show(&self.url))
+            .field("url", &Address::show(&self.url))
             .field("tls", &self.tls)
             .field("exchange", &self.exchange)
             .field("routing_key", &self.routing_key)

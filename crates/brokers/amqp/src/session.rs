@@ -14,9 +14,9 @@ use lapin::{Channel, Connection, Consumer};
 use semel_core::{Error, Result};
 use tokio::time::timeout;
 
+use crate::address::Address;
 use crate::error;
 use crate::options::Options;
-use crate::place::Place;
 use crate::tags::BasicAck;
 
 /// The longest wait until the broker begins to deliver. A quorum queue without a leader answers nothing, and a request
@@ -46,21 +46,21 @@ pub(crate) enum End {
 }
 
 impl End {
-    pub(crate) fn error(self, place: &Place, queue: &str) -> Error {
+    pub(crate) fn error(self, address: &Address, queue: &str) -> Error {
         match self {
-            Self::Cancelled => error::away(place, format!("{CANCELLED} of the queue {queue:?}")),
-            Self::Broken(error) => error::of_queue(place, queue, error),
+            Self::Cancelled => error::away(address, format!("{CANCELLED} of the queue {queue:?}")),
+            Self::Broken(error) => error::of_queue(address, queue, error),
         }
     }
 }
 
 impl Session {
-    pub(crate) async fn open(place: &Place, options: &Options) -> Result<Self> {
-        let connection = place.connect("semel source").await?;
+    pub(crate) async fn open(address: &Address, options: &Options) -> Result<Self> {
+        let connection = address.connect("semel source").await?;
         let made = timeout(JOIN, Self::consume(&connection, options)).await;
-        let made = made.map_err(|_| error::silent(place))?;
+        let made = made.map_err(|_| error::silent(address))?;
         let (channel, consumer) =
-            made.map_err(|error| error::of_queue(place, &options.queue, error))?;
+            made.map_err(|error| error::of_queue(address, &options.queue, error))?;
         Ok(Self {
             channel,
             consumer,
@@ -75,12 +75,12 @@ impl Session {
     ) -> Result<(Channel, Consumer), lapin::Error> {
         let channel = connection.create_channel().await?;
         let queue = options.queue.as_str();
-        let look = QueueDeclareOptions {
+        let passive = QueueDeclareOptions {
             passive: true,
             ..QueueDeclareOptions::default()
         };
         channel
-            .queue_declare(queue.into(), look, FieldTable::default())
+            .queue_declare(queue.into(), passive, FieldTable::default())
             .await?;
         channel
             .basic_qos(options.prefetch, BasicQosOptions::default())

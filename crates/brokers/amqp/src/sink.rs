@@ -13,14 +13,14 @@ use semel_core::port::sink::{Publication, Sink};
 use semel_core::{Code, Error, ErrorKind, Result};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::address::{Address, OPEN, SHORT_BYTES};
 use crate::error;
 use crate::options::SinkOptions;
-use crate::place::{OPEN, Place, SHORT_BYTES};
 use crate::session::REPLY_SUCCESS;
 
 /// Publishes to an exchange over one connection, each concurrent batch on a channel of its own.
 pub struct AmqpSink {
-    place: Place,
+    address: Address,
     options: SinkOptions,
     /// The latest connection; locked while another one is opened.
     connection: tokio::sync::Mutex<Option<Arc<Connection>>>,
@@ -50,7 +50,7 @@ enum Sent {
 }
 
 /// The broker's report on a message.
-enum Heard {
+enum PublishReport {
     Confirmed,
     Nacked,
     /// It was not sent: the channel had ended.
@@ -66,13 +66,13 @@ impl AmqpSink {
     ///
     /// `InvalidConfig` with code `target-unavailable`: a setting that cannot be meant
     pub fn new(options: SinkOptions) -> Result<Self> {
-        let place = Place::of(&options.url, &options.tls, Code::TargetUnavailable)?;
+        let address = Address::of(&options.url, &options.tls, Code::TargetUnavailable)?;
         if options.exchange.len() > SHORT_BYTES || options.routing_key.len() > SHORT_BYTES {
             let words = "the exchange or the routing key has more than 255 bytes";
-            return Err(error::config(&place, words.to_owned()));
+            return Err(error::config(&address, words.to_owned()));
         }
         Ok(Self {
-            place,
+            address,
             options,
             connection: tokio::sync::Mutex::default(),
             idle: Mutex::default(),
@@ -106,7 +106,7 @@ impl AmqpSink {
     /// # Cancel safety
     ///
     /// Safe
-    pub async fn look(options: SinkOptions) -> Result<()> {
+    pub async fn inspect(options: SinkOptions) -> Result<()> {
         let sink = Self::new(options)?;
         let line = sink.open().await?;
         if sink.options.exchange.is_empty() {
@@ -120,8 +120,8 @@ impl AmqpSink {
                 .channel
                 .queue_declare(name, passive, FieldTable::default());
             let declared = timeout(OPEN, declared).await;
-            let declared = declared.map_err(|_| error::silent(&sink.place))?;
-            declared.map_err(|error| error::of_queue(&sink.place, queue, error))?;
+            let declared = declared.map_err(|_| error::silent(&sink.address))?;
+            declared.map_err(|error| error::of_queue(&sink.address, queue, error))?;
         }
         // It ends with its last handle in any case.
         let _ = line.connection.close(REPLY_SUCCESS, "".into()).await;
@@ -159,14 +159,14 @@ impl AmqpSink {
         let mut latest = self.connection.lock().await;
         let connection = match latest.take().filter(|it| it.status().connected()) {
             Some(connection) => connection,
-            None => Arc::new(self.place.connect("semel sink").await?),
+            None => Arc::new(self.address.connect("semel sink").await?),
         };
         *latest = Some(Arc::clone(&connection));
         drop(latest);
         let made = timeout(OPEN, self.confirming(&connection)).await;
-        let made = made.map_err(|_| error::silent(&self.place))?;
+        let made = made.map_err(|_| error::silent(&self.address))?;
         let exchange = &self.options.exchange;
-        let channel = made.map_err(|error| error::of_exchange(&self.place, exchange, error))?;
+        let channel = made.map_err(|error| error::of_exchange(&self.address, exchange, error))?;
         let frame = connection.configuration().frame_max();
         Ok(Line {
             channel,
@@ -183,13 +183,13 @@ impl AmqpSink {
         let channel = connection.create_channel().await?;
         // The default exchange exists always, and the broker refuses questions about it.
         if !self.options.exchange.is_empty() {
-            let look = ExchangeDeclareOptions {
+            let passive = ExchangeDeclareOptions {
                 passive: true,
                 ..ExchangeDeclareOptions::default()
             };
             let name = self.options.exchange.as_str().into();
             channel
-                .exchange_declare(name, ExchangeKind::Direct, look, FieldTable::default())
+                .exchange_declare(name, ExchangeKind::Direct, passive, FieldTable::default())
                 .await?;
         }
         channel
@@ -243,9 +243,9 @@ impl AmqpSink {
         for sent in sent {
             heard.push(match sent {
                 Sent::Refused(error) => Err(error),
-                Sent::Not => Ok(Heard::Nothing),
-                Sent::Lost(cause) => Ok(Heard::Lost(cause)),
-                Sent::Late => Ok(Heard::Late),
+                Sent::Not => Ok(PublishReport::Nothing),
+                Sent::Lost(cause) => Ok(PublishReport::Lost(cause)),
+                Sent::Late => Ok(PublishReport::Late),
                 Sent::Waiting(confirm) => Ok(match timeout_at(deadline, confirm).await {
                     Ok(Ok(confirmation)) => {
                         let is_ack = confirmation.is_ack();
@@ -254,21 +254,23 @@ impl AmqpSink {
                         }
                         line.is_proven |= is_ack;
                         if is_ack {
-                            Heard::Confirmed
+                            PublishReport::Confirmed
                         } else {
-                            Heard::Nacked
+                            PublishReport::Nacked
                         }
                     }
-                    Ok(Err(error)) => Heard::Lost(error),
-                    Err(_) => Heard::Late,
+                    Ok(Err(error)) => PublishReport::Lost(error),
+                    Err(_) => PublishReport::Late,
                 }),
             });
         }
         let is_whole = line.channel.status().connected()
-            && !heard.iter().any(|heard| matches!(heard, Ok(Heard::Late)));
+            && !heard
+                .iter()
+                .any(|heard| matches!(heard, Ok(PublishReport::Late)));
         // The broker's last word on the channel goes for all messages, whichever was the first.
         let last_word = heard.iter().find_map(|heard| match heard {
-            Ok(Heard::Lost(cause)) if error::said(cause).is_some() => Some(cause.clone()),
+            Ok(PublishReport::Lost(cause)) if error::said(cause).is_some() => Some(cause.clone()),
             _ => None,
         });
         let useless = last_word.and_then(|cause| self.useless(line, cause));
@@ -277,23 +279,23 @@ impl AmqpSink {
             .zip(heard)
             .map(|(publication, heard)| match heard? {
                 _ if returned.contains(&*publication.id) => Err(self.unroutable()),
-                Heard::Confirmed => Ok(()),
-                Heard::Nacked => Err(error::away(
-                    &self.place,
+                PublishReport::Confirmed => Ok(()),
+                PublishReport::Nacked => Err(error::away(
+                    &self.address,
                     format!(
                         "the broker at {} did not take the message: a queue is full or failed",
-                        self.place
+                        self.address
                     ),
                 )),
-                Heard::Lost(_) | Heard::Nothing if useless.is_some() => {
+                PublishReport::Lost(_) | PublishReport::Nothing if useless.is_some() => {
                     useless.clone().map_or(Ok(()), Err)
                 }
-                Heard::Lost(cause) => Err(self.refused(publication, cause)),
-                Heard::Nothing => Err(error::away(
-                    &self.place,
-                    format!("the broker at {} ended the connection", self.place),
+                PublishReport::Lost(cause) => Err(self.refused(publication, cause)),
+                PublishReport::Nothing => Err(error::away(
+                    &self.address,
+                    format!("the broker at {} ended the connection", self.address),
                 )),
-                Heard::Late => Err(self.late()),
+                PublishReport::Late => Err(self.late()),
             });
         (answers.collect(), is_whole)
     }
@@ -307,7 +309,7 @@ impl AmqpSink {
         if line.is_proven {
             return None;
         }
-        let made = error::of_exchange(&self.place, &self.options.exchange, last_word);
+        let made = error::of_exchange(&self.address, &self.options.exchange, last_word);
         (made.kind() == ErrorKind::InvalidConfig).then_some(made)
     }
 
@@ -340,24 +342,24 @@ impl AmqpSink {
         let words = if exchange.is_empty() {
             format!(
                 "there is no queue {routing_key:?} at {}: declare it, or correct the routing key",
-                self.place
+                self.address
             )
         } else {
             format!(
                 "no queue is bound to the exchange {exchange:?} for the routing key {routing_key:?}: bind one, or correct the key"
             )
         };
-        error::config(&self.place, words)
+        error::config(&self.address, words)
     }
 
     /// Error for a message that was sent when the line broke.
     fn lost(&self, cause: lapin::Error) -> Error {
         let words = format!(
             "the broker at {} was gone before it confirmed the message",
-            self.place
+            self.address
         );
         Error::new(ErrorKind::Unavailable, words)
-            .with_code(self.place.code)
+            .with_code(self.address.code)
             .retry_after(error::RETRY)
             .with_source(cause)
     }
@@ -366,7 +368,7 @@ impl AmqpSink {
     fn late(&self) -> Error {
         let words = format!(
             "the broker at {} did not confirm the message in time: it may be short of memory or disk",
-            self.place
+            self.address
         );
         Error::new(ErrorKind::Timeout, words).retry_after(error::RETRY)
     }

@@ -9,10 +9,10 @@ use semel_core::{Advice, Code, Error, ErrorKind, Result};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
+use crate::address::{Address, SHORT_BYTES};
 use crate::error;
 use crate::message;
 use crate::options::Options;
-use crate::place::{Place, SHORT_BYTES};
 use crate::session::{End, Session};
 use crate::tags::Tags;
 
@@ -24,7 +24,7 @@ pub struct AmqpSource {
     /// Reports for the next fetch.
     news: News,
     /// Reason why there is no session, while there is none.
-    trouble: Option<Trouble>,
+    connection_error: Option<ConnectionError>,
     /// Pause before the next try to connect.
     pause: Duration,
     /// Time from which held deliveries may be given back.
@@ -34,7 +34,7 @@ pub struct AmqpSource {
 }
 
 struct Settings {
-    place: Place,
+    address: Address,
     options: Options,
 }
 
@@ -54,7 +54,7 @@ struct News {
     is_back: bool,
 }
 
-struct Trouble {
+struct ConnectionError {
     error: Error,
     tell_at: Instant,
     is_told: bool,
@@ -79,8 +79,8 @@ impl AmqpSource {
     ///
     /// `InvalidConfig` with code `source-unavailable`: a setting that cannot be meant
     pub fn new(options: Options) -> Result<Self> {
-        let place = Place::of(&options.url, &options.tls, Code::SourceUnavailable)?;
-        let refused = |words: &str| Err(error::config(&place, words.to_owned()));
+        let address = Address::of(&options.url, &options.tls, Code::SourceUnavailable)?;
+        let refused = |words: &str| Err(error::config(&address, words.to_owned()));
         if options.queue.is_empty() {
             return refused("the queue has no name");
         }
@@ -94,11 +94,11 @@ impl AmqpSource {
         }
         let now = Instant::now();
         Ok(Self {
-            settings: Arc::new(Settings { place, options }),
+            settings: Arc::new(Settings { address, options }),
             state: State::Down(now),
             tags: Tags::new(),
             news: News::default(),
-            trouble: None,
+            connection_error: None,
             pause: SHORTEST_PAUSE,
             give_back_at: now,
             has_told: false,
@@ -117,8 +117,8 @@ impl AmqpSource {
     /// Safe
     pub async fn connect(options: Options) -> Result<Self> {
         let mut source = Self::new(options)?;
-        let Settings { place, options } = &*source.settings;
-        let session = Session::open(place, options).await?;
+        let Settings { address, options } = &*source.settings;
+        let session = Session::open(address, options).await?;
         source.state = State::Up(Box::new(session));
         Ok(source)
     }
@@ -134,19 +134,19 @@ impl AmqpSource {
         if std::mem::take(&mut self.news.is_back) {
             return Some(Fetched::Back);
         }
-        let trouble = self.trouble.as_mut()?;
+        let connection_error = self.connection_error.as_mut()?;
         let now = Instant::now();
-        if trouble.tell_at > now {
+        if connection_error.tell_at > now {
             return None;
         }
-        trouble.tell_at = now + AGAIN;
-        trouble.is_told = true;
-        Some(Fetched::Away(trouble.error.clone()))
+        connection_error.tell_at = now + AGAIN;
+        connection_error.is_told = true;
+        Some(Fetched::Away(connection_error.error.clone()))
     }
 
     /// Drops the session, and every delivery of it.
     fn lose(&mut self, end: End) {
-        let Settings { place, options } = &*self.settings;
+        let Settings { address, options } = &*self.settings;
         let now = Instant::now();
         self.state = State::Down(now);
         self.news.revoked.extend(self.tags.lose());
@@ -156,22 +156,22 @@ impl AmqpSource {
                 error::said(cause).is_some_and(|(code, _)| code == error::PRECONDITION_FAILED)
             }
         };
-        let error = end.error(place, &options.queue);
+        let error = end.error(address, &options.queue);
         if is_timed_out {
             // It goes on by itself, and would come again and again unless a person learns of it.
             self.news.away = Some(error.clone());
         }
         self.worry(error, now);
-        if let Some(trouble) = &mut self.trouble {
-            trouble.is_told |= is_timed_out;
+        if let Some(connection_error) = &mut self.connection_error {
+            connection_error.is_told |= is_timed_out;
         }
     }
 
     /// Notes a trouble, to be reported unless it is over soon.
     fn worry(&mut self, error: Error, now: Instant) {
-        let known = self.trouble.take();
+        let known = self.connection_error.take();
         let (tell_at, is_told) = known.map_or((now + GRACE, false), |it| (it.tell_at, it.is_told));
-        self.trouble = Some(Trouble {
+        self.connection_error = Some(ConnectionError {
             error,
             tell_at,
             is_told,
@@ -186,7 +186,10 @@ impl AmqpSource {
         match made {
             Ok(session) => {
                 self.state = State::Up(Box::new(session));
-                self.news.is_back |= self.trouble.take().is_some_and(|trouble| trouble.is_told);
+                self.news.is_back |= self
+                    .connection_error
+                    .take()
+                    .is_some_and(|connection_error| connection_error.is_told);
                 self.pause = SHORTEST_PAUSE;
                 self.has_told = false;
             }
@@ -194,7 +197,7 @@ impl AmqpSource {
                 self.state = State::Down(now + self.pause);
                 self.pause = (self.pause * 2).min(LONGEST_PAUSE);
                 if error.advice() == Advice::Fix {
-                    self.trouble = None;
+                    self.connection_error = None;
                     return Err(error);
                 }
                 self.worry(error, now);
@@ -221,12 +224,12 @@ impl AmqpSource {
 
     /// Returns the error for reports that the broker may not have received.
     fn unheard(&self, cause: lapin::Error) -> Error {
-        let place = &self.settings.place;
+        let address = &self.settings.address;
         let words = format!(
-            "the broker at {place} may not have heard all that was told: some messages may come again"
+            "the broker at {address} may not have heard all that was told: some messages may come again"
         );
         Error::new(ErrorKind::Unavailable, words)
-            .with_code(place.code)
+            .with_code(address.code)
             .with_source(cause)
     }
 }
@@ -238,7 +241,10 @@ impl Source for AmqpSource {
                 return Ok(news);
             }
             self.give_back().await;
-            let tell_at = self.trouble.as_ref().map(|trouble| trouble.tell_at);
+            let tell_at = self
+                .connection_error
+                .as_ref()
+                .map(|connection_error| connection_error.tell_at);
             match &mut self.state {
                 State::Up(session) => {
                     let give_back_at = self.tags.is_holding().then_some(self.give_back_at);
@@ -272,7 +278,7 @@ impl Source for AmqpSource {
                     let made = match made {
                         Some(Ok(made)) => made,
                         // The task does not panic, and only the runtime's end stops it.
-                        Some(Err(_)) | None => Err(error::silent(&self.settings.place)),
+                        Some(Err(_)) | None => Err(error::silent(&self.settings.address)),
                     };
                     self.connected(made)?;
                 }
@@ -285,9 +291,9 @@ impl Source for AmqpSource {
                     }
                     let settings = Arc::clone(&self.settings);
                     let mut tasks = JoinSet::new();
-                    tasks.spawn(
-                        async move { Session::open(&settings.place, &settings.options).await },
-                    );
+                    tasks.spawn(async move {
+                        Session::open(&settings.address, &settings.options).await
+                    });
                     self.state = State::Connecting(tasks);
                 }
                 State::Closed => return Ok(Fetched::Ended),

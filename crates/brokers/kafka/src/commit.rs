@@ -7,7 +7,7 @@ use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::KafkaResult;
 use rdkafka::{Offset, TopicPartitionList};
 
-use crate::consume::Context;
+use crate::consumer_thread::Context;
 use crate::shared::{Assignment, AssignmentId, Shared, State};
 
 /// Does the thread's work: commits finished offsets, as often as the options say and soon after the last one in hand,

@@ -6,8 +6,8 @@ use rdkafka::message::{Headers, Message, Timestamp as RecordTime};
 use semel_core::port::source::{Delivery, DeliveryId};
 use semel_core::{ByteString, Timestamp};
 
+use crate::arena::Arena;
 use crate::options::Options;
-use crate::pack::Pack;
 use crate::record::{CREATE_TIME, KEY};
 
 pub(crate) type Record = (Arc<str>, i32, i64, Delivery);
@@ -38,14 +38,14 @@ impl Names {
         topic: &str,
         partition: i32,
         offset: i64,
-        pack: &mut Pack,
+        arena: &mut Arena,
     ) -> ByteString {
         if self.partition != Some(partition) {
             self.partition = Some(partition);
             self.prefix = format!("kafka:{topic}:{partition}:");
         }
         let mut digits = [0; 20];
-        pack.keep_texts([&self.prefix, decimal(offset.unsigned_abs(), &mut digits)])
+        arena.keep_texts([&self.prefix, decimal(offset.unsigned_abs(), &mut digits)])
     }
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn record(
     message: &impl Message,
     options: &Options,
     names: &mut Names,
-    pack: &mut Pack,
+    arena: &mut Arena,
 ) -> Record {
     let topic = names.topic(message.topic());
     let (partition, offset) = (message.partition(), message.offset());
@@ -89,14 +89,14 @@ pub(crate) fn record(
     let count = sent.map_or(0, Headers::count);
     let mut headers: Vec<_> = Vec::with_capacity(2 + count);
     if let Some(key) = message.key() {
-        headers.push((ByteString::from_static(KEY), pack.keep(key)));
+        headers.push((ByteString::from_static(KEY), arena.keep(key)));
     }
     let appended_at = match message.timestamp() {
         RecordTime::LogAppendTime(millis) => Some(Timestamp::from_millis(millis.cast_unsigned())),
         RecordTime::CreateTime(millis) => {
             let mut digits = [0; 20];
             let time = match u64::try_from(millis) {
-                Ok(millis) => pack.keep(decimal(millis, &mut digits).as_bytes()),
+                Ok(millis) => arena.keep(decimal(millis, &mut digits).as_bytes()),
                 // A time before 1970: from a producer without a clock.
                 Err(_) => millis.to_string().into(),
             };
@@ -107,12 +107,12 @@ pub(crate) fn record(
     };
     if let Some(sent) = sent {
         headers.extend(sent.iter().map(|header| {
-            let value = pack.keep(header.value.unwrap_or_default());
-            (pack.keep_text(header.key), value)
+            let value = arena.keep(header.value.unwrap_or_default());
+            (arena.keep_text(header.key), value)
         }));
     }
-    let kept = pack.keep(kept);
-    let coordinates = names.coordinates(&topic, partition, offset, pack);
+    let kept = arena.keep(kept);
+    let coordinates = names.coordinates(&topic, partition, offset, arena);
     // The id is set when the record is fetched.
     let mut delivery = Delivery::new(DeliveryId(0), kept, coordinates);
     delivery.headers = headers;
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn coordinates_are_those_of_each_record() {
-        let (mut names, mut pack) = (Names::default(), Pack::default());
+        let (mut names, mut arena) = (Names::default(), Arena::default());
         for (topic, partition, offset) in [
             ("a", 0, 0),
             ("a", 0, 17),
@@ -141,7 +141,7 @@ mod tests {
             let name = names.topic(topic);
             assert_eq!(&*name, topic);
             let expected = format!("kafka:{topic}:{partition}:{offset}");
-            let coordinates = names.coordinates(&name, partition, offset, &mut pack);
+            let coordinates = names.coordinates(&name, partition, offset, &mut arena);
             assert_eq!(coordinates, expected);
             assert_eq!(partition_of(&expected, topic), Some(partition));
             assert_eq!(partition_of(&expected, "other"), None);

@@ -5,12 +5,16 @@ use std::time::Duration;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use semel_core::{Code, Error, ErrorKind};
 
+use crate::connection_error::ConnectionError;
 use crate::options::{Options, invalid};
-use crate::trouble::Trouble;
 
 /// Error for a cluster, a topic or a group that is not available now. All of these can end without us: a broker comes
 /// back, a topic is created, a right is granted.
-pub(crate) fn away(code: RDKafkaErrorCode, options: &Options, trouble: &Trouble) -> Error {
+pub(crate) fn away(
+    code: RDKafkaErrorCode,
+    options: &Options,
+    connection_error: &ConnectionError,
+) -> Error {
     let what = match code {
         RDKafkaErrorCode::UnknownTopicOrPartition
         | RDKafkaErrorCode::UnknownTopic
@@ -35,9 +39,9 @@ pub(crate) fn away(code: RDKafkaErrorCode, options: &Options, trouble: &Trouble)
         RDKafkaErrorCode::TransactionalIdAuthorizationFailed => {
             "the user may not use the name of the transactions; grant Write and Describe on the transactional id"
         }
-        code => trouble.why(code).unwrap_or(NOBODY),
+        code => connection_error.why(code).unwrap_or(NOBODY),
     };
-    let message = match trouble.unreached(code) {
+    let message = match connection_error.unreached(code) {
         Some(why) => format!("Kafka cannot be reached at {what}: {why}"),
         None => format!("{what}: {why}"),
     };

@@ -14,32 +14,32 @@
 //! [`KafkaSource::streamed`] commits outputs, records of the operations done and the offsets read in one Kafka
 //! transaction.
 //!
-//! [`again`] reads the present records of a topic once more, without a group, and ends.
+//! [`rescan`] reads the present records of a topic once more, without a group, and ends.
 //!
 //! The coordinates of a record are `kafka:TOPIC:PARTITION:OFFSET`. Two headers are the source's own:
 //! `kafka-key`, the record's key, and `kafka-create-time`, the producer's time in milliseconds, where the
 //! topic keeps that and not the time of appending.
 
-mod again;
+mod arena;
+mod background_drop;
 mod commit;
-mod consume;
+mod connection_error;
+mod consumer_thread;
 mod delivery;
 mod error;
-mod look;
+mod inspection;
 mod options;
-mod pack;
 mod record;
+mod rescan;
 mod shared;
 mod sink;
 mod source;
 mod streamed;
-mod trouble;
-mod unawaited;
 
-pub use again::again;
 pub use delivery::partition_of;
-pub use look::look;
+pub use inspection::inspect;
 pub use options::Options;
+pub use rescan::rescan;
 pub use sink::{KafkaSink, SinkOptions};
 pub use source::KafkaSource;
 pub use streamed::{KafkaStream, Remembered, StreamOptions, find};

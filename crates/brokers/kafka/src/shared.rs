@@ -89,7 +89,7 @@ pub(crate) struct Assignment {
 
 /// Position of a delivery in the caller's hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Position {
     pub(crate) assignment: AssignmentId,
     pub(crate) partition: i32,
     pub(crate) offset: i64,
@@ -220,12 +220,12 @@ impl State {
     }
 
     /// Returns the positions of these deliveries; `None` for those that are settled or no longer this member's.
-    pub(crate) fn places(&self, batch: &[DeliveryId]) -> Vec<Option<Place>> {
+    pub(crate) fn places(&self, batch: &[DeliveryId]) -> Vec<Option<Position>> {
         let place = |id: &DeliveryId| {
             let place = usize::try_from(id.0.checked_sub(self.first_handed)?).ok()?;
             let (assignment, offset) = (*self.handed.get(place)?)?;
             let partition = self.assignments.get(&assignment)?.partition;
-            Some(Place {
+            Some(Position {
                 assignment,
                 partition,
                 offset,

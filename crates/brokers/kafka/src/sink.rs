@@ -1,7 +1,7 @@
 //! The sink: the idempotent producer, every delivery report read.
 
 mod reports;
-mod send;
+mod submission;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,9 +15,9 @@ use semel_core::port::sink::{Publication, Sink};
 use semel_core::{Code, Error, ErrorKind, Result};
 use tokio::time::Instant;
 
+use crate::connection_error::Watch;
 use crate::error::{NO_RIGHT, NO_TOPIC, NOBODY, TOO_LARGE, not_made};
 use crate::options::{AUTO_CREATE, client};
-use crate::trouble::Watch;
 use reports::Reports;
 
 /// Settings of a sink.
@@ -145,10 +145,13 @@ impl KafkaSink {
         let looked = tokio::task::spawn_blocking(look).await;
         let away = || {
             let brokers = &self.brokers;
-            let (trouble, down) = (&self.watch.0, RDKafkaErrorCode::AllBrokersDown);
-            let message = match trouble.unreached(down) {
+            let (connection_error, down) = (&self.watch.0, RDKafkaErrorCode::AllBrokersDown);
+            let message = match connection_error.unreached(down) {
                 Some(why) => format!("Kafka cannot be reached at {brokers}: {why}"),
-                None => format!("{brokers}: {}", trouble.why(down).unwrap_or(NOBODY)),
+                None => format!(
+                    "{brokers}: {}",
+                    connection_error.why(down).unwrap_or(NOBODY)
+                ),
             };
             Error::new(ErrorKind::Unavailable, message)
                 .with_code(Code::TargetUnavailable)

@@ -8,7 +8,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use semel_core::port::source::{Acknowledgement, DeliveryId, Fetched, Progress, Source};
 use semel_core::{Clock, Result};
 
-use crate::consume::{Context, run};
+use crate::consumer_thread::{Context, run};
 use crate::error::{no_thread, not_made};
 use crate::options::{Options, invalid};
 use crate::shared::{End, Found, Shared};
@@ -70,7 +70,7 @@ impl KafkaSource {
             shared: Arc::clone(&shared),
             options,
             restoring,
-            trouble: Arc::default(),
+            connection_error: Arc::default(),
             records: OnceLock::new(),
         };
         let consumer: BaseConsumer<Context> =

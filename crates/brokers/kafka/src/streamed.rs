@@ -17,13 +17,13 @@
 mod batch;
 mod block;
 mod changelog;
-mod find;
 mod line;
+mod lookup;
 mod placement;
 mod pool;
 mod producer;
 mod restore;
-mod transact;
+mod transactor;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -38,13 +38,13 @@ use semel_core::port::streamed::{
 };
 use semel_core::{Admission, Clock, Code, Error, ErrorKind, Result, Window};
 
-use crate::consume::Context;
+use crate::consumer_thread::Context;
 use crate::options::Options;
-use crate::shared::{AssignmentId, Place, Shared};
-pub use find::{Remembered, find};
+use crate::shared::{AssignmentId, Position, Shared};
 use line::Line;
+pub use lookup::{Remembered, find};
 use placement::Placement;
-use transact::Transactor;
+use transactor::Transactor;
 
 /// Settings of the transactions of a source.
 #[derive(Clone)]
@@ -143,14 +143,14 @@ impl KafkaStream {
     }
 
     /// Refuses records if others of the same key may be in another partition.
-    fn look_at_places(&self, batch: &[Finished], places: &[Option<Place>]) -> Result<()> {
+    fn look_at_places(&self, batch: &[Finished], places: &[Option<Position>]) -> Result<()> {
         let Some(placement) = &self.placement else {
             return Ok(());
         };
         let partitions = self.transactor.images.partitions.load(Ordering::Relaxed);
         let mut placement = lock(placement);
         for (finished, place) in batch.iter().zip(places) {
-            let Some(Place {
+            let Some(Position {
                 partition, offset, ..
             }) = *place
             else {
@@ -198,7 +198,7 @@ impl StreamedStore for KafkaStream {
         let places = self.transactor.shared.lock().places(&ids);
         let now = self.transactor.images.clock.now();
         let images = self.transactor.images.lock();
-        let known = |place: Option<Place>| {
+        let known = |place: Option<Position>| {
             let place = place?;
             Some((place, images.get(&place.assignment)?))
         };

@@ -11,7 +11,7 @@ use async_nats::jetstream::stream::{self, ConsumerCreateStrictErrorKind, Storage
 use semel_core::code::Code;
 use semel_core::{Error, Result};
 
-use crate::classify::{answered, away, wrong};
+use crate::error::{answered, away, wrong};
 use crate::link::Link;
 use crate::options::Options;
 

@@ -22,22 +22,22 @@
 //! ```
 
 mod address;
-mod again;
-mod classify;
 mod consumer;
-mod held;
+mod error;
 mod idle;
+mod in_flight;
+mod inspection;
 mod link;
-mod look;
 mod options;
 mod pull;
+mod rescan;
 mod settle;
 mod sink;
 mod source;
 
-pub use again::again;
-pub use look::look;
+pub use inspection::inspect;
 pub use options::{Options, SinkOptions};
+pub use rescan::rescan;
 pub use semel_tls::Tls;
 pub use sink::NatsSink;
 pub use source::NatsSource;

@@ -11,7 +11,7 @@ use semel_core::{Error, Result};
 use tokio::sync::watch;
 
 use crate::address::Address;
-use crate::classify::{away, connecting, right_missing};
+use crate::error::{away, connecting, right_missing};
 
 /// The longest wait for a handshake, and for an answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
@@ -25,13 +25,13 @@ const UNCONFIRMED: usize = 1 << 20;
 pub(crate) struct Link {
     pub(crate) client: Client,
     pub(crate) context: Context,
-    trouble: watch::Receiver<Trouble>,
+    connection_error: watch::Receiver<ConnectionError>,
     code: Code,
     servers: Box<str>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Trouble {
+struct ConnectionError {
     broken: bool,
     /// A right that the server refused.
     refused: Option<String>,
@@ -41,7 +41,7 @@ impl Link {
     /// Connects. Errors bear `code`; the wait for JetStream is at most `patience`.
     pub(crate) async fn open(address: &Address, code: Code, patience: Duration) -> Result<Self> {
         let (servers, options) = address.dial().await?;
-        let (sender, trouble) = watch::channel(Trouble::default());
+        let (sender, connection_error) = watch::channel(ConnectionError::default());
         let options = options
             .name("semel")
             .connection_timeout(PATIENCE)
@@ -62,26 +62,26 @@ impl Link {
         Ok(Self {
             client,
             context,
-            trouble,
+            connection_error,
             code,
             servers: address.name.clone(),
         })
     }
 
     /// Returns the reason why it can no longer be used, if there is one.
-    pub(crate) fn trouble(&self) -> Option<Error> {
-        let trouble = self.trouble.borrow();
-        self.told(&trouble)
+    pub(crate) fn connection_error(&self) -> Option<Error> {
+        let connection_error = self.connection_error.borrow();
+        self.error_of(&connection_error)
     }
 
     /// Waits until it can no longer be used.
-    pub(crate) async fn troubled(&self) -> Error {
-        let mut trouble = self.trouble.clone();
+    pub(crate) async fn wait_for_error(&self) -> Error {
+        let mut connection_error = self.connection_error.clone();
         loop {
-            if let Some(error) = self.told(&trouble.borrow_and_update()) {
+            if let Some(error) = self.error_of(&connection_error.borrow_and_update()) {
                 return error;
             }
-            if trouble.changed().await.is_err() {
+            if connection_error.changed().await.is_err() {
                 return self.lost();
             }
         }
@@ -92,7 +92,7 @@ impl Link {
         tokio::select! {
             biased;
             done = work => Ok(done),
-            error = self.troubled() => Err(error),
+            error = self.wait_for_error() => Err(error),
         }
     }
 
@@ -103,10 +103,10 @@ impl Link {
         let _ = self.client.drain().await;
     }
 
-    fn told(&self, trouble: &Trouble) -> Option<Error> {
-        match &trouble.refused {
+    fn error_of(&self, connection_error: &ConnectionError) -> Option<Error> {
+        match &connection_error.refused {
             Some(said) => Some(right_missing(said)),
-            None => trouble.broken.then(|| self.lost()),
+            None => connection_error.broken.then(|| self.lost()),
         }
     }
 
@@ -118,15 +118,15 @@ impl Link {
     }
 }
 
-fn note(sender: &watch::Sender<Trouble>, event: Event) {
+fn note(sender: &watch::Sender<ConnectionError>, event: Event) {
     match event {
         Event::Disconnected | Event::Closed => {
-            sender.send_modify(|trouble| trouble.broken = true);
+            sender.send_modify(|connection_error| connection_error.broken = true);
         }
         Event::ServerError(ServerError::Other(said))
             if said.to_ascii_lowercase().contains("permissions violation") =>
         {
-            sender.send_modify(|trouble| trouble.refused = Some(said));
+            sender.send_modify(|connection_error| connection_error.refused = Some(said));
         }
         // A slow consumer lost messages that the server delivers again; all else ends in a disconnection.
         Event::Connected

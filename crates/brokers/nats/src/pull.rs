@@ -14,9 +14,9 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::HEAD_BYTES;
 use crate::address::Address;
-use crate::classify::away;
 use crate::consumer::{self, CODE, Facts};
-use crate::held::Holding;
+use crate::error::away;
+use crate::in_flight::Holding;
 use crate::link::{Link, PATIENCE};
 use crate::options::Options;
 
@@ -133,7 +133,7 @@ impl Pull {
         let next = tokio::select! {
             biased;
             next = self.messages.next() => next,
-            error = self.link.troubled() => return Err(error),
+            error = self.link.wait_for_error() => return Err(error),
             () = sleep_until(until) => {
                 return Err(away(CODE, "the NATS server does not answer"));
             }

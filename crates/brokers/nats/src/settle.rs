@@ -10,8 +10,8 @@ use futures_util::future::join_all;
 use semel_core::{Code, Result};
 use tokio::time::Instant;
 
-use crate::classify::away;
-use crate::held::Holding;
+use crate::error::away;
+use crate::in_flight::Holding;
 use crate::link::{Link, PATIENCE};
 
 /// Time for which a message that was given back stays with the server, so that workers do not run in circles.
@@ -21,7 +21,7 @@ const AT_ONCE: usize = 1_024;
 
 /// Reports that the server has not confirmed yet.
 #[derive(Debug, Default)]
-pub(crate) struct Told(Vec<Word>);
+pub(crate) struct PendingReports(Vec<Word>);
 
 #[derive(Clone, Debug)]
 struct Word {
@@ -33,7 +33,7 @@ struct Word {
 
 /// Result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum AckResult {
     /// The server knows; a single server has it on its disk some 100 ms later.
     Confirmed,
     /// Nobody is there to take it: the consumer is gone.
@@ -42,7 +42,7 @@ pub(crate) enum Heard {
     Silence,
 }
 
-impl Told {
+impl PendingReports {
     pub(crate) fn acknowledged(&mut self, holdings: Vec<Holding>) {
         self.add(holdings, &AckKind::Ack.into());
     }
@@ -74,7 +74,7 @@ impl Told {
                 }
             };
             let unheard = some.iter().zip(&heard);
-            let unheard = unheard.filter(|(_, heard)| **heard == Heard::Silence);
+            let unheard = unheard.filter(|(_, heard)| **heard == AckResult::Silence);
             silent.extend(unheard.map(|(word, _)| word.clone()));
             done += heard.len();
         }
@@ -101,7 +101,7 @@ impl Told {
 }
 
 /// Tells the server that these are still worked on.
-pub(crate) async fn progress(link: &Link, replies: &[Subject]) -> Result<Vec<Heard>> {
+pub(crate) async fn progress(link: &Link, replies: &[Subject]) -> Result<Vec<AckResult>> {
     let what = Bytes::from(AckKind::Progress);
     let mut heard = Vec::with_capacity(replies.len());
     for some in replies.chunks(AT_ONCE) {
@@ -111,20 +111,23 @@ pub(crate) async fn progress(link: &Link, replies: &[Subject]) -> Result<Vec<Hea
 }
 
 /// Sends all of it and waits for all answers together.
-async fn ask(link: &Link, words: impl Iterator<Item = (&Subject, &Bytes)>) -> Result<Vec<Heard>> {
+async fn ask(
+    link: &Link,
+    words: impl Iterator<Item = (&Subject, &Bytes)>,
+) -> Result<Vec<AckResult>> {
     let ask = |(reply, what): (&Subject, &Bytes)| {
         let request = Request::new().payload(what.clone()).timeout(Some(PATIENCE));
         link.client.send_request(reply.clone(), request)
     };
     let answers = link.during(join_all(words.map(ask))).await?;
     let heard = answers.into_iter().map(|answer| match answer {
-        Ok(_) => Heard::Confirmed,
+        Ok(_) => AckResult::Confirmed,
         Err(error) => match error.kind() {
-            RequestErrorKind::NoResponders => Heard::Gone,
+            RequestErrorKind::NoResponders => AckResult::Gone,
             RequestErrorKind::TimedOut
             | RequestErrorKind::InvalidSubject
             | RequestErrorKind::MaxPayloadExceeded
-            | RequestErrorKind::Other => Heard::Silence,
+            | RequestErrorKind::Other => AckResult::Silence,
         },
     });
     Ok(heard.collect())

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use tokio::time::timeout_at;
 
 use crate::address::Address;
-use crate::classify::{answered, away, wrong};
+use crate::error::{answered, away, wrong};
 use crate::link::Link;
 use crate::options::SinkOptions;
 
@@ -98,7 +98,10 @@ impl NatsSink {
     /// Returns the connection, or a new one where it broke. Other publishing tasks meanwhile wait for the same one.
     async fn link(&self) -> Result<Arc<Link>> {
         let mut link = self.link.lock().await;
-        if let Some(link) = link.as_ref().filter(|link| link.trouble().is_none()) {
+        if let Some(link) = link
+            .as_ref()
+            .filter(|link| link.connection_error().is_none())
+        {
             return Ok(Arc::clone(link));
         }
         *link = None;

@@ -11,13 +11,13 @@ use semel_core::{Code, Error, Result};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::address::Address;
-use crate::classify::{away, is_for_good};
 use crate::consumer;
-use crate::held::Held;
+use crate::error::{away, is_for_good};
 use crate::idle::{Elsewhere, Idle};
+use crate::in_flight::InFlight;
 use crate::options::Options;
 use crate::pull::{Arrived, Pull};
-use crate::settle::{self, Heard, RESPITE, Told};
+use crate::settle::{self, AckResult, PendingReports, RESPITE};
 
 /// Time for which an outage of the broker is not reported.
 const GRACE: Duration = Duration::from_secs(2);
@@ -45,8 +45,8 @@ pub struct NatsSource {
     is_back: bool,
     findings: Vec<String>,
     arrived: VecDeque<Arrived>,
-    held: Held,
-    told: Told,
+    held: InFlight,
+    told: PendingReports,
     idle: Idle,
 }
 
@@ -92,8 +92,8 @@ impl NatsSource {
             is_back: false,
             findings: Vec::new(),
             arrived: VecDeque::new(),
-            held: Held::default(),
-            told: Told::default(),
+            held: InFlight::default(),
+            told: PendingReports::default(),
             idle: Idle::new(),
         })
     }
@@ -122,7 +122,7 @@ impl NatsSource {
     async fn up(&mut self) -> Result<()> {
         loop {
             if let Some(pull) = &self.pull {
-                match pull.link.trouble() {
+                match pull.link.connection_error() {
                     None => return Ok(()),
                     Some(error) => self.lost(error)?,
                 }
@@ -357,12 +357,12 @@ impl Source for NatsSource {
         };
         let (of_known, of_waiting) = heard.split_at(known.len());
         for ((id, _), heard) in known.iter().zip(of_known) {
-            if *heard == Heard::Confirmed {
+            if *heard == AckResult::Confirmed {
                 self.held.extended(*id, asked, lease);
             }
         }
         for (arrived, heard) in self.arrived.iter_mut().zip(of_waiting) {
-            if *heard == Heard::Confirmed {
+            if *heard == AckResult::Confirmed {
                 arrived.holding.until = arrived.holding.until.max(asked + lease);
             }
         }

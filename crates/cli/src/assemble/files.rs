@@ -27,9 +27,10 @@ pub(super) fn is_embedded_there(path: &Path) -> bool {
 
 /// The same of an SQLite file.
 pub(super) fn is_sqlite_there(path: &Path) -> bool {
-    let is_store =
-        |looked: Option<semel_store_sqlite::Looked>| looked.is_some_and(|looked| looked.is_store);
-    path.exists() && semel_store_sqlite::look(path, &[]).map_or(true, is_store)
+    let is_store = |looked: Option<semel_store_sqlite::Inspection>| {
+        looked.is_some_and(|looked| looked.is_store)
+    };
+    path.exists() && semel_store_sqlite::inspect(path, &[]).map_or(true, is_store)
 }
 
 /// The process that the lock file of an embedded store names, if it lives. Without the lock itself,

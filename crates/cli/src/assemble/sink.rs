@@ -8,7 +8,7 @@ use semel_config::{SinkPlace, SinkSettings};
 use semel_core::Result;
 use semel_core::port::sink::AnySink;
 use semel_worker::effect::Target;
-use semel_worker::effect::publish::{Facts, Look};
+use semel_worker::effect::publish::{Facts, Inspection};
 
 /// Turns the settings of a place into something to publish to.
 pub(crate) fn target(settings: SinkSettings) -> Arc<dyn Target> {
@@ -39,7 +39,7 @@ impl Target for Place {
         }
     }
 
-    fn look(&self) -> Look<'_> {
+    fn inspect(&self) -> Inspection<'_> {
         match &self.0.place {
             SinkPlace::Kafka { .. } => Box::pin(self.look_at_kafka()),
             SinkPlace::Nats { .. } => Box::pin(self.look_at_nats()),
@@ -119,7 +119,7 @@ impl Place {
     }
 
     async fn look_at_amqp(&self) -> Result<Facts> {
-        semel_broker_amqp::AmqpSink::look(self.amqp_options()?).await?;
+        semel_broker_amqp::AmqpSink::inspect(self.amqp_options()?).await?;
         Ok(Facts::default())
     }
 
@@ -142,14 +142,14 @@ impl Place {
 
 /// What a program without this kind of broker answers.
 macro_rules! absent {
-    ($feature:literal: $sink:ident, $look:ident) => {
+    ($feature:literal: $sink:ident, $inspect:ident) => {
         #[cfg(not(feature = $feature))]
         impl Place {
             fn $sink(&self) -> Result<AnySink> {
                 Err(self.not_built_in($feature))
             }
 
-            fn $look(&self) -> std::future::Ready<Result<Facts>> {
+            fn $inspect(&self) -> std::future::Ready<Result<Facts>> {
                 std::future::ready(Err(self.not_built_in($feature)))
             }
         }

@@ -111,17 +111,17 @@ pub(super) fn properties(settings: &[(String, String)]) -> Vec<(Box<str>, Box<st
 
 #[cfg(feature = "kafka")]
 async fn kafka_reach(settings: &KafkaSettings) -> Result<Reach> {
-    semel_broker_kafka::look(&kafka_options(settings)).await
+    semel_broker_kafka::inspect(&kafka_options(settings)).await
 }
 
 #[cfg(feature = "nats")]
 async fn nats_reach(settings: &NatsSettings, lease: Duration) -> Result<Reach> {
-    semel_broker_nats::look(&nats_options(settings, lease)).await
+    semel_broker_nats::inspect(&nats_options(settings, lease)).await
 }
 
 #[cfg(feature = "amqp")]
 async fn amqp_reach(settings: &AmqpSettings) -> Result<Reach> {
-    semel_broker_amqp::look(&amqp_options(settings)).await
+    semel_broker_amqp::inspect(&amqp_options(settings)).await
 }
 
 #[cfg(feature = "kafka")]
@@ -139,7 +139,7 @@ fn kafka_again(
 ) -> Result<AnySource> {
     let mut options = kafka_options(settings);
     options.max_message_bytes = usize::try_from(max_message_bytes).unwrap_or(usize::MAX);
-    semel_broker_kafka::again(options, since).map(AnySource::new)
+    semel_broker_kafka::rescan(options, since).map(AnySource::new)
 }
 
 #[cfg(feature = "nats")]
@@ -158,7 +158,7 @@ fn nats_again(
 ) -> Result<AnySource> {
     let mut options = nats_options(settings, lease);
     options.max_message_bytes = usize::try_from(max_message_bytes).unwrap_or(usize::MAX);
-    semel_broker_nats::again(options, since).map(AnySource::new)
+    semel_broker_nats::rescan(options, since).map(AnySource::new)
 }
 
 #[cfg(feature = "nats")]

@@ -151,7 +151,7 @@ impl Target {
         match self {
             Self::Server(probe) => probe.connect(patience).await,
             Self::Program(program) => {
-                exec::look(program).map_err(|error| error.with_code(Code::TargetAway))
+                exec::inspect(program).map_err(|error| error.with_code(Code::TargetAway))
             }
         }
     }

@@ -4,9 +4,9 @@
 //! only then answered. There is no timer: an idle store answers at once, a busy one fills its
 //! groups.
 
+mod admission;
 mod audit;
 mod job;
-mod together;
 mod transfer;
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use self::job::{Answer, answer, in_part};
 use crate::error::{self, WriteFailure};
 use crate::files::{Files, Lock};
 use crate::ledger::Ledger;
-use crate::shelf::Shelf;
+use crate::parked_log::ParkedLog;
 use crate::superblock::Superblock;
 use crate::sync;
 
@@ -32,7 +32,7 @@ pub(crate) struct Committer {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) superblock: Superblock,
     pub(crate) ledger: Ledger,
-    pub(crate) shelf: Shelf,
+    pub(crate) parked_log: ParkedLog,
     /// Answers that wait for the group to be durable, by the log that they depend on.
     pub(crate) ledger_answers: Vec<Answer>,
     pub(crate) shelf_answers: Vec<Answer>,
@@ -64,7 +64,7 @@ impl Committer {
     }
 
     fn pending_len(&self) -> usize {
-        self.ledger.pending_len() + self.shelf.pending_len()
+        self.ledger.pending_len() + self.parked_log.pending_len()
     }
 
     /// Decides a job. Its answer waits for the group, unless it failed at once.
@@ -80,22 +80,22 @@ impl Committer {
         match job {
             Job::Claim(batch, addresses, is_lent, reply) => {
                 let answers = self.each(&batch, |ledger, index, request| {
-                    ledger.look_ahead(&addresses, index);
+                    ledger.read_ahead(&addresses, index);
                     ledger.claim(request, addresses.get(index), now, is_lent)
                 });
-                self.ledger.forget_ahead();
+                self.ledger.forget_readahead();
                 self.answer(reply, answers);
             }
             Job::Settle(batch, addresses, reply) => {
                 let answers = self.each(&batch, |ledger, index, settlement| {
-                    ledger.warm_ahead(&addresses, index);
+                    ledger.warm_next(&addresses, index);
                     ledger.settle(settlement, addresses.get(index), now)
                 });
                 self.answer(reply, answers);
             }
             Job::SettleWith(batch, addresses, mark, reply) => {
-                let together = self.ledger.settle_with(&batch, &addresses, &mark, now);
-                self.answer(reply, together);
+                let admission = self.ledger.settle_with(&batch, &addresses, &mark, now);
+                self.answer(reply, admission);
             }
             Job::AdmitWith(batch, addresses, write, reply) => {
                 let admissions = self.admit_with(&batch, &addresses, write, now);
@@ -127,7 +127,7 @@ impl Committer {
                 self.answer(reply, page);
             }
             Job::ListParked(query, reply) => {
-                let page = self.shelf.list(&query);
+                let page = self.parked_log.list(&query);
                 self.shelf_answers.push(answer(reply, page));
             }
             Job::ListAudit(query, reply) => {
@@ -149,8 +149,8 @@ impl Committer {
             Job::Sweep(limit, reply) => self.sweep(limit, now, reply),
             Job::Stats(reply) => {
                 let stats = self.ledger.stats(now).map(|stats| Stats {
-                    parked: self.shelf.count(),
-                    disk_bytes: Some(self.ledger.len_bytes() + self.shelf.len_bytes()),
+                    parked: self.parked_log.count(),
+                    disk_bytes: Some(self.ledger.len_bytes() + self.parked_log.len_bytes()),
                     ..stats
                 });
                 self.answer(reply, stats);
@@ -180,15 +180,17 @@ impl Committer {
 
     fn park(&mut self, batch: &[(ParkedId, Parked)], reply: Reply<Vec<bool>>) {
         let now = self.clock.now();
-        let answers = self.each_parked(batch, |shelf, (id, message)| {
-            Ok(shelf.park(*id, message, now))
+        let answers = self.each_parked(batch, |parked_log, (id, message)| {
+            Ok(parked_log.park(*id, message, now))
         });
         self.shelf_answers.push(answer(reply, answers));
     }
 
     fn drop_parked(&mut self, batch: &[ParkedId], note: Option<&Note>, reply: Reply<Vec<bool>>) {
         let now = self.clock.now();
-        let answers = self.each_parked(batch, |shelf, id| shelf.drop_parked(*id, note, now));
+        let answers = self.each_parked(batch, |parked_log, id| {
+            parked_log.drop_parked(*id, note, now)
+        });
         self.shelf_answers.push(answer(reply, answers));
     }
 
@@ -196,13 +198,13 @@ impl Committer {
     fn each_parked<I>(
         &mut self,
         batch: &[I],
-        mut decide: impl FnMut(&mut Shelf, &I) -> Result<bool>,
+        mut decide: impl FnMut(&mut ParkedLog, &I) -> Result<bool>,
     ) -> Result<Vec<bool>> {
         let mut answers = Vec::with_capacity(batch.len());
         for item in batch {
-            answers.push(decide(&mut self.shelf, item).map_err(|why| in_part(&why))?);
-            if self.shelf.pending_len() >= PART_BYTES {
-                self.commit_shelf().map_err(|why| in_part(&why))?;
+            answers.push(decide(&mut self.parked_log, item).map_err(|why| in_part(&why))?);
+            if self.parked_log.pending_len() >= PART_BYTES {
+                self.commit_parked_log().map_err(|why| in_part(&why))?;
                 self.keep_up();
                 self.refuse_if_poisoned()?;
             }
@@ -235,12 +237,12 @@ impl Committer {
     /// Makes the group durable and answers it.
     fn commit(&mut self) {
         // The callers are answered in either case.
-        let _ = self.commit_shelf();
+        let _ = self.commit_parked_log();
         let _ = self.commit_ledger();
     }
 
-    fn commit_shelf(&mut self) -> Result<()> {
-        let written = self.shelf.commit();
+    fn commit_parked_log(&mut self) -> Result<()> {
+        let written = self.parked_log.commit();
         let written = self.judge(written);
         self.shelf_answers
             .drain(..)
@@ -289,7 +291,7 @@ impl Committer {
         if self.is_poisoned {
             return false;
         }
-        let kept_up = self.shelf.keep_up(now);
+        let kept_up = self.parked_log.keep_up(now);
         self.settle_upkeep(kept_up) | more
     }
 
@@ -306,18 +308,18 @@ impl Committer {
             files,
             mut superblock,
             ledger,
-            shelf,
+            parked_log,
             is_poisoned,
             lock,
             ..
         } = self;
         if !is_poisoned {
             superblock.records = ledger.position();
-            superblock.parked = shelf.position();
+            superblock.parked = parked_log.position();
             // If this one cannot be written, the one from the last opening stands.
             let _ = superblock.write(&*files);
         }
-        drop((ledger, shelf));
+        drop((ledger, parked_log));
         drop(lock);
     }
 }

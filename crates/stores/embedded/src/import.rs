@@ -9,13 +9,13 @@ use semel_core::{
     Result, Scope, State,
 };
 
+use crate::digest::{Addresses, KeyedHash};
 use crate::entry;
 use crate::error;
 use crate::limits::{
     check_audited, check_key, check_len, check_outcome, check_parked, check_transport,
 };
 use crate::options::Options;
-use crate::place::{Addresses, Placing};
 
 /// A batch of items.
 pub(crate) struct Import {
@@ -50,7 +50,11 @@ pub(crate) struct FinishedRecord {
 
 impl Import {
     /// Checks and encodes a batch; refuses all of it if one item cannot be taken.
-    pub(crate) fn prepare(batch: &[Item], placing: &Placing, options: &Options) -> Result<Self> {
+    pub(crate) fn prepare(
+        batch: &[Item],
+        keyed_hash: &KeyedHash,
+        options: &Options,
+    ) -> Result<Self> {
         let mut import = Self {
             addresses: Addresses::default(),
             items: Vec::with_capacity(batch.len()),
@@ -65,7 +69,7 @@ impl Import {
                 }
                 Item::Record(listed) => {
                     check_record(listed, options)?;
-                    import.record(listed, placing)
+                    import.record(listed, keyed_hash)
                 }
                 Item::Entity(scope, entity, record) => {
                     check_key(entity, "entity")?;
@@ -89,16 +93,16 @@ impl Import {
         Ok(import)
     }
 
-    fn record(&mut self, listed: &Listed, placing: &Placing) -> Imported {
+    fn record(&mut self, listed: &Listed, keyed_hash: &KeyedHash) -> Imported {
         let Listed { operation, record } = listed;
         let number = self.addresses.len();
         let is_finished = matches!(record.state, State::Completed { .. } | State::Dead { .. });
         if !is_finished || record.held {
-            self.addresses.push(placing, operation, |_| ());
+            self.addresses.push(keyed_hash, operation, |_| ());
             return Imported::Kept(number, Box::new(listed.clone()));
         }
         let mut tail_len = 0;
-        let all = self.addresses.push(placing, operation, |bytes| {
+        let all = self.addresses.push(keyed_hash, operation, |bytes| {
             let tail = entry::put_record_body(bytes, record, false);
             tail_len = tail.len();
             bytes.extend_from_slice(tail);

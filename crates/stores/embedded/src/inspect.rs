@@ -3,10 +3,10 @@
 //! Reads the files as they are, also while a process works on them: later appends are not seen, later removals still
 //! are. Meant for people; Semel decides nothing on these reads.
 
+mod audit;
 mod entities;
-mod shelf;
+mod parked;
 mod snapshot;
-mod trail;
 mod walk;
 
 use std::path::{Path, PathBuf};
@@ -25,9 +25,9 @@ use crate::files::{is_volatile, open_to_read};
 use crate::ledger::foreign_cursor;
 use crate::store::capabilities;
 use crate::superblock::{self, Superblock};
-use shelf::ShelfWalk;
+use audit::AuditWalk;
+use parked::ParkedWalk;
 use snapshot::Snapshot;
-use trail::Trail;
 use walk::Walk;
 
 /// A read-only view of an embedded store, for lists and look-ups while another process works on it.
@@ -41,8 +41,8 @@ pub struct Inspector {
     dir: PathBuf,
     clock: Arc<dyn Clock>,
     records: Mutex<Paging<Walk>>,
-    parked: Mutex<Paging<ShelfWalk>>,
-    audit: Mutex<Paging<Trail>>,
+    parked: Mutex<Paging<ParkedWalk>>,
+    audit: Mutex<Paging<AuditWalk>>,
 }
 
 impl Inspector {
@@ -119,8 +119,8 @@ impl Store for Inspector {
     }
 
     async fn list_parked(&self, query: &ListQuery) -> Result<Page<Parked>> {
-        let begin = || ShelfWalk::begin(self.snapshot()?, query);
-        page(&self.parked, query, begin, ShelfWalk::next)
+        let begin = || ParkedWalk::begin(self.snapshot()?, query);
+        page(&self.parked, query, begin, ParkedWalk::next)
     }
 
     async fn operate(&self, _: &[Directive]) -> Result<Vec<Directed>> {
@@ -128,8 +128,8 @@ impl Store for Inspector {
     }
 
     async fn list_audit(&self, query: &ListQuery) -> Result<Page<Audited>> {
-        let begin = || Trail::begin(&self.snapshot()?, query);
-        page(&self.audit, query, begin, |trail| Ok(trail.next()))
+        let begin = || AuditWalk::begin(&self.snapshot()?, query);
+        page(&self.audit, query, begin, |audit| Ok(audit.next()))
     }
 
     async fn sweep(&self, _: usize) -> Result<Swept> {
@@ -150,7 +150,7 @@ impl Store for Inspector {
         stats.entities = walk.entities();
         let snapshot = self.snapshot()?;
         stats.disk_bytes = Some(snapshot.len_bytes());
-        let mut parked = ShelfWalk::begin(snapshot, &all)?;
+        let mut parked = ParkedWalk::begin(snapshot, &all)?;
         while parked.next()?.is_some() {
             stats.parked += 1;
         }

@@ -4,19 +4,19 @@
 //! each with the place of its latest durable version. Every change is noted, so that a group that could not be written
 //! can be taken back.
 
-mod admit;
-mod ahead;
+mod admission;
 mod answer;
 mod audit;
-mod by_place;
-mod carry;
+mod by_digest;
+mod compaction;
 mod end;
 mod export;
 mod import;
 mod list;
-mod look;
+mod lookup;
+mod readahead;
 mod recover;
-mod tally;
+mod undo;
 mod walk;
 
 pub(crate) use audit::read_audited;
@@ -31,31 +31,31 @@ use semel_core::{
     Result, Scope, State,
 };
 
-use self::ahead::Ahead;
-use self::by_place::{ByPlace, Warm};
+use self::by_digest::{ByDigest, Warm};
 use self::end::{End, Ends};
+use self::readahead::Readahead;
+use crate::audit_index::{AuditIndex, Orders};
+use crate::digest::{Address, Digest, KeyedHash};
 use crate::entry::{self, Identity, Kind, Scopes};
 use crate::error::WriteFailure;
 use crate::log::{Location, Log};
 use crate::options::Options;
-use crate::place::{Address, Place, Placing};
 use crate::superblock::Position;
 use crate::table::Table;
-use crate::trail::{Orders, Trail};
 
 /// The records, entities and marks of a store.
 pub(crate) struct Ledger {
     log: Log,
-    placing: Placing,
+    keyed_hash: KeyedHash,
     options: Options,
     /// Finished records.
     table: Table,
     /// Unresolved records, and finished ones that are held.
-    kept: ByPlace<Box<Kept>>,
-    entities: BTreeMap<EntityKey, Versioned<Gated>>,
+    kept: ByDigest<Box<Kept>>,
+    entities: BTreeMap<EntityKey, Versioned<EntityState>>,
     marks: BTreeMap<Arc<str>, Versioned<u64>>,
     /// Entries of the audit trail that are in this log.
-    trail: Trail,
+    audit_index: AuditIndex,
     orders: Orders,
     /// Steps that take back the changes since the last commit.
     undo: Vec<Undo>,
@@ -63,11 +63,11 @@ pub(crate) struct Ledger {
     token: u64,
     /// Memory for reading back, and the entries read ahead for a batch.
     scratch: Vec<u8>,
-    ahead: Ahead,
+    readahead: Readahead,
     scopes: Scopes,
     /// Memory for the next record that is read.
     spare: Option<Box<Record>>,
-    upkeep: carry::Upkeep,
+    upkeep: compaction::Upkeep,
     ends: Ends,
 }
 
@@ -95,7 +95,7 @@ impl Warm for Box<Kept> {
 
 /// The state of an entity.
 #[derive(Clone, Debug)]
-struct Gated {
+struct EntityState {
     record: EntityRecord,
     /// The same as [`Kept::has_foreign_lease`], for its holder.
     has_foreign_lease: bool,
@@ -120,10 +120,10 @@ type EntityKey = (Scope, Key);
 
 /// One change in memory, as the data that reverses it.
 enum Undo {
-    Placed(Place, Finished),
-    Displaced(Place, Finished),
-    Kept(Place, Option<Box<Kept>>),
-    Entity(Box<(EntityKey, Option<Versioned<Gated>>)>),
+    Placed(Digest, Finished),
+    Displaced(Digest, Finished),
+    Kept(Digest, Option<Box<Kept>>),
+    Entity(Box<(EntityKey, Option<Versioned<EntityState>>)>),
     Mark(Arc<str>, Option<Versioned<u64>>),
     Audited(Stored),
     /// An entry of the audit trail that moved, with its old and its new location.
@@ -244,17 +244,17 @@ impl Ledger {
             Change::Put(record) => record,
         };
         if let Before::Finished(_, finished) = before {
-            self.displace(address.place, *finished);
+            self.displace(address.digest, *finished);
         }
         if let Some(end) = self.ends.of(record.state, record.held) {
             if matches!(before, Before::Kept | Before::Held(_)) {
-                self.put_kept(address.place, None);
+                self.put_kept(address.digest, None);
             }
             self.finish(address, &record, end);
             return;
         }
         let known = match before {
-            Before::Kept | Before::Held(_) => self.kept.get(address.place),
+            Before::Kept | Before::Held(_) => self.kept.get(address.digest),
             Before::Absent | Before::Finished(..) => None,
         };
         let is_leased = matches!(record.state, State::Claimed { .. } | State::Started { .. });
@@ -286,7 +286,7 @@ impl Ledger {
             has_foreign_lease,
             stored,
         });
-        self.put_kept(address.place, Some(kept));
+        self.put_kept(address.digest, Some(kept));
     }
 
     /// Writes a finished record and places it.
@@ -296,20 +296,20 @@ impl Ledger {
             location,
             is_dead: matches!(record.state, State::Dead { .. }),
         };
-        self.put_finished(address.place, finished);
-        self.tally_window(location.segment, end);
+        self.put_finished(address.digest, finished);
+        self.note_window(location.segment, end);
     }
 
     fn remove(&mut self, address: Address<'_>, before: &Before) {
         let was_stored = match before {
             Before::Absent => false,
             Before::Kept | Before::Held(_) => {
-                let stored = self.kept.get(address.place).and_then(|kept| kept.stored);
-                self.put_kept(address.place, None);
+                let stored = self.kept.get(address.digest).and_then(|kept| kept.stored);
+                self.put_kept(address.digest, None);
                 stored.is_some()
             }
             Before::Finished(_, finished) => {
-                self.displace(address.place, *finished);
+                self.displace(address.digest, *finished);
                 true
             }
         };
@@ -344,6 +344,6 @@ impl Ledger {
 
 /// Error for two operations with one keyed 128-bit hash: not to be expected while the universe lasts, but still not a
 /// reason to mix them up.
-fn shared_place() -> Error {
+fn shared_digest() -> Error {
     Error::new(ErrorKind::Internal, "two operations have the same hash").not_applied()
 }

@@ -38,30 +38,30 @@
 //! # }
 //! ```
 
+mod audit_index;
 mod committer;
+mod digest;
 mod entry;
 mod error;
 mod export;
 pub mod files;
+mod foreign_lease;
 mod frame;
 mod import;
 mod inspect;
 mod ledger;
-mod lent;
 mod limits;
 mod log;
 mod options;
-mod place;
-mod shelf;
+mod parked_log;
 mod store;
 mod superblock;
 mod sync;
 mod table;
-mod trail;
 mod wire;
 
+pub use foreign_lease::LentStore;
 pub use inspect::Inspector;
-pub use lent::LentStore;
 pub use options::Options;
 pub use store::EmbeddedStore;
 

@@ -38,7 +38,7 @@ pub(crate) struct Segment {
     pub(crate) id: u32,
     pub(crate) len: u32,
     pub(crate) created_at: Timestamp,
-    pub(crate) tally: Tally,
+    pub(crate) usage: SegmentUsage,
     file: Box<dyn File>,
     /// Length of the log before it.
     begins_at: u64,
@@ -46,7 +46,7 @@ pub(crate) struct Segment {
 
 /// Counts of what a segment still holds, kept up to date by the owner of the log.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct SegmentUsage {
     /// Completed and dead records that the table places here.
     pub(crate) finished: [u64; 2],
     /// Live entries that must be carried forward before the segment may go, and their bytes.
@@ -152,18 +152,18 @@ impl Log {
             .sum()
     }
 
-    /// Returns the tally of segment `id`, if it is still there.
-    pub(crate) fn tally(&mut self, id: u32) -> Option<&mut Tally> {
+    /// Returns the usage of segment `id`, if it is still there.
+    pub(crate) fn usage(&mut self, id: u32) -> Option<&mut SegmentUsage> {
         let index = id.checked_sub(self.oldest())?;
         self.segments
             .get_mut(index as usize)
-            .map(|segment| &mut segment.tally)
+            .map(|segment| &mut segment.usage)
     }
 
     /// Counts an entry of the active segment that replaces a finished record.
     pub(crate) fn revise(&mut self) {
         if let Some(active) = self.segments.back_mut() {
-            active.tally.revised += 1;
+            active.usage.revised += 1;
         }
     }
 
@@ -330,7 +330,7 @@ impl Log {
         let body = SegmentBody {
             store_id: self.store_id,
             created_at: now,
-            revised_before: Some(self.segments.back().map_or(0, |last| last.tally.revised)),
+            revised_before: Some(self.segments.back().map_or(0, |last| last.usage.revised)),
         };
         entry::put_segment(&mut bytes, &body);
         entry::end(&mut bytes, start, Kind::Segment, &[]);
@@ -344,14 +344,14 @@ impl Log {
             id,
             len,
             created_at: now,
-            tally: Tally::default(),
+            usage: SegmentUsage::default(),
             file,
             begins_at: self.end(),
         })
     }
 
     /// Removes the oldest segment, which is not the active one.
-    pub(crate) fn drop_oldest(&mut self) -> Result<Option<Tally>, WriteFailure> {
+    pub(crate) fn drop_oldest(&mut self) -> Result<Option<SegmentUsage>, WriteFailure> {
         let Some(oldest) = self.segments.front().filter(|_| self.segments.len() > 1) else {
             return Ok(None);
         };
@@ -359,7 +359,7 @@ impl Log {
         let unknown = |why| WriteFailure::Unknown(error::unknown(&format!("removing {name}"), why));
         self.files.remove(&name).map_err(unknown)?;
         self.files.sync_dir().map_err(unknown)?;
-        Ok(self.segments.pop_front().map(|segment| segment.tally))
+        Ok(self.segments.pop_front().map(|segment| segment.usage))
     }
 
     /// Returns the length of the log, up to the end of the last segment.

@@ -15,7 +15,9 @@ use semel_core::{
 };
 use tokio::sync::{mpsc, oneshot};
 
+use crate::audit_index::Orders;
 use crate::committer::{Committer, Job, Reply};
+use crate::digest::KeyedHash;
 use crate::error;
 use crate::files::{Files, Lock, LockError, RealFiles};
 use crate::import::Import;
@@ -23,11 +25,9 @@ use crate::ledger::Ledger;
 use crate::limits::{check_note, check_parked};
 use crate::log::LogKind;
 use crate::options::Options;
-use crate::place::Placing;
-use crate::shelf::Shelf;
+use crate::parked_log::ParkedLog;
 use crate::superblock::{self, Position, Superblock};
 use crate::sync::thread::{self, JoinHandle};
-use crate::trail::Orders;
 
 /// The default store: one folder on one machine, used by one process.
 ///
@@ -40,7 +40,7 @@ use crate::trail::Orders;
 pub struct EmbeddedStore {
     jobs: Option<mpsc::Sender<Job>>,
     committer: Option<JoinHandle<()>>,
-    placing: Placing,
+    keyed_hash: KeyedHash,
     options: Options,
     is_volatile: bool,
 }
@@ -78,24 +78,24 @@ impl EmbeddedStore {
         let mut superblock = read_or_create(&*files, &names)?;
         let orders = Orders::default();
         let mut ledger = Ledger::open(Arc::clone(&files), &superblock, &options, &orders, now)?;
-        let shelf = Shelf::open(Arc::clone(&files), &superblock, &options, &orders, now)?;
+        let parked_log = ParkedLog::open(Arc::clone(&files), &superblock, &options, &orders, now)?;
         superblock.epoch += 1;
         superblock.records = ledger.position();
-        superblock.parked = shelf.position();
+        superblock.parked = parked_log.position();
         superblock
             .write(&*files)
             .map_err(|why| error::unopened("writing the superblock", why))?;
         ledger.begin_epoch(superblock.epoch);
 
         let (sender, receiver) = mpsc::channel(options.queue_len.max(1));
-        let placing = Placing::new(&superblock.hash_key);
+        let keyed_hash = KeyedHash::new(&superblock.hash_key);
         let is_volatile = files.is_volatile();
         let committer = Committer {
             files,
             clock,
             superblock,
             ledger,
-            shelf,
+            parked_log,
             audit_set: None,
             ledger_answers: Vec::new(),
             shelf_answers: Vec::new(),
@@ -109,7 +109,7 @@ impl EmbeddedStore {
         Ok(Self {
             jobs: Some(sender),
             committer: Some(committer),
-            placing,
+            keyed_hash,
             options,
             is_volatile,
         })
@@ -125,7 +125,7 @@ impl EmbeddedStore {
             return Ok(Vec::new());
         }
         let addresses = self
-            .placing
+            .keyed_hash
             .address(batch.iter().map(|request| &request.operation));
         self.ask(|reply| Job::Claim(batch.to_vec(), addresses, is_lent, reply))
             .await
@@ -171,7 +171,7 @@ impl Store for EmbeddedStore {
             return Ok(Vec::new());
         }
         let addresses = self
-            .placing
+            .keyed_hash
             .address(batch.iter().map(|item| &item.operation));
         self.ask(|reply| Job::Settle(batch.to_vec(), addresses, reply))
             .await
@@ -179,7 +179,7 @@ impl Store for EmbeddedStore {
 
     async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
         let addresses = self
-            .placing
+            .keyed_hash
             .address(batch.iter().map(|item| &item.operation));
         self.ask(|reply| Job::Renew(batch.to_vec(), addresses, reply))
             .await
@@ -205,7 +205,7 @@ impl Store for EmbeddedStore {
     }
 
     async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
-        let addresses = self.placing.address(batch.iter());
+        let addresses = self.keyed_hash.address(batch.iter());
         self.ask(|reply| Job::Get(batch.to_vec(), addresses, reply))
             .await
     }
@@ -221,7 +221,7 @@ impl Store for EmbeddedStore {
 
     async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
         let addresses = self
-            .placing
+            .keyed_hash
             .address(batch.iter().map(|item| &item.operation));
         self.ask(|reply| Job::Operate(batch.to_vec(), addresses, reply))
             .await
@@ -270,7 +270,7 @@ impl TransferStore for EmbeddedStore {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let import = Import::prepare(batch, &self.placing, &self.options)?;
+        let import = Import::prepare(batch, &self.keyed_hash, &self.options)?;
         self.ask(|reply| Job::Import(import, reply)).await
     }
 }
@@ -278,7 +278,7 @@ impl TransferStore for EmbeddedStore {
 impl CheckpointStore for EmbeddedStore {
     async fn settle_with(&self, batch: &[Settlement], mark: &Mark) -> Result<Together> {
         let addresses = self
-            .placing
+            .keyed_hash
             .address(batch.iter().map(|item| &item.operation));
         self.ask(|reply| Job::SettleWith(batch.to_vec(), addresses, mark.clone(), reply))
             .await
@@ -289,7 +289,7 @@ impl CheckpointStore for EmbeddedStore {
             return Err(marked());
         }
         let addresses = self
-            .placing
+            .keyed_hash
             .address(batch.iter().map(|request| &request.operation));
         let admitted = self.ask(|reply| Job::AdmitWith(batch, addresses, write, reply));
         let (admissions, _batch, _addresses) = admitted.await?;

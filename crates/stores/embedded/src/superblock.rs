@@ -33,7 +33,7 @@ pub(crate) struct Position {
 pub(crate) struct Superblock {
     /// Random id, so that two stores can be told apart.
     pub(crate) store_id: [u8; 16],
-    /// Random key of the placing hash, so that no client can make keys collide.
+    /// Random key of the hash, so that no client can make keys collide.
     pub(crate) hash_key: [u8; 16],
     /// Number that rises with every opening; the high bits of the fencing tokens.
     pub(crate) epoch: u64,

@@ -17,10 +17,10 @@ use semel_core::{
 use crate::error::{Failure, Why};
 use crate::jobs::{claim_one, wanted_claims};
 use crate::locked::{Locked, Wanted};
-use crate::pool::Lease;
+use crate::pool::PooledConnection;
 use crate::script::Script;
 use crate::session::Session;
-use crate::statements::{Compiled, Verdict, is_about_statement, judge};
+use crate::statements::{Compiled, ErrorClass, classify, is_about_statement};
 use crate::transaction::{Job, Stop};
 
 /// One call of `apply`.
@@ -63,12 +63,16 @@ impl<'b> Apply<'b> {
 impl Job for Apply<'_> {
     type Answer = Vec<Applied>;
 
-    async fn run(&mut self, session: &Session, lease: &mut Lease) -> Result<Self::Answer, Stop> {
+    async fn run(
+        &mut self,
+        session: &Session,
+        connection: &mut PooledConnection,
+    ) -> Result<Self::Answer, Stop> {
         let careful = session.careful.load(Ordering::Relaxed);
-        let most_bytes = lease.most_bytes();
+        let most_bytes = connection.most_bytes();
         let fits = |message: &Application| bytes_of(&message.values) < most_bytes;
         let is_careful = self.has_failed || careful > 0 || !self.batch.iter().all(fits);
-        let mut locked = self.begin(session, lease).await?;
+        let mut locked = self.begin(session, connection).await?;
         let answers = if is_careful {
             self.run_carefully(session, &mut locked).await?
         } else {
@@ -88,14 +92,14 @@ impl Apply<'_> {
     async fn begin<'t>(
         &self,
         session: &'t Session,
-        lease: &'t mut Lease,
+        connection: &'t mut PooledConnection,
     ) -> Result<Locked<'t>, Stop> {
         let wanted = Wanted {
             first: self.compiled.preparation(session),
             ..wanted_claims(&self.claims)
         };
         let preparation = 1..=wanted.first.statements;
-        match Locked::begin(session, lease, wanted).await {
+        match Locked::begin(session, connection, wanted).await {
             Err(Stop::Server(failure))
                 if preparation.contains(&failure.at) && is_about_statement(&failure) =>
             {
@@ -138,7 +142,7 @@ impl Apply<'_> {
             answers.push(settle(locked, message, claim, Ok(()))?);
         }
         for script in scripts.iter().filter(|script| script.statements > 0) {
-            match locked.lease.run(script).await {
+            match locked.connection.run(script).await {
                 Ok(_) => {}
                 Err(failure) if failure.is_undoing() || failure.refusal().is_none() => {
                     return Err(Stop::Server(failure));
@@ -159,7 +163,7 @@ impl Apply<'_> {
         session: &Session,
         locked: &mut Locked<'_>,
     ) -> Result<Vec<Applied>, Stop> {
-        let most_bytes = locked.lease.most_bytes();
+        let most_bytes = locked.connection.most_bytes();
         let mut answers: Vec<Option<Applied>> = Vec::new();
         answers.resize_with(self.batch.len(), || None);
         let (mut turns, mut touched) = (Vec::new(), HashSet::new());
@@ -210,7 +214,7 @@ impl Apply<'_> {
                 self.compiled
                     .add(&mut script, &self.batch[turn.place].values);
             }
-            let ran = locked.lease.run(&script).await;
+            let ran = locked.connection.run(&script).await;
             let failed = match ran {
                 Ok(_) => None,
                 Err(failure) => {
@@ -241,22 +245,22 @@ impl Apply<'_> {
         failure: Failure,
     ) -> Result<Failed, Stop> {
         let verdict = match failure.refusal() {
-            Some(error) => judge(error),
-            None => Verdict::Batch,
+            Some(error) => classify(error),
+            None => ErrorClass::Batch,
         };
         let (words, may_retry) = match verdict {
-            Verdict::Hopeless(words) => (words, false),
-            Verdict::Passing(words) => (words, true),
-            Verdict::Unfit(words) => {
+            ErrorClass::Hopeless(words) => (words, false),
+            ErrorClass::Passing(words) => (words, true),
+            ErrorClass::Unfit(words) => {
                 let error = Error::new(ErrorKind::InvalidConfig, words);
                 return Err(Stop::Failed(error));
             }
-            Verdict::Batch => return Err(Stop::Server(failure)),
+            ErrorClass::Batch => return Err(Stop::Server(failure)),
         };
         let mut script = Script::default();
         script.add(&session.texts.message_undo, &[]);
         // Without its savepoint the whole transaction is gone, which this shows.
-        locked.lease.run(&script).await?;
+        locked.connection.run(&script).await?;
         Ok(Failed { words, may_retry })
     }
 }

@@ -9,7 +9,7 @@ use crate::answer::some_number;
 use crate::error::gone;
 use crate::jobs::{claim_one, wanted_claims};
 use crate::locked::{Locked, Wanted};
-use crate::pool::Lease;
+use crate::pool::PooledConnection;
 use crate::script::{Literal, Script};
 use crate::session::Session;
 use crate::transaction::{Job, Stop, commit};
@@ -20,13 +20,17 @@ pub(crate) struct SettleWith<'b>(pub(crate) &'b [Settlement], pub(crate) &'b Mar
 impl Job for SettleWith<'_> {
     type Answer = Together;
 
-    async fn run(&mut self, session: &Session, lease: &mut Lease) -> Result<Self::Answer, Stop> {
+    async fn run(
+        &mut self,
+        session: &Session,
+        connection: &mut PooledConnection,
+    ) -> Result<Self::Answer, Stop> {
         let wanted = Wanted {
             operations: self.0.iter().map(|it| &it.operation).collect(),
             first: set(session, self.1),
             ..Wanted::default()
         };
-        let mut locked = Locked::begin(session, lease, wanted).await?;
+        let mut locked = Locked::begin(session, connection, wanted).await?;
         let settle = |it: &Settlement| locked.ledger.settle(it.operation.id(), it);
         let answers: Vec<_> = self.0.iter().map(settle).collect();
         if !answers
@@ -63,12 +67,16 @@ impl AdmitWith {
 impl Job for AdmitWith {
     type Answer = Vec<Admission>;
 
-    async fn run(&mut self, session: &Session, lease: &mut Lease) -> Result<Self::Answer, Stop> {
+    async fn run(
+        &mut self,
+        session: &Session,
+        connection: &mut PooledConnection,
+    ) -> Result<Self::Answer, Stop> {
         let wanted = Wanted {
             turnstile: Some("admit"),
             ..wanted_claims(&self.batch)
         };
-        let mut locked = Locked::begin(session, lease, wanted).await?;
+        let mut locked = Locked::begin(session, connection, wanted).await?;
         let mut answers = Vec::with_capacity(self.batch.len());
         for request in &self.batch {
             let admission = claim_one(&mut locked, request);
@@ -90,9 +98,9 @@ impl Job for AdmitWith {
         })?;
         // Nothing of this is tried again: the output is written.
         let is_over = |stop: Stop| Stop::Failed(stop.into_error());
-        let ran = locked.lease.run(&set(session, &mark?)).await;
+        let ran = locked.connection.run(&set(session, &mark?)).await;
         ran.map_err(|failure| is_over(failure.into()))?;
-        commit(session, locked.lease).await.map_err(is_over)?;
+        commit(session, locked.connection).await.map_err(is_over)?;
         Ok(answers)
     }
 }

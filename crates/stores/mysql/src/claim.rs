@@ -16,7 +16,7 @@ use semel_core::{Admission, ClaimRequest, FencingToken, OpId, Result, Timestamp}
 use crate::answer::{Set, number, only, time};
 use crate::error::{Failure, IS_NULL, SEVERAL_ROWS, contended};
 use crate::parts::parts;
-use crate::pool::Lease;
+use crate::pool::PooledConnection;
 use crate::row::{self, push_assignments, push_claim, young_until};
 use crate::script::{Literal, Script};
 use crate::session::{Session, pause};
@@ -31,10 +31,10 @@ pub(crate) async fn claim(session: &Session, batch: &[ClaimRequest]) -> Result<V
         request.operation.key.as_bytes().len() + transport
     };
     for part in parts(batch, weight) {
-        let mut lease = session.lease().await?;
+        let mut connection = session.connection().await?;
         let mut claims = Claims::new(session, part);
-        let done = claims.decide(&mut lease).await;
-        end(session, lease).await;
+        let done = claims.decide(&mut connection).await;
+        end(session, connection).await;
         match done {
             Ok(()) => answers.extend(claims.finish()),
             Err(error) if answers.is_empty() => return Err(error),
@@ -85,7 +85,7 @@ impl<'b> Claims<'b> {
         }
     }
 
-    async fn decide(&mut self, lease: &mut Lease) -> Result<()> {
+    async fn decide(&mut self, connection: &mut PooledConnection) -> Result<()> {
         for round in 0..ROUNDS {
             if self.open.is_empty() {
                 break;
@@ -93,7 +93,7 @@ impl<'b> Claims<'b> {
             if round >= PATIENT {
                 pause(round - PATIENT + 1).await;
             }
-            self.round(lease, round == 0).await?;
+            self.round(connection, round == 0).await?;
         }
         Ok(())
     }
@@ -104,12 +104,12 @@ impl<'b> Claims<'b> {
         self.answers.into_iter().map(answer)
     }
 
-    async fn round(&mut self, lease: &mut Lease, is_first: bool) -> Result<()> {
+    async fn round(&mut self, connection: &mut PooledConnection, is_first: bool) -> Result<()> {
         let keys = self.keys();
         // A key that comes again may take over the claim just inserted for it, with a later token.
         self.extra += self.open.len() - keys.len();
         let fresh = self.fresh(&keys, is_first);
-        let Some(sets) = self.ask(lease, &keys, &fresh).await? else {
+        let Some(sets) = self.ask(connection, &keys, &fresh).await? else {
             return Ok(());
         };
         let mut round = self.read(&sets, &keys, &fresh)?;
@@ -117,8 +117,9 @@ impl<'b> Claims<'b> {
             self.learn(&round, &keys);
         }
         let (granted, again) = self.answer(&mut round);
-        self.write(lease, &round.ledger, &granted, again).await?;
-        self.trim(lease, round.first).await;
+        self.write(connection, &round.ledger, &granted, again)
+            .await?;
+        self.trim(connection, round.first).await;
         Ok(())
     }
 
@@ -154,27 +155,27 @@ impl<'b> Claims<'b> {
     /// had to wait: a record was there before and is gone. Nothing was written then.
     async fn ask(
         &mut self,
-        lease: &mut Lease,
+        connection: &mut PooledConnection,
         keys: &[usize],
         fresh: &[usize],
     ) -> Result<Option<Sets>> {
         let mut tries = 0;
         loop {
             let (script, places) = self.script(keys, fresh);
-            let failure = match lease.run(&script).await {
+            let failure = match connection.run(&script).await {
                 Ok(sets) => {
-                    lease.ended();
+                    connection.ended();
                     return Ok(Some(Sets { sets, places }));
                 }
                 Err(failure) => failure,
             };
             let code = failure.refusal().map(|error| error.code);
-            if code.is_some() && lease.is_open() {
-                self.roll_back(lease).await?;
+            if code.is_some() && connection.is_open() {
+                self.roll_back(connection).await?;
             }
             match code {
                 Some(IS_NULL) if Some(failure.at) == places.claim => {
-                    self.see_age(lease, fresh).await?;
+                    self.see_age(connection, fresh).await?;
                     return Ok(None);
                 }
                 Some(SEVERAL_ROWS) if Some(failure.at) == places.in_time => return Ok(None),
@@ -246,21 +247,27 @@ impl<'b> Claims<'b> {
         (script, places)
     }
 
-    async fn roll_back(&self, lease: &mut Lease) -> Result<()> {
+    async fn roll_back(&self, connection: &mut PooledConnection) -> Result<()> {
         let mut script = Script::default();
         script.add(&self.session.texts.rollback, &[]);
-        lease.run(&script).await.map_err(Failure::uncommitted)?;
-        lease.ended();
+        connection
+            .run(&script)
+            .await
+            .map_err(Failure::uncommitted)?;
+        connection.ended();
         Ok(())
     }
 
     /// Finds out which messages are too old by now.
-    async fn see_age(&mut self, lease: &mut Lease, fresh: &[usize]) -> Result<()> {
+    async fn see_age(&mut self, connection: &mut PooledConnection, fresh: &[usize]) -> Result<()> {
         let mut script = Script::default();
         self.session.add_now(&mut script);
         let place = script.add(&self.session.texts.time, &[]);
-        let sets = lease.run(&script).await.map_err(Failure::uncommitted)?;
-        lease.ended();
+        let sets = connection
+            .run(&script)
+            .await
+            .map_err(Failure::uncommitted)?;
+        connection.ended();
         let now = time(only(&sets[place])?, 0)?;
         self.session.saw(now);
         let before = self.old.len();
@@ -390,7 +397,7 @@ impl<'b> Claims<'b> {
     /// `again`; an item that was `granted` by its insertion stays granted, whatever became of it since.
     async fn write(
         &mut self,
-        lease: &mut Lease,
+        connection: &mut PooledConnection,
         ledger: &Ledger,
         granted: &HashSet<usize>,
         mut again: Vec<usize>,
@@ -415,7 +422,7 @@ impl<'b> Claims<'b> {
         script.add(&texts.commit, &[]);
         let mut lost = HashSet::new();
         if !places.is_empty() {
-            let sets = run_through(self.session, lease, &script).await?;
+            let sets = run_through(self.session, connection, &script).await?;
             let is_lost = |(_, place): &&(OpId, usize)| sets[*place].affected == 0;
             lost.extend(places.iter().filter(is_lost).map(|(id, _)| *id));
         }
@@ -434,13 +441,13 @@ impl<'b> Claims<'b> {
     }
 
     /// Removes old blocks of tokens, now and then. If that fails, the next call does it.
-    async fn trim(&self, lease: &mut Lease, token: Option<u64>) {
+    async fn trim(&self, connection: &mut PooledConnection, token: Option<u64>) {
         let drawn = self.session.drawn.fetch_add(1, Ordering::Relaxed);
         if let (Some(token), true) = (token, drawn % TRIM_EVERY == TRIM_EVERY - 1) {
             let mut script = Script::default();
             tokens::trim(&self.session.texts, &mut script, token);
-            if lease.run(&script).await.is_ok() {
-                lease.ended();
+            if connection.run(&script).await.is_ok() {
+                connection.ended();
             }
         }
     }

@@ -56,10 +56,10 @@ impl fmt::Debug for Options {
 }
 
 /// Contents of the url. Not printed: it holds the password.
-pub(crate) struct Place {
+pub(crate) struct Address {
     pub(crate) server: OptsBuilder,
     /// Host and port, or the socket, to show to people.
-    pub(crate) address: Box<str>,
+    pub(crate) shown: Box<str>,
     pub(crate) encryption: Encryption,
     /// Set if a network lies between.
     pub(crate) is_far: bool,
@@ -90,11 +90,11 @@ pub(crate) enum Encryption {
 ///
 /// `invalid-config`, without anything of the url that may be secret
 pub fn check_url(url: &str) -> Result<()> {
-    place(url).map(drop)
+    address(url).map(drop)
 }
 
 /// Reads a url; an error names the fault without repeating any part of the url that may be secret.
-pub(crate) fn place(url: &str) -> Result<Place> {
+pub(crate) fn address(url: &str) -> Result<Address> {
     let (base, query) = url.split_once('?').unwrap_or((url, ""));
     let rest = base
         .strip_prefix("mysql://")
@@ -113,7 +113,7 @@ pub(crate) fn place(url: &str) -> Result<Place> {
     let (host, port) = host_and_port(address)?;
     let parameters = Parameters::read(query)?;
     let is_near = parameters.socket.is_some() || LOOPBACK.contains(&&*host);
-    let address = match &parameters.socket {
+    let shown = match &parameters.socket {
         Some(socket) => socket.as_str().into(),
         None if host.contains(':') => format!("[{host}]:{port}").into(),
         None => format!("{host}:{port}").into(),
@@ -128,9 +128,9 @@ pub(crate) fn place(url: &str) -> Result<Place> {
         .prefer_socket(false)
         .tcp_keepalive(Some(KEEPALIVE))
         .stmt_cache_size(0);
-    Ok(Place {
+    Ok(Address {
         server,
-        address,
+        shown,
         encryption: parameters.encryption.unwrap_or(if is_near {
             Encryption::Disabled
         } else {
@@ -283,10 +283,10 @@ mod tests {
     #[test]
     fn a_url_is_read_whole() {
         let url = "mysql://ada:ge%40heim@db.example:3307/shop?prefix=dedup_&connections=9&ssl-mode=VERIFY_IDENTITY";
-        let place = place(url).expect("a place");
-        assert_eq!((&*place.prefix, place.connections), ("dedup_", Some(9)));
-        assert_eq!(place.encryption, Encryption::VerifyIdentity);
-        let opts = Opts::from(place.server);
+        let address = address(url).expect("an address");
+        assert_eq!((&*address.prefix, address.connections), ("dedup_", Some(9)));
+        assert_eq!(address.encryption, Encryption::VerifyIdentity);
+        let opts = Opts::from(address.server);
         assert_eq!((opts.user(), opts.pass()), (Some("ada"), Some("ge@heim")));
         assert_eq!(
             (opts.ip_or_hostname(), opts.tcp_port()),
@@ -302,8 +302,8 @@ mod tests {
             ("[::1]", Encryption::Disabled),
             ("10.0.0.7", Encryption::Preferred),
         ] {
-            let place = place(&format!("mysql://root@{host}/semel")).expect("a place");
-            assert_eq!(place.encryption, expected, "{host}");
+            let address = address(&format!("mysql://root@{host}/semel")).expect("an address");
+            assert_eq!(address.encryption, expected, "{host}");
         }
     }
 
@@ -322,7 +322,7 @@ mod tests {
             ("mysql://:geheim@db/shop", "no user"),
             ("postgres://ada:geheim@db/shop", "cannot be read"),
         ] {
-            let Err(error) = place(url) else {
+            let Err(error) = address(url) else {
                 panic!("{url} was taken");
             };
             assert!(error.to_string().contains(part), "{url}: {error}");

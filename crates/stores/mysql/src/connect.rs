@@ -8,7 +8,7 @@ use mysql_async::{Conn, DriverError, OptsBuilder, SslOpts};
 use semel_core::{Error, ErrorKind, Result};
 
 use crate::answer::{only, some_number, some_text};
-use crate::config::{Encryption, Place};
+use crate::config::{Address, Encryption};
 use crate::error::{Failure, misconfigured, not_connected, silent};
 use crate::run::run;
 use crate::script::{Literal, Script};
@@ -18,7 +18,7 @@ use crate::sql::Texts;
 pub(crate) struct Connector {
     server: OptsBuilder,
     /// Address to show to people.
-    address: Box<str>,
+    shown: Box<str>,
     encryption: Encryption,
     ssl: SslOpts,
     patience: Duration,
@@ -35,22 +35,22 @@ pub(crate) struct Ready {
 }
 
 impl Connector {
-    pub(crate) fn new(place: &Place, patience: Duration, lock_wait: Duration) -> Self {
+    pub(crate) fn new(address: &Address, patience: Duration, lock_wait: Duration) -> Self {
         Self {
-            server: place.server.clone(),
-            address: place.address.clone(),
-            encryption: place.encryption,
-            ssl: ssl(place.encryption, place.root_cert.as_deref()),
+            server: address.server.clone(),
+            shown: address.shown.clone(),
+            encryption: address.encryption,
+            ssl: ssl(address.encryption, address.root_cert.as_deref()),
             patience,
             lock_wait,
-            is_plain: AtomicBool::new(place.encryption == Encryption::Disabled),
+            is_plain: AtomicBool::new(address.encryption == Encryption::Disabled),
         }
     }
 
     /// Connects, within the configured patience.
     pub(crate) async fn connect(&self, texts: &Texts) -> Result<Ready> {
         let connected = tokio::time::timeout(self.patience, self.connect_and_set(texts)).await;
-        connected.unwrap_or_else(|_| Err(silent(&self.address, self.patience)))
+        connected.unwrap_or_else(|_| Err(silent(&self.shown, self.patience)))
     }
 
     async fn connect_and_set(&self, texts: &Texts) -> Result<Ready> {
@@ -81,7 +81,7 @@ impl Connector {
     }
 
     async fn open(&self) -> Result<Conn> {
-        let refused = |error| not_connected(error, &self.address);
+        let refused = |error| not_connected(error, &self.shown);
         if self.is_plain.load(Ordering::Relaxed) {
             return Conn::new(self.server.clone()).await.map_err(refused);
         }

@@ -106,8 +106,8 @@ const fn is_undone(code: u16) -> bool {
     )
 }
 
-/// Error for a connection to `place` that could not be opened.
-pub(crate) fn not_connected(error: mysql_async::Error, place: &str) -> Error {
+/// Error for a connection to `shown` that could not be opened.
+pub(crate) fn not_connected(error: mysql_async::Error, shown: &str) -> Error {
     let error = match error {
         mysql_async::Error::Server(error) => refused(error),
         // A fault of a certificate comes as data that make no sense.
@@ -120,7 +120,7 @@ pub(crate) fn not_connected(error: mysql_async::Error, place: &str) -> Error {
                 .with_source(error)
         }
         mysql_async::Error::Io(IoError::Io(error)) => unavailable(&format!(
-            "MySQL cannot be reached at {place}: {}; check host and port in store.url, and that it runs",
+            "MySQL cannot be reached at {shown}: {}; check host and port in store.url, and that it runs",
             connection::of_io(&error)
         ))
         .retry_after(Duration::from_millis(500))
@@ -130,10 +130,10 @@ pub(crate) fn not_connected(error: mysql_async::Error, place: &str) -> Error {
     error.not_applied()
 }
 
-/// Error for a connection to `place` that was not opened in time.
-pub(crate) fn silent(place: &str, patience: Duration) -> Error {
+/// Error for a connection to `shown` that was not opened in time.
+pub(crate) fn silent(shown: &str, patience: Duration) -> Error {
     unavailable(&format!(
-        "MySQL cannot be reached at {place}: no answer within {patience:?}; check host and port in \
+        "MySQL cannot be reached at {shown}: no answer within {patience:?}; check host and port in \
          store.url, and that it runs"
     ))
     .not_applied()

@@ -7,7 +7,7 @@ use semel_core::{
 
 use crate::error::contended;
 use crate::locked::{Locked, Wanted};
-use crate::pool::Lease;
+use crate::pool::PooledConnection;
 use crate::session::Session;
 use crate::transaction::{Job, Stop};
 
@@ -17,8 +17,12 @@ pub(crate) struct Claim<'b>(pub(crate) &'b [ClaimRequest]);
 impl Job for Claim<'_> {
     type Answer = Vec<Admission>;
 
-    async fn run(&mut self, session: &Session, lease: &mut Lease) -> Result<Self::Answer, Stop> {
-        let mut locked = Locked::begin(session, lease, wanted_claims(self.0)).await?;
+    async fn run(
+        &mut self,
+        session: &Session,
+        connection: &mut PooledConnection,
+    ) -> Result<Self::Answer, Stop> {
+        let mut locked = Locked::begin(session, connection, wanted_claims(self.0)).await?;
         let answers = self.0.iter().map(|request| claim_one(&mut locked, request));
         let answers = answers.collect();
         locked.finish().await?;
@@ -54,9 +58,13 @@ pub(crate) struct Settle<'b>(pub(crate) &'b [Settlement]);
 impl Job for Settle<'_> {
     type Answer = Vec<Settled>;
 
-    async fn run(&mut self, session: &Session, lease: &mut Lease) -> Result<Self::Answer, Stop> {
+    async fn run(
+        &mut self,
+        session: &Session,
+        connection: &mut PooledConnection,
+    ) -> Result<Self::Answer, Stop> {
         let operations = self.0.iter().map(|it| &it.operation);
-        let mut locked = lock(session, lease, operations, false).await?;
+        let mut locked = lock(session, connection, operations, false).await?;
         let settle = |it: &Settlement| locked.ledger.settle(it.operation.id(), it);
         let answers = self.0.iter().map(settle).collect();
         locked.finish().await?;
@@ -70,9 +78,13 @@ pub(crate) struct Renew<'b>(pub(crate) &'b [Renewal]);
 impl Job for Renew<'_> {
     type Answer = Vec<Renewed>;
 
-    async fn run(&mut self, session: &Session, lease: &mut Lease) -> Result<Self::Answer, Stop> {
+    async fn run(
+        &mut self,
+        session: &Session,
+        connection: &mut PooledConnection,
+    ) -> Result<Self::Answer, Stop> {
         let operations = self.0.iter().map(|it| &it.operation);
-        let mut locked = lock(session, lease, operations, false).await?;
+        let mut locked = lock(session, connection, operations, false).await?;
         let renew = |it: &Renewal| locked.ledger.renew(it.operation.id(), it);
         let answers = self.0.iter().map(renew).collect();
         locked.finish().await?;
@@ -86,9 +98,13 @@ pub(crate) struct Operate<'b>(pub(crate) &'b [Directive]);
 impl Job for Operate<'_> {
     type Answer = Vec<Directed>;
 
-    async fn run(&mut self, session: &Session, lease: &mut Lease) -> Result<Self::Answer, Stop> {
+    async fn run(
+        &mut self,
+        session: &Session,
+        connection: &mut PooledConnection,
+    ) -> Result<Self::Answer, Stop> {
         let operations = self.0.iter().map(|it| &it.operation);
-        let mut locked = lock(session, lease, operations, true).await?;
+        let mut locked = lock(session, connection, operations, true).await?;
         let operate = |it: &Directive| locked.ledger.operate(it.operation.id(), it);
         let answers = self.0.iter().map(operate).collect();
         locked.finish().await?;
@@ -99,7 +115,7 @@ impl Job for Operate<'_> {
 /// Locks and reads operations and the entities that gate them.
 pub(crate) async fn lock<'t, 'b>(
     session: &'t Session,
-    lease: &'t mut Lease,
+    connection: &'t mut PooledConnection,
     operations: impl Iterator<Item = &'b Operation>,
     outcomes: bool,
 ) -> Result<Locked<'t>, Stop> {
@@ -108,5 +124,5 @@ pub(crate) async fn lock<'t, 'b>(
         outcomes,
         ..Wanted::default()
     };
-    Locked::begin(session, lease, wanted).await
+    Locked::begin(session, connection, wanted).await
 }

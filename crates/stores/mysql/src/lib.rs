@@ -38,10 +38,10 @@ mod connect;
 pub mod driver;
 mod error;
 mod inbox;
+mod inspection;
 mod jobs;
 mod listing;
 mod locked;
-mod look;
 mod parked;
 mod parts;
 mod pool;
@@ -61,7 +61,7 @@ mod transfer;
 
 pub use config::{Options, check_url};
 pub use inbox::Inbox;
-pub use look::{Looked, look, migrate};
+pub use inspection::{Inspection, inspect, migrate};
 pub use mysql_async;
 pub use store::MysqlStore;
 

@@ -11,7 +11,7 @@ use semel_core::{Error, ErrorKind, OpId, Record, Result, Scope, StateKind};
 use crate::answer::{Set, id, only, some_number, time};
 use crate::error::corrupt;
 use crate::locked::CHUNK;
-use crate::pool::Lease;
+use crate::pool::PooledConnection;
 use crate::row::{self, ID, push_assignments, state_column};
 use crate::script::{Literal, Script, addend};
 use crate::session::{Session, ask, pause};
@@ -134,18 +134,22 @@ pub(crate) async fn stats(session: &Session) -> Result<Stats> {
 
 /// Visits due records, the longest due first.
 pub(crate) async fn sweep(session: &Session, limit: usize) -> Result<Swept> {
-    let mut lease = session.lease().await?;
-    let swept = sweep_on(session, &mut lease, limit.max(1)).await;
-    end(session, lease).await;
+    let mut connection = session.connection().await?;
+    let swept = sweep_on(session, &mut connection, limit.max(1)).await;
+    end(session, connection).await;
     swept
 }
 
-async fn sweep_on(session: &Session, lease: &mut Lease, limit: usize) -> Result<Swept> {
+async fn sweep_on(
+    session: &Session,
+    connection: &mut PooledConnection,
+    limit: usize,
+) -> Result<Swept> {
     let mut swept = Swept::default();
     let (mut visited, mut left, mut round) = (0, limit, 0);
     while left > 0 {
         let part = left.min(CHUNK);
-        let (seen, lost, some) = sweep_part(session, lease, part).await?;
+        let (seen, lost, some) = sweep_part(session, connection, part).await?;
         swept.removed += some.removed;
         swept.doubted += some.doubted;
         if lost > 0 && round < SWEEPS {
@@ -167,7 +171,7 @@ async fn sweep_on(session: &Session, lease: &mut Lease, limit: usize) -> Result<
         let mut script = Script::default();
         session.add_now(&mut script);
         let count = script.add(&session.texts.abandoned, &[&quiet, &quiet]);
-        let sets = ask(lease, &script).await?;
+        let sets = ask(connection, &script).await?;
         swept.abandoned = some_number(only(&sets[count])?, 0)?;
     }
     Ok(swept)
@@ -177,7 +181,7 @@ async fn sweep_on(session: &Session, lease: &mut Lease, limit: usize) -> Result<
 /// did.
 async fn sweep_part(
     session: &Session,
-    lease: &mut Lease,
+    connection: &mut PooledConnection,
     most: usize,
 ) -> Result<(usize, u64, Swept)> {
     let texts = &session.texts;
@@ -185,7 +189,7 @@ async fn sweep_part(
     session.add_now(&mut script);
     let told = script.add(&texts.time, &[]);
     let due = script.add(&texts.due, &[&Literal::number(most as u64)]);
-    let sets = ask(lease, &script).await?;
+    let sets = ask(connection, &script).await?;
     let now = time(only(&sets[told])?, 0)?;
     let (mut removed, mut doubted, mut floor) = (Vec::new(), Vec::new(), 0);
     for row in &sets[due].rows {
@@ -228,7 +232,7 @@ async fn sweep_part(
         places.push(script.add(&texts.update, &[&set, &id, &Literal::number(*revision)]));
     }
     script.add(&texts.commit, &[]);
-    let done = run_through(session, lease, &script).await?;
+    let done = run_through(session, connection, &script).await?;
     let affected = |place: usize| done[place].affected;
     let swept = Swept {
         removed: removal.map_or(0, affected),

@@ -16,7 +16,7 @@ use semel_core::{
 };
 
 use crate::answer::{Cells, Set, fixed, id, number, only, time};
-use crate::pool::Lease;
+use crate::pool::PooledConnection;
 use crate::row;
 use crate::script::{Literal, Script, optional};
 use crate::session::Session;
@@ -45,7 +45,7 @@ pub(crate) struct Wanted<'b> {
 /// A ledger over locked rows, in an open transaction.
 pub(crate) struct Locked<'t> {
     session: &'t Session,
-    pub(crate) lease: &'t mut Lease,
+    pub(crate) connection: &'t mut PooledConnection,
     pub(crate) ledger: Ledger,
     pub(crate) tokens: std::vec::IntoIter<FencingToken>,
     /// The highest token of the records that were found.
@@ -56,7 +56,7 @@ impl<'t> Locked<'t> {
     /// Begins, locks and reads.
     pub(crate) async fn begin(
         session: &'t Session,
-        lease: &'t mut Lease,
+        connection: &'t mut PooledConnection,
         wanted: Wanted<'_>,
     ) -> Result<Self, Stop> {
         let texts = &session.texts;
@@ -83,7 +83,7 @@ impl<'t> Locked<'t> {
         // After the locks: no earlier holder of a lock can have had a later time than this.
         session.add_now(&mut script);
         let drawn = script.add(&texts.drawn, &[]);
-        let sets = lease.run(&script).await?;
+        let sets = connection.run(&script).await?;
         let row = only(&sets[drawn])?;
         let (now, mut first) = (time(row, 0)?, number(row, 1)?);
         session.saw(now);
@@ -99,7 +99,7 @@ impl<'t> Locked<'t> {
         }
         if first.is_some_and(|first| first <= highest) {
             // Records may come from another store before its tokens do.
-            first = draw_above(session, lease, wanted.tokens, highest).await?;
+            first = draw_above(session, connection, wanted.tokens, highest).await?;
         }
         let tokens: Vec<_> = match first {
             Some(first) => (first..)
@@ -117,7 +117,7 @@ impl<'t> Locked<'t> {
         }
         let mut locked = Self {
             session,
-            lease,
+            connection,
             ledger,
             tokens: tokens.into_iter(),
             highest,
@@ -141,7 +141,7 @@ impl<'t> Locked<'t> {
         }
         let mut script = Script::default();
         let places = add_entity_locks(self.session, &mut script, &gating);
-        let sets = self.lease.run(&script).await?;
+        let sets = self.connection.run(&script).await?;
         self.tell_entities(&gating, places.iter().map(|place| &sets[*place]))
     }
 
@@ -163,17 +163,17 @@ impl<'t> Locked<'t> {
 
     /// Writes the decisions, without committing them.
     pub(crate) async fn flush(&mut self) -> Result<(), Stop> {
-        self.writes().run(self.lease).await.map(drop)
+        self.writes().run(self.connection).await.map(drop)
     }
 
     /// Writes the decisions and commits them.
     pub(crate) async fn finish(self) -> Result<(), Stop> {
-        self.writes().commit(self.lease).await
+        self.writes().commit(self.connection).await
     }
 
     /// Builds the statements that write the decisions.
     pub(crate) fn writes(&self) -> Writes<'t> {
-        let mut writes = Writes::new(self.session, self.lease.most_bytes());
+        let mut writes = Writes::new(self.session, self.connection.most_bytes());
         writes.add_records(&self.ledger, self.highest);
         for entity in self.ledger.entity_changes() {
             writes.add_entity(entity);
@@ -187,7 +187,7 @@ impl<'t> Locked<'t> {
 /// Draws tokens above all that were found.
 async fn draw_above(
     session: &Session,
-    lease: &mut Lease,
+    connection: &mut PooledConnection,
     count: usize,
     highest: u64,
 ) -> Result<Option<u64>, Stop> {
@@ -195,7 +195,7 @@ async fn draw_above(
     tokens::raise(&session.texts, &mut script, highest);
     tokens::draw(&session.texts, &mut script, count);
     let drawn = script.add(&session.texts.drawn, &[]);
-    let sets = lease.run(&script).await?;
+    let sets = connection.run(&script).await?;
     Ok(number(only(&sets[drawn])?, 1)?)
 }
 

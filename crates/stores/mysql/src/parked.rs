@@ -12,7 +12,7 @@ use crate::error::{corrupt, in_part};
 use crate::listing::{cursor, of_scope, sequence};
 use crate::locked::{CHUNK, Writes};
 use crate::parts::parts;
-use crate::pool::Lease;
+use crate::pool::PooledConnection;
 use crate::row::push_key;
 use crate::script::{Literal, Script, optional};
 use crate::session::Session;
@@ -30,9 +30,9 @@ pub(crate) async fn park(session: &Session, batch: &[Parked]) -> Result<Vec<bool
     };
     let mut answers = Vec::with_capacity(batch.len());
     for part in parts(batch, weight) {
-        let mut lease = session.lease().await?;
-        let parked = park_part(session, &mut lease, part).await;
-        end(session, lease).await;
+        let mut connection = session.connection().await?;
+        let parked = park_part(session, &mut connection, part).await;
+        end(session, connection).await;
         match parked {
             Ok(parked) => answers.extend(parked),
             Err(error) if answers.is_empty() => return Err(error),
@@ -42,7 +42,11 @@ pub(crate) async fn park(session: &Session, batch: &[Parked]) -> Result<Vec<bool
     Ok(answers)
 }
 
-async fn park_part(session: &Session, lease: &mut Lease, part: &[Parked]) -> Result<Vec<bool>> {
+async fn park_part(
+    session: &Session,
+    connection: &mut PooledConnection,
+    part: &[Parked],
+) -> Result<Vec<bool>> {
     let ids: Vec<_> = part.iter().map(Parked::id).collect();
     let mut order: Vec<_> = (0..part.len()).collect();
     order.sort_by_key(|place| ids[*place]);
@@ -55,7 +59,7 @@ async fn park_part(session: &Session, lease: &mut Lease, part: &[Parked]) -> Res
         places[place] = add(session, &mut script, ids[place], &part[place], &now);
     }
     script.add(&session.texts.commit, &[]);
-    let sets = run_through(session, lease, &script).await?;
+    let sets = run_through(session, connection, &script).await?;
     Ok(places
         .into_iter()
         .map(|place| sets[place].affected == 1)
@@ -135,7 +139,11 @@ pub(crate) struct Drop<'b>(pub(crate) &'b [ParkedId], pub(crate) Option<&'b Note
 impl Job for Drop<'_> {
     type Answer = Vec<bool>;
 
-    async fn run(&mut self, session: &Session, lease: &mut Lease) -> Result<Self::Answer, Stop> {
+    async fn run(
+        &mut self,
+        session: &Session,
+        connection: &mut PooledConnection,
+    ) -> Result<Self::Answer, Stop> {
         let texts = &session.texts;
         let mut script = Script::default();
         script.add(&texts.begin, &[]);
@@ -149,14 +157,14 @@ impl Job for Drop<'_> {
         let places: Vec<_> = ids.chunks(CHUNK).map(lock).collect();
         session.add_now(&mut script);
         let told = script.add(&texts.time, &[]);
-        let sets = lease.run(&script).await?;
+        let sets = connection.run(&script).await?;
         let now = time(only(&sets[told])?, 0)?;
         let mut found = HashMap::new();
         for row in places.iter().flat_map(|place| &sets[*place].rows) {
             let id = fixed(row, 11)?.map(ParkedId::from_bytes);
             found.insert(id.ok_or_else(|| corrupt("parked message"))?, row);
         }
-        let mut writes = Writes::new(session, lease.most_bytes());
+        let mut writes = Writes::new(session, connection.most_bytes());
         let (mut seen, mut entries) = (HashSet::new(), Vec::new());
         let mut answers = Vec::with_capacity(self.0.len());
         for id in self.0 {
@@ -172,7 +180,7 @@ impl Job for Drop<'_> {
             }
         }
         writes.add_audited(&entries);
-        writes.commit(lease).await?;
+        writes.commit(connection).await?;
         Ok(answers)
     }
 }

@@ -37,7 +37,7 @@ struct Idle {
 }
 
 /// A connection on loan. Dropped without being given back, it is closed.
-pub(crate) struct Lease {
+pub(crate) struct PooledConnection {
     pool: Arc<Pool>,
     ready: Option<Ready>,
     answer: Duration,
@@ -59,7 +59,11 @@ impl Pool {
     }
 
     /// Returns a connection, idle or new.
-    pub(crate) async fn lease(self: &Arc<Self>, texts: &Texts, answer: Duration) -> Result<Lease> {
+    pub(crate) async fn connection(
+        self: &Arc<Self>,
+        texts: &Texts,
+        answer: Duration,
+    ) -> Result<PooledConnection> {
         let waited = timeout(self.patience, Arc::clone(&self.permits).acquire_owned()).await;
         let permit = match waited {
             Ok(Ok(permit)) => permit,
@@ -72,7 +76,7 @@ impl Pool {
             Some(ready) => ready,
             None => self.connector.connect(texts).await?,
         };
-        Ok(Lease {
+        Ok(PooledConnection {
             pool: Arc::clone(self),
             ready: Some(ready),
             answer,
@@ -102,7 +106,7 @@ impl Pool {
     }
 }
 
-impl Lease {
+impl PooledConnection {
     /// Runs a script. A connection that broke, or that gave no answer, is not used again.
     pub(crate) async fn run(&mut self, script: &Script) -> Result<Vec<Set>, Failure> {
         let Some(ready) = &mut self.ready else {

@@ -7,7 +7,7 @@ use semel_core::port::store::{Capabilities, Durability};
 
 use crate::answer::{some_text, text};
 use crate::error::read_only;
-use crate::pool::Lease;
+use crate::pool::PooledConnection;
 use crate::script::Script;
 use crate::session::{Session, ask};
 
@@ -15,11 +15,11 @@ use crate::session::{Session, ask};
 pub(crate) struct Settings(HashMap<Box<str>, Box<str>>);
 
 impl Settings {
-    pub(crate) async fn read(session: &Session, lease: &mut Lease) -> Result<Self> {
+    pub(crate) async fn read(session: &Session, connection: &mut PooledConnection) -> Result<Self> {
         let mut script = Script::default();
         script.add(&session.texts.settings, &[]);
         let encrypted = script.add(&session.texts.encrypted, &[]);
-        let sets = ask(lease, &script).await?;
+        let sets = ask(connection, &script).await?;
         let rows = sets[0].rows.iter().chain(&sets[encrypted].rows);
         let pair = |row| Ok((some_text(row, 0)?, text(row, 1)?.unwrap_or_default().into()));
         rows.map(pair).collect::<Result<_>>().map(Self)

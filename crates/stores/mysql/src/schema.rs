@@ -9,14 +9,17 @@ use semel_core::{Code, Error, ErrorKind, Result};
 use crate::FORMAT;
 use crate::answer::{only, some_number, some_text, text};
 use crate::error::{Failure, foreign, misconfigured};
-use crate::pool::Lease;
+use crate::pool::PooledConnection;
 use crate::script::{Literal, Script};
 use crate::session::{Session, ask};
 
 /// Returns the format of the tables; `None` where there are none, or where their creation broke off. Tables that claim
 /// a format whose column they lack are of the one before.
-pub(crate) async fn format(session: &Session, lease: &mut Lease) -> Result<Option<i64>> {
-    let tables = tables(session, lease).await?;
+pub(crate) async fn format(
+    session: &Session,
+    connection: &mut PooledConnection,
+) -> Result<Option<i64>> {
+    let tables = tables(session, connection).await?;
     let meta = format!("{}meta", session.prefix);
     if tables.is_empty() {
         return Ok(None);
@@ -29,13 +32,13 @@ pub(crate) async fn format(session: &Session, lease: &mut Lease) -> Result<Optio
     }
     let mut script = Script::default();
     script.add(&session.texts.format, &[]);
-    match lease.run(&script).await {
+    match connection.run(&script).await {
         Ok(sets) => {
-            lease.ended();
+            connection.ended();
             let format = sets[0].rows.first().map(|row| some_number(row, 0));
             match format {
                 None => Ok(None),
-                Some(Ok(2)) if lacks_members(session, lease).await? => Ok(Some(1)),
+                Some(Ok(2)) if lacks_members(session, connection).await? => Ok(Some(1)),
                 Some(Ok(format)) => Ok(Some(format.try_into().unwrap_or(i64::MAX))),
                 Some(Err(_)) => Err(foreign_meta(&meta)),
             }
@@ -52,11 +55,14 @@ pub(crate) async fn format(session: &Session, lease: &mut Lease) -> Result<Optio
 }
 
 /// Refuses tables that this version cannot read or must not use; returns their format if they are there.
-pub(crate) async fn check(session: &Session, lease: &mut Lease) -> Result<Option<i64>> {
-    match format(session, lease).await? {
+pub(crate) async fn check(
+    session: &Session,
+    connection: &mut PooledConnection,
+) -> Result<Option<i64>> {
+    match format(session, connection).await? {
         None => Ok(None),
         Some(FORMAT) => {
-            check_tables(session, lease).await?;
+            check_tables(session, connection).await?;
             Ok(Some(FORMAT))
         }
         Some(older @ OLDEST..FORMAT) => Ok(Some(older)),
@@ -74,13 +80,20 @@ pub(crate) async fn check(session: &Session, lease: &mut Lease) -> Result<Option
 }
 
 /// Refuses tables in an engine without transactions, and columns that take different texts for one.
-pub(crate) async fn check_tables(session: &Session, lease: &mut Lease) -> Result<()> {
-    check_tables_of(FORMAT, session, lease).await
+pub(crate) async fn check_tables(
+    session: &Session,
+    connection: &mut PooledConnection,
+) -> Result<()> {
+    check_tables_of(FORMAT, session, connection).await
 }
 
 /// Does the same for tables of a format that may be older.
-async fn check_tables_of(format: i64, session: &Session, lease: &mut Lease) -> Result<()> {
-    let found = tables(session, lease).await?;
+async fn check_tables_of(
+    format: i64,
+    session: &Session,
+    connection: &mut PooledConnection,
+) -> Result<()> {
+    let found = tables(session, connection).await?;
     for table in session.tables() {
         let Some(engine) = found.get(&table) else {
             return Err(misconfigured(&format!(
@@ -94,7 +107,7 @@ async fn check_tables_of(format: i64, session: &Session, lease: &mut Lease) -> R
             )));
         }
     }
-    let found = columns(session, lease).await?;
+    let found = columns(session, connection).await?;
     for (column, is_text) in expected(format, session) {
         let name = format!("{}.{}", column.0, column.1);
         match (found.get(&column), is_text) {
@@ -122,84 +135,87 @@ async fn check_tables_of(format: i64, session: &Session, lease: &mut Lease) -> R
 }
 
 /// Checks that the user may do everything that a store does, and that the server takes writes.
-pub(crate) async fn check_rights(session: &Session, lease: &mut Lease) -> Result<()> {
+pub(crate) async fn check_rights(
+    session: &Session,
+    connection: &mut PooledConnection,
+) -> Result<()> {
     let mut script = Script::default();
     script.add(&session.texts.rights, &[]);
-    ask(lease, &script).await.map(drop)
+    ask(connection, &script).await.map(drop)
 }
 
 /// Creates the tables, or continues a creation that broke off, even that of an older program. Tables that another
 /// process has created are left as they are.
-pub(crate) async fn create(session: &Session, lease: &mut Lease) -> Result<()> {
-    lock(session, lease).await?;
-    let made = make(session, lease).await;
-    unlock(session, lease, made.is_ok()).await;
+pub(crate) async fn create(session: &Session, connection: &mut PooledConnection) -> Result<()> {
+    lock(session, connection).await?;
+    let made = make(session, connection).await;
+    unlock(session, connection, made.is_ok()).await;
     made
 }
 
-async fn make(session: &Session, lease: &mut Lease) -> Result<()> {
+async fn make(session: &Session, connection: &mut PooledConnection) -> Result<()> {
     // The previous holder of the lock may have created them: then they are a store, of any format.
-    if format(session, lease).await?.is_some() {
+    if format(session, connection).await?.is_some() {
         return Ok(());
     }
     let texts = &session.texts;
     let mut script = Script::default();
     script.add(&texts.create, &[]);
     // Creating tables commits each of them.
-    ask(lease, &script).await?;
-    add_members(session, lease).await?;
+    ask(connection, &script).await?;
+    add_members(session, connection).await?;
     // This turns them into a store.
     let mut script = Script::default();
     script.add(&texts.made, &[]);
-    let made = lease.run(&script).await;
+    let made = connection.run(&script).await;
     made.map(drop).map_err(Failure::uncommitted)
 }
 
 /// Brings tables of an older format forward. Steps that another process has done are left as they are.
-pub(crate) async fn migrate(session: &Session, lease: &mut Lease) -> Result<()> {
-    lock(session, lease).await?;
-    let migrated = bring_forward(session, lease).await;
-    unlock(session, lease, migrated.is_ok()).await;
+pub(crate) async fn migrate(session: &Session, connection: &mut PooledConnection) -> Result<()> {
+    lock(session, connection).await?;
+    let migrated = bring_forward(session, connection).await;
+    unlock(session, connection, migrated.is_ok()).await;
     migrated
 }
 
-async fn bring_forward(session: &Session, lease: &mut Lease) -> Result<()> {
-    add_members(session, lease).await?;
+async fn bring_forward(session: &Session, connection: &mut PooledConnection) -> Result<()> {
+    add_members(session, connection).await?;
     let mut script = Script::default();
     script.add(&session.texts.migrated_2, &[]);
-    let migrated = lease.run(&script).await;
+    let migrated = connection.run(&script).await;
     migrated.map(drop).map_err(Failure::uncommitted)
 }
 
 /// Adds the column of format 2 where it is missing, and changes nothing that is not a store's.
-async fn add_members(session: &Session, lease: &mut Lease) -> Result<()> {
-    check_tables_of(OLDEST, session, lease).await?;
-    if !lacks_members(session, lease).await? {
+async fn add_members(session: &Session, connection: &mut PooledConnection) -> Result<()> {
+    check_tables_of(OLDEST, session, connection).await?;
+    if !lacks_members(session, connection).await? {
         return Ok(());
     }
     let mut script = Script::default();
     script.add(&session.texts.migrate_2, &[]);
-    let added = lease.run(&script).await;
+    let added = connection.run(&script).await;
     added.map(drop).map_err(Failure::uncommitted)
 }
 
 /// Returns whether there are records without the column of format 2. A creation that broke off before it is of format
 /// 1, whatever the tables say: continuing one made them say 2 once.
-async fn lacks_members(session: &Session, lease: &mut Lease) -> Result<bool> {
+async fn lacks_members(session: &Session, connection: &mut PooledConnection) -> Result<bool> {
     let records = format!("{}records", session.prefix);
-    let found = columns(session, lease).await?;
+    let found = columns(session, connection).await?;
     let is_there = |column: &str| found.contains_key(&(records.clone(), column.to_owned()));
     Ok(is_there("id") && !is_there("members"))
 }
 
 /// Keeps other processes from creating or changing the tables.
-async fn lock(session: &Session, lease: &mut Lease) -> Result<()> {
+async fn lock(session: &Session, connection: &mut PooledConnection) -> Result<()> {
     let texts = &session.texts;
     let name = Literal::text(&session.prefix);
     let mut lock = Script::default();
     let patience = Literal::number(PATIENCE.as_secs());
     lock.add(&texts.lock_name, &[&name, &patience]);
-    let sets = ask(lease, &lock).await?;
+    let sets = ask(connection, &lock).await?;
     if text(only(&sets[0])?, 0)? != Some("1") {
         return Err(Error::new(
             ErrorKind::Unavailable,
@@ -211,12 +227,12 @@ async fn lock(session: &Session, lease: &mut Lease) -> Result<()> {
     Ok(())
 }
 
-async fn unlock(session: &Session, lease: &mut Lease, is_sound: bool) {
+async fn unlock(session: &Session, connection: &mut PooledConnection, is_sound: bool) {
     let mut unlock = Script::default();
     let name = Literal::text(&session.prefix);
     unlock.add(&session.texts.unlock_name, &[&name]);
-    if is_sound && lease.run(&unlock).await.is_ok() {
-        lease.ended();
+    if is_sound && connection.run(&unlock).await.is_ok() {
+        connection.ended();
     }
 }
 
@@ -246,10 +262,13 @@ pub(crate) fn outdated(session: &Session, format: i64) -> Error {
 }
 
 /// Returns our tables with their engines, as far as there are any.
-async fn tables(session: &Session, lease: &mut Lease) -> Result<BTreeMap<String, String>> {
+async fn tables(
+    session: &Session,
+    connection: &mut PooledConnection,
+) -> Result<BTreeMap<String, String>> {
     let mut script = Script::default();
     script.add(&session.texts.tables, &[&Literal::list(session.tables())]);
-    let sets = ask(lease, &script).await?;
+    let sets = ask(connection, &script).await?;
     let pair = |row: &Row| {
         // A table that cannot be opened has no engine.
         let engine = text(row, 1)?.unwrap_or("none").to_owned();
@@ -260,10 +279,10 @@ async fn tables(session: &Session, lease: &mut Lease) -> Result<BTreeMap<String,
 
 type Columns = BTreeMap<(String, String), Option<String>>;
 
-async fn columns(session: &Session, lease: &mut Lease) -> Result<Columns> {
+async fn columns(session: &Session, connection: &mut PooledConnection) -> Result<Columns> {
     let mut script = Script::default();
     script.add(&session.texts.columns, &[&Literal::list(session.tables())]);
-    let sets = ask(lease, &script).await?;
+    let sets = ask(connection, &script).await?;
     let column = |row: &Row| {
         let name = (
             some_text(row, 0)?.into_string(),

@@ -9,10 +9,10 @@ use std::time::Duration;
 use semel_core::{Clock, Result, Timestamp};
 
 use crate::answer::Set;
-use crate::config::{Options, Place, place};
+use crate::config::{Address, Options, address};
 use crate::connect::Connector;
 use crate::error::Failure;
-use crate::pool::{Lease, Pool};
+use crate::pool::{Pool, PooledConnection};
 use crate::script::{Literal, Script, optional};
 use crate::sql::{TABLES, Texts};
 
@@ -38,14 +38,14 @@ pub(crate) struct Session {
 impl Session {
     /// Builds the state that calls share, without a connection yet.
     pub(crate) fn new(url: &str, options: &Options) -> Result<Self> {
-        let place: Place = place(url)?;
-        let connector = Connector::new(&place, options.patience, options.lock_wait);
-        let connections = place.connections.unwrap_or(options.connections);
+        let address: Address = address(url)?;
+        let connector = Connector::new(&address, options.patience, options.lock_wait);
+        let connections = address.connections.unwrap_or(options.connections);
         Ok(Self {
             pool: Arc::new(Pool::new(connector, connections, options.patience)),
-            texts: Texts::with_prefix(&place.prefix).into(),
-            prefix: place.prefix,
-            is_far: place.is_far,
+            texts: Texts::with_prefix(&address.prefix).into(),
+            prefix: address.prefix,
+            is_far: address.is_far,
             clock: options.clock.clone(),
             answer: options.answer,
             last_now: AtomicU64::new(0),
@@ -56,13 +56,13 @@ impl Session {
     }
 
     /// Returns a connection.
-    pub(crate) async fn lease(&self) -> Result<Lease> {
-        self.pool.lease(&self.texts, self.answer).await
+    pub(crate) async fn connection(&self) -> Result<PooledConnection> {
+        self.pool.connection(&self.texts, self.answer).await
     }
 
     /// Returns a connection for work that may take long and changes nothing.
-    pub(crate) async fn patient_lease(&self) -> Result<Lease> {
-        self.pool.lease(&self.texts, self.answer * 10).await
+    pub(crate) async fn patient_connection(&self) -> Result<PooledConnection> {
+        self.pool.connection(&self.texts, self.answer * 10).await
     }
 
     /// Returns the value of `now.sql`: the time of a clock that replaces the server's, for tests.
@@ -92,14 +92,18 @@ impl Session {
 
     /// Runs a script that only reads, or whose statements each undo themselves where they fail.
     pub(crate) async fn ask(&self, script: &Script) -> Result<Vec<Set>> {
-        let mut lease = self.lease().await?;
-        ask(&mut lease, script).await.inspect(|_| lease.give_back())
+        let mut connection = self.connection().await?;
+        ask(&mut connection, script)
+            .await
+            .inspect(|_| connection.give_back())
     }
 
     /// Does what [`Session::ask`] does, for work that may take long.
     pub(crate) async fn ask_patiently(&self, script: &Script) -> Result<Vec<Set>> {
-        let mut lease = self.patient_lease().await?;
-        ask(&mut lease, script).await.inspect(|_| lease.give_back())
+        let mut connection = self.patient_connection().await?;
+        ask(&mut connection, script)
+            .await
+            .inspect(|_| connection.give_back())
     }
 }
 
@@ -109,12 +113,12 @@ pub(crate) fn given_now(clock: Option<&Arc<dyn Clock>>) -> Literal {
 }
 
 /// Runs a script that only reads.
-pub(crate) async fn ask(lease: &mut Lease, script: &Script) -> Result<Vec<Set>> {
+pub(crate) async fn ask(connection: &mut PooledConnection, script: &Script) -> Result<Vec<Set>> {
     let mut tries = 0;
     loop {
-        match lease.run(script).await {
+        match connection.run(script).await {
             Ok(sets) => {
-                lease.ended();
+                connection.ended();
                 return Ok(sets);
             }
             Err(failure) if failure.may_pass(tries) => {

@@ -18,7 +18,7 @@ use crate::answer::{Set, id, only, time};
 use crate::jobs;
 use crate::locked::CHUNK;
 use crate::parts::parts;
-use crate::pool::Lease;
+use crate::pool::PooledConnection;
 use crate::row::outcome_columns;
 use crate::script::{Literal, Script, addend, optional, seconds};
 use crate::session::Session;
@@ -76,9 +76,9 @@ async fn settle_part(session: &Session, part: &[Settlement]) -> Result<Vec<Settl
     }
     let mut completed = HashSet::new();
     if !completions.is_empty() {
-        let mut lease = session.lease().await?;
-        let done = complete(session, &mut lease, &mut completions).await;
-        end(session, lease).await;
+        let mut connection = session.connection().await?;
+        let done = complete(session, &mut connection, &mut completions).await;
+        end(session, connection).await;
         completed = done?;
     }
     let is_open = |place: &usize| !completed.contains(&ids[*place]);
@@ -105,7 +105,7 @@ struct Completion<'b> {
 /// Completes what can be completed; returns the ids of the records that are complete by these claims.
 async fn complete(
     session: &Session,
-    lease: &mut Lease,
+    connection: &mut PooledConnection,
     completions: &mut [Completion<'_>],
 ) -> Result<HashSet<OpId>> {
     let texts = &session.texts;
@@ -123,7 +123,7 @@ async fn complete(
     let named = Named::of(completions.iter().map(|it| (it.id, it.claim_id)));
     let read = script.add(&texts.completed, &[&named.ids, &named.pairs]);
     script.add(&texts.commit, &[]);
-    let sets = run_through(session, lease, &script).await?;
+    let sets = run_through(session, connection, &script).await?;
     found(&sets[read])
 }
 
@@ -178,9 +178,9 @@ async fn renew_part(session: &Session, part: &[Renewal]) -> Result<Vec<Renewed>>
     }
     let mut answers: Vec<Option<Renewed>> = vec![None; part.len()];
     if !extensions.is_empty() {
-        let mut lease = session.lease().await?;
-        let done = extend(session, &mut lease, &mut extensions).await;
-        end(session, lease).await;
+        let mut connection = session.connection().await?;
+        let done = extend(session, &mut connection, &mut extensions).await;
+        end(session, connection).await;
         let (now, extended) = done?;
         for (place, answer) in answers.iter_mut().enumerate() {
             if extended.contains(&ids[place]) {
@@ -203,7 +203,7 @@ async fn renew_part(session: &Session, part: &[Renewal]) -> Result<Vec<Renewed>>
 /// Extends what can be extended; returns the time and the ids of those records.
 async fn extend(
     session: &Session,
-    lease: &mut Lease,
+    connection: &mut PooledConnection,
     extensions: &mut [(OpId, ClaimId, Duration)],
 ) -> Result<(semel_core::Timestamp, HashSet<OpId>)> {
     let texts = &session.texts;
@@ -220,7 +220,7 @@ async fn extend(
         read.push(script.add(&texts.renewed, &[&millis, &named.ids, &named.pairs]));
     }
     script.add(&texts.commit, &[]);
-    let sets = run_through(session, lease, &script).await?;
+    let sets = run_through(session, connection, &script).await?;
     let now = time(only(&sets[told])?, 0)?;
     let mut extended = HashSet::new();
     for place in read {

@@ -13,7 +13,7 @@ use semel_core::{Error, ErrorKind, Result};
 
 use crate::answer::{some_text, text};
 use crate::error::{Failure, is_passing, one_line};
-use crate::pool::Lease;
+use crate::pool::PooledConnection;
 use crate::script::{Literal, Script};
 use crate::session::{Session, ask};
 
@@ -98,14 +98,14 @@ impl Compiled {
 /// # Errors   `InvalidConfig`, in the database's own words where it has some
 pub(crate) async fn prepare(
     session: &Session,
-    lease: &mut Lease,
+    connection: &mut PooledConnection,
     statements: &Statements,
 ) -> Result<()> {
     let compiled = Compiled::new(statements)?;
-    match lease.run(&compiled.preparation(session)).await {
-        Ok(_) => lease.ended(),
+    match connection.run(&compiled.preparation(session)).await {
+        Ok(_) => connection.ended(),
         Err(failure) if is_about_statement(&failure) => {
-            lease.ended();
+            connection.ended();
             let at = failure.at;
             return match failure.why {
                 crate::error::Why::Refused(error) => Err(compiled.refused(at, error)),
@@ -114,7 +114,7 @@ pub(crate) async fn prepare(
         }
         Err(failure) => return Err(failure.uncommitted()),
     }
-    check_engines(session, lease, &compiled).await
+    check_engines(session, connection, &compiled).await
 }
 
 /// Returns whether the server refused a statement for its text.
@@ -125,7 +125,11 @@ pub(crate) fn is_about_statement(failure: &Failure) -> bool {
 
 /// Refuses statements on tables whose rows would stay when a message is undone, whichever database they are in. A point
 /// may also stand before a column: then there is hardly a database of that name.
-async fn check_engines(session: &Session, lease: &mut Lease, compiled: &Compiled) -> Result<()> {
+async fn check_engines(
+    session: &Session,
+    connection: &mut PooledConnection,
+    compiled: &Compiled,
+) -> Result<()> {
     let words = compiled.0.iter().flat_map(|read| &read.words);
     let named: BTreeSet<&str> = words.filter_map(|word| word.of.as_deref()).collect();
     let databases: Vec<_> = std::iter::once(None)
@@ -136,7 +140,7 @@ async fn check_engines(session: &Session, lease: &mut Lease, compiled: &Compiled
         let database = database.map_or_else(|| Literal::code("DATABASE()"), typed);
         script.add(&session.texts.engines, &[&database]);
     }
-    let sets = ask(lease, &script).await?;
+    let sets = ask(connection, &script).await?;
     for (database, set) in databases.iter().zip(&sets) {
         for row in &set.rows {
             let (table, engine) = (some_text(row, 0)?, text(row, 1)?.unwrap_or("none"));
@@ -169,7 +173,7 @@ fn typed(text: &str) -> Literal {
 }
 
 /// Meaning of a failed statement for its message.
-pub(crate) enum Verdict {
+pub(crate) enum ErrorClass {
     /// It will never succeed with these values.
     Hopeless(Box<str>),
     /// Another try may succeed.
@@ -181,22 +185,22 @@ pub(crate) enum Verdict {
 }
 
 /// Judges the failure of a statement.
-pub(crate) fn judge(error: &ServerError) -> Verdict {
+pub(crate) fn classify(error: &ServerError) -> ErrorClass {
     let words: Box<str> = one_line(&error.message).into();
     match error.code {
-        1205 | 1317 | 1969 | 3024 => Verdict::Passing(words),
+        1205 | 1317 | 1969 | 3024 => ErrorClass::Passing(words),
         1054 | 1064 | 1136 | 1142 | 1143 | 1146 | 1227 | 1305 | 1318 | 1370 => {
-            Verdict::Unfit(words)
+            ErrorClass::Unfit(words)
         }
-        code if ABOUT_VALUES.contains(&code) => Verdict::Hopeless(words),
+        code if ABOUT_VALUES.contains(&code) => ErrorClass::Hopeless(words),
         _ if error.state != "40001"
             && VALUE_STATES
                 .iter()
                 .any(|state| error.state.starts_with(state)) =>
         {
-            Verdict::Hopeless(words)
+            ErrorClass::Hopeless(words)
         }
-        _ => Verdict::Batch,
+        _ => ErrorClass::Batch,
     }
 }
 
@@ -268,20 +272,20 @@ mod tests {
 
     #[test]
     fn a_failure_is_judged_by_what_it_is_about() {
-        let judged = |code, state: &str| {
-            judge(&ServerError {
+        let classified = |code, state: &str| {
+            classify(&ServerError {
                 code,
                 message: "words".into(),
                 state: state.into(),
             })
         };
-        assert!(matches!(judged(1062, "23000"), Verdict::Hopeless(_)));
-        assert!(matches!(judged(1264, "22003"), Verdict::Hopeless(_)));
-        assert!(matches!(judged(3819, "HY000"), Verdict::Hopeless(_)));
-        assert!(matches!(judged(1644, "45000"), Verdict::Hopeless(_)));
-        assert!(matches!(judged(1205, "HY000"), Verdict::Passing(_)));
-        assert!(matches!(judged(1213, "40001"), Verdict::Batch));
-        assert!(matches!(judged(1114, "HY000"), Verdict::Batch));
-        assert!(matches!(judged(1146, "42S02"), Verdict::Unfit(_)));
+        assert!(matches!(classified(1062, "23000"), ErrorClass::Hopeless(_)));
+        assert!(matches!(classified(1264, "22003"), ErrorClass::Hopeless(_)));
+        assert!(matches!(classified(3819, "HY000"), ErrorClass::Hopeless(_)));
+        assert!(matches!(classified(1644, "45000"), ErrorClass::Hopeless(_)));
+        assert!(matches!(classified(1205, "HY000"), ErrorClass::Passing(_)));
+        assert!(matches!(classified(1213, "40001"), ErrorClass::Batch));
+        assert!(matches!(classified(1114, "HY000"), ErrorClass::Batch));
+        assert!(matches!(classified(1146, "42S02"), ErrorClass::Unfit(_)));
     }
 }

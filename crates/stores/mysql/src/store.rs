@@ -21,7 +21,7 @@ use crate::checkpoint::{self, AdmitWith, SettleWith};
 use crate::config::Options;
 use crate::error::gone;
 use crate::inbox::Inbox;
-use crate::look::open;
+use crate::inspection::open;
 use crate::preflight::Settings;
 use crate::script::addend;
 use crate::session::Session;
@@ -48,9 +48,9 @@ impl MysqlStore {
     /// `unsupported` (the server); none repeats the password.
     pub async fn connect(url: &str, options: Options) -> Result<Self> {
         let session = Session::new(url, &options)?;
-        let mut lease = session.lease().await?;
-        let opened = open(&session, &mut lease, options.create).await;
-        end(&session, lease).await;
+        let mut connection = session.connection().await?;
+        let opened = open(&session, &mut connection, options.create).await;
+        end(&session, connection).await;
         opened?;
         Ok(Self {
             session: Arc::new(session),
@@ -189,10 +189,10 @@ impl Store for MysqlStore {
 
     async fn preflight(&self) -> Result<Capabilities> {
         self.call(|session| async move {
-            let mut lease = session.lease().await?;
-            schema::check_tables(&session, &mut lease).await?;
-            let settings = Settings::read(&session, &mut lease).await?;
-            end(&session, lease).await;
+            let mut connection = session.connection().await?;
+            schema::check_tables(&session, &mut connection).await?;
+            let settings = Settings::read(&session, &mut connection).await?;
+            end(&session, connection).await;
             Ok(settings.capabilities(&session))
         })
         .await
@@ -240,9 +240,9 @@ impl TransactionalStore for MysqlStore {
     async fn prepare(&self, statements: &Statements) -> Result<()> {
         let statements = statements.clone();
         self.call(|session| async move {
-            let mut lease = session.lease().await?;
-            let prepared = statements::prepare(&session, &mut lease, &statements).await;
-            end(&session, lease).await;
+            let mut connection = session.connection().await?;
+            let prepared = statements::prepare(&session, &mut connection, &statements).await;
+            end(&session, connection).await;
             prepared
         })
         .await

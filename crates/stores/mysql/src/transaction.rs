@@ -6,7 +6,7 @@ use semel_core::{Error, Result};
 
 use crate::answer::Set;
 use crate::error::{Failure, contended};
-use crate::pool::Lease;
+use crate::pool::PooledConnection;
 use crate::script::Script;
 use crate::session::{Session, pause};
 
@@ -61,7 +61,7 @@ pub(crate) trait Job: Send {
     fn run<'a>(
         &'a mut self,
         session: &'a Session,
-        lease: &'a mut Lease,
+        connection: &'a mut PooledConnection,
     ) -> impl Future<Output = Result<Self::Answer, Stop>> + Send + 'a;
 }
 
@@ -69,9 +69,9 @@ pub(crate) trait Job: Send {
 pub(crate) async fn transact<J: Job>(session: &Session, mut job: J) -> Result<J::Answer> {
     let mut tries = 0;
     loop {
-        let mut lease = session.lease().await?;
-        let ran = job.run(session, &mut lease).await;
-        end(session, lease).await;
+        let mut connection = session.connection().await?;
+        let ran = job.run(session, &mut connection).await;
+        end(session, connection).await;
         match ran {
             Ok(answer) => return Ok(answer),
             Err(stop) if stop.may_pass(tries) => {
@@ -84,18 +84,24 @@ pub(crate) async fn transact<J: Job>(session: &Session, mut job: J) -> Result<J:
 }
 
 /// Commits the open transaction of a connection.
-pub(crate) async fn commit(session: &Session, lease: &mut Lease) -> Result<(), Stop> {
+pub(crate) async fn commit(
+    session: &Session,
+    connection: &mut PooledConnection,
+) -> Result<(), Stop> {
     let mut script = Script::default();
     script.add(&session.texts.commit, &[]);
-    let committed = lease.run(&script).await;
-    committed_or(committed.map(drop), lease)
+    let committed = connection.run(&script).await;
+    committed_or(committed.map(drop), connection)
 }
 
 /// Judges the end of a commit: undone and to be tried again, or final.
-pub(crate) fn committed_or<T>(ran: Result<T, Failure>, lease: &mut Lease) -> Result<T, Stop> {
+pub(crate) fn committed_or<T>(
+    ran: Result<T, Failure>,
+    connection: &mut PooledConnection,
+) -> Result<T, Stop> {
     match ran {
         Ok(done) => {
-            lease.ended();
+            connection.ended();
             Ok(done)
         }
         Err(failure) if failure.is_passing() => Err(Stop::Server(failure)),
@@ -106,23 +112,23 @@ pub(crate) fn committed_or<T>(ran: Result<T, Failure>, lease: &mut Lease) -> Res
 /// Runs a whole transaction in one script, which may be repeated from its begin.
 pub(crate) async fn run_through(
     session: &Session,
-    lease: &mut Lease,
+    connection: &mut PooledConnection,
     script: &Script,
 ) -> Result<Vec<Set>> {
     let commit = script.statements - 1;
     let mut tries = 0;
     loop {
-        match lease.run(script).await {
+        match connection.run(script).await {
             Ok(sets) => {
-                lease.ended();
+                connection.ended();
                 return Ok(sets);
             }
             Err(failure) => {
-                if lease.is_open() {
+                if connection.is_open() {
                     let mut undo = Script::default();
                     undo.add(&session.texts.rollback, &[]);
-                    if lease.run(&undo).await.is_ok() {
-                        lease.ended();
+                    if connection.run(&undo).await.is_ok() {
+                        connection.ended();
                     }
                 }
                 if !failure.may_pass(tries) {
@@ -141,15 +147,15 @@ pub(crate) async fn run_through(
 }
 
 /// Rolls back an open transaction, and gives the connection back. One that fails at that is closed.
-pub(crate) async fn end(session: &Session, mut lease: Lease) {
-    if lease.is_open() {
+pub(crate) async fn end(session: &Session, mut connection: PooledConnection) {
+    if connection.is_open() {
         let mut script = Script::default();
         script.add(&session.texts.rollback, &[]);
-        if lease.run(&script).await.is_ok() {
-            lease.ended();
+        if connection.run(&script).await.is_ok() {
+            connection.ended();
         }
     }
-    lease.give_back();
+    connection.give_back();
 }
 
 /// Beginnings of a transaction that other sessions keep overtaking.

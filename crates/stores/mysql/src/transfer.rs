@@ -28,19 +28,19 @@ pub(crate) async fn export(
         limit: limit.max(1),
         items: Vec::new(),
     };
-    let mut place = if let Some(cursor) = after {
-        Place::from_cursor(cursor)?
+    let mut position = if let Some(cursor) = after {
+        Cursor::from_cursor(cursor)?
     } else {
         let mut script = Script::default();
         let asked = tokens::ask_last(&session.texts, &mut script, false);
         let sets = session.ask(&script).await?;
         let token = FencingToken::new(tokens::last(&sets[asked])?);
         page.items.push(Item::Token(token));
-        Place::Records(None)
+        Cursor::Records(None)
     };
     while page.room() > 0 {
-        match page.fill(&place).await?.or_else(|| place.next_kind()) {
-            Some(next) => place = next,
+        match page.fill(&position).await?.or_else(|| position.next_kind()) {
+            Some(next) => position = next,
             None => {
                 return Ok(Page {
                     items: page.items,
@@ -51,7 +51,7 @@ pub(crate) async fn export(
     }
     Ok(Page {
         items: page.items,
-        next: Some(place.to_cursor()),
+        next: Some(position.to_cursor()),
     })
 }
 
@@ -67,31 +67,31 @@ impl Exported<'_> {
         self.limit - self.items.len()
     }
 
-    /// Adds the items behind `place`, of its kind; returns where to continue, if there may be more
+    /// Adds the items behind `position`, of its kind; returns where to continue, if there may be more
     /// of it.
-    async fn fill(&mut self, place: &Place) -> Result<Option<Place>> {
-        match place {
-            Place::Records(after) => self.fill_records(after.as_ref()).await,
-            Place::Entities(after) => self.fill_entities(after.as_ref()).await,
-            Place::Marks(after) => self.fill_marks(after.as_deref()).await,
-            Place::Parked(after) => {
+    async fn fill(&mut self, position: &Cursor) -> Result<Option<Cursor>> {
+        match position {
+            Cursor::Records(after) => self.fill_records(after.as_ref()).await,
+            Cursor::Entities(after) => self.fill_entities(after.as_ref()).await,
+            Cursor::Marks(after) => self.fill_marks(after.as_deref()).await,
+            Cursor::Parked(after) => {
                 let conditions = Literal::code(format!("seq > {after}"));
                 let (messages, next) = parked::page(self.session, &conditions, self.room()).await?;
                 let messages = messages.into_iter().map(|it| Item::Parked(Box::new(it)));
                 self.items.extend(messages);
-                Ok(next.map(Place::Parked))
+                Ok(next.map(Cursor::Parked))
             }
-            Place::Audit(after) => {
+            Cursor::Audit(after) => {
                 let conditions = Literal::code(format!("seq > {after}"));
                 let (entries, next) = audit::page(self.session, &conditions, self.room()).await?;
                 let entries = entries.into_iter().map(|it| Item::Audited(Box::new(it)));
                 self.items.extend(entries);
-                Ok(next.map(Place::Audit))
+                Ok(next.map(Cursor::Audit))
             }
         }
     }
 
-    async fn fill_records(&mut self, after: Option<&OpId>) -> Result<Option<Place>> {
+    async fn fill_records(&mut self, after: Option<&OpId>) -> Result<Option<Cursor>> {
         let session = self.session;
         let mut script = Script::default();
         session.add_now(&mut script);
@@ -115,10 +115,10 @@ impl Exported<'_> {
         Ok(last
             .map(|row| id(row, ID))
             .transpose()?
-            .map(|id| Place::Records(Some(id))))
+            .map(|id| Cursor::Records(Some(id))))
     }
 
-    async fn fill_entities(&mut self, after: Option<&OpId>) -> Result<Option<Place>> {
+    async fn fill_entities(&mut self, after: Option<&OpId>) -> Result<Option<Cursor>> {
         let mut script = Script::default();
         let after = Literal::bytes(after.map_or(&[], |id| &id.as_bytes()[..]));
         let room = Literal::number(self.room() as u64);
@@ -135,10 +135,10 @@ impl Exported<'_> {
         Ok(last
             .map(|row| id(row, 0))
             .transpose()?
-            .map(|id| Place::Entities(Some(id))))
+            .map(|id| Cursor::Entities(Some(id))))
     }
 
-    async fn fill_marks(&mut self, after: Option<&str>) -> Result<Option<Place>> {
+    async fn fill_marks(&mut self, after: Option<&str>) -> Result<Option<Cursor>> {
         let mut conditions = Literal::code("1");
         if let Some(after) = after {
             conditions.push_code(" AND name > ");
@@ -157,7 +157,7 @@ impl Exported<'_> {
                 name: name.into(),
                 value,
             }));
-            last = Some(Place::Marks(Some(name.into())));
+            last = Some(Cursor::Marks(Some(name.into())));
         }
         Ok(last.filter(|_| rows.len() >= room))
     }
@@ -165,7 +165,7 @@ impl Exported<'_> {
 
 /// Contents of a cursor: the next item is of this kind and behind this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum Cursor {
     Records(Option<OpId>),
     Entities(Option<OpId>),
     Marks(Option<Box<str>>),
@@ -173,7 +173,7 @@ enum Place {
     Audit(u64),
 }
 
-impl Place {
+impl Cursor {
     /// The beginning of the kind that comes after this one.
     fn next_kind(&self) -> Option<Self> {
         match self {

@@ -4,8 +4,8 @@
 
 #[path = "mysql/database.rs"]
 mod database;
-#[path = "mysql/lent.rs"]
-mod lent;
+#[path = "mysql/database_pool.rs"]
+mod database_pool;
 
 use std::sync::Arc;
 
@@ -16,16 +16,16 @@ use semel_conformance::{
 use semel_store_mysql::{MysqlStore, Options};
 
 use database::server_url;
-use lent::Lent;
+use database_pool::PooledDatabase;
 
 struct Mysql {
-    database: Lent,
+    database: PooledDatabase,
     clock: TestClock,
     store: Arc<MysqlStore>,
 }
 
 impl Mysql {
-    async fn over(database: Lent, clock: TestClock) -> Self {
+    async fn over(database: PooledDatabase, clock: TestClock) -> Self {
         let mut options = Options::default();
         options.clock = Some(Arc::new(clock.clone()));
         let store = MysqlStore::connect(&database.database().url(), options).await;
@@ -44,7 +44,7 @@ impl Subject for Mysql {
     const HISTORIES: u64 = 100;
 
     async fn open() -> Self {
-        Self::over(Lent::on(&server_url()).await, TestClock::new()).await
+        Self::over(PooledDatabase::on(&server_url()).await, TestClock::new()).await
     }
 
     /// Returns a clean store with the same connections.

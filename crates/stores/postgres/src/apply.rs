@@ -23,7 +23,9 @@ use semel_core::{
 use crate::error::{is_passing, of_commit, one_line, uncommitted};
 use crate::locked::{Locked, Stop, Wanted};
 use crate::session::{Session, TRIES, pause};
-use crate::statements::{Bound, Prepared, Verdict, is_hopeless, judge, prepare, prepare_anew};
+use crate::statements::{
+    Bound, ErrorClass, Prepared, classify, is_hopeless, prepare, prepare_anew,
+};
 
 /// Applies a batch.
 pub(crate) async fn apply(
@@ -308,16 +310,16 @@ async fn run_guarded(
         if is_passing(&error) {
             return Err(error.into());
         }
-        let failed = match judge(error) {
-            Verdict::Hopeless(words) => Failed {
+        let failed = match classify(error) {
+            ErrorClass::Hopeless(words) => Failed {
                 words,
                 may_retry: false,
             },
-            Verdict::Passing(words) => Failed {
+            ErrorClass::Passing(words) => Failed {
                 words,
                 may_retry: true,
             },
-            Verdict::Batch(error) => return Err(Stop::Failed(uncommitted(error)).into()),
+            ErrorClass::Batch(error) => return Err(Stop::Failed(uncommitted(error)).into()),
         };
         transaction
             .batch_execute("ROLLBACK TO semel_message; RELEASE semel_message")

@@ -55,7 +55,7 @@ impl fmt::Debug for Options {
 }
 
 /// Contents of the url.
-pub(crate) struct Place {
+pub(crate) struct Address {
     pub(crate) config: Config,
     pub(crate) schema: Box<str>,
     pub(crate) connections: Option<usize>,
@@ -63,9 +63,9 @@ pub(crate) struct Place {
     pub(crate) root_cert: Option<PathBuf>,
 }
 
-impl Place {
+impl Address {
     /// Returns hosts and ports, to show to people.
-    pub(crate) fn address(&self) -> Box<str> {
+    pub(crate) fn hosts_and_ports(&self) -> Box<str> {
         let ports = self.config.get_ports();
         let hosts = self.config.get_hosts().iter().enumerate();
         let each = hosts.map(|(index, host)| {
@@ -86,11 +86,11 @@ impl Place {
 /// # Errors
 /// `invalid-config`, without anything of the url that may be secret.
 pub fn check_url(url: &str) -> Result<()> {
-    place(url).map(drop)
+    address(url).map(drop)
 }
 
 /// Reads a url; an error names the fault without repeating any part of the url that may be secret.
-pub(crate) fn place(url: &str) -> Result<Place> {
+pub(crate) fn address(url: &str) -> Result<Address> {
     let (base, query) = url.split_once('?').unwrap_or((url, ""));
     let mut schema: Box<str> = "semel".into();
     let (mut connections, mut root_cert) = (None, None);
@@ -181,7 +181,7 @@ pub(crate) fn place(url: &str) -> Result<Place> {
     if !says("tcp_user_timeout") {
         config.tcp_user_timeout(Duration::from_secs(50));
     }
-    Ok(Place {
+    Ok(Address {
         config,
         schema,
         connections,
@@ -213,12 +213,12 @@ mod tests {
     #[test]
     fn our_parameters_are_taken_out_of_the_url() {
         let url = "postgres://ada:geheim@db.example:5433/shop?schema=dedup&connections=9&sslmode=verify-full";
-        let place = place(url).expect("a place");
-        assert_eq!((&*place.schema, place.connections), ("dedup", Some(9)));
-        assert_eq!(place.config.get_ssl_mode(), SslMode::Require);
-        assert_eq!(place.config.get_dbname(), Some("shop"));
-        assert_eq!(place.config.get_ports(), [5433]);
-        let keepalives = place.config.get_keepalives_idle();
+        let address = address(url).expect("an address");
+        assert_eq!((&*address.schema, address.connections), ("dedup", Some(9)));
+        assert_eq!(address.config.get_ssl_mode(), SslMode::Require);
+        assert_eq!(address.config.get_dbname(), Some("shop"));
+        assert_eq!(address.config.get_ports(), [5433]);
+        let keepalives = address.config.get_keepalives_idle();
         assert_eq!(
             keepalives,
             Duration::from_secs(30),
@@ -238,7 +238,7 @@ mod tests {
             ("postgres://ada:x?geheim=1@db/shop", "%3F"),
             ("postgres://ada:x?a=1&geheim@db/shop", "%3F"),
         ] {
-            let Err(error) = place(url) else {
+            let Err(error) = address(url) else {
                 panic!("{url} was taken");
             };
             assert!(error.to_string().contains(part), "{error}");

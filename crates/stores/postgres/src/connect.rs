@@ -11,22 +11,22 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use tokio_rustls::rustls::pki_types::{CertificateDer, pem::PemObject};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
 
-use crate::config::{Options, Place};
+use crate::config::{Address, Options};
 use crate::error::misconfigured;
 
 /// Builds a pool of connections that are opened on demand.
-pub(crate) fn pool(place: &Place, options: &Options) -> Result<Pool> {
+pub(crate) fn pool(address: &Address, options: &Options) -> Result<Pool> {
     let config = ManagerConfig {
         // Every call ends its transaction, and a broken connection shows.
         recycling_method: RecyclingMethod::Fast,
     };
-    let manager = if place.config.get_ssl_mode() == SslMode::Disable {
-        Manager::from_config(place.config.clone(), NoTls, config)
+    let manager = if address.config.get_ssl_mode() == SslMode::Disable {
+        Manager::from_config(address.config.clone(), NoTls, config)
     } else {
-        let tls = MakeRustlsConnect::new(tls(place.root_cert.as_deref())?);
-        Manager::from_config(place.config.clone(), tls, config)
+        let tls = MakeRustlsConnect::new(tls(address.root_cert.as_deref())?);
+        Manager::from_config(address.config.clone(), tls, config)
     };
-    let settings = settings(options.statement_timeout, &place.schema);
+    let settings = settings(options.statement_timeout, &address.schema);
     let prepared = Hook::async_fn(move |client, _| {
         let settings = settings.clone();
         Box::pin(async move {
@@ -35,7 +35,7 @@ pub(crate) fn pool(place: &Place, options: &Options) -> Result<Pool> {
         })
     });
     Pool::builder(manager)
-        .max_size(place.connections.unwrap_or(options.connections).max(1))
+        .max_size(address.connections.unwrap_or(options.connections).max(1))
         .runtime(Runtime::Tokio1)
         .wait_timeout(Some(options.patience))
         .create_timeout(Some(options.patience))

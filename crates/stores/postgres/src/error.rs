@@ -71,11 +71,11 @@ impl Refuses for Failure {
     }
 }
 
-/// Error for a pool that could not give out a connection to `place`.
-pub(crate) fn no_connection(error: PoolError, place: &str, patience: Duration) -> Error {
+/// Error for a pool that could not give out a connection to `hosts`.
+pub(crate) fn no_connection(error: PoolError, hosts: &str, patience: Duration) -> Error {
     match error {
         PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
-            not_connected(error, place)
+            not_connected(error, hosts)
         }
         PoolError::Timeout(deadpool_postgres::TimeoutType::Wait) => unavailable(&format!(
             "all connections to PostgreSQL are in use, and none became free within {patience:?}; \
@@ -84,7 +84,7 @@ pub(crate) fn no_connection(error: PoolError, place: &str, patience: Duration) -
         .not_applied()
         .retry_after(Duration::from_millis(200)),
         PoolError::Timeout(_) => unavailable(&format!(
-            "PostgreSQL cannot be reached at {place}: no answer within {patience:?}; check host and \
+            "PostgreSQL cannot be reached at {hosts}: no answer within {patience:?}; check host and \
              port, and that it runs"
         ))
         .not_applied()
@@ -95,8 +95,8 @@ pub(crate) fn no_connection(error: PoolError, place: &str, patience: Duration) -
     }
 }
 
-/// Error for a connection to `place` that could not be opened. The driver tells the reason only by its words.
-fn not_connected(error: tokio_postgres::Error, place: &str) -> Error {
+/// Error for a connection to `hosts` that could not be opened. The driver tells the reason only by its words.
+fn not_connected(error: tokio_postgres::Error, hosts: &str) -> Error {
     let how = match &*error.to_string() {
         "error connecting to server" => Some(""),
         "error communicating with the server" => Some("the connection broke: "),
@@ -108,7 +108,7 @@ fn not_connected(error: tokio_postgres::Error, place: &str) -> Error {
         && let Some(why) = connection::cause(&error)
     {
         let message = format!(
-            "PostgreSQL cannot be reached at {place}: {how}{why}; check host and port, and that it runs"
+            "PostgreSQL cannot be reached at {hosts}: {how}{why}; check host and port, and that it runs"
         );
         return unavailable(&message)
             .not_applied()

@@ -13,10 +13,11 @@ mod connect;
 pub mod driver;
 mod error;
 mod inbox;
+mod inspection;
 mod jobs;
 mod listing;
 mod locked;
-mod look;
+mod new_key_run;
 mod parked;
 mod placeholders;
 mod preflight;
@@ -27,14 +28,13 @@ mod session;
 mod sql;
 mod statements;
 mod store;
-mod streak;
 mod transaction;
 mod transfer;
 
 pub use config::{Options, check_url};
 pub use deadpool_postgres::tokio_postgres;
 pub use inbox::Inbox;
-pub use look::{Looked, look, migrate};
+pub use inspection::{Inspection, inspect, migrate};
 pub use store::PostgresStore;
 
 /// The format of the tables that this version creates.

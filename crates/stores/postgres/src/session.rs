@@ -11,11 +11,11 @@ use deadpool_postgres::tokio_postgres::{self, Row};
 use deadpool_postgres::{Object, Pool};
 use semel_core::{Clock, Error, Result, Scope};
 
-use crate::config::Place;
+use crate::config::Address;
 use crate::driver::Refused;
 use crate::error::{is_passing, no_connection, undone};
+use crate::new_key_run::NewKeyRun;
 use crate::sql::{Text, Texts};
-use crate::streak::Streak;
 
 /// State that all calls share.
 pub(crate) struct Session {
@@ -23,12 +23,12 @@ pub(crate) struct Session {
     pub(crate) texts: Texts,
     pub(crate) schema: Box<str>,
     /// Host and port, to show to people.
-    place: Box<str>,
+    hosts: Box<str>,
     pub(crate) clock: Option<Arc<dyn Clock>>,
     pub(crate) patience: Duration,
     /// Number of further batches of effects in which every message has a savepoint.
     pub(crate) careful: AtomicU32,
-    pub(crate) streak: Streak,
+    pub(crate) new_key_run: NewKeyRun,
     /// The numbers of scopes that are known to be stored.
     scopes: Mutex<HashMap<Scope, i32>>,
 }
@@ -102,20 +102,20 @@ impl From<tokio_postgres::Error> for Failure {
 impl Session {
     pub(crate) fn new(
         pool: Pool,
-        place: &Place,
+        address: &Address,
         clock: Option<Arc<dyn Clock>>,
         patience: Duration,
-        streak: Streak,
+        new_key_run: NewKeyRun,
     ) -> Self {
         Self {
             pool,
-            texts: Texts::in_schema(&place.schema),
-            schema: place.schema.clone(),
-            place: place.address(),
+            texts: Texts::in_schema(&address.schema),
+            schema: address.schema.clone(),
+            hosts: address.hosts_and_ports(),
             clock,
             patience,
             careful: AtomicU32::new(0),
-            streak,
+            new_key_run,
             scopes: Mutex::default(),
         }
     }
@@ -123,7 +123,7 @@ impl Session {
     /// Returns a connection of the pool.
     pub(crate) async fn client(&self) -> Result<Object> {
         let got = self.pool.get().await;
-        got.map_err(|error| no_connection(error, &self.place, self.patience))
+        got.map_err(|error| no_connection(error, &self.hosts, self.patience))
     }
 
     /// Returns the time to send along where the store was given a clock, for tests.

@@ -268,7 +268,7 @@ fn put_hex(bytes: &[u8], out: &mut BytesMut) {
 }
 
 /// Meaning of a failed statement for its message.
-pub(crate) enum Verdict {
+pub(crate) enum ErrorClass {
     /// It will never succeed with these values.
     Hopeless(Box<str>),
     /// Another try may succeed.
@@ -278,15 +278,15 @@ pub(crate) enum Verdict {
 }
 
 /// Judges the failure of a statement.
-pub(crate) fn judge(error: tokio_postgres::Error) -> Verdict {
+pub(crate) fn classify(error: tokio_postgres::Error) -> ErrorClass {
     let Some(db) = error.as_db_error() else {
-        return Verdict::Batch(error);
+        return ErrorClass::Batch(error);
     };
     let words = || one_line(db.message()).into();
     match db.code().code() {
-        "57014" | "55P03" => Verdict::Passing(words()),
-        code if is_hopeless(code) => Verdict::Hopeless(words()),
-        _ => Verdict::Batch(error),
+        "57014" | "55P03" => ErrorClass::Passing(words()),
+        code if is_hopeless(code) => ErrorClass::Hopeless(words()),
+        _ => ErrorClass::Batch(error),
     }
 }
 

@@ -17,12 +17,12 @@ use semel_core::{
 use tokio::sync::oneshot;
 
 use crate::checkpoint::{AdmitWith, SettleWith};
-use crate::config::{Options, place};
+use crate::config::{Options, address};
 use crate::connect;
 use crate::error::gone;
 use crate::inbox::Inbox;
+use crate::new_key_run::NewKeyRun;
 use crate::session::Session;
-use crate::streak::Streak;
 use crate::transaction::transact;
 use crate::{apply, audit, jobs, listing, parked, preflight, rounds, schema, statements, transfer};
 
@@ -82,14 +82,14 @@ impl PostgresStore {
 
 /// Builds the state that calls share, without a connection yet.
 pub(crate) fn session(url: &str, options: &Options) -> Result<Session> {
-    let place = place(url)?;
-    let pool = connect::pool(&place, options)?;
+    let address = address(url)?;
+    let pool = connect::pool(&address, options)?;
     Ok(Session::new(
         pool,
-        &place,
+        &address,
         options.clock.clone(),
         options.patience,
-        Streak::of(options.new_keys),
+        NewKeyRun::of(options.new_keys),
     ))
 }
 

@@ -30,14 +30,14 @@ pub(crate) async fn export(
 ) -> Result<Page<Item>> {
     let client = session.client().await?;
     let mut items = Vec::new();
-    let mut place = if let Some(cursor) = after {
-        Place::from_cursor(cursor)?
+    let mut position = if let Some(cursor) = after {
+        Cursor::from_cursor(cursor)?
     } else {
         let rows = session.run(&client, &session.texts.token, &[]).await?;
         let token = rows.first().map_or(Ok(0), |row| row.try_get::<_, i64>(0));
         let token = token.map_err(undone)?.cast_unsigned();
         items.push(Item::Token(FencingToken::new(token)));
-        Place::Records(Bytes::new())
+        Cursor::Records(Bytes::new())
     };
     let mut export = Export {
         now: now(session, &client).await?,
@@ -48,17 +48,17 @@ pub(crate) async fn export(
     while items.len() < limit {
         let room = limit - items.len();
         match export
-            .fill(&place, room, &mut items)
+            .fill(&position, room, &mut items)
             .await?
-            .or_else(|| place.next_kind())
+            .or_else(|| position.next_kind())
         {
-            Some(next) => place = next,
+            Some(next) => position = next,
             None => return Ok(Page { items, next: None }),
         }
     }
     Ok(Page {
         items,
-        next: Some(place.to_cursor()),
+        next: Some(position.to_cursor()),
     })
 }
 
@@ -69,18 +69,18 @@ struct Export<'s> {
 }
 
 impl Export<'_> {
-    /// Adds the items behind `place`, of its kind; returns where to continue, if there may be more
+    /// Adds the items behind `position`, of its kind; returns where to continue, if there may be more
     /// of it.
     async fn fill(
         &mut self,
-        place: &Place,
+        position: &Cursor,
         room: usize,
         items: &mut Vec<Item>,
-    ) -> Result<Option<Place>> {
+    ) -> Result<Option<Cursor>> {
         let (session, client) = (self.session, self.client);
         let most = i64::try_from(room).unwrap_or(i64::MAX);
-        match place {
-            Place::Records(after) => {
+        match position {
+            Cursor::Records(after) => {
                 let text = &session.texts.record_export;
                 let rows = session.run(client, text, &[&&**after, &most]).await?;
                 for row in &rows {
@@ -92,9 +92,9 @@ impl Export<'_> {
                 }
                 let last = rows.last().filter(|_| rows.len() == room);
                 let last = last.map(|row| id_at(row, row::COLUMNS + 1)).transpose()?;
-                Ok(last.map(|id| Place::Records(Bytes::copy_from_slice(id.as_bytes()))))
+                Ok(last.map(|id| Cursor::Records(Bytes::copy_from_slice(id.as_bytes()))))
             }
-            Place::Entities(after) => {
+            Cursor::Entities(after) => {
                 let text = &session.texts.entity_export;
                 let rows = session.run(client, text, &[&&**after, &most]).await?;
                 for row in &rows {
@@ -107,9 +107,9 @@ impl Export<'_> {
                 }
                 let last = rows.last().filter(|_| rows.len() == room);
                 let last = last.map(|row| id_at(row, 0)).transpose()?;
-                Ok(last.map(|id| Place::Entities(Bytes::copy_from_slice(id.as_bytes()))))
+                Ok(last.map(|id| Cursor::Entities(Bytes::copy_from_slice(id.as_bytes()))))
             }
-            Place::Marks(after) => {
+            Cursor::Marks(after) => {
                 let text = &session.texts.mark_export;
                 let rows = session
                     .run(client, text, &[&after.as_deref(), &most])
@@ -125,17 +125,17 @@ impl Export<'_> {
                     last = Some(name);
                 }
                 let last = last.filter(|_| rows.len() == room);
-                Ok(last.map(|name| Place::Marks(Some(name.into()))))
+                Ok(last.map(|name| Cursor::Marks(Some(name.into()))))
             }
-            Place::Parked(after) => {
+            Cursor::Parked(after) => {
                 let (some, next) = parked::page(session, client, *after, None, None, room).await?;
                 items.extend(some.into_iter().map(|it| Item::Parked(Box::new(it))));
-                Ok(next.map(Place::Parked))
+                Ok(next.map(Cursor::Parked))
             }
-            Place::Audit(after) => {
+            Cursor::Audit(after) => {
                 let (some, next) = audit::page(session, client, *after, None, room).await?;
                 items.extend(some.into_iter().map(|it| Item::Audited(Box::new(it))));
-                Ok(next.map(Place::Audit))
+                Ok(next.map(Cursor::Audit))
             }
         }
     }
@@ -364,7 +364,7 @@ async fn add_entries(
 
 /// Contents of a cursor: the next item is of this kind and behind this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum Cursor {
     Records(Bytes),
     Entities(Bytes),
     Marks(Option<Box<str>>),
@@ -372,7 +372,7 @@ enum Place {
     Audit(i64),
 }
 
-impl Place {
+impl Cursor {
     /// The beginning of the kind that comes after this one.
     fn next_kind(&self) -> Option<Self> {
         match self {

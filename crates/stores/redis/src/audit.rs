@@ -26,19 +26,19 @@ pub(crate) async fn page(
     is_wanted: impl Fn(&Audited) -> bool,
 ) -> Result<Page<Audited>> {
     let mut after = match after {
-        None => Place::default(),
-        Some(cursor) => Place::read(cursor).ok_or_else(foreign_cursor)?,
+        None => Cursor::default(),
+        Some(cursor) => Cursor::decode(cursor).ok_or_else(foreign_cursor)?,
     };
     let mut items = Vec::new();
     for _ in 0..MOST_TURNS {
         let count = (limit - items.len()).clamp(FEW, MOST);
         let (ahead, is_all) = merged(session, after, count).await?;
-        for (place, entry) in ahead {
+        for (cursor, entry) in ahead {
             if items.len() == limit {
-                let next = Some(after.cursor());
+                let next = Some(after.encode());
                 return Ok(Page { items, next });
             }
-            after = place;
+            after = cursor;
             if is_wanted(&entry) {
                 items.push(entry);
             }
@@ -47,7 +47,7 @@ pub(crate) async fn page(
             return Ok(Page { items, next: None });
         }
     }
-    let next = Some(after.cursor());
+    let next = Some(after.encode());
     Ok(Page { items, next })
 }
 
@@ -89,14 +89,14 @@ async fn import_some(session: &Session, entries: &[&Audited]) -> Result<Vec<bool
 
 /// Position of an entry: its stamp, its number under it, its bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct Cursor {
     stamp: u64,
     number: u64,
     bucket: usize,
 }
 
-impl Place {
-    fn cursor(self) -> Bytes {
+impl Cursor {
+    fn encode(self) -> Bytes {
         let mut out = Out::with_capacity(20);
         out.u8(CURSOR);
         out.u8(b'a');
@@ -106,7 +106,7 @@ impl Place {
         out.0.into()
     }
 
-    fn read(cursor: &[u8]) -> Option<Self> {
+    fn decode(cursor: &[u8]) -> Option<Self> {
         let mut input = In(cursor);
         if (input.u8()?, input.u8()?) != (CURSOR, b'a') {
             return None;
@@ -120,12 +120,12 @@ impl Place {
     }
 }
 
-/// Returns at most `count` entries behind a place, of all buckets in their order, and whether these are all.
+/// Returns at most `count` entries behind a cursor, of all buckets in their order, and whether these are all.
 async fn merged(
     session: &Session,
-    after: Place,
+    after: Cursor,
     count: usize,
-) -> Result<(Vec<(Place, Audited)>, bool)> {
+) -> Result<(Vec<(Cursor, Audited)>, bool)> {
     let ranges = try_join_all(session.buckets.all().map(|bucket| async move {
         let mut range = session.on("XRANGE", bucket, Name::Audit);
         let (stamp, number) = (after.stamp, after.number);
@@ -140,7 +140,7 @@ async fn merged(
         while let Some(entry) = reply.any() {
             seen += 1;
             let entry = entry_of(bucket, entry)?;
-            if entry.0 > after || after == Place::default() {
+            if entry.0 > after || after == Cursor::default() {
                 found.push(entry);
             }
         }
@@ -152,17 +152,17 @@ async fn merged(
         .iter()
         .zip(&is_all)
         .filter(|(_, is_all)| !**is_all)
-        .filter_map(|(found, _)| found.last().map(|(place, _)| *place))
+        .filter_map(|(found, _)| found.last().map(|(cursor, _)| *cursor))
         .min();
     let mut all: Vec<_> = found.into_iter().flatten().collect();
-    all.sort_by_key(|(place, _)| *place);
-    all.retain(|(place, _)| end.is_none_or(|end| *place <= end));
+    all.sort_by_key(|(cursor, _)| *cursor);
+    all.retain(|(cursor, _)| end.is_none_or(|end| *cursor <= end));
     let is_all = end.is_none() && all.len() <= count;
     all.truncate(count);
     Ok((all, is_all))
 }
 
-fn entry_of(bucket: usize, value: Value) -> Result<(Place, Audited)> {
+fn entry_of(bucket: usize, value: Value) -> Result<(Cursor, Audited)> {
     let mut entry = Reply::of(value)?;
     let name = String::from_utf8(entry.bytes()?).map_err(|_| strange())?;
     let parts = name
@@ -171,12 +171,12 @@ fn entry_of(bucket: usize, value: Value) -> Result<(Place, Audited)> {
     let (stamp, number) = parts.ok_or_else(strange)?;
     let mut fields = Reply::of(entry.any().ok_or_else(strange)?)?;
     fields.bytes()?;
-    let place = Place {
+    let cursor = Cursor {
         stamp,
         number,
         bucket,
     };
-    Ok((place, decode_audited(&fields.bytes()?)?))
+    Ok((cursor, decode_audited(&fields.bytes()?)?))
 }
 
 /// The first byte of every cursor.

@@ -13,10 +13,10 @@ use semel_core::{
 use crate::buckets::Name;
 use crate::changes::{Write, write};
 use crate::error::{corrupt, strange, ungated};
-use crate::gated;
 use crate::record::{self, decode, is_countable, token};
 use crate::rounds::{Done, Following, Part, Rounds, each};
 use crate::session::Session;
+use crate::versioned;
 
 /// Claims a batch.
 pub(crate) async fn claim(session: &Session, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
@@ -30,7 +30,7 @@ pub(crate) async fn claim(session: &Session, batch: &[ClaimRequest]) -> Result<V
         .await;
         rounds.take(&parts, &following, done, Admission::Failed)?;
     }
-    rounds.transact::<gated::Claims>(batch, &apart).await?;
+    rounds.transact::<versioned::Claims>(batch, &apart).await?;
     Ok(rounds.finish(Admission::Failed))
 }
 
@@ -44,11 +44,11 @@ impl Rounds<'_, Admission> {
             return Vec::new();
         }
         if self.session.is_cluster() {
-            let (gated, open): (Vec<usize>, Vec<usize>) = self
+            let (versioned, open): (Vec<usize>, Vec<usize>) = self
                 .open
                 .iter()
                 .partition(|item| batch[**item].gate.is_some());
-            for item in gated {
+            for item in versioned {
                 self.answer(item, Admission::Failed(ungated()));
             }
             self.open = open;

@@ -55,7 +55,7 @@ impl fmt::Debug for Options {
 
 /// Contents of the url.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct StoreAddress {
     /// Addresses to begin with; more than one only of a cluster.
     pub(crate) addresses: Vec<Address>,
     pub(crate) is_cluster: bool,
@@ -91,11 +91,11 @@ impl fmt::Display for Address {
 ///
 /// `invalid-config`, without anything of the url that may be secret
 pub fn check_url(url: &str) -> Result<()> {
-    place(url).map(drop)
+    address(url).map(drop)
 }
 
 /// Reads a url; an error names the fault without repeating any part of the url that may be secret.
-pub(crate) fn place(url: &str) -> Result<Place> {
+pub(crate) fn address(url: &str) -> Result<StoreAddress> {
     let (scheme, rest) = url.split_once("://").ok_or_else(unreadable)?;
     let (is_encrypted, is_cluster) = match scheme {
         "redis" => (false, false),
@@ -114,7 +114,10 @@ pub(crate) fn place(url: &str) -> Result<Place> {
         None => (None, None),
         Some((user, password)) => (decoded(user)?, decoded(password)?),
     };
-    let addresses = hosts.split(',').map(address).collect::<Result<Vec<_>>>()?;
+    let addresses = hosts
+        .split(',')
+        .map(host_and_port)
+        .collect::<Result<Vec<_>>>()?;
     let database = match database {
         "" => 0,
         number => number
@@ -123,7 +126,7 @@ pub(crate) fn place(url: &str) -> Result<Place> {
             .filter(|number| (0..=i64::from(u16::MAX)).contains(number))
             .ok_or_else(|| invalid("the path of the store's url is the number of a database"))?,
     };
-    let mut place = Place {
+    let mut address = StoreAddress {
         addresses,
         is_cluster,
         is_encrypted,
@@ -136,20 +139,20 @@ pub(crate) fn place(url: &str) -> Result<Place> {
     };
     for part in query.split('&').filter(|part| !part.is_empty()) {
         let (name, value) = part.split_once('=').unwrap_or((part, ""));
-        place.take_parameter(name, value)?;
+        address.take_parameter(name, value)?;
     }
-    if place.addresses.len() > 1 && !place.is_cluster {
+    if address.addresses.len() > 1 && !address.is_cluster {
         return Err(invalid(
             "the store's url names several hosts; those of a cluster begin with redis+cluster://",
         ));
     }
-    if place.is_cluster && place.database != 0 {
+    if address.is_cluster && address.database != 0 {
         return Err(invalid("a cluster has database 0 and no other"));
     }
-    Ok(place)
+    Ok(address)
 }
 
-impl Place {
+impl StoreAddress {
     fn take_parameter(&mut self, name: &str, value: &str) -> Result<()> {
         match name {
             "prefix" => self.prefix = prefix(value)?,
@@ -189,7 +192,7 @@ impl Place {
     }
 }
 
-fn address(text: &str) -> Result<Address> {
+fn host_and_port(text: &str) -> Result<Address> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
             let (host, port) = rest.split_once(']').ok_or_else(unreadable)?;
@@ -263,17 +266,20 @@ mod tests {
     #[test]
     fn a_url_says_where_the_store_is() {
         let url = "rediss://ada:ge%40heim@db.example:7000/3?prefix=shop:dedup&connections=9&ca=/etc/ca.pem";
-        let place = place(url).expect("a place");
-        assert_eq!(place.addresses[0].to_string(), "db.example:7000");
+        let address = address(url).expect("an address");
+        assert_eq!(address.addresses[0].to_string(), "db.example:7000");
         assert_eq!(
-            (place.is_encrypted, place.is_cluster, place.database),
+            (address.is_encrypted, address.is_cluster, address.database),
             (true, false, 3)
         );
         assert_eq!(
-            (place.user.as_deref(), place.password.as_deref()),
+            (address.user.as_deref(), address.password.as_deref()),
             (Some("ada"), Some("ge@heim"))
         );
-        assert_eq!((&*place.prefix, place.connections), ("shop:dedup", Some(9)));
+        assert_eq!(
+            (&*address.prefix, address.connections),
+            ("shop:dedup", Some(9))
+        );
     }
 
     #[test]
@@ -282,10 +288,10 @@ mod tests {
             "redis+cluster://:geheim@a:7001,[::1]:7002,c",
             "redis://:geheim@a:7001,[::1]:7002,c?cluster=true",
         ] {
-            let place = place(url).expect("a place");
-            let addresses: Vec<_> = place.addresses.iter().map(Address::to_string).collect();
+            let address = address(url).expect("an address");
+            let addresses: Vec<_> = address.addresses.iter().map(Address::to_string).collect();
             assert_eq!(addresses, ["a:7001", "[::1]:7002", "c:6379"]);
-            assert!(place.is_cluster && place.user.is_none());
+            assert!(address.is_cluster && address.user.is_none());
         }
     }
 
@@ -306,7 +312,7 @@ mod tests {
             ("http://ada:geheim@db", "cannot be read"),
             ("geheim", "cannot be read"),
         ] {
-            let Err(error) = place(url) else {
+            let Err(error) = address(url) else {
                 panic!("{url} was taken");
             };
             assert!(error.to_string().contains(part), "{error}");

@@ -35,7 +35,6 @@ mod changes;
 mod claim;
 mod config;
 mod error;
-mod gated;
 mod info;
 mod journal;
 mod kinds;
@@ -56,10 +55,11 @@ mod stats;
 mod store;
 mod sweep;
 mod transfer;
+mod versioned;
 mod wire;
 
 pub use config::{Options, check_url};
-pub use open::{Looked, look, migrate};
+pub use open::{Inspection, inspect, migrate};
 pub use store::RedisStore;
 
 /// The newest format, which is the one that this version writes.

@@ -4,7 +4,7 @@
 //! that have any; all others by an index of records that are more than simply under way or done. Each of these has an
 //! order that nothing changes, so that a cursor stays good while records come and go.
 
-mod place;
+mod cursor;
 
 use std::collections::BTreeSet;
 
@@ -18,22 +18,22 @@ use crate::journal::{self, Entry, LAST};
 use crate::record::Stored;
 use crate::session::{Reply, Session};
 
-use place::{By, Place};
+use cursor::{By, Cursor};
 
 /// Returns records with their outcomes, except those that count as absent.
 pub(crate) async fn records(session: &Session, ids: &[OpId]) -> Result<Vec<Option<Record>>> {
     let mut buckets: Vec<Vec<usize>> = session.buckets.all().map(|_| Vec::new()).collect();
-    for (place, id) in ids.iter().enumerate() {
-        buckets[session.buckets.of(id)].push(place);
+    for (index, id) in ids.iter().enumerate() {
+        buckets[session.buckets.of(id)].push(index);
     }
     let mut records: Vec<Option<Record>> = ids.iter().map(|_| None).collect();
-    for (bucket, places) in buckets.iter().enumerate() {
-        for places in places.chunks(PAGE) {
-            let asked: Vec<OpId> = places.iter().map(|place| ids[*place]).collect();
+    for (bucket, indices) in buckets.iter().enumerate() {
+        for indices in indices.chunks(PAGE) {
+            let asked: Vec<OpId> = indices.iter().map(|index| ids[*index]).collect();
             let (now, found) = journal::records(session, bucket, &asked, true).await?;
-            for (place, stored) in places.iter().zip(found) {
+            for (index, stored) in indices.iter().zip(found) {
                 let record = stored.transpose()?.map(|stored| stored.record);
-                records[*place] = record.filter(|record| !record.is_forgotten(now));
+                records[*index] = record.filter(|record| !record.is_forgotten(now));
             }
         }
     }
@@ -57,15 +57,15 @@ pub(crate) async fn list_until(
         Some(StateKind::Claimed | StateKind::Started) => By::Live,
         Some(StateKind::Completed) | None => By::Journal,
     };
-    let place = match &query.after {
-        None => Place::first(by),
-        Some(cursor) => Place::read(cursor)
-            .filter(|place| place.by == by && place.bucket < session.buckets.count())
+    let cursor = match &query.after {
+        None => Cursor::first(by),
+        Some(cursor) => Cursor::decode(cursor)
+            .filter(|cursor| cursor.by == by && cursor.bucket < session.buckets.count())
             .ok_or_else(foreign_cursor)?,
     };
     let mut walk = Walk {
         session,
-        place,
+        cursor,
         until,
         items: Vec::new(),
         limit: query.limit.max(1),
@@ -86,7 +86,7 @@ pub(crate) async fn list_until(
         By::Index => walk.index(is_wanted).await?,
         By::Live | By::Journal => walk.journal(is_wanted).await?,
     };
-    let next = (!is_end).then(|| walk.place.cursor());
+    let next = (!is_end).then(|| walk.cursor.encode());
     Ok(Page {
         items: walk.items,
         next,
@@ -99,15 +99,15 @@ pub(crate) async fn all(
     cursor: Option<&[u8]>,
     limit: usize,
 ) -> Result<(Vec<Listed>, Option<Bytes>)> {
-    let place = match cursor {
-        None => Place::first(By::Journal),
-        Some(cursor) => Place::read(cursor)
-            .filter(|place| place.by == By::Journal && place.bucket < session.buckets.count())
+    let cursor = match cursor {
+        None => Cursor::first(By::Journal),
+        Some(cursor) => Cursor::decode(cursor)
+            .filter(|cursor| cursor.by == By::Journal && cursor.bucket < session.buckets.count())
             .ok_or_else(foreign_cursor)?,
     };
     let mut walk = Walk {
         session,
-        place,
+        cursor,
         until: LAST,
         items: Vec::new(),
         limit,
@@ -116,14 +116,14 @@ pub(crate) async fn all(
         bytes: 0,
     };
     let is_end = walk.journal(|_| true).await?;
-    let next = (!is_end).then(|| walk.place.cursor());
+    let next = (!is_end).then(|| walk.cursor.encode());
     Ok((walk.items, next))
 }
 
 /// A page in the making.
 struct Walk<'s> {
     session: &'s Session,
-    place: Place,
+    cursor: Cursor,
     until: u64,
     items: Vec<Listed>,
     limit: usize,
@@ -140,10 +140,10 @@ impl Walk<'_> {
     /// Continues in the journal; returns whether it has come to its end.
     async fn journal(&mut self, is_wanted: impl Fn(&Stored) -> bool + Send + Sync) -> Result<bool> {
         let mut count = FEW_ENTRIES;
-        while self.place.bucket < self.session.buckets.count() {
-            let bucket = self.place.bucket;
+        while self.cursor.bucket < self.session.buckets.count() {
+            let bucket = self.cursor.bucket;
             let Some((from, to)) = self.range().await? else {
-                self.place = self.place.next_bucket();
+                self.cursor = self.cursor.next_bucket();
                 continue;
             };
             let entries = journal::entries(self.session, bucket, (from, to), count).await?;
@@ -157,11 +157,11 @@ impl Walk<'_> {
                 last = entry.stamp;
             }
             if is_all && to == self.until {
-                self.place = self.place.next_bucket();
+                self.cursor = self.cursor.next_bucket();
                 continue;
             }
-            self.place.stamp = if is_all { to + 1 } else { last + 1 };
-            self.place.seen = 0;
+            self.cursor.stamp = if is_all { to + 1 } else { last + 1 };
+            self.cursor.seen = 0;
             // Where entries are short, more of them at once.
             count = (count * MOST_AT_ONCE / ids.max(1)).clamp(FEW_ENTRIES, MOST_AT_ONCE);
         }
@@ -170,12 +170,12 @@ impl Walk<'_> {
 
     /// Returns the next range of stamps, if there is any in this bucket.
     async fn range(&self) -> Result<Option<(u64, u64)>> {
-        let from = self.place.stamp;
-        if self.place.by != By::Live {
+        let from = self.cursor.stamp;
+        if self.cursor.by != By::Live {
             return Ok((from <= self.until).then_some((from, self.until)));
         }
-        let keys = self.session.on("HKEYS", self.place.bucket, Name::Live);
-        let mut reply = Reply::of(self.session.command(self.place.bucket, &keys).await?)?;
+        let keys = self.session.on("HKEYS", self.cursor.bucket, Name::Live);
+        let mut reply = Reply::of(self.session.command(self.cursor.bucket, &keys).await?)?;
         let mut segments = BTreeSet::new();
         while !reply.is_empty() {
             let segment = reply.bytes()?;
@@ -192,22 +192,22 @@ impl Walk<'_> {
         entry: &Entry,
         is_wanted: &(impl Fn(&Stored) -> bool + Sync),
     ) -> Result<bool> {
-        if entry.stamp != self.place.stamp {
-            self.place.stamp = entry.stamp;
-            self.place.seen = 0;
+        if entry.stamp != self.cursor.stamp {
+            self.cursor.stamp = entry.stamp;
+            self.cursor.seen = 0;
         }
-        while self.place.seen < entry.ids.len() {
+        while self.cursor.seen < entry.ids.len() {
             if self.is_full() {
                 return Ok(false);
             }
-            let rest = &entry.ids[self.place.seen..];
+            let rest = &entry.ids[self.cursor.seen..];
             let ids = &rest[..rest.len().min(self.at_once())];
             let (now, found) = self.find(ids).await?;
             for stored in found {
                 if self.is_full() {
                     return Ok(false);
                 }
-                self.place.seen += 1;
+                self.cursor.seen += 1;
                 self.visited += 1;
                 if let Some(stored) = stored.transpose()?
                     && stored.created == entry.stamp
@@ -221,7 +221,7 @@ impl Walk<'_> {
 
     /// Continues in the index; returns whether it has come to its end.
     async fn index(&mut self, is_wanted: impl Fn(&Stored) -> bool + Send + Sync) -> Result<bool> {
-        while self.place.bucket < self.session.buckets.count() {
+        while self.cursor.bucket < self.session.buckets.count() {
             loop {
                 if self.is_full() {
                     return Ok(false);
@@ -230,7 +230,7 @@ impl Walk<'_> {
                 let count = self.at_once() + MOST_OF_A_STAMP;
                 let ahead = self.indexed(count).await?;
                 let is_all = ahead.len() < count;
-                let after = (self.place.stamp, self.place.id);
+                let after = (self.cursor.stamp, self.cursor.id);
                 let ahead: Vec<_> = ahead
                     .into_iter()
                     .filter(|(stamp, id)| (*stamp, Some(*id)) > after)
@@ -245,7 +245,7 @@ impl Walk<'_> {
                     }
                     seen += 1;
                     self.visited += 1;
-                    (self.place.stamp, self.place.id) = (*stamp, Some(*id));
+                    (self.cursor.stamp, self.cursor.id) = (*stamp, Some(*id));
                     if let Some(stored) = stored.transpose()? {
                         self.take(stored, now, &is_wanted);
                     }
@@ -254,16 +254,16 @@ impl Walk<'_> {
                     break;
                 }
             }
-            self.place = self.place.next_bucket();
+            self.cursor = self.cursor.next_bucket();
         }
         Ok(true)
     }
 
     async fn indexed(&self, count: usize) -> Result<Vec<(u64, OpId)>> {
-        let mut range = self.session.on("ZRANGE", self.place.bucket, Name::Listed);
-        range.arg(self.place.stamp).arg(self.until).arg("BYSCORE");
+        let mut range = self.session.on("ZRANGE", self.cursor.bucket, Name::Listed);
+        range.arg(self.cursor.stamp).arg(self.until).arg("BYSCORE");
         range.arg("LIMIT").arg(0).arg(count).arg("WITHSCORES");
-        let mut reply = Reply::of(self.session.command(self.place.bucket, &range).await?)?;
+        let mut reply = Reply::of(self.session.command(self.cursor.bucket, &range).await?)?;
         let mut found = Vec::new();
         while !reply.is_empty() {
             let id = <[u8; 32]>::try_from(&reply.bytes()?[..]).map_err(|_| strange())?;
@@ -276,7 +276,7 @@ impl Walk<'_> {
         if ids.is_empty() {
             return Ok((Timestamp::EPOCH, Vec::new()));
         }
-        journal::records(self.session, self.place.bucket, ids, self.wants_outcomes).await
+        journal::records(self.session, self.cursor.bucket, ids, self.wants_outcomes).await
     }
 
     fn take(&mut self, stored: Stored, now: Timestamp, is_wanted: &impl Fn(&Stored) -> bool) {

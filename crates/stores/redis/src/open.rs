@@ -12,7 +12,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, pem::PemObject};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
 
 use crate::buckets::{Buckets, Name, OF_CLUSTER, settings_key, settings_slot};
-use crate::config::{Options, Place, place};
+use crate::config::{Options, StoreAddress, address};
 use crate::error::{foreign, misconfigured, of_begin, strange};
 use crate::link::Settings;
 use crate::preflight;
@@ -26,7 +26,7 @@ pub(crate) const FORMAT: i64 = 2;
 /// State of a server, seen without opening it as a store.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Looked {
+pub struct Inspection {
     /// The format of the store there; `None` where there is none.
     pub format: Option<i64>,
     /// Promises of a store there.
@@ -40,15 +40,22 @@ pub struct Looked {
 /// # Errors
 ///
 /// As [`RedisStore::connect`](crate::RedisStore::connect), but an absent store is none.
-pub async fn look(url: &str, options: Options, statements: &[Statements]) -> Result<Looked> {
-    let place = place(url)?;
-    let (server, capabilities) = reach(&place, &options).await?;
-    let found = begin(&server, &Scripts::new(), &place, &options, Wish::Look).await?;
+pub async fn inspect(url: &str, options: Options, statements: &[Statements]) -> Result<Inspection> {
+    let address = address(url)?;
+    let (server, capabilities) = connect(&address, &options).await?;
+    let found = begin(
+        &server,
+        &Scripts::new(),
+        &address,
+        &options,
+        OpenMode::Existing,
+    )
+    .await?;
     let refusal = Error::new(
         ErrorKind::Unsupported,
         "Redis runs no SQL; use SQLite, PostgreSQL or MySQL for a `sql` effect",
     );
-    Ok(Looked {
+    Ok(Inspection {
         format: found.map(|(format, _)| format),
         capabilities,
         refused: statements.iter().map(|_| Some(refusal.clone())).collect(),
@@ -61,42 +68,44 @@ pub async fn look(url: &str, options: Options, statements: &[Statements]) -> Res
 ///
 /// As [`RedisStore::connect`](crate::RedisStore::connect).
 pub async fn migrate(url: &str, options: Options) -> Result<i64> {
-    open_as(url, &options, Wish::Forward).await.map(|_| FORMAT)
+    open_as(url, &options, OpenMode::Migrate)
+        .await
+        .map(|_| FORMAT)
 }
 
 /// Treatment of a store that is not there, or older.
 #[derive(Clone, Copy, Debug)]
-enum Wish {
-    Look,
-    Make,
+enum OpenMode {
+    Existing,
+    Create,
     /// Created, or brought forward.
-    Forward,
+    Migrate,
 }
 
 /// Opens the state that all calls need.
 pub(crate) async fn open(url: &str, options: &Options) -> Result<Session> {
     // A server serves others, too: only the `migrate` command brings it forward.
-    let wish = if options.create {
-        Wish::Make
+    let mode = if options.create {
+        OpenMode::Create
     } else {
-        Wish::Look
+        OpenMode::Existing
     };
-    open_as(url, options, wish).await
+    open_as(url, options, mode).await
 }
 
-async fn open_as(url: &str, options: &Options, wish: Wish) -> Result<Session> {
-    let place = place(url)?;
-    let (server, _) = reach(&place, options).await?;
+async fn open_as(url: &str, options: &Options, mode: OpenMode) -> Result<Session> {
+    let address = address(url)?;
+    let (server, _) = connect(&address, options).await?;
     let scripts = Scripts::new();
-    let found = begin(&server, &scripts, &place, options, wish).await?;
-    let (format, count) = found.ok_or_else(|| absent(&place.prefix))?;
+    let found = begin(&server, &scripts, &address, options, mode).await?;
+    let (format, count) = found.ok_or_else(|| absent(&address.prefix))?;
     if format < FORMAT {
         return Err(outdated(format));
     }
     Ok(Session {
         server,
         scripts,
-        buckets: Buckets::new(&place.prefix, count),
+        buckets: Buckets::new(&address.prefix, count),
         clock: options.clock.clone(),
         allow_eviction: options.allow_eviction,
         swept_to: Mutex::default(),
@@ -104,19 +113,19 @@ async fn open_as(url: &str, options: &Options, wish: Wish) -> Result<Session> {
 }
 
 /// Reaches every server and refuses those that are not fit.
-async fn reach(place: &Place, options: &Options) -> Result<(Server, Capabilities)> {
+async fn connect(address: &StoreAddress, options: &Options) -> Result<(Server, Capabilities)> {
     let settings = Settings {
-        login: login(place),
-        tls: place
+        login: login(address),
+        tls: address
             .is_encrypted
-            .then(|| tls(place.ca.as_deref()))
+            .then(|| tls(address.ca.as_deref()))
             .transpose()?,
         patience: options.patience,
         answer_timeout: options.answer_timeout,
-        is_cluster: place.is_cluster,
+        is_cluster: address.is_cluster,
     };
-    let links = place.connections.unwrap_or(options.connections);
-    let server = Server::new(settings, place.addresses.clone(), links);
+    let links = address.connections.unwrap_or(options.connections);
+    let server = Server::new(settings, address.addresses.clone(), links);
     server.discover().await?;
     let capabilities = preflight::preflight(&server, options.allow_eviction).await?;
     Ok((server, capabilities))
@@ -126,24 +135,24 @@ async fn reach(place: &Place, options: &Options) -> Result<(Server, Capabilities
 async fn begin(
     server: &Server,
     scripts: &Scripts,
-    place: &Place,
+    address: &StoreAddress,
     options: &Options,
-    wish: Wish,
+    mode: OpenMode,
 ) -> Result<Option<(i64, u16)>> {
-    let beside = Buckets::new(&place.prefix, 1);
+    let beside = Buckets::new(&address.prefix, 1);
     let mut call = Call::new(
         &scripts.begin,
         beside.fixed(0),
         beside.share(0),
         given(options.clock.as_ref()),
     );
-    call.key(settings_key(&place.prefix));
+    call.key(settings_key(&address.prefix));
     call.key(beside.key(0, Name::Scratch));
-    let buckets = if place.is_cluster { OF_CLUSTER } else { 1 };
-    call.arg(match wish {
-        Wish::Look => *b"0",
-        Wish::Make => *b"1",
-        Wish::Forward => *b"2",
+    let buckets = if address.is_cluster { OF_CLUSTER } else { 1 };
+    call.arg(match mode {
+        OpenMode::Existing => *b"0",
+        OpenMode::Create => *b"1",
+        OpenMode::Migrate => *b"2",
     });
     call.arg(FORMAT.to_string()).arg(buckets.to_string());
     let answer = server
@@ -151,7 +160,7 @@ async fn begin(
         .await?;
     let answer = answer.map_err(|error| {
         if error.code() == Some("WRONGTYPE") {
-            return foreign(&place.prefix).with_source(error);
+            return foreign(&address.prefix).with_source(error);
         }
         of_begin(error)
     })?;
@@ -161,23 +170,23 @@ async fn begin(
     if format.is_empty() {
         return Ok(None);
     }
-    let format: i64 = format.parse().map_err(|_| foreign(&place.prefix))?;
+    let format: i64 = format.parse().map_err(|_| foreign(&address.prefix))?;
     if format > FORMAT {
         return Err(newer(format));
     }
     let buckets = buckets.parse().ok().filter(|buckets| *buckets > 0);
-    let buckets = buckets.ok_or_else(|| foreign(&place.prefix))?;
+    let buckets = buckets.ok_or_else(|| foreign(&address.prefix))?;
     Ok(Some((format, buckets)))
 }
 
-fn login(place: &Place) -> RedisConnectionInfo {
+fn login(address: &StoreAddress) -> RedisConnectionInfo {
     let mut login = RedisConnectionInfo::default()
-        .set_db(place.database)
+        .set_db(address.database)
         .set_lib_name("semel", env!("CARGO_PKG_VERSION"));
-    if let Some(user) = &place.user {
+    if let Some(user) = &address.user {
         login = login.set_username(user);
     }
-    if let Some(password) = &place.password {
+    if let Some(password) = &address.password {
         login = login.set_password(password);
     }
     login

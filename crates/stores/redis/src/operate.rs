@@ -6,8 +6,8 @@ use futures_util::future::join_all;
 use semel_core::decide::{Directed, Directive};
 use semel_core::{OpId, Result};
 
-use crate::gated::{MOST_ITEMS, Orders, transact};
 use crate::session::Session;
+use crate::versioned::{MOST_ITEMS, Orders, transact};
 
 /// Carries out orders: those of one bucket together, which on a single server are all.
 pub(crate) async fn operate(session: &Session, batch: &[Directive]) -> Result<Vec<Directed>> {

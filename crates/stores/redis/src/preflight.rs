@@ -21,8 +21,8 @@ pub(crate) async fn preflight(server: &Server, allow_eviction: bool) -> Result<C
         warnings: Vec::new(),
     };
     for node in server.nodes() {
-        let told = Told::by(server, &node).await?;
-        let policy = told.policy().unwrap_or("unknown");
+        let report = ServerReport::by(server, &node).await?;
+        let policy = report.policy().unwrap_or("unknown");
         if policy != "noeviction" {
             let why = evicting(&node.address, policy);
             if !allow_eviction {
@@ -30,19 +30,19 @@ pub(crate) async fn preflight(server: &Server, allow_eviction: bool) -> Result<C
             }
             found.warn(&why);
         }
-        told.judge(&mut found);
+        report.judge(&mut found);
     }
     Ok(found)
 }
 
 /// One server's report on itself.
-struct Told {
+struct ServerReport {
     info: Info,
     /// Settings; `None` where the server does not let us ask.
     settings: Option<HashMap<String, String>>,
 }
 
-impl Told {
+impl ServerReport {
     async fn by(server: &Server, node: &Node) -> Result<Self> {
         let info = server
             .ask_node(node, &Asked::Command(&info_command()), false)

@@ -12,17 +12,17 @@ use semel_core::{
 use crate::buckets::Name;
 use crate::changes::{Write, write};
 use crate::error::strange;
-use crate::gated::{self, Job};
 use crate::record::{self, decode};
 use crate::rounds::{Done, Following, Part, Rounds, each};
 use crate::script::{Call, Script, Scripts};
 use crate::session::Session;
+use crate::versioned::{self, Job};
 
 /// One kind of report of a claim.
 pub(crate) trait Report {
     type Item: Sync;
     type Answer: Send;
-    type Gated: Job<Item = Self::Item, Answer = Self::Answer>;
+    type Versioned: Job<Item = Self::Item, Answer = Self::Answer>;
 
     fn script(scripts: &Scripts) -> &Script;
 
@@ -77,7 +77,7 @@ pub(crate) async fn report<R: Report>(
         rounds.take(&parts, &following, done, R::failed)?;
     }
     apart.sort_unstable();
-    rounds.transact::<R::Gated>(batch, &apart).await?;
+    rounds.transact::<R::Versioned>(batch, &apart).await?;
     Ok(rounds.finish(R::failed))
 }
 
@@ -193,7 +193,7 @@ pub(crate) enum Settle {}
 impl Report for Settle {
     type Item = Settlement;
     type Answer = Settled;
-    type Gated = gated::Settlements;
+    type Versioned = versioned::Settlements;
 
     fn script(scripts: &Scripts) -> &Script {
         &scripts.complete
@@ -263,7 +263,7 @@ pub(crate) enum Renew {}
 impl Report for Renew {
     type Item = Renewal;
     type Answer = Renewed;
-    type Gated = gated::Renewals;
+    type Versioned = versioned::Renewals;
 
     fn script(scripts: &Scripts) -> &Script {
         &scripts.renew

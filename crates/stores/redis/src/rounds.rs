@@ -13,8 +13,8 @@ use semel_core::{Error, OpId, Operation, Result};
 
 use crate::changes::{MOST_BYTES, MOST_KEYS};
 use crate::error::contended;
-use crate::gated::{self, Job};
 use crate::session::{Session, pause};
+use crate::versioned::{self, Job};
 
 /// One batch.
 pub(crate) struct Rounds<'b, A> {
@@ -156,7 +156,7 @@ impl<'b, A: Send> Rounds<'b, A> {
         items: &[usize],
     ) -> Result<()> {
         for items in self.by_bucket(items) {
-            match gated::transact::<J>(self.session, batch, &items, 0).await {
+            match versioned::transact::<J>(self.session, batch, &items, 0).await {
                 Ok(answers) => {
                     for (item, answer) in items.iter().zip(answers) {
                         self.answers[*item] = Some(answer);

@@ -10,24 +10,24 @@ use semel_store_redis::{Options, RedisStore};
 
 /// An instance on a clock of the test.
 struct Redis {
-    place: Place,
+    prefix: Prefix,
     clock: TestClock,
     store: Arc<RedisStore>,
 }
 
 /// A prefix, which is emptied at the end.
-struct Place {
+struct Prefix {
     server: String,
     prefix: String,
 }
 
 impl Redis {
-    async fn over(place: Place, clock: TestClock) -> Self {
+    async fn over(prefix: Prefix, clock: TestClock) -> Self {
         let mut options = Options::default();
         options.clock = Some(Arc::new(clock.clone()));
-        let store = RedisStore::connect(&place.url(), options).await;
+        let store = RedisStore::connect(&prefix.url(), options).await;
         Self {
-            place,
+            prefix,
             clock,
             store: Arc::new(store.expect("a store")),
         }
@@ -38,7 +38,7 @@ impl Subject for Redis {
     type Store = RedisStore;
 
     async fn open() -> Self {
-        Self::over(Place::new(), TestClock::new()).await
+        Self::over(Prefix::new(), TestClock::new()).await
     }
 
     fn store(&self) -> &Arc<RedisStore> {
@@ -53,12 +53,12 @@ impl Subject for Redis {
 impl DurableSubject for Redis {
     async fn reopen(self) -> Self {
         let Self {
-            place,
+            prefix,
             clock,
             store,
         } = self;
         drop(store);
-        Self::over(place, clock).await
+        Self::over(prefix, clock).await
     }
 }
 
@@ -70,7 +70,7 @@ impl TransferSubject for Redis {
     }
 }
 
-impl Place {
+impl Prefix {
     fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let server = std::env::var("SEMEL_TEST_REDIS_URL").unwrap_or_else(|_| {
@@ -89,7 +89,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Prefix {
     fn drop(&mut self) {
         // Any remaining keys are in nobody's way.
         let _ = semel_conformance::redis::empty(&self.server, &self.prefix);

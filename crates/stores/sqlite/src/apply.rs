@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 use crate::error::gone;
 use crate::ledger::Ledger;
 use crate::sql;
-use crate::statements::{self, Bound, Prepared, Verdict};
+use crate::statements::{self, Bound, ErrorClass, Prepared};
 use crate::writer::{Job, Memory, Stop};
 
 /// One call of `apply`.
@@ -177,15 +177,15 @@ impl Job for Apply {
 impl Apply {
     fn judge(&self, error: rusqlite::Error, connection: &Connection) -> Result<Failed, Stop> {
         match statements::judge(error, connection, &self.statements) {
-            Verdict::Hopeless(words) => Ok(Failed {
+            ErrorClass::Hopeless(words) => Ok(Failed {
                 words,
                 may_retry: false,
             }),
-            Verdict::Passing(words) => Ok(Failed {
+            ErrorClass::Passing(words) => Ok(Failed {
                 words,
                 may_retry: true,
             }),
-            Verdict::Batch(error) => Err(Stop::Failed(error)),
+            ErrorClass::Batch(error) => Err(Stop::Failed(error)),
         }
     }
 }

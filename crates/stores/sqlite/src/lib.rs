@@ -50,9 +50,9 @@ mod config;
 pub mod driver;
 mod error;
 mod inbox;
+mod inspection;
 mod ledger;
 mod listing;
-mod look;
 mod lookup;
 mod open;
 mod parked;
@@ -67,7 +67,7 @@ mod writer;
 
 pub use config::Options;
 pub use inbox::Inbox;
-pub use look::{Looked, look};
+pub use inspection::{Inspection, inspect};
 pub use rusqlite;
 pub use store::SqliteStore;
 

@@ -106,7 +106,7 @@ impl ToSql for Bound {
 }
 
 /// Meaning of a failed statement for its message.
-pub(crate) enum Verdict {
+pub(crate) enum ErrorClass {
     /// It will never succeed with these values.
     Hopeless(Box<str>),
     /// Another try may succeed.
@@ -121,17 +121,17 @@ pub(crate) fn judge(
     error: rusqlite::Error,
     connection: &Connection,
     statements: &Statements,
-) -> Verdict {
+) -> ErrorClass {
     match error.sqlite_error_code() {
         Some(
             ErrorCode::ConstraintViolation
             | ErrorCode::TypeMismatch
             | ErrorCode::TooBig
             | ErrorCode::ParameterOutOfRange,
-        ) => Verdict::Hopeless(words(&error)),
+        ) => ErrorClass::Hopeless(words(&error)),
         Some(ErrorCode::Unknown) => match prepare_afresh(connection, statements) {
-            Ok(()) => Verdict::Hopeless(words(&error)),
-            Err(gone) => Verdict::Batch(gone),
+            Ok(()) => ErrorClass::Hopeless(words(&error)),
+            Err(gone) => ErrorClass::Batch(gone),
         },
         Some(
             ErrorCode::DatabaseBusy
@@ -140,8 +140,8 @@ pub(crate) fn judge(
             | ErrorCode::OperationAborted
             | ErrorCode::AuthorizationForStatementDenied
             | ErrorCode::FileLockingProtocolFailed,
-        ) => Verdict::Passing(words(&error)),
-        _ => Verdict::Batch(undone(error)),
+        ) => ErrorClass::Passing(words(&error)),
+        _ => ErrorClass::Batch(undone(error)),
     }
 }
 

@@ -33,15 +33,15 @@ pub(crate) fn export(
         limit: limit.max(1),
         items: Vec::new(),
     };
-    let mut place = if let Some(cursor) = after {
-        Place::from_cursor(cursor)?
+    let mut position = if let Some(cursor) = after {
+        Cursor::from_cursor(cursor)?
     } else {
         page.items.push(token(&transaction)?);
-        Place::Records(i64::MIN)
+        Cursor::Records(i64::MIN)
     };
     while page.room() > 0 {
-        match page.fill(&place)?.or_else(|| place.next_kind()) {
-            Some(next) => place = next,
+        match page.fill(&position)?.or_else(|| position.next_kind()) {
+            Some(next) => position = next,
             None => {
                 return Ok(Page {
                     items: page.items,
@@ -52,7 +52,7 @@ pub(crate) fn export(
     }
     Ok(Page {
         items: page.items,
-        next: Some(place.to_cursor()),
+        next: Some(position.to_cursor()),
     })
 }
 
@@ -172,20 +172,20 @@ impl Exported<'_> {
         self.limit - self.items.len()
     }
 
-    /// Adds the items behind `place`, of its kind; returns where to continue, if there may be more
+    /// Adds the items behind `position`, of its kind; returns where to continue, if there may be more
     /// of it.
-    fn fill(&mut self, place: &Place) -> Result<Option<Place>> {
+    fn fill(&mut self, position: &Cursor) -> Result<Option<Cursor>> {
         let room = i64::try_from(self.room()).unwrap_or(i64::MAX);
         let mut visited = 0;
         let mut last = None;
         let prepare = |text| self.connection.prepare_cached(text).map_err(undone);
-        match place {
-            Place::Records(after) => {
+        match position {
+            Cursor::Records(after) => {
                 let mut select = prepare(sql::RECORD_EXPORT)?;
                 let mut rows = select.query([*after, room]).map_err(undone)?;
                 while let Some(row) = rows.next().map_err(undone)? {
                     visited += 1;
-                    last = Some(Place::Records(row.get(row::COLUMNS).map_err(undone)?));
+                    last = Some(Cursor::Records(row.get(row::COLUMNS).map_err(undone)?));
                     let record = row::read(row)?;
                     if !record.is_forgotten(self.now) {
                         let key = row::key(row.get_ref(row::COLUMNS + 2).map_err(undone)?)?;
@@ -197,12 +197,12 @@ impl Exported<'_> {
                     }
                 }
             }
-            Place::Entities(after) => {
+            Cursor::Entities(after) => {
                 let mut select = prepare(sql::ENTITY_EXPORT)?;
                 let mut rows = select.query(params![after, room]).map_err(undone)?;
                 while let Some(row) = rows.next().map_err(undone)? {
                     visited += 1;
-                    last = Some(Place::Entities(row.get(0).map_err(undone)?));
+                    last = Some(Cursor::Entities(row.get(0).map_err(undone)?));
                     let entity = row::key(row.get_ref(2).map_err(undone)?)?;
                     let entity = entity.ok_or_else(|| corrupt("entity"))?;
                     let record = entity_record(row, 3).map_err(undone)?;
@@ -210,7 +210,7 @@ impl Exported<'_> {
                     self.items.push(Item::Entity(scope, entity, record));
                 }
             }
-            Place::Marks(after) => {
+            Cursor::Marks(after) => {
                 let mut select = prepare(sql::MARK_EXPORT)?;
                 let mut rows = select.query(params![after, room]).map_err(undone)?;
                 while let Some(row) = rows.next().map_err(undone)? {
@@ -221,22 +221,22 @@ impl Exported<'_> {
                         name: (&*name).into(),
                         value: value.cast_unsigned(),
                     }));
-                    last = Some(Place::Marks(Some(name)));
+                    last = Some(Cursor::Marks(Some(name)));
                 }
             }
-            Place::Parked(after) => {
+            Cursor::Parked(after) => {
                 let page = listing::parked_page(self.connection, *after, None, &[], self.room())?;
                 let messages = page.items.into_iter();
                 self.items
                     .extend(messages.map(|it| Item::Parked(Box::new(it))));
-                return Ok(page.next.map(Place::Parked));
+                return Ok(page.next.map(Cursor::Parked));
             }
-            Place::Audit(after) => {
+            Cursor::Audit(after) => {
                 let page = audit::page(self.connection, *after, None, self.room())?;
                 let entries = page.items.into_iter();
                 self.items
                     .extend(entries.map(|it| Item::Audited(Box::new(it))));
-                return Ok(page.next.map(Place::Audit));
+                return Ok(page.next.map(Cursor::Audit));
             }
         }
         Ok(last.filter(|_| visited == room))
@@ -245,7 +245,7 @@ impl Exported<'_> {
 
 /// Contents of a cursor: the next item is of this kind and behind this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum Cursor {
     Records(i64),
     Entities(Vec<u8>),
     Marks(Option<Box<str>>),
@@ -253,7 +253,7 @@ enum Place {
     Audit(i64),
 }
 
-impl Place {
+impl Cursor {
     /// The beginning of the kind that comes after this one.
     fn next_kind(&self) -> Option<Self> {
         match self {

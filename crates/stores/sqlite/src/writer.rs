@@ -29,7 +29,7 @@ impl Writer {
         queue: usize,
     ) -> std::io::Result<Self> {
         let (jobs, accepted) = mpsc::channel(queue.max(1));
-        let desk = Desk {
+        let writer_thread = WriterThread {
             connection,
             clock,
             memory: Memory::default(),
@@ -37,7 +37,7 @@ impl Writer {
         };
         let thread = std::thread::Builder::new()
             .name("semel-sqlite-writer".into())
-            .spawn(move || desk.work(accepted))?;
+            .spawn(move || writer_thread.work(accepted))?;
         Ok(Self {
             jobs: Some(jobs),
             thread: Some(thread),
@@ -147,14 +147,14 @@ where
     }
 }
 
-struct Desk {
+struct WriterThread {
     connection: Connection,
     clock: Arc<dyn Clock>,
     memory: Memory,
     poisoned: bool,
 }
 
-impl Desk {
+impl WriterThread {
     fn work(mut self, mut accepted: mpsc::Receiver<Box<dyn Job>>) {
         let mut scopes = Scopes::default();
         while let Some(first) = accepted.blocking_recv() {

@@ -17,15 +17,15 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::frame::{self, Frame};
-use super::wire::{Answer, Ask, Greeting};
-use super::{MOST_BYTES, MOST_GREETING_BYTES, PATIENCE, SOCKET, VERSION, place, within};
+use super::wire::{Answer, Greeting, Request};
+use super::{MOST_BYTES, MOST_GREETING_BYTES, PATIENCE, SOCKET, VERSION, socket, within};
 
 /// A store whose calls its worker makes on behalf of another process.
 ///
 /// # Cancel safety   as of any store: a call is made even if its caller has given up the wait
 #[derive(Debug)]
 pub struct ControlStore {
-    asks: mpsc::Sender<Asked>,
+    requests: mpsc::Sender<Asked>,
     kind: &'static str,
     process: u32,
     _connection: JoinSet<()>,
@@ -40,7 +40,7 @@ type Asked = (Vec<u8>, oneshot::Sender<Result<Vec<u8>>>);
 /// # Errors   `Unavailable` or `Timeout`, not applied: the listener does not answer, or turns the verb away;
 /// `Unsupported`: the worker is of another version
 pub async fn connect(folder: &Path, kind: &'static str) -> Result<Option<ControlStore>> {
-    let mut stream = match place::connect(folder).await {
+    let mut stream = match socket::connect(folder).await {
         Ok(stream) => stream,
         Err(error) if is_nobody(&error) => return Ok(None),
         Err(error) => return Err(unreached("cannot connect to the worker", error)),
@@ -68,11 +68,11 @@ pub async fn connect(folder: &Path, kind: &'static str) -> Result<Option<Control
             .with_code(Code::StoreInUse)
             .not_applied());
     }
-    let (asks, asked) = mpsc::channel(QUEUE);
+    let (requests, asked) = mpsc::channel(QUEUE);
     let mut connection = JoinSet::new();
     connection.spawn(carry(stream, asked));
     Ok(Some(ControlStore {
-        asks,
+        requests,
         kind,
         process: greeting.process,
         _connection: connection,
@@ -116,9 +116,9 @@ fn unreached(what: &str, error: io::Error) -> Error {
 /// Carries questions to the worker and its answers back, one after another, until an answer is lost: after that,
 /// answers can no longer be matched with questions.
 async fn carry(mut stream: UnixStream, mut asked: mpsc::Receiver<Asked>) {
-    while let Some((ask, to)) = asked.recv().await {
+    while let Some((request, to)) = asked.recv().await {
         let answered = async {
-            frame::write(&mut stream, &ask).await?;
+            frame::write(&mut stream, &request).await?;
             frame::read(&mut stream, MOST_BYTES).await
         };
         let answer = match timeout(ANSWER, answered).await {
@@ -166,11 +166,11 @@ impl ControlStore {
             .not_applied()
     }
 
-    async fn ask(&self, ask: Ask) -> Result<Vec<u8>> {
-        let ask = ask.to_bytes()?;
-        within(ask.len())?;
+    async fn ask(&self, request: Request) -> Result<Vec<u8>> {
+        let request = request.to_bytes()?;
+        within(request.len())?;
         let (to, answer) = oneshot::channel();
-        if self.asks.send((ask, to)).await.is_err() {
+        if self.requests.send((request, to)).await.is_err() {
             // An earlier answer was lost; this question was never sent.
             return Err(gone(None).not_applied());
         }
@@ -181,68 +181,68 @@ impl ControlStore {
 #[deny(clippy::missing_trait_methods)]
 impl Store for ControlStore {
     async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
-        let answer = self.ask(Ask::Claim(batch.to_vec())).await?;
+        let answer = self.ask(Request::Claim(batch.to_vec())).await?;
         Answer::from_bytes(&answer)?.claimed(batch.len())
     }
 
     async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {
-        let answer = self.ask(Ask::Settle(batch.to_vec())).await?;
+        let answer = self.ask(Request::Settle(batch.to_vec())).await?;
         Answer::from_bytes(&answer)?.settled(batch.len())
     }
 
     async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
-        let answer = self.ask(Ask::Renew(batch.to_vec())).await?;
+        let answer = self.ask(Request::Renew(batch.to_vec())).await?;
         Answer::from_bytes(&answer)?.renewed(batch.len())
     }
 
     async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
-        let answer = self.ask(Ask::Park(batch.to_vec())).await?;
+        let answer = self.ask(Request::Park(batch.to_vec())).await?;
         Answer::from_bytes(&answer)?.flags(batch.len())
     }
 
     async fn drop_parked(&self, batch: &[ParkedId], note: Option<&Note>) -> Result<Vec<bool>> {
-        let ask = Ask::DropParked(batch.to_vec(), note.cloned());
-        let answer = self.ask(ask).await?;
+        let request = Request::DropParked(batch.to_vec(), note.cloned());
+        let answer = self.ask(request).await?;
         Answer::from_bytes(&answer)?.flags(batch.len())
     }
 
     async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
-        let answer = self.ask(Ask::Get(batch.to_vec())).await?;
+        let answer = self.ask(Request::Get(batch.to_vec())).await?;
         Answer::from_bytes(&answer)?.records(batch.len())
     }
 
     async fn list(&self, query: &ListQuery) -> Result<Page<Listed>> {
-        let answer = self.ask(Ask::List(query.clone())).await?;
+        let answer = self.ask(Request::List(query.clone())).await?;
         Answer::from_bytes(&answer)?.listed()
     }
 
     async fn list_parked(&self, query: &ListQuery) -> Result<Page<Parked>> {
-        let answer = self.ask(Ask::ListParked(query.clone())).await?;
+        let answer = self.ask(Request::ListParked(query.clone())).await?;
         Answer::from_bytes(&answer)?.parked()
     }
 
     async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
-        let answer = self.ask(Ask::Operate(batch.to_vec())).await?;
+        let answer = self.ask(Request::Operate(batch.to_vec())).await?;
         Answer::from_bytes(&answer)?.directed(batch.len())
     }
 
     async fn list_audit(&self, query: &ListQuery) -> Result<Page<Audited>> {
-        let answer = self.ask(Ask::ListAudit(query.clone())).await?;
+        let answer = self.ask(Request::ListAudit(query.clone())).await?;
         Answer::from_bytes(&answer)?.audited()
     }
 
     async fn sweep(&self, limit: usize) -> Result<Swept> {
-        let answer = self.ask(Ask::Sweep(limit)).await?;
+        let answer = self.ask(Request::Sweep(limit)).await?;
         Answer::from_bytes(&answer)?.swept()
     }
 
     async fn stats(&self) -> Result<Stats> {
-        let answer = self.ask(Ask::Stats).await?;
+        let answer = self.ask(Request::Stats).await?;
         Answer::from_bytes(&answer)?.stats()
     }
 
     async fn preflight(&self) -> Result<Capabilities> {
-        let answer = self.ask(Ask::Preflight).await?;
+        let answer = self.ask(Request::Preflight).await?;
         Answer::from_bytes(&answer)?.capabilities(self.kind)
     }
 }
@@ -263,7 +263,7 @@ impl TransferStore for ControlStore {
             | Item::Parked(_) => Err(self.in_use("imported into")),
         });
         let entries = entries.collect::<Result<Vec<_>>>()?;
-        let answer = self.ask(Ask::Note(entries)).await?;
+        let answer = self.ask(Request::Note(entries)).await?;
         Answer::from_bytes(&answer)?.flags(batch.len())
     }
 }

@@ -14,8 +14,8 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::frame::{self, Frame};
-use super::wire::{Answer, Ask, Greeting};
-use super::{MOST_BYTES, MOST_GREETING_BYTES, PATIENCE, SOCKET, place, unlike, within};
+use super::wire::{Answer, Greeting, Request};
+use super::{MOST_BYTES, MOST_GREETING_BYTES, PATIENCE, SOCKET, socket, unlike, within};
 
 /// Listens in `folder`, where the caller has the store open and locked, and serves it for as long as the future is
 /// polled. Dropping the future removes the socket. Leases that are claimed here must outlive the caller's own: for an
@@ -30,15 +30,15 @@ pub fn serve(
     store: AnyStore,
     trail: AnyTransferStore,
 ) -> Result<impl Future<Output = ()> + Send + 'static> {
-    let (listener, place) = place::listen(folder).map_err(|error| {
+    let (listener, socket_file) = socket::listen(folder).map_err(|error| {
         let message = format!("cannot listen at {SOCKET}: {error}");
         Error::new(ErrorKind::Unavailable, message)
             .with_code(Code::StoreUnavailable)
             .not_applied()
     })?;
     Ok(async move {
-        let _place = place;
-        let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+        let _socket_file = socket_file;
+        let slots = Arc::new(Semaphore::new(MOST_CONNECTIONS));
         let mut connections = JoinSet::new();
         loop {
             while connections.try_join_next().is_some() {}
@@ -47,7 +47,7 @@ pub fn serve(
                 sleep(AGAIN).await;
                 continue;
             };
-            let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+            let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else {
                 turn_away(&stream);
                 continue;
             };
@@ -58,7 +58,7 @@ pub fn serve(
             connections.spawn(async move {
                 // A client that hangs up, or sends no request, ends its own connection and nothing else.
                 let _ = serve_one(stream, &served).await;
-                drop(place);
+                drop(slot);
             });
         }
     })
@@ -108,8 +108,8 @@ async fn serve_one(mut stream: UnixStream, served: &Served) -> io::Result<()> {
         let (answer, is_last) = match read? {
             Frame::End => return Ok(()),
             Frame::TooLong(_) => (Answer::Failed(unlike("longer than any request")), true),
-            Frame::Message(message) => match Ask::from_bytes(&message) {
-                Ok(ask) => (answer(served, ask).await, false),
+            Frame::Message(message) => match Request::from_bytes(&message) {
+                Ok(request) => (answer(served, request).await, false),
                 Err(error) => (Answer::Failed(error), true),
             },
         };
@@ -140,25 +140,25 @@ fn bytes_of(answer: &Answer) -> Vec<u8> {
 }
 
 /// Calls the store.
-async fn answer(Served { store, trail }: &Served, ask: Ask) -> Answer {
-    let answered = match ask {
-        Ask::Claim(batch) => store.claim(&batch).await.map(Answer::Claimed),
-        Ask::Settle(batch) => store.settle(&batch).await.map(Answer::Settled),
-        Ask::Renew(batch) => store.renew(&batch).await.map(Answer::Renewed),
-        Ask::Park(batch) => store.park(&batch).await.map(Answer::Flags),
-        Ask::DropParked(ids, note) => {
+async fn answer(Served { store, trail }: &Served, request: Request) -> Answer {
+    let answered = match request {
+        Request::Claim(batch) => store.claim(&batch).await.map(Answer::Claimed),
+        Request::Settle(batch) => store.settle(&batch).await.map(Answer::Settled),
+        Request::Renew(batch) => store.renew(&batch).await.map(Answer::Renewed),
+        Request::Park(batch) => store.park(&batch).await.map(Answer::Flags),
+        Request::DropParked(ids, note) => {
             let dropped = store.drop_parked(&ids, note.as_ref());
             dropped.await.map(Answer::Flags)
         }
-        Ask::Get(batch) => get(store, batch).await,
-        Ask::List(query) => store.list(&query).await.map(Answer::Listed),
-        Ask::ListParked(query) => list_parked(store, query).await.map(Answer::Parked),
-        Ask::Operate(batch) => store.operate(&batch).await.map(Answer::Directed),
-        Ask::ListAudit(query) => store.list_audit(&query).await.map(Answer::Audited),
-        Ask::Sweep(limit) => store.sweep(limit.min(MOST_SWEPT)).await.map(Answer::Swept),
-        Ask::Stats => store.stats().await.map(Answer::Stats),
-        Ask::Preflight => store.preflight().await.map(Answer::Capabilities),
-        Ask::Note(entries) => {
+        Request::Get(batch) => get(store, batch).await,
+        Request::List(query) => store.list(&query).await.map(Answer::Listed),
+        Request::ListParked(query) => list_parked(store, query).await.map(Answer::Parked),
+        Request::Operate(batch) => store.operate(&batch).await.map(Answer::Directed),
+        Request::ListAudit(query) => store.list_audit(&query).await.map(Answer::Audited),
+        Request::Sweep(limit) => store.sweep(limit.min(MOST_SWEPT)).await.map(Answer::Swept),
+        Request::Stats => store.stats().await.map(Answer::Stats),
+        Request::Preflight => store.preflight().await.map(Answer::Capabilities),
+        Request::Note(entries) => {
             let entries = entries
                 .into_iter()
                 .map(|entry| Item::Audited(Box::new(entry)));

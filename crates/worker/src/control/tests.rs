@@ -18,7 +18,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::task::JoinSet;
 
-use super::wire::{Answer, Ask, Greeting};
+use super::wire::{Answer, Greeting, Request};
 use super::{ControlStore, SOCKET, connect, serve};
 
 /// A folder with a store that is served there.
@@ -66,7 +66,7 @@ fn operation(key: &str) -> Operation {
     Operation::new(scope, Key::new(key).expect("a key"))
 }
 
-fn request(key: &str, number: u128) -> ClaimRequest {
+fn claim_request(key: &str, number: u128) -> ClaimRequest {
     let Operation { scope, key } = operation(key);
     ClaimRequest {
         fingerprint: Some(Fingerprint {
@@ -114,7 +114,7 @@ async fn every_call_is_made_by_the_worker_and_answered_as_it_answered() {
     assert_eq!(client.process(), std::process::id());
     let asked = ClaimRequest {
         birth: None,
-        ..request("a", 1)
+        ..claim_request("a", 1)
     };
     let admissions = client.claim(&[asked.clone(), asked]).await.expect("claims");
     let [Admission::Granted(claim), Admission::Granted(again)] = &admissions[..] else {
@@ -127,7 +127,7 @@ async fn every_call_is_made_by_the_worker_and_answered_as_it_answered() {
             scheme: 3,
             digest: [8; 16],
         }),
-        ..request("a", 2)
+        ..claim_request("a", 2)
     };
     let kept = other_request.members.clone();
     let conflict = client.claim(&[other_request]).await.expect("a conflict");
@@ -265,7 +265,7 @@ fn a_request_is_read_as_it_was_asked() {
             version: u64::MAX,
         }),
         start: Start::Marked(Recovery::RerunWithin(std::time::Duration::new(1, 1))),
-        ..request("json:7", 2)
+        ..claim_request("json:7", 2)
     };
     let settle = |step| Settlement {
         operation: operation("a"),
@@ -277,9 +277,9 @@ fn a_request_is_read_as_it_was_asked() {
         order,
         note: None,
     };
-    for ask in [
-        Ask::Claim(vec![gated, request("a", 1)]),
-        Ask::Settle(vec![
+    for request in [
+        Request::Claim(vec![gated, claim_request("a", 1)]),
+        Request::Settle(vec![
             settle(Step::Start {
                 recovery: Recovery::Rerun,
             }),
@@ -291,9 +291,9 @@ fn a_request_is_read_as_it_was_asked() {
                 window: Window::DEFAULT.with_margin(std::time::Duration::from_millis(3)),
             }),
         ]),
-        Ask::Park(vec![message("a"), message("b")]),
-        Ask::DropParked(vec![message("a").id()], None),
-        Ask::Operate(
+        Request::Park(vec![message("a"), message("b")]),
+        Request::DropParked(vec![message("a").id()], None),
+        Request::Operate(
             [
                 Order::Release,
                 Order::Requeue,
@@ -312,21 +312,21 @@ fn a_request_is_read_as_it_was_asked() {
             .map(order)
             .into(),
         ),
-        Ask::List(ListQuery {
+        Request::List(ListQuery {
             after: Some(Bytes::from_static(b"\x00\xff")),
             repeated: true,
             ..ListQuery::default()
         }),
-        Ask::Sweep(3),
-        Ask::Stats,
-        Ask::Preflight,
+        Request::Sweep(3),
+        Request::Stats,
+        Request::Preflight,
     ] {
-        let bytes = ask.to_bytes().expect("bytes");
-        let read = Ask::from_bytes(&bytes).expect("a request");
-        assert_eq!(format!("{read:?}"), format!("{ask:?}"));
+        let bytes = request.to_bytes().expect("bytes");
+        let read = Request::from_bytes(&bytes).expect("a request");
+        assert_eq!(format!("{read:?}"), format!("{request:?}"));
         for end in 0..bytes.len().min(200) {
             // A message that is cut off is refused, or is one with fewer messages; it never panics.
-            let _ = Ask::from_bytes(&bytes[..end]);
+            let _ = Request::from_bytes(&bytes[..end]);
         }
     }
 }
@@ -347,7 +347,7 @@ fn an_answer_to_another_question_is_refused() {
         b"\xff\xff",
     ] {
         assert!(Answer::from_bytes(garbage).is_err());
-        assert!(Ask::from_bytes(garbage).is_err());
+        assert!(Request::from_bytes(garbage).is_err());
     }
 }
 

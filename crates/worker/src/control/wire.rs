@@ -2,11 +2,11 @@
 //! an export has it. Nothing in here knows how the bytes travel.
 
 mod answer;
-mod ask;
 mod parts;
+mod request;
 
 pub(super) use answer::Answer;
-pub(super) use ask::Ask;
+pub(super) use request::Request;
 
 use semel_core::port::transfer::Item;
 use semel_core::{Result, Scope};

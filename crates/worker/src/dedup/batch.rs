@@ -1,4 +1,4 @@
-//! The unit that goes to the store at once: claims, and the places of their lines.
+//! The unit that goes to the store at once: claims, and the positions of their lines.
 
 use std::ops::Range;
 
@@ -19,16 +19,16 @@ pub(super) struct Batch {
     pub(super) end_bytes: u64,
 }
 
-/// Lines by their places.
+/// Lines by their positions.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     blocks: Vec<Bytes>,
-    places: Vec<Place>,
+    spans: Vec<LineSpan>,
 }
 
 /// One line, its LF included where it has one.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct LineSpan {
     block: u32,
     start: u32,
     end: u32,
@@ -67,11 +67,11 @@ impl Batch {
         let first = index(self.lines.blocks.len());
         self.requests.append(&mut next.requests);
         self.lines.blocks.append(&mut next.lines.blocks);
-        let places = next.lines.places.iter().map(|place| Place {
-            block: place.block + first,
-            ..*place
+        let spans = next.lines.spans.iter().map(|span| LineSpan {
+            block: span.block + first,
+            ..*span
         });
-        self.lines.places.extend(places);
+        self.lines.spans.extend(spans);
         self.unusable.append(&mut next.unusable);
         self.len_bytes += next.len_bytes;
         self.end_bytes = next.end_bytes;
@@ -80,30 +80,30 @@ impl Batch {
 
 impl Lines {
     pub(super) fn len(&self) -> usize {
-        self.places.len()
+        self.spans.len()
     }
 
     fn split_off(&mut self, at: usize) -> Self {
         Self {
             blocks: self.blocks.clone(),
-            places: self.places.split_off(at),
+            spans: self.spans.split_off(at),
         }
     }
 
     fn len_bytes(&self) -> usize {
-        let lens = self.places.iter().map(|place| place.end - place.start);
+        let lens = self.spans.iter().map(|span| span.end - span.start);
         lens.map(|len| len as usize).sum()
     }
 
     /// Announces that the next lines lie in `block`, about `count` of them.
     pub(super) fn begin(&mut self, block: Bytes, count: usize) {
         self.blocks.push(block);
-        self.places.reserve_exact(count);
+        self.spans.reserve_exact(count);
     }
 
     /// A line of the block that was begun last.
     pub(super) fn push(&mut self, range: Range<usize>, number: u64) {
-        self.places.push(Place {
+        self.spans.push(LineSpan {
             block: index(self.blocks.len().saturating_sub(1)),
             start: index(range.start),
             end: index(range.end),
@@ -113,20 +113,20 @@ impl Lines {
 
     /// The number of a line in the input, from 1.
     pub(super) fn number(&self, at: usize) -> u64 {
-        self.places[at].number
+        self.spans[at].number
     }
 
     /// A line, its LF included where it has one.
     pub(super) fn bytes(&self, at: usize) -> &[u8] {
-        let place = self.places[at];
-        &self.blocks[place.block as usize][place.start as usize..place.end as usize]
+        let span = self.spans[at];
+        &self.blocks[span.block as usize][span.start as usize..span.end as usize]
     }
 
     /// A line without its LF.
     pub(super) fn payload(&self, at: usize) -> Bytes {
         let line = self.bytes(at);
         let payload = line.strip_suffix(b"\n").unwrap_or(line);
-        self.blocks[self.places[at].block as usize].slice_ref(payload)
+        self.blocks[self.spans[at].block as usize].slice_ref(payload)
     }
 }
 

@@ -4,7 +4,7 @@
 //! new in each run: among a thousand million keys, the chance that two are taken for one is three in 10²¹,
 //! whoever chose them.
 
-mod held;
+mod first_lines;
 
 use std::io::{ErrorKind, Write};
 
@@ -22,7 +22,7 @@ use super::csv::lines_of;
 use super::keys::{Format, Keys};
 use super::split::Piece;
 use super::{Input, sink};
-use held::Held;
+use first_lines::FirstLines;
 
 /// The rules by which two lines are the same, and the lines that are printed.
 #[derive(Clone, Debug)]
@@ -94,7 +94,7 @@ impl Ephemeral {
             seen: match self.shown {
                 Shown::First => Seen::First(HashTable::new()),
                 Shown::Repeated => Seen::Repeated(HashTable::new()),
-                Shown::AtEnd { .. } => Seen::Held(Held::default()),
+                Shown::AtEnd { .. } => Seen::AtEnd(FirstLines::default()),
             },
             number: memchr::memchr_iter(b'\n', &header).count() as u64,
             counts: Counts::default(),
@@ -118,7 +118,7 @@ impl Ephemeral {
             is_read = print(output, &mut sieve.out)?;
         }
         if let (
-            Seen::Held(held),
+            Seen::AtEnd(first_lines),
             Shown::AtEnd {
                 least,
                 most,
@@ -127,7 +127,7 @@ impl Ephemeral {
         ) = (&sieve.seen, self.shown)
         {
             let summary = &mut sieve.counts.summary;
-            for (line, count) in held.lines() {
+            for (line, count) in first_lines.lines() {
                 let is_shown = (least..=most).contains(&count);
                 summary.count_many(Fate::Applied, u64::from(is_shown));
                 summary.count_many(Fate::Replayed, count - u64::from(is_shown));
@@ -172,7 +172,7 @@ struct Sieve {
 enum Seen {
     First(HashTable<u128>),
     Repeated(HashTable<u128>),
-    Held(Held),
+    AtEnd(FirstLines),
 }
 
 impl Sieve {
@@ -233,15 +233,21 @@ impl Sieve {
         };
         let digest = digest.as_u128() & !REPEATED;
         let is_printed = match &mut self.seen {
-            Seen::First(seen) => match seen.entry(place(&digest), |it| *it == digest, place) {
-                Entry::Vacant(entry) => {
-                    entry.insert(digest);
-                    true
+            Seen::First(seen) => {
+                match seen.entry(table_hash(&digest), |it| *it == digest, table_hash) {
+                    Entry::Vacant(entry) => {
+                        entry.insert(digest);
+                        true
+                    }
+                    Entry::Occupied(_) => false,
                 }
-                Entry::Occupied(_) => false,
-            },
+            }
             Seen::Repeated(seen) => {
-                match seen.entry(place(&digest), |it| it & !REPEATED == digest, place) {
+                match seen.entry(
+                    table_hash(&digest),
+                    |it| it & !REPEATED == digest,
+                    table_hash,
+                ) {
                     Entry::Vacant(entry) => {
                         entry.insert(digest);
                         false
@@ -254,7 +260,7 @@ impl Sieve {
                 }
             }
             // It is counted at the end.
-            Seen::Held(held) => return held.add(digest, text),
+            Seen::AtEnd(first_lines) => return first_lines.add(digest, text),
         };
         if is_printed {
             self.out.extend_from_slice(&block[from..next]);
@@ -294,8 +300,8 @@ fn print(output: &mut dyn Write, out: &mut Vec<u8>) -> Result<bool> {
     }
 }
 
-/// The place of a hash in a table: its upper half.
-fn place(digest: &u128) -> u64 {
+/// The hash that a table takes of a digest: its upper half.
+fn table_hash(digest: &u128) -> u64 {
     (digest >> 64) as u64
 }
 

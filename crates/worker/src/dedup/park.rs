@@ -17,7 +17,7 @@ use super::answers::Aside;
 use super::batch::{Batch, Lines};
 use super::printer::{Printed, Printer, Why};
 use super::sink::cannot_print;
-use super::{Desk, Go};
+use super::{Context, Go};
 
 /// Prints under claims.
 pub(super) struct Parking {
@@ -33,29 +33,29 @@ impl Parking {
 
     /// Settles a batch up to the first key that another claim holds, then waits and continues there,
     /// so that lines stay in order.
-    pub(super) async fn settle(&self, desk: &mut Desk, batch: Batch) -> Result<Go> {
+    pub(super) async fn settle(&self, context: &mut Context, batch: Batch) -> Result<Go> {
         let (lines, mut requests) = (Arc::new(batch.lines), batch.requests);
         let mut from = 0;
         loop {
-            let mut round = Round::ask(desk, &lines, from, requests).await?;
-            let why = self.print(desk, &mut round).await?;
-            round.count(desk).await?;
+            let mut round = Round::ask(context, &lines, from, requests).await?;
+            let why = self.print(context, &mut round).await?;
+            round.count(context).await?;
             from = round.end;
             match (why, round.wait) {
                 (Some(Why::Closed | Why::GaveUp), _) => return Ok(Go::Break(())),
                 (Some(Why::Failed(error)), _) => return Err(cannot_print("print", error)),
                 (None, None) => return Ok(Go::Continue(())),
-                (None, Some(wait)) if desk.wait(wait).await.is_break() => {
+                (None, Some(wait)) if context.wait(wait).await.is_break() => {
                     return Ok(Go::Break(()));
                 }
                 (None, Some(_)) => {}
             }
-            requests = desk.extractor.again(&lines, from..lines.len())?;
+            requests = context.extractor.again(&lines, from..lines.len())?;
         }
     }
 
     /// Prints the granted lines and settles them. Returns the reason if not all could be printed.
-    async fn print(&self, desk: &Desk, round: &mut Round) -> Result<Option<Why>> {
+    async fn print(&self, context: &Context, round: &mut Round) -> Result<Option<Why>> {
         let granted = round.granted();
         if granted.is_empty() {
             return Ok(None);
@@ -80,7 +80,7 @@ impl Parking {
             result = printing => result.map_err(|error| {
                 Error::new(ErrorKind::Internal, "printing panicked").with_source(error)
             })?,
-            never = renew(desk, round, &granted) => match never {},
+            never = renew(context, round, &granted) => match never {},
         };
         let (handed, why) = match result {
             Printed::All => (usize::MAX, None),
@@ -92,20 +92,20 @@ impl Parking {
             .zip(starts.zip(&ends))
             .map(|(at, (start, end))| {
                 let step = if why.is_none() && *end <= handed {
-                    complete(desk)
+                    complete(context)
                 } else if start < handed {
                     release(
-                        desk,
+                        context,
                         Certainty::MaybeApplied,
                         "nobody knows whether it was read",
                     )
                 } else {
-                    release(desk, Certainty::NotApplied, "it was not printed")
+                    release(context, Certainty::NotApplied, "it was not printed")
                 };
                 round.settlement(*at, step)
             })
             .collect();
-        let settled = desk.stores.store.settle(&settlements).await?;
+        let settled = context.stores.store.settle(&settlements).await?;
         for (at, settled) in granted.into_iter().zip(settled) {
             round.settled(at, settled)?;
         }
@@ -141,7 +141,7 @@ struct Asked {
 impl Round {
     /// Claims each key once.
     async fn ask(
-        desk: &Desk,
+        context: &Context,
         lines: &Arc<Lines>,
         start: usize,
         requests: Vec<ClaimRequest>,
@@ -149,7 +149,7 @@ impl Round {
         let (first, keys) = first_of_each(&requests);
         let mut requests: Vec<_> = requests.into_iter().map(Some).collect();
         let unique: Vec<_> = first.iter().filter_map(|at| requests[*at].take()).collect();
-        let admissions = desk.stores.store.claim(&unique).await?;
+        let admissions = context.stores.store.claim(&unique).await?;
         let mut round = Self {
             lines: Arc::clone(lines),
             start,
@@ -203,7 +203,7 @@ impl Round {
         if failure.is_some() {
             too_early = round.granted();
         }
-        round.give_back(desk, &too_early).await?;
+        round.give_back(context, &too_early).await?;
         failure.map_or(Ok(round), Err)
     }
 
@@ -216,13 +216,13 @@ impl Round {
     }
 
     /// Gives claims back whose lines were not printed.
-    async fn give_back(&mut self, desk: &Desk, held: &[usize]) -> Result<()> {
+    async fn give_back(&mut self, context: &Context, held: &[usize]) -> Result<()> {
         if held.is_empty() {
             return Ok(());
         }
         let release = || {
             release(
-                desk,
+                context,
                 Certainty::NotApplied,
                 "an earlier line is not done yet",
             )
@@ -233,7 +233,7 @@ impl Round {
             .collect();
         for (at, settled) in held
             .iter()
-            .zip(desk.stores.store.settle(&settlements).await?)
+            .zip(context.stores.store.settle(&settlements).await?)
         {
             self.settled(*at, settled)?;
         }
@@ -268,15 +268,15 @@ impl Round {
     }
 
     /// Counts each line by the fate of its key, and sets aside those that are in doubt or given up.
-    async fn count(&mut self, desk: &mut Desk) -> Result<()> {
-        desk.summary.fenced += self.fenced;
-        desk.summary.takeovers += self.takeovers;
+    async fn count(&mut self, context: &mut Context) -> Result<()> {
+        context.summary.fenced += self.fenced;
+        context.summary.takeovers += self.takeovers;
         let mut aside = Vec::new();
         for line in self.start..self.end {
             let asked = &self.asked[self.keys[line - self.start] as usize];
             let is_first = asked.line == line;
             let fate = asked.fate.unwrap_or(Fate::Released);
-            desk.summary.count(match fate {
+            context.summary.count(match fate {
                 Fate::Applied if !is_first => Fate::Replayed,
                 fate => fate,
             });
@@ -284,12 +284,12 @@ impl Round {
                 aside.push((line, why));
             }
         }
-        desk.set_aside(&self.lines, &aside).await
+        context.set_aside(&self.lines, &aside).await
     }
 }
 
 /// Renews the claims while a reader is slow. Never ends.
-async fn renew(desk: &Desk, round: &Round, granted: &[usize]) -> Infallible {
+async fn renew(context: &Context, round: &Round, granted: &[usize]) -> Infallible {
     loop {
         tokio::time::sleep(LEASE / 3).await;
         let renewals: Vec<_> = granted
@@ -304,7 +304,7 @@ async fn renew(desk: &Desk, round: &Round, granted: &[usize]) -> Infallible {
             })
             .collect();
         // A lost claim shows when it is settled; so does a store that is gone.
-        let _ = desk.stores.store.renew(&renewals).await;
+        let _ = context.stores.store.renew(&renewals).await;
     }
 }
 
@@ -326,21 +326,21 @@ fn first_of_each(requests: &[ClaimRequest]) -> (Vec<usize>, Vec<u32>) {
     (first, keys)
 }
 
-fn complete(desk: &Desk) -> Step {
+fn complete(context: &Context) -> Step {
     Step::Complete {
         outcome: Outcome::empty(),
-        window: desk.dedup.window,
+        window: context.dedup.window,
     }
 }
 
-fn release(desk: &Desk, certainty: Certainty, error: &str) -> Step {
+fn release(context: &Context, certainty: Certainty, error: &str) -> Step {
     Step::Release {
         error: error.into(),
         certainty,
         after: Duration::ZERO,
         counted: certainty == Certainty::MaybeApplied,
         limits: AttemptLimits::default(),
-        window: desk.dedup.window,
+        window: context.dedup.window,
     }
 }
 

@@ -69,7 +69,7 @@ impl ExecEffect {
     ///
     /// `Unavailable` with code `target-unavailable`
     pub fn check(&self) -> Result<()> {
-        look(&self.settings.command[0])
+        inspect(&self.settings.command[0])
     }
 }
 
@@ -78,7 +78,7 @@ impl ExecEffect {
 /// # Errors
 ///
 /// `Unavailable` with code `target-unavailable`
-pub fn look(program: &str) -> Result<()> {
+pub fn inspect(program: &str) -> Result<()> {
     child::find(program).map(|_| ())
 }
 
@@ -120,15 +120,15 @@ impl Effect for ExecEffect {
             mut group,
             pipes,
         } = running;
-        let mut told = Told {
+        let mut output = Output {
             out: Gathering::new(MOST_OUTCOME_BYTES),
             err: LastLine::default(),
         };
-        let ended = time::timeout(*timeout, told.listen(&mut child, pipes, &call.payload)).await;
+        let ended = time::timeout(*timeout, output.listen(&mut child, pipes, &call.payload)).await;
         match ended {
             Ok(Ok(status)) => {
                 group.has_ended();
-                told.verdict(status, *decisive)
+                output.verdict(status, *decisive)
             }
             Ok(Err(error)) => maybe(format!("cannot wait for {}: {error}", command[0])),
             Err(_) => {
@@ -159,12 +159,12 @@ fn prepare(command: &[String], call: &Call) -> Command {
 }
 
 /// The output of a process so far.
-struct Told {
+struct Output {
     out: Gathering,
     err: LastLine,
 }
 
-impl Told {
+impl Output {
     /// Feeds the process and reads its output until it ends.
     async fn listen(
         &mut self,

@@ -6,7 +6,7 @@
 //! the status `retry` (with `error` and `retry_after`, as `"5s"`), `dead` or `unknown`.
 
 pub mod frame;
-mod heard;
+mod liveness;
 mod session;
 
 use std::fmt;
@@ -24,7 +24,7 @@ use semel_core::{Backoff, Certainty, Result};
 use semel_engine::effect::{Call, Effect, Verdict};
 
 use super::child;
-use heard::Heard;
+use liveness::Liveness;
 use session::{End, Session};
 
 /// The command to keep running, and the time limit of a call.
@@ -59,7 +59,7 @@ pub struct JsonlEffect {
     settings: Arc<Settings>,
     next_id: AtomicU64,
     requests: mpsc::Sender<Request>,
-    heard: Arc<Heard>,
+    liveness: Arc<Liveness>,
     closing: watch::Sender<bool>,
     driver: Mutex<JoinSet<()>>,
 }
@@ -75,11 +75,11 @@ impl JsonlEffect {
         let settings = Arc::new(settings);
         let (requests, queue) = mpsc::channel(MOST_QUEUED);
         let (closing, closed) = watch::channel(false);
-        let heard = Arc::new(Heard::new(settings.timeout));
+        let liveness = Arc::new(Liveness::new(settings.timeout));
         let mut driver = JoinSet::new();
         driver.spawn(drive(
             Arc::clone(&settings),
-            Arc::clone(&heard),
+            Arc::clone(&liveness),
             queue,
             closed,
         ));
@@ -87,7 +87,7 @@ impl JsonlEffect {
             settings,
             next_id: AtomicU64::new(1),
             requests,
-            heard,
+            liveness,
             closing,
             driver: Mutex::new(driver),
         })
@@ -145,8 +145,8 @@ impl Effect for JsonlEffect {
                 Ok(None) => return unanswered(&taken, "the effect was closed".into()),
                 Err(_) => {}
             }
-            let heard = self.heard.before(id);
-            left = heard.map_or(Duration::ZERO, |at| timeout.saturating_sub(at.elapsed()));
+            let liveness = self.liveness.before(id);
+            left = liveness.map_or(Duration::ZERO, |at| timeout.saturating_sub(at.elapsed()));
             if left.is_zero() {
                 return unanswered(&taken, format!("no answer within {timeout:?}").into());
             }
@@ -200,7 +200,7 @@ fn unanswered(taken: &AtomicBool, error: Box<str>) -> Verdict {
 /// Starts the child whenever there is work and none runs.
 async fn drive(
     settings: Arc<Settings>,
-    heard: Arc<Heard>,
+    liveness: Arc<Liveness>,
     mut queue: mpsc::Receiver<Request>,
     mut closed: watch::Receiver<bool>,
 ) {
@@ -216,7 +216,7 @@ async fn drive(
         }
         match child::start(Command::new(&settings.command[0]).args(&settings.command[1..])) {
             Ok(running) => {
-                let mut session = Session::new(&settings.command[0], &heard);
+                let mut session = Session::new(&settings.command[0], &liveness);
                 let end = session
                     .run(running, &mut waiting, &mut queue, &mut closed)
                     .await;

@@ -40,14 +40,14 @@ pub trait Target: fmt::Debug + fmt::Display + Send + Sync + 'static {
     /// # Cancel safety
     ///
     /// Safe
-    fn look(&self) -> Look<'_>;
+    fn inspect(&self) -> Inspection<'_>;
 
     /// The time after which the fate of a message under way is unknown.
     fn timeout(&self) -> Duration;
 }
 
-/// See [`Target::look`].
-pub type Look<'a> = Pin<Box<dyn Future<Output = Result<Facts>> + Send + 'a>>;
+/// See [`Target::inspect`].
+pub type Inspection<'a> = Pin<Box<dyn Future<Output = Result<Facts>> + Send + 'a>>;
 
 /// The known facts about a place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -189,17 +189,17 @@ impl BulkEffect for PublishEffect {
 ///
 /// # Errors
 ///
-/// Those of [`Target::look`] that waiting does not resolve.
+/// Those of [`Target::inspect`] that waiting does not resolve.
 pub(crate) async fn found(target: &dyn Target, around: Around) -> Result<Option<Facts>> {
     let mut stop = around.stop.clone();
     let mut away = Patience::new(around);
     loop {
-        let looked = tokio::select! {
+        let inspection = tokio::select! {
             biased;
             () = stopped(&mut stop) => return Ok(None),
-            looked = target.look() => looked,
+            inspection = target.inspect() => inspection,
         };
-        match looked {
+        match inspection {
             Ok(facts) => {
                 away.ends();
                 return Ok(Some(facts));

@@ -114,7 +114,7 @@ pub(super) const BUGS: &[Bug] = &[
     postgres(
         "M36",
         "takes a replica for the server that it follows",
-        &["refused::a_replica_and_a_server_that_takes_no_writes_are_refused"],
+        &["refusals::a_replica_and_a_server_that_takes_no_writes_are_refused"],
     ),
     unit(
         "M37",

@@ -125,11 +125,12 @@ impl Queue {
     /// Counts the messages that wait, with nobody at work on them.
     pub(crate) async fn ready(&self) -> u32 {
         let (_connection, channel) = admin(&self.url).await;
-        let look = QueueDeclareOptions {
+        let passive = QueueDeclareOptions {
             passive: true,
             ..QueueDeclareOptions::default()
         };
-        let looked = channel.queue_declare(self.name.as_str().into(), look, FieldTable::default());
+        let looked =
+            channel.queue_declare(self.name.as_str().into(), passive, FieldTable::default());
         looked.await.expect("the queue").message_count()
     }
 

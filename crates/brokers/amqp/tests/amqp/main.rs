@@ -5,12 +5,12 @@
 
 mod crash;
 mod cut;
+mod inspection;
 mod lab;
 mod laws;
 mod login;
-mod look;
 mod message;
 mod publish;
+mod redelivery;
 mod server;
-mod taken;
 mod tls;

@@ -299,15 +299,15 @@ async fn a_message_that_is_too_long_fails_alone() {
 #[tokio::test]
 async fn a_look_finds_what_is_missing_and_publishes_nothing() {
     let queue = Queue::open().await;
-    let look =
-        |exchange: &str, key: &str| AmqpSink::look(SinkOptions::new(&queue.url, exchange, key));
-    look("", &queue.name).await.expect("the queue");
-    look("amq.direct", "any").await.expect("the exchange");
+    let inspect =
+        |exchange: &str, key: &str| AmqpSink::inspect(SinkOptions::new(&queue.url, exchange, key));
+    inspect("", &queue.name).await.expect("the queue");
+    inspect("amq.direct", "any").await.expect("the exchange");
     for (exchange, key) in [
         ("", "semel-no-such-queue"),
         ("semel-no-such-exchange", "any"),
     ] {
-        let error = look(exchange, key).await.expect_err("not there");
+        let error = inspect(exchange, key).await.expect_err("not there");
         assert_eq!(
             (error.kind(), error.code()),
             (ErrorKind::InvalidConfig, Code::TargetUnavailable)

@@ -9,7 +9,7 @@ use rdkafka::error::KafkaError;
 use rdkafka::producer::{DeliveryResult, ProducerContext};
 use tokio::sync::oneshot;
 
-use crate::trouble::Watch;
+use crate::connection_error::Watch;
 
 /// The records of a batch that the brokers have not taken, by their places in it, and why.
 pub(super) type Failed = Vec<(usize, KafkaError)>;
@@ -43,7 +43,7 @@ impl Reports {
     }
 
     /// Opens a batch of `len` records, at least one.
-    pub(super) fn begin(&self, len: usize) -> (Begun<'_>, oneshot::Receiver<Failed>) {
+    pub(super) fn begin(&self, len: usize) -> (InFlight<'_>, oneshot::Receiver<Failed>) {
         let (whole, known) = oneshot::channel();
         let mut open = self.lock();
         // Numbers that are used up begin again; nothing that old is in flight.
@@ -56,13 +56,13 @@ impl Reports {
         };
         open.batches.insert(first, batch);
         drop(open);
-        let begun = Begun {
+        let in_flight = InFlight {
             reports: self,
             first,
             end: first + len,
             answers: Vec::with_capacity(len),
         };
-        (begun, known)
+        (in_flight, known)
     }
 
     /// Notes the fate of a record.
@@ -110,7 +110,7 @@ impl ProducerContext for Reports {
 
 /// A batch whose records are handed over, in their order. Records that are not handed over count as known when this is
 /// dropped.
-pub(super) struct Begun<'r> {
+pub(super) struct InFlight<'r> {
     reports: &'r Reports,
     first: usize,
     end: usize,
@@ -121,7 +121,7 @@ pub(super) struct Begun<'r> {
 /// Answer of librdkafka to a record that it was given.
 pub(super) type Taken = Result<(), KafkaError>;
 
-impl Begun<'_> {
+impl InFlight<'_> {
     /// Returns the number of records that were handed over, or not taken.
     pub(super) const fn count(&self) -> usize {
         self.answers.len()
@@ -155,7 +155,7 @@ impl Begun<'_> {
     }
 }
 
-impl Drop for Begun<'_> {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         for number in self.number()..self.end {
             self.reports.note(number, None);
@@ -176,13 +176,13 @@ mod tests {
     #[test]
     fn a_batch_is_told_of_when_the_last_of_it_is_known_and_not_before() {
         let reports = Reports::new(Watch::default());
-        let (mut begun, mut known) = reports.begin(4);
+        let (mut in_flight, mut known) = reports.begin(4);
         let (mut other, mut known_of_other) = reports.begin(1);
-        let first = begun.number();
-        begun.heard_up_to(first + 3, &Ok(()));
-        begun.heard(Err(refused()));
-        assert_eq!((begun.count(), begun.number()), (4, first + 4));
-        let answers = begun.answers();
+        let first = in_flight.number();
+        in_flight.heard_up_to(first + 3, &Ok(()));
+        in_flight.heard(Err(refused()));
+        assert_eq!((in_flight.count(), in_flight.number()), (4, first + 4));
+        let answers = in_flight.answers();
         assert_eq!(answers, [Ok(()), Ok(()), Ok(()), Err(refused())]);
         reports.note(first + 2, Some(refused()));
         reports.note(first, None);
@@ -200,10 +200,10 @@ mod tests {
     #[test]
     fn a_batch_whose_handing_over_was_broken_off_leaves_nothing_behind() {
         let reports = Reports::new(Watch::default());
-        let (mut begun, known) = reports.begin(3);
-        let first = begun.number();
-        begun.heard(Ok(()));
-        drop((begun, known));
+        let (mut in_flight, known) = reports.begin(3);
+        let first = in_flight.number();
+        in_flight.heard(Ok(()));
+        drop((in_flight, known));
         assert_eq!(reports.lock().batches.len(), 1, "one is under way");
         reports.note(first, None);
         assert!(reports.lock().batches.is_empty());
@@ -213,9 +213,9 @@ mod tests {
     fn numbers_begin_again_when_all_are_used_up() {
         let reports = Reports::new(Watch::default());
         reports.lock().number = usize::MAX - 1;
-        let (begun, mut known) = reports.begin(2);
-        assert_eq!(begun.number(), 0);
-        drop(begun);
+        let (in_flight, mut known) = reports.begin(2);
+        assert_eq!(in_flight.number(), 0);
+        drop(in_flight);
         known.try_recv().expect("nothing of it was handed over");
     }
 }

@@ -9,11 +9,11 @@ use semel_core::{Error, Result, Timestamp};
 
 use super::{AT_HAND, Images};
 use crate::record::KEY;
-use crate::shared::{AssignmentId, Place, Shared};
+use crate::shared::{AssignmentId, Position, Shared};
 
 /// One finished delivery to commit, with the position of its record.
 pub(super) struct Item<'f> {
-    pub(super) place: Place,
+    pub(super) place: Position,
     pub(super) finished: &'f Finished,
 }
 
@@ -46,7 +46,7 @@ impl Doubts {
 
 /// Returns the position at which each was read; `None` for one that was not read by this member, or is no longer its
 /// own.
-pub(super) fn places(shared: &Shared, finished: &[Finished]) -> Vec<Option<Place>> {
+pub(super) fn places(shared: &Shared, finished: &[Finished]) -> Vec<Option<Position>> {
     let ids: Vec<_> = finished.iter().map(|it| it.delivery).collect();
     shared.lock().places(&ids)
 }
@@ -55,7 +55,7 @@ pub(super) fn places(shared: &Shared, finished: &[Finished]) -> Vec<Option<Place
 pub(super) fn sort<'f>(
     images: &Images,
     finished: &'f [Finished],
-    places: Vec<Option<Place>>,
+    places: Vec<Option<Position>>,
     refused: &BTreeMap<DeliveryId, Error>,
     answers: &mut [Committed],
 ) -> Result<Batch<'f>> {
@@ -187,7 +187,7 @@ mod tests {
             let (some, others) = rest.split_at(count);
             rest = others;
             let item = |finished| Item {
-                place: Place {
+                place: Position {
                     assignment,
                     partition,
                     offset: 0,

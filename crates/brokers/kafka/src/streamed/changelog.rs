@@ -8,8 +8,8 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use semel_core::{Error, ErrorKind};
 
 use super::StreamOptions;
+use crate::background_drop::Admin;
 use crate::options::{Options, client};
-use crate::unawaited::Admin;
 
 /// Reason why the changelog is not fit for use.
 pub(super) enum Unfit {

@@ -15,10 +15,10 @@ use tokio::runtime::Handle;
 
 use super::changelog::{self, Unfit};
 use super::{Images, Known, StreamOptions};
+use crate::connection_error::ConnectionError;
 use crate::error::{away, no_thread, not_made};
 use crate::options::{Options, client};
 use crate::shared::{AssignmentId, Shared};
-use crate::trouble::Trouble;
 
 /// Starts the thread. It ends with the consumer.
 pub(super) fn spawn(
@@ -114,9 +114,10 @@ impl Restorer {
                 Ok(()) | Err(Failed::Unwanted) => {}
                 Err(Failed::Away(error)) => {
                     if let Some(code) = error.rdkafka_error_code() {
-                        self.shared
-                            .lock()
-                            .goes_wrong(code, away(code, &self.source, &Trouble::default()));
+                        self.shared.lock().goes_wrong(
+                            code,
+                            away(code, &self.source, &ConnectionError::default()),
+                        );
                         self.shared.tell();
                     }
                     std::thread::sleep(AGAIN);
@@ -190,7 +191,7 @@ impl Restorer {
         let places = batch.into_iter().map(|(partition, Wanted { id, .. })| {
             let end = ends.get(&partition).copied().unwrap_or_default();
             let from = from.get(&partition).copied().unwrap_or(end).min(end);
-            (partition, read::Place { id, from, end })
+            (partition, read::ReadRange { id, from, end })
         });
         self.read(places.collect())
     }

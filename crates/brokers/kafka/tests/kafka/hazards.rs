@@ -69,7 +69,7 @@ async fn a_cluster_that_is_not_there_is_told_within_two_seconds() {
     ] {
         let topic = Topic::absent(address);
         let begun = std::time::Duration::from_secs(2);
-        let looked = timeout(begun, semel_broker_kafka::look(&topic.options())).await;
+        let looked = timeout(begun, semel_broker_kafka::inspect(&topic.options())).await;
         let error = looked.expect("a word in time").expect_err("no cluster");
         let expected = format!("Kafka cannot be reached at {address}: {why}");
         assert_eq!(error.to_string(), expected);

@@ -3,8 +3,8 @@
 mod cluster;
 mod hazards;
 mod idle;
+mod inspection;
 mod laws;
-mod look;
 mod own;
 mod rebalance;
 mod restore;

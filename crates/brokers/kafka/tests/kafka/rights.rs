@@ -191,7 +191,7 @@ async fn a_wrong_password_is_told_and_not_shown() {
     let mut source = KafkaSource::new(options.clone()).expect("a source");
     let (_, count) = told(&mut source, "refused the user or the password").await;
     assert!(count <= 2, "it is told at once: {count}");
-    let error = semel_broker_kafka::look(&options)
+    let error = semel_broker_kafka::inspect(&options)
         .await
         .expect_err("refused");
     assert!(error.to_string().contains("refused the user"), "{error:?}");

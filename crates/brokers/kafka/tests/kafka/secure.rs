@@ -61,7 +61,7 @@ async fn refused(topic: &Topic, brokers: &str, properties: &Properties, words: &
     let mut source = KafkaSource::new(options.clone()).expect("a source");
     let (_, count) = told(&mut source, words).await;
     assert!(count <= 2, "it is told at once: {count}");
-    let error = semel_broker_kafka::look(&options)
+    let error = semel_broker_kafka::inspect(&options)
         .await
         .expect_err("refused");
     assert!(error.to_string().contains(words), "look: {error:?}");

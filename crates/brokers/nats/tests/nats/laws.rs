@@ -6,15 +6,15 @@ use semel_broker_nats::{NatsSink, NatsSource, SinkOptions};
 use semel_conformance::sink::SinkSubject;
 use semel_conformance::source::{self, HeldSubject, Message, SourceSubject};
 
-use crate::place::Place;
+use crate::test_stream::TestStream;
 
-struct Nats(Place);
+struct Nats(TestStream);
 
 impl SourceSubject for Nats {
     type Source = NatsSource;
 
     async fn open() -> Self {
-        Self(Place::open().await)
+        Self(TestStream::open().await)
     }
 
     async fn put(&self, messages: &[Message]) {
@@ -34,7 +34,7 @@ impl SinkSubject for Nats {
     type Sink = NatsSink;
 
     async fn open() -> Self {
-        Self(Place::open().await)
+        Self(TestStream::open().await)
     }
 
     async fn sink(&self) -> NatsSink {

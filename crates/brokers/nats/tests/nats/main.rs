@@ -1,15 +1,15 @@
 //! The laws, and the failures of NATS that other brokers do not have, on the server of
 //! `SEMEL_TEST_NATS_URL`.
 
-mod again;
+mod inspection;
 mod laws;
-mod look;
 mod outage;
 mod own;
-mod place;
-mod refused;
+mod refusals;
+mod rescan;
 mod sink;
 mod source;
+mod test_stream;
 mod tls;
 
 use std::collections::BTreeSet;

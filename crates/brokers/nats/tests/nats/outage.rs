@@ -10,28 +10,28 @@ use semel_core::{Certainty, Code, ErrorKind};
 use tokio::time::{Instant, sleep};
 
 use crate::own::Own;
-use crate::place::Place;
+use crate::test_stream::TestStream;
 use crate::{ids, in_front_of, is_away, nothing, numbers, some, take};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn through(url: String, place: &Place) -> NatsSource {
+fn through(url: String, test_stream: &TestStream) -> NatsSource {
     NatsSource::new(Options {
         url,
-        ..place.options()
+        ..test_stream.options()
     })
     .expect("good options")
 }
 
 #[tokio::test]
 async fn what_is_held_when_the_connection_breaks_may_still_be_acknowledged() {
-    let place = Place::open().await;
-    place.put_numbers(30).await;
-    let (proxy, url) = in_front_of(&place.url);
+    let test_stream = TestStream::open().await;
+    test_stream.put_numbers(30).await;
+    let (proxy, url) = in_front_of(&test_stream.url);
     let options = Options {
         url,
         lease: 20 * SECOND,
-        ..place.options()
+        ..test_stream.options()
     };
     let mut source = NatsSource::new(options).expect("good options");
     let held = some(&mut source, 10).await;
@@ -46,7 +46,7 @@ async fn what_is_held_when_the_connection_breaks_may_still_be_acknowledged() {
         .await
         .expect("heard");
     source.close().await.expect("closed");
-    let mut next = place.source();
+    let mut next = test_stream.source();
     let rest = take(&mut next, 30 - held.len() - more.len()).await;
     assert_eq!(numbers(&rest).len() + held.len() + more.len(), 30);
     assert!(proxy.seen().accepted > 1, "it was cut");
@@ -54,10 +54,10 @@ async fn what_is_held_when_the_connection_breaks_may_still_be_acknowledged() {
 
 #[tokio::test]
 async fn a_broker_that_is_away_is_mentioned_now_and_then_and_found_again() {
-    let place = Place::open().await;
-    let (proxy, url) = in_front_of(&place.url);
+    let test_stream = TestStream::open().await;
+    let (proxy, url) = in_front_of(&test_stream.url);
     proxy.refuse(true);
-    let mut source = through(url, &place);
+    let mut source = through(url, &test_stream);
     let begun = Instant::now();
     for _ in 0..2 {
         let error = is_away(&mut source, 10 * SECOND).await;
@@ -76,7 +76,7 @@ async fn a_broker_that_is_away_is_mentioned_now_and_then_and_found_again() {
         "twice within {:?}",
         begun.elapsed()
     );
-    place.put_numbers(3).await;
+    test_stream.put_numbers(3).await;
     proxy.heal();
     assert_eq!(take(&mut source, 3).await.len(), 3);
     // And once more, in the middle of it.
@@ -84,34 +84,34 @@ async fn a_broker_that_is_away_is_mentioned_now_and_then_and_found_again() {
     proxy.cut_now();
     is_away(&mut source, 10 * SECOND).await;
     proxy.heal();
-    place.put_numbers(2).await;
+    test_stream.put_numbers(2).await;
     take(&mut source, 2).await;
 }
 
 #[tokio::test]
 async fn a_server_that_falls_silent_is_left() {
-    let place = Place::open().await;
-    let (proxy, url) = in_front_of(&place.url);
-    let mut source = through(url, &place);
+    let test_stream = TestStream::open().await;
+    let (proxy, url) = in_front_of(&test_stream.url);
+    let mut source = through(url, &test_stream);
     nothing(&mut source, SECOND).await;
     proxy.hold();
     let begun = Instant::now();
     is_away(&mut source, 30 * SECOND).await;
     assert!(begun.elapsed() < 20 * SECOND, "{:?}", begun.elapsed());
     proxy.release();
-    place.put_numbers(3).await;
+    test_stream.put_numbers(3).await;
     take(&mut source, 3).await;
 }
 
 #[tokio::test]
 async fn an_acknowledgement_whose_answer_is_lost_is_repeated() {
-    let place = Place::open().await;
-    place.put_numbers(10).await;
-    let (proxy, url) = in_front_of(&place.url);
+    let test_stream = TestStream::open().await;
+    test_stream.put_numbers(10).await;
+    let (proxy, url) = in_front_of(&test_stream.url);
     let options = Options {
         url,
         lease: 20 * SECOND,
-        ..place.options()
+        ..test_stream.options()
     };
     let mut source = NatsSource::new(options).expect("good options");
     let held = take(&mut source, 10).await;
@@ -123,10 +123,10 @@ async fn an_acknowledgement_whose_answer_is_lost_is_repeated() {
         .expect_err("the connection broke");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
     source.close().await.expect("repeated");
-    let info = place
+    let info = test_stream
         .stream()
         .await
-        .consumer_info(crate::place::CONSUMER)
+        .consumer_info(crate::test_stream::CONSUMER)
         .await
         .expect("there");
     assert_eq!(
@@ -137,10 +137,10 @@ async fn an_acknowledgement_whose_answer_is_lost_is_repeated() {
 
 #[tokio::test]
 async fn a_close_without_a_broker_says_so() {
-    let place = Place::open().await;
-    place.put_numbers(2).await;
-    let (proxy, url) = in_front_of(&place.url);
-    let mut source = through(url, &place);
+    let test_stream = TestStream::open().await;
+    test_stream.put_numbers(2).await;
+    let (proxy, url) = in_front_of(&test_stream.url);
+    let mut source = through(url, &test_stream);
     let held = take(&mut source, 2).await;
     proxy.refuse(true);
     proxy.cut_now();
@@ -152,7 +152,7 @@ async fn a_close_without_a_broker_says_so() {
     let error = source.close().await.expect_err("nobody hears it");
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     // With nothing to tell, there is nothing to fail.
-    through("nats://127.0.0.1:1".to_owned(), &place)
+    through("nats://127.0.0.1:1".to_owned(), &test_stream)
         .close()
         .await
         .expect("closed");
@@ -160,10 +160,10 @@ async fn a_close_without_a_broker_says_so() {
 
 #[tokio::test]
 async fn cuts_at_any_byte_lose_nothing() {
-    let place = Place::open().await;
-    place.put_numbers(300).await;
-    let (proxy, url) = in_front_of(&place.url);
-    let mut source = through(url, &place);
+    let test_stream = TestStream::open().await;
+    test_stream.put_numbers(300).await;
+    let (proxy, url) = in_front_of(&test_stream.url);
+    let mut source = through(url, &test_stream);
     proxy.storm(7, 8_000);
     let mut seen = BTreeSet::new();
     let begun = Instant::now();
@@ -177,19 +177,19 @@ async fn cuts_at_any_byte_lose_nothing() {
     assert!(proxy.seen().cuts > 3, "{:?}", proxy.seen());
     proxy.heal();
     source.close().await.expect("closed");
-    let mut next = place.source();
+    let mut next = test_stream.source();
     nothing(&mut next, 4 * SECOND).await;
 }
 
 #[tokio::test]
 async fn a_server_that_is_killed_loses_nothing() {
     let mut own = Own::start().await;
-    let place = Place::at(&own.url()).await;
-    place.put_numbers(200).await;
+    let test_stream = TestStream::at(&own.url()).await;
+    test_stream.put_numbers(200).await;
     let lease = 8 * SECOND;
     let options = Options {
         lease,
-        ..place.options()
+        ..test_stream.options()
     };
     let mut source = NatsSource::new(options).expect("good options");
     let held = some(&mut source, 50).await;
@@ -217,6 +217,6 @@ async fn a_server_that_is_killed_loses_nothing() {
     }
     source.close().await.expect("closed");
     sleep(lease).await;
-    let mut next = place.source();
+    let mut next = test_stream.source();
     nothing(&mut next, 2 * SECOND).await;
 }

@@ -10,7 +10,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-use crate::place::variable;
+use crate::test_stream::variable;
 
 pub(crate) struct Own {
     pub(crate) address: SocketAddr,

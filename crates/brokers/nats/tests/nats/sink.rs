@@ -11,10 +11,10 @@ use tokio::time::Instant;
 
 use crate::in_front_of;
 use crate::own::Own;
-use crate::place::Place;
+use crate::test_stream::TestStream;
 
-fn sink(url: &str, place: &Place) -> NatsSink {
-    NatsSink::new(SinkOptions::new(url, &place.name)).expect("good options")
+fn sink(url: &str, test_stream: &TestStream) -> NatsSink {
+    NatsSink::new(SinkOptions::new(url, &test_stream.name)).expect("good options")
 }
 
 fn publication(id: u32) -> Publication {
@@ -46,8 +46,8 @@ fn errors(answers: &[Result<()>]) -> Vec<(usize, ErrorKind, Certainty)> {
 
 #[tokio::test]
 async fn what_is_confirmed_is_there_whole_and_in_order() {
-    let place = Place::open().await;
-    let sink = sink(&place.url, &place);
+    let test_stream = TestStream::open().await;
+    let sink = sink(&test_stream.url, &test_stream);
     sink.connect().await.expect("there is a stream");
     let mut batch = publications(0..3_000);
     batch[1].payload = Bytes::from((0..=255).collect::<Vec<u8>>());
@@ -57,7 +57,7 @@ async fn what_is_confirmed_is_there_whole_and_in_order() {
         ("nats-msg-id".into(), "0".into()),
     ];
     assert_eq!(errors(&sink.publish(&batch).await), []);
-    let stream = place.stream().await;
+    let stream = test_stream.stream().await;
     assert_eq!(count(&stream).await, 3_000);
     for at in [0, 1, 2_999] {
         let stored = stream.get_raw_message(at as u64 + 1).await.expect("there");
@@ -75,18 +75,19 @@ async fn what_is_confirmed_is_there_whole_and_in_order() {
 
 #[tokio::test]
 async fn a_second_publication_of_the_same_id_is_dropped() {
-    let place = Place::open().await;
-    let sink = sink(&place.url, &place);
+    let test_stream = TestStream::open().await;
+    let sink = sink(&test_stream.url, &test_stream);
     for _ in 0..2 {
         assert_eq!(errors(&sink.publish(&publications(0..10)).await), []);
     }
-    assert_eq!(count(&place.stream().await).await, 10);
+    assert_eq!(count(&test_stream.stream().await).await, 10);
 }
 
 #[tokio::test]
 async fn a_subject_that_no_stream_takes_in_is_named() {
-    let place = Place::open().await;
-    let sink = NatsSink::new(SinkOptions::new(&place.url, "no.such.place")).expect("good options");
+    let test_stream = TestStream::open().await;
+    let sink =
+        NatsSink::new(SinkOptions::new(&test_stream.url, "no.such.place")).expect("good options");
     let answers = sink.publish(&publications(0..2)).await;
     for answer in &answers {
         let error = answer.as_ref().expect_err("nobody takes it in");
@@ -100,29 +101,33 @@ async fn a_subject_that_no_stream_takes_in_is_named() {
 
 #[tokio::test]
 async fn a_message_that_is_too_large_fails_alone() {
-    let place = Place::open().await;
-    let sink = sink(&place.url, &place);
+    let test_stream = TestStream::open().await;
+    let sink = sink(&test_stream.url, &test_stream);
     let mut batch = publications(0..3);
     batch[1].payload = Bytes::from(vec![0; 2 << 20]);
     let refused = [(1, ErrorKind::InvalidInput, Certainty::NotApplied)];
     assert_eq!(errors(&sink.publish(&batch).await), refused);
     // A limit of the stream, which the server alone knows.
-    place.make(|config| config.max_message_size = 1_000).await;
+    test_stream
+        .make(|config| config.max_message_size = 1_000)
+        .await;
     batch[1].payload = Bytes::from(vec![0; 2_000]);
     assert_eq!(errors(&sink.publish(&batch).await), refused);
-    assert_eq!(count(&place.stream().await).await, 2);
+    assert_eq!(count(&test_stream.stream().await).await, 2);
 }
 
 #[tokio::test]
 async fn a_full_stream_is_told_as_not_published() {
-    let place = Place::open().await;
-    place
+    let test_stream = TestStream::open().await;
+    test_stream
         .make(|config| {
             config.max_messages = 2;
             config.discard = DiscardPolicy::New;
         })
         .await;
-    let answers = sink(&place.url, &place).publish(&publications(0..3)).await;
+    let answers = sink(&test_stream.url, &test_stream)
+        .publish(&publications(0..3))
+        .await;
     assert_eq!(
         errors(&answers),
         [(2, ErrorKind::Unavailable, Certainty::NotApplied)]
@@ -131,9 +136,9 @@ async fn a_full_stream_is_told_as_not_published() {
 
 #[tokio::test]
 async fn a_lost_confirmation_is_told_as_one() {
-    let place = Place::open().await;
-    let (proxy, url) = in_front_of(&place.url);
-    let sink = sink(&url, &place);
+    let test_stream = TestStream::open().await;
+    let (proxy, url) = in_front_of(&test_stream.url);
+    let sink = sink(&url, &test_stream);
     sink.connect().await.expect("connected");
     proxy.cut_before_answer(1);
     let answers = sink.publish(&publications(0..5)).await;
@@ -147,14 +152,14 @@ async fn a_lost_confirmation_is_told_as_one() {
     }
     // The same once more: the server knows those that it has.
     assert_eq!(errors(&sink.publish(&publications(0..5)).await), []);
-    assert_eq!(count(&place.stream().await).await, 5);
+    assert_eq!(count(&test_stream.stream().await).await, 5);
 }
 
 #[tokio::test]
 async fn a_server_that_falls_silent_is_not_waited_for_longer_than_the_timeout() {
-    let place = Place::open().await;
-    let (proxy, url) = in_front_of(&place.url);
-    let mut options = SinkOptions::new(url, &place.name);
+    let test_stream = TestStream::open().await;
+    let (proxy, url) = in_front_of(&test_stream.url);
+    let mut options = SinkOptions::new(url, &test_stream.name);
     options.timeout = Duration::from_secs(2);
     let sink = NatsSink::new(options).expect("good options");
     sink.connect().await.expect("connected");
@@ -173,8 +178,8 @@ async fn a_server_that_falls_silent_is_not_waited_for_longer_than_the_timeout() 
 #[tokio::test]
 async fn a_server_that_is_not_there_got_nothing() {
     let mut own = Own::start().await;
-    let place = Place::at(&own.url()).await;
-    let sink = sink(&own.url(), &place);
+    let test_stream = TestStream::at(&own.url()).await;
+    let sink = sink(&own.url(), &test_stream);
     assert_eq!(errors(&sink.publish(&publications(0..1)).await), []);
     own.kill();
     // The first may still go to a connection that is not yet seen to be broken.
@@ -188,17 +193,19 @@ async fn a_server_that_is_not_there_got_nothing() {
     );
     own.restart().await;
     assert_eq!(errors(&sink.publish(&publications(1..3)).await), []);
-    assert_eq!(count(&place.stream().await).await, 3);
+    assert_eq!(count(&test_stream.stream().await).await, 3);
 }
 
 #[tokio::test]
 async fn the_stream_says_how_long_it_drops_repeats() {
-    let place = Place::open().await;
-    let window = sink(&place.url, &place).duplicate_window().await;
-    let config = place.stream().await.cached_info().config.clone();
+    let test_stream = TestStream::open().await;
+    let window = sink(&test_stream.url, &test_stream)
+        .duplicate_window()
+        .await;
+    let config = test_stream.stream().await.cached_info().config.clone();
     assert_eq!(window.expect("a window"), config.duplicate_window);
     assert!(!config.duplicate_window.is_zero());
-    let nobody = SinkOptions::new(&place.url, "nobody-takes-this-in");
+    let nobody = SinkOptions::new(&test_stream.url, "nobody-takes-this-in");
     let nobody = NatsSink::new(nobody).expect("good options");
     let error = nobody.duplicate_window().await.expect_err("no stream");
     assert_eq!(error.kind(), ErrorKind::InvalidConfig);

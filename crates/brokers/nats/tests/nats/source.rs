@@ -10,19 +10,19 @@ use semel_conformance::source::applied;
 use semel_core::port::source::{Fetched, Source};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::place::{CONSUMER, Place};
+use crate::test_stream::{CONSUMER, TestStream};
 use crate::{ids, in_front_of, nothing, numbers, some, take};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test]
 async fn coordinates_name_the_stream_and_the_place_in_it() {
-    let place = Place::open().await;
-    place.put_numbers(2).await;
-    let mut source = place.source();
+    let test_stream = TestStream::open().await;
+    test_stream.put_numbers(2).await;
+    let mut source = test_stream.source();
     let got = take(&mut source, 2).await;
-    assert_eq!(*got[1].coordinates, format!("nats:{}:2", place.name));
-    let stored = place
+    assert_eq!(*got[1].coordinates, format!("nats:{}:2", test_stream.name));
+    let stored = test_stream
         .stream()
         .await
         .get_raw_message(2)
@@ -34,9 +34,9 @@ async fn coordinates_name_the_stream_and_the_place_in_it() {
 
 #[tokio::test]
 async fn what_is_given_back_comes_again_after_a_respite() {
-    let place = Place::open().await;
-    place.put_numbers(3).await;
-    let mut source = place.source();
+    let test_stream = TestStream::open().await;
+    test_stream.put_numbers(3).await;
+    let mut source = test_stream.source();
     let held = take(&mut source, 3).await;
     let begun = Instant::now();
     source.requeue(&ids(&held)).await.expect("heard");
@@ -51,7 +51,7 @@ async fn what_is_given_back_comes_again_after_a_respite() {
         .acknowledge(&applied(&ids(&held)))
         .await
         .expect("ignored");
-    sleep(place.options().lease).await;
+    sleep(test_stream.options().lease).await;
     assert_eq!(
         numbers(&take(&mut source, 3).await).len(),
         3,
@@ -61,10 +61,10 @@ async fn what_is_given_back_comes_again_after_a_respite() {
 
 #[tokio::test]
 async fn a_delivery_tells_how_often_the_message_came() {
-    let place = Place::open().await;
-    place.put_numbers(1).await;
+    let test_stream = TestStream::open().await;
+    test_stream.put_numbers(1).await;
     for received in 1..=3 {
-        let mut source = place.source();
+        let mut source = test_stream.source();
         let got = take(&mut source, 1).await;
         assert_eq!(got[0].received, Some(received));
         source.close().await.expect("closed");
@@ -73,12 +73,12 @@ async fn a_delivery_tells_how_often_the_message_came() {
 
 #[tokio::test]
 async fn an_acknowledgement_after_the_lease_settles_nothing() {
-    let place = Place::open().await;
-    place.put_numbers(5).await;
-    let mut late = place.source();
+    let test_stream = TestStream::open().await;
+    test_stream.put_numbers(5).await;
+    let mut late = test_stream.source();
     let held = take(&mut late, 5).await;
-    sleep(place.options().lease).await;
-    let mut other = place.source();
+    sleep(test_stream.options().lease).await;
+    let mut other = test_stream.source();
     let theirs = take(&mut other, 5).await;
     late.acknowledge(&applied(&ids(&held)))
         .await
@@ -88,17 +88,17 @@ async fn an_acknowledgement_after_the_lease_settles_nothing() {
     late.close().await.expect("closed");
     nothing(&mut other, SECOND).await;
     drop((other, theirs));
-    let mut last = place.source();
+    let mut last = test_stream.source();
     assert_eq!(take(&mut last, 5).await.len(), 5);
 }
 
 #[tokio::test]
 async fn a_close_gives_back_what_is_held() {
-    let place = Place::open().await;
-    place.put_numbers(20).await;
+    let test_stream = TestStream::open().await;
+    test_stream.put_numbers(20).await;
     let options = Options {
         lease: 60 * SECOND,
-        ..place.options()
+        ..test_stream.options()
     };
     let mut first = NatsSource::new(options.clone()).expect("good options");
     let held = take(&mut first, 20).await;
@@ -119,12 +119,12 @@ async fn a_close_gives_back_what_is_held() {
 
 #[tokio::test]
 async fn no_more_is_held_than_the_consumer_allows() {
-    let place = Place::open().await;
-    place.put_numbers(10).await;
+    let test_stream = TestStream::open().await;
+    test_stream.put_numbers(10).await;
     let options = Options {
         max_ack_pending: 4,
         lease: 60 * SECOND,
-        ..place.options()
+        ..test_stream.options()
     };
     let mut source = NatsSource::new(options).expect("good options");
     let held = take(&mut source, 4).await;
@@ -139,14 +139,14 @@ async fn no_more_is_held_than_the_consumer_allows() {
 
 #[tokio::test]
 async fn a_message_that_is_too_long_comes_by_its_head() {
-    let place = Place::open().await;
+    let test_stream = TestStream::open().await;
     let long = Bytes::from(vec![b'x'; HEAD_BYTES + 1]);
-    place
+    test_stream
         .put(&[Message::new(long.clone()), Message::new("short")])
         .await;
     let options = Options {
         max_message_bytes: HEAD_BYTES,
-        ..place.options()
+        ..test_stream.options()
     };
     let mut source = NatsSource::new(options).expect("good options");
     let mut got = Vec::new();
@@ -163,8 +163,8 @@ async fn a_message_that_is_too_long_comes_by_its_head() {
 
 #[tokio::test]
 async fn a_message_is_there_at_once_however_long_it_was_waited_for() {
-    let place = Place::open().await;
-    let mut source = place.source();
+    let test_stream = TestStream::open().await;
+    let mut source = test_stream.source();
     nothing(&mut source, 6 * SECOND).await;
     let fetching = async {
         let got = some(&mut source, 10).await;
@@ -172,7 +172,7 @@ async fn a_message_is_there_at_once_however_long_it_was_waited_for() {
     };
     let putting = async {
         sleep(SECOND).await;
-        place.put_numbers(1).await;
+        test_stream.put_numbers(1).await;
         Instant::now()
     };
     let ((got, came), put) = tokio::join!(fetching, putting);
@@ -186,10 +186,10 @@ async fn a_message_is_there_at_once_however_long_it_was_waited_for() {
 
 #[tokio::test]
 async fn no_more_is_handed_over_than_is_asked_for_even_if_more_was() {
-    let place = Place::open().await;
-    let mut source = place.source();
+    let test_stream = TestStream::open().await;
+    let mut source = test_stream.source();
     nothing(&mut source, SECOND).await;
-    place.put_numbers(50).await;
+    test_stream.put_numbers(50).await;
     let mut seen = 0;
     while seen < 50 {
         let got = some(&mut source, 7).await;
@@ -200,12 +200,12 @@ async fn no_more_is_handed_over_than_is_asked_for_even_if_more_was() {
 
 #[tokio::test]
 async fn who_does_not_fetch_gets_nothing() {
-    let place = Place::open().await;
-    place.put_numbers(1).await;
-    let (mut busy, mut idle) = (place.source(), place.source());
+    let test_stream = TestStream::open().await;
+    test_stream.put_numbers(1).await;
+    let (mut busy, mut idle) = (test_stream.source(), test_stream.source());
     assert_eq!(some(&mut busy, 50).await.len(), 1);
     sleep(SECOND / 4).await;
-    place.put_numbers(10).await;
+    test_stream.put_numbers(10).await;
     let begun = Instant::now();
     assert_eq!(numbers(&take(&mut idle, 10).await).len(), 10);
     assert!(
@@ -216,13 +216,13 @@ async fn who_does_not_fetch_gets_nothing() {
 
 #[tokio::test]
 async fn waiting_costs_next_to_nothing() {
-    let place = Place::open().await;
-    let (proxy, url) = in_front_of(&place.url);
+    let test_stream = TestStream::open().await;
+    let (proxy, url) = in_front_of(&test_stream.url);
     let options = Options {
         url,
         max_ack_pending: 2,
         lease: 60 * SECOND,
-        ..place.options()
+        ..test_stream.options()
     };
     let mut source = NatsSource::new(options).expect("good options");
     source.connect().await.expect("connected");
@@ -231,7 +231,7 @@ async fn waiting_costs_next_to_nothing() {
     let idle = proxy.seen().client_bytes - before;
     assert!(idle < 1_000, "{idle} bytes to ask of an empty stream");
     // No more may be held, though there is more.
-    place.put_numbers(10).await;
+    test_stream.put_numbers(10).await;
     take(&mut source, 2).await;
     let before = proxy.seen().client_bytes;
     nothing(&mut source, 4 * SECOND).await;
@@ -241,10 +241,10 @@ async fn waiting_costs_next_to_nothing() {
 
 #[tokio::test]
 async fn only_what_is_on_the_subject_comes() {
-    let place = Place::open().await;
-    place.put_numbers(1).await;
-    let subject = format!("{}.mine", place.name);
-    let sent = place
+    let test_stream = TestStream::open().await;
+    test_stream.put_numbers(1).await;
+    let subject = format!("{}.mine", test_stream.name);
+    let sent = test_stream
         .context
         .publish(subject.clone(), "7".into())
         .await
@@ -252,7 +252,7 @@ async fn only_what_is_on_the_subject_comes() {
     sent.await.expect("stored");
     let options = Options {
         filter_subject: Some(subject),
-        ..place.options()
+        ..test_stream.options()
     };
     let mut source = NatsSource::new(options).expect("good options");
     assert_eq!(numbers(&some(&mut source, 10).await), [7].into());
@@ -261,9 +261,9 @@ async fn only_what_is_on_the_subject_comes() {
 
 #[tokio::test]
 async fn a_consumer_that_somebody_deletes_is_made_anew() {
-    let place = Place::open().await;
-    place.put_numbers(3).await;
-    let mut source = place.source();
+    let test_stream = TestStream::open().await;
+    test_stream.put_numbers(3).await;
+    let mut source = test_stream.source();
     let held = take(&mut source, 3).await;
     source
         .acknowledge(&applied(&ids(&held)))
@@ -273,7 +273,7 @@ async fn a_consumer_that_somebody_deletes_is_made_anew() {
     for _ in 0..2 {
         let deleting = async {
             sleep(SECOND / 2).await;
-            let deleted = place.stream().await.delete_consumer(CONSUMER).await;
+            let deleted = test_stream.stream().await.delete_consumer(CONSUMER).await;
             deleted.expect("deleted");
         };
         let (again, ()) = tokio::join!(
@@ -289,29 +289,29 @@ async fn a_consumer_that_somebody_deletes_is_made_anew() {
             .await
             .expect("heard");
     }
-    let deleted = place.stream().await.delete_consumer(CONSUMER).await;
+    let deleted = test_stream.stream().await.delete_consumer(CONSUMER).await;
     deleted.expect("deleted");
     assert_eq!(take(&mut source, 3).await.len(), 3);
 }
 
 #[tokio::test]
 async fn a_batch_is_no_larger_than_the_consumer_allows() {
-    let place = Place::open().await;
-    place.put_numbers(9).await;
+    let test_stream = TestStream::open().await;
+    test_stream.put_numbers(9).await;
     let config = pull::Config {
         durable_name: Some(CONSUMER.to_owned()),
-        ack_wait: place.options().lease,
+        ack_wait: test_stream.options().lease,
         max_batch: 2,
         max_expires: SECOND,
         ..pull::Config::default()
     };
-    place
+    test_stream
         .stream()
         .await
         .create_consumer(config)
         .await
         .expect("a consumer");
-    let mut source = place.source();
+    let mut source = test_stream.source();
     let got = take(&mut source, 9).await;
     assert_eq!(got.len(), 9);
     nothing(&mut source, 2 * SECOND).await;
@@ -320,20 +320,20 @@ async fn a_batch_is_no_larger_than_the_consumer_allows() {
 /// The other source was killed or lives; nobody can tell which.
 #[tokio::test]
 async fn what_another_source_has_in_hand_is_told_while_nothing_comes() {
-    let place = Place::open().await;
-    place.put_numbers(5).await;
-    let mut first = place.source();
+    let test_stream = TestStream::open().await;
+    test_stream.put_numbers(5).await;
+    let mut first = test_stream.source();
     assert_eq!(take(&mut first, 5).await.len(), 5);
     drop(first);
-    let mut source = place.source();
+    let mut source = test_stream.source();
     let told = timeout(2 * SECOND, source.fetch(10)).await;
     match told.expect("a word in time").expect("a source of use") {
         Fetched::Elsewhere { deliveries, within } => {
-            assert_eq!((deliveries, within), (5, place.options().lease));
+            assert_eq!((deliveries, within), (5, test_stream.options().lease));
         }
         other => panic!("{other:?}"),
     }
-    assert_eq!(source.hold(), Some(place.options().lease));
+    assert_eq!(source.hold(), Some(test_stream.options().lease));
     // Once, and then they come.
     let again = timeout(10 * SECOND, source.fetch(10)).await;
     let again = again.expect("they come again").expect("a source of use");
@@ -343,9 +343,9 @@ async fn what_another_source_has_in_hand_is_told_while_nothing_comes() {
 /// Deliveries in its own hand are not reported.
 #[tokio::test]
 async fn nothing_is_told_of_deliveries_of_its_own() {
-    let place = Place::open().await;
-    place.put_numbers(5).await;
-    let mut source = place.source();
+    let test_stream = TestStream::open().await;
+    test_stream.put_numbers(5).await;
+    let mut source = test_stream.source();
     let held = take(&mut source, 5).await;
     let idle = timeout(2 * SECOND, source.fetch(10)).await;
     assert!(idle.is_err(), "{idle:?}");

@@ -15,7 +15,7 @@ use semel_tls::Tls;
 use tokio::time::timeout;
 
 use crate::own::Own;
-use crate::place::Place;
+use crate::test_stream::TestStream;
 use crate::{ids, is_away, numbers, some, take};
 
 /// A server with a certificate of `authority`, which asks for a password and, where it is configured so, for a
@@ -243,7 +243,7 @@ async fn a_certificate_whose_time_is_over_is_told_until_it_is_renewed() {
 
 #[tokio::test]
 async fn a_server_without_encryption_is_told() {
-    let (place, authority) = (Place::open().await, Authority::new());
+    let (test_stream, authority) = (TestStream::open().await, Authority::new());
     for (scheme, tls) in [
         ("tls", Tls::default()),
         (
@@ -254,8 +254,8 @@ async fn a_server_without_encryption_is_told() {
             },
         ),
     ] {
-        let mut options = place.options();
-        options.url = place.url.replace("nats://", &format!("{scheme}://"));
+        let mut options = test_stream.options();
+        options.url = test_stream.url.replace("nats://", &format!("{scheme}://"));
         options.tls = tls;
         let mut source = NatsSource::new(options).expect("good options");
         let error = source.fetch(1).await.expect_err("refused");

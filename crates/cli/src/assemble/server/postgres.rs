@@ -32,7 +32,7 @@ pub(super) async fn look(
     terms: Terms,
     statements: &[Statements],
 ) -> Result<(Formats, Looked)> {
-    let looked = semel_store_postgres::look(url, options(terms), statements).await?;
+    let looked = semel_store_postgres::inspect(url, options(terms), statements).await?;
     let formats = Formats {
         stored: looked.format,
         newest: FORMAT,

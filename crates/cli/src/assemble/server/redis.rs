@@ -31,7 +31,7 @@ pub(super) async fn look(
     terms: Terms,
     statements: &[Statements],
 ) -> Result<(Formats, Looked)> {
-    let looked = semel_store_redis::look(url, options(terms), statements).await?;
+    let looked = semel_store_redis::inspect(url, options(terms), statements).await?;
     let formats = Formats {
         stored: looked.format,
         newest: FORMAT,

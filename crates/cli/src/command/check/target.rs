@@ -31,7 +31,7 @@ impl Targets {
             away: None,
         };
         if let EffectSettings::Publish(publish) = &settings.effect {
-            let facts = publish.target.look().await;
+            let facts = publish.target.inspect().await;
             let looked = facts.and_then(|facts| publish.class_at(facts).map(|_| facts));
             match (looked, publish.promise) {
                 (
@@ -51,12 +51,12 @@ impl Targets {
             }
         }
         if let Some(output) = output(settings)
-            && let Err(error) = output.look().await
+            && let Err(error) = output.inspect().await
         {
             targets.failed("the effect", error);
         }
         if let Some(target) = &settings.dead_letter
-            && let Err(error) = target.look().await
+            && let Err(error) = target.inspect().await
         {
             targets.failed("dead letters", error);
         }

@@ -7,10 +7,10 @@ use semel_core::port::store::{ListQuery, Page};
 use semel_core::{Audited, Result};
 
 use super::Committer;
+use crate::audit_index::Spot;
+use crate::digest::KeyedHash;
 use crate::entry::{self, Identity};
 use crate::ledger::foreign_cursor;
-use crate::place::Placing;
-use crate::trail::Spot;
 
 /// The log that an entry is in.
 #[derive(Clone, Copy, Debug)]
@@ -69,8 +69,8 @@ impl Committer {
 
     /// Returns the first entries from `order` on, over both logs.
     fn spots(&self, order: u64, limit: usize) -> Vec<(Spot, Side)> {
-        let mut records = self.ledger.trail(order).peekable();
-        let mut parked = self.shelf.trail(order).peekable();
+        let mut records = self.ledger.audit_index(order).peekable();
+        let mut parked = self.parked_log.audit_index(order).peekable();
         let mut spots = Vec::new();
         while spots.len() < limit {
             let is_record = match (records.peek(), parked.peek()) {
@@ -92,7 +92,7 @@ impl Committer {
     fn read_spot(&mut self, spot: Spot, side: Side) -> Result<Audited> {
         match side {
             Side::Records => self.ledger.read_audited(spot.location),
-            Side::Parked => self.shelf.read_audited(spot.location),
+            Side::Parked => self.parked_log.read_audited(spot.location),
         }
     }
 
@@ -115,7 +115,7 @@ impl Committer {
             hash = hash.wrapping_add(1);
         }
         if is_new {
-            set.orders.insert(hash, self.shelf.audit(audited));
+            set.orders.insert(hash, self.parked_log.audit(audited));
         }
         self.audit_set = Some(set);
         Ok(is_new)
@@ -124,7 +124,7 @@ impl Committer {
     /// Reads the present contents of the audit trail.
     fn audit_set(&mut self) -> Result<AuditSet> {
         let mut set = AuditSet {
-            placing: Placing::new(&self.superblock.hash_key),
+            keyed_hash: KeyedHash::new(&self.superblock.hash_key),
             orders: HashMap::new(),
         };
         for (spot, side) in self.spots(0, usize::MAX) {
@@ -142,7 +142,7 @@ impl Committer {
 /// The entries of the audit trail by their contents, to recognize an entry that is imported twice. Where two share a
 /// hash, the second is under the next number.
 pub(crate) struct AuditSet {
-    placing: Placing,
+    keyed_hash: KeyedHash,
     orders: HashMap<u64, u64>,
 }
 
@@ -150,7 +150,7 @@ impl AuditSet {
     fn hash(&self, audited: &Audited) -> u64 {
         let mut contents = Vec::with_capacity(256);
         entry::put_contents(&mut contents, audited);
-        self.placing.place(Identity(&contents)).tag
+        self.keyed_hash.digest(Identity(&contents)).tag
     }
 }
 

@@ -10,8 +10,8 @@ use semel_core::{
 };
 use tokio::sync::oneshot;
 
+use crate::digest::Addresses;
 use crate::import::Import;
-use crate::place::Addresses;
 
 /// A call: the request, and where its answer goes.
 pub(crate) enum Job {

@@ -6,11 +6,11 @@ use semel_core::{FencingToken, Result, Timestamp};
 
 use super::job::in_part;
 use super::{Committer, PART_BYTES};
+use crate::digest::Addresses;
 use crate::error;
 use crate::export::{Basket, Cursor};
 use crate::import::{FinishedRecord, Import, Imported};
 use crate::ledger::Part;
-use crate::place::Addresses;
 use crate::superblock::{Superblock, epoch_of};
 
 impl Committer {
@@ -34,7 +34,7 @@ impl Committer {
                     Some(next.map_or(Cursor::Parked(0), Cursor::Ledger))
                 }
                 Cursor::Parked(order) => {
-                    let next = self.shelf.export(order, &mut basket)?;
+                    let next = self.parked_log.export(order, &mut basket)?;
                     Some(next.map_or(Cursor::Audited(0), Cursor::Parked))
                 }
                 Cursor::Audited(order) => {
@@ -70,7 +70,7 @@ impl Committer {
             if let Imported::Finished(FinishedRecord { number, .. }) | Imported::Kept(number, _) =
                 &item
             {
-                self.ledger.look_ahead(&addresses, *number);
+                self.ledger.read_ahead(&addresses, *number);
             }
             let answer = match item {
                 Imported::Token(token) => Ok(token > before),
@@ -78,17 +78,17 @@ impl Committer {
             };
             answers.push(answer.map_err(|why| in_part(&why))?);
             self.ledger.split_frame();
-            if self.ledger.pending_len() + self.shelf.pending_len() >= PART_BYTES {
-                self.commit_shelf().map_err(|why| in_part(&why))?;
+            if self.ledger.pending_len() + self.parked_log.pending_len() >= PART_BYTES {
+                self.commit_parked_log().map_err(|why| in_part(&why))?;
                 self.commit_ledger().map_err(|why| in_part(&why))?;
                 self.keep_up();
                 self.refuse_if_poisoned()?;
             }
         }
-        self.ledger.forget_ahead();
-        if self.shelf.pending_len() > 0 {
+        self.ledger.forget_readahead();
+        if self.parked_log.pending_len() > 0 {
             // The answer waits for the other log alone.
-            self.commit_shelf().map_err(|why| in_part(&why))?;
+            self.commit_parked_log().map_err(|why| in_part(&why))?;
         }
         Ok(answers)
     }
@@ -110,7 +110,7 @@ impl Committer {
                 Ok(self.ledger.import_entity(scope, entity, record))
             }
             Imported::Mark(mark) => Ok(self.ledger.import_mark(&mark)),
-            Imported::Parked(id, message) => Ok(self.shelf.park(id, &message, message.since)),
+            Imported::Parked(id, message) => Ok(self.parked_log.park(id, &message, message.since)),
             Imported::Audited(audited) => self.import_audited(&audited),
         }
     }
@@ -124,7 +124,7 @@ impl Committer {
         let superblock = Superblock {
             epoch: epoch_of(token) + 1,
             records: self.ledger.position(),
-            parked: self.shelf.position(),
+            parked: self.parked_log.position(),
             ..self.superblock.clone()
         };
         superblock

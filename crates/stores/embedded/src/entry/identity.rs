@@ -5,8 +5,9 @@ use semel_core::{Key, Operation, Scope};
 
 use crate::wire::{Put, Take};
 
-/// Tenant, operation name and key, each with its length. These bytes place an operation, begin its entries, and are
-/// compared byte for byte.
+/// Tenant, operation name and key, each with its length.
+///
+/// These bytes are hashed to find an operation, begin its entries, and are compared byte for byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity<'a>(pub(crate) &'a [u8]);
 

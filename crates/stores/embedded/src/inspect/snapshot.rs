@@ -4,17 +4,17 @@ use std::path::Path;
 
 use semel_core::{Error, ErrorKind, Result};
 
+use crate::digest::KeyedHash;
 use crate::entry::{self, Kind, SegmentBody};
 use crate::error;
 use crate::files::{File, open_to_read};
 use crate::log::{LogKind, Scan};
-use crate::place::Placing;
 use crate::store::refuse_foreign;
 use crate::superblock::{self, Position, Superblock};
 
 /// Both logs, with every file open, so that files that are removed later can still be read.
 pub(super) struct Snapshot {
-    pub(super) placing: Placing,
+    pub(super) keyed_hash: KeyedHash,
     pub(super) records: Vec<Segment>,
     pub(super) parked: Vec<Segment>,
 }
@@ -97,7 +97,7 @@ impl Snapshot {
                 .collect::<Result<Vec<_>>>()
         };
         Ok(Self {
-            placing: Placing::new(&superblock.hash_key),
+            keyed_hash: KeyedHash::new(&superblock.hash_key),
             records: checked(open(LogKind::RECORDS)?, superblock.records)?,
             parked: checked(open(LogKind::PARKED)?, superblock.parked)?,
         })

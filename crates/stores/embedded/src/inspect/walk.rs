@@ -13,9 +13,9 @@ use semel_core::{Key, Operation, Record, Result, Scope, StateKind, Timestamp};
 
 use super::entities::Entities;
 use super::snapshot::{Segment, Snapshot};
+use crate::digest::{Digest, KeyedHash};
 use crate::entry::{self, EntityBody, Header, Kind, RecordBody, put_identity};
 use crate::log::{Frame, Location};
-use crate::place::{Place, Placing};
 
 /// A list of records in progress.
 pub(super) struct Walk {
@@ -30,9 +30,9 @@ pub(super) struct Walk {
 struct Met {
     query: ListQuery,
     /// Locations at which finished records were changed or removed after they were written.
-    revised: HashMap<Place, Location>,
+    revised: HashMap<Digest, Location>,
     /// Records that are unresolved or held, as far as the log has been read.
-    pending: BTreeMap<Place, Listed>,
+    pending: BTreeMap<Digest, Listed>,
     /// Records that were read and not handed out yet.
     ready: VecDeque<Listed>,
     /// The last scope read: most records have the same.
@@ -103,7 +103,7 @@ impl Walk {
                 return Ok(true);
             };
             let entries = Entries::of(&frame, segment);
-            self.met.take_in(entries, &self.snapshot.placing, now)?;
+            self.met.take_in(entries, &self.snapshot.keyed_hash, now)?;
         }
         self.at = (index, scan.offset());
         Ok(true)
@@ -114,7 +114,7 @@ impl Met {
     fn take_in(
         &mut self,
         mut entries: Entries<'_, '_>,
-        placing: &Placing,
+        keyed_hash: &KeyedHash,
         now: Timestamp,
     ) -> Result<()> {
         while let Some((location, header, bytes)) = entries.next()? {
@@ -123,19 +123,19 @@ impl Met {
             match header.kind {
                 Kind::Removed => {
                     self.pending
-                        .remove(&placing.place(entry::Identity(meta()?)));
+                        .remove(&keyed_hash.digest(entry::Identity(meta()?)));
                 }
                 Kind::Record => {
                     let body = RecordBody::new(meta()?).ok_or_else(damaged)?;
                     let record = body.record(None).ok_or_else(damaged)?;
                     let operation = self.operation_of(&body).ok_or_else(damaged)?;
                     let listed = Listed { operation, record };
-                    self.meet(listed, placing.place(body.identity), location, now);
+                    self.meet(listed, keyed_hash.digest(body.identity), location, now);
                 }
                 Kind::Entity => {
                     if let Some(entities) = &mut self.entities {
                         let body = EntityBody::decode(meta()?).ok_or_else(damaged)?;
-                        entities.add(&body, placing);
+                        entities.add(&body, keyed_hash);
                     }
                 }
                 Kind::Padding
@@ -149,13 +149,13 @@ impl Met {
         Ok(())
     }
 
-    fn meet(&mut self, listed: Listed, place: Place, location: Location, now: Timestamp) {
+    fn meet(&mut self, listed: Listed, digest: Digest, location: Location, now: Timestamp) {
         if !is_at_rest(&listed.record) {
-            self.pending.insert(place, listed);
+            self.pending.insert(digest, listed);
             return;
         }
-        self.pending.remove(&place);
-        let is_revised = self.revised.get(&place).is_some_and(|at| *at > location);
+        self.pending.remove(&digest);
+        let is_revised = self.revised.get(&digest).is_some_and(|at| *at > location);
         if !is_revised && is_wanted(&self.query, &listed, now) {
             self.ready.push_back(listed);
         }
@@ -221,7 +221,7 @@ pub(super) fn find(snapshot: &Snapshot, batch: &[Operation]) -> Result<Vec<Optio
 
 /// Collects the locations at which finished records were changed or removed: reads the last
 /// segment, and those whose successor counts some or does not say.
-fn revisions(snapshot: &Snapshot) -> Result<HashMap<Place, Location>> {
+fn revisions(snapshot: &Snapshot) -> Result<HashMap<Digest, Location>> {
     let mut revised = HashMap::new();
     for (index, segment) in snapshot.records.iter().enumerate() {
         let next = snapshot
@@ -252,7 +252,7 @@ fn revisions(snapshot: &Snapshot) -> Result<HashMap<Place, Location>> {
                     | Kind::Audited => None,
                 };
                 if let Some(identity) = identity {
-                    revised.insert(snapshot.placing.place(identity), location);
+                    revised.insert(snapshot.keyed_hash.digest(identity), location);
                 }
             }
         }

@@ -8,11 +8,11 @@ use semel_core::{
     Timestamp, audit,
 };
 
-use super::{Before, Gated, Kept, Ledger, Versioned, shared_place};
+use super::{Before, EntityState, Kept, Ledger, Versioned, shared_digest};
+use crate::digest::{Address, Addresses};
 use crate::entry::{self, Kind};
 use crate::error;
 use crate::limits::{MAX_TAIL, check_key, check_len, check_note, check_outcome, check_transport};
-use crate::place::{Address, Addresses};
 
 impl Ledger {
     /// Decides a claim; `is_lent` says that another process claims.
@@ -100,7 +100,7 @@ impl Ledger {
     ) -> Result<Option<Record>> {
         let before = self.before(address, operation, true)?;
         let record = self
-            .record(address.place, &before)
+            .record(address.digest, &before)
             .filter(|record| !record.is_forgotten(now));
         Ok(record.cloned())
     }
@@ -123,7 +123,7 @@ impl Ledger {
             None => None,
         };
         let before = self.before(address, operation, request.wants_outcome)?;
-        let record = self.record(address.place, &before);
+        let record = self.record(address.digest, &before);
         let decision = decide::claim(record, entity.as_ref(), request, now, self.next_token());
         let Decision {
             answer,
@@ -167,7 +167,7 @@ impl Ledger {
         let Some(kept) = self.take_kept(address, operation)? else {
             // No report changes a record that is finished or absent.
             let before = self.before(address, operation, false)?;
-            let record = self.record(address.place, &before);
+            let record = self.record(address.digest, &before);
             let decision = decide::settle(record, None, settlement, now);
             self.apply(address, operation, &before, decision.change, true);
             return Ok(decision.answer);
@@ -189,10 +189,10 @@ impl Ledger {
             Change::Keep | Change::Remove => None,
         };
         if let Some((record, end)) = finished {
-            self.took_kept(address.place, kept);
+            self.took_kept(address.digest, kept);
             self.finish(address, record, end);
         } else {
-            self.kept.insert(address.place, kept);
+            self.kept.insert(address.digest, kept);
             self.apply(address, operation, &Before::Kept, change, true);
         }
         if let (Some(gate), Some(record)) = (gate, entity) {
@@ -209,7 +209,7 @@ impl Ledger {
     ) -> Result<Renewed> {
         let operation = &renewal.operation;
         let before = self.before(address, operation, false)?;
-        let record = self.record(address.place, &before);
+        let record = self.record(address.digest, &before);
         let gate = record.and_then(|record| record.gate.clone());
         let entity = gate
             .as_ref()
@@ -220,7 +220,7 @@ impl Ledger {
             entity,
         } = decide::renew(record, entity.as_ref(), renewal, now);
         // A lease that a reopening does not end must not be shorter then than its holder was promised.
-        let known = self.kept.get(address.place);
+        let known = self.kept.get(address.digest);
         let is_durable = known.is_some_and(|kept| kept.has_foreign_lease);
         self.apply(address, operation, &before, change, is_durable);
         if let (Some(gate), Some(record)) = (gate, entity) {
@@ -243,7 +243,7 @@ impl Ledger {
         }
         let operation = &directive.operation;
         let before = self.before(address, operation, true)?;
-        let record = self.record(address.place, &before);
+        let record = self.record(address.digest, &before);
         let gate = record.and_then(|record| record.gate.clone());
         let entity = gate
             .as_ref()
@@ -283,14 +283,14 @@ impl Ledger {
         address: Address<'_>,
         operation: &Operation,
     ) -> Result<Option<Box<Kept>>> {
-        let Some(kept) = self.kept.remove(address.place) else {
+        let Some(kept) = self.kept.remove(address.digest) else {
             return Ok(None);
         };
         if kept.operation == *operation {
             return Ok(Some(kept));
         }
-        self.kept.insert(address.place, kept);
-        Err(shared_place())
+        self.kept.insert(address.digest, kept);
+        Err(shared_digest())
     }
 
     pub(super) fn entity(&self, scope: &Scope, entity: &Key) -> Option<EntityRecord> {
@@ -321,7 +321,7 @@ impl Ledger {
         let known = self.entities.get(&key);
         let of = |record: &EntityRecord| record.holder.map(|(claim_id, _)| claim_id);
         let has_foreign_lease = of(&record).is_some_and(|holder| {
-            let is_known = |known: &Versioned<Gated>| {
+            let is_known = |known: &Versioned<EntityState>| {
                 known.value.has_foreign_lease && of(&known.value.record) == Some(holder)
             };
             lent == Some(holder) || known.is_some_and(is_known)
@@ -334,7 +334,7 @@ impl Ledger {
         } else {
             known.and_then(|entity| entity.stored)
         };
-        let value = Gated {
+        let value = EntityState {
             record,
             has_foreign_lease,
         };

@@ -3,10 +3,10 @@
 use semel_core::{Audited, Result};
 
 use super::Ledger;
+use crate::audit_index::Spot;
 use crate::entry::{self, AuditedBody, Kind};
 use crate::error;
 use crate::log::{Location, Log};
-use crate::trail::Spot;
 
 impl Ledger {
     /// Writes an entry of the audit trail into the open frame.
@@ -20,8 +20,8 @@ impl Ledger {
     }
 
     /// Returns the spots of the entries from `order` on.
-    pub(crate) fn trail(&self, order: u64) -> impl Iterator<Item = Spot> {
-        self.trail.from(order)
+    pub(crate) fn audit_index(&self, order: u64) -> impl Iterator<Item = Spot> {
+        self.audit_index.from(order)
     }
 
     /// Reads an entry of the audit trail.

@@ -7,16 +7,16 @@ use semel_core::{EntityRecord, Error, Mark, Outcome, Record, Result, Timestamp};
 
 use super::walk::{DiskAt, OnDisk};
 use super::{Kept, Ledger, foreign_cursor};
+use crate::digest::Digest;
 use crate::entry::{self, EntityBody, Scopes};
 use crate::error;
 use crate::export::Basket;
-use crate::place::Place;
 
 /// The next part of the ledger.
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
-    /// Records in memory, from this place on.
-    Kept(Place),
+    /// Records in memory, from this digest on.
+    Kept(Digest),
     /// Entities behind this one.
     Entities(Option<(semel_core::Scope, semel_core::Key)>),
     /// Marks behind this one.
@@ -30,14 +30,14 @@ pub(crate) enum Part {
 pub(crate) struct DiskPart(DiskAt);
 
 impl Part {
-    pub(crate) const FIRST: Self = Self::Kept(Place::FIRST);
+    pub(crate) const FIRST: Self = Self::Kept(Digest::FIRST);
 
     pub(crate) fn encode(&self) -> Bytes {
         let mut bytes = Vec::new();
         match self {
-            Self::Kept(place) => {
+            Self::Kept(digest) => {
                 bytes.push(b'm');
-                bytes.extend_from_slice(&place.to_bytes());
+                bytes.extend_from_slice(&digest.to_bytes());
             }
             Self::Entities(after) => {
                 bytes.push(b'e');
@@ -62,10 +62,10 @@ impl Part {
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
         let part = match bytes.split_first() {
-            Some((b'm', place)) => place
+            Some((b'm', digest)) => digest
                 .try_into()
                 .ok()
-                .map(|place| Self::Kept(Place::from_bytes(place))),
+                .map(|digest| Self::Kept(Digest::from_bytes(digest))),
             Some((b'e', [])) => Some(Self::Entities(None)),
             Some((b'e', entity)) => {
                 EntityBody::decode(entity).map(|it| Self::Entities(Some((it.scope, it.entity))))
@@ -103,20 +103,20 @@ impl Ledger {
 
     fn export_kept(
         &mut self,
-        from: Place,
+        from: Digest,
         basket: &mut Basket,
         now: Timestamp,
     ) -> Result<Option<Part>> {
         let next = self.kept.range(from).take(KEPT_AT_ONCE + 1);
-        let mut next: Vec<_> = next.map(|(place, _)| place).collect();
+        let mut next: Vec<_> = next.map(|(digest, _)| digest).collect();
         let further = next.get(KEPT_AT_ONCE).copied();
         next.truncate(KEPT_AT_ONCE);
-        for place in next {
-            let Some(kept) = self.kept.get(place) else {
+        for digest in next {
+            let Some(kept) = self.kept.get(digest) else {
                 continue;
             };
             if basket.is_full() {
-                return Ok(Some(Part::Kept(place)));
+                return Ok(Some(Part::Kept(digest)));
             }
             if !kept.record.is_forgotten(now) {
                 let Kept {
@@ -124,7 +124,7 @@ impl Ledger {
                 } = &**kept;
                 let (operation, record) = (operation.clone(), record.clone());
                 let outcome = if kept.has_outcome {
-                    self.stored_outcome(place)?
+                    self.stored_outcome(digest)?
                 } else {
                     None
                 };

@@ -3,10 +3,10 @@
 use semel_core::port::store::Listed;
 use semel_core::{EntityRecord, FencingToken, Key, Mark, Record, Result, Scope, State, Timestamp};
 
-use super::{Finished, Gated, Kept, Ledger, Stored, Versioned, shared_place};
+use super::{EntityState, Finished, Kept, Ledger, Stored, Versioned, shared_digest};
+use crate::digest::{Address, Addresses};
 use crate::entry::{self, Kind};
 use crate::import::FinishedRecord;
-use crate::place::{Address, Addresses};
 
 impl Ledger {
     /// The last fencing token given out.
@@ -39,8 +39,8 @@ impl Ledger {
             addresses.bytes(new.tail.clone())
         });
         let is_dead = matches!(new.state, State::Dead { .. });
-        self.put_finished(address.place, Finished { location, is_dead });
-        self.tally_window(location.segment, end);
+        self.put_finished(address.digest, Finished { location, is_dead });
+        self.note_window(location.segment, end);
         Ok(true)
     }
 
@@ -68,7 +68,7 @@ impl Ledger {
             record: own.detached(),
             stored: Some(stored),
         };
-        self.put_kept(address.place, Some(Box::new(kept)));
+        self.put_kept(address.digest, Some(Box::new(kept)));
         Ok(true)
     }
 
@@ -87,7 +87,7 @@ impl Ledger {
             entry::put_entity(buffer, &key.0, &key.1, &record, true);
             &[]
         });
-        let value = Gated {
+        let value = EntityState {
             record,
             has_foreign_lease: true,
         };
@@ -108,17 +108,17 @@ impl Ledger {
     /// Returns whether nothing is there of an operation, after a record that counts as absent has
     /// been removed.
     fn is_free(&mut self, address: Address<'_>, now: Timestamp) -> Result<bool> {
-        if let Some(kept) = self.kept.get(address.place) {
+        if let Some(kept) = self.kept.get(address.digest) {
             return if address.identity.is_of(&kept.operation) {
                 Ok(false)
             } else {
-                Err(shared_place())
+                Err(shared_digest())
             };
         }
         match self.finished(address, false)? {
             None => Ok(true),
             Some((record, finished)) if record.is_forgotten(now) => {
-                self.displace(address.place, finished);
+                self.displace(address.digest, finished);
                 Ok(true)
             }
             Some(_) => Ok(false),

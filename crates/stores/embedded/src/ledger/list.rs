@@ -1,4 +1,4 @@
-//! Listing and counting: first the records in memory, in the order of places, then those on disk, in the order of the
+//! Listing and counting: first the records in memory, in the order of digests, then those on disk, in the order of the
 //! log. A cursor names where to continue in either.
 
 use bytes::Bytes;
@@ -7,14 +7,14 @@ use semel_core::{Error, ErrorKind, Record, Result, StateKind, Timestamp};
 
 use super::Ledger;
 use super::walk::DiskAt;
+use crate::digest::Digest;
 use crate::entry::Scopes;
-use crate::place::Place;
 
 /// Position at which a list continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cursor {
-    /// In memory, at this place.
-    Memory(Place),
+    /// In memory, at this digest.
+    Memory(Digest),
     /// On disk.
     Disk(DiskAt),
 }
@@ -29,13 +29,13 @@ impl Ledger {
         let limit = query.limit.max(1);
         let cursor = match &query.after {
             Some(bytes) => Cursor::decode(bytes)?,
-            None => Cursor::Memory(Place::FIRST),
+            None => Cursor::Memory(Digest::FIRST),
         };
         let disk = match cursor {
             Cursor::Memory(from) => {
-                for (visited, (place, kept)) in self.kept.range(from).enumerate() {
+                for (visited, (digest, kept)) in self.kept.range(from).enumerate() {
                     if page.items.len() == limit || visited == MEMORY_AT_ONCE {
-                        page.next = Some(Cursor::Memory(place).encode());
+                        page.next = Some(Cursor::Memory(digest).encode());
                         return Ok(page);
                     }
                     if matches(query, &kept.record, now) && fits_scope(query, &kept.operation.scope)
@@ -84,10 +84,10 @@ impl Ledger {
             }
         }
         for segment in self.log.segments() {
-            let tally = &segment.tally;
-            if tally.forgets_from.is_none_or(|from| from > now) {
-                count(&mut stats, StateKind::Completed, tally.finished[0]);
-                count(&mut stats, StateKind::Dead, tally.finished[1]);
+            let usage = &segment.usage;
+            if usage.forgets_from.is_none_or(|from| from > now) {
+                count(&mut stats, StateKind::Completed, usage.finished[0]);
+                count(&mut stats, StateKind::Dead, usage.finished[1]);
                 continue;
             }
             let Some(mut scan) = self.log.scan(segment.id, 0..u32::MAX) else {
@@ -111,9 +111,9 @@ impl Cursor {
     fn encode(self) -> Bytes {
         let mut bytes = Vec::with_capacity(17);
         match self {
-            Self::Memory(place) => {
+            Self::Memory(digest) => {
                 bytes.push(b'm');
-                bytes.extend_from_slice(&place.to_bytes());
+                bytes.extend_from_slice(&digest.to_bytes());
             }
             Self::Disk(at) => {
                 bytes.push(b'd');
@@ -125,10 +125,10 @@ impl Cursor {
 
     fn decode(bytes: &[u8]) -> Result<Self> {
         let cursor = match bytes.split_first() {
-            Some((b'm', place)) => place
+            Some((b'm', digest)) => digest
                 .try_into()
                 .ok()
-                .map(|place| Self::Memory(Place::from_bytes(place))),
+                .map(|digest| Self::Memory(Digest::from_bytes(digest))),
             Some((b'd', rest)) => DiskAt::from_bytes(rest).map(Self::Disk),
             Some(_) | None => None,
         };

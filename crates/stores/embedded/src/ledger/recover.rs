@@ -5,20 +5,20 @@ use std::sync::Arc;
 
 use semel_core::{Error, Record, Result, State, Timestamp};
 
-use super::ahead::Ahead;
-use super::by_place::ByPlace;
-use super::carry::Upkeep;
+use super::by_digest::ByDigest;
+use super::compaction::Upkeep;
 use super::end::Ends;
-use super::{Finished, Gated, Kept, Ledger, Stored, Versioned, shared_place};
+use super::readahead::Readahead;
+use super::{EntityState, Finished, Kept, Ledger, Stored, Versioned, shared_digest};
+use crate::audit_index::{AuditIndex, Met, Orders, Spot};
+use crate::digest::{Address, Digest, KeyedHash};
 use crate::entry::{AuditedBody, EntityBody, Identity, Kind, MarkBody, RecordBody, Scopes};
 use crate::error;
 use crate::files::Files;
 use crate::log::{Location, Log, LogKind, Recover, Replayed};
 use crate::options::Options;
-use crate::place::{Address, Place, Placing};
 use crate::superblock::{Superblock, token_of};
 use crate::table::Table;
-use crate::trail::{Met, Orders, Spot, Trail};
 
 impl Ledger {
     /// Opens the log and rebuilds the state in memory from it. The exclusive lock proves that every process that held a
@@ -32,18 +32,18 @@ impl Ledger {
     ) -> Result<Self> {
         let ledger = Self {
             log: Log::unread(files, LogKind::RECORDS, superblock.store_id),
-            placing: Placing::new(&superblock.hash_key),
+            keyed_hash: KeyedHash::new(&superblock.hash_key),
             options: options.clone(),
             table: Table::new(),
-            kept: ByPlace::default(),
+            kept: ByDigest::default(),
             entities: BTreeMap::new(),
             marks: BTreeMap::new(),
-            trail: Trail::default(),
+            audit_index: AuditIndex::default(),
             orders: orders.clone(),
             undo: Vec::new(),
             token: 0,
             scratch: Vec::new(),
-            ahead: Ahead::default(),
+            readahead: Readahead::default(),
             scopes: Scopes::default(),
             spare: None,
             upkeep: Upkeep::default(),
@@ -79,7 +79,7 @@ struct Replay {
     ledger: Ledger,
     /// Records that are unresolved or held so far. Most of them are followed by a later version, so they stay as read
     /// until the end.
-    open: HashMap<Place, Open>,
+    open: HashMap<Digest, Open>,
     /// Entries of the audit trail.
     met: Vec<Met>,
 }
@@ -99,13 +99,13 @@ impl Replay {
             open,
             met,
         } = self;
-        for (place, Open { stored, meta, .. }) in open {
+        for (digest, Open { stored, meta, .. }) in open {
             let kept = Kept::read(stored, &meta, &mut ledger.scopes);
             let kept = kept.ok_or_else(|| contents(&ledger.log, stored.location))?;
-            ledger.put_kept(place, Some(Box::new(kept)));
+            ledger.put_kept(digest, Some(Box::new(kept)));
         }
-        let (trail, older) = Trail::of(met);
-        ledger.trail = trail;
+        let (audit_index, older) = AuditIndex::of(met);
+        ledger.audit_index = audit_index;
         for (Spot { location, .. }, len) in older {
             ledger.exchange_stored(Some(Stored { location, len }), None);
         }
@@ -119,17 +119,17 @@ impl Replay {
             location,
             len,
             meta,
-            place,
+            digest,
         } = *entry;
         let stored = Stored { location, len };
         let ledger = &mut self.ledger;
         match kind {
-            Kind::Record => self.replay_record(stored, meta, place)?,
-            Kind::Removed => self.forget(place, Identity(meta))?,
+            Kind::Record => self.replay_record(stored, meta, digest)?,
+            Kind::Removed => self.forget(digest, Identity(meta))?,
             Kind::Entity => {
                 let body =
                     EntityBody::decode(meta).ok_or_else(|| contents(&ledger.log, location))?;
-                let value = Gated {
+                let value = EntityState {
                     record: body.record,
                     has_foreign_lease: body.has_foreign_lease,
                 };
@@ -161,61 +161,61 @@ impl Replay {
         Ok(())
     }
 
-    fn replay_record(&mut self, stored: Stored, meta: &[u8], place: Place) -> Result<()> {
+    fn replay_record(&mut self, stored: Stored, meta: &[u8], digest: Digest) -> Result<()> {
         let location = stored.location;
         let body = RecordBody::new(meta);
         let body = body.ok_or_else(|| contents(&self.ledger.log, location))?;
         let state = body.state();
         let (state, is_held) = state.ok_or_else(|| contents(&self.ledger.log, location))?;
         let Some(end) = self.ledger.ends.of(state, is_held) else {
-            self.forget(place, body.identity)?;
+            self.forget(digest, body.identity)?;
             let open = Open {
                 stored,
                 meta: meta.into(),
                 identity_len: body.identity.0.len(),
             };
-            self.open.insert(place, open);
+            self.open.insert(digest, open);
             return Ok(());
         };
         let is_dead = matches!(state, State::Dead { .. });
-        self.forget_open(place, body.identity)?;
+        self.forget_open(digest, body.identity)?;
         let ledger = &mut self.ledger;
-        if ledger.table.insert_first(place.tag, location) {
-            ledger.tally_finished(Finished { location, is_dead }, true);
+        if ledger.table.insert_first(digest.tag, location) {
+            ledger.count_finished(Finished { location, is_dead }, true);
         } else {
-            self.forget(place, body.identity)?;
+            self.forget(digest, body.identity)?;
             self.ledger
-                .put_finished(place, Finished { location, is_dead });
+                .put_finished(digest, Finished { location, is_dead });
         }
-        self.ledger.tally_window(location.segment, end);
+        self.ledger.note_window(location.segment, end);
         Ok(())
     }
 
     /// Forgets the version of a record that an entry replaces, where that one is open.
     #[inline]
-    fn forget_open(&mut self, place: Place, identity: Identity<'_>) -> Result<()> {
+    fn forget_open(&mut self, digest: Digest, identity: Identity<'_>) -> Result<()> {
         if self.open.is_empty() {
             return Ok(());
         }
-        match self.open.remove(&place) {
-            Some(open) if open.meta[..open.identity_len] != *identity.0 => Err(shared_place()),
+        match self.open.remove(&digest) {
+            Some(open) if open.meta[..open.identity_len] != *identity.0 => Err(shared_digest()),
             Some(_) | None => Ok(()),
         }
     }
 
     /// Forgets the version of a record that an entry replaces or removes.
-    fn forget(&mut self, place: Place, identity: Identity<'_>) -> Result<()> {
-        self.forget_open(place, identity)?;
-        if self.ledger.table.locations(place.tag).next().is_none() {
+    fn forget(&mut self, digest: Digest, identity: Identity<'_>) -> Result<()> {
+        self.forget_open(digest, identity)?;
+        if self.ledger.table.locations(digest.tag).next().is_none() {
             return Ok(());
         }
         let address = Address {
-            place,
+            digest,
             identity,
             number: Address::ALONE,
         };
         if let Some((_, finished)) = self.ledger.finished(address, false)? {
-            self.ledger.displace(place, finished);
+            self.ledger.displace(digest, finished);
         }
         Ok(())
     }
@@ -226,14 +226,14 @@ impl Recover for Replay {
         &mut self.ledger.log
     }
 
-    fn placing(&self) -> Option<Placing> {
-        Some(self.ledger.placing.clone())
+    fn keyed_hash(&self) -> Option<KeyedHash> {
+        Some(self.ledger.keyed_hash.clone())
     }
 
     fn replay(&mut self, entries: &[Replayed<'_>]) -> Result<()> {
         self.ledger
             .table
-            .warm(entries.iter().map(|entry| entry.place.tag));
+            .warm(entries.iter().map(|entry| entry.digest.tag));
         for entry in entries {
             self.replay_one(entry)?;
         }

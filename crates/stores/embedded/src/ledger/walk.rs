@@ -139,7 +139,7 @@ impl Ledger {
                     segment,
                     offset: frame.payload_offset() + at,
                 };
-                let tag = self.placing.place(body.identity).tag;
+                let tag = self.keyed_hash.digest(body.identity).tag;
                 let on_disk = OnDisk {
                     location,
                     body,

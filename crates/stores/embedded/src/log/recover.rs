@@ -1,9 +1,9 @@
 //! Opens a log: whole frames are replayed, a torn tail is cut off, damage is refused.
 //!
 //! The cases are argued in `docs/spec/embedded.md`, *Recovery*. A long segment is read, checked and
-//! taken apart by a thread of its own, while the owner takes in the earlier entries.
+//! parsed by a thread of its own, while the owner takes in the earlier entries.
 
-mod apart;
+mod parsed_frame;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use std::thread;
 
 use semel_core::{Result, Timestamp};
 
-use self::apart::{Apart, Spotted};
-use super::{Location, Log, LogKind, Recent, Scan, Segment, Tally};
+use self::parsed_frame::{ParsedEntry, ParsedFrame};
+use super::{Location, Log, LogKind, Recent, Scan, Segment, SegmentUsage};
+use crate::digest::{Digest, KeyedHash};
 use crate::entry::{Kind, SegmentBody};
 use crate::error::{self, WriteFailure};
 use crate::files::{File, Files};
 use crate::frame;
-use crate::place::{Place, Placing};
 use crate::superblock::Position;
 
 /// An entry met while replaying.
@@ -28,8 +28,8 @@ pub(crate) struct Replayed<'b> {
     /// Length of the whole entry.
     pub(crate) len: u32,
     pub(crate) meta: &'b [u8],
-    /// The place of a record or a removal, where its owner has a hash for it.
-    pub(crate) place: Place,
+    /// The digest of a record or a removal, where its owner has a hash for it.
+    pub(crate) digest: Digest,
 }
 
 /// Owner of a log, who rebuilds its state from it.
@@ -37,8 +37,8 @@ pub(crate) trait Recover {
     /// Returns the log, as far as it has been read.
     fn log(&mut self) -> &mut Log;
 
-    /// Returns the hash that places the operations in this log.
-    fn placing(&self) -> Option<Placing>;
+    /// Returns the hash that locates the operations in this log.
+    fn keyed_hash(&self) -> Option<KeyedHash>;
 
     /// Takes in the next entries, all of one frame.
     fn replay(&mut self, entries: &[Replayed<'_>]) -> Result<()>;
@@ -93,7 +93,7 @@ fn replay_segment(
         id,
         len: 0,
         created_at,
-        tally: Tally::default(),
+        usage: SegmentUsage::default(),
         file,
         begins_at: owner.log().end(),
     };
@@ -101,14 +101,14 @@ fn replay_segment(
     let is_first_ever = owner.log().segments.len() == 1;
 
     let mut scan = Scan::new(&*scanned, name.clone(), id, 0, end);
-    let placing = owner.placing();
-    if placing.is_some() && end >= LEAST_PIPED {
-        scan = replay_piped(owner, scan, placing, is_first_ever)?;
+    let keyed_hash = owner.keyed_hash();
+    if keyed_hash.is_some() && end >= LEAST_PIPED {
+        scan = replay_piped(owner, scan, keyed_hash, is_first_ever)?;
     } else {
-        let mut apart = Apart::default();
+        let mut parsed_frame = ParsedFrame::default();
         while let Some(frame) = scan.next()? {
-            apart.spot(&frame, placing.as_ref());
-            replay_frame(owner, id, &apart, frame.payload, is_first_ever)?;
+            parsed_frame.parse(&frame, keyed_hash.as_ref());
+            replay_frame(owner, id, &parsed_frame, frame.payload, is_first_ever)?;
         }
     }
 
@@ -155,35 +155,41 @@ fn replay_segment(
 fn replay_piped<'f>(
     owner: &mut impl Recover,
     mut scan: Scan<'f>,
-    placing: Option<Placing>,
+    keyed_hash: Option<KeyedHash>,
     is_first_ever: bool,
 ) -> Result<Scan<'f>> {
     let id = scan.segment();
-    let (full, frames) = sync_channel::<Result<Apart>>(FRAMES_BETWEEN);
-    let (back, spare) = sync_channel::<Apart>(FRAMES_BETWEEN + 1);
+    let (full, frames) = sync_channel::<Result<ParsedFrame>>(FRAMES_BETWEEN);
+    let (back, spare) = sync_channel::<ParsedFrame>(FRAMES_BETWEEN + 1);
     thread::scope(|scope| {
         let reader = scope.spawn(move || {
             loop {
-                let apart = match scan.next() {
+                let parsed_frame = match scan.next() {
                     Ok(None) => return scan,
                     Ok(Some(frame)) => {
-                        let mut apart = spare.try_recv().unwrap_or_default();
-                        apart.take(&frame, placing.as_ref());
-                        Ok(apart)
+                        let mut parsed_frame = spare.try_recv().unwrap_or_default();
+                        parsed_frame.parse_owned(&frame, keyed_hash.as_ref());
+                        Ok(parsed_frame)
                     }
                     Err(error) => Err(error),
                 };
-                let is_over = apart.is_err();
-                if full.send(apart).is_err() || is_over {
+                let is_over = parsed_frame.is_err();
+                if full.send(parsed_frame).is_err() || is_over {
                     return scan;
                 }
             }
         });
-        for apart in frames {
-            let apart = apart?;
-            replay_frame(owner, id, &apart, apart.payload(), is_first_ever)?;
+        for parsed_frame in frames {
+            let parsed_frame = parsed_frame?;
+            replay_frame(
+                owner,
+                id,
+                &parsed_frame,
+                parsed_frame.payload(),
+                is_first_ever,
+            )?;
             // The reader reuses its memory, if it still needs any.
-            let _ = back.try_send(apart);
+            let _ = back.try_send(parsed_frame);
         }
         reader
             .join()
@@ -194,37 +200,37 @@ fn replay_piped<'f>(
 fn replay_frame(
     owner: &mut impl Recover,
     id: u32,
-    apart: &Apart,
+    parsed_frame: &ParsedFrame,
     payload: &[u8],
     is_first_ever: bool,
 ) -> Result<()> {
-    let offset = apart.offset;
+    let offset = parsed_frame.offset;
     let name = owner.log().kind.name_of(id);
     let bad = |what| error::corrupt(&name, u64::from(offset), what);
     let log = owner.log();
     if offset == 0 && is_first_ever {
-        log.sequence = apart.header.sequence;
+        log.sequence = parsed_frame.header.sequence;
     }
-    if apart.header.sequence != log.sequence || apart.header.synced > offset {
+    if parsed_frame.header.sequence != log.sequence || parsed_frame.header.synced > offset {
         return Err(bad("a frame out of order"));
     }
     let next = log.sequence.checked_add(1);
     log.sequence = next.ok_or_else(|| bad("a frame out of order"))?;
-    let len = u32::try_from(apart.header.frame_len()).map_err(|_| bad("frame too long"))?;
+    let len = u32::try_from(parsed_frame.header.frame_len()).map_err(|_| bad("frame too long"))?;
     // Known before its entries are shown, so that they can be read back.
     if let Some(segment) = log.segments.back_mut() {
         segment.len = offset + len;
     }
     let mut entries = Vec::with_capacity(REPLAYED_AT_ONCE);
-    for spotted in &apart.entries {
-        let Spotted {
+    for entry in &parsed_frame.entries {
+        let ParsedEntry {
             kind,
             at,
             len,
-            place,
+            digest,
             ..
-        } = *spotted;
-        let meta = spotted.meta(payload);
+        } = *entry;
+        let meta = entry.meta(payload);
         if kind == Kind::Segment {
             let body = SegmentBody::decode(meta).ok_or_else(|| bad("a segment's start"))?;
             let log = owner.log();
@@ -247,7 +253,7 @@ fn replay_frame(
             location,
             len,
             meta,
-            place,
+            digest,
         });
         if entries.len() == REPLAYED_AT_ONCE {
             owner.replay(&entries)?;
@@ -255,7 +261,7 @@ fn replay_frame(
         }
     }
     owner.replay(&entries)?;
-    if apart.is_whole {
+    if parsed_frame.is_whole {
         Ok(())
     } else {
         Err(bad("an unknown entry"))

@@ -5,14 +5,14 @@
 #![expect(clippy::print_stdout, reason = "a test says how much it tried")]
 
 mod disk;
-mod everywhere;
-mod found;
+mod exhaustive;
 mod life;
-mod made;
 mod model;
 mod planted;
+mod state;
+mod values;
 
-use everywhere::{crash_everywhere, fail_everywhere};
+use exhaustive::{crash_everywhere, fail_everywhere};
 use planted::{Carried, Planted};
 
 #[test]

@@ -3,7 +3,7 @@
 
 #![expect(clippy::print_stdout, reason = "a test says how much it tried")]
 
-mod written;
+mod fixture;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use semel_core::{
 use semel_store_embedded::{EmbeddedStore, Options};
 use tempfile::TempDir;
 
-use written::*;
+use fixture::*;
 
 #[test]
 fn what_version_1_wrote_is_read() {

@@ -1,9 +1,9 @@
 //! The laws over this store, and tests beyond the laws: power cuts, the stored format, reads, and lent leases.
 
+mod batches;
 mod conformance;
 mod crash;
+mod foreign_leases;
 mod format;
 mod inspect;
-mod lent;
 mod reads;
-mod together;

@@ -7,7 +7,7 @@ use semel_core::{Audited, Error, ErrorKind, OpId, Scope};
 use super::{CHUNK, entity_columns, push_entity};
 use crate::answer::{Set, only, some_number};
 use crate::error::{DUPLICATE, Failure};
-use crate::pool::Lease;
+use crate::pool::PooledConnection;
 use crate::row::{push_assignments, push_key, push_optional, push_row};
 use crate::script::{Literal, Script};
 use crate::session::Session;
@@ -171,10 +171,13 @@ impl<'s> Writes<'s> {
     }
 
     /// Runs everything and compares; returns the results of each script.
-    pub(crate) async fn run(self, lease: &mut Lease) -> Result<Vec<Vec<Set>>, Stop> {
+    pub(crate) async fn run(
+        self,
+        connection: &mut PooledConnection,
+    ) -> Result<Vec<Vec<Set>>, Stop> {
         let mut results = Vec::with_capacity(self.scripts.len());
         for (script, checks) in self.scripts {
-            let sets = lease.run(&script).await.map_err(again_if_duplicate)?;
+            let sets = connection.run(&script).await.map_err(again_if_duplicate)?;
             compare(&sets, checks)?;
             results.push(sets);
         }
@@ -182,26 +185,26 @@ impl<'s> Writes<'s> {
     }
 
     /// Runs everything, compares and commits; all at once where no answer is waited for.
-    pub(crate) async fn commit(mut self, lease: &mut Lease) -> Result<(), Stop> {
+    pub(crate) async fn commit(mut self, connection: &mut PooledConnection) -> Result<(), Stop> {
         let session = self.session;
         let mut last = self.scripts.pop().unwrap_or_default();
-        self.run(lease).await?;
+        self.run(connection).await?;
         let (script, checks) = &mut last;
         // A row that is locked and a key that is not there yet are changed, or the statement fails.
         let is_sure = |check: &Check| matches!(check, Check::Changed(..));
         if !checks.iter().all(is_sure) {
-            let sets = lease.run(script).await.map_err(again_if_duplicate)?;
+            let sets = connection.run(script).await.map_err(again_if_duplicate)?;
             compare(&sets, std::mem::take(checks))?;
-            return commit(session, lease).await;
+            return commit(session, connection).await;
         }
         let commit = script.add(&session.texts.commit, &[]);
-        let ran = match lease.run(script).await {
+        let ran = match connection.run(script).await {
             Err(failure) if failure.refusal().is_some() && failure.at < commit => {
                 return Err(again_if_duplicate(failure));
             }
             ran => ran,
         };
-        let sets = committed_or(ran, lease)?;
+        let sets = committed_or(ran, connection)?;
         compare(&sets, std::mem::take(checks)).map_err(|_| {
             let message = "a row that was locked could not be written";
             Stop::Failed(Error::new(ErrorKind::Internal, message))

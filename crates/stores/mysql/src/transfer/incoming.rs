@@ -10,7 +10,7 @@ use semel_core::{Audited, OpId, Result, Timestamp};
 use crate::answer::{Set, only, time};
 use crate::audit;
 use crate::locked::{CHUNK, Rows, Writes, push_entity, sorted};
-use crate::pool::Lease;
+use crate::pool::PooledConnection;
 use crate::row::{self, push_assignments, push_row};
 use crate::script::{Literal, Script};
 use crate::session::Session;
@@ -38,10 +38,14 @@ struct Shown {
 impl Job for Import<'_> {
     type Answer = Vec<bool>;
 
-    async fn run(&mut self, session: &Session, lease: &mut Lease) -> Result<Self::Answer, Stop> {
-        let mut there = self.look(session, lease).await?;
+    async fn run(
+        &mut self,
+        session: &Session,
+        connection: &mut PooledConnection,
+    ) -> Result<Self::Answer, Stop> {
+        let mut there = self.inspect(session, connection).await?;
         let mut new = vec![false; self.0.len()];
-        let mut writes = Writes::new(session, lease.most_bytes());
+        let mut writes = Writes::new(session, connection.most_bytes());
         self.add_records(session, &there, &mut writes, &mut new);
         let mut shown = Vec::new();
         for (item, it) in self.0.iter().enumerate() {
@@ -92,7 +96,7 @@ impl Job for Import<'_> {
                 }
             }
         }
-        let results = writes.run(lease).await?;
+        let results = writes.run(connection).await?;
         for Shown {
             item,
             script,
@@ -101,14 +105,18 @@ impl Job for Import<'_> {
         {
             new[item] = results[script][place].affected == 1;
         }
-        crate::transaction::commit(session, lease).await?;
+        crate::transaction::commit(session, connection).await?;
         Ok(new)
     }
 }
 
 impl Import<'_> {
     /// Locks out other importers, and reads the rows that are there of these items.
-    async fn look(&self, session: &Session, lease: &mut Lease) -> Result<There, Stop> {
+    async fn inspect(
+        &self,
+        session: &Session,
+        connection: &mut PooledConnection,
+    ) -> Result<There, Stop> {
         let texts = &session.texts;
         let mut script = Script::default();
         script.add(&texts.begin, &[]);
@@ -132,7 +140,7 @@ impl Import<'_> {
             let instants = Literal::code(instants.join(","));
             entries.push(script.add(&texts.audit_at, &[&instants]));
         }
-        let sets = lease.run(&script).await?;
+        let sets = connection.run(&script).await?;
         let rows = |places: Vec<usize>| -> Vec<&mysql_async::Row> {
             let sets: Vec<&Set> = places.into_iter().map(|place| &sets[place]).collect();
             sets.into_iter().flat_map(|set| &set.rows).collect()

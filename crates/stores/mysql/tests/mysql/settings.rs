@@ -6,10 +6,10 @@ use mysql_async::prelude::Queryable;
 use semel_conformance::{Subject, TestClock, store_cases};
 use semel_core::port::store::Durability;
 use semel_core::{Certainty, Code, Store};
-use semel_store_mysql::{MysqlStore, Options, look};
+use semel_store_mysql::{MysqlStore, Options, inspect};
 
 use crate::database::Database;
-use crate::lent::Lent;
+use crate::database_pool::PooledDatabase;
 use crate::own::Server;
 
 /// Settings as MySQL 8 comes, and every default that could catch a store out.
@@ -38,7 +38,7 @@ const HOSTILE: &[&str] = &[
 static URL: OnceLock<String> = OnceLock::new();
 
 struct Hostile {
-    _database: Lent,
+    _database: PooledDatabase,
     clock: TestClock,
     store: Arc<MysqlStore>,
 }
@@ -47,7 +47,7 @@ impl Subject for Hostile {
     type Store = MysqlStore;
 
     async fn open() -> Self {
-        let database = Lent::on(URL.get().expect("a server")).await;
+        let database = PooledDatabase::on(URL.get().expect("a server")).await;
         let clock = TestClock::new();
         let mut options = Options::default();
         options.clock = Some(Arc::new(clock.clone()));
@@ -127,14 +127,18 @@ async fn a_read_only_server_is_refused_whoever_asks() {
             .await
             .expect_err("read-only");
         assert_eq!(error.code(), Code::StoreReadOnly, "{error:?}");
-        let looked = look(url, Options::default(), &[]).await.expect("a look");
-        assert_eq!(looked.format, Some(semel_store_mysql::FORMAT));
-        let unfit = looked.unfit.map(|error| error.code());
+        let inspection = inspect(url, Options::default(), &[])
+            .await
+            .expect("an inspection");
+        assert_eq!(inspection.format, Some(semel_store_mysql::FORMAT));
+        let unfit = inspection.unfit.map(|error| error.code());
         assert_eq!(unfit, Some(Code::StoreReadOnly));
     }
     database.run("SET GLOBAL read_only = 0").await;
-    let looked = look(&url, Options::default(), &[]).await.expect("a look");
-    assert!(looked.unfit.is_none(), "{:?}", looked.unfit);
+    let inspection = inspect(&url, Options::default(), &[])
+        .await
+        .expect("an inspection");
+    assert!(inspection.unfit.is_none(), "{:?}", inspection.unfit);
     let answers = store.claim(&[request]).await.expect("answers");
     assert!(
         matches!(answers[..], [semel_core::Admission::Granted(_)]),

@@ -74,7 +74,7 @@ async fn nobody_sees_an_insertion_whose_token_was_overtaken() {
     });
     let store = Arc::new(lab.store_at(&proxy.url(&url)).await);
     let mut looking = lab.database.connect().await;
-    let looked = tokio::spawn(async move {
+    let inspection = tokio::spawn(async move {
         let select = format!(
             "SELECT token FROM semel_records WHERE id = {} \
              AND token <= (SELECT number FROM semel_meta WHERE name = 'floor')",
@@ -89,8 +89,8 @@ async fn nobody_sees_an_insertion_whose_token_was_overtaken() {
         seen
     });
     overtaken_by_a_removal(&lab, &store).await;
-    assert!(!looked.is_finished(), "{:?}", looked.await);
-    looked.abort();
+    assert!(!inspection.is_finished(), "{:?}", inspection.await);
+    inspection.abort();
 }
 
 /// Claims a key that is claimed, finished and removed while the call waits at another key.

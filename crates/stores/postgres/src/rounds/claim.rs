@@ -83,9 +83,9 @@ impl Rounds<'_, Admission> {
             return Err(unanswered());
         };
         if is_new {
-            self.session.streak.goes_on(keys.len());
+            self.session.new_key_run.goes_on(keys.len());
         } else {
-            self.session.streak.ends();
+            self.session.new_key_run.ends();
         }
         let mut tokens = spares.into_iter();
         let mut again = Vec::new();
@@ -110,8 +110,10 @@ impl Rounds<'_, Admission> {
         keys: usize,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Option<Vec<Row>>> {
-        let Session { texts, streak, .. } = self.session;
-        if self.round > 1 || !streak.is_worth_hoping(keys) {
+        let Session {
+            texts, new_key_run, ..
+        } = self.session;
+        if self.round > 1 || !new_key_run.is_worth_hoping(keys) {
             return Ok(None);
         }
         match self.client.rows(&texts.claim_new, parameters).await {
@@ -119,7 +121,7 @@ impl Rounds<'_, Admission> {
             Err(failure)
                 if is_passing(&failure) || is_there(&failure) || is_overtaken(&failure) =>
             {
-                streak.ends();
+                new_key_run.ends();
                 Ok(None)
             }
             Err(failure) => Err(undone(failure)),
@@ -138,7 +140,7 @@ impl Rounds<'_, Admission> {
         let mut ledger = Ledger::new(timestamp(now));
         ledger.reserve(keys.len());
         self.take_granted(batch, keys, (row, [0, 1]), &mut ledger)?;
-        self.session.streak.goes_on(keys.len());
+        self.session.new_key_run.goes_on(keys.len());
         let mut again = Vec::new();
         for item in &self.open {
             if self.is_written[*item] {

@@ -20,7 +20,7 @@ async fn what_was_answered_survives_a_killed_server() {
         .await
         .expect("a table");
     let store = Arc::new(connect(&server.url(), Options::default()).await);
-    let mut told = Vec::new();
+    let mut reports = Vec::new();
     let mut highest = FencingToken::new(0);
     for round in 0..ROUNDS {
         let load = Arc::new(Load::new(round));
@@ -32,7 +32,7 @@ async fn what_was_answered_survives_a_killed_server() {
         load.until(150).await;
         server.kill();
         load.stop.store(true, Ordering::Relaxed);
-        let answers: Vec<Told> = workers.join_all().await.concat();
+        let answers: Vec<Report> = workers.join_all().await.concat();
         assert!(answers.len() >= 60, "{} answers", answers.len());
         server.run();
         // Tokens go on from where they were.
@@ -42,22 +42,25 @@ async fn what_was_answered_survives_a_killed_server() {
         highest = highest.max(seen.expect("a grant"));
         assert!(next > highest, "{next} after {highest}");
         highest = next;
-        told.extend(answers);
+        reports.extend(answers);
     }
     let user = server.client().await;
-    for told in &told {
-        let found = record(&store, &told.key).await;
-        let found = found.unwrap_or_else(|| panic!("{told:?} is gone"));
-        if let Some(token) = told.token {
-            assert_eq!(found.token, token, "{told:?}");
+    for report in &reports {
+        let found = record(&store, &report.key).await;
+        let found = found.unwrap_or_else(|| panic!("{report:?} is gone"));
+        if let Some(token) = report.token {
+            assert_eq!(found.token, token, "{report:?}");
         }
-        if told.is_complete {
-            assert_eq!(found.state.kind(), StateKind::Completed, "{told:?}");
+        if report.is_complete {
+            assert_eq!(found.state.kind(), StateKind::Completed, "{report:?}");
         }
         let select = "SELECT count(*) FROM payments WHERE key = $1";
-        let row = user.query_one(select, &[&told.key]).await.expect("a count");
-        let expected = i64::from(told.is_effect);
-        assert_eq!(row.get::<_, i64>(0), expected, "{told:?}");
+        let row = user
+            .query_one(select, &[&report.key])
+            .await
+            .expect("a count");
+        let expected = i64::from(report.is_effect);
+        assert_eq!(row.get::<_, i64>(0), expected, "{report:?}");
     }
     // No effect without its record, although some answers never came.
     let select = "SELECT count(*), count(DISTINCT key) FROM payments";
@@ -89,7 +92,7 @@ async fn a_store_goes_on_by_itself_once_its_server_is_up_again() {
 
 /// An answer of the server.
 #[derive(Clone, Debug)]
-struct Told {
+struct Report {
     key: String,
     token: Option<FencingToken>,
     is_complete: bool,
@@ -100,7 +103,7 @@ struct Load {
     round: usize,
     statements: Statements,
     answers: AtomicU64,
-    told: tokio::sync::Notify,
+    acknowledged: tokio::sync::Notify,
     stop: AtomicBool,
 }
 
@@ -110,7 +113,7 @@ impl Load {
             round,
             statements: statements(&["INSERT INTO payments VALUES (:key)"], &["key"]),
             answers: AtomicU64::new(0),
-            told: tokio::sync::Notify::new(),
+            acknowledged: tokio::sync::Notify::new(),
             stop: AtomicBool::new(false),
         }
     }
@@ -118,21 +121,24 @@ impl Load {
     /// Waits until so many answers have come.
     async fn until(&self, count: u64) {
         while self.answers.load(Ordering::Relaxed) < count {
-            self.told.notified().await;
+            self.acknowledged.notified().await;
         }
     }
 
     /// Claims, completes and applies until `stop` is set or the server is gone.
-    async fn go(&self, store: &PostgresStore, worker: usize) -> Vec<Told> {
-        let mut told = Vec::new();
+    async fn go(&self, store: &PostgresStore, worker: usize) -> Vec<Report> {
+        let mut reports = Vec::new();
         for number in 0.. {
             if self.stop.load(Ordering::Relaxed)
-                || self.one(store, worker, number, &mut told).await.is_none()
+                || self
+                    .one(store, worker, number, &mut reports)
+                    .await
+                    .is_none()
             {
                 break;
             }
         }
-        told
+        reports
     }
 
     async fn one(
@@ -140,7 +146,7 @@ impl Load {
         store: &PostgresStore,
         worker: usize,
         number: usize,
-        told: &mut Vec<Told>,
+        reports: &mut Vec<Report>,
     ) -> Option<()> {
         let key = format!("{}-{worker}-{number}", self.round);
         let mut answers = store.claim(&[request(&key, 1)]).await.ok()?;
@@ -148,7 +154,7 @@ impl Load {
             panic!("{key} is nobody else's");
         };
         self.answered();
-        told.push(Told {
+        reports.push(Report {
             key: key.clone(),
             token: Some(claim.token),
             is_complete: false,
@@ -157,13 +163,13 @@ impl Load {
         let answers = store.settle(&[completion(&key, 1, b"paid")]).await.ok()?;
         assert!(matches!(answers[..], [Settled::Now(StateKind::Completed)]));
         self.answered();
-        told.last_mut()?.is_complete = true;
+        reports.last_mut()?.is_complete = true;
         let key = format!("{key}-effect");
         let batch = [message(&key, 1, vec![text(&key)])];
         let answers = store.apply(&self.statements, &batch).await.ok()?;
         assert!(matches!(answers[..], [Applied::Completed { .. }]));
         self.answered();
-        told.push(Told {
+        reports.push(Report {
             key,
             token: None,
             is_complete: true,
@@ -174,7 +180,7 @@ impl Load {
 
     fn answered(&self) {
         self.answers.fetch_add(1, Ordering::Relaxed);
-        self.told.notify_one();
+        self.acknowledged.notify_one();
     }
 }
 

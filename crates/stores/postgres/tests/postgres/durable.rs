@@ -6,7 +6,7 @@ use semel_core::port::store::Durability;
 use semel_core::{
     Admission, Advice, Certainty, Code, Error, ErrorKind, Outcome, StateKind, Step, Store, Window,
 };
-use semel_store_postgres::{Options, look};
+use semel_store_postgres::{Options, inspect};
 
 use crate::lab::{connect, report, request, settle, state, take};
 use crate::server::{Server, folder, give};
@@ -37,8 +37,8 @@ async fn preflight_says_what_the_servers_settings_are_worth() {
             "" => assert!(found.warnings.is_empty(), "{name} {value}: {found:?}"),
             words => assert!(found.warnings[0].contains(words), "{found:?}"),
         }
-        let looked = look(&server.url(), Options::default(), &[]).await;
-        assert_eq!(looked.expect("a look").capabilities, found);
+        let inspection = inspect(&server.url(), Options::default(), &[]).await;
+        assert_eq!(inspection.expect("an inspection").capabilities, found);
         let reset = format!("ALTER SYSTEM RESET {name}");
         let user = server.client().await;
         user.batch_execute(&reset).await.expect("a setting");
@@ -63,8 +63,8 @@ async fn preflight_says_what_the_servers_settings_are_worth() {
         ("local", Durability::PowerCut, 1),
     ] {
         server.set("synchronous_commit", value).await;
-        let looked = look(&server.url(), Options::default(), &[]).await;
-        let found = looked.expect("a look").capabilities;
+        let inspection = inspect(&server.url(), Options::default(), &[]).await;
+        let found = inspection.expect("an inspection").capabilities;
         assert_eq!(
             (found.durability, found.warnings.len()),
             (durability, warnings),

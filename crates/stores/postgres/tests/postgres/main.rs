@@ -3,21 +3,21 @@
 //! Most of them run on the server that `SEMEL_TEST_POSTGRES_URL` names. A test that needs a server to die or to be
 //! misconfigured starts its own.
 
+mod cancellation;
 mod contention;
 mod crash;
 mod cuts;
 mod durable;
-mod given_up;
 mod inbox;
 mod lab;
 mod large;
-mod lost;
+mod lost_answers;
 mod marks;
+mod new_key_run;
 mod parts;
-mod refused;
+mod refusals;
 mod server;
 mod site;
-mod streak;
 mod sweep;
 mod time;
 mod values;

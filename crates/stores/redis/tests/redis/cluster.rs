@@ -332,13 +332,13 @@ async fn a_cluster_and_a_single_server_are_not_taken_for_each_other() {
 async fn a_cluster_refuses_versions_one_by_one() {
     let cluster = Cluster::start();
     let store = connect_to(&cluster.url()).await;
-    let mut gated = request("gated", 1);
-    gated.gate = Some(VersionGate {
-        entity: gated.operation.key.clone(),
+    let mut versioned = request("gated", 1);
+    versioned.gate = Some(VersionGate {
+        entity: versioned.operation.key.clone(),
         version: 1,
     });
     let answers = store
-        .claim(&[request("plain", 1), gated.clone()])
+        .claim(&[request("plain", 1), versioned.clone()])
         .await
         .expect("answers");
     assert!(matches!(answers[0], Admission::Granted(_)), "{answers:?}");
@@ -347,7 +347,7 @@ async fn a_cluster_refuses_versions_one_by_one() {
     };
     assert_eq!(error.code(), Code::Unsupported);
     assert_eq!(
-        store.get(&[gated.operation]).await.expect("records"),
+        store.get(&[versioned.operation]).await.expect("records"),
         [None]
     );
 }

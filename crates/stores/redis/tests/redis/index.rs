@@ -199,13 +199,16 @@ pub(crate) async fn everything_else(store: &RedisStore) {
             .items
             .is_empty()
     );
-    let mut gated = request("gated", 1);
-    gated.gate = Some(VersionGate {
-        entity: gated.operation.key.clone(),
+    let mut versioned = request("gated", 1);
+    versioned.gate = Some(VersionGate {
+        entity: versioned.operation.key.clone(),
         version: 1,
     });
-    let _ = grant(store, &gated).await;
-    let _ = store.settle(&[completion(&gated)]).await.expect("settled");
+    let _ = grant(store, &versioned).await;
+    let _ = store
+        .settle(&[completion(&versioned)])
+        .await
+        .expect("settled");
     let mut items = Vec::new();
     let mut after = None;
     loop {

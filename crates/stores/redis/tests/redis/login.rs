@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use semel_core::{Code, ErrorKind};
-use semel_store_redis::{Options, RedisStore, look, migrate};
+use semel_store_redis::{Options, RedisStore, inspect, migrate};
 
 use crate::lab::{connect_to, grant, refused, request, words};
 use crate::server::Server;
@@ -15,7 +15,7 @@ async fn a_wrong_password_is_told_as_such_and_not_repeated() {
     for login in ["", ":geheim@", "default:geheim@", "nobody:geheim@"] {
         let url = format!("redis://{login}{at}");
         let mut errors = vec![refused(&url).await];
-        errors.extend(look(&url, Options::default(), &[]).await.err());
+        errors.extend(inspect(&url, Options::default(), &[]).await.err());
         errors.extend(migrate(&url, Options::default()).await.err());
         assert_eq!(errors.len(), 3);
         for error in errors {

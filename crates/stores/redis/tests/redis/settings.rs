@@ -2,7 +2,7 @@
 
 use semel_core::port::store::Durability;
 use semel_core::{Code, ErrorKind, Store};
-use semel_store_redis::{Options, RedisStore, look};
+use semel_store_redis::{Options, RedisStore, inspect};
 
 use crate::lab::{connect, grant, refused, request};
 use crate::server::Server;
@@ -93,19 +93,19 @@ async fn a_server_that_hides_its_settings_is_read_by_other_means() {
 #[tokio::test]
 async fn a_look_changes_nothing() {
     let server = Server::durable();
-    let looked = look(&server.url(), Options::default(), &[])
+    let inspection = inspect(&server.url(), Options::default(), &[])
         .await
-        .expect("a look");
+        .expect("an inspection");
     assert_eq!(
-        (looked.format, looked.capabilities.durability),
+        (inspection.format, inspection.capabilities.durability),
         (None, Durability::PowerCut)
     );
     assert_eq!(server.ask(&["DBSIZE"]), [":0"]);
     connect(&server).await;
     let before = server.ask(&["DBSIZE"]);
-    let looked = look(&server.url(), Options::default(), &[])
+    let inspection = inspect(&server.url(), Options::default(), &[])
         .await
-        .expect("a look");
-    assert_eq!(looked.format, Some(semel_store_redis::FORMAT));
+        .expect("an inspection");
+    assert_eq!(inspection.format, Some(semel_store_redis::FORMAT));
     assert_eq!(server.ask(&["DBSIZE"]), before);
 }

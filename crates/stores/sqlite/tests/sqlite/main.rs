@@ -1,12 +1,12 @@
 //! The laws over this store, and tests beyond the laws: files, processes, crashes, and statements that fail.
 
-mod admit;
+mod admission;
 mod apply;
 mod calls;
 mod conformance;
 mod files;
 mod inbox;
+mod inspection;
 mod lab;
-mod look;
 mod migrate;
 mod processes;

@@ -216,8 +216,8 @@ fn an_inbox_brings_the_file_forward_as_well() {
 #[test]
 fn a_look_at_an_old_file_leaves_it_as_it_is() {
     let lab = of_format_1();
-    let found = semel_store_sqlite::look(&lab.path(), &[]).expect("a look");
-    assert!(found.is_some_and(|looked| looked.is_store));
+    let found = semel_store_sqlite::inspect(&lab.path(), &[]).expect("an inspection");
+    assert!(found.is_some_and(|inspection| inspection.is_store));
     assert_eq!(format(&lab.connection()), 1);
 }
 

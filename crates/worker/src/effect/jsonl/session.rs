@@ -20,7 +20,7 @@ use semel_engine::effect::Verdict;
 use super::super::MOST_OUTCOME_BYTES;
 use super::super::child::{self, LAST_WORDS, Pipes, Running};
 use super::super::excerpt::LastLines;
-use super::heard::Heard;
+use super::liveness::Liveness;
 use super::{Request, frame};
 
 /// The reason why a session is over.
@@ -40,8 +40,8 @@ pub(super) enum End {
 #[derive(Debug)]
 pub(super) struct Session<'p> {
     program: &'p str,
-    heard: &'p Heard,
-    flights: HashMap<u64, Flight>,
+    liveness: &'p Liveness,
+    in_flight: HashMap<u64, InFlight>,
     /// Lines that are not written yet, the first of them perhaps half.
     out: BytesMut,
     queued_bytes: u64,
@@ -54,24 +54,24 @@ pub(super) struct Session<'p> {
     has_answered: bool,
     /// The reason why the child is taken for broken, once it has ended so.
     broken: Option<Box<str>>,
-    /// The number of flights from which on those that were given up are counted.
+    /// The number of requests in flight from which on those that were given up are counted.
     count_at: usize,
 }
 
 /// A request that the child has, or will have once it is written.
 #[derive(Debug)]
-struct Flight {
+struct InFlight {
     answer: oneshot::Sender<Verdict>,
     /// The number of bytes to be written until the child can know all of it.
     end: u64,
 }
 
 impl<'p> Session<'p> {
-    pub(super) fn new(program: &'p str, heard: &'p Heard) -> Self {
+    pub(super) fn new(program: &'p str, liveness: &'p Liveness) -> Self {
         Self {
             program,
-            heard,
-            flights: HashMap::new(),
+            liveness,
+            in_flight: HashMap::new(),
             out: BytesMut::new(),
             queued_bytes: 0,
             written_bytes: 0,
@@ -201,11 +201,11 @@ impl<'p> Session<'p> {
                 self.out.extend_from_slice(&request.line);
                 // Counted without the terminator: at the end of input a child may take it for a
                 // line.
-                let flight = Flight {
+                let in_flight = InFlight {
                     answer: request.answer,
                     end: self.queued_bytes - 1,
                 };
-                self.flights.insert(request.id, flight);
+                self.in_flight.insert(request.id, in_flight);
             }
         }
     }
@@ -219,16 +219,16 @@ impl<'p> Session<'p> {
             check_length(line.len())?;
             let answer = frame::answer(line, &mut self.tape)
                 .map_err(|fault| format!("sent an answer {fault}"))?;
-            let Some(flight) = self.flights.remove(&answer.id) else {
+            let Some(in_flight) = self.in_flight.remove(&answer.id) else {
                 return Err("sent an answer to a request that it does not have".into());
             };
-            if self.written_bytes < flight.end {
+            if self.written_bytes < in_flight.end {
                 return Err("sent an answer to a request that it cannot know yet".into());
             }
             self.has_answered = true;
-            self.heard.answered(answer.id, Instant::now());
+            self.liveness.answered(answer.id, Instant::now());
             // A late answer has no receiver.
-            let _ = flight.answer.send(answer.verdict);
+            let _ = in_flight.answer.send(answer.verdict);
         }
         self.searched = self.input.len();
         check_length(self.searched)
@@ -247,31 +247,31 @@ impl<'p> Session<'p> {
 
     /// Returns whether it has requests, and all of them were given up.
     fn is_given_up(&self) -> bool {
-        let mut flights = self.flights.values();
-        !self.flights.is_empty() && flights.all(|flight| flight.answer.is_closed())
+        let mut in_flight = self.in_flight.values();
+        !self.in_flight.is_empty() && in_flight.all(|in_flight| in_flight.answer.is_closed())
     }
 
     /// Counts the requests that were given up, which take up memory until they are answered.
     fn count_given_up(&mut self) -> Result<(), String> {
-        if self.flights.len() < self.count_at {
+        if self.in_flight.len() < self.count_at {
             return Ok(());
         }
         let given_up = self
-            .flights
+            .in_flight
             .values()
-            .filter(|flight| flight.answer.is_closed())
+            .filter(|in_flight| in_flight.answer.is_closed())
             .count();
         if given_up >= MOST_GIVEN_UP {
             return Err(format!("left {given_up} requests without an answer"));
         }
-        self.count_at = self.flights.len() + MOST_GIVEN_UP / 2;
+        self.count_at = self.in_flight.len() + MOST_GIVEN_UP / 2;
         Ok(())
     }
 
     /// Answers all callers that still wait that no answer will come, and why. `written_bytes`
     /// counts the bytes that the child may have read.
     fn give_up(&mut self, why: &str) {
-        for (_, Flight { answer, end }) in self.flights.drain() {
+        for (_, InFlight { answer, end }) in self.in_flight.drain() {
             let is_unread = self.written_bytes < end;
             let error = why.into();
             let _ = answer.send(match &self.broken {

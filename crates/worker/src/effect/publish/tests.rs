@@ -62,7 +62,7 @@ impl Target for Script {
         Ok(AnySink::new(self.clone()))
     }
 
-    fn look(&self) -> Look<'_> {
+    fn inspect(&self) -> Inspection<'_> {
         let answer = self.play(|played| played.answers.pop_front());
         Box::pin(async move {
             answer.into_iter().flatten().collect::<Result<()>>()?;
@@ -201,8 +201,8 @@ async fn a_target_is_waited_for_unless_a_setting_is_wrong() {
         vec![away(ErrorKind::Unavailable)],
         vec![fails(ErrorKind::Timeout)],
     ]);
-    let looked = found(&away_twice, around.clone()).await;
-    assert_eq!(looked.expect("it is there"), Some(facts(60)));
+    let inspection = found(&away_twice, around.clone()).await;
+    assert_eq!(inspection.expect("it is there"), Some(facts(60)));
     let heard = told.0.lock().expect("observers never panic").clone();
     assert_eq!(heard.len(), 2, "once each: {heard:?}");
     assert!(heard[0] == "test: no" && heard[1].starts_with("test: back after 60"));
@@ -212,11 +212,11 @@ async fn a_target_is_waited_for_unless_a_setting_is_wrong() {
     assert_eq!(error.kind(), ErrorKind::InvalidConfig);
 
     let gone = Script::new((0..1_000).map(|_| vec![away(ErrorKind::Unavailable)]));
-    let (looked, ()) = tokio::join!(found(&gone, around), async {
+    let (inspection, ()) = tokio::join!(found(&gone, around), async {
         tokio::time::sleep(Duration::from_secs(60)).await;
         stop.send_replace(true);
     });
-    assert_eq!(looked.expect("a stop is no error"), None);
+    assert_eq!(inspection.expect("a stop is no error"), None);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The line of a record.
 
-mod written;
+mod canonical;
 
 use bytes::Bytes;
 use semel_core::port::store::Listed;
@@ -162,7 +162,7 @@ impl<'a> RecordLine<'a> {
 
     /// The record that `json` describes.
     pub(in crate::transfer) fn read(json: &'a str) -> serde_json::Result<Self> {
-        written::read(json).map_or_else(|| serde_json::from_str(json), Ok)
+        canonical::read(json).map_or_else(|| serde_json::from_str(json), Ok)
     }
 
     pub(in crate::transfer) fn item(&self, scopes: &mut Scopes) -> Result<Item, Fault> {

@@ -19,7 +19,7 @@ use crate::streamed::block;
 
 /// Range to read of one partition.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct ReadRange {
     pub(super) id: AssignmentId,
     pub(super) from: i64,
     /// Offset behind the last record that counts.
@@ -28,7 +28,7 @@ pub(super) struct Place {
 
 /// One partition that is being read.
 struct Reading {
-    place: Place,
+    range: ReadRange,
     image: Image,
     next: i64,
 }
@@ -37,14 +37,14 @@ type Readings = BTreeMap<i32, Reading>;
 
 impl Restorer {
     /// Reads committed records, each partition to its end. Returns early when more is to be restored.
-    pub(super) fn read(&self, places: BTreeMap<i32, Place>) -> Result<(), Failed> {
-        let mut readings = self.begin(places);
+    pub(super) fn read(&self, ranges: BTreeMap<i32, ReadRange>) -> Result<(), Failed> {
+        let mut readings = self.begin(ranges);
         let read = self.read_all(&mut readings);
         let left = self.committed.unassign();
         // No record that was read is read again.
         let mut known = self.images.lock();
         for reading in readings.into_values() {
-            if let Some(known) = known.get_mut(&reading.place.id) {
+            if let Some(known) = known.get_mut(&reading.range.id) {
                 known.image = reading.image;
                 known.next = Some(reading.next);
             }
@@ -55,20 +55,20 @@ impl Restorer {
     }
 
     /// Takes the images out, and publishes how far there is to go.
-    fn begin(&self, places: BTreeMap<i32, Place>) -> Readings {
+    fn begin(&self, ranges: BTreeMap<i32, ReadRange>) -> Readings {
         let mut known = self.images.lock();
         let mut readings = Readings::new();
-        for (partition, place) in places {
-            let Some(known) = known.get_mut(&place.id) else {
+        for (partition, range) in ranges {
+            let Some(known) = known.get_mut(&range.id) else {
                 continue;
             };
             let empty = Image::new(self.options.window);
             let image = std::mem::replace(&mut known.image, empty);
             // A reading that was broken off goes on where it stopped.
-            let from = known.reach.map_or(place.from, |(from, _)| from);
-            known.reach = Some((from, place.end));
-            let next = place.from;
-            let reading = Reading { place, image, next };
+            let from = known.reach.map_or(range.from, |(from, _)| from);
+            known.reach = Some((from, range.end));
+            let next = range.from;
+            let reading = Reading { range, image, next };
             readings.insert(partition, reading);
         }
         readings
@@ -76,12 +76,12 @@ impl Restorer {
 
     fn read_all(&self, readings: &mut Readings) -> Result<(), Failed> {
         let changelog = &*self.options.changelog;
-        let mut places = TopicPartitionList::new();
+        let mut partitions = TopicPartitionList::new();
         let (mut done, mut begun) = (Vec::new(), 0);
         for (partition, reading) in &mut *readings {
-            let Place { from, end, .. } = reading.place;
+            let ReadRange { from, end, .. } = reading.range;
             if from < end {
-                places.add_partition_offset(changelog, *partition, Offset::Offset(from))?;
+                partitions.add_partition_offset(changelog, *partition, Offset::Offset(from))?;
                 begun += 1;
             } else {
                 done.push(*partition);
@@ -91,7 +91,7 @@ impl Restorer {
         if begun == 0 {
             return Ok(());
         }
-        self.committed.assign(&places)?;
+        self.committed.assign(&partitions)?;
         loop {
             let Polled { messages, ended } = poll(&self.committed)?;
             for message in &messages {
@@ -113,7 +113,7 @@ impl Restorer {
     /// wanted.
     fn tell(&self, readings: &mut Readings) -> bool {
         let mut known = self.images.lock();
-        readings.retain(|_, reading| match known.get_mut(&reading.place.id) {
+        readings.retain(|_, reading| match known.get_mut(&reading.range.id) {
             Some(known) => {
                 known.next = Some(reading.next);
                 known.operations = reading.image.len();
@@ -133,14 +133,14 @@ impl Restorer {
             let Some(reading) = readings.remove(partition) else {
                 continue;
             };
-            let Some(known) = known.get_mut(&reading.place.id) else {
+            let Some(known) = known.get_mut(&reading.range.id) else {
                 continue;
             };
             known.operations = reading.image.len();
             known.image = reading.image;
-            known.next = Some(reading.next.max(reading.place.end));
+            known.next = Some(reading.next.max(reading.range.end));
             known.is_restored = true;
-            restored.push(reading.place.id);
+            restored.push(reading.range.id);
         }
         drop(known);
         if restored.is_empty() {

@@ -17,12 +17,12 @@ use semel_store_embedded::files::Files as _;
 use semel_store_embedded::{EmbeddedStore, Options};
 
 use super::disk::Disk;
-use super::made::{
+use super::model::Model;
+use super::planted::Planted;
+use super::values::{
     ROUNDS, WINDOW, complete, gated, moved_audit, moved_records, note, operation, parked, request,
     settlement, start,
 };
-use super::model::Model;
-use super::planted::Planted;
 
 /// One step of the life.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use semel_core::decide::Order;
 use semel_core::{StateKind, Timestamp};
 
 use super::life::Act;
-use super::made::told;
+use super::values::told;
 
 /// State that must be on disk.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,0 +1,84 @@
+//! Horizons of a queue, which AMQP hardly gives: only the management interface shows a queue's arguments and policies.
+//! Looks only: declares and consumes nothing.
+
+use std::time::Duration;
+
+use lapin::options::QueueDeclareOptions;
+use lapin::types::FieldTable;
+use lapin::{Connection, Queue};
+use semel_core::port::reach::Reach;
+use semel_core::units::spelled;
+use semel_core::{Code, Result};
+use tokio::time::timeout;
+
+use crate::address::{Address, OPEN};
+use crate::error;
+use crate::options::Options;
+use crate::session::REPLY_SUCCESS;
+use crate::source::AmqpSource;
+
+/// Checks that the queue is there, and returns the little that AMQP tells of it. Both horizons are unknown.
+///
+/// # Errors
+///
+/// As those of [`AmqpSource::connect`]
+///
+/// # Cancel safety
+///
+/// Safe
+pub async fn inspect(options: &Options) -> Result<Reach> {
+    AmqpSource::new(options.clone())?;
+    let address = Address::of(&options.url, &options.tls, Code::SourceUnavailable)?;
+    let connection = address.connect("semel check").await?;
+    let declared = timeout(OPEN, passively(&connection, &options.queue)).await;
+    let declared = declared.map_err(|_| error::silent(&address))?;
+    let queue = declared.map_err(|error| error::of_queue(&address, &options.queue, error))?;
+    // The connection goes, even if this fails.
+    let _ = timeout(OPEN, connection.close(REPLY_SUCCESS, "OK".into())).await;
+    Ok(of_queue(queue.message_count(), queue.consumer_count()))
+}
+
+async fn passively(connection: &Connection, queue: &str) -> Result<Queue, lapin::Error> {
+    let channel = connection.create_channel().await?;
+    let passive = QueueDeclareOptions {
+        passive: true,
+        ..QueueDeclareOptions::default()
+    };
+    let declared = channel.queue_declare(queue.into(), passive, FieldTable::default());
+    declared.await
+}
+
+fn of_queue(messages: u32, consumers: u32) -> Reach {
+    let mut reach = Reach::unknown();
+    reach.hold = Some(CONSUMER_TIMEOUT);
+    reach.fact("messages", messages.to_string(), "ready in the queue now");
+    reach.fact("consumers", consumers.to_string(), "of the queue now");
+    let why = "AMQP tells no arguments and no policies of a queue";
+    for name in ["x-message-ttl", "x-max-length", "x-delivery-limit"] {
+        reach.unread(name, why);
+    }
+    let timeout = spelled(CONSUMER_TIMEOUT);
+    let why = format!("{why}; taken for {timeout}, which is RabbitMQ's own");
+    reach.unread("x-consumer-timeout", why);
+    reach
+}
+
+/// The default of RabbitMQ, unless it was changed.
+const CONSUMER_TIMEOUT: Duration = Duration::from_secs(1_800);
+
+#[cfg(test)]
+mod tests {
+    use semel_core::port::reach::Horizon;
+
+    use super::*;
+
+    #[test]
+    fn what_amqp_does_not_tell_is_not_guessed() {
+        let reach = of_queue(3, 1);
+        assert_eq!(reach.redelivery, Horizon::Unknown);
+        assert_eq!(reach.replay, Horizon::Unknown);
+        assert!(!reach.is_stamped, "`timestamp` is the publisher's");
+        assert_eq!(reach.unread.len(), 4);
+        assert_eq!(reach.hold, Some(CONSUMER_TIMEOUT));
+    }
+}
