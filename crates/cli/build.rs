@@ -1,4 +1,4 @@
-//! What `semel --version` says: the version, the commit and the features of the build.
+//! Sets the text of `semel --version`: the version, the commit and the features of the build.
 //!
 //! `SEMEL_COMMIT` names the commit where there is no repository, or where a build is to be the same everywhere. A
 //! build without optimisation names none, so that a commit does not compile this crate anew.
@@ -35,10 +35,10 @@ fn commit() -> Option<String> {
         let text = String::from_utf8(output.stdout).ok()?;
         output.status.success().then(|| text.trim().to_owned())
     };
-    // What a package manager has unpacked inside another repository is not of that repository's commit.
+    // An unpacked package inside another repository does not belong to that repository's commit.
     git(&["ls-files", "--error-unmatch", "build.rs"])?;
     let commit = git(&["log", "-1", "--abbrev=7", "--format=%h %cs"])?;
-    // Grows with every commit and every checkout.
+    // This log grows with every commit and every checkout.
     let log = git(&["rev-parse", "--git-path", "logs/HEAD"])?;
     if Path::new(&log).exists() {
         println!("cargo::rerun-if-changed={log}");
@@ -46,12 +46,13 @@ fn commit() -> Option<String> {
     Some(commit)
 }
 
-/// What cargo sets for every build script.
+/// The value of a variable that cargo sets for every build script.
 fn env(name: &str) -> String {
     std::env::var(name).unwrap_or_default()
 }
 
-/// Features that say what the program can do, in the order of the alphabet; those that gather others are left out.
+/// Features that say what the program can do, in alphabetical order; features that only gather others are left
+/// out.
 const FEATURES: [&str; 8] = [
     "amqp",
     "jemalloc",

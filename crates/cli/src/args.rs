@@ -1,4 +1,4 @@
-//! Exactly what was typed. One file per verb; what every verb takes is here.
+//! Exactly what was typed. One file per verb; arguments that every verb takes are here.
 
 mod check;
 mod completions;
@@ -125,7 +125,7 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    /// The settings that it says over the configuration.
+    /// The settings that override the configuration.
     pub(crate) fn overrides(&self) -> Overrides {
         Overrides {
             store: self.store.clone(),

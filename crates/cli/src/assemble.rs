@@ -1,4 +1,4 @@
-//! Picks backends by name; alone in knowing them all.
+//! Picks backends by name; the only module that knows them all.
 
 mod files;
 mod layered;
@@ -31,7 +31,7 @@ pub(crate) use self::source::{reach, source, source_again};
 pub(crate) use self::streamed::{publish_again, streamed, streamed_records};
 use crate::shell::quoted;
 
-/// The stores and brokers that are built into this program, as the settings ask for them.
+/// The stores and brokers that are built into this program, in the form in which the settings ask for them.
 pub(crate) const BACKENDS: Backends = Backends {
     servers: Servers {
         built_in: &[
@@ -47,10 +47,10 @@ pub(crate) const BACKENDS: Backends = Backends {
     target,
 };
 
-/// Opens a store to run effects on it, and makes it if it is not there. A server goes by its own
-/// clock.
+/// Opens a store to run effects on it, and creates it if it does not exist. A store on a server uses the
+/// server's clock.
 ///
-/// # Errors   `InvalidConfig` or `Unsupported` where it is too weak and that is not accepted; those of
+/// # Errors   `InvalidConfig` or `Unsupported` if the store is too weak and that is not accepted; those of
 /// the store
 pub(crate) async fn store(
     url: &StoreUrl,
@@ -100,22 +100,22 @@ pub(crate) async fn store(
     }
 }
 
-/// A store as the operating verbs need it.
+/// An open store as the operating verbs need it.
 pub(crate) struct Operated {
     /// The store.
     pub(crate) store: AnyStore,
-    /// The same store, to take its contents out or put some in; none where it was opened to look at.
+    /// The same store, for export and import; none if it was opened to be looked at.
     pub(crate) transfer: Option<AnyTransferStore>,
     /// The same store, to run pipelines on; none unless it was opened to run something.
     pub(crate) stores: Option<Stores>,
-    /// What is to be known where the store was not opened and its files are read.
+    /// The processes that may use the store, if its files are read without opening it.
     pub(crate) beside: Option<Beside>,
-    /// The process of the worker that has the store open and does what is asked.
+    /// The process id of the worker that has the store open and carries out the orders.
     pub(crate) worker: Option<u32>,
 }
 
 impl Operated {
-    /// To look at it, or to change what it holds.
+    /// Wraps a store that is opened to be looked at or changed.
     fn to_change(store: AnyStore, transfer: AnyTransferStore) -> Self {
         Self {
             store,
@@ -127,7 +127,7 @@ impl Operated {
     }
 }
 
-/// Opens a store that is there, to look at it while others may use it.
+/// Opens an existing store to look at it, while others may use it.
 pub(crate) async fn store_for_reading(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result<Operated> {
     match url {
         StoreUrl::Embedded(path) => {
@@ -149,10 +149,10 @@ pub(crate) async fn store_for_reading(url: &StoreUrl, clock: Arc<dyn Clock>) -> 
     }
 }
 
-/// Opens a store that is there, to change what it holds.
+/// Opens an existing store to change its contents.
 pub(crate) async fn store_for_changing(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result<Operated> {
     if let StoreUrl::Server(url) = url {
-        // The server itself says whether there is one.
+        // The server itself says whether the store exists.
         return Ok(served(server::open(url, Terms::of_operator(false)).await?));
     }
     refuse_absent(url).await?;
@@ -162,12 +162,12 @@ pub(crate) async fn store_for_changing(url: &StoreUrl, clock: Arc<dyn Clock>) ->
     }
 }
 
-/// The store as the worker that has it open serves it, where that is why it could not be opened.
+/// Connects to the worker that has the store open, if that is the reason for `error`.
 async fn of_its_worker(path: &Path, error: Error) -> Result<Operated> {
     if error.code() != Code::StoreInUse {
         return Err(error);
     }
-    // Whoever is on the way to or from having it open takes no orders, nor does another kind of verb.
+    // A worker that is just opening or closing the store takes no orders, nor does a verb of another kind.
     let Some(store) = control::connect(path, "embedded").await? else {
         return Err(error);
     };
@@ -190,7 +190,7 @@ async fn of_its_worker(path: &Path, error: Error) -> Result<Operated> {
     })
 }
 
-/// Opens a store that is there, to run effects on it.
+/// Opens an existing store to run effects on it.
 pub(crate) async fn store_for_running(
     url: &StoreUrl,
     accepted: Accepted,
@@ -218,7 +218,7 @@ pub(crate) async fn store_for_running(
     })
 }
 
-/// Opens a store to fill it, and makes it if it is not there.
+/// Opens a store to fill it, and creates it if it does not exist.
 pub(crate) async fn store_for_filling(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result<Operated> {
     match url {
         StoreUrl::Memory => Err(Error::new(
@@ -248,7 +248,7 @@ fn served(server::Served { stores, transfer }: server::Served) -> Operated {
     Operated::to_change(stores.store, transfer)
 }
 
-/// Looks at a store, also while others use it.
+/// Looks at a store, even while others use it.
 pub(crate) async fn look(
     url: &StoreUrl,
     accepted: Accepted,
@@ -293,17 +293,17 @@ pub(crate) async fn look(
     }
 }
 
-/// Formats of a store.
+/// The formats of a store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Formats {
-    /// The one that it has; none where there is no store.
+    /// The format that the store has; none if there is no store.
     pub(crate) stored: Option<i64>,
-    /// The one that this version writes.
+    /// The format that this version writes.
     pub(crate) newest: i64,
 }
 
 impl Formats {
-    /// Refuses a store that only another version can use, and one that must be brought forward first.
+    /// Refuses a store that only another version can use, and one that must be migrated first.
     ///
     /// # Errors   `store-newer`; `store-unavailable` with the command
     pub(crate) fn check(self, url: &StoreUrl) -> Result<()> {
@@ -324,9 +324,9 @@ impl Formats {
     }
 }
 
-/// The format of a store that opening it brings forward.
+/// The store's format, if opening the store would bring it forward.
 pub(crate) async fn older_format(url: &StoreUrl) -> Option<i64> {
-    // A server serves others too: it is brought forward by the verb for it and nobody else.
+    // A server serves others, too: only the verb for it brings its store forward.
     if url.is_server() {
         return None;
     }
@@ -334,7 +334,7 @@ pub(crate) async fn older_format(url: &StoreUrl) -> Option<i64> {
     stored.filter(|stored| *stored < newest)
 }
 
-/// The format of a store, without changing it.
+/// Reads the format of a store without changing it.
 pub(crate) async fn formats(url: &StoreUrl) -> Result<Formats> {
     Ok(match url {
         StoreUrl::Memory => Formats {
@@ -362,8 +362,8 @@ pub(crate) async fn formats(url: &StoreUrl) -> Result<Formats> {
     })
 }
 
-/// Makes a store on a server, or brings it to the newest format; answers with its format. A store of
-/// this machine is brought forward by opening it.
+/// Creates a store on a server, or brings it to the newest format; returns its format. A store of this machine
+/// is brought forward by opening it.
 pub(crate) async fn migrate(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result<Option<i64>> {
     match url {
         StoreUrl::Memory | StoreUrl::Embedded(_) | StoreUrl::Sqlite(_) => {
@@ -374,7 +374,7 @@ pub(crate) async fn migrate(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result<Opt
     }
 }
 
-/// Whether there is a store, or in files something else that is told of when it is opened.
+/// Tells whether there is a store. For files, also true if there is something else, which opening reports.
 pub(crate) async fn is_there(url: &StoreUrl) -> Result<bool> {
     Ok(match url {
         StoreUrl::Memory => true,
@@ -384,8 +384,7 @@ pub(crate) async fn is_there(url: &StoreUrl) -> Result<bool> {
     })
 }
 
-/// An error of a store with the place that it is about, where the store names no more than its files
-/// or its server's kind.
+/// Adds the place of the store to an error that names only the store's files or the kind of its server.
 pub(crate) fn at_store(url: &StoreUrl, error: Error) -> Error {
     let is_of_store = matches!(
         error.code(),
@@ -417,7 +416,7 @@ pub(crate) fn at_store(url: &StoreUrl, error: Error) -> Error {
     located.with_source(error)
 }
 
-/// Nobody who looks for a store wants a new one.
+/// Refuses to go on without a store: a caller that looks for a store does not want a new one.
 async fn refuse_absent(url: &StoreUrl) -> Result<()> {
     if is_there(url).await? {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The configuration that the command line and the environment name, read with what is built in.
+//! Reads the configuration that the command line and the environment name, for the backends that are built in.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use semel_core::Code;
 
 use crate::assemble::BACKENDS;
 
-/// Reads the configuration in `file`, or else that of the current folder; answers with its path too.
+/// Reads the configuration in `file`, or else that of the current folder; returns its path, too.
 pub(crate) fn load(
     file: Option<&Path>,
     overrides: &Overrides,
@@ -31,7 +31,7 @@ pub(crate) fn load(
     Ok((file, settings))
 }
 
-/// The store that variables name where there is no configuration, and what of it is accepted.
+/// The store that variables name if there is no configuration, and its weaknesses that are accepted.
 pub(crate) fn store_of_environment() -> Result<Option<(StoreUrl, Accepted)>, Vec<Fault>> {
     Settings::store_of(std::env::vars_os(), BACKENDS.servers)
 }

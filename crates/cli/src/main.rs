@@ -1,4 +1,4 @@
-//! The semel binary: exit policy, and nothing else.
+//! The semel binary: the exit policy, and nothing else.
 
 mod args;
 mod assemble;
@@ -21,7 +21,7 @@ use semel_core::{Code, Error, ErrorKind, Result};
 
 use args::{Arguments, Command};
 
-/// A batch is allocated by one thread and freed by another, thousands of small pieces at a time.
+/// One thread allocates a batch and another frees it, thousands of small pieces at a time.
 #[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
@@ -48,8 +48,8 @@ fn main() -> ExitCode {
     ExitCode::from(exit as u8)
 }
 
-/// Says what is wrong with the command line, or prints the help that it asks for. What is repeated of
-/// what was typed may hold a secret.
+/// Reports a wrong command line, or prints the help that it asks for. Words that the report repeats from the
+/// command line may hold a secret.
 fn misused(error: &clap::Error) -> ! {
     let said = error.render().to_string();
     let shown = secret::masked_within(&said, std::env::args_os());
@@ -60,10 +60,10 @@ fn misused(error: &clap::Error) -> ! {
     std::process::exit(error.exit_code());
 }
 
-/// What the process ends with.
+/// The exit codes of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Exit {
-    /// Done.
+    /// The work is done.
     Done = 0,
     /// The answer is no.
     No = 1,
@@ -76,9 +76,9 @@ enum Exit {
 }
 
 impl Exit {
-    /// Runs a verb, tells of its failure and says what the process ends with.
+    /// Runs a verb, reports its failure, and returns the exit code of the process.
     fn with(verb: impl FnOnce() -> Result<Self>) -> Self {
-        // What panicked is not looked at again.
+        // After a panic, nothing that the verb held is looked at again.
         match std::panic::catch_unwind(std::panic::AssertUnwindSafe(verb)) {
             Ok(Ok(exit)) => exit,
             Ok(Err(error)) => {
@@ -94,11 +94,11 @@ impl Exit {
     }
 
     fn of(error: &Error) -> Self {
-        // The same for every store: the place that was named holds something else.
+        // True of every store: the named place holds something else.
         if matches!(error.code(), Code::StoreForeign | Code::StoreNewer) {
             return Self::Environment;
         }
-        // The command line and the file are as they should be; the messages are not.
+        // The command line and the file are right; the messages are not.
         if error.code() == Code::NoUsableKey {
             return Self::No;
         }

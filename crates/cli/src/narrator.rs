@@ -1,4 +1,4 @@
-//! What is told of a run: what wants attention in text, or decisions as JSON objects for a log.
+//! Reports a run to the operator: what wants attention as text, or decisions as JSON objects for a log.
 
 mod aside;
 mod decision;
@@ -25,12 +25,12 @@ use decision::Decision;
 use producers::Habits;
 use throttle::Throttle;
 
-/// Tells of what the engine decides and counts what the summary explains.
+/// Reports the decisions of the engine, and counts what the summary explains.
 pub(crate) struct Narrator {
     bars: Bars,
     log: Log,
     told: Mutex<BTreeMap<String, Told>>,
-    /// Whether the output of some pipeline cannot be written, as far as was told.
+    /// True if the output of some pipeline cannot be written, as far as it was reported.
     is_output_away: AtomicBool,
 }
 
@@ -64,8 +64,8 @@ impl Narrator {
             .map_or((0, 0), |told| (told.redelivered, told.republished))
     }
 
-    /// Watches, beside `progress`, how much of what a pipeline gets is duplicates, and warns once
-    /// of each kind that becomes a habit.
+    /// Watches, beside `progress`, how many of a pipeline's deliveries are duplicates, and warns once of each
+    /// kind that becomes a habit.
     pub(crate) fn habits(
         self: &Arc<Self>,
         pipeline: &PipelineSettings,
@@ -87,7 +87,7 @@ impl Narrator {
         })
     }
 
-    /// Tells what was counted and not told yet, at the end of a run.
+    /// Reports at the end of a run what was counted and not reported yet.
     pub(crate) fn close(&self) {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let pipelines: Vec<_> = told.keys().cloned().collect();
@@ -116,7 +116,7 @@ impl Narrator {
         change(told.entry(pipeline.to_owned()).or_default())
     }
 
-    /// Whether it is not told yet: an outage is told once, and so is its end.
+    /// Tells whether an event was not reported yet: an outage is reported once, and so is its end.
     fn is_news(&self, pipeline: &str, event: &Event<'_>) -> bool {
         match event {
             Event::StoreFailed { error, .. } if error.code() == Code::TargetUnavailable => {
@@ -127,7 +127,7 @@ impl Narrator {
                     !std::mem::replace(&mut told.is_target_away, true) && !is_known
                 })
             }
-            // The breaker tells of it if it lasts.
+            // The breaker reports it if it lasts.
             Event::StoreFailed { error, .. } => {
                 !matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout)
             }
@@ -140,7 +140,7 @@ impl Narrator {
             Event::TargetAway { .. } => self.change(pipeline, |told| {
                 !std::mem::replace(&mut told.is_target_away, true)
             }),
-            // A probe may have told of it before the first message met it.
+            // A probe may have reported it before the first message met it.
             Event::Paused {
                 cause: Pause::TargetAway,
                 ..
@@ -181,7 +181,7 @@ impl Narrator {
             return;
         }
         if let Event::StoreFailed { .. } = event {
-            // The first failure and then every tenth: an outage is one story, not a thousand.
+            // The first failure, and then every tenth: an outage is one story, not a thousand.
             let count = self.change(pipeline, |told| {
                 told.store_failures += 1;
                 told.store_failures
@@ -191,7 +191,7 @@ impl Narrator {
             }
         }
         if let Event::Unprotected { .. } = event {
-            // The summary counts them all; the breaker has said that they come.
+            // The summary counts them all; the breaker announced them.
             let count = self.change(pipeline, |told| {
                 told.unprotected += 1;
                 told.unprotected
@@ -210,11 +210,11 @@ impl Narrator {
         }
     }
 
-    /// In text. Of the messages that go to quarantine, and of those that are set aside for one reason, only
-    /// the first few are told; the summary counts them all.
+    /// Reports a decision as text. Of the messages that go to quarantine, and of those that are set aside for
+    /// one reason, only the first few are reported; the summary counts them all.
     fn tell(&self, pipeline: &str, decision: &Decision<'_>, everything: bool) {
         let text = match pipeline {
-            // Of the worker as a whole.
+            // The decision concerns the worker as a whole.
             "" => decision.text().to_owned(),
             _ => format!("{pipeline}: {}", decision.text()),
         };
@@ -261,7 +261,7 @@ impl Observer for Narrator {
     }
 }
 
-/// Whether somebody should hear of it without having asked for every decision.
+/// Tells whether the operator should hear of an event without having asked for every decision.
 fn wants_attention(event: &Event<'_>) -> bool {
     match event {
         Event::Unusable { .. }
@@ -290,7 +290,7 @@ fn wants_attention(event: &Event<'_>) -> bool {
     }
 }
 
-/// How long something lasted, as it is told.
+/// A duration as messages show it.
 pub(crate) fn lasted_text(lasted: Duration) -> String {
     match lasted.as_secs() {
         0 => format!("{} ms", lasted.as_millis()),
@@ -299,13 +299,13 @@ pub(crate) fn lasted_text(lasted: Duration) -> String {
     }
 }
 
-/// A wait as it is told.
+/// A wait as messages show it.
 fn wait_text(wait: Duration) -> String {
     let wait = Duration::from_millis(u64::try_from(wait.as_millis()).unwrap_or(0));
     format!("{wait:?}")
 }
 
-/// How many quarantined messages of a pipeline are told one by one.
+/// The number of quarantined messages of a pipeline that are reported one by one.
 const TOLD_AT_MOST: u64 = 10;
 
 #[cfg(test)]

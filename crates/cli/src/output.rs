@@ -1,6 +1,6 @@
 //! The only place that prints: data on standard output, conversation on standard error.
 //!
-//! What a verb uses:
+//! Tools of a verb:
 //!
 //! | For | use |
 //! |---|---|
@@ -31,8 +31,8 @@
 //! Ok(Exit::Done)
 //! ```
 //!
-//! [`Go::Break`](Go) says that nobody reads any more, or that `--limit` is reached: stop the work and
-//! end with exit code 0. The convention of the formats is in the book, `reference/output.md`.
+//! [`Go::Break`](Go) says that nobody reads any more, or that `--limit` is reached: stop the work and end with
+//! exit code 0. The convention of the formats is in the book, `reference/output.md`.
 
 mod answer;
 mod conversation;
@@ -65,7 +65,7 @@ use std::time::Duration;
 use semel_core::Result;
 use serde::Serialize;
 
-/// Prints data. A closed pipe is no failure: whoever reads has had enough.
+/// Prints data. A closed pipe is no failure: its reader has had enough.
 pub(crate) fn data(text: impl Display) -> std::io::Result<()> {
     match writeln!(std::io::stdout().lock(), "{text}") {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
@@ -80,7 +80,7 @@ pub(crate) fn object(value: &impl Serialize) -> Result<()> {
     data(String::from_utf8_lossy(&line)).map_err(cannot_print)
 }
 
-/// Prints a page of the book that lies in `folder` of it, broken to fit a terminal.
+/// Prints a page of the book from its folder `folder`, broken to fit a terminal.
 pub(crate) fn page(page: &str, folder: &str) -> Result<()> {
     let screen = screen::Screen::of_stdout();
     let width = screen.width.map_or(LINE, |width| width.min(LINE));
@@ -88,15 +88,15 @@ pub(crate) fn page(page: &str, folder: &str) -> Result<()> {
     data(page).map_err(cannot_print)
 }
 
-/// Longer lines are hard to read.
+/// The longest line; longer lines are hard to read.
 const LINE: usize = 100;
 
-/// Prints data if somebody takes it within `patience`: at the end of a run that was asked to stop,
-/// a pipe that nobody reads must not hold up the exit.
+/// Prints data if its reader takes it within `patience`: at the end of a run that was asked to stop, a pipe
+/// that nobody reads must not delay the exit.
 pub(crate) fn data_within(text: String, patience: Duration) -> std::io::Result<()> {
     let (sender, receiver) = std::sync::mpsc::sync_channel(1);
     std::thread::spawn(move || {
-        // Whoever waited may have gone.
+        // The caller may have stopped waiting.
         let _ = sender.send(data(text));
     });
     receiver.recv_timeout(patience).unwrap_or(Ok(()))

@@ -1,5 +1,5 @@
-//! Where a store lies, to notice when somebody takes it away while it is in use: an open file can be
-//! written for as long as one likes after it was deleted, and all that was remembered is lost.
+//! Watches the store's files. A deleted file can still be written through its open descriptor; without this
+//! check Semel would keep writing records that no one can read back.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ struct Known {
 }
 
 impl Place {
-    /// That of the store at `url`, which is open.
+    /// The place of the store at `url`, which is open.
     pub(crate) fn of(url: &StoreUrl) -> Self {
         Self(url.path().map(|path| Known {
             path: path.to_owned(),
@@ -30,7 +30,7 @@ impl Place {
         }))
     }
 
-    /// Whether it is still what it was.
+    /// Checks that the place is still the same folder or file.
     pub(crate) fn check(&self) -> Result<()> {
         let Some(Known {
             path,
@@ -50,7 +50,7 @@ impl Place {
         Err(Error::new(ErrorKind::Unavailable, message).with_code(Code::StoreUnavailable))
     }
 
-    /// Asks for the end of the run when it is gone.
+    /// Asks for the end of the run when the place is gone.
     pub(crate) async fn watch(self, stop: watch::Sender<bool>) {
         while self.check().is_ok() {
             tokio::time::sleep(LOOK_EVERY).await;
@@ -59,12 +59,12 @@ impl Place {
     }
 }
 
-/// What other users of this machine can read of the store at `url`, or nothing where that is only its owner.
+/// The warning that other users of this machine can read the store at `url`; nothing if only its owner can.
 pub(crate) fn exposed(url: &StoreUrl) -> Option<String> {
     let path = url.path()?;
     let mode = |path: &Path| std::fs::metadata(path).map_or(0, |it| it.permissions().mode());
     let is_exposed = match url {
-        // What is in a folder that nobody else may enter is as good as private.
+        // A folder that nobody else may enter keeps its contents private.
         StoreUrl::Embedded(folder) if mode(folder) & OTHERS_ENTER != 0 => {
             let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
             files
@@ -82,7 +82,7 @@ pub(crate) fn exposed(url: &StoreUrl) -> Option<String> {
     })
 }
 
-/// What takes the right to read away.
+/// Returns the command that takes the right to read away from other users.
 pub(crate) fn hide(url: &StoreUrl) -> Option<String> {
     let path = quoted_path(url.path()?);
     Some(match url {

@@ -1,4 +1,4 @@
-//! Progress bars on standard error, where that is a terminal: how far, how fast, how long still.
+//! Progress bars on standard error, if that is a terminal: the progress, the speed, and the remaining time.
 
 use std::fmt::Write;
 use std::io::IsTerminal;
@@ -11,19 +11,18 @@ use semel_engine::surroundings::OnProgress;
 
 use crate::output;
 
-/// A bar per pipeline or per piece of long work, or nothing where nobody would see it.
+/// A bar per pipeline or per piece of long work; no bars if nobody would see them.
 #[derive(Clone)]
 pub(crate) struct Bars(Option<MultiProgress>);
 
 impl Bars {
-    /// Bars where standard error is a terminal and is told in text.
+    /// Bars if standard error is a terminal and messages are text.
     pub(crate) fn new() -> Self {
         let is_seen = std::io::stderr().is_terminal() && output::is_told_in_text();
         Self(is_seen.then(MultiProgress::new))
     }
 
-    /// Bars beside data that is printed while the work goes on: none where both would meet on one
-    /// terminal.
+    /// Bars beside data that is printed while the work goes on: none if both would meet on one terminal.
     pub(crate) fn beside_data() -> Self {
         if std::io::stdout().is_terminal() {
             return Self(None);
@@ -31,22 +30,22 @@ impl Bars {
         Self::new()
     }
 
-    /// Whether anybody sees them.
+    /// Tells whether bars are shown.
     pub(crate) fn are_shown(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Tells something without tearing a bar apart.
+    /// Prints a message without tearing a bar apart.
     pub(crate) fn note(&self, text: &str) {
         self.tell(|| output::note(text));
     }
 
-    /// Tells of something that wants attention.
+    /// Prints something that wants attention.
     pub(crate) fn warning(&self, text: &str) {
         self.tell(|| output::warning(text));
     }
 
-    /// Lets something be told without tearing a bar apart.
+    /// Calls `tell`, which may print, without tearing a bar apart.
     pub(crate) fn tell(&self, tell: impl FnOnce()) {
         match &self.0 {
             Some(bars) => bars.suspend(tell),
@@ -60,7 +59,7 @@ impl Bars {
         }
     }
 
-    /// The bar of one piece of long work: `total` of `unit`, where that is known.
+    /// The bar of one piece of long work, of `total` in `unit`, if the total is known.
     pub(crate) fn of_work(&self, name: &str, unit: Unit, total: Option<u64>) -> Bar {
         let Some(bars) = &self.0 else {
             return Bar(None);
@@ -74,7 +73,7 @@ impl Bars {
         Bar(Some(bar))
     }
 
-    /// What moves the bar of one pipeline.
+    /// The function that moves the bar of one pipeline.
     pub(crate) fn of(&self, name: &str) -> OnProgress {
         let Some(bars) = &self.0 else {
             return Arc::new(|_, _| {});
@@ -95,10 +94,10 @@ impl Bars {
     }
 }
 
-/// What a bar counts.
+/// The unit that a bar counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
-    /// Records, or anything else that is counted one by one.
+    /// Records, or other things that are counted one by one.
     Records,
     /// Bytes read or written.
     Bytes,
@@ -120,25 +119,25 @@ impl Unit {
     }
 }
 
-/// The bar of one piece of long work; gone when dropped. Does nothing where no bar is shown.
+/// The bar of one piece of long work; it vanishes when dropped. Does nothing if no bar is shown.
 pub(crate) struct Bar(Option<ProgressBar>);
 
 impl Bar {
-    /// So much more is done.
+    /// Counts `count` more as done.
     pub(crate) fn advance(&self, count: u64) {
         if let Some(bar) = &self.0 {
             bar.inc(count);
         }
     }
 
-    /// So much is there to do, as it turns out.
+    /// Sets the total, once it is known.
     pub(crate) fn ends_at(&self, total: u64) {
         if let Some(bar) = &self.0 {
             bar.set_length(total);
         }
     }
 
-    /// So much is done in all.
+    /// Sets the total of what is done.
     pub(crate) fn reach(&self, count: u64) {
         if let Some(bar) = &self.0 {
             bar.set_position(count);
@@ -154,7 +153,7 @@ impl Drop for Bar {
     }
 }
 
-/// `310,000/s`
+/// Shows the speed: `310,000/s`.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -1,4 +1,4 @@
-//! That no effect writes the file which its source reads, however both came to be open.
+//! Refuses an effect that writes the file which its source reads, whichever way both were opened.
 
 use std::fs::{File, Metadata};
 use std::os::fd::AsFd;
@@ -8,7 +8,7 @@ use semel_config::same_file::is_one;
 use semel_core::{Code, Error, ErrorKind, Result};
 use semel_worker::settings::EffectSettings;
 
-/// Refuses an effect that writes what its source reads, also where standard input or output was redirected.
+/// Refuses an effect that writes its source's input, also if standard input or output was redirected.
 ///
 /// # Errors   `InvalidInput` with code `same-file`
 pub(crate) fn refuse(name: &str, source: &SourceSettings, effect: &EffectSettings) -> Result<()> {
@@ -38,7 +38,7 @@ pub(crate) fn refuse(name: &str, source: &SourceSettings, effect: &EffectSetting
     }
 }
 
-/// That `name` is the same file as `other`.
+/// The error that `name` is the same file as `other`.
 pub(crate) fn error(name: &str, other: &str) -> Error {
     let message = format!("{name} is the same file as {other}; name another file to write");
     Error::new(ErrorKind::InvalidInput, message).with_code(Code::SameFile)

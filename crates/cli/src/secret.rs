@@ -1,10 +1,10 @@
-//! Command lines as they may be repeated: secrets of their URLs are `***`.
+//! Masks command lines before they are repeated: secrets of their URLs become `***`.
 
 use std::ffi::OsStr;
 
 use semel_config::masked;
 
-/// `text` with the words of a command line in it as [`masked`] shows them.
+/// Returns `text` with the words of a command line in it as [`masked`] shows them.
 pub(crate) fn masked_within<W: AsRef<OsStr>>(
     text: &str,
     typed: impl IntoIterator<Item = W>,

@@ -1,4 +1,5 @@
-//! Words of a command line as a shell takes them: any POSIX one, but for characters that a terminal would obey or hide.
+//! Quotes the words of a command line for any POSIX shell, or, with characters that a terminal would obey or
+//! hide, for bash, zsh, ksh and busybox.
 
 use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -6,7 +7,7 @@ use std::path::Path;
 
 use crate::terminal::is_unsafe;
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell.
 pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=@%+".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -18,7 +19,7 @@ pub(crate) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// A path as a shell takes it.
+/// Quotes a path for a shell.
 pub(crate) fn quoted_path(path: &Path) -> String {
     match path.to_str() {
         Some(path) => quoted(path),
@@ -26,12 +27,12 @@ pub(crate) fn quoted_path(path: &Path) -> String {
     }
 }
 
-/// Bytes as bash, zsh, ksh and busybox take them.
+/// Quotes bytes for bash, zsh, ksh and busybox.
 pub(crate) fn escaped(bytes: &[u8]) -> String {
     let mut word = String::from("$'");
     let hex = |bytes: &[u8], word: &mut String| {
         for byte in bytes {
-            // A string takes what is written.
+            // Writing to a string cannot fail.
             let _ = write!(word, "\\x{byte:02x}");
         }
     };

@@ -1,4 +1,4 @@
-//! How a worker is: whether it is ready, what it still does before, and its counts.
+//! The status of a worker: whether it is ready, what it still does before, and its counts.
 
 mod aside;
 mod health;
@@ -26,22 +26,22 @@ use tokio::sync::watch;
 
 use self::health::{Because, Reason};
 
-/// A pipeline of class streamed, as it is seen from outside.
+/// The view of a pipeline of class `streamed` from outside.
 pub(crate) trait Streamed: Send + Sync {
-    /// How far each of its partitions is restored.
+    /// The progress of restoring each of its partitions.
     fn restored(&self) -> Vec<Restored>;
 
-    /// Why one transaction is written after the other, if that is so.
+    /// The reason why transactions are written one after the other, if they are.
     fn hindrance(&self) -> Option<Error>;
 }
 
-/// See the module.
+/// The status of a worker; see the module.
 pub(crate) struct Status {
     has_begun: AtomicBool,
     is_stopped: watch::Receiver<bool>,
     pipelines: Mutex<BTreeMap<Box<str>, Pipeline>>,
     health: Arc<Health>,
-    /// As it is shown.
+    /// The url of the store as it may be shown.
     store: Box<str>,
     aside: Counts,
 }
@@ -49,13 +49,13 @@ pub(crate) struct Status {
 #[derive(Clone, Default)]
 struct Pipeline {
     streamed: Option<Arc<dyn Streamed>>,
-    /// As the run tells it now and then.
+    /// The summary that the run reports now and then.
     summary: Summary,
     /// Deliveries, counted one by one.
     settled: Summary,
 }
 
-/// Counts what becomes of deliveries, takes note of what does not answer, and hands everything on.
+/// Counts the fates of deliveries, takes note of what does not answer, and passes every event on.
 pub(crate) struct Counting {
     pub(crate) status: Arc<Status>,
     pub(crate) beside: Arc<dyn Observer>,
@@ -76,24 +76,24 @@ impl Observer for Counting {
     }
 }
 
-/// What a worker does now.
+/// The current activity of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Doing {
-    /// It has no store yet, or looks at its brokers.
+    /// The worker has no store yet, or looks at its brokers.
     Starting,
-    /// It reads what was done before; what has to wait for that, waits.
+    /// The worker reads what was done before; work that depends on it waits.
     Restoring,
-    /// It works.
+    /// The worker works.
     Running,
-    /// It was asked to stop.
+    /// The worker was asked to stop.
     Stopping,
-    /// It waits for something that does not answer.
+    /// The worker waits for something that does not answer.
     #[serde(untagged)]
     Waiting(Reason),
 }
 
-/// What is answered at `/readyz`.
+/// The answer at `/readyz`.
 #[derive(Debug, PartialEq, Serialize)]
 pub(crate) struct Readiness {
     state: Doing,
@@ -103,21 +103,21 @@ pub(crate) struct Readiness {
 #[derive(Debug, PartialEq, Serialize)]
 struct PipelineReadiness {
     state: Doing,
-    /// What has not answered for too long.
+    /// The dependencies that have not answered for too long.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     reasons: Vec<Because>,
     #[serde(skip_serializing_if = "Option::is_none")]
     restored: Option<Reach>,
 }
 
-/// How far a pipeline is restored, over the partitions that it has.
+/// The progress of restoring a pipeline, over the partitions that it has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Reach {
-    /// Records of the changelog that were read.
+    /// Records of the changelog that were read so far.
     pub(crate) read: u64,
-    /// How many there are; none while that is not known of all partitions.
+    /// The number of records; none while it is not known for all partitions.
     pub(crate) records: Option<u64>,
-    /// Operations that were found in them.
+    /// Operations that were found in these records.
     pub(crate) operations: u64,
     pub(crate) partitions: Vec<PartitionReach>,
 }
@@ -132,7 +132,8 @@ pub(crate) struct PartitionReach {
 }
 
 impl Status {
-    /// Of a worker that has yet to begin; stopping once that was asked for. `store` is its url as it may be shown.
+    /// The status of a worker that has yet to begin; `Stopping` once a stop was asked for. `store` is the url
+    /// of its store as it may be shown.
     pub(crate) fn new(
         is_stopped: watch::Receiver<bool>,
         health: Arc<Health>,
@@ -148,33 +149,33 @@ impl Status {
         }
     }
 
-    /// It has such a pipeline, which may not run yet.
+    /// Adds a pipeline, which may not run yet.
     pub(crate) fn expects(&self, pipeline: &str) {
         self.health.knows(pipeline);
         self.change(pipeline, |_| {});
     }
 
-    /// What its pipelines depend on.
+    /// The health of what its pipelines depend on.
     pub(crate) const fn health(&self) -> &Arc<Health> {
         &self.health
     }
 
-    /// What is set aside.
+    /// The counts of what is set aside.
     pub(crate) const fn aside(&self) -> &Counts {
         &self.aside
     }
 
-    /// Its pipelines run.
+    /// Notes that its pipelines run.
     pub(crate) fn begin(&self) {
         self.has_begun.store(true, Ordering::Relaxed);
     }
 
-    /// A pipeline restores what was done before it works on a partition.
+    /// Notes that a pipeline restores what was done before it works on a partition.
     pub(crate) fn restores(&self, pipeline: &str, streamed: Arc<dyn Streamed>) {
         self.change(pipeline, |it| it.streamed = Some(streamed));
     }
 
-    /// Takes note of a pipeline's counts, beside `progress`.
+    /// Returns a function that takes note of a pipeline's counts, beside `progress`.
     pub(crate) fn counting(self: &Arc<Self>, pipeline: &str, progress: OnProgress) -> OnProgress {
         let status = Arc::clone(self);
         let pipeline: Box<str> = pipeline.into();

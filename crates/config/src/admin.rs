@@ -1,16 +1,16 @@
-//! `[admin]`: the address where a worker says how it is.
+//! `[admin]`: the address at which a worker reports its status.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::fields::Fields;
 
-/// The listener that answers over HTTP how a worker is.
+/// The listener that reports the status of a worker over HTTP.
 #[derive(Clone, Copy, Debug)]
 pub struct AdminSettings {
-    /// Its address; nobody can ask without it.
+    /// Its address; without one, the worker cannot be asked.
     pub listen: Option<SocketAddr>,
-    /// The time that a store, a source or a target may give no answer before the worker is not ready.
+    /// The time for which a store, a source or a target may give no answer before the worker is not ready.
     pub ready_after: Duration,
 }
 
@@ -21,7 +21,7 @@ impl AdminSettings {
     };
 }
 
-/// Reads it.
+/// Reads `[admin]`.
 pub(super) fn read(fields: &mut Fields<'_>) -> AdminSettings {
     let Some(mut table) = fields.optional_sub("admin") else {
         return AdminSettings::DEFAULT;
@@ -46,5 +46,5 @@ pub(super) fn read(fields: &mut Fields<'_>) -> AdminSettings {
     }
 }
 
-/// Each of them is asked three times within.
+/// The shortest time; each dependency is asked three times within it.
 const SHORTEST: Duration = Duration::from_secs(1);

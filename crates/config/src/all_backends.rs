@@ -1,4 +1,4 @@
-//! Backends for tests: every kind of server, and places that take no message.
+//! Backends for tests: every kind of server, and targets that take no message.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) const ALL_BACKENDS: Backends = Backends {
     target: |settings| Arc::new(Nowhere(settings)),
 };
 
-/// A place that is shown, and takes no message.
+/// A target that can be shown, and takes no message.
 struct Nowhere(SinkSettings);
 
 impl fmt::Debug for Nowhere {

@@ -1,5 +1,5 @@
-//! The results of reading a configuration: every fault, and every setting that was looked
-//! for, with its value and where that came from.
+//! The results of reading a configuration: every fault, and every setting that was looked for, with its value
+//! and the origin of that value.
 
 use std::cell::RefCell;
 
@@ -34,12 +34,12 @@ impl Diagnostics {
         self.faults.borrow_mut().push((origin.clone(), fault));
     }
 
-    /// A table that is looked into.
+    /// Adds a table that is read.
     pub(super) fn table(&self, path: &[String]) {
         self.effective.borrow_mut().table(path);
     }
 
-    /// A setting that is looked for. Tables are looked into instead.
+    /// Adds a setting that is read. A table has no value of its own.
     pub(super) fn setting(&self, table: &[String], name: &str, node: Option<&Node>) {
         let (value, origin) = match node {
             None => (Shown::Unset, Origin::Default),
@@ -51,7 +51,7 @@ impl Diagnostics {
         self.set(table, name, value, origin);
     }
 
-    /// The default of a setting that nobody wrote.
+    /// Sets the default of a setting that was not written.
     pub(super) fn default_to(&self, table: &[String], name: &str, value: toml::Value) {
         self.set(table, name, Shown::Value(value), Origin::Default);
     }
@@ -65,8 +65,8 @@ impl Diagnostics {
         self.effective.borrow_mut().set(table, setting);
     }
 
-    /// Every setting, and every fault in the order in which they are written: line by line, then
-    /// the environment and the flags.
+    /// Returns every setting, and every fault in the order in which they are written: line by line, then the
+    /// environment and the flags.
     pub(super) fn into_parts(self) -> (Effective, Vec<Fault>) {
         let mut faults = self.faults.into_inner();
         faults.sort_by_key(|(origin, _)| match origin {
@@ -78,8 +78,8 @@ impl Diagnostics {
     }
 }
 
-/// A value as it may be shown; nothing for a table. What is a secret is decided by the name of the
-/// setting, so that no reader can forget it.
+/// Returns a value as it may be shown; nothing for a table. The name of the setting decides whether it is a
+/// secret, so that no reader can forget it.
 fn shown(name: &str, value: &Value) -> Option<toml::Value> {
     Some(match value {
         Value::Text(url) if name == "url" => masked(url).into(),

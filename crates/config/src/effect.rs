@@ -89,7 +89,7 @@ fn sql(effect: &mut Fields<'_>, store: Option<&StoreUrl>) -> Option<EffectSettin
         }
     };
     let dialect = store.and_then(StoreUrl::dialect);
-    // Whatever the statements are, the store is refused.
+    // Whatever the statements are, the store itself is refused.
     let dialect = dialect.unwrap_or(Dialect::Sqlite);
     match SqlBinding::new(dialect, &statements, chosen) {
         Ok(binding) => {
@@ -107,7 +107,7 @@ fn sql(effect: &mut Fields<'_>, store: Option<&StoreUrl>) -> Option<EffectSettin
     }
 }
 
-/// Every placeholder with its selector, written or not.
+/// Shows every placeholder with its selector, written or not.
 fn show(params: &Fields<'_>, binding: &SqlBinding) {
     let names = &binding.statements().params;
     for (name, selector) in names.iter().zip(binding.selectors()) {
@@ -130,7 +130,7 @@ fn file(effect: &mut Fields<'_>, store: Option<&StoreUrl>) -> Option<EffectSetti
 }
 
 fn publish(kind: &str, effect: &mut Fields<'_>, target: TargetOf) -> Option<EffectSettings> {
-    // Of these, NATS alone drops repeats by itself, and says for how long.
+    // Of these, only NATS drops repeats by itself, and tells for how long.
     let promise = promise(effect, kind == "nats");
     let has_id_header = kind != "kafka" || id_header(effect, promise);
     let place = sink::read(kind, effect, has_id_header)?;
@@ -140,7 +140,7 @@ fn publish(kind: &str, effect: &mut Fields<'_>, target: TargetOf) -> Option<Effe
     }))
 }
 
-/// Reads `id_header`: the id of a message goes out with it.
+/// Reads `id_header`, which sends the id of a message with it.
 fn id_header(effect: &mut Fields<'_>, promise: Option<Promise>) -> bool {
     let is_wanted = effect.boolean_or("id_header", true);
     if !is_wanted && matches!(promise, Some(Promise::Keyed { .. })) {
@@ -234,7 +234,7 @@ fn exec(effect: &mut Fields<'_>) -> Option<EffectSettings> {
     })
 }
 
-/// The known provider that is named, if one is.
+/// Reads the known provider that is named, if there is one.
 fn provider(effect: &mut Fields<'_>) -> Option<&'static Provider> {
     let name = effect.text("provider")?;
     let known = PROVIDERS.iter().find(|provider| provider.name == name);
@@ -253,7 +253,7 @@ fn provider(effect: &mut Fields<'_>) -> Option<&'static Provider> {
     known
 }
 
-/// The refusals that speak for the earlier attempts as well.
+/// Reads the refusals that are decisive about the earlier attempts as well.
 fn decisive(effect: &mut Fields<'_>, provider: Option<&Provider>) -> Decisive {
     let known = provider.map_or_else(Decisive::default, |provider| {
         Decisive::parse(provider.decisive).unwrap_or_default()
@@ -273,12 +273,12 @@ fn decisive(effect: &mut Fields<'_>, provider: Option<&Provider>) -> Decisive {
     }
 }
 
-/// The class of an effect outside the store, as declared, or as its provider is known to have it.
+/// Reads the class of an effect outside the store: the declared one, or the one of its known provider.
 fn external(effect: &mut Fields<'_>, provider: Option<&Provider>) -> Option<Class> {
     let Some(provider) = provider else {
         return promise(effect, false).map(Promise::class);
     };
-    // It recognises keys: nothing else can be said of it.
+    // The provider recognises keys, so no other class is possible.
     if effect.choice("class", ("keyed", true), &[]).is_none() {
         effect.ignore(&["on_doubt", "provider_window"]);
         return None;
@@ -295,7 +295,8 @@ fn external(effect: &mut Fields<'_>, provider: Option<&Provider>) -> Option<Clas
     Some(Class::Keyed { provider_window })
 }
 
-/// The same; `is_told` where the target itself says how long it drops repeats, and so is keyed by default.
+/// Reads the class; `is_told` means that the target itself tells for how long it drops repeats, so that the
+/// effect is keyed by default.
 fn promise(effect: &mut Fields<'_>, is_told: bool) -> Option<Promise> {
     let (keyed, unkeyed_) = (("keyed", true), ("unkeyed", false));
     let chosen = if is_told {
@@ -337,7 +338,7 @@ fn on_doubt(effect: &mut Fields<'_>) -> OnDoubt {
     effect.choice_or("on_doubt", ("park", OnDoubt::Park), &[repeat])
 }
 
-/// An effect inside the store's proof may say so, and nothing else.
+/// Reads the class of an effect inside the store's proof, which is transactional and nothing else.
 fn transactional(effect: &mut Fields<'_>) {
     effect.choice_or("class", ("transactional", ()), &[]);
     for name in ["on_doubt", "provider_window"] {
@@ -356,18 +357,19 @@ fn timeout(effect: &mut Fields<'_>, default: Duration) -> Duration {
     timeout
 }
 
-/// The way in which a provider treats keys.
+/// The treatment of keys by a provider.
 struct Provider {
     name: &'static str,
-    /// The time that it remembers a key.
+    /// The time for which it remembers a key.
     window: Duration,
-    /// Refusals that it sends from behind its look-up of the key, and keeps for it.
+    /// Refusals that it sends after it looked up the key, and keeps for that key.
     decisive: &'static str,
 }
 
-/// Stripe: keys may be removed once they are at least 24 hours old, the answer to the first request is kept
-/// whatever it was, and 409 and 429 are given before (<https://docs.stripe.com/api/idempotent_requests>,
-/// <https://docs.stripe.com/error-low-level>). A declined card is 402, which comes from the endpoint itself.
+/// Stripe: it may remove keys once they are at least 24 hours old; it keeps the answer to the first request
+/// whatever it was; and it gives 409 and 429 before the endpoint runs
+/// (<https://docs.stripe.com/api/idempotent_requests>, <https://docs.stripe.com/error-low-level>). A declined
+/// card is 402, which comes from the endpoint itself.
 const PROVIDERS: [Provider; 1] = [Provider {
     name: "stripe",
     window: Duration::from_secs(86_400),

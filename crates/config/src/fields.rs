@@ -1,4 +1,4 @@
-//! Taking known settings out of a table, one by one; whatever is left is unknown.
+//! Takes known settings out of a table, one by one; the rest is unknown.
 
 mod values;
 
@@ -12,7 +12,7 @@ use super::refusal::Refusal;
 use super::show::{Shown, join};
 use super::suggestion::suggestion;
 
-/// One table, of which settings are taken by name. Whatever is taken is shown by `config show`.
+/// One table, from which settings are taken by name. `config show` shows every setting that is taken.
 pub(super) struct Fields<'a> {
     pub(super) path: Vec<String>,
     pub(super) origin: &'a Origin,
@@ -22,7 +22,7 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The settings of `node`, if it is a table.
+    /// Takes the settings of `node`, if it is a table.
     pub(super) fn of(node: &'a Node, path: Vec<String>, found: &'a Diagnostics) -> Option<Self> {
         let Value::Table(table) = &node.value else {
             let message = format!("must be a table, not {}", node.value.noun());
@@ -39,7 +39,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// The node of a setting, if it was written.
+    /// Takes the node of a setting, if it was written.
     pub(super) fn node(&mut self, name: &'static str) -> Option<&'a Node> {
         let node = self.table.get(name);
         if self.known.insert(name) {
@@ -48,24 +48,24 @@ impl<'a> Fields<'a> {
         node
     }
 
-    /// Says whether it was written. Does not make it a setting that is shown.
+    /// Tells whether it was written. Does not make it a setting that is shown.
     pub(super) fn is_written(&self, name: &str) -> bool {
         self.table.contains_key(name)
     }
 
-    /// Every entry: for tables whose keys are names that people choose.
+    /// Iterates over every entry: for tables whose keys are names that people choose.
     pub(super) fn entries(&self) -> impl Iterator<Item = (&'a String, &'a Node)> + use<'a> {
         self.table.iter()
     }
 
-    /// A table within.
+    /// Takes an inner table.
     pub(super) fn sub(&mut self, name: &'static str) -> Option<Self> {
         self.known.insert(name);
         let node = self.table.get(name)?;
         Fields::of(node, self.below(name), self.found)
     }
 
-    /// A table within that need not be written: without it, everything has its default.
+    /// Takes an inner table that need not be written: without it, every setting has its default.
     pub(super) fn optional_sub(&mut self, name: &'static str) -> Option<Self> {
         if self.is_written(name) {
             return self.sub(name);
@@ -74,7 +74,7 @@ impl<'a> Fields<'a> {
         Fields::of(&EMPTY, self.below(name), self.found)
     }
 
-    /// A table within that must be there.
+    /// Takes an inner table that must be there.
     pub(super) fn required_sub(&mut self, name: &'static str) -> Option<Self> {
         if !self.is_written(name) {
             self.missing(name);
@@ -92,21 +92,21 @@ impl<'a> Fields<'a> {
         );
     }
 
-    /// The default of a setting that nobody wrote.
+    /// Sets the default of a setting that was not written.
     pub(super) fn default(&mut self, name: &'static str, value: impl Into<toml::Value>) {
         if self.node(name).is_none() {
             self.found.default_to(&self.path, name, value.into());
         }
     }
 
-    /// Shows the value of an entry whose name people choose.
+    /// Shows the value of an entry whose name is chosen by people.
     pub(super) fn show_entry(&self, name: &str, node: Option<&Node>, value: String) {
         let origin = node.map_or(Origin::Default, |node| node.origin.clone());
         let value = Shown::Value(value.into());
         self.found.set(&self.path, name, value, origin);
     }
 
-    /// The same, where the default is what another setting says.
+    /// Sets a default that another setting gives.
     pub(super) fn default_from(&mut self, name: &'static str, value: String, setting: &str) {
         if self.node(name).is_none() {
             let origin = Origin::Named(setting.into());
@@ -115,12 +115,12 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Settings that cannot be judged.
+    /// Takes settings that cannot be judged.
     pub(super) fn ignore(&mut self, names: &[&'static str]) {
         self.known.extend(names);
     }
 
-    /// A setting that has no place here, said why.
+    /// Refuses a setting that has no place here, with the reason.
     pub(super) fn reject(&mut self, name: &'static str, message: impl Into<String>) {
         self.known.insert(name);
         if let Some(node) = self.table.get(name) {
@@ -138,12 +138,12 @@ impl<'a> Fields<'a> {
             .fault(&node.origin, &self.path_of(name), code, message);
     }
 
-    /// A fault of what lies deeper, at its own line.
+    /// Reports a fault of a deeper setting, at its own line.
     pub(super) fn fault_at(&self, below: &[&str], message: impl Into<String>) {
         self.refuse_at(below, message.into());
     }
 
-    /// The same, with a code of its own.
+    /// Reports the same with a code of its own.
     pub(super) fn refuse_at(&self, below: &[&str], refusal: impl Into<Refusal>) {
         let mut origin = self.origin;
         let mut table = Some(self.table);
@@ -163,12 +163,12 @@ impl<'a> Fields<'a> {
         self.found.fault(origin, &join(&path), code, message);
     }
 
-    /// A value of the design that this release does not have.
+    /// Reports a value of the design that this release does not support.
     pub(super) fn unsupported(&self, name: &str, node: &Node, message: impl Into<String>) {
         self.refuse(name, node, Refusal::unsupported(message));
     }
 
-    /// A setting of the design that this release does not have.
+    /// Reports a setting of the design that this release does not support.
     pub(super) fn not_yet(&mut self, name: &'static str) {
         self.known.insert(name);
         if let Some(node) = self.table.get(name) {
@@ -176,12 +176,12 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Says whether `name` is the name of a setting here.
+    /// Tells whether `name` is the name of a setting here.
     pub(super) fn knows(&self, name: &str) -> bool {
         self.known.contains(name)
     }
 
-    /// Reports what nobody took.
+    /// Reports every setting that was not taken.
     pub(super) fn finish(self) {
         for (name, node) in self.table {
             if !self.known.contains(name.as_str()) {

@@ -21,21 +21,21 @@ pub struct Layers {
 /// The layer that is asked before the store, or in its place.
 #[derive(Clone, Debug, Default)]
 pub enum Front {
-    /// Nothing.
+    /// No layer.
     #[default]
     None,
-    /// Completed records that were read.
+    /// A cache of completed records that were read.
     Cache(Cache),
-    /// A filter, for what is finished.
+    /// A filter that remembers finished operations.
     Approximate(approximate::Settings),
 }
 
 /// A cache of completed records.
 #[derive(Clone, Copy, Debug)]
 pub struct Cache {
-    /// Its size, and how long it believes a record.
+    /// Its size, and the time for which it trusts a record.
     pub settings: tiered::Settings,
-    /// Completed records to read before anything else; 0 for none.
+    /// The number of completed records to read before anything else; 0 for none.
     pub warm: u64,
 }
 
@@ -165,7 +165,7 @@ fn approximate(fields: &mut Fields<'_>, pipeline: &Known<'_>) -> Option<approxim
     Some(settings)
 }
 
-/// A share as it is written for people: `0.1%`.
+/// Reads a share as people write it: `0.1%`.
 fn percentage(text: &str) -> Result<f64, String> {
     let number = text
         .strip_suffix('%')

@@ -1,13 +1,14 @@
-//! The configuration of a worker: the text of a file and the variables of an environment in, [`Settings`] or every
-//! [`Fault`] out.
+//! The configuration of a worker: takes the text of a file and the variables of an environment, and returns
+//! [`Settings`] or every [`Fault`].
 //!
-//! Reading has two stages. The first says what was written and where: the file, the variables over it, and the flags
-//! ([`Overrides`]) over both. The second takes the settings out of it one by one, each with its default, and checks them
-//! across each other. Neither stops at the first fault. What was taken can be shown again, with where each setting came
-//! from and without secrets ([`Effective`]).
+//! Reading has two stages. The first collects the written values and their places: the file, the variables over
+//! it, and the flags ([`Overrides`]) over both. The second takes the settings out of them one by one, each with
+//! its default, and checks them against each other. Neither stops at the first fault. The settings that were
+//! taken can be shown again, each with its origin, without secrets ([`Effective`]).
 //!
-//! The crate opens no store and knows no driver of one. A program hands in what it has built in ([`Backends`]). Of the
-//! file system, the crate reads the files of secrets that settings name, and looks whether two paths are one file.
+//! The crate opens no store and knows no driver of one. A program passes in its built-in backends
+//! ([`Backends`]). Of the file system, the crate reads the files of secrets that settings name, and checks
+//! whether two paths lead to one file.
 //!
 //! ```
 //! use semel_config::{Backends, Overrides, Servers, Settings};
@@ -71,16 +72,17 @@ pub use waiver::Waived;
 
 use semel_core::Code;
 
-/// Every setting with its default and a word on it: the page of the book, which a test compares with the code.
+/// Every setting with its default and a short explanation: the page of the book, which a test compares with the
+/// code.
 pub const REFERENCE: &str = include_str!("../../../docs/book/src/reference/config.toml");
 
-/// One thing that is wrong with a configuration. Printed as `ORIGIN: PATH: MESSAGE [CODE]`, without a path where none is
-/// at fault.
+/// One fault of a configuration. Printed as `ORIGIN: PATH: MESSAGE [CODE]`, without a path if no setting is at
+/// fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The place where it was written: `semel.toml:12`, an environment variable, a flag.
     pub origin: String,
-    /// The setting, `pipelines.payments.key`; empty where the file as a whole is at fault.
+    /// The setting, `pipelines.payments.key`; empty if the file as a whole is at fault.
     pub path: String,
     /// The fault and what to do about it, one line.
     pub message: String,

@@ -1,9 +1,9 @@
-//! A value as it was written, and where.
+//! Values as they were written, with their places.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A value and where it was written.
+/// A value and the place where it was written.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) value: Value,
@@ -17,15 +17,15 @@ pub(super) enum Value {
     Boolean(bool),
     List(Vec<Node>),
     Table(Table),
-    /// A float or a date: nothing takes one.
+    /// A float or a date: no setting takes one.
     Other(&'static str),
 }
 
-/// A table in the order of its keys' names.
+/// A table, sorted by the names of its keys.
 pub(super) type Table = BTreeMap<String, Node>;
 
 impl Value {
-    /// Names its type, with the article.
+    /// Names the type of the value, with the article.
     pub(super) const fn noun(&self) -> &'static str {
         match self {
             Self::Text(_) => "a string",
@@ -37,7 +37,7 @@ impl Value {
         }
     }
 
-    /// The string that it is.
+    /// Returns the string, if the value is one.
     pub(super) fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -72,7 +72,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Stands for a table that nobody wrote.
+/// An empty table in place of one that was not written.
 pub(super) static EMPTY: Node = Node {
     value: Value::Table(Table::new()),
     origin: Origin::Default,

@@ -1,5 +1,5 @@
-//! Relative paths: relative to the folder of the file that names them, and to the current folder where a flag or a
-//! variable does.
+//! Relative paths. They start from the folder of the file that names them, or from the current folder if a flag
+//! or a variable names them.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use super::fields::Fields;
 use super::node::{Node, Origin, Value};
 
 impl Origin {
-    /// The folder of the file in which it was written; nothing where that is the current one.
+    /// Returns the folder of the file in which it was written; nothing if that is the current folder.
     pub(super) fn folder(&self) -> Option<&Path> {
         match self {
             Self::File { name, .. } => folder(Path::new(&**name)),
@@ -16,21 +16,21 @@ impl Origin {
     }
 }
 
-/// The folder of a file, unless it is the current one.
+/// Returns the folder of a file, unless it is the current one.
 pub(super) fn folder(file: &Path) -> Option<&Path> {
     file.parent().filter(|folder| *folder != Path::new(""))
 }
 
-/// `path` as it is from the current folder, written in a file of `folder`.
+/// Returns the path from the current folder to `path`, which was written in a file of `folder`.
 pub(super) fn from(folder: Option<&Path>, path: &Path) -> PathBuf {
     match folder {
-        // Without what stands for the folder itself.
+        // Drops the component that means the folder itself.
         Some(folder) if path.is_relative() => folder.join(path).components().collect(),
         Some(_) | None => path.to_owned(),
     }
 }
 
-/// The same of a program: one without a slash is looked for in `PATH`.
+/// Does the same for a program: one without a slash is looked for in `PATH`.
 pub(super) fn program(folder: Option<&Path>, name: &str) -> String {
     match folder {
         Some(_) if name.contains('/') => text(&from(folder, Path::new(name))),
@@ -38,7 +38,7 @@ pub(super) fn program(folder: Option<&Path>, name: &str) -> String {
     }
 }
 
-/// The url of a server with the paths of files in its query as they are from the current folder.
+/// Returns the url of a server whose query names files by their paths from the current folder.
 pub(super) fn in_query(folder: Option<&Path>, url: &str) -> String {
     let (Some(folder), Some((place, query))) = (folder, url.split_once('?')) else {
         return url.to_owned();
@@ -48,7 +48,7 @@ pub(super) fn in_query(folder: Option<&Path>, url: &str) -> String {
         .map_or((query, None), |(query, fragment)| (query, Some(fragment)));
     let pairs = query.split('&').map(|pair| match pair.split_once('=') {
         Some((name, file)) if FILES.contains(&name) && is_relative(file) => {
-            // It keeps its own escapes.
+            // The file name keeps its own escapes.
             let file = file.strip_prefix("./").unwrap_or(file);
             format!("{name}={}/{file}", escaped(&text(folder)))
         }
@@ -63,7 +63,7 @@ pub(super) fn in_query(folder: Option<&Path>, url: &str) -> String {
 
 fn is_relative(file: &str) -> bool {
     let is_absolute = file.starts_with('/') || file.to_ascii_lowercase().starts_with("%2f");
-    // The certificates of the system are no file.
+    // `system` means the certificates of the system, and no file.
     !(file.is_empty() || is_absolute || file == "system")
 }
 
@@ -74,7 +74,7 @@ fn escaped(path: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte) {
             escaped.push(byte.into());
         } else {
-            // A string takes what is written.
+            // Writing to a string cannot fail.
             let _ = write!(escaped, "%{byte:02X}");
         }
     }
@@ -86,7 +86,7 @@ fn text(path: &Path) -> String {
 }
 
 impl Fields<'_> {
-    /// A path as it is from the current folder.
+    /// Takes a path, as seen from the current folder.
     pub(super) fn path(&mut self, name: &'static str) -> Option<PathBuf> {
         let text = self.text(name)?;
         let node = self.node(name)?;
@@ -95,7 +95,7 @@ impl Fields<'_> {
         Some(path)
     }
 
-    /// The same of a path that must be there.
+    /// Takes such a path, which must be there.
     pub(super) fn required_path(&mut self, name: &'static str) -> Option<PathBuf> {
         if !self.is_written(name) {
             self.missing(name);
@@ -103,7 +103,7 @@ impl Fields<'_> {
         self.path(name)
     }
 
-    /// A command: its program may be a path.
+    /// Takes a command, whose program may be a path.
     pub(super) fn command(&mut self) -> Option<Vec<String>> {
         let mut command = self.one_or_many("command", str::parse::<String>)?;
         let node = self.node("command")?;
@@ -129,7 +129,7 @@ impl Fields<'_> {
         Some(command)
     }
 
-    /// Shows a setting as what it comes to.
+    /// Shows a setting with its resolved value.
     pub(super) fn show_as(&self, name: &str, node: &Node, text: &str) {
         if node.value.as_text() == Some(text) {
             return;
@@ -142,7 +142,7 @@ impl Fields<'_> {
     }
 }
 
-/// Parameters of stores that are files.
+/// Parameters of stores whose values are files.
 const FILES: [&str; 3] = ["ca", "ssl-ca", "sslrootcert"];
 
 #[cfg(test)]

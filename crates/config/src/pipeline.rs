@@ -34,15 +34,15 @@ use super::waiver::{self, Waived};
 /// One pipeline.
 #[derive(Clone)]
 pub struct PipelineSettings {
-    /// The way from a message to an operation.
+    /// The rules that make an operation of a message.
     pub pipeline: Pipeline,
     /// The source of messages.
     pub source: SourceSettings,
     /// The effect, which happens once per key.
     pub effect: EffectSettings,
-    /// The place for a copy of each dead letter.
+    /// The target for a copy of each dead letter.
     pub dead_letter: Option<Arc<dyn Target>>,
-    /// The layers between it and the store.
+    /// The layers between the pipeline and the store.
     pub layers: Layers,
     /// The weaknesses that are accepted by name.
     pub waived: Waived,
@@ -52,12 +52,12 @@ pub struct PipelineSettings {
 #[derive(Clone, Copy)]
 pub(super) struct Shared<'s> {
     pub(super) window: Window,
-    /// None where it could not be read.
+    /// The store; none if it could not be read.
     pub(super) store: Option<&'s StoreUrl>,
     pub(super) target: TargetOf,
 }
 
-/// Reads one pipeline; faults are reported and whatever can be read is read.
+/// Reads one pipeline; reports faults, and reads everything that can be read.
 pub(super) fn read(
     name: &str,
     node: &Node,
@@ -155,8 +155,8 @@ pub(super) fn read(
     })
 }
 
-/// Checks what no table of a pipeline can see alone: two must not write one file or read standard input, and
-/// none must write what it reads.
+/// Checks what no table of a pipeline shows alone: two pipelines must not write one file or read standard
+/// input, and none must write the file that it reads.
 pub(super) fn check_together(fields: &Fields<'_>, pipelines: &[PipelineSettings]) {
     let mut writers: BTreeMap<PathBuf, &str> = BTreeMap::new();
     let mut reader_of_stdin = None;
@@ -321,7 +321,7 @@ fn retry(fields: &mut Fields<'_>) -> (AttemptLimits, Backoff) {
 
 const fn default_batch(effect: Option<&EffectSettings>) -> u32 {
     match effect {
-        // One transaction costs the same whatever it carries; see decision 0020.
+        // One transaction costs the same for any number of messages; see decision 0020.
         Some(EffectSettings::Sql(_) | EffectSettings::Streamed(_)) => 10_000,
         Some(
             EffectSettings::File { .. }
@@ -338,7 +338,7 @@ const fn default_batch(effect: Option<&EffectSettings>) -> u32 {
 const fn default_concurrency(effect: Option<&EffectSettings>) -> u32 {
     match effect {
         Some(EffectSettings::Exec(..)) => 4,
-        // As many as a crash may leave in doubt.
+        // A crash may leave this many in doubt.
         Some(
             EffectSettings::Http(..) | EffectSettings::Jsonl(..) | EffectSettings::Streamed(_),
         ) => 32,

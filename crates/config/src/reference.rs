@@ -1,4 +1,4 @@
-//! The complete reference in the book, `reference/config.toml`, against what the code knows.
+//! Compares the complete reference in the book, `reference/config.toml`, with the settings in the code.
 
 use std::collections::BTreeSet;
 
@@ -56,7 +56,7 @@ fn the_reference_has_every_setting_and_no_other() {
         let text = full(&lines, None, example);
         let table: toml::Table = toml::from_str(&text).expect("the reference is TOML");
         leaves(&table, &[], &mut |path| written.extend(named(path, &table)));
-        // Some settings are there for one class only.
+        // Some settings exist for one class only.
         for text in [text.replace("\"unkeyed\"", "\"keyed\""), text] {
             let (effective, faults) = read(&text);
             let unknown = faults
@@ -71,7 +71,7 @@ fn the_reference_has_every_setting_and_no_other() {
     assert_eq!(written, known);
 }
 
-/// A setting by what it belongs to: the whole file, any pipeline, a kind of source or of effect.
+/// Names a setting by its owner: the whole file, any pipeline, a kind of source or of effect.
 fn named(path: &[String], file: &toml::Table) -> Option<String> {
     let [pipelines, pipeline, rest @ ..] = path else {
         return Some(join(path));
@@ -94,9 +94,9 @@ fn named(path: &[String], file: &toml::Table) -> Option<String> {
 #[derive(Debug)]
 struct Line {
     kind: Kind,
-    /// Without what makes it a comment.
+    /// The line without its comment mark.
     text: &'static str,
-    /// The setting that it is about.
+    /// The setting that the line is about.
     path: Option<String>,
 }
 
@@ -105,7 +105,7 @@ enum Kind {
     Prose,
     Written,
     Default,
-    /// Without a default.
+    /// A setting without a default.
     Example,
 }
 
@@ -134,15 +134,15 @@ fn lines() -> Vec<Line> {
     REFERENCE.lines().map(line).collect()
 }
 
-/// Says whether the reference can do without this setting. The pipeline that is a comment as a whole has
-/// some that it cannot do without.
+/// Tells whether the reference works without this setting. The pipeline that is commented out as a whole needs
+/// some of its settings.
 fn stands_alone(path: &str) -> bool {
     let required = ["source", "key", "effect.kind", "effect.statement"];
     let of_ledger = path.strip_prefix("pipelines.ledger.");
     !of_ledger.is_some_and(|name| required.contains(&name))
 }
 
-/// The text with every default written out, without one line, with one example.
+/// Returns the text with every default written out, without one line, with one example.
 fn full(lines: &[Line], without: Option<usize>, example: Option<usize>) -> String {
     let kept = lines
         .iter()

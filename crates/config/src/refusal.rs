@@ -6,7 +6,7 @@ use std::fmt;
 use semel_core::Code;
 use semel_core::select::{InvalidSelector, Selector};
 
-/// The reason why a text does not fit a setting: one line, without the text where that may be a secret.
+/// The reason why a text does not fit a setting: one line, without the text if that may be a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub(super) code: Code,
@@ -14,7 +14,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// The design has it, this release does not.
+    /// Refuses a value of the design that this release does not support.
     pub(super) fn unsupported(message: impl Into<String>) -> Self {
         Self {
             code: Code::Unsupported,
@@ -22,7 +22,7 @@ impl Refusal {
         }
     }
 
-    /// One file would be read and written.
+    /// Refuses a file that would be both read and written.
     pub(super) fn same_file(message: impl Into<String>) -> Self {
         Self {
             code: Code::SameFile,

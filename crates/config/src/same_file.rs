@@ -1,10 +1,10 @@
-//! Comparison of files by device and inode, so that links hide nothing: none may be read and written at once.
+//! Compares files by device and inode, so that links hide nothing: no file may be read and written at once.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Says whether both paths lead to one file, or will once it is made.
+/// Tells whether both paths lead to one file, or will once it is created.
 pub fn are_one(one: &Path, other: &Path) -> bool {
     match (std::fs::metadata(one), std::fs::metadata(other)) {
         (Ok(one), Ok(other)) => is_one(&one, &other),
@@ -12,7 +12,7 @@ pub fn are_one(one: &Path, other: &Path) -> bool {
     }
 }
 
-/// `path` with its links resolved as far as it exists, so that one file has one name.
+/// Returns `path` with its links resolved as far as it exists, so that one file has one name.
 pub(super) fn plain(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     if let Ok(resolved) = absolute.canonicalize() {
@@ -27,7 +27,8 @@ pub(super) fn plain(path: &Path) -> PathBuf {
     }
 }
 
-/// Compares devices and inodes. Devices and pipes are no files: they are read and written at once as a matter of course.
+/// Compares devices and inodes. Devices and pipes do not count as files: reading and writing them at once is
+/// normal.
 pub fn is_one(one: &Metadata, other: &Metadata) -> bool {
     one.is_file() && (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
@@ -48,7 +49,7 @@ mod tests {
             assert!(are_one(&at("in"), &at(name)), "{name}");
         }
         assert!(!are_one(&at("in"), &at("other")));
-        // What is not there yet.
+        // These files do not exist yet.
         assert!(are_one(&at("new"), &at("./new")));
         assert!(!are_one(&at("new"), &at("newer")));
         assert!(!are_one(Path::new("/dev/null"), Path::new("/dev/null")));

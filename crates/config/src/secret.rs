@@ -1,10 +1,10 @@
-//! URLs as they may be shown: whatever may be a secret is `***`.
+//! URLs as they may be shown: every part that may be a secret is `***`.
 
 use semel_worker::effect::http;
 
-/// A word with `***` for what is secret of a URL in it. Of a store's URL user, host, database and
-/// what is known to be harmless stay, so that people can tell which store it is; of any other URL
-/// user and query are left out as a whole.
+/// Returns a word with `***` for the secrets of a URL in it. In a store's URL the user, the host, the database
+/// and harmless parameters stay, so that people recognise the store; in any other URL the user and the query
+/// are left out as a whole.
 pub fn masked(word: &str) -> String {
     let Some(at) = word.find("://") else {
         return word.to_owned();
@@ -26,7 +26,7 @@ fn of_store(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or((url, ""));
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, behind) = rest.split_at(end);
-    // A password may hold what ends an authority: then nobody can tell where it is.
+    // A password may contain a character that ends an authority; then the place of the authority is unknown.
     if behind.contains('@') {
         return format!("{scheme}://***");
     }
@@ -36,7 +36,7 @@ fn of_store(url: &str) -> String {
     };
     let mut shown = format!("{scheme}://");
     match user.map(|user| user.split_once(':').unwrap_or((user, ""))) {
-        // Some write Redis's password where the user stands.
+        // Some people write Redis's password in place of the user.
         Some((user, "")) if scheme.starts_with("redis") && !user.is_empty() => shown += "***@",
         Some((user, "")) => shown.extend([user, "@"]),
         Some((user, _)) => shown.extend([user, ":***@"]),
@@ -64,7 +64,7 @@ fn of_store(url: &str) -> String {
     shown
 }
 
-/// `name`, `name:5432`, `[::1]:5432`, or nothing.
+/// Tells whether a text is `name`, `name:5432`, `[::1]:5432`, or empty.
 fn is_host(host: &str) -> bool {
     let (name, port) = match host.rsplit_once(':') {
         Some((name, port)) if !port.contains(']') => (name, port),
@@ -81,7 +81,7 @@ fn is_host(host: &str) -> bool {
     name.chars().all(is_name) && port.chars().all(|c| c.is_ascii_digit())
 }
 
-/// The schemes of stores on servers.
+/// The schemes of the URLs of stores on servers.
 const STORES: &[&str] = &[
     "postgres",
     "postgresql",
@@ -136,7 +136,7 @@ mod tests {
             ("mysql://me:@[::1]:3306/x", "mysql://me@[::1]:3306/x"),
             ("redis://:geheim@db/0#geheim", "redis://:***@db/0#***"),
             ("rediss://geheim@db/0", "rediss://***@db/0"),
-            // Nobody can tell what of these is secret.
+            // It is impossible to tell which part of these is secret.
             ("postgres://me:ge/heim@db/x", "postgres://***"),
             ("postgres://me:ge?heim@db/x", "postgres://***"),
             ("postgres://db/x?password=ge@heim", "postgres://***"),

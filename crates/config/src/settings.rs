@@ -1,4 +1,4 @@
-//! The meaning of a configuration: typed, complete, checked across settings.
+//! The settings of a configuration: typed, complete, checked against each other.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -29,13 +29,13 @@ pub struct Settings {
     pub pipelines: Vec<PipelineSettings>,
     /// The time that running effects have once a stop is asked for.
     pub shutdown: Duration,
-    /// The address where a worker says how it is.
+    /// The address at which a worker reports its status.
     pub admin: AdminSettings,
-    /// All of it as it may be shown.
+    /// All settings as they may be shown.
     pub effective: Effective,
 }
 
-/// The settings of a command line, which stand over the file and the environment.
+/// The settings of a command line, which override the file and the environment.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     /// The url of the store (`--store`).
@@ -47,14 +47,15 @@ pub struct Overrides {
 /// The stores and brokers that are built into the program that reads a configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct Backends {
-    /// The servers whose stores it can open.
+    /// The servers whose stores the program can open.
     pub servers: Servers,
-    /// Turns the settings of a place into something to publish to.
+    /// Turns the settings of a target into something to publish to.
     pub target: TargetOf,
 }
 
 impl Settings {
-    /// Reads the text of a configuration called `name`: defaults under it, and under the environment, and under flags.
+    /// Reads the text of a configuration called `name`, with defaults under it, and the environment and then
+    /// the flags over it.
     ///
     /// # Errors
     ///
@@ -77,12 +78,12 @@ impl Settings {
         }
     }
 
-    /// Reads the store that the environment alone names, and the weaknesses of it that are accepted; nothing where it
-    /// names none.
+    /// Reads the store that the environment alone names, and its weaknesses that are accepted; nothing if the
+    /// environment names no store.
     ///
     /// # Errors
     ///
-    /// Every fault of what it says about the store
+    /// Every fault of the variables about the store
     pub fn store_of(
         variables: impl Iterator<Item = (OsString, OsString)>,
         servers: Servers,
@@ -100,7 +101,7 @@ impl Settings {
         }
     }
 
-    /// Reads a configuration, with all that could be read of a faulty one.
+    /// Reads a configuration; returns everything that could be read, even of a faulty one.
     pub(super) fn parts(
         name: &str,
         text: &str,
@@ -157,7 +158,7 @@ impl Settings {
     }
 }
 
-/// A variable that begins with a setting of ours, but is not written as one, would be overlooked.
+/// Reports a variable that begins with a setting of ours but is not written like one, and would be overlooked.
 fn look_at_stray(variable: &str, fields: &Fields<'_>) {
     let path = variable.trim_start_matches("SEMEL_").to_ascii_lowercase();
     let first = path.split('_').next().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The effective configuration: every setting with its value and where that came from, as TOML that
-//! loads again to the same settings, or as JSON.
+//! The effective configuration: every setting with its value and the origin of that value, as TOML that loads
+//! again to the same settings, or as JSON.
 
 use std::fmt::Write;
 
@@ -14,7 +14,7 @@ pub struct Effective(Vec<Table>);
 
 #[derive(Clone, Debug)]
 struct Table {
-    /// The names on the way to it; none for the whole file.
+    /// The names that lead to the table; none for the whole file.
     path: Vec<String>,
     settings: Vec<Setting>,
 }
@@ -30,11 +30,11 @@ pub(super) struct Setting {
 /// The value of a setting.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Shown {
-    /// Nobody set it, and it has no default.
+    /// The setting has no default and was not set.
     Unset,
-    /// It comes from a file of secrets that another setting names.
+    /// The value comes from a file of secrets that another setting names.
     Hidden,
-    /// This, or what of it may be shown.
+    /// The value, or the part of it that may be shown.
     Value(toml::Value),
 }
 
@@ -47,13 +47,13 @@ struct Document {
 }
 
 impl Effective {
-    /// TOML; what is not set is a comment, and with `origins` every line says where it came from.
+    /// Returns TOML; a setting without a value is a comment, and with `origins` every line names its origin.
     pub fn toml(&self, origins: bool) -> String {
         let mut text = String::new();
         for Table { path, settings } in self.0.iter().filter(|table| !table.settings.is_empty()) {
             if !path.is_empty() {
                 let gap = if text.is_empty() { "" } else { "\n" };
-                // A string takes what is written.
+                // Writing to a string cannot fail.
                 let _ = writeln!(text, "{gap}[{}]", join(path));
             }
             let lines: Vec<_> = settings.iter().map(Setting::toml).collect();
@@ -74,12 +74,12 @@ impl Effective {
         text
     }
 
-    /// One object on one line.
+    /// Returns one object on one line.
     ///
     /// # Shape
     ///
-    /// `settings`: nested objects, `null` where nothing is set, `"***"` for a secret from a file; with `origins` also
-    /// `origins`: the place of each that is set, by its path
+    /// `settings`: nested objects, `null` for a setting without a value, `"***"` for a secret from a file; with
+    /// `origins` also `origins`: the place of each setting with a value, by its path
     pub fn json(&self, origins: bool) -> String {
         let mut root = Map::new();
         let mut came_from = Map::new();
@@ -103,7 +103,7 @@ impl Effective {
         serde_json::to_string(&document).unwrap_or_default()
     }
 
-    /// The string that is set at this path, if one is and it may be shown.
+    /// Returns the string at this path, if there is one and it may be shown.
     pub fn text(&self, path: &[&str]) -> Option<&str> {
         let (name, table) = path.split_last()?;
         let table = self.0.iter().find(|known| known.path == table)?;
@@ -114,7 +114,7 @@ impl Effective {
         }
     }
 
-    /// Leaves out every pipeline but this one.
+    /// Leaves out every other pipeline.
     pub(super) fn keep_pipeline(&mut self, name: &str) {
         self.0.retain(|table| match &*table.path {
             [first, second, ..] if first == "pipelines" => second == name,
@@ -142,7 +142,7 @@ impl Effective {
         }
     }
 
-    /// Every setting with its path.
+    /// Iterates over every setting with its path.
     #[cfg(test)]
     pub(super) fn paths(&self) -> impl Iterator<Item = (Vec<String>, &Shown)> {
         self.0.iter().flat_map(|Table { path, settings }| {
@@ -169,13 +169,13 @@ impl Setting {
     }
 }
 
-/// A path as TOML writes it.
+/// Returns a path as TOML writes it.
 pub(super) fn join<'a>(path: impl IntoIterator<Item = &'a String>) -> String {
     let names: Vec<_> = path.into_iter().map(|name| quoted(name)).collect();
     names.join(".")
 }
 
-/// A key as TOML writes it.
+/// Returns a key as TOML writes it.
 fn quoted(name: &str) -> String {
     let is_bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if !name.is_empty() && name.chars().all(is_bare) {
@@ -183,7 +183,7 @@ fn quoted(name: &str) -> String {
     }
     let mut quoted = String::from("\"");
     for c in name.chars() {
-        // A string takes what is written.
+        // Writing to a string cannot fail.
         let _ = match c {
             '"' | '\\' => write!(quoted, "\\{c}"),
             c if c.is_control() => write!(quoted, "\\u{:04X}", u32::from(c)),
@@ -204,7 +204,7 @@ fn put(object: &mut Map<String, Json>, path: &[String], name: &str, value: Json)
     }
 }
 
-/// Longer lines have their comment where they end.
+/// The longest line whose comment is aligned; a longer line has its comment at its end.
 const MOST_ALIGNED: usize = 72;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Places of brokers that messages are published to: by effects of kind `kafka`, `nats` and `amqp`, and dead
-//! letters by `dead_letter`.
+//! Targets on brokers: for effects of kind `kafka`, `nats` and `amqp`, and for dead letters through
+//! `dead_letter`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -15,16 +15,16 @@ use super::source::{properties, url};
 use super::suggestion::suggestion;
 use super::tls;
 
-/// The place that messages are published to.
+/// A target that messages are published to.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SinkSettings {
-    /// The place.
+    /// The place on the broker.
     pub place: SinkPlace,
-    /// The longest that a message may be under way.
+    /// The longest time that a message may be under way.
     pub timeout: Duration,
 }
 
-/// A place of some broker.
+/// A place on some broker.
 #[derive(Clone, PartialEq, Eq)]
 pub enum SinkPlace {
     /// A Kafka topic.
@@ -35,12 +35,12 @@ pub enum SinkPlace {
         topic: String,
         /// librdkafka's own settings; some are secrets.
         properties: Vec<(String, String)>,
-        /// Sends the id of a message as a header.
+        /// True to send the id of a message as a header.
         has_id_header: bool,
     },
     /// A NATS subject that some stream takes in.
     Nats {
-        /// May hold a password.
+        /// The URL of the server; may hold a password.
         url: String,
         /// The subject.
         subject: String,
@@ -49,23 +49,23 @@ pub enum SinkPlace {
         /// The encryption of the connection.
         tls: Tls,
     },
-    /// A RabbitMQ exchange, or a queue by way of the default exchange.
+    /// A RabbitMQ exchange, or a queue through the default exchange.
     Amqp {
-        /// May hold a password.
+        /// The URL of the server; may hold a password.
         url: String,
         /// The encryption of the connection.
         tls: Tls,
         /// The exchange; empty for the default one.
         exchange: String,
-        /// The routing key, which is the queue at the default exchange.
+        /// The routing key; at the default exchange, the name of the queue.
         routing_key: String,
     },
 }
 
-/// Turns the settings of a place into something to publish to; connects to nothing.
+/// Turns the settings of a target into something to publish to; connects to nothing.
 pub type TargetOf = fn(SinkSettings) -> Arc<dyn Target>;
 
-/// As people are told of it.
+/// Shows the target as messages to people name it.
 impl fmt::Display for SinkSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
@@ -97,7 +97,7 @@ impl fmt::Debug for SinkSettings {
     }
 }
 
-/// Reads the place that an effect or dead letters of this kind go to.
+/// Reads the target of an effect or of dead letters of this kind.
 pub(super) fn read(
     kind: &str,
     table: &mut Fields<'_>,
@@ -133,7 +133,7 @@ pub(super) fn dead_letter(mut table: Fields<'_>, target: TargetOf) -> Option<Arc
         }
         return None;
     }
-    // Whoever reads it may know it again.
+    // With the id header, a reader can recognise a message.
     let read = read(kind, &mut table, true);
     table.finish();
     read.map(target)
@@ -194,8 +194,8 @@ fn amqp(table: &mut Fields<'_>) -> Option<SinkPlace> {
     })
 }
 
-/// Brokers that messages can be published to.
+/// The brokers that messages can be published to.
 pub(super) const KINDS: [&str; 3] = ["kafka", "nats", "amqp"];
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// librdkafka takes no shorter one beside its own settings.
+/// The shortest timeout that librdkafka accepts beside its own settings.
 const SHORTEST: Duration = Duration::from_secs(1);

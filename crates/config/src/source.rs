@@ -48,52 +48,53 @@ pub struct KafkaSettings {
     pub group: String,
     /// librdkafka's own settings; some are secrets.
     pub properties: Vec<(String, String)>,
-    /// The most records of a partition between the oldest unfinished one and the newest that was read.
+    /// The greatest number of records of a partition between the oldest unfinished one and the newest that was
+    /// read.
     pub span: u32,
-    /// The time that a partition on its way to another worker waits for work in progress.
+    /// The time that work in progress has while a partition moves to another worker.
     pub drain: Duration,
-    /// The time that the broker keeps a message, where it does not say.
+    /// The time for which the broker keeps a message, if the broker does not tell.
     pub retention: Option<Duration>,
 }
 
 /// A durable consumer.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NatsSettings {
-    /// May hold a password.
+    /// The URL of the server; may hold a password.
     pub url: String,
     /// The stream.
     pub stream: String,
     /// The durable consumer.
     pub consumer: String,
-    /// The only subject that messages are taken of.
+    /// The only subject from which messages are taken; none for all.
     pub subject: Option<String>,
     /// A file of credentials, instead of a user and a password.
     pub credentials: Option<PathBuf>,
-    /// The most messages that all workers of the consumer have in hand at once.
+    /// The greatest number of messages that all workers of the consumer have in hand at once.
     pub max_ack_pending: u32,
     /// The encryption of the connection.
     pub tls: Tls,
-    /// As of Kafka.
+    /// The time for which the stream keeps a message; see Kafka's.
     pub retention: Option<Duration>,
 }
 
 /// A consumer of a queue.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AmqpSettings {
-    /// May hold a password.
+    /// The URL of the server; may hold a password.
     pub url: String,
     /// The encryption of the connection.
     pub tls: Tls,
-    /// The queue, which exists.
+    /// The queue, which must exist.
     pub queue: String,
-    /// The most messages that the broker hands over ahead of their acknowledgement.
+    /// The greatest number of messages that the broker hands over before their acknowledgement.
     pub prefetch: u16,
-    /// As of Kafka.
+    /// The time for which the queue keeps a message; see Kafka's.
     pub retention: Option<Duration>,
 }
 
 impl SourceSettings {
-    /// Tells sources whose broker hands messages over again that were not acknowledged.
+    /// Tells whether the source has a broker, which hands a message over again if it was not acknowledged.
     pub const fn has_broker(&self) -> bool {
         match self {
             Self::File { .. } | Self::Stdin { .. } => false,
@@ -101,7 +102,7 @@ impl SourceSettings {
         }
     }
 
-    /// The time that its broker keeps a message, as far as the configuration says it.
+    /// Returns the time for which its broker keeps a message, if the configuration declares it.
     pub const fn retention(&self) -> Option<Duration> {
         match self {
             Self::File { .. } | Self::Stdin { .. } => None,
@@ -112,7 +113,7 @@ impl SourceSettings {
     }
 }
 
-/// As people are told of it.
+/// Shows the source as messages to people name it.
 impl fmt::Display for SourceSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -203,7 +204,7 @@ fn kafka(source: &mut Fields<'_>) -> Option<KafkaSettings> {
     })
 }
 
-/// Settings of librdkafka by their own names.
+/// Reads settings of librdkafka by their own names.
 pub(super) fn properties(fields: &mut Fields<'_>) -> Vec<(String, String)> {
     let Some(table) = fields.optional_sub("properties") else {
         return Vec::new();
@@ -224,7 +225,7 @@ pub(super) fn properties(fields: &mut Fields<'_>) -> Vec<(String, String)> {
     resolved.collect()
 }
 
-/// A property's value; that of `ssl.ca.location` and the like is a path.
+/// Returns a property's value; that of `ssl.ca.location` and similar properties is a path.
 fn property(name: &str, node: &Node, text: &str) -> String {
     let is_file = name.ends_with(".location") && text != "probe";
     if !is_file {
@@ -234,7 +235,7 @@ fn property(name: &str, node: &Node, text: &str) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// Tells properties of librdkafka that may be secrets.
+/// Tells whether a property of librdkafka may be a secret.
 fn is_secret(name: &str) -> bool {
     [
         "password", "secret", "key", "jaas", "token", "config", "pem",
@@ -249,7 +250,7 @@ fn nats(source: &mut Fields<'_>) -> Option<NatsSettings> {
     let consumer = source.required_text("consumer").map(str::to_owned);
     let subject = source.text("subject").map(str::to_owned);
     let credentials = source.path("credentials");
-    // Of all workers together, each of which asks for the next batch while one is worked on.
+    // The limit for all workers together; each requests the next batch while it works on one.
     let max_ack_pending = source.count_or("max_ack_pending", 1_000_000, 4_000);
     Some(NatsSettings {
         url: url?,
@@ -276,7 +277,7 @@ fn amqp(source: &mut Fields<'_>) -> Option<AmqpSettings> {
     })
 }
 
-/// `url`, or the file that holds it.
+/// Reads `url`, or the file that holds it.
 pub(super) fn url(source: &mut Fields<'_>) -> Option<String> {
     let url = source.text("url").map(str::to_owned);
     let from_file = source.secret_file("url_file", "url", str::parse::<String>);

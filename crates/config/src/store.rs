@@ -1,4 +1,4 @@
-//! `[store]`: where operations are remembered, and what of that is accepted.
+//! `[store]`: the store that remembers operations, and its weaknesses that are accepted.
 
 mod url;
 
@@ -27,13 +27,13 @@ impl Accepted {
     /// All names, as they are written.
     const NAMES: [&'static str; 2] = ["durability", "eviction"];
 
-    /// All of them, for a caller that only looks.
+    /// All weaknesses, for a caller that only looks.
     pub const ALL: Self = Self {
         durability: true,
         eviction: true,
     };
 
-    /// Names the accepted ones, as they are written.
+    /// Returns the names of the accepted weaknesses, as they are written.
     pub fn names(self) -> Vec<&'static str> {
         let Self {
             durability,
@@ -46,7 +46,7 @@ impl Accepted {
             .collect()
     }
 
-    /// Accepts what either accepts.
+    /// Accepts a weakness that either of the two accepts.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self {
@@ -74,7 +74,7 @@ impl FromStr for Accepted {
     }
 }
 
-/// Reads `[store]`: nothing where the url is none.
+/// Reads `[store]`; returns nothing if the url is wrong.
 pub(super) fn read(fields: &mut Fields<'_>, servers: Servers) -> Option<(StoreUrl, Accepted)> {
     let parse = |text: &str| StoreUrl::parse(text, servers);
     let mut table = fields.optional_sub("store")?;

@@ -1,4 +1,5 @@
-//! An effect of kind `kafka` and class `streamed`: committed together with how far its source was read.
+//! The effect of kind `kafka` and class `streamed`: its output is committed together with the position in its
+//! source.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use super::fields::Fields;
 use super::sink::{self, SinkPlace};
 use super::source::SourceSettings;
 
-/// Reads it. Both ends are of one cluster, which is written once for each of them.
+/// Reads the effect. Both ends are on one cluster, which is written once for each of them.
 pub(super) fn read(
     effect: &mut Fields<'_>,
     pipeline: &str,
@@ -32,7 +33,7 @@ pub(super) fn read(
         }
         (Some(SourceSettings::Kafka(source)), _) => (true, &*source.group),
         (Some(_), _) => (false, ""),
-        // Something else is wrong with it, and told of.
+        // Another fault of it is reported elsewhere.
         (None, _) => (true, ""),
     };
     if !is_same && let Some(node) = effect.node("class") {
@@ -76,7 +77,8 @@ pub(super) fn read(
     })))
 }
 
-/// A command that answers each message with its output, as effects of kind `exec` with `protocol = "jsonl"`.
+/// Reads a command that answers each message with its output, like effects of kind `exec` with `protocol =
+/// "jsonl"`.
 fn transform(mut table: Fields<'_>) -> Option<JsonlSettings> {
     let mut settings = JsonlSettings::new(Vec::new());
     settings.timeout = table.duration_or("timeout", settings.timeout);
@@ -95,8 +97,8 @@ fn transform(mut table: Fields<'_>) -> Option<JsonlSettings> {
     Some(settings)
 }
 
-/// The longest that a transaction may be open unless it is said, which is how long a crash holds others up.
+/// The default for the longest time that a transaction may be open, which is how long a crash delays others.
 const TIMEOUT: Duration = Duration::from_secs(10);
 const SHORTEST: Duration = Duration::from_secs(1);
-/// The longest that brokers take unless they are told otherwise.
+/// The longest time that brokers accept unless they are configured otherwise.
 const LONGEST: Duration = Duration::from_secs(15 * 60);

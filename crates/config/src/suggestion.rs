@@ -1,6 +1,6 @@
-//! The word that somebody who misspelt it probably meant.
+//! Suggests the word that a person who misspelt it probably meant.
 
-/// "did you mean …" where something is near, else what there is.
+/// Returns "did you mean …" if a known word is near, else the list of known words.
 pub fn suggestion(text: &str, known: &[&str]) -> String {
     nearest(text, known).map_or_else(
         || format!("known are {}", known.join(", ")),
@@ -8,10 +8,10 @@ pub fn suggestion(text: &str, known: &[&str]) -> String {
     )
 }
 
-/// The known word within reach of a few typing errors.
+/// Returns the nearest known word within a few typing errors.
 pub(super) fn nearest<'a>(text: &str, known: &[&'a str]) -> Option<&'a str> {
     let nearest = known.iter().map(|word| (distance(text, word), *word)).min();
-    // A word of which nothing is left is no neighbour.
+    // A word of which no letter remains is no neighbour.
     let is_near = |(distance, word): &(usize, &str)| {
         *distance <= 2.max(text.len() / 3) && *distance < word.len()
     };

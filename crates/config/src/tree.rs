@@ -1,4 +1,4 @@
-//! The values that were written, each with its place: the file, then the environment over it.
+//! The written values, each with its place: the file, and the environment over it.
 
 use std::ffi::OsString;
 
@@ -30,7 +30,7 @@ pub(super) fn read(name: &str, text: &str) -> Result<Node, Fault> {
     })
 }
 
-/// The message of the parser, and of a key that comes twice, which one. Values stay out: they may be
+/// Returns the parser's message and, for a key that occurs twice, the key. Leaves values out: they may be
 /// secrets.
 fn named(message: &str, at: Option<&str>) -> String {
     match at {
@@ -39,8 +39,8 @@ fn named(message: &str, at: Option<&str>) -> String {
     }
 }
 
-/// Lays the `SEMEL__A__B` variables over what the file says. Each is read as a TOML value where it
-/// is one, else as a string. Answers with the variables that only look like ours.
+/// Lays the `SEMEL__A__B` variables over the file. A variable is read as a TOML value if it is one, else as a
+/// string. Returns the variables that only look like ours.
 pub(super) fn overlay(
     root: &mut Node,
     variables: impl Iterator<Item = (OsString, OsString)>,
@@ -48,7 +48,7 @@ pub(super) fn overlay(
 ) -> Vec<String> {
     let (mut strays, mut named) = (Vec::new(), Vec::new());
     for (name, text) in variables {
-        // Only what is ours needs to be Unicode.
+        // Only our own variables need to be Unicode.
         let name = name.to_string_lossy();
         let Some(path) = name.strip_prefix(PREFIX) else {
             strays.extend(name.starts_with("SEMEL_").then(|| name.into_owned()));
@@ -69,7 +69,7 @@ pub(super) fn overlay(
         named.extend(of_store(&path));
         insert(root, &path, Node { value, origin });
     }
-    // What the environment says of the store stands over whatever else the file says of it.
+    // The store of the environment overrides everything that the file says about its place.
     if let [only] = named[..] {
         let other = URLS.into_iter().find(|name| *name != only);
         remove_of_store(root, other.unwrap_or_default());
@@ -77,7 +77,7 @@ pub(super) fn overlay(
     strays
 }
 
-/// Says whether the store is named.
+/// Tells whether the store is named.
 pub(super) fn names_store(root: &Node) -> bool {
     let table = |node: &Node, name: &str| match &node.value {
         Value::Table(table) => table.get(name).cloned(),
@@ -91,7 +91,7 @@ pub(super) fn names_store(root: &Node) -> bool {
     store.is_some_and(|store| URLS.iter().any(|name| table(&store, name).is_some()))
 }
 
-/// The setting at this path, if it is one of those that name the store.
+/// Returns the setting at this path, if it is one of those that name the store.
 fn of_store(path: &[String]) -> Option<&'static str> {
     match path {
         [store, name] if store == "store" => URLS.into_iter().find(|known| known == name),
@@ -107,7 +107,7 @@ fn remove_of_store(root: &mut Node, name: &str) {
     }
 }
 
-/// Puts a flag's value over `store.url` and whatever else says where the store is.
+/// Lets a flag's value override `store.url` and the other settings that name the store.
 pub(super) fn put_store(root: &mut Node, url: &str) {
     let new = Node {
         value: Value::Text(url.to_owned()),
@@ -123,7 +123,7 @@ fn inline(text: &str, origin: &Origin) -> Value {
     };
     let at = |_: usize| origin.clone();
     match convert(value.get_ref(), &at) {
-        // A bare word that happens to be no value TOML knows is text.
+        // A bare word that TOML reads as an unsupported value is text.
         Value::Other(_) => Value::Text(text.to_owned()),
         value => value,
     }
@@ -216,7 +216,7 @@ fn convert(value: &DeValue<'_>, origin: &impl Fn(usize) -> Origin) -> Value {
     }
 }
 
-/// The settings that say where the store is.
+/// The settings that name the store's place.
 const URLS: [&str; 2] = ["url", "url_file"];
-/// Every variable of ours begins so.
+/// The prefix of every variable of ours.
 const PREFIX: &str = "SEMEL__";

@@ -1,4 +1,4 @@
-//! The findings that a pipeline accepts by name, and that a run would be refused for otherwise.
+//! The findings that a pipeline accepts by name; without that, a run would be refused.
 
 use std::str::FromStr;
 
@@ -17,7 +17,7 @@ impl Waived {
     /// All names, as they are written.
     const NAMES: [&'static str; 1] = ["window-too-short"];
 
-    /// Names the accepted ones, as they are written.
+    /// Returns the names of the accepted findings, as they are written.
     pub fn names(self) -> Vec<&'static str> {
         let Self { window } = self;
         let waived = Self::NAMES.into_iter().zip([window]);

@@ -1,14 +1,15 @@
-//! The next steps that a report names, as data: the command line words one as a command to paste, a console as a button.
+//! The next steps that a report names, as data: the command line prints one as a command to paste, a console
+//! shows it as a button.
 
 use semel_core::Operation;
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
-/// Something that an operator may do next about one key.
+/// A step that an operator may take next about one key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
 pub enum Action {
-    /// Explains the key: what is known about it, and what to do about it.
+    /// Explains the key: the known facts, and the possible steps.
     Explain(Target),
     /// Shows its record.
     Show(Target),
@@ -20,32 +21,32 @@ pub enum Action {
     Forget(Target),
     /// Keeps its record beyond its window.
     Hold(Target),
-    /// Keeps its record no longer than its window says.
+    /// Keeps its record no longer than its window.
     LetGo(Target),
-    /// Says what became of its effect, which is in doubt.
+    /// States what became of its effect, which is in doubt.
     Resolve(Target),
-    /// Says that its effect happened.
+    /// States that its effect happened.
     ResolveApplied(Target),
-    /// Says that its effect did not happen.
+    /// States that its effect did not happen.
     ResolveNotApplied(Target),
-    /// Gives it up in doubt, which wants a reason.
+    /// Gives it up in doubt, which requires a reason.
     Abandon(Target),
     /// Calls its effect again although it is in doubt.
     Retry(Target),
     /// Shows the message that is kept for its doubt.
     ShowDoubt(Target),
-    /// Runs the message again that was kept when it was given up.
+    /// Runs again the message that was kept when Semel gave the operation up.
     Replay(Target),
-    /// Shows the message that was kept when it was given up.
+    /// Shows the message that was kept when Semel gave the operation up.
     ShowDeadLetter(Target),
-    /// Drops the message that was kept when it was given up.
+    /// Drops the message that was kept when Semel gave the operation up.
     DropDeadLetter(Target),
-    /// Lists the messages in quarantine, of which the key has some.
+    /// Lists the messages of the key in quarantine.
     ListQuarantine(Target),
 }
 
 impl Action {
-    /// The operation that it is about.
+    /// Returns the operation that the action is about.
     pub const fn operation(&self) -> &Operation {
         match self {
             Self::Explain(Target(it))
@@ -84,17 +85,17 @@ impl Serialize for Target {
     }
 }
 
-/// A sentence, and the action that it leads to.
+/// A sentence, and an action that follows from it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Advice {
-    /// The fact, or what to do.
+    /// The fact, or the advice.
     pub text: String,
-    /// The action, where it is a single one.
+    /// The action, if there is a single one.
     pub action: Option<Action>,
 }
 
 impl Advice {
-    /// A sentence alone.
+    /// Makes advice of a sentence alone.
     pub fn text(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -102,7 +103,7 @@ impl Advice {
         }
     }
 
-    /// A sentence that an action follows.
+    /// Makes advice of a sentence and an action.
     pub fn with(text: impl Into<String>, action: Action) -> Self {
         Self {
             text: text.into(),

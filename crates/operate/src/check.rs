@@ -1,7 +1,7 @@
-//! The promise of each pipeline, what it rests on, and what stands in the way: the model of `semel check`.
+//! The promise of each pipeline, its foundation, and what stands in its way: the model of `semel check`.
 //!
-//! A program looks at the store, the broker and the targets, hands in what it saw as a [`Subject`], and gets a
-//! [`Report`]. A run asks two of the rules before it begins: [`window`] and [`durability`].
+//! A program looks at the store, the broker and the targets, passes its observations in as a [`Subject`], and
+//! gets a [`Report`]. A run applies two of the rules before it begins: [`window`] and [`durability`].
 
 pub mod attempts;
 mod broker;

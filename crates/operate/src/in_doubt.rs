@@ -1,4 +1,4 @@
-//! Effects that nobody knows to have happened: the model of `semel in-doubt`.
+//! Effects of which nobody knows whether they happened: the model of `semel in-doubt`.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::action::{Action, Target};
 
-/// A record that was named, or a doubt of all.
+/// The record of a named key, or one doubt of all.
 #[derive(Clone, Debug)]
 pub struct Doubt {
     /// The operation of the record.
@@ -25,47 +25,48 @@ pub struct Doubt {
     pub has_message: bool,
 }
 
-/// The word of a person about a doubt.
+/// A person's statement about a doubt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Word {
     /// The effect happened, with this result.
     Applied(Bytes),
-    /// It did not happen, which is believed after so long a quiet: as long as its pipeline says, where none is given.
+    /// The effect did not happen. This is believed after the doubt was quiet for this long; without a value,
+    /// for as long as its pipeline says.
     NotApplied(Option<Duration>),
     /// Nobody will find out; the operation is given up.
     Abandon,
 }
 
-/// A doubt, and what a person says of it.
+/// A doubt, and a person's statement about it.
 #[derive(Clone, Debug)]
 pub struct Case {
     doubt: Doubt,
     verdict: Verdict,
 }
 
-/// A reason for which there is nothing to resolve or to try again.
+/// A reason why there is nothing to resolve or to try again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "obstacle", rename_all = "snake_case")]
 pub enum Obstacle {
     /// Its call can still land.
     NotQuiet {
-        /// Until then.
+        /// The time until which it can.
         #[serde(serialize_with = "text")]
         until: Timestamp,
     },
     /// It is in another state.
     NotInDoubt {
-        /// In which.
+        /// That state.
         #[serde(serialize_with = "text")]
         state: StateKind,
-        /// The action that tells more.
+        /// The action that explains it.
         next: Action,
     },
-    /// Its class does not allow to try again what may have happened.
+    /// Its class does not allow a retry of an effect that may have happened.
     Unretried {
         /// The reason.
         why: &'static str,
-        /// The action that is left.
+        /// The remaining action.
         next: Action,
     },
 }
@@ -74,17 +75,17 @@ pub enum Obstacle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageFate {
-    /// There is none.
+    /// There is no message.
     None,
-    /// It stays.
+    /// The message stays.
     Kept,
-    /// It is dropped.
+    /// The message is dropped.
     Dropped,
-    /// It becomes a dead letter.
+    /// The message becomes a dead letter.
     DeadLetter,
 }
 
-/// The end of one doubt: the documented object.
+/// The result for one doubt: the documented object.
 #[derive(Clone, Debug, Serialize)]
 pub struct Resolved {
     /// The key.
@@ -93,16 +94,16 @@ pub struct Resolved {
     pub operation_id: String,
     /// The name of its pipeline.
     pub pipeline: String,
-    /// The state that it was in.
+    /// The state before.
     pub before: &'static str,
-    /// The state that it is in.
+    /// The state after.
     pub after: &'static str,
     /// The fate of the kept message.
     pub message: MessageFate,
 }
 
 impl Word {
-    /// The word as a store takes it, for a doubt of a pipeline with these settings.
+    /// Returns the statement in the form for a store, for a doubt of a pipeline with these settings.
     pub fn verdict(&self, pipeline: Option<&PipelineSettings>) -> Verdict {
         let window = pipeline.map_or(Window::DEFAULT, |settings| settings.pipeline.window);
         match self {
@@ -123,7 +124,7 @@ impl Word {
 }
 
 impl Doubt {
-    /// Returns why its effect is not to be called again, if it is not.
+    /// Returns why its effect must not be called again; nothing if it may be.
     pub fn unretried(&self, now: Timestamp) -> Option<Obstacle> {
         let state = self.record.state.kind();
         if state != StateKind::InDoubt {
@@ -152,28 +153,28 @@ impl Doubt {
 }
 
 impl Case {
-    /// Takes the word of a person about `doubt`, as the settings of its pipeline have it.
+    /// Takes a person's statement about `doubt`, under the settings of its pipeline.
     pub fn new(doubt: Doubt, word: &Word, pipeline: Option<&PipelineSettings>) -> Self {
         let verdict = word.verdict(pipeline);
         Self { doubt, verdict }
     }
 
-    /// The doubt.
+    /// Returns the doubt.
     pub const fn doubt(&self) -> &Doubt {
         &self.doubt
     }
 
-    /// The word of the person.
+    /// Returns the person's statement.
     pub const fn verdict(&self) -> &Verdict {
         &self.verdict
     }
 
-    /// The state of the record.
+    /// Returns the state of the record.
     pub const fn state(&self) -> StateKind {
         self.doubt.record.state.kind()
     }
 
-    /// The state that the word leads to.
+    /// Returns the state to which the statement leads.
     pub const fn leads_to(&self) -> StateKind {
         match self.verdict {
             Verdict::Applied { .. } => StateKind::Completed,
@@ -182,8 +183,8 @@ impl Case {
         }
     }
 
-    /// Returns why there is nothing to resolve; none where there is, or something is left of an earlier word that was
-    /// interrupted.
+    /// Returns why there is nothing to resolve; nothing if there is, or if an earlier statement was interrupted
+    /// and left something to do.
     pub fn obstacle(&self, now: Timestamp) -> Option<Obstacle> {
         if let (State::InDoubt { since }, Verdict::NotApplied { quiet, .. }) =
             (self.doubt.record.state, &self.verdict)
@@ -198,14 +199,14 @@ impl Case {
         Some(self.doubt.not_in_doubt())
     }
 
-    /// Returns whether the record has followed this word already and its message has not.
+    /// Tells whether the record already follows this statement, and its message does not.
     pub fn is_left_over(&self) -> bool {
         self.state() == self.leads_to()
             && self.leads_to() != StateKind::Released
             && self.doubt.has_message
     }
 
-    /// The order that carries the word into the record.
+    /// Returns the order that writes the statement into the record.
     pub fn directive(&self, note: &Note) -> Directive {
         Directive {
             operation: self.doubt.operation.clone(),
@@ -214,7 +215,7 @@ impl Case {
         }
     }
 
-    /// The fate of the message.
+    /// Returns the fate of the message.
     pub const fn message(&self) -> MessageFate {
         match self.verdict {
             _ if !self.doubt.has_message => MessageFate::None,
@@ -226,7 +227,7 @@ impl Case {
 }
 
 impl MessageFate {
-    /// For people and programs: `dead_letter`.
+    /// Returns the name for people and programs, for example `dead_letter`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -238,7 +239,7 @@ impl MessageFate {
 }
 
 impl Resolved {
-    /// Reports a case whose word was carried out.
+    /// Reports a case whose statement was carried out.
     pub fn of(case: &Case) -> Self {
         let operation = &case.doubt.operation;
         Self {
@@ -252,12 +253,12 @@ impl Resolved {
     }
 }
 
-/// The id of the message that is kept for a doubt.
+/// Returns the id of the message that is kept for a doubt.
 pub fn message_id(operation: &Operation) -> ParkedId {
     ParkedId::of(operation, &Reason::InDoubt)
 }
 
-/// The message of a doubt that was given up.
+/// Returns the dead letter for the message of a doubt that was given up.
 pub fn dead_letter(message: Parked, note: &Note) -> Parked {
     Parked {
         reason: Reason::Dead.code().into(),
@@ -266,8 +267,8 @@ pub fn dead_letter(message: Parked, note: &Note) -> Parked {
     }
 }
 
-/// Returns how long a doubt must have been quiet before "not applied" is believed: as long as a call of the effect can
-/// live, as far as the configuration tells.
+/// Returns the time for which a doubt must have been quiet before "not applied" is believed: as long as a call
+/// of the effect can live, as far as the configuration tells.
 pub fn quiet_of(pipeline: Option<&PipelineSettings>) -> Duration {
     let timeout = pipeline.and_then(|settings| match &settings.effect {
         EffectSettings::Http(settings, _) => Some(settings.timeout),
@@ -286,7 +287,7 @@ fn text<S: serde::Serializer>(it: &impl std::fmt::Display, to: S) -> Result<S::O
     to.collect_str(it)
 }
 
-/// The quiet where the configuration says nothing.
+/// The quiet time if the configuration gives none.
 const DEFAULT_QUIET: Duration = Duration::from_secs(60);
 
 #[cfg(test)]

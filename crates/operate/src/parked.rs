@@ -1,5 +1,5 @@
-//! Messages that were set aside: the model of `semel dead-letters` and `semel quarantine`. Which ones are meant, page by
-//! page, and how each is listed.
+//! Messages that were set aside: the model of `semel dead-letters` and `semel quarantine`. Selects messages
+//! page by page, and lists them.
 
 mod listing;
 mod names;
@@ -20,15 +20,15 @@ use semel_worker::replay::Kind;
 pub struct Search {
     /// Their kind.
     pub kind: Kind,
-    /// Of this pipeline only.
+    /// The only pipeline; none for all.
     pub scope: Option<Scope>,
-    /// The names that were typed; none is all.
+    /// The names that were typed; no names mean all messages.
     pub names: Arc<Names>,
-    /// Of all, only these.
+    /// The condition on messages if all are meant.
     pub filter: Filter,
 }
 
-/// A condition on a message of all.
+/// A condition on messages, for a verb that means all of them.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     before: Option<Timestamp>,
@@ -40,13 +40,13 @@ pub struct Filter {
 pub struct Found {
     /// The message.
     pub message: Parked,
-    /// The state; `None` is absent, or not asked for.
+    /// The state; `None` if the record is absent, or was not asked for.
     pub state: Option<StateKind>,
 }
 
 impl Filter {
-    /// Messages that are kept for longer than `older_than` and have `reason_like` in their reason or detail, whatever
-    /// the case of its letters.
+    /// Selects messages that are kept for longer than `older_than` and have `reason_like` in their reason or
+    /// detail, in upper or lower case.
     pub fn new(older_than: Option<Duration>, reason_like: Option<&str>, now: Timestamp) -> Self {
         Self {
             before: older_than.map(|age| now.minus(age)),
@@ -54,7 +54,7 @@ impl Filter {
         }
     }
 
-    /// Returns whether it lets `message` through.
+    /// Tells whether the filter lets `message` through.
     pub fn has(&self, message: &Parked) -> bool {
         let is_like = |text: &str| {
             let text = |word: &str| word.to_lowercase().contains(text);
@@ -66,19 +66,19 @@ impl Filter {
 }
 
 impl Search {
-    /// Returns the test of whether a message of the kind is meant.
+    /// Returns a test that tells whether a message of the kind is meant.
     pub fn wanted(&self) -> Arc<dyn Fn(&Parked) -> bool + Send + Sync> {
         let (names, filter) = (Arc::clone(&self.names), self.filter.clone());
         Arc::new(move |message| names.has(message) && filter.has(message))
     }
 
-    /// Goes through what is meant, group by group, until `visit` says `Break`. The first group is small, so that it is
-    /// there at once; later ones are large, since a view of a store that others use goes through all of it to look
-    /// records up.
+    /// Passes the selected messages to `visit`, group by group, until `visit` returns `Break`. The first group
+    /// is small, so that it arrives at once; later groups are large, because a view of a store that others use
+    /// goes through the whole store to look records up.
     ///
     /// # Cost
     ///
-    /// Holds one group; dead letters want a look-up of their records for each.
+    /// Holds one group; dead letters need a look-up of their records per group.
     ///
     /// # Errors
     ///
@@ -127,12 +127,12 @@ impl Found {
         }
     }
 
-    /// The operation that it is about, if its key is known.
+    /// Returns the operation of the message, if its key is known.
     pub fn operation(&self) -> Option<Operation> {
         operation(&self.message)
     }
 
-    /// Says how things stand: the state of the record, or that the message is in quarantine.
+    /// Returns the state of the record, or that the message is in quarantine.
     pub const fn standing(&self, kind: Kind) -> &'static str {
         match (kind, self.state) {
             (Kind::Quarantined, _) => "quarantined",
@@ -165,9 +165,9 @@ fn operation(message: &Parked) -> Option<Operation> {
     Some(Operation::new(message.scope.clone(), key))
 }
 
-/// Messages may be long.
+/// The number of messages of a page; each may be long.
 const PAGE: usize = 256;
-/// Messages of a group, and bytes of their payloads.
+/// The number of messages of a group, and the bytes of their payloads.
 const GROUP: usize = 16_384;
 const GROUP_BYTES: usize = 32 << 20;
 

@@ -1,4 +1,4 @@
-//! Times as people say them: how long ago, how long still. Not for data: that is
+//! Times in the words of people: the time that has passed, the time that remains. For data, use
 //! [`value`](crate::value).
 
 use std::fmt;
@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use semel_core::Timestamp;
 
-/// A point in time with how far it is from now: `2026-11-21T10:33:00.000Z (3 h 5 min ago)`.
+/// A point in time with its distance from now: `2026-11-21T10:33:00.000Z (3 h 5 min ago)`.
 #[derive(Clone, Copy, Debug)]
 pub struct When {
     at: Timestamp,
     now: Timestamp,
 }
 
-/// `at` as seen at `now`.
+/// Makes the text of `at` as seen at `now`.
 pub const fn when(at: Timestamp, now: Timestamp) -> When {
     When { at, now }
 }
@@ -29,7 +29,7 @@ impl fmt::Display for When {
     }
 }
 
-/// A duration as it is said: its two largest units, rounded down.
+/// Returns a duration in words: its two largest units, rounded down.
 pub fn in_words(duration: Duration) -> String {
     let secs = duration.as_secs();
     let parts = [

@@ -1,4 +1,4 @@
-//! Values as they are printed everywhere: times, durations and bytes, for people and in JSON.
+//! Values in the form in which they are printed everywhere: times, durations and bytes, for people and in JSON.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ impl Serialize for Time {
     }
 }
 
-/// A duration: text as the configuration writes it.
+/// A duration, as the configuration writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span(pub Duration);
 
@@ -26,9 +26,10 @@ impl Serialize for Span {
     }
 }
 
-/// Bytes for JSON: the text where they are UTF-8, else base64, to be printed under another name.
+/// Prepares bytes for JSON: returns the text if they are UTF-8, else base64, which is printed under another
+/// name.
 ///
-/// Of the two members one is left out: `#[serde(skip_serializing_if = "Option::is_none")]`.
+/// One of the two members is left out: `#[serde(skip_serializing_if = "Option::is_none")]`.
 pub fn text_or_base64(bytes: &[u8]) -> (Option<&str>, Option<Base64<'_>>) {
     match std::str::from_utf8(bytes) {
         Ok(text) => (Some(text), None),

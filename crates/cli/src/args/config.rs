@@ -1,4 +1,4 @@
-//! `semel config`, and how a verb is told which configuration.
+//! `semel config`, and the arguments with which a verb names its configuration.
 
 use std::path::{Path, PathBuf};
 
@@ -50,7 +50,7 @@ pub(crate) struct Named {
 }
 
 impl Named {
-    /// The file, however it was named.
+    /// The file, whichever way it was named.
     pub(crate) fn file(&self) -> Option<&Path> {
         self.file.as_deref().or(self.common.config.as_deref())
     }

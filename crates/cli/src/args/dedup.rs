@@ -81,13 +81,13 @@ pub(crate) struct Dedup {
 }
 
 impl Dedup {
-    /// Whether nothing is remembered beyond the run.
+    /// Tells whether nothing is remembered beyond the run.
     pub(crate) const fn is_ephemeral(&self) -> bool {
         self.ephemeral || self.repeated || self.unique || self.count
     }
 }
 
-/// Arguments about what is remembered, none of which goes with remembering nothing.
+/// Arguments about remembered lines; none of them goes with remembering nothing.
 const DURABLE: [&str; 8] = [
     "window", "to", "append", "on_doubt", "config", "store", "accept", "pipeline",
 ];
@@ -113,7 +113,7 @@ impl FromStr for KeyPart {
     }
 }
 
-/// What is done about lines that may have been printed before a crash.
+/// The handling of lines that may have been printed before a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnDoubt {
     /// Print the last batch again: nothing is missing

@@ -1,4 +1,4 @@
-//! How a run tells of itself on standard error.
+//! The log of a run on standard error.
 
 use clap::{Args, ValueEnum};
 

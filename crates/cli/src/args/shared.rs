@@ -1,4 +1,4 @@
-//! Arguments that many verbs take: how to print, how much, who changes what and why.
+//! Arguments that many verbs take: the format, the limit, who changes something and why.
 
 use std::num::NonZeroU64;
 
@@ -73,7 +73,7 @@ pub(crate) struct Rerun<W: Args> {
 }
 
 impl Audit {
-    /// Who wants the change: what was said, else `user@host`.
+    /// Returns the author of the change: the name that was typed, else `user@host`.
     pub(crate) fn by(&self) -> String {
         let said = self.by.as_deref().map(str::trim);
         if let Some(name) = said.filter(|name| !name.is_empty()) {
@@ -86,7 +86,7 @@ impl Audit {
     }
 }
 
-/// How data is printed.
+/// The format in which data is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
     /// For people
@@ -97,7 +97,7 @@ pub(crate) enum Output {
     Jsonl,
 }
 
-/// Whether to use colours.
+/// The use of colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Colour {
     /// On a terminal, unless `NO_COLOR` is set

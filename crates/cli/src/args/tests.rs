@@ -96,7 +96,7 @@ fn help_is_done_and_a_wrong_argument_is_a_usage_error() {
 
 #[test]
 fn what_many_verbs_take_is_the_same_everywhere() {
-    // `init` is asked for a kind of store, not for a place.
+    // The argument of `init` is a kind of store, not a place.
     for (path, command) in leaves().filter(|(path, _)| path[1] != "init") {
         for argument in command.get_arguments() {
             let ours = argument.get_long().and_then(|name| {
@@ -115,7 +115,7 @@ fn what_many_verbs_take_is_the_same_everywhere() {
     }
 }
 
-/// The words of a line as a shell reads it, up to a pipe or a redirection.
+/// Splits a line into words as a shell reads it, up to a pipe or a redirection.
 fn words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut is_quoted = false;
@@ -124,7 +124,7 @@ fn words(line: &str) -> Vec<String> {
             '\'' => is_quoted = !is_quoted,
             ' ' if !is_quoted => words.push(String::new()),
             '|' | '>' if !is_quoted && words.last().is_some_and(String::is_empty) => {
-                // What stood before a pipe was another program's unless it was ours.
+                // The words before a pipe were another program's unless they were ours.
                 if words.first().is_some_and(|word| word == "semel") || c == '>' {
                     break;
                 }

@@ -1,14 +1,14 @@
-//! Values as they are typed.
+//! Parses values as they are typed.
 
 use semel_core::Key;
 
-/// A KEY as it is typed: a text is a string, `json:` and JSON is typed. Fit for clap.
+/// Parses a KEY as it is typed: a text is a string, `json:` and JSON is typed. Fit for clap.
 pub(crate) fn key(text: &str) -> Result<Key, String> {
     Key::parse(text)
         .map_err(|error| format!("{error}; a string is written as it is, a number as json:1"))
 }
 
-/// An id of a replay, as it is typed. Fit for clap.
+/// Parses an id of a replay as it is typed. Fit for clap.
 pub(super) fn replay_id(text: &str) -> Result<String, &'static str> {
     let is_plain = |c: char| c.is_ascii_graphic() || c == ' ';
     if text.trim().is_empty() || text.len() > MOST_BYTES || !text.chars().all(is_plain) {
@@ -17,5 +17,5 @@ pub(super) fn replay_id(text: &str) -> Result<String, &'static str> {
     Ok(text.to_owned())
 }
 
-/// Of an id of a replay.
+/// The length limit of the id of a replay.
 const MOST_BYTES: usize = 255;

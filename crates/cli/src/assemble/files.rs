@@ -1,5 +1,4 @@
-//! What only stores in files of this machine have: a path that may be wrong, and a process that may
-//! have them open.
+//! Looks at stores in files of this machine, whose path may be wrong and which a process may have open.
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -12,12 +11,12 @@ use semel_engine::system::SystemClock;
 use semel_store_embedded::Inspector;
 use semel_worker::control::SOCKET;
 
-/// Whether there is an embedded store, or something else that is told of when it is opened.
+/// Tells whether there is an embedded store, or something else that opening reports.
 pub(super) fn is_embedded_there(path: &Path) -> bool {
-    // A folder in which a store was about to be made holds a lock and no store yet.
+    // A folder in which a store was about to be created holds a lock and no store yet.
     let clock = Arc::new(SystemClock::new());
     let is_absent = |error: &Error| {
-        // What cannot be read has a cause, and may be a store.
+        // An error with a cause means something unreadable, which may be a store.
         let has_cause = std::error::Error::source(error).is_some();
         error.code() == Code::StoreUnavailable && !has_cause
     };
@@ -25,7 +24,7 @@ pub(super) fn is_embedded_there(path: &Path) -> bool {
     path.exists() && !looked.err().as_ref().is_some_and(is_absent)
 }
 
-/// The same of an SQLite file.
+/// Tells the same of an SQLite file.
 pub(super) fn is_sqlite_there(path: &Path) -> bool {
     let is_store = |looked: Option<semel_store_sqlite::Inspection>| {
         looked.is_some_and(|looked| looked.is_store)
@@ -33,8 +32,8 @@ pub(super) fn is_sqlite_there(path: &Path) -> bool {
     path.exists() && semel_store_sqlite::inspect(path, &[]).map_or(true, is_store)
 }
 
-/// The process that the lock file of an embedded store names, if it lives. Without the lock itself,
-/// which a worker that starts just now must not miss, this is no more than a hint.
+/// The process that the lock file of an embedded store names, if it is alive. This is only a hint: the lock
+/// itself is not taken, because a worker that is just starting must not miss it.
 pub(super) fn holder(folder: &Path) -> Option<u32> {
     let text = std::fs::read_to_string(folder.join("lock")).ok()?;
     let id: u32 = text.trim().parse().ok()?;
@@ -45,15 +44,16 @@ pub(super) fn holder(folder: &Path) -> Option<u32> {
     }
 }
 
-/// Whether a worker has made a socket there to take orders, or left one.
+/// Tells whether the folder has the socket of a worker that takes orders, live or left over.
 pub(super) fn takes_orders(folder: &Path) -> bool {
     std::fs::symlink_metadata(folder.join(SOCKET)).is_ok_and(|found| found.file_type().is_socket())
 }
 
-/// Whether a process has ended and nobody has asked how: it still has its number, and no files.
+/// Tells whether a process has ended and its parent has not collected its status: it keeps its number, but no
+/// files.
 fn is_ended(id: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-    // Its name stands in parentheses and may have some of its own.
+    // The name stands in parentheses and may contain some.
     let state = stat.rsplit_once(") ").map(|(_, rest)| rest);
     state.is_some_and(|state| state.starts_with(['Z', 'X']))
 }

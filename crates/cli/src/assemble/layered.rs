@@ -9,10 +9,10 @@ use semel_engine::layer::tiered::Tiered;
 use semel_worker::run::Stores;
 use serde::Serialize;
 
-/// What stands before a pipeline's store, to be asked what it was good for.
+/// The layer before a pipeline's store, kept for its figures.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Layer {
-    /// Nothing.
+    /// No layer.
     #[default]
     None,
     /// A cache.
@@ -21,7 +21,7 @@ pub(crate) enum Layer {
     Approximate(Arc<Approximate<AnyStore>>),
 }
 
-/// What a layer was good for; members of a run's summary.
+/// The figures of a layer; members of a run's summary.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct LayerFigures {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -30,36 +30,36 @@ pub(crate) struct LayerFigures {
     pub(crate) approximate: Option<ApproximateFigures>,
 }
 
-/// What a cache was good for.
+/// The figures of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct CacheFigures {
-    /// Claims that were answered without the store.
+    /// Claims that the cache answered without the store.
     pub(crate) answered: u64,
-    /// Claims that were answered by reading the record.
+    /// Claims that the cache answered by reading the record.
     pub(crate) read: u64,
-    /// Claims that were asked of the store.
+    /// Claims that the cache passed on to the store.
     pub(crate) asked: u64,
     pub(crate) kept_bytes: u64,
 }
 
-/// How a filter did.
+/// The figures of a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct ApproximateFigures {
-    /// Messages that were skipped: duplicates, and at the error rate new ones.
+    /// Messages that the filter skipped: duplicates and, at the error rate, new ones.
     pub(crate) skipped: u64,
-    /// Claims for which there was no room.
+    /// Claims for which the filter had no room.
     pub(crate) refused: u64,
     pub(crate) remembered: u64,
     pub(crate) filter_bytes: u64,
     pub(crate) declared_error_rate: f64,
-    /// By looking up keys that nobody used.
+    /// The error rate, measured by looking up keys that nobody used.
     pub(crate) measured_error_rate: Option<f64>,
 }
 
 impl Layer {
     /// Puts the layers of a pipeline before its store.
     ///
-    /// # Errors   `InvalidConfig`, as those of the layers
+    /// # Errors   `InvalidConfig`, and those of the layers
     pub(crate) fn over(
         front: &Front,
         stores: Stores,
@@ -90,7 +90,7 @@ impl Layer {
         }
     }
 
-    /// What it was good for so far.
+    /// Returns the figures of the layer so far.
     pub(crate) fn figures(&self) -> LayerFigures {
         match self {
             Self::None => LayerFigures::default(),

@@ -1,4 +1,4 @@
-//! Stores on servers, each kind behind a feature of its own: a file here, and a line in each match.
+//! Stores on servers. Each kind has a feature, a file here, and a line in each match.
 
 #[cfg(not(all(feature = "mysql", feature = "postgres", feature = "redis")))]
 mod absent;
@@ -24,22 +24,22 @@ use semel_worker::run::Stores;
 
 use super::{Formats, Looked};
 
-/// A store that is connected to.
+/// A connected store.
 pub(super) struct Served {
     pub(super) stores: Stores,
     pub(super) transfer: AnyTransferStore,
 }
 
-/// On which terms a store is connected to.
+/// The terms on which Semel connects to a store.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(
     not(any(feature = "mysql", feature = "postgres", feature = "redis")),
     expect(dead_code, reason = "nobody connects without a server")
 )]
 pub(super) struct Terms {
-    /// Whether to make it where it is not there, which is refused otherwise.
+    /// True to create the store if it does not exist; otherwise that is refused.
     pub(super) create: bool,
-    /// What of its weaknesses is accepted.
+    /// The weaknesses of the store that are accepted.
     #[cfg_attr(
         not(feature = "redis"),
         expect(dead_code, reason = "Redis alone asks before it opens")
@@ -48,7 +48,7 @@ pub(super) struct Terms {
 }
 
 impl Terms {
-    /// For whoever runs nothing and asks for nothing.
+    /// The terms of a caller that runs nothing and demands nothing.
     pub(super) const fn of_operator(create: bool) -> Self {
         Self {
             create,

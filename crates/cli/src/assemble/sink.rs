@@ -1,4 +1,4 @@
-//! The one place that knows every kind of place that messages are published to.
+//! The one place that knows every kind of target that messages are published to.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use semel_core::port::sink::AnySink;
 use semel_worker::effect::Target;
 use semel_worker::effect::publish::{Facts, Inspection};
 
-/// Turns the settings of a place into something to publish to.
+/// Turns the settings of a target into something to publish to.
 pub(crate) fn target(settings: SinkSettings) -> Arc<dyn Target> {
     Arc::new(Place(settings))
 }
 
-/// A place of some broker, with its driver.
+/// A target on some broker, with its driver.
 struct Place(SinkSettings);
 
 impl fmt::Debug for Place {
@@ -140,7 +140,7 @@ impl Place {
     }
 }
 
-/// What a program without this kind of broker answers.
+/// Methods that refuse, for a program built without this kind of broker.
 macro_rules! absent {
     ($feature:literal: $sink:ident, $inspect:ident) => {
         #[cfg(not(feature = $feature))]

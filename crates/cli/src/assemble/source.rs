@@ -11,7 +11,7 @@ use semel_core::port::source::AnySource;
 use semel_core::units::spelled;
 use semel_core::{Error, ErrorKind, Result, Timestamp};
 
-/// Opens a source. `lease` is how long a delivery is held without being extended.
+/// Opens a source. `lease` is the time for which the source holds a delivery that is not extended.
 pub(crate) async fn source(
     settings: &SourceSettings,
     max_message_bytes: u64,
@@ -35,7 +35,7 @@ pub(crate) async fn source(
     }
 }
 
-/// Opens a source once more: what it has now, and then the end. Nothing is taken from whoever reads it live.
+/// Opens a source once more: it yields what it has now, and then ends. A live reader loses nothing to it.
 ///
 /// # Errors   those of a source that cannot be used; `Unsupported`: it cannot be read twice
 pub(crate) async fn source_again(
@@ -58,10 +58,10 @@ pub(crate) async fn source_again(
     }
 }
 
-/// Asks the broker how long a message can come again; nothing where there is no broker. What it does not
-/// tell is as long as the settings declare.
+/// Asks the broker how long a message can come again; returns nothing if there is no broker. A limit that the
+/// broker does not report is as long as the settings declare.
 ///
-/// # Errors   those of a source that cannot be used; `Unavailable` where the broker is away
+/// # Errors   those of a source that cannot be used; `Unavailable` if the broker is away
 ///
 /// # Cancel safety   safe
 pub(crate) async fn reach(settings: &SourceSettings, lease: Duration) -> Result<Option<Reach>> {
@@ -100,7 +100,7 @@ pub(super) fn kafka_options(settings: &KafkaSettings) -> semel_broker_kafka::Opt
     options
 }
 
-/// Settings of librdkafka, as its adapter takes them.
+/// Settings of librdkafka in the form that its adapter takes.
 #[cfg(feature = "kafka")]
 pub(super) fn properties(settings: &[(String, String)]) -> Vec<(Box<str>, Box<str>)> {
     let settings = settings.iter();

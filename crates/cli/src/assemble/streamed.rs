@@ -1,4 +1,5 @@
-//! The one place that knows whose transactions commit outputs together with how far a source was read.
+//! The one place that knows the brokers whose transactions commit outputs together with the position in the
+//! source.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use semel_worker::settings::StreamedSettings;
 
 use crate::status::Streamed;
 
-/// Opens a source and its transactions, and answers them as they are seen from outside, too.
+/// Opens a source and its transactions; returns a view from outside, too.
 #[cfg(feature = "kafka")]
 pub(crate) fn streamed(
     source: &SourceSettings,
@@ -36,7 +37,8 @@ pub(crate) fn streamed(
     let mut options = kafka_options(source);
     options.max_message_bytes = usize::try_from(pipeline.max_message_bytes).unwrap_or(usize::MAX);
     let id = settings.transactional_id.clone().unwrap_or_else(|| {
-        // A member that keeps its name keeps its transactions, too: a new one ends those of the former.
+        // A member that keeps its name keeps its transactional id, too, so the new one ends the former one's
+        // transactions.
         let mut properties = source.properties.iter();
         let instance = properties.find(|(name, _)| name == "group.instance.id");
         let who = instance.map_or_else(|| around.claimant.to_string(), |(_, id)| id.clone());
@@ -74,8 +76,8 @@ fn kafka(source: &SourceSettings) -> Result<&KafkaSettings> {
     Ok(source)
 }
 
-/// What the changelog of a pipeline says of these operations, as a store would: each beside the request that is made
-/// of it now, if there is one.
+/// Reads the records of these operations from the changelog of a pipeline, in the form in which a store returns
+/// them. `requests` holds the request that is made of each operation now, if there is one.
 ///
 /// # Cost     reads the whole changelog
 /// # Errors   those of the cluster
@@ -99,17 +101,18 @@ pub(crate) async fn streamed_records(
         Err(Error::new(ErrorKind::Internal, message).with_source(error))
     })?;
     let found = found.into_iter().zip(requests).map(|(found, request)| {
-        // Whoever asks claims nothing.
+        // The caller claims nothing.
         let token = FencingToken::new(0);
         found.map(|it| it.entry.record(it.at, window, *request, token))
     });
     Ok(found.collect())
 }
 
-/// Publishes these messages to the partitions in which they were read, with their own keys and headers, and waits
-/// until the brokers have confirmed all of them.
+/// Publishes these messages to the partitions from which they were read, with their own keys and headers, and
+/// waits until the brokers have confirmed all of them.
 ///
-/// # Errors   those of the cluster; `InvalidInput`: a message is not of the source's topic. Some may be there then
+/// # Errors   those of the cluster; `InvalidInput`: a message is not of the source's topic. Some messages may
+/// be published by then
 #[cfg(feature = "kafka")]
 pub(crate) async fn publish_again(source: &SourceSettings, messages: &[Parked]) -> Result<()> {
     use std::collections::BTreeMap;
@@ -128,7 +131,7 @@ pub(crate) async fn publish_again(source: &SourceSettings, messages: &[Parked]) 
             );
             return Err(Error::new(ErrorKind::InvalidInput, message));
         };
-        // The id that a stage before gave it may be its key.
+        // The id that an earlier stage gave the message may be its key.
         let mut headers = message.headers.iter();
         let given = headers.find(|(name, _)| &**name == "semel-id");
         let given = given.and_then(|(_, id)| std::str::from_utf8(id).ok());
@@ -153,13 +156,13 @@ pub(crate) async fn publish_again(source: &SourceSettings, messages: &[Parked]) 
     Ok(())
 }
 
-/// Says that this binary knows no Kafka.
+/// Answers that this binary has no Kafka.
 #[cfg(not(feature = "kafka"))]
 pub(crate) async fn publish_again(_source: &SourceSettings, _messages: &[Parked]) -> Result<()> {
     std::future::ready(Err(super::source::not_built_in("kafka"))).await
 }
 
-/// Says that this binary knows no Kafka.
+/// Answers that this binary has no Kafka.
 #[cfg(not(feature = "kafka"))]
 pub(crate) async fn streamed_records(
     _source: &SourceSettings,
@@ -172,7 +175,7 @@ pub(crate) async fn streamed_records(
     std::future::ready(Err(super::source::not_built_in("kafka"))).await
 }
 
-/// Says that this binary knows no Kafka.
+/// Answers that this binary has no Kafka.
 #[cfg(not(feature = "kafka"))]
 pub(crate) fn streamed(
     _source: &SourceSettings,
@@ -183,7 +186,7 @@ pub(crate) fn streamed(
     Err(super::source::not_built_in("kafka"))
 }
 
-/// Nobody's transactions.
+/// The transactions of a build without Kafka, which do not exist.
 #[cfg(not(feature = "kafka"))]
 pub(crate) enum Nobodys {}
 

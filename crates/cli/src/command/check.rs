@@ -1,5 +1,5 @@
-//! `semel check`: what each pipeline promises, what it rests on, and what stands in the way. Changes
-//! nothing and calls no target.
+//! `semel check`: reports what each pipeline promises, what the promise rests on, and what stands in its way.
+//! Changes nothing and calls no target.
 
 mod line;
 mod place;
@@ -27,7 +27,7 @@ use crate::output::{self, Answers, List};
 use line::Line;
 use target::Targets;
 
-/// Looks at every pipeline; exit code 1 if one of them must not run so, or with `--strict` should not.
+/// Looks at every pipeline; exit code 1 if one of them must not run like this, or with `--strict` should not.
 pub(crate) fn check(arguments: &Check) -> Result<Exit> {
     let Some(settings) = config::settings(&arguments.named) else {
         return Ok(Exit::Usage);
@@ -106,7 +106,7 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
     }
 }
 
-/// The windows of all pipelines that read a broker, for people; programs have them in the reports.
+/// Prints the windows of all pipelines that read a broker, for people; programs find them in the reports.
 fn table(windows: &[Line], format: Format) -> Result<()> {
     if windows.is_empty() || format.output != Output::Table {
         return Ok(());
@@ -124,7 +124,7 @@ fn table(windows: &[Line], format: Format) -> Result<()> {
     list.end()
 }
 
-/// What the database is asked to prepare.
+/// The statements that the database is asked to prepare.
 fn statements(pipeline: &PipelineSettings) -> Option<Statements> {
     match &pipeline.effect {
         EffectSettings::Sql(binding) => Some(binding.statements().clone()),

@@ -1,4 +1,4 @@
-//! `semel completions SHELL`: what a shell needs to complete our commands, from the same source as
+//! `semel completions SHELL`: prints a shell's script that completes our commands, from the same source as
 //! `--help`.
 
 use clap::CommandFactory;

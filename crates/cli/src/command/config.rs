@@ -1,4 +1,4 @@
-//! `semel config`: what is wrong with the configuration, and what applies.
+//! `semel config`: reports faults in the configuration, and shows the settings that apply.
 
 use semel_config::{Fault, REFERENCE, Settings};
 use semel_core::Result;
@@ -20,7 +20,7 @@ pub(crate) fn config(command: &Config) -> Result<Exit> {
     }
 }
 
-/// The settings that are named, or `None` once the faults are told.
+/// Reads the settings that are named; `None` once their faults are printed.
 pub(crate) fn settings(named: &Named) -> Option<Settings> {
     match load(named.file(), &named.common.overrides()) {
         Ok((_, settings)) => Some(settings),

@@ -1,4 +1,4 @@
-//! `semel dead-letters`: messages whose operations were given up.
+//! `semel dead-letters`: messages whose operations Semel gave up.
 
 use std::sync::Arc;
 
@@ -74,9 +74,9 @@ fn drop(arguments: &Drop) -> Result<Exit> {
     })
 }
 
-/// Every key once that was named, in a file too.
+/// Every named key once, those of a file included.
 ///
-/// # Errors   `InvalidInput`: there is none, and not all are meant
+/// # Errors   `InvalidInput`: no key is named, and not all are meant
 pub(crate) fn keys(which: &Which) -> Result<Vec<Key>> {
     let mut keys = which.keys.clone();
     if let Some(file) = &which.keys_from {

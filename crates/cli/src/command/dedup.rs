@@ -82,7 +82,7 @@ pub(crate) fn dedup(arguments: &args::Dedup) -> Result<Exit> {
         .build()
         .map_err(|error| Error::new(ErrorKind::Unavailable, "cannot start").with_source(error))?;
     let result = runtime.block_on(run(arguments, dedup, input, target, store, summary));
-    // A read of standard input cannot be called off; it must not hold up the exit.
+    // A read of standard input cannot be cancelled; it must not delay the exit.
     runtime.shutdown_background();
     result
 }
@@ -159,7 +159,7 @@ async fn run(
     })
 }
 
-/// The store that is named, that of a configuration or a variable that is, or the default.
+/// The store that the arguments name, else that of a named configuration or variable, else the default.
 fn store(arguments: &args::Dedup) -> Result<Result<(StoreUrl, Accepted), Vec<Fault>>> {
     let typed = |text: &String| {
         let named = store_url(text);
@@ -185,7 +185,7 @@ fn store(arguments: &args::Dedup) -> Result<Result<(StoreUrl, Accepted), Vec<Fau
     Ok(found.map(|(url, configured)| (url, configured.and(accepted))))
 }
 
-/// What of the lines wants attention.
+/// Tells the operator about lines that want attention.
 fn tell(name: &str, summary: &Summary, url: &StoreUrl) {
     let tell = |fate, what: &str, verb: &str| {
         let count = summary.of(fate);
@@ -202,12 +202,12 @@ fn tell(name: &str, summary: &Summary, url: &StoreUrl) {
     tell(Fate::Dead, "whose key was given up", "dead-letters");
 }
 
-/// A sweep comes round twice in the eighth of a window after which lines must be forgotten, and at
-/// least every minute.
+/// The interval of sweeps: lines must be forgotten within an eighth of the window after it, and a sweep comes
+/// round twice in that time, and at least every minute.
 fn sweep_every(window: Window) -> Duration {
     (window.duration() / 16).clamp(Duration::from_millis(500), Duration::from_secs(60))
 }
 
-/// How long a reader may take the last batch after a stop was asked for.
+/// The time that a reader has for the last batch after a stop was asked for.
 const PATIENCE: Duration = Duration::from_secs(5);
 const DEFAULT_STORE: &str = "./.semel-dedup";

@@ -56,17 +56,17 @@ fn list(arguments: &Explain) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// A code as it is written, however it was copied.
+/// A code in its normal form, however it was copied.
 fn normal(typed: &str) -> String {
     let bare = typed.trim_matches(|c: char| c.is_whitespace() || "[]`:".contains(c));
     bare.to_lowercase().replace('_', "-")
 }
 
-/// A code and its page, as it is in the book.
+/// A code and its page of the book.
 struct Page<'a> {
     code: &'a str,
     text: String,
-    /// The folder of the book that its links begin in.
+    /// The folder of the book from which the page's links start.
     folder: &'static str,
 }
 
@@ -82,7 +82,7 @@ impl<'a> Page<'a> {
         Some(Self { code, text, folder })
     }
 
-    /// The first sentence of what happened, without its examples.
+    /// The first sentence about what happened, without its examples.
     fn gist(&self) -> String {
         let what_happened = self.part("What happened").unwrap_or_default();
         let paragraph = what_happened.split('\n').next().unwrap_or_default();
@@ -107,7 +107,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// What stands under a heading, as one line per paragraph.
+    /// Returns the text under a heading, one line per paragraph.
     fn part(&self, heading: &str) -> Option<String> {
         let (_, rest) = self.text.split_once(&format!("## {heading}\n"))?;
         let part = rest.split("\n## ").next().unwrap_or_default();
@@ -140,7 +140,7 @@ impl Entry for Line<'_> {
     }
 }
 
-/// Paragraphs of one line each; tables, lists and code keep theirs.
+/// Joins each paragraph to one line; tables, lists and code keep their lines.
 fn unwrapped(text: &str) -> String {
     let paragraphs = text.split("\n\n").map(|paragraph| {
         if paragraph.starts_with(['|', '-', '`']) && paragraph.contains('\n') {

@@ -1,4 +1,4 @@
-//! `semel in-doubt`: effects that nobody knows to have happened, and what became of them.
+//! `semel in-doubt`: effects that may or may not have happened, and their resolutions.
 
 mod resolve;
 mod retry;
@@ -40,7 +40,7 @@ fn list(arguments: &List) -> Result<Exit> {
     })
 }
 
-/// The message that is kept for an operation in doubt.
+/// Finds the message that is kept for an operation in doubt.
 ///
 /// # Cost   reads the messages in doubt of its pipeline
 async fn message_of(ground: &Ground, operation: &Operation) -> Result<Option<Parked>> {

@@ -1,4 +1,5 @@
-//! `semel init`: a configuration to begin with, a sample with duplicates, and what to type next.
+//! `semel init`: writes a configuration to begin with and a sample with duplicates, and names the commands to
+//! type next.
 
 mod broker;
 mod config;
@@ -18,7 +19,7 @@ use crate::output::{self, Answer, Answers, Block};
 use crate::shell::quoted_path;
 use files::File;
 
-/// Writes the files, all or none, and never over one that is there.
+/// Writes all files or none, and never over an existing one.
 pub(crate) fn init(arguments: &Init) -> Result<Exit> {
     let choice = Choice::of(arguments)?;
     let files = files::of(choice, SystemClock::new().now());
@@ -37,7 +38,7 @@ pub(crate) fn init(arguments: &Init) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// What to write.
+/// The choices of the person.
 #[derive(Clone, Copy, Debug)]
 struct Choice {
     source: SourceKind,
@@ -104,7 +105,7 @@ fn write(dir: &Path, files: &[File]) -> Result<()> {
             written.push(path.clone());
         }
         if let Err(error) = result {
-            // What cannot be removed either is told by the failure itself.
+            // If a file cannot be removed either, the failure itself tells it.
             for path in &written {
                 let _ = std::fs::remove_file(path);
             }
@@ -160,12 +161,12 @@ impl Answer for Written {
     }
 }
 
-/// What to type now.
+/// The commands to type now.
 fn next(dir: &Path, choice: Choice) -> Vec<String> {
     let mut commands = Vec::new();
     if dir != Path::new(".") {
         let folder = quoted_path(dir);
-        // `cd -` would go back, and `cd -x` takes an option.
+        // `cd -` would go back, and `cd -x` would take an option.
         let marker = if folder.trim_start_matches('\'').starts_with('-') {
             "-- "
         } else {

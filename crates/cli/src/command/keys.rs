@@ -1,4 +1,4 @@
-//! `semel keys`: what is on record of keys, and orders about them.
+//! `semel keys`: shows the records of keys, and gives orders about them.
 
 mod change;
 mod detail;

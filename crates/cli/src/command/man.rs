@@ -28,8 +28,8 @@ pub(crate) fn man(arguments: &Man) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Writes the page of `command`, which stands under `above`, and those of its subcommands; answers
-/// how many.
+/// Writes the page of `command`, which stands under `above`, and those of its subcommands; returns their
+/// number.
 fn write_pages(command: &Command, above: &mut Vec<String>, dir: &Path) -> Result<u64> {
     let path = dir.join(format!("{}.1", name(command)));
     std::fs::write(&path, page(command, above)?).map_err(|error| cannot_write(&path, error))?;
@@ -42,7 +42,7 @@ fn write_pages(command: &Command, above: &mut Vec<String>, dir: &Path) -> Result
     Ok(count)
 }
 
-/// The page of one command.
+/// Renders the page of one command.
 fn page(command: &Command, above: &[String]) -> Result<Vec<u8>> {
     let mut page = Vec::new();
     render(command, above, &mut page).map_err(|error| {
@@ -76,7 +76,7 @@ fn render(command: &Command, above: &[String], page: &mut Vec<u8>) -> std::io::R
     page.flush()
 }
 
-/// What stands under `--help`, its lines as they are.
+/// Renders the text that stands under `--help`, its lines as they are.
 fn examples(after: &str) -> Roff {
     let mut roff = Roff::new();
     roff.control("SH", ["EXAMPLES"]);
@@ -132,7 +132,7 @@ fn visible(command: &Command) -> impl Iterator<Item = &Command> {
         .filter(|subcommand| !subcommand.is_hide_set())
 }
 
-/// `semel-keys-list`
+/// Returns a command's name in full: `semel-keys-list`.
 fn name(command: &Command) -> String {
     let name = command.get_display_name();
     name.unwrap_or_else(|| command.get_name()).to_owned()

@@ -1,7 +1,8 @@
-//! The ground that every operating verb stands on: which store, which scope, who orders what and why.
+//! The ground on which every operating verb stands: the store, the scope, and who orders a change for which
+//! reason.
 //!
-//! A verb that reads begins with [`look`], one that changes something with [`change`]. Both open what
-//! `--store` or the configuration names and never create a store. Not for printing: that is
+//! A verb that reads begins with [`look`], one that changes something with [`change`]. Both open the store that
+//! `--store` or the configuration names, and never create one. Printing is not done here: that is
 //! [`crate::output`].
 
 mod find;
@@ -39,34 +40,34 @@ use crate::assemble::{self, Beside};
 use crate::output::{Entry, Go, List, Plan, key_text};
 use crate::shell::quoted;
 
-/// What an operating verb works on.
+/// Everything that an operating verb works on.
 pub(crate) struct Ground {
-    /// Where the store is, secrets left out when printed.
+    /// The place of the store; printed without secrets.
     pub(crate) url: StoreUrl,
-    /// What of its weaknesses the configuration accepts.
+    /// The weaknesses of the store that the configuration accepts.
     pub(crate) accepted: Accepted,
     /// The store.
     pub(crate) store: AnyStore,
-    /// The same store, to take its contents out or put some in; none in a verb that only looks.
+    /// The same store, for export and import; none in a verb that only looks.
     pub(crate) transfer: Option<AnyTransferStore>,
     /// The same store, to run pipelines on; none unless the verb runs some.
     pub(crate) stores: Option<Stores>,
-    /// How long running effects may take once a stop is asked for.
+    /// The time that running effects have once a stop is asked for.
     pub(crate) patience: Duration,
-    /// What may go on beside a verb that reads the files of a store.
+    /// The processes that may work beside a verb that reads the files of a store.
     pub(crate) beside: Option<Beside>,
-    /// The process of the worker that has the store open and does what is asked.
+    /// The process id of the worker that has the store open and carries out the orders.
     pub(crate) worker: Option<u32>,
     /// The pipelines of the configuration; none where there is no configuration.
     pub(crate) pipelines: Vec<PipelineSettings>,
-    /// What `--pipeline` names.
+    /// The scope that `--pipeline` names.
     named: Option<Scope>,
-    /// The options that were typed to name the store, for commands to paste.
+    /// The options with which the operator named the store, for commands to paste.
     typed: String,
     clock: Arc<SystemClock>,
 }
 
-/// Runs a verb that reads, beside a worker that uses the store if there is one.
+/// Runs a verb that reads, beside a worker if one uses the store.
 pub(crate) fn look(
     common: &Common,
     verb: impl AsyncFnOnce(&Ground) -> Result<Exit>,
@@ -82,8 +83,8 @@ pub(crate) fn change(
     with(common, Purpose::Change, verb)
 }
 
-/// Runs a verb that plans a change and carries it out with `--yes`. The plan alone opens nothing to
-/// write, so that it can be made beside a worker.
+/// Runs a verb that plans a change and carries it out with `--yes`. The plan alone opens nothing for writing,
+/// so that it can be made beside a worker.
 pub(crate) fn plan(
     common: &Common,
     confirm: Confirm,
@@ -96,7 +97,7 @@ pub(crate) fn plan(
     }
 }
 
-/// Runs a verb that fills a store, and makes the store if it is not there.
+/// Runs a verb that fills a store, and creates the store if it does not exist.
 pub(crate) fn fill(
     common: &Common,
     verb: impl AsyncFnOnce(&Ground) -> Result<Exit>,
@@ -112,7 +113,7 @@ pub(crate) fn run(
     with(common, Purpose::Run, verb)
 }
 
-/// Runs a verb that only needs to know where the store is, and opens nothing.
+/// Runs a verb that only needs the store's place, and opens nothing.
 pub(crate) fn at(
     common: &Common,
     verb: impl AsyncFnOnce(&StoreUrl) -> Result<Exit>,
@@ -124,7 +125,8 @@ pub(crate) fn at(
     done.map_err(|error| assemble::at_store(&url, error))
 }
 
-/// Whether the store that the arguments name is there, and its url; nothing after faults were told.
+/// Returns the url of the store that the arguments name, and whether the store exists; nothing after faults
+/// were reported.
 pub(crate) fn is_there(common: &Common) -> Result<Option<(StoreUrl, bool)>> {
     let Some(Named { url, .. }) = place(common)? else {
         return Ok(None);
@@ -135,9 +137,9 @@ pub(crate) fn is_there(common: &Common) -> Result<Option<(StoreUrl, bool)>> {
 }
 
 impl Ground {
-    /// The scope of a KEY: `--pipeline`, else the only pipeline of the configuration.
+    /// Returns the scope of a KEY: `--pipeline`, else the only pipeline of the configuration.
     ///
-    /// # Errors   `InvalidInput`: there is none or more than one to choose from
+    /// # Errors   `InvalidInput`: there is no pipeline, or more than one, to choose from
     pub(crate) fn scope(&self) -> Result<Scope> {
         match (&self.named, &self.pipelines[..]) {
             (Some(scope), _) => Ok(scope.clone()),
@@ -157,15 +159,15 @@ impl Ground {
         self.named.clone()
     }
 
-    /// What the configuration says of the pipeline of `scope`, if it has one.
+    /// Returns the settings of the pipeline of `scope`, if the configuration has it.
     pub(crate) fn pipeline_of(&self, scope: &Scope) -> Option<&PipelineSettings> {
         self.pipelines
             .iter()
             .find(|settings| settings.pipeline.scope == *scope)
     }
 
-    /// A command about the key of `operation` as one would type it to come back to this store and
-    /// pipeline: `semel keys show pay-1 --pipeline payments`.
+    /// Returns a command about the key of `operation`, as an operator would type it to come back to this store
+    /// and pipeline: `semel keys show pay-1 --pipeline payments`.
     pub(crate) fn command(&self, verb: &str, operation: &Operation) -> String {
         let key = quoted(&key_text(operation.key.as_str()));
         let is_only = match &self.pipelines[..] {
@@ -183,7 +185,7 @@ impl Ground {
         format!("semel {verb} {key}{options}")
     }
 
-    /// An action as the command that does it.
+    /// Returns the command that carries out an action.
     pub(crate) fn command_for(&self, action: &Action) -> String {
         let verb = match action {
             Action::Explain(_) => "keys explain",
@@ -207,7 +209,7 @@ impl Ground {
         self.command(verb, action.operation())
     }
 
-    /// Advice in a line, with the command at its end.
+    /// Returns advice on one line, with the command at its end.
     pub(crate) fn line(&self, advice: Advice) -> String {
         let Advice { text, action } = advice;
         match action {
@@ -216,13 +218,13 @@ impl Ground {
         }
     }
 
-    /// The same of a command that is about no single key.
+    /// Returns the same for a command that is not about a single key.
     pub(crate) fn command_of_all(&self, verb: &str) -> String {
         let named = self.named.as_ref().map(pipeline).unwrap_or_default();
         format!("semel {verb}{}{named}", self.typed)
     }
 
-    /// Says under a plan that is only looked at what stands in the way of carrying it out.
+    /// Says under a plan that is not carried out what would stand in the way of carrying it out.
     pub(crate) fn remark_on_use(&self, plan: &mut Plan) {
         match self.beside {
             Some(Beside {
@@ -241,7 +243,7 @@ impl Ground {
         }
     }
 
-    /// Refuses to run effects that nobody but the worker can that has the store open.
+    /// Refuses to run effects that only the worker that has the store open can run.
     ///
     /// # Errors   `target-in-use`: it writes their file
     pub(crate) fn refuse_its_file(&self, settings: &PipelineSettings) -> Result<()> {
@@ -258,13 +260,13 @@ impl Ground {
             .not_applied())
     }
 
-    /// Now, on the clock of the store as far as it is known: a store of this machine goes by its, and
-    /// a server's is taken to agree with it.
+    /// Returns the time on the clock of the store as far as it is known: a store of this machine uses this
+    /// machine's clock, and a server's clock is assumed to agree with it.
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// The clock that says so.
+    /// The clock of [`Ground::now`].
     pub(crate) fn clock(&self) -> Arc<SystemClock> {
         Arc::clone(&self.clock)
     }
@@ -280,15 +282,15 @@ fn pipeline(scope: &Scope) -> String {
     format!(" --pipeline {}", quoted(scope.operation()))
 }
 
-/// The operations of these keys.
+/// Makes the operations of these keys.
 pub(crate) fn operations(scope: &Scope, keys: Vec<Key>) -> Vec<Operation> {
     keys.into_iter()
         .map(|key| Operation::new(scope.clone(), key))
         .collect()
 }
 
-/// The keys of a file, one per line as they are typed; `-` is standard input. Empty lines count as
-/// keys of none and are skipped.
+/// Reads the keys of a file, one per line as they are typed; `-` is standard input. Empty lines are no keys and
+/// are skipped.
 ///
 /// # Errors   `InvalidInput`: the file cannot be read, or a line is no key
 pub(crate) fn keys_from(file: &Path) -> Result<Vec<Key>> {
@@ -307,7 +309,7 @@ pub(crate) fn keys_from(file: &Path) -> Result<Vec<Key>> {
     keys.collect()
 }
 
-/// Who orders a change and why, for the audit trail.
+/// The note for the audit trail: who orders a change, and why.
 pub(crate) fn note_of(audit: &Audit) -> Note {
     let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     Note {
@@ -316,8 +318,8 @@ pub(crate) fn note_of(audit: &Audit) -> Note {
     }
 }
 
-/// Prints a list page by page, in constant memory: the entries of what `fetch` answers, as far as
-/// `entry` wants them.
+/// Prints a list page by page, in constant memory: the entries that `entry` makes of the items that `fetch`
+/// returns.
 ///
 /// # Cost   holds one page
 pub(crate) async fn print_list<T, E: Entry>(
@@ -348,7 +350,7 @@ pub(crate) async fn for_each_page<T>(
     mut fetch: impl AsyncFnMut(&ListQuery) -> Result<Page<T>>,
     mut visit: impl FnMut(Vec<T>) -> Result<Go>,
 ) -> Result<()> {
-    // The first lines are wanted at once.
+    // The reader wants the first lines at once.
     query.limit = FIRST_PAGE;
     loop {
         let page = fetch(&query).await?;
@@ -360,11 +362,11 @@ pub(crate) async fn for_each_page<T>(
     }
 }
 
-/// A mistake on the command line, exit code 2.
+/// Makes the error of a mistake on the command line, exit code 2.
 pub(crate) fn usage(message: impl Into<Box<str>>) -> Error {
     Error::new(ErrorKind::InvalidInput, message)
 }
 
-/// Items of the first page, and of every other.
+/// The number of items of the first page, and of every other.
 const FIRST_PAGE: usize = 200;
 const PAGE: usize = 2_000;

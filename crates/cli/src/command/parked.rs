@@ -1,5 +1,5 @@
-//! What the verbs over parked messages share: which ones are meant, going through them page by page.
-//! Not for saying what a message is kept for: that is each verb's.
+//! Shared parts of the verbs over parked messages: selecting the messages, and going through them page by page.
+//! Each verb says itself what its messages are kept for.
 
 mod detail;
 mod dropping;
@@ -18,7 +18,7 @@ use semel_operate::parked::Filter;
 
 use crate::args::dead_letters::Matching;
 
-/// What must be true of a message of all, as the arguments say.
+/// The conditions of the arguments on messages.
 pub(crate) fn filter(matching: &Matching, now: Timestamp) -> Filter {
     Filter::new(matching.older_than, matching.reason_like.as_deref(), now)
 }

@@ -1,4 +1,4 @@
-//! What is said and asked of a store before effects run on it.
+//! Checks and announces a store's promises before effects run on it.
 
 use semel_config::{Accepted, Front, PipelineSettings, StoreUrl};
 use semel_core::Result;
@@ -9,8 +9,8 @@ use semel_worker::run::Stores;
 
 use crate::{output, place};
 
-/// Reads what the store promises, tells what somebody should know of it, and refuses what it cannot
-/// keep the promise of.
+/// Reads the store's promises, tells the operator what is worth knowing about them, and refuses a store that
+/// cannot keep the promise of a pipeline.
 ///
 /// # Errors   `Unsupported`, and those of the store
 pub(crate) async fn preflight<'a>(
@@ -32,7 +32,7 @@ pub(crate) async fn preflight<'a>(
             "store {url}: {exposed}; take the right away: {hide}"
         ));
     }
-    // Whoever uses it has said so by a name of its own, and is told loudly.
+    // The operator chose this store by a name of its own, and still gets a loud warning.
     if *url == StoreUrl::Memory {
         return Ok(());
     }
@@ -50,8 +50,8 @@ pub(crate) async fn preflight<'a>(
     Ok(())
 }
 
-/// The effects of these pipelines that rest on the store. What an approximate pipeline loses was
-/// accepted when its settings were read.
+/// The effects of these pipelines that depend on the store. The losses of an approximate pipeline were accepted
+/// when its settings were read.
 pub(crate) fn effects<'a>(
     pipelines: impl IntoIterator<Item = &'a PipelineSettings>,
 ) -> impl Iterator<Item = (&'a str, Class)> {

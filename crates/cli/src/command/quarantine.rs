@@ -67,6 +67,8 @@ fn drop(arguments: &Drop) -> Result<Exit> {
     })
 }
 
+/// Refuses arguments that select no message.
+///
 /// # Errors   `InvalidInput`: nothing is named, and not all are meant
 fn named(which: &Which) -> Result<()> {
     if which.names.is_empty() && !which.matching.all {

@@ -1,4 +1,4 @@
-//! `semel replay`: messages once more through their pipeline, each marked with the id of the replay.
+//! `semel replay`: runs messages once more through their pipeline, each marked with the id of the replay.
 
 use std::ffi::OsStr;
 use std::ops::ControlFlow;
@@ -32,7 +32,7 @@ use crate::place::Place;
 use crate::progress::Bars;
 use crate::{Exit, output, same_file};
 
-/// Says what would be run again, and with `--yes` does it.
+/// Forecasts what would be run again, and with `--yes` runs it.
 pub(crate) fn replay(arguments: &args::Replay) -> Result<Exit> {
     output::set_log(arguments.log.format);
     let verb = async |ground: &Ground| {
@@ -70,7 +70,7 @@ pub(crate) fn replay(arguments: &args::Replay) -> Result<Exit> {
     }
 }
 
-/// The pipeline that is named, else the only one.
+/// The named pipeline, else the only one.
 fn pipeline(ground: &Ground) -> Result<&PipelineSettings> {
     if ground.pipelines.is_empty() {
         return Err(usage(
@@ -103,7 +103,7 @@ fn source(settings: &PipelineSettings, from: Option<&Path>) -> SourceSettings {
     }
 }
 
-/// What cannot be replayed, before anything begins.
+/// Refuses what cannot be replayed, before anything begins.
 fn refuse(
     settings: &PipelineSettings,
     source: &SourceSettings,
@@ -126,17 +126,17 @@ fn refuse(
     Ok(())
 }
 
-/// Whether it can be read from any time on.
+/// Tells whether the source can be read from any time on.
 const fn has_times(source: &SourceSettings) -> bool {
     matches!(source, SourceSettings::Kafka(_) | SourceSettings::Nats(_))
 }
 
-/// What is known of the age of what is read again.
+/// The known limits on the age of the messages that are read again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Age {
-    /// Each message says when it was born, and what is older than the window is set aside.
+    /// Each message says when it was born, and a message that is older than the window is set aside.
     Told,
-    /// All of it is younger than the window.
+    /// All messages are younger than the window.
     Young,
     Unknown,
 }
@@ -163,7 +163,7 @@ async fn age(
     })
 }
 
-/// Refuses what would do things again that were done and forgotten.
+/// The error of a replay that would repeat effects whose records are forgotten.
 fn expired(settings: &PipelineSettings, source: &SourceSettings) -> Error {
     let window = duration_text(settings.pipeline.window.duration());
     let limit = if has_times(source) {
@@ -178,7 +178,7 @@ fn expired(settings: &PipelineSettings, source: &SourceSettings) -> Error {
     ))
 }
 
-/// What is good to know before one says yes.
+/// Facts that a person should know before saying yes.
 fn remarks(settings: &PipelineSettings, age: Age, allow_expired: bool) -> Vec<String> {
     let window = duration_text(settings.pipeline.window.duration());
     let mut remarks = vec![format!(
@@ -224,13 +224,13 @@ async fn replay_one(
     let clock: Arc<dyn Clock> = ground.clock();
     let mut pipeline = settings.pipeline.clone();
     if arguments.allow_expired {
-        // The gate goes by it.
+        // The age gate goes by it.
         pipeline.birth = None;
     }
     let (name, limit) = (pipeline.name.clone(), pipeline.max_message_bytes);
     let since = arguments.newer_than.map(|age| ground.now().minus(age));
     let source = match source {
-        // Read once is enough where it is named.
+        // Input that `--from` names is read only once.
         SourceSettings::Stdin { .. } if arguments.from.is_some() => {
             assemble::source(source, limit, pipeline.lease).await?
         }
@@ -286,7 +286,7 @@ async fn replay_one(
     place.check().map(|()| Exit::Done)
 }
 
-/// The summary of a run, and which replay it was.
+/// The summary of a run, and the id of its replay.
 #[derive(Serialize)]
 struct Json<'a> {
     #[serde(flatten)]
@@ -294,15 +294,15 @@ struct Json<'a> {
     replay_id: &'a str,
 }
 
-/// A source whose messages all carry the id of a replay, whatever they carried before.
+/// A source whose messages all carry the id of a replay, whatever id they carried before.
 struct Marked<S> {
     source: S,
     id: bytes::Bytes,
-    /// Whether nobody is to learn how old they are.
+    /// True if the age of the messages is hidden.
     allow_expired: bool,
 }
 
-// A method that is not handed on would be the default one.
+// A method that is not forwarded would be the default one.
 #[deny(clippy::missing_trait_methods)]
 impl<S: Source> Source for Marked<S> {
     async fn fetch(&mut self, max: usize) -> Result<Fetched> {

@@ -1,4 +1,4 @@
-//! `semel run`: every pipeline of a configuration, until its sources end or a signal asks to stop.
+//! `semel run`: runs every pipeline of a configuration, until its sources end or a signal asks to stop.
 
 pub(super) mod guarded;
 mod hindrance;
@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &args::Run) -> Result<Exit> {
         .build()
         .map_err(|error| Error::new(ErrorKind::Unavailable, "cannot start").with_source(error))?;
     let result = runtime.block_on(run_all(settings, arguments));
-    // A read of standard input cannot be called off; it must not hold up the exit.
+    // A read of standard input cannot be cancelled; it must not delay the exit.
     runtime.shutdown_background();
     result
 }
@@ -80,7 +80,7 @@ async fn run_all(settings: Settings, arguments: &args::Run) -> Result<Exit> {
     if let Some(address) = settings.admin.listen {
         beside.spawn(status::serve(address, Arc::clone(&status)).await?);
     }
-    // A server may be long in coming, and whoever waits can be asked to stop.
+    // A server may be slow to answer, and a stop can be asked for while the run waits.
     let is_early = settings.store.is_server();
     if is_early {
         beside.spawn(listen(stop.clone(), bars.clone())?);
@@ -165,7 +165,7 @@ async fn run_all(settings: Settings, arguments: &args::Run) -> Result<Exit> {
     failure.map_or_else(|| place.check().map(|()| exit), Err)
 }
 
-/// Whether a run set something aside that it must not have, and says so.
+/// Checks whether a run set aside messages that `fail_on` forbids, and says so.
 fn judged(summaries: &[(Box<str>, Ended)], fail_on: &[FailOn], bars: &Bars) -> Exit {
     let mut exit = Exit::Done;
     for (name, ended) in summaries {
@@ -186,7 +186,7 @@ fn judged(summaries: &[(Box<str>, Ended)], fail_on: &[FailOn], bars: &Bars) -> E
     exit
 }
 
-/// Takes orders of verbs, where the store is open to this process alone.
+/// Takes the orders of verbs, if this process alone has the store open.
 fn control(
     url: &StoreUrl,
     stores: &Stores,
@@ -216,7 +216,7 @@ fn control(
     }
 }
 
-/// Waits for all of them; one that fails ends the others. What came of them, and the first failure.
+/// Waits for all pipelines; one that fails ends the others. Returns their results and the first failure.
 async fn ends(
     mut pipelines: JoinSet<(Box<str>, Result<Ended>)>,
     stop: &watch::Sender<bool>,
@@ -240,7 +240,7 @@ async fn ends(
     Ok((summaries, failure))
 }
 
-/// Prints what came of each pipeline, by name.
+/// Prints the result of each pipeline, by name.
 fn print(
     mut summaries: Vec<(Box<str>, Ended)>,
     accepted: Accepted,
@@ -265,7 +265,7 @@ fn print(
     Ok(())
 }
 
-/// What came of a pipeline whose run was asked to stop before it had a store.
+/// The result of a pipeline whose run was asked to stop before it had a store.
 fn never_begun(settings: &PipelineSettings) -> (Box<str>, Ended) {
     let ended = Ended {
         fail: settings.layers.fail,
@@ -275,7 +275,7 @@ fn never_begun(settings: &PipelineSettings) -> (Box<str>, Ended) {
     (settings.pipeline.name.clone(), ended)
 }
 
-/// Who hears of a pipeline that runs.
+/// The observers of a running pipeline.
 struct Watched {
     bars: Bars,
     status: Arc<Status>,
@@ -347,8 +347,8 @@ async fn consume(
     })
 }
 
-/// Asks for a stop at the first SIGTERM or SIGINT and leaves at once at the second, which is as
-/// safe as `kill -9`.
+/// Asks for a stop at the first SIGTERM or SIGINT, and exits at once at the second, which is as safe as `kill
+/// -9`.
 pub(super) fn listen(
     stop: watch::Sender<bool>,
     bars: Bars,
@@ -376,7 +376,7 @@ pub(super) fn listen(
     })
 }
 
-/// What a pipeline says of itself when it starts.
+/// The line that announces a pipeline when it starts.
 fn banner(settings: &PipelineSettings, accepted: Accepted, outlook: Outlook) -> String {
     let PipelineSettings {
         pipeline, effect, ..
@@ -426,8 +426,8 @@ fn days(duration: Duration) -> String {
     }
 }
 
-/// Records are forgotten at the latest an eighth of their window after it: a sweep comes round
-/// twice in that time, and at least every minute.
+/// The interval of sweeps: records are forgotten at the latest an eighth of their window after it, so a sweep
+/// comes round twice in that time, and at least every minute.
 fn sweep_every(pipelines: &[PipelineSettings]) -> Duration {
     let shortest = pipelines
         .iter()
@@ -436,5 +436,5 @@ fn sweep_every(pipelines: &[PipelineSettings]) -> Duration {
     (shortest.unwrap_or_default() / 16).clamp(Duration::from_millis(500), Duration::from_secs(60))
 }
 
-/// How long a run that was asked to stop waits for its summary to be read.
+/// The time for which a run that was asked to stop waits for the reader of its summary.
 const LAST_WORDS: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! What a run says at its end.
+//! The summary that a run prints at its end.
 
 use std::fmt::Write;
 
@@ -11,19 +11,19 @@ use serde::Serialize;
 use crate::assemble::LayerFigures;
 use crate::narrator::Narrator;
 
-/// A pipeline's run and what stood before its store.
+/// A pipeline's run and the figures of the layer before its store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
     pub(crate) summary: Summary,
-    /// What became of messages while the store was away.
+    /// The policy for messages while the store is away.
     pub(crate) fail: Fail,
     pub(crate) layer: LayerFigures,
-    /// What the pipeline accepts by name.
+    /// The weaknesses that the pipeline accepts by name.
     pub(crate) waived: Waived,
 }
 
 impl From<Summary> for Ended {
-    /// Without layers.
+    /// Makes one without layers.
     fn from(summary: Summary) -> Self {
         Self {
             summary,
@@ -53,16 +53,16 @@ pub(crate) struct Json<'a> {
     /// Effects that happened without a claim; left out unless the pipeline fails open.
     #[serde(skip_serializing_if = "Option::is_none")]
     unprotected: Option<u64>,
-    /// Deliveries with a replay id, and what of them was for no effect of live messages; left out where there
-    /// is none.
+    /// Deliveries with a replay id, and how many of them were for no effect of live messages; left out if there
+    /// are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     sent_again: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     suppressed: Option<u64>,
     #[serde(flatten)]
     layer: LayerFigures,
-    /// What is accepted by name, of the store's weaknesses and of the pipeline's own; left out where nothing
-    /// is.
+    /// The weaknesses that are accepted by name, the store's and the pipeline's own; left out if there are
+    /// none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     accepted: Vec<&'static str>,
 }
@@ -98,7 +98,7 @@ pub(crate) fn json(name: &str, ended: &Ended, accepted: Accepted) -> String {
     serde_json::to_string(&Json::of(name, ended, accepted)).unwrap_or_default()
 }
 
-/// How many came with a replay id, and what became of them.
+/// The number of deliveries with a replay id, and their fates.
 fn sent_again(summary: &Summary) -> [(&'static str, u64, bool, &'static str); 2] {
     [
         (
@@ -116,7 +116,8 @@ fn sent_again(summary: &Summary) -> [(&'static str, u64, bool, &'static str); 2]
     ]
 }
 
-/// For people: what happened, and what each number means. Zeros stay out, but for the first three.
+/// Formats it for people: what happened, and what each number means. Zeros are left out, except the first
+/// three.
 pub(crate) fn table(name: &str, ended: &Ended, accepted: Accepted, narrator: &Narrator) -> String {
     let summary = &ended.summary;
     let (redelivered, republished) = narrator.duplicates(name);
@@ -208,7 +209,7 @@ pub(crate) fn table(name: &str, ended: &Ended, accepted: Accepted, narrator: &Na
     );
     for (label, count, always, meaning) in rows.into_iter().chain(sent_again(summary)) {
         if always || count > 0 {
-            // A string takes what is written.
+            // Writing to a string cannot fail.
             let _ = write!(text, "\n  {label:<12}{count:>9}  {meaning}");
         }
     }
@@ -216,7 +217,7 @@ pub(crate) fn table(name: &str, ended: &Ended, accepted: Accepted, narrator: &Na
     text + &overrides(accepted, ended.waived)
 }
 
-/// What somebody has accepted.
+/// The weaknesses that the operator accepts.
 fn overrides(accepted: Accepted, waived: Waived) -> String {
     let of_store = "by `store.accept`: the store may give less than the class needs";
     let of_pipeline = "by `accept`: what comes again after the window happens again";
@@ -229,7 +230,7 @@ fn overrides(accepted: Accepted, waived: Waived) -> String {
     text
 }
 
-/// What stood before the store was good for.
+/// The figures of the layers before the store.
 fn layers(figures: LayerFigures) -> String {
     let mut text = String::new();
     if let Some(cache) = figures.cache {

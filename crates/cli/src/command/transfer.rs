@@ -1,4 +1,4 @@
-//! `semel store export` and `semel store import`: a store's contents as a file and back.
+//! `semel store export` and `semel store import`: a store's contents to a file and back.
 
 mod export;
 mod import;
@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::progress::Bar;
 
-/// Moves a bar, where there is one.
+/// Moves a bar, if there is one.
 fn moves(bar: Bar, what: impl Fn(u64, u64) -> u64 + Send + Sync + 'static) -> OnTransfer {
     Arc::new(move |items, bytes| bar.reach(what(items, bytes)))
 }
@@ -39,12 +39,12 @@ fn in_words(counts: Counts) -> String {
     said.join(", ")
 }
 
-/// All but the fencing token, which is no thing that anybody put there.
+/// Counts all items except the fencing token, which nobody put there.
 fn things(counts: Counts) -> u64 {
     counts.items() - counts.tokens
 }
 
-/// The same for programs.
+/// The same numbers for programs.
 #[derive(Clone, Copy, Serialize)]
 struct Kinds {
     items: u64,

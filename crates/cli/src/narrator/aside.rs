@@ -1,19 +1,19 @@
-//! Operations that are set aside for a person, as they are told.
+//! Operations that are set aside for a person, as messages name them.
 
 use semel_core::Operation;
 use semel_core::json::write_string;
 
-/// As what a message is set aside.
+/// The kinds of operations that are set aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aside {
-    /// Its operation was given up.
+    /// Semel gave the operation up.
     Dead,
-    /// Nobody knows whether its effect happened.
+    /// Nobody knows whether the effect happened.
     InDoubt,
 }
 
 impl Aside {
-    /// In words.
+    /// The kind in words.
     pub(super) const fn text(self) -> &'static str {
         match self {
             Self::Dead => "dead",
@@ -22,7 +22,7 @@ impl Aside {
     }
 }
 
-/// An operation as somebody looks for it: by its key, as JSON, or the beginning of its id.
+/// An operation by the name under which an operator looks for it: its key, as JSON, or the beginning of its id.
 pub(super) fn named(operation: &Operation) -> String {
     let key = operation.key.as_str();
     let literal = if let Some(literal) = key.strip_prefix("json:") {
@@ -37,5 +37,5 @@ pub(super) fn named(operation: &Operation) -> String {
     format!("key {literal}, operation {short}")
 }
 
-/// Digits of an id that are told.
+/// The number of digits of an id that messages show.
 const SHORT_ID: usize = 8;

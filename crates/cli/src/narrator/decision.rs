@@ -1,4 +1,4 @@
-//! One decision of the engine, as it is logged.
+//! One decision of the engine in the form in which it is logged.
 
 use semel_core::{Code, Duplicate, Operation, StateKind};
 use semel_engine::event::{Event, Origin};
@@ -10,11 +10,10 @@ use super::aside::{Aside, named};
 use super::{lasted_text, wait_text};
 use crate::output::Level;
 
-/// The object of a log line; its names and their order are stable, and what does not apply is left
-/// out.
+/// The object of a log line; its names and their order are stable, and members that do not apply are left out.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Decision<'a> {
-    /// None where it is of the worker as a whole.
+    /// Empty if the decision concerns the worker as a whole.
     #[serde(skip_serializing_if = "str::is_empty")]
     pipeline: &'a str,
     #[serde(rename = "decision")]
@@ -48,7 +47,7 @@ pub(super) struct Decision<'a> {
     state: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<&'static str>,
-    /// How many, where it is about deliveries of others.
+    /// The number of deliveries, if the decision concerns those of others.
     #[serde(skip_serializing_if = "Option::is_none")]
     deliveries: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,30 +55,30 @@ pub(super) struct Decision<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     message: &'static str,
-    /// The same for people, facts included.
+    /// The decision for people, facts included.
     #[serde(skip)]
     text: String,
     #[serde(skip)]
     attention: Attention,
-    /// As what the message is set aside, and why, where many may be for one reason.
+    /// The kind and the reason of a message that is set aside, if many may be set aside for one reason.
     #[serde(skip)]
     aside: Option<(Aside, String)>,
 }
 
-/// Whom it concerns.
+/// The people that a decision concerns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Attention {
     /// Nobody in particular.
     #[default]
     None,
-    /// Whoever looks after the quarantine.
+    /// The people who look after the quarantine.
     Quarantine,
-    /// Whoever is on call.
+    /// The operator on call.
     Operator,
 }
 
 impl<'a> Decision<'a> {
-    /// The decision behind `event`; some events are none.
+    /// Returns the decision behind `event`; some events are none.
     pub(super) fn of(
         pipeline: &'a str,
         event: &Event<'a>,
@@ -100,7 +99,7 @@ impl<'a> Decision<'a> {
         is_one.then_some(decision)
     }
 
-    /// How much it matters.
+    /// The level at which the decision is logged.
     pub(super) const fn level(&self) -> Level {
         match self.attention {
             Attention::None | Attention::Quarantine => Level::Info,
@@ -108,22 +107,23 @@ impl<'a> Decision<'a> {
         }
     }
 
-    /// Whether the message went to quarantine.
+    /// Tells whether the message went to quarantine.
     pub(super) fn is_quarantined(&self) -> bool {
         self.attention == Attention::Quarantine
     }
 
-    /// As what its message is set aside, and why.
+    /// Returns the kind and the reason of a message that is set aside.
     pub(super) fn aside(&self) -> Option<(Aside, &str)> {
         self.aside.as_ref().map(|(aside, why)| (*aside, &**why))
     }
 
-    /// For people. The key, which is data of the user, is in it where somebody has to look at the operation.
+    /// Returns the text for people. It contains the key, which is data of the user, if the operator has to look
+    /// at the operation.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
 
-    /// What happens all day.
+    /// Describes events of normal work.
     fn goes_on(&mut self, event: &Event<'a>) -> bool {
         match *event {
             Event::Granted { operation, grant } => {
@@ -190,7 +190,7 @@ impl<'a> Decision<'a> {
         true
     }
 
-    /// What sets a message aside or holds it up.
+    /// Describes events that set a message aside or delay it.
     fn ends_badly(&mut self, event: &Event<'a>) -> bool {
         match *event {
             Event::Conflicted {
@@ -291,7 +291,7 @@ impl<'a> Decision<'a> {
         true
     }
 
-    /// What a store that fails brings with it.
+    /// Describes the events that a failing store causes.
     fn is_of_an_outage(&mut self, event: &Event<'a>) -> bool {
         match *event {
             Event::StoreFailed { error, wait } => {
@@ -362,7 +362,7 @@ impl<'a> Decision<'a> {
         true
     }
 
-    /// Who is not reached, and who is again.
+    /// Describes the loss and return of a connection.
     fn is_of_a_connection(&mut self, event: &Event<'a>) -> bool {
         match *event {
             Event::SourceAway { error } => {
@@ -383,7 +383,7 @@ impl<'a> Decision<'a> {
                 self.code = Some(error.code().as_str());
                 self.wait = Some(Span(wait));
                 let code = error.code();
-                // Found by a probe, while nothing is sent.
+                // A probe found it, while nothing is sent.
                 let what = if code == Code::TargetAway {
                     "the target is away"
                 } else {
@@ -462,7 +462,7 @@ impl<'a> Decision<'a> {
     }
 }
 
-/// A decision in words that never change.
+/// The message of a decision, in words that never change.
 fn message(name: &str) -> &'static str {
     match name {
         "granted" => "attempt begins",
@@ -496,14 +496,14 @@ fn message(name: &str) -> &'static str {
     }
 }
 
-/// Which replay it belongs to, if somebody sends it again.
+/// Returns the id of the replay that the message belongs to, if it is sent again.
 fn replay_id(origin: Origin<'_>) -> Option<&str> {
     let mut headers = origin.headers.iter();
     let (_, value) = headers.find(|(name, _)| name.eq_ignore_ascii_case(REPLAY_ID))?;
     std::str::from_utf8(value).ok()
 }
 
-/// What ties a message to others of the same request, by the first of the usual headers.
+/// Returns the id that ties a message to others of the same request, from the first of the usual headers.
 fn correlation_id(origin: Origin<'_>) -> Option<&str> {
     CORRELATION.iter().find_map(|wanted| {
         let mut headers = origin.headers.iter();

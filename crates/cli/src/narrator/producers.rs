@@ -1,9 +1,9 @@
-//! Duplicates that are a habit of a producer or a broker rather than an accident.
+//! Detects duplicates that are a habit of a producer or a broker rather than an accident.
 
-/// How many deliveries and duplicates there were when last looked.
+/// The numbers of deliveries and duplicates at the last look.
 #[derive(Debug)]
 pub(super) struct Habits {
-    /// Whether somebody waits for acknowledgements; a file is simply read again.
+    /// True if a broker waits for acknowledgements; a file is simply read again.
     has_broker: bool,
     deliveries: u64,
     redelivered: u64,
@@ -13,7 +13,7 @@ pub(super) struct Habits {
 }
 
 impl Habits {
-    /// Of a pipeline that has had no delivery yet.
+    /// The numbers of a pipeline that has had no delivery yet.
     pub(super) const fn new(has_broker: bool) -> Self {
         Self {
             has_broker,
@@ -25,8 +25,8 @@ impl Habits {
         }
     }
 
-    /// Takes the totals so far and answers with what is to be said of the deliveries since the last
-    /// look, if they were enough: each thing once.
+    /// Takes the totals so far and returns the warnings about the deliveries since the last look, if those were
+    /// enough: each warning once.
     pub(super) fn look(
         &mut self,
         deliveries: u64,
@@ -37,7 +37,7 @@ impl Habits {
         if among < ENOUGH {
             return Vec::new();
         }
-        // Decided, but not counted among the deliveries yet.
+        // Duplicates that are decided, but not counted among the deliveries yet.
         let again = |now: u64, before: u64| (now - before).min(among);
         let (again_by_broker, again_by_producer) = (
             again(redelivered, self.redelivered),
@@ -64,7 +64,7 @@ impl Habits {
     }
 }
 
-/// Fewer deliveries say nothing about a habit.
+/// The least number of deliveries that show a habit.
 const ENOUGH: u64 = 1_000;
 
 #[cfg(test)]

@@ -230,7 +230,7 @@ fn an_outage_is_told_once_and_so_is_its_end() {
         assert!(!told("p", back()));
     }
     assert!(told("q", away()), "of each pipeline");
-    // A probe finds it, a message meets it, and whoever paused tells of the end.
+    // A probe finds it, a message meets it, and the pipeline that paused reports the end.
     let target = || Event::TargetAway {
         error: &error,
         wait,
@@ -245,7 +245,7 @@ fn an_outage_is_told_once_and_so_is_its_end() {
     assert!(told("p", Event::Resumed { cause, lasted }));
     assert!(!told("p", Event::TargetBack { lasted }));
     assert!(told("p", paused()));
-    // The breaker tells of a store; nobody else tells of an output, or of a store that refuses for load.
+    // The breaker reports a store; nothing else reports an output, or a store that refuses because of load.
     let failed = |error| Event::StoreFailed { error, wait };
     assert!(!told("q", failed(&error)));
     assert!(told("q", failed(&busy)));

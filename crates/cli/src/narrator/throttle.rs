@@ -1,31 +1,31 @@
-//! How often one and the same reason is told: the first few times in full, then as a count now and then.
+//! Limits the reports of one and the same reason: the first few in full, then a count now and then.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use semel_core::Timestamp;
 
-/// What was told of the reasons for which messages of a pipeline are set aside.
+/// The reports so far of the reasons for which messages of a pipeline are set aside.
 #[derive(Debug, Default)]
 pub(super) struct Throttle {
     reasons: BTreeMap<Reason, Told>,
 }
 
-/// The decision, and its reason without what differs from message to message.
+/// The decision, and its reason without the part that differs from message to message.
 type Reason = (&'static str, String);
 
 #[derive(Clone, Copy, Debug)]
 struct Told {
-    /// Told in full.
+    /// Messages that were reported in full.
     lines: u64,
-    /// Counted and not told yet.
+    /// Messages that were counted and not reported yet.
     held: u64,
-    /// When it was told last.
+    /// The time of the last report.
     at: Timestamp,
 }
 
 impl Throttle {
-    /// Counts one more; answers whether it is to be told in full.
+    /// Counts one more message; returns true if it is to be reported in full.
     pub(super) fn take(&mut self, decision: &'static str, reason: &str, now: Timestamp) -> bool {
         let mut reason = (decision, stem(reason));
         if self.reasons.len() >= REASONS && !self.reasons.contains_key(&reason) {
@@ -49,12 +49,12 @@ impl Throttle {
         false
     }
 
-    /// What is to be said now of those that were counted, and not told for a while.
+    /// Returns the lines that are due: counts that were not reported for a while.
     pub(super) fn due(&mut self, now: Timestamp) -> Vec<String> {
         self.held(now, PAUSE)
     }
 
-    /// What is to be said of all that were counted.
+    /// Returns the lines for everything that was counted.
     pub(super) fn rest(&mut self, now: Timestamp) -> Vec<String> {
         self.held(now, Duration::ZERO)
     }
@@ -77,7 +77,7 @@ impl Throttle {
     }
 }
 
-/// The beginning of a reason, which is the same for all messages that it is about.
+/// The beginning of a reason, which all messages with that reason share.
 fn stem(reason: &str) -> String {
     let (start, _) = reason.split_once(": ").unwrap_or((reason, ""));
     let bare = start.chars().filter(|c| !c.is_ascii_digit());
@@ -85,16 +85,16 @@ fn stem(reason: &str) -> String {
     bare.trim_end().to_owned()
 }
 
-/// How often a reason is told in full.
+/// The number of times that a reason is reported in full.
 const LINES: u64 = 10;
-/// How long is counted before it is told.
+/// The time for which messages are counted before the count is reported.
 const PAUSE: Duration = Duration::from_secs(30);
-/// A reason that did not occur for so long is told in full again.
+/// A reason that did not occur for this long is reported in full again.
 const QUIET: Duration = Duration::from_secs(600);
-/// How many reasons are told apart.
+/// The number of reasons that are distinguished.
 const REASONS: usize = 64;
 const OTHER: &str = "other reasons";
-/// Characters of a reason that count.
+/// The number of characters of a reason that count.
 const LONGEST: usize = 120;
 
 #[cfg(test)]

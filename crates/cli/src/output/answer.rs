@@ -32,7 +32,7 @@ pub(crate) struct Answers<W: Write = Stdout> {
 }
 
 impl Answers {
-    /// None yet, printed as `format` says.
+    /// Makes a printer of answers in the format of the arguments.
     pub(crate) fn new(format: Format) -> Self {
         Self::to(Stream::stdout(), format, Screen::of_stdout())
     }
@@ -48,7 +48,7 @@ impl<W: Write> Answers<W> {
         }
     }
 
-    /// Prints one, at once.
+    /// Prints one answer, at once.
     pub(crate) fn print(&mut self, answer: &impl Answer) -> Result<Go> {
         let mut bytes = Vec::new();
         match self.output {
@@ -73,7 +73,7 @@ impl<W: Write> Answers<W> {
     }
 }
 
-/// What people read about one thing: fields under headings, and prose.
+/// An answer for people about one thing: fields under headings, and prose.
 #[derive(Debug, Default)]
 pub(crate) struct Block {
     parts: Vec<Part>,
@@ -88,17 +88,17 @@ enum Part {
         look: Look,
     },
     Prose(String),
-    /// A message: its lines, whole.
+    /// The whole text of a message, with its lines.
     Body(String),
 }
 
 impl Block {
-    /// `label: value`; no value is `-`. What a terminal would obey is escaped.
+    /// Adds `label: value`; no value is `-`. Characters that a terminal would obey are escaped.
     pub(crate) fn field(&mut self, label: &str, value: impl Display) -> &mut Self {
         self.look(Look::Plain, label, &value.to_string())
     }
 
-    /// The same in another look.
+    /// Adds the same in another look.
     pub(crate) fn look(&mut self, look: Look, label: &str, value: &str) -> &mut Self {
         let (value, look) = match value {
             "" => ("-", Look::Faint),
@@ -112,7 +112,7 @@ impl Block {
         self
     }
 
-    /// A field if there is a value, else nothing.
+    /// Adds a field if there is a value, else nothing.
     pub(crate) fn some(&mut self, label: &str, value: Option<impl Display>) -> &mut Self {
         match value {
             Some(value) => self.field(label, value),
@@ -120,26 +120,26 @@ impl Block {
         }
     }
 
-    /// A field with the name of a state.
+    /// Adds a field with the name of a state.
     pub(crate) fn state(&mut self, label: &str, state: StateKind) -> &mut Self {
         self.look(Look::of(state), label, state_text(state))
     }
 
-    /// A heading, with an empty line before it.
+    /// Adds a heading, with an empty line before it.
     pub(crate) fn heading(&mut self, title: &str) -> &mut Self {
         self.parts
             .push(Part::Heading(text::escaped(title).into_owned()));
         self
     }
 
-    /// A paragraph, broken into lines where it is read on a terminal.
+    /// Adds a paragraph, broken into lines if it is read on a terminal.
     pub(crate) fn prose(&mut self, paragraph: &str) -> &mut Self {
         self.parts
             .push(Part::Prose(text::escaped(paragraph).into_owned()));
         self
     }
 
-    /// A message or an outcome under its label: text with its lines indented, else base64.
+    /// Adds a message or an outcome under its label: text with its lines indented, else base64.
     pub(crate) fn bytes(&mut self, label: &str, bytes: &[u8]) -> &mut Self {
         let body = match std::str::from_utf8(bytes) {
             Ok("") => return self.field(label, ""),
@@ -161,7 +161,7 @@ impl Block {
     fn laid_out(&self, screen: Screen) -> String {
         let mut out = String::new();
         let labels = self.parts.iter().filter_map(|part| match part {
-            // A label with its value below it needs no room beside it.
+            // A label whose value stands below it needs no room beside it.
             Part::Field { label, value, .. } if !value.is_empty() => Some(text::width(label)),
             Part::Field { .. } | Part::Heading(_) | Part::Prose(_) | Part::Body(_) => None,
         });

@@ -1,6 +1,6 @@
-//! What is said on standard error: in text for people, or an object per line for a log.
+//! Writes to standard error: text for people, or an object per line for a log.
 //!
-//! Nobody may be listening any more; that is no reason to end.
+//! A failed write is ignored: nobody may be listening any more, and that is no reason to end.
 
 use std::fmt::{Display, Write as _};
 use std::io::Write;
@@ -16,45 +16,45 @@ use super::screen::colours_stderr;
 use super::text;
 use crate::args::LogFormat;
 
-/// How much something matters.
+/// The importance of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Level {
     /// Good to know.
     Info,
-    /// Wants somebody's attention.
+    /// Wants the operator's attention.
     Warning,
     /// Something did not work.
     Error,
 }
 
-/// Takes `--log` for the whole process; until then everything is told in text.
+/// Takes `--log` for the whole process; until then every message is text.
 pub(crate) fn set_log(format: LogFormat) {
-    // The first one stays.
+    // The first call decides.
     let _ = FORMAT.set(format);
 }
 
-/// Whether standard error is for people: where it is, there may be bars too.
+/// Tells whether standard error is for people: if so, there may be bars, too.
 pub(crate) fn is_told_in_text() -> bool {
     format() == LogFormat::Text
 }
 
-/// Tells something, one line.
+/// Prints one line.
 pub(crate) fn note(text: impl Display) {
     say(Level::Info, None, &text.to_string(), &[]);
 }
 
-/// Tells of something that wants attention.
+/// Prints something that wants attention.
 pub(crate) fn warning(text: impl Display) {
     say(Level::Warning, None, &text.to_string(), &[]);
 }
 
-/// Tells of something that is wrong, a fault of the configuration for example.
+/// Prints something that is wrong, for example a fault of the configuration.
 pub(crate) fn error(text: impl Display) {
     say(Level::Error, None, &text.to_string(), &[]);
 }
 
-/// Tells of a failure with its chain of causes.
+/// Prints a failure with its chain of causes.
 pub(crate) fn failure(error: &Error) {
     say(
         Level::Error,
@@ -64,14 +64,14 @@ pub(crate) fn failure(error: &Error) {
     );
 }
 
-/// What lies behind a failure, each cause once.
+/// The causes behind a failure, each once.
 fn causes(error: &Error) -> Vec<String> {
     let mut causes = Vec::new();
     let mut told = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
         let text = error.to_string();
-        // A layer that only passes on what is below it says nothing of its own.
+        // A layer that only passes on the error below it adds nothing.
         if !told.contains(&text) && text != DRIVER {
             causes.push(text.clone());
         }
@@ -81,7 +81,7 @@ fn causes(error: &Error) -> Vec<String> {
     causes
 }
 
-/// All that the driver of PostgreSQL says between an error and its cause.
+/// The whole text of the PostgreSQL driver between an error and its cause.
 const DRIVER: &str = "db error";
 
 /// Writes an event as one object, after its time and level; for [`LogFormat::Json`].
@@ -115,10 +115,10 @@ fn say(level: Level, code: Option<Code>, message: &str, causes: &[String]) {
                 Level::Error => ("error: ", Look::Bad),
             };
             look.paint(label, colours_stderr(), &mut lines);
-            // A message may quote what a file or a server said.
+            // A message may quote a file or a server.
             lines.push_str(&text::escaped_but(message, |c| c == '\n'));
             if let Some(code) = code {
-                // A string takes what is written.
+                // Writing to a string cannot fail.
                 let _ = write!(lines, " [{code}]");
             }
             lines.push('\n');
@@ -149,7 +149,7 @@ fn say(level: Level, code: Option<Code>, message: &str, causes: &[String]) {
     }
 }
 
-/// One write, so that lines of several threads do not mix.
+/// Makes one write, so that lines of several threads do not mix.
 fn write(lines: &[u8]) {
     let _ = std::io::stderr().lock().write_all(lines);
 }

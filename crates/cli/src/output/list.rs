@@ -1,4 +1,4 @@
-//! Lists, printed as they come: a list of ten million prints in constant memory.
+//! Prints lists entry by entry: a list of ten million prints in constant memory.
 
 use std::io::{Stdout, Write};
 use std::marker::PhantomData;
@@ -13,11 +13,11 @@ use super::stream::{Go, Stream};
 use super::table::{Column, Row, Table};
 use crate::args::{Listing, Output};
 
-/// One thing of a list. In JSON it is an object whose members keep their names and their order.
+/// One entry of a list. In JSON it is an object whose members keep their names and their order.
 pub(crate) trait Entry: Serialize {
     /// The columns of the table; each shows a member under its name.
     const COLUMNS: &'static [Column];
-    /// What is said where there is none: `no dead letters`.
+    /// The text for an empty list: `no dead letters`.
     const NONE: &'static str;
 
     /// Fills a row of the table, a cell per column.
@@ -48,13 +48,13 @@ enum Form {
 }
 
 impl<E: Entry> List<E> {
-    /// An empty list, printed as `listing` says.
+    /// Makes an empty list in the format of `listing`.
     pub(crate) fn new(listing: &Listing) -> Self {
         Self::to(Stream::stdout(), listing, Screen::of_stdout())
     }
 
-    /// To be called between two pages of the store: shows what is held back, and finds out whether
-    /// somebody still reads.
+    /// Shows the entries that are held back, and finds out whether the output is still read. Call it between
+    /// two pages of the store.
     pub(crate) fn pause(&mut self) -> Result<Go> {
         if self.show()?.is_break() {
             return Ok(Go::Break(()));
@@ -62,7 +62,7 @@ impl<E: Entry> List<E> {
         Ok(self.stream.look())
     }
 
-    /// Ends the list, whole or broken off.
+    /// Ends the list, complete or broken off.
     pub(crate) fn end(mut self) -> Result<()> {
         self.finish()?;
         if self.count == 0 && matches!(self.form, Form::Table(_)) {
@@ -122,7 +122,7 @@ impl<E: Entry, W: Write> List<E, W> {
         Ok(go)
     }
 
-    /// Whether `--limit` is reached.
+    /// Tells whether `--limit` is reached.
     fn is_full(&self) -> bool {
         self.limit.is_some_and(|limit| self.count >= limit.get())
     }
@@ -149,7 +149,7 @@ impl<E: Entry, W: Write> List<E, W> {
                 self.line.extend_from_slice(OPENING);
             }
             let complete = !self.is_full();
-            // A vector takes what is written.
+            // Writing to a vector cannot fail.
             let _ = writeln!(self.line, "\n],\"complete\":{complete}}}");
             let _ = self.stream.write(&self.line)?;
         }
@@ -165,7 +165,7 @@ pub(super) fn object(value: &impl Serialize, to: &mut Vec<u8>) -> Result<()> {
     })
 }
 
-/// How a document begins. The number is the version of the format.
+/// The beginning of a document. The number is the version of the format.
 const OPENING: &[u8] = b"{\"semel\":1,\"items\":[\n";
 const BETWEEN: &[u8] = b",\n";
 

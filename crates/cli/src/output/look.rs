@@ -1,9 +1,9 @@
-//! The few colours there are. They help the eye; the words say all.
+//! The few colours of the output. They help the eye; the words alone say everything.
 
 use anstyle::{AnsiColor, Style};
 use semel_core::StateKind;
 
-/// What a piece of text is, which decides its colour where there are colours.
+/// The role of a piece of text, which decides its colour if there are colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Look {
     /// Most text.
@@ -13,7 +13,7 @@ pub(crate) enum Look {
     Heading,
     /// As it should be.
     Good,
-    /// Wants somebody's attention.
+    /// Wants the operator's attention.
     Attention,
     /// Failed.
     Bad,
@@ -24,7 +24,7 @@ pub(crate) enum Look {
 }
 
 impl Look {
-    /// That of a state.
+    /// The look of a state.
     pub(crate) const fn of(state: StateKind) -> Self {
         match state {
             StateKind::Completed => Self::Good,
@@ -47,7 +47,7 @@ impl Look {
             Self::Code => AnsiColor::Cyan.on_default(),
         };
         if colour && self != Self::Plain && !text.is_empty() {
-            // A string takes what is written.
+            // Writing to a string cannot fail.
             let _ = write!(to, "{style}{text}{style:#}");
         } else {
             to.push_str(text);

@@ -1,5 +1,5 @@
-//! Pages of the book on a terminal: what Markdown marks is shown by the layout, and nothing of its marks is
-//! left. Only for the few forms that our own pages use.
+//! Renders pages of the book for a terminal: the layout shows what the Markdown marks mean, and no mark is
+//! left. Handles only the few forms that our own pages use.
 
 use std::borrow::Cow;
 use std::iter::Peekable;
@@ -8,7 +8,7 @@ use std::str::Lines;
 use super::look::Look;
 use super::text;
 
-/// The page, broken into lines of at most `width` columns. Its links begin in `folder` of the book.
+/// Renders the page, broken into lines of at most `width` columns. Its links start from `folder` of the book.
 pub(super) fn rendered(page: &str, folder: &str, width: usize, colour: bool) -> String {
     let mut renderer = Renderer {
         folder,
@@ -20,7 +20,7 @@ pub(super) fn rendered(page: &str, folder: &str, width: usize, colour: bool) -> 
     renderer.out.join("\n")
 }
 
-/// A sentence without marks.
+/// Returns a sentence without marks.
 pub(crate) fn plain(sentence: &str) -> String {
     let marked = marked(sentence, |text, _| text.to_owned());
     marked
@@ -77,7 +77,7 @@ impl Renderer<'_> {
         self.out.push(heading);
     }
 
-    /// A paragraph or an item of a list.
+    /// Writes a paragraph or an item of a list.
     fn paragraph(&mut self, paragraph: &str) {
         let bullet = bullet(paragraph);
         let (first, body) = paragraph.split_at(bullet);
@@ -92,7 +92,7 @@ impl Renderer<'_> {
         }
     }
 
-    /// A table as a list: of each row its first cell, and the others with their headings below it.
+    /// Writes a table as a list: the first cell of each row, and below it the other cells with their headings.
     fn table(&mut self, rows: &[&str]) {
         let cells = |row: &str| -> Vec<String> {
             let row = row.trim().trim_matches('|');
@@ -124,7 +124,7 @@ impl Renderer<'_> {
         }
     }
 
-    /// A link as text that says where to read on.
+    /// Returns a link as text that says where to read on.
     fn link(&self, text: &str, target: &str) -> String {
         if target.contains("://") {
             return format!("{text} ({target})");
@@ -143,7 +143,8 @@ impl Renderer<'_> {
         }
     }
 
-    /// A line with colours for its marks, or what is plain to read without them; `look` goes on from line to line.
+    /// Returns a line with colours for its marks, or as plain text that can be read without them; `look`
+    /// continues from line to line.
     fn painted(&self, line: &str, look: &mut Look) -> String {
         let mut painted = String::new();
         let mut piece = String::new();
@@ -163,7 +164,7 @@ impl Renderer<'_> {
             };
             look.paint(&piece, self.colour, &mut painted);
             piece.clear();
-            // Without colours, what is to be typed stands in the quotes that messages have.
+            // Without colours, text to be typed stands in the same quotes as in messages.
             let is_code = next == Look::Code || *look == Look::Code;
             if !self.colour && is_code {
                 painted.push('`');
@@ -175,12 +176,12 @@ impl Renderer<'_> {
     }
 }
 
-/// Whether a line does not go on with the paragraph before it.
+/// Tells whether a line does not continue the paragraph before it.
 fn is_own(line: &str) -> bool {
     line.is_empty() || line.starts_with(['#', '|']) || line.starts_with("```") || bullet(line) > 0
 }
 
-/// How many columns the mark of an item of a list takes.
+/// The number of columns that the mark of a list item takes.
 fn bullet(line: &str) -> usize {
     if line.starts_with("- ") {
         return 2;
@@ -193,7 +194,8 @@ fn bullet(line: &str) -> usize {
     }
 }
 
-/// The text with its code and strong words between marks of our own, and its links as `link` writes them.
+/// Returns the text with its code and strong words between marks of our own, and its links as `link` writes
+/// them.
 fn marked(text: &str, link: impl Fn(&str, &str) -> String) -> String {
     let mut text = Cow::Borrowed(text);
     while let Some(replaced) = without_a_link(&text, &link) {
@@ -224,7 +226,7 @@ fn marked(text: &str, link: impl Fn(&str, &str) -> String) -> String {
     marked
 }
 
-/// The text with its first link written out.
+/// Returns the text with its first link written out.
 fn without_a_link(text: &str, link: &impl Fn(&str, &str) -> String) -> Option<String> {
     let middle = text.find("](")?;
     let start = text[..middle].rfind('[')?;
@@ -234,7 +236,7 @@ fn without_a_link(text: &str, link: &impl Fn(&str, &str) -> String) -> Option<St
     Some([&text[..start], &written, &target[end + 1..]].concat())
 }
 
-/// Lines of at most `most` columns; marks take none.
+/// Breaks a text into lines of at most `most` columns; marks take none.
 fn broken(marked: &str, most: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;
@@ -244,7 +246,7 @@ fn broken(marked: &str, most: usize) -> Vec<String> {
             .filter(|c| !MARKS.contains(c))
             .map(|c| if c == GLUE { ' ' } else { c })
             .collect();
-        // The quotes that code may get.
+        // Room for the quotes that code may get.
         let quotes = word.chars().filter(|c| [CODE, END].contains(c)).count();
         let wide = text::width(&seen) + quotes;
         if used > 0 && used + 1 + wide > most {
@@ -264,7 +266,7 @@ fn broken(marked: &str, most: usize) -> Vec<String> {
     lines
 }
 
-/// A path of the book, seen from `folder`.
+/// Returns a path of the book as seen from `folder`.
 fn resolved(folder: &str, path: &str) -> String {
     let mut parts: Vec<&str> = folder.split('/').collect();
     for part in path.split('/').filter(|part| !part.is_empty()) {

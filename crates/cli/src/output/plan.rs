@@ -1,4 +1,4 @@
-//! What a verb is about to change, and whether it was told to.
+//! Shows what a verb is about to change, and whether the operator consented.
 
 use std::ffi::OsStr;
 use std::fmt::Display;
@@ -12,7 +12,7 @@ use crate::Exit;
 use crate::args::Confirm;
 use crate::shell::{self, quoted};
 
-/// The plan of a verb that changes something: what, how many, the first few.
+/// The plan of a verb that changes something: its verb, the count, and the first few things.
 ///
 /// ```text
 /// plan: forget 7 records
@@ -34,7 +34,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// An empty plan: `Plan::new("forget", "record", "records")`.
+    /// Makes an empty plan: `Plan::new("forget", "record", "records")`.
     pub(crate) const fn new(verb: &'static str, one: &'static str, many: &'static str) -> Self {
         Self {
             verb,
@@ -46,7 +46,7 @@ impl Plan {
         }
     }
 
-    /// One more thing to change.
+    /// Adds one more thing to change.
     pub(crate) fn add(&mut self, thing: impl Display) {
         self.count += 1;
         if self.first.len() < FEW {
@@ -55,19 +55,19 @@ impl Plan {
         }
     }
 
-    /// What else is good to know before one says yes.
+    /// Adds a fact that the operator should know before saying yes.
     pub(crate) fn remark(&mut self, text: impl Display) {
         self.notes.push(text.to_string());
     }
 
-    /// How many things.
+    /// The number of things to change.
     pub(crate) const fn count(&self) -> u64 {
         self.count
     }
 
-    /// Prints the plan on standard error and answers whether to carry it out.
+    /// Prints the plan on standard error, and returns whether to carry it out.
     ///
-    /// # Shape   `Continue`: do it; `Break`: end with this, there is nothing to do or no `--yes`
+    /// # Shape   `Continue`: do it; `Break`: end with this, because there is nothing to do or no `--yes`
     pub(crate) fn confirmed(&self, confirm: Confirm) -> ControlFlow<Exit> {
         for line in self.lines() {
             note(line);
@@ -107,7 +107,7 @@ impl Plan {
     }
 }
 
-/// The command that was typed, with `--yes`, for a shell. Secrets in URLs are `***`.
+/// Returns the command that was typed, with `--yes`, for a shell. Secrets in URLs are `***`.
 fn with_yes(typed: impl Iterator<Item = impl AsRef<OsStr>>) -> String {
     let mut words: Vec<_> = typed
         .map(|word| match word.as_ref().to_str() {
@@ -115,7 +115,7 @@ fn with_yes(typed: impl Iterator<Item = impl AsRef<OsStr>>) -> String {
             None => shell::escaped(word.as_ref().as_bytes()),
         })
         .collect();
-    // What follows `--` is no option.
+    // Words after `--` are no options.
     let end = words
         .iter()
         .position(|word| word == "--")
@@ -124,7 +124,7 @@ fn with_yes(typed: impl Iterator<Item = impl AsRef<OsStr>>) -> String {
     words.join(" ")
 }
 
-/// Things that a plan shows.
+/// The number of things that a plan shows.
 const FEW: usize = 5;
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
-//! What standard output is connected to: a terminal of some width, or something that wants every
-//! value whole.
+//! The other end of standard output: a terminal of some width, or something that wants every value whole.
 
 use std::io::IsTerminal;
 
@@ -7,17 +6,17 @@ use anstream::{AutoStream, ColorChoice};
 
 use crate::args::Colour;
 
-/// How wide data may be, and whether it may have colours.
+/// The width that data may have, and whether it may have colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Screen {
-    /// Columns of the terminal; `None` where standard output is none, and nothing is shortened.
+    /// Columns of the terminal; `None` if standard output is not a terminal, and nothing is shortened.
     pub(crate) width: Option<usize>,
-    /// Whether to colour.
+    /// True if data has colours.
     pub(crate) colour: bool,
 }
 
 impl Screen {
-    /// That of standard output.
+    /// The screen of standard output.
     pub(crate) fn of_stdout() -> Self {
         let stdout = std::io::stdout();
         let width = stdout.is_terminal().then(|| {
@@ -31,13 +30,12 @@ impl Screen {
     }
 }
 
-/// Whether standard error has colours.
+/// Tells whether standard error has colours.
 pub(super) fn colours_stderr() -> bool {
     AutoStream::choice(&std::io::stderr()) != ColorChoice::Never
 }
 
-/// Takes `--color` for the whole process. Without it `NO_COLOR`, `CLICOLOR_FORCE` and the terminal
-/// decide.
+/// Takes `--color` for the whole process. Without it, `NO_COLOR`, `CLICOLOR_FORCE` and the terminal decide.
 pub(crate) fn set_colour(colour: Colour) {
     match colour {
         Colour::Auto => {}

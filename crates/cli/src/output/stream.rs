@@ -1,4 +1,4 @@
-//! Bytes on their way to standard output, until nobody reads any more.
+//! Writes bytes to standard output, until nobody reads any more.
 
 use std::io::{BufWriter, Stdout, Write};
 use std::ops::ControlFlow;
@@ -7,8 +7,8 @@ use std::os::fd::AsFd;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use semel_core::{Code, Error, ErrorKind, Result};
 
-/// Whether to go on: `Break` when nobody reads any more, or when enough was printed. It is no
-/// failure: the verb stops its work and ends with exit code 0.
+/// The answer to a writer: `Break` when nobody reads any more, or when enough was printed. That is no failure:
+/// the verb stops its work and ends with exit code 0.
 pub(crate) type Go = ControlFlow<()>;
 
 /// Standard output, buffered.
@@ -21,13 +21,13 @@ pub(crate) struct Stream<W: Write = Stdout> {
 }
 
 impl Stream {
-    /// That of this process.
+    /// The standard output of this process.
     pub(crate) fn stdout() -> Self {
         Self::new(std::io::stdout())
     }
 
-    /// Finds out whether somebody still reads, without printing anything: for work that goes on for
-    /// long between two lines.
+    /// Finds out whether the output is still read, without printing anything: for work that takes long between
+    /// two lines.
     pub(crate) fn look(&mut self) -> Go {
         self.is_closed |= is_abandoned(rustix::stdio::stdout());
         self.go()
@@ -42,7 +42,7 @@ impl<W: Write> Stream<W> {
         }
     }
 
-    /// Prints these bytes, sooner or later.
+    /// Prints these bytes, at once or later.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<Go> {
         if self.is_closed {
             return Ok(Go::Break(()));
@@ -51,7 +51,7 @@ impl<W: Write> Stream<W> {
         self.answer(result)
     }
 
-    /// Prints what is held back, now.
+    /// Prints the bytes that are held back, now.
     pub(crate) fn flush(&mut self) -> Result<Go> {
         if self.is_closed {
             return Ok(Go::Break(()));
@@ -85,7 +85,7 @@ impl<W: Write> Stream<W> {
     }
 }
 
-/// Whether this is a pipe that nobody reads any more.
+/// Tells whether this is a pipe that nobody reads any more.
 fn is_abandoned(output: impl AsFd) -> bool {
     let mut polled = [PollFd::new(&output, PollFlags::empty())];
     let at_once = Timespec {

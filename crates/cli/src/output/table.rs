@@ -1,4 +1,4 @@
-//! Rows under headings, as they come: the first page of rows decides how wide the columns are.
+//! Prints rows under headings, one by one: the first page of rows decides the widths of the columns.
 //!
 //! On a terminal, text that does not fit is shortened; elsewhere every value stays whole, and a later
 //! value that is wider than its column pushes the rest of its row to the right.
@@ -20,19 +20,19 @@ pub(crate) struct Column {
     kind: Kind,
     at_least: usize,
     is_spare: bool,
-    /// The heading where there is too little room.
+    /// The heading if there is too little room for the title.
     short: Option<&'static str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// To the left, shortened where it does not fit.
+    /// To the left, shortened if it does not fit.
     Text,
-    /// To the left, and kept longer than texts: half a key is no key.
+    /// To the left, and kept whole for longer than texts: half a key is no key.
     Key,
-    /// To the left, without its milliseconds where they do not fit.
+    /// To the left, without its milliseconds if they do not fit.
     Time,
-    /// To the left, shortened where nothing else helps.
+    /// To the left, shortened if nothing else helps.
     Word,
     /// To the right, never shortened: a number without its end would be another number.
     Number,
@@ -49,7 +49,7 @@ impl Column {
         Self::new(title, Kind::Key)
     }
 
-    /// A column of short words, codes for example, that are kept whole while texts can be shortened.
+    /// A column of short words, for example codes, that are kept whole as long as texts can be shortened.
     pub(crate) const fn word(title: &'static str) -> Self {
         Self::new(title, Kind::Word)
     }
@@ -69,7 +69,7 @@ impl Column {
         Self::new(title, Kind::Time).at_least(TIME)
     }
 
-    /// The same, left out where the others would not fit beside it.
+    /// The same column, left out if the others would not fit beside it.
     pub(crate) const fn spare(self) -> Self {
         Self {
             is_spare: true,
@@ -77,7 +77,7 @@ impl Column {
         }
     }
 
-    /// The same, under another heading where there is too little room for its own.
+    /// The same column, under another heading if there is too little room for its own.
     pub(crate) const fn or(self, short: &'static str) -> Self {
         Self {
             short: Some(short),
@@ -85,7 +85,7 @@ impl Column {
         }
     }
 
-    /// The same, so many characters wide even if the first rows need less.
+    /// The same column, at least this many characters wide even if the first rows need less.
     pub(crate) const fn at_least(self, at_least: usize) -> Self {
         Self { at_least, ..self }
     }
@@ -115,7 +115,7 @@ pub(super) struct Table {
     screen: Screen,
     /// Widths of the columns, once they are decided; 0 is left out.
     widths: Option<Vec<usize>>,
-    /// The first page, until then.
+    /// The first page, until the widths are decided.
     held: Vec<Row>,
     row: Row,
 }
@@ -131,7 +131,7 @@ impl Table {
         }
     }
 
-    /// Takes a row and writes what can be shown now.
+    /// Takes a row and writes everything that can be shown now.
     pub(super) fn push(&mut self, fill: impl FnOnce(&mut Row), to: &mut String) {
         let mut row = std::mem::take(&mut self.row);
         row.clear();
@@ -148,7 +148,7 @@ impl Table {
         }
     }
 
-    /// Decides the widths by the rows so far and writes them. Without a row, it waits for one.
+    /// Decides the widths by the rows so far and writes the rows. Without a row, it waits for one.
     pub(super) fn settle(&mut self, to: &mut String) {
         if self.widths.is_some() || self.held.is_empty() {
             return;
@@ -170,10 +170,9 @@ impl Table {
         self.widths = Some(widths);
     }
 
-    /// Makes room for the headings, and on a terminal narrows columns until a row fits: headings of
-    /// numbers and milliseconds go first, then spare columns, then texts are shortened, the widest
-    /// first, then all else but numbers. A last column may use what is left. Answers with the
-    /// headings as they fit.
+    /// Makes room for the headings, and on a terminal narrows columns until a row fits: headings of numbers and
+    /// milliseconds go first, then spare columns, then texts are shortened, the widest first, then everything
+    /// else except numbers. The last column may use the rest. Returns the headings as they fit.
     fn fit<'a>(&self, widths: &mut [usize], headings: &'a [String]) -> Vec<Cow<'a, str>> {
         let of_headings: Vec<_> = headings
             .iter()
@@ -236,8 +235,8 @@ impl Table {
             .collect()
     }
 
-    /// Leaves out milliseconds, and one spare column after the other from the last on, until a row
-    /// fits without shortening much.
+    /// Leaves out milliseconds, and then one spare column after the other, from the last on, until a row fits
+    /// without much shortening.
     fn leave_out(&self, widths: &mut [usize], screen: usize) {
         let is_too_wide = |widths: &[usize]| {
             let wanted = widths.iter().zip(self.columns);
@@ -262,8 +261,8 @@ impl Table {
         }
     }
 
-    /// Shares what the other columns leave of `screen` among those of these kinds: from the narrowest
-    /// on, each may have as much as an equal share of what is left. Answers what nobody needs.
+    /// Shares the room that the other columns leave of `screen` among columns of these kinds: from the
+    /// narrowest on, each may have an equal share of the rest. Returns the room that no column needs.
     fn narrow(&self, widths: &mut [usize], screen: usize, kinds: &[Kind]) -> usize {
         let mut left = screen.saturating_sub(gaps(widths));
         let mut shared = Vec::new();
@@ -292,7 +291,7 @@ impl Table {
         to: &mut String,
     ) {
         let start = to.len();
-        // Spaces are written when something follows them.
+        // Spaces are written only when something follows them.
         let mut spaces = 0;
         for (at, ((cell, look), (column, &width))) in
             cells.zip(self.columns.iter().zip(widths)).enumerate()
@@ -338,7 +337,7 @@ fn gaps(widths: &[usize]) -> usize {
     GAP.len() * shown.saturating_sub(1)
 }
 
-/// `2026-11-21T10:33:00Z`; whatever is no such time stays as it is.
+/// Returns `2026-11-21T10:33:00Z`; a text that is no such time stays as it is.
 fn without_millis(time: &str) -> String {
     match time.split_once('.') {
         Some((seconds, _)) => format!("{seconds}Z"),
@@ -348,18 +347,19 @@ fn without_millis(time: &str) -> String {
 
 const TIME: usize = "2026-11-21T10:33:00.000Z".len();
 const SECONDS: usize = "2026-11-21T10:33:00Z".len();
-/// What a key gets before texts get more than the least: as much as a UUID takes.
+/// The room that a key gets before texts get more than the least: the length of a UUID.
 const KEY: usize = 36;
-/// What a text should get before a spare column gets anything.
+/// The room that a text should get before a spare column gets any.
 const TEXT: usize = 12;
-/// Where nothing is shortened, one long value shall not push away every row.
+/// The greatest width of a column where nothing is shortened, so that one long value does not push every row
+/// away.
 const USUAL: usize = 64;
-/// Rows that decide the widths.
+/// The number of rows that decide the widths.
 const FIRST_PAGE: usize = 100;
 const GAP: &str = "  ";
-/// The heading of a number gets no more than this where there is too little room.
+/// The most room for the heading of a number if there is too little room.
 const SHORT_HEADING: usize = 8;
-/// No column is made narrower than this.
+/// The least width of a column.
 const NARROWEST: usize = 4;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Text as a terminal shows it: how wide it is, cut to a width, and nothing in it that moves the
-//! cursor or hides what stands there.
+//! Fits text to a terminal: measures it, cuts it to a width, and escapes characters that move the cursor or
+//! hide what stands there.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -9,12 +9,12 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::terminal::is_unsafe;
 
-/// The text with everything escaped that a terminal would obey or hide.
+/// Returns the text with every character escaped that a terminal would obey or hide.
 pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
     escaped_but(text, |_| false)
 }
 
-/// The same, but for these characters.
+/// Returns the same, but keeps these characters.
 pub(super) fn escaped_but(text: &str, is_kept: impl Fn(char) -> bool) -> Cow<'_, str> {
     let is_unsafe = |c: char| !is_kept(c) && is_unsafe(c);
     if !text.contains(is_unsafe) {
@@ -31,8 +31,8 @@ pub(super) fn escaped_but(text: &str, is_kept: impl Fn(char) -> bool) -> Cow<'_,
     Cow::Owned(escaped)
 }
 
-/// The text of a key as it is shown and typed: itself, unless some of it could not be seen, then
-/// `json:` and its JSON literal with that escaped. Both are read back as the same key.
+/// Returns the text of a key as it is shown and typed: the key itself or, if some of it could not be seen,
+/// `json:` and its JSON literal with those characters escaped. Both are read back as the same key.
 pub(crate) fn key_text(key: &str) -> Cow<'_, str> {
     let is_hidden = key.contains(is_unsafe)
         || key.is_empty()
@@ -53,7 +53,7 @@ pub(crate) fn key_text(key: &str) -> Cow<'_, str> {
         if is_unsafe(c) {
             let mut units = [0; 2];
             for unit in c.encode_utf16(&mut units) {
-                // A string takes what is written.
+                // Writing to a string cannot fail.
                 let _ = write!(shown, "\\u{unit:04x}");
             }
         } else {
@@ -63,7 +63,7 @@ pub(crate) fn key_text(key: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Columns that an escaped text occupies.
+/// The number of columns that an escaped text occupies.
 pub(super) fn width(text: &str) -> usize {
     if text.is_ascii() {
         text.len()
@@ -72,7 +72,7 @@ pub(super) fn width(text: &str) -> usize {
     }
 }
 
-/// An escaped text and its width, cut to `most` columns with `…` at its end if it is wider.
+/// Returns an escaped text and its width; if it is wider than `most` columns, it is cut and ends with `…`.
 pub(super) fn shortened(text: &str, most: usize) -> (Cow<'_, str>, usize) {
     let whole = width(text);
     if whole <= most {
@@ -90,7 +90,7 @@ pub(super) fn shortened(text: &str, most: usize) -> (Cow<'_, str>, usize) {
     (Cow::Owned(format!("{}…", &text[..end])), used + 1)
 }
 
-/// Writes so many spaces.
+/// Writes `count` spaces.
 pub(super) fn write_spaces(mut count: usize, to: &mut String) {
     const SPACES: &str = "                                ";
     while count > 0 {
@@ -100,8 +100,7 @@ pub(super) fn write_spaces(mut count: usize, to: &mut String) {
     }
 }
 
-/// Breaks a text at its spaces into lines of at most `most` columns; a longer word has a line of its
-/// own.
+/// Breaks a text at its spaces into lines of at most `most` columns; a longer word gets its own line.
 pub(super) fn wrapped(text: &str, most: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;
@@ -124,7 +123,7 @@ pub(super) fn wrapped(text: &str, most: usize) -> Vec<String> {
     lines
 }
 
-/// What a key begins with if it is not simply a string.
+/// The prefix of a key that is not simply a string.
 const TYPED: &str = "json:";
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! What waits for a person now, pipeline by pipeline: counted from the store now and then, a page at a time, so that
-//! it is right after a restart and when an operator has changed it from elsewhere.
+//! Counts what waits for a person now, pipeline by pipeline. The counts come from the store, now and then, a
+//! page at a time, so they are right after a restart and after an operator's change from elsewhere.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,8 @@ pub(crate) struct Counts(Mutex<BTreeMap<Box<str>, [u64; 3]>>);
 pub(crate) type Counted = (Box<str>, Scope);
 
 impl Counts {
-    /// Of each pipeline that was counted: its name, why something is set aside, and how much is.
+    /// Returns, for each pipeline that was counted, its name, the reason why something is set aside, and the
+    /// number.
     pub(crate) fn all(&self) -> Vec<(Box<str>, &'static str, u64)> {
         let counts = self.lock();
         let each = counts.iter().flat_map(|(name, counts)| {
@@ -28,8 +29,8 @@ impl Counts {
         each.collect()
     }
 
-    /// Counts over and over for as long as the future is polled: every few seconds, and so that the store is not
-    /// busy with it for more than a twentieth of its time. While the store fails, the last counts stand.
+    /// Counts over and over for as long as the future is polled: every few seconds, and so that the store
+    /// spends at most a twentieth of its time on it. While the store fails, the last counts stand.
     pub(crate) async fn count(&self, store: impl Store, pipelines: Vec<Counted>) {
         loop {
             let begun = Instant::now();
@@ -47,7 +48,7 @@ impl Counts {
     }
 }
 
-/// In the order of [`WHY`].
+/// Counts in the order of [`WHY`].
 async fn counts(store: &impl Store, scope: &Scope) -> Result<[u64; 3]> {
     let query = |reasons| ListQuery {
         scope: Some(scope.clone()),
@@ -82,7 +83,7 @@ async fn parked(store: &impl Store, mut query: ListQuery, kind: Kind) -> Result<
     loop {
         let page = store.list_parked(&query).await?;
         let items = page.items.iter();
-        // Of what was in doubt, the record says whether it still is.
+        // The record says whether an operation is still in doubt.
         let doubtful = items.filter(|it| &*it.reason == Reason::InDoubt.code());
         let doubtful: Vec<_> = doubtful
             .filter_map(|it| Some(Operation::new(it.scope.clone(), it.key.clone()?)))
@@ -104,7 +105,7 @@ async fn parked(store: &impl Store, mut query: ListQuery, kind: Kind) -> Result<
 }
 
 const WHY: [&str; 3] = ["dead", "in_doubt", "quarantined"];
-/// At the most, between two counts.
+/// The longest time between two counts.
 const EVERY: Duration = Duration::from_secs(4);
-/// Visited in one call.
+/// The number of messages visited in one call.
 const PAGE: usize = 200;

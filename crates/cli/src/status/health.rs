@@ -1,6 +1,6 @@
-//! What the pipelines of a worker depend on: their store, source and target, and since when one of these does not
-//! answer. Told of events and of what probes find; asks nobody itself. Times are monotonic but for those that are
-//! shown.
+//! The health of what the pipelines of a worker depend on: their store, source and target, and since when one
+//! of them does not answer. Learns it from events and probes; asks nothing itself. Times are monotonic, except
+//! those that are shown.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use semel_engine::summary::Fate;
 use semel_operate::value::Time;
 use serde::Serialize;
 
-/// Why a pipeline is not ready.
+/// The reasons why a pipeline is not ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Reason {
@@ -20,27 +20,27 @@ pub(crate) enum Reason {
     StoreAway,
     /// Its broker is not reached.
     SourceAway,
-    /// What its effect calls is not reached.
+    /// The target of its effect is not reached.
     TargetAway,
-    /// What its effect calls fails with every message.
+    /// The target of its effect fails with every message.
     TargetFailing,
     /// The program of its effect does not work.
     HandlerBroken,
-    /// It begins no effects, for another cause.
+    /// It begins no effects, for another reason.
     Paused,
 }
 
-/// A reason, as it is told to whoever asks.
+/// A reason with its details, as the status reports it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Because {
     pub(crate) reason: Reason,
     since: Time,
-    /// What `semel explain` explains.
+    /// The code for `semel explain`.
     code: &'static str,
     error: Box<str>,
 }
 
-/// What is known of a target without asking it.
+/// The knowledge about a target without asking it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KnownOfTarget {
     /// An effect was done just now.
@@ -50,7 +50,7 @@ pub(crate) enum KnownOfTarget {
     Nothing,
 }
 
-/// See the module.
+/// The health of the dependencies; see the module.
 pub(crate) struct Health {
     ready_after: Duration,
     clock: Arc<dyn Clock>,
@@ -64,20 +64,20 @@ struct Known {
     pipelines: BTreeMap<Box<str>, Depends>,
 }
 
-/// What a pipeline depends on besides the store.
+/// The dependencies of a pipeline besides the store.
 #[derive(Default)]
 struct Depends {
     source: Part,
     target: Part,
     pause: Option<(Pause, Trouble)>,
-    /// When an effect was last done.
+    /// The time when an effect was last done.
     done_at: Duration,
 }
 
-/// Something that answers or not.
+/// One dependency, which answers or not.
 #[derive(Default)]
 struct Part {
-    /// When it last did.
+    /// The time of its last answer.
     answered_at: Duration,
     trouble: Option<Trouble>,
 }
@@ -108,7 +108,7 @@ impl Part {
         }
     }
 
-    /// Whether it has given no answer for so long.
+    /// Returns the reason if the dependency has given no answer for `ready_after`.
     fn because(&self, reason: Reason, now: Duration, ready_after: Duration) -> Option<Because> {
         let trouble = self.trouble.as_ref()?;
         let is_long = now.saturating_sub(self.answered_at) >= ready_after;
@@ -128,7 +128,7 @@ impl Trouble {
 }
 
 impl Health {
-    /// Everything answers until something is known to the contrary.
+    /// Starts with everything answering, until something else is known.
     pub(crate) fn new(ready_after: Duration, clock: Arc<dyn Clock>) -> Self {
         Self {
             ready_after,
@@ -137,7 +137,7 @@ impl Health {
         }
     }
 
-    /// Takes note of a pipeline.
+    /// Adds a pipeline.
     pub(crate) fn knows(&self, pipeline: &str) {
         let now = self.clock.monotonic();
         let mut known = self.lock();
@@ -147,7 +147,7 @@ impl Health {
         it.target.answered_at = now;
     }
 
-    /// Takes note of what an event says.
+    /// Takes note of an event.
     pub(crate) fn observe(&self, pipeline: &str, event: &Event<'_>) {
         let now = || self.clock.monotonic();
         match event {
@@ -165,7 +165,7 @@ impl Health {
                 known.is_breaker_open = false;
                 known.store.answers(now());
             }
-            // Of the others, not all need the store to take something in.
+            // Not all other fates need the store to take something in.
             Event::Settled {
                 fate: Fate::Applied,
                 ..
@@ -184,7 +184,7 @@ impl Health {
                 let trouble = self.trouble(error);
                 self.of(pipeline, |it| {
                     if it.source.trouble.is_none() {
-                        // It is told when it has lasted.
+                        // An event reports it once it has lasted.
                         let before = now().saturating_sub(SOURCE_GRACE);
                         it.source.answered_at = it.source.answered_at.max(before);
                     }
@@ -217,14 +217,14 @@ impl Health {
         }
     }
 
-    /// The store failed, or a probe of it.
+    /// Notes that the store, or a probe of it, failed.
     pub(crate) fn store_failed(&self, error: &Error) {
         let trouble = self.trouble(error);
         self.lock().store.fails(trouble);
     }
 
-    /// A read of the store was answered. That says nothing of a store that is full while somebody tries to write to
-    /// it; when nobody has failed for a while, it does.
+    /// Notes that the store answered a read. That proves nothing about a full store while a pipeline tries to
+    /// write to it; once nothing has failed for a while, it does.
     pub(crate) fn store_answers(&self) {
         let now = self.clock.monotonic();
         let mut known = self.lock();
@@ -237,7 +237,7 @@ impl Health {
         }
     }
 
-    /// Whether the store has failed and is not known to answer again.
+    /// Tells whether the store has failed and is not known to answer again.
     pub(crate) fn store_fails(&self) -> bool {
         self.lock().store.trouble.is_some()
     }
@@ -247,13 +247,13 @@ impl Health {
         self.of(pipeline, |it| it.target.fails(trouble));
     }
 
-    /// What the effect of a pipeline calls was reached.
+    /// Notes that the target of a pipeline's effect was reached.
     pub(crate) fn target_answers(&self, pipeline: &str) {
         let now = self.clock.monotonic();
         self.of(pipeline, |it| it.target.answers(now));
     }
 
-    /// Who knows of the target of a pipeline, if no effect was done for so long.
+    /// Returns what is known of the target of a pipeline, if no effect was done for the time `within`.
     pub(crate) fn known_of_target(&self, pipeline: &str, within: Duration) -> KnownOfTarget {
         let now = self.clock.monotonic();
         let known = self.lock();
@@ -264,7 +264,7 @@ impl Health {
         }
     }
 
-    /// Why a pipeline is not ready; nothing where it is.
+    /// Returns the reasons why a pipeline is not ready; none if it is.
     pub(crate) fn reasons(&self, pipeline: &str) -> Vec<Because> {
         let now = self.clock.monotonic();
         let known = self.lock();
@@ -288,12 +288,12 @@ impl Health {
         reasons
     }
 
-    /// Whether the store is left alone.
+    /// Tells whether the breaker is open, so that the store is left alone.
     pub(crate) fn is_breaker_open(&self) -> bool {
         self.lock().is_breaker_open
     }
 
-    /// Each pipeline, and whether its source is connected.
+    /// Returns each pipeline, and whether its source is connected.
     pub(crate) fn sources(&self) -> Vec<(Box<str>, bool)> {
         let known = self.lock();
         let all = known.pipelines.iter();
@@ -338,9 +338,9 @@ impl Reason {
     }
 }
 
-/// How long a source is away before it says so.
+/// The time for which a source is away before it says so.
 const SOURCE_GRACE: Duration = Duration::from_secs(2);
-/// Whoever waits for a store tries it within this.
+/// The time within which a pipeline that waits for a store tries it.
 const QUIET: Duration = Duration::from_secs(7);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The same as Prometheus reads it.
+//! Formats the status for Prometheus.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use semel_engine::summary::{Fate, Summary};
 
 use super::{Doing, PartitionReach, Status};
 
-/// Prometheus's text format, version 0.0.4.
+/// Returns Prometheus's text format, version 0.0.4.
 pub(super) fn text(status: &Status) -> String {
     let readiness = status.readiness();
     let mut text = Text(String::new());
@@ -70,7 +70,7 @@ struct Text(String);
 
 impl Text {
     fn family(&mut self, name: &str, kind: &str, help: &str) {
-        // A string takes what is written.
+        // Writing to a string cannot fail.
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
@@ -145,7 +145,7 @@ const COUNTS: [Count; 4] = [
     ),
 ];
 
-/// As the summary of a run names them.
+/// Fates by the names that the summary of a run gives them.
 const FATES: [(Fate, &str); 10] = [
     (Fate::Applied, "applied"),
     (Fate::Replayed, "replayed"),

@@ -1,10 +1,11 @@
-//! Who listens at an address, where `/proc` tells it: on Linux, of processes that this user may look at.
+//! Finds the process that listens at an address, if `/proc` shows it: on Linux, for processes that this user
+//! may look at.
 
 use std::fmt;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// A process that has a socket.
+/// The process that has a socket.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Owner {
     pid: u32,
@@ -18,7 +19,7 @@ impl fmt::Display for Owner {
 }
 
 impl Owner {
-    /// Finds the process that keeps others from listening at `address`.
+    /// Finds the process that keeps other processes from listening at `address`.
     pub(super) fn of(address: SocketAddr) -> Option<Self> {
         let tables = ["/proc/net/tcp", "/proc/net/tcp6"];
         let sockets = tables.iter().flat_map(|table| {
@@ -41,7 +42,7 @@ impl Owner {
     }
 }
 
-/// The inodes of sockets of a table of `/proc/net` that listen where nobody can at `address`.
+/// The inodes of listening sockets in a table of `/proc/net` that block `address`.
 fn listeners(table: &str, address: SocketAddr) -> Vec<u64> {
     let rows = table.lines().skip(1).filter_map(|row| {
         let mut columns = row.split_ascii_whitespace();
@@ -54,7 +55,7 @@ fn listeners(table: &str, address: SocketAddr) -> Vec<u64> {
     rows.collect()
 }
 
-/// An address as the kernel writes it: words of 32 bits in the order of this machine, and the port.
+/// Reads an address as the kernel writes it: words of 32 bits in the byte order of this machine, and the port.
 fn local(text: &str) -> Option<(IpAddr, u16)> {
     let (ip, port) = text.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;
@@ -78,7 +79,7 @@ fn local(text: &str) -> Option<(IpAddr, u16)> {
 
 fn has_one_of(pid: u32, links: &[String]) -> bool {
     let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else {
-        // Somebody else's, or gone by now.
+        // The process belongs to another user, or is gone by now.
         return false;
     };
     files
@@ -111,7 +112,7 @@ mod tests {
     fn the_process_that_listens_is_found() {
         for host in ["127.0.0.1:0", "0.0.0.0:0", "[::1]:0"] {
             let Ok(listener) = TcpListener::bind(host) else {
-                // A machine without IPv6.
+                // This machine has no IPv6.
                 assert_eq!(host, "[::1]:0");
                 continue;
             };

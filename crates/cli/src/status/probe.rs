@@ -1,4 +1,4 @@
-//! Asks the store and a target now and then, so that their absence is known without traffic.
+//! Probes the store and a target now and then, so that their absence is noticed without traffic.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,9 +15,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::health::{Health, KnownOfTarget};
 
-/// Asks the store every `every` for as long as the future is polled, and oftener while it fails. While the breaker is
-/// open, whoever waits for the store tries it; only where nobody does, it is tried here, by a write, since a store
-/// that is full can still be read.
+/// Asks the store every `every` for as long as the future is polled, and more often while it fails. While the
+/// breaker is open, the pipelines that wait for the store try it. Only if none waits, the probe tries it, by a
+/// write, since a full store can still be read.
 pub(crate) async fn probe_store(
     stores: Stores,
     breaker: Arc<Breaker>,
@@ -42,7 +42,7 @@ pub(crate) async fn probe_store(
     }
 }
 
-/// Reads, which costs little. That it succeeds says nothing to the breaker: somebody may be trying to write.
+/// Reads, which costs little. Its success means nothing to the breaker: a pipeline may be trying to write.
 async fn ask(
     stores: &Stores,
     breaker: &Breaker,
@@ -70,17 +70,17 @@ async fn ask(
                 observer.observe("", &turn.event());
             }
         }
-        // An answer, if a strange one; whoever works with the store meets it too.
+        // An answer, if a strange one; a pipeline that works with the store meets it, too.
         Err(_) => drop(permit),
     }
 }
 
-/// Tries a store of which nobody else wants anything.
+/// Tries a store that nothing else uses.
 async fn try_again(stores: &Stores, breaker: &Breaker, observer: &dyn Observer) {
     let outage::Status::Open { code, .. } = breaker.status() else {
         return;
     };
-    // Without a way to write, one that is full is left to whoever writes next.
+    // Without a way to write, a full store is left to the next pipeline that writes.
     if stores.checkpoints.is_none() && !matches!(code, Code::StoreUnavailable | Code::Timeout) {
         return;
     }
@@ -133,16 +133,16 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// The target of an effect, if it can be looked for.
+    /// Returns the target of an effect, if it can be looked for.
     pub(crate) fn of(effect: &EffectSettings) -> Option<Self> {
         if let EffectSettings::Http(settings, _) = effect {
-            // What is wrong with the settings is met by the effect.
+            // The effect itself meets a fault of the settings.
             return Some(Self::Server(Box::new(Probe::new(settings).ok()?)));
         }
         effect.program().map(|it| Self::Program(it.into()))
     }
 
-    /// Whether looking for it costs nothing.
+    /// Tells whether looking for it costs nothing.
     pub(crate) const fn is_here(&self) -> bool {
         matches!(self, Self::Program(_))
     }
@@ -157,8 +157,8 @@ impl Target {
     }
 }
 
-/// Looks for a target every `every` while no effect is done, for as long as the future is polled; for a program at
-/// once, too, since it may be misspelt.
+/// Looks for a target every `every` while no effect is done, for as long as the future is polled. A program is
+/// also looked for at once, since its name may be misspelt.
 pub(crate) async fn probe_target(
     target: Target,
     pipeline: Box<str>,
@@ -179,7 +179,7 @@ pub(crate) async fn probe_target(
         sleep(wait).await;
         let connected = match health.known_of_target(&pipeline, every) {
             KnownOfTarget::Paused => {
-                // Whoever pauses tells of the end.
+                // The pipeline that pauses reports the end.
                 away_since = None;
                 continue;
             }
@@ -203,10 +203,10 @@ pub(crate) async fn probe_target(
     }
 }
 
-/// Of what the probes read and write.
+/// The name of everything that the probes read and write.
 const NAME: &str = "semel-probe";
-/// Between two probes of what failed.
+/// The time between two probes of a dependency that failed.
 const SOON: Duration = Duration::from_millis(500);
-/// How long an answer is waited for.
+/// The shortest time for which an answer is awaited.
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(5);

@@ -1,4 +1,4 @@
-//! The HTTP server that tells it: `/healthz`, `/readyz`, `/metrics`.
+//! The HTTP server of the status: `/healthz`, `/readyz`, `/metrics`.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ use tokio::time::{sleep, timeout};
 use super::owner::Owner;
 use super::{Status, metrics};
 
-/// Somebody else listens at `address`, and who, as far as the system tells.
+/// The error that another process listens at `address`; names the process as far as the system tells.
 fn in_use(address: SocketAddr) -> Error {
     let owner = Owner::of(address).map_or("another program".to_owned(), |it| it.to_string());
     let message =
@@ -31,7 +31,7 @@ fn in_use(address: SocketAddr) -> Error {
 
 /// Listens, and answers for as long as the future is polled.
 ///
-/// # Errors   `Unavailable`: the address cannot be listened at
+/// # Errors   `Unavailable`: the server cannot listen at the address
 pub(crate) async fn serve(
     address: SocketAddr,
     status: Arc<Status>,
@@ -48,7 +48,7 @@ pub(crate) async fn serve(
         loop {
             let accepted = listener.accept().await;
             let Ok((stream, _)) = accepted else {
-                // Out of files, for example; that passes.
+                // The process is out of files, for example; that passes.
                 sleep(AGAIN).await;
                 continue;
             };
@@ -64,7 +64,7 @@ pub(crate) async fn serve(
     })
 }
 
-/// One request, and the connection is closed.
+/// Answers one request, and closes the connection.
 async fn answer_one(stream: TcpStream, status: Arc<Status>) {
     let service = service_fn(move |request: Request<Incoming>| {
         let answer = answer(request.method(), request.uri().path(), &status);
@@ -72,11 +72,11 @@ async fn answer_one(stream: TcpStream, status: Arc<Status>) {
     });
     let mut server = http1::Builder::new();
     server.keep_alive(false);
-    // Whoever hangs up early does not want to know.
+    // A client that hangs up early does not need the answer.
     let _ = server.serve_connection(TokioIo::new(stream), service).await;
 }
 
-/// What is answered.
+/// Returns the answer to a request.
 pub(super) fn answer(method: &Method, path: &str, status: &Status) -> Response<Full<Bytes>> {
     let is_known = matches!(path, "/healthz" | "/readyz" | "/metrics");
     if !is_known {
@@ -126,9 +126,9 @@ fn with(code: StatusCode, kind: &'static str, body: Bytes) -> Response<Full<Byte
     response
 }
 
-/// Questions at once; more are turned away.
+/// The number of requests at once; more are turned away.
 const MOST_CONNECTIONS: usize = 64;
-/// How long one may take.
+/// The longest time for a request.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// After a connection could not be taken.
+/// The wait after a connection could not be accepted.
 const AGAIN: Duration = Duration::from_millis(200);

@@ -21,7 +21,7 @@ fn restored(partition: i32, read: u64, records: Option<u64>, is_done: bool) -> R
     }
 }
 
-/// A pipeline that is restored so far.
+/// A pipeline that is restored to this point.
 struct Told(Arc<Mutex<Vec<Restored>>>);
 
 impl Streamed for Told {
@@ -34,7 +34,7 @@ impl Streamed for Told {
     }
 }
 
-/// Of a worker without anything that fails.
+/// The status of a worker in which nothing fails.
 fn status(stopped: watch::Receiver<bool>) -> Status {
     let clock = Arc::new(SystemClock::new());
     let health = Health::new(Duration::from_secs(30), clock);

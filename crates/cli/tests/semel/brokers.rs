@@ -1,5 +1,5 @@
-//! The binary behind real brokers: each message once, acknowledged when it is recorded, over a `kill -9` and
-//! over a broker that is not there.
+//! The binary with real brokers: each message happens once and is acknowledged when it is recorded, through a
+//! `kill -9` and through the absence of a broker.
 
 use std::net::ToSocketAddrs;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,20 +23,20 @@ mod publish;
 mod tls;
 mod window;
 
-/// A place of a broker that nobody else uses.
+/// A queue, topic or stream of a broker that no other test uses.
 trait Place {
-    /// Makes it.
+    /// Creates it.
     fn new() -> Self;
-    /// The table of the source, with the broker at `address`.
+    /// The table of the source, for the broker at `address`.
     fn source(&self, address: &str) -> String;
     fn address() -> String;
-    /// A way to the broker that can be cut off, and its address as it stands in the source.
+    /// A connection to the broker that can be cut, and its address as it stands in the source.
     fn way() -> Option<(Way, String)>;
-    /// Publishes these, each confirmed.
+    /// Publishes these payloads, and waits until each is confirmed.
     fn publish(&self, payloads: &[String]);
 }
 
-/// A proxy, and what moves its bytes.
+/// A proxy, and the runtime that moves its bytes.
 struct Way {
     proxy: Proxy,
     _runtime: Runtime,
@@ -51,7 +51,7 @@ impl std::ops::Deref for Way {
 }
 
 impl Way {
-    /// To the server of this url, and the url that leads through it.
+    /// Makes a proxy to the server of this url; returns it with the url that leads through it.
     fn to(url: &str) -> (Self, String) {
         let behind = url.split_once("://").map_or(url, |(_, behind)| behind);
         let place = behind.rsplit_once('@').map_or(behind, |(_, place)| place);
@@ -103,10 +103,10 @@ fn each_message_is_applied_once_and_acknowledged<P: Place>() {
     place.publish(&payments((0..50).chain(20..30)));
     let summary = until(&site, 50, || {});
     assert_eq!(summary.count("applied"), 50, "{summary:?}");
-    // Two of one key that are under way at once are looked at twice, and counted once.
+    // Two messages of one key that are under way at once are looked at twice, and counted once.
     assert_eq!(summary.count("deliveries"), 60, "{summary:?}");
     assert_eq!(summary.count("replayed"), 10, "{summary:?}");
-    // Nothing is left of them.
+    // No message of them is left.
     place.publish(&payments(50..51));
     let summary = until(&site, 51, || {});
     summary.is(&[("deliveries", 1), ("applied", 1)]);
@@ -185,7 +185,7 @@ fn an_idle_worker_says_that_its_broker_is_gone_and_that_it_is_back<P: Place>() {
     each_is_there_once(&site, 9);
 }
 
-/// The configuration and the sample of `semel init`, with the place of this test instead of the usual one.
+/// Runs the configuration and the sample of `semel init`, with the place of this test instead of the usual one.
 fn what_init_writes_runs<P: Place>() {
     let place = P::new();
     let source = place.source(&P::address());
@@ -216,7 +216,7 @@ fn what_init_writes_runs<P: Place>() {
             .count()
     };
     wait_for("five charges", || lines() == 5);
-    // The duplicates that follow leave no line.
+    // The duplicates that follow write no line.
     std::thread::sleep(std::time::Duration::from_millis(1_500));
     running.signal(Signal::TERM);
     let counts = [
@@ -234,7 +234,7 @@ fn until(site: &Site, lines: usize, beside: impl FnOnce()) -> Summary {
     let running = site.start(&["run", "--output", "json"]);
     beside();
     wait_for("every line", || there(site) >= lines);
-    // Duplicates leave no line.
+    // Duplicates write no line.
     std::thread::sleep(std::time::Duration::from_millis(1_500));
     running.signal(Signal::TERM);
     running.wait().done().summary()
@@ -292,7 +292,7 @@ async fn publish(sink: impl Sink, payloads: &[String]) {
         .iter()
         .enumerate()
         .map(|(place, payload)| Publication {
-            // Another one for each, so that no broker takes a repeat for one.
+            // Each message has an id of its own, so that the broker drops no duplicate.
             id: format!("{}-{place}", name()).into(),
             order: None,
             payload: payload.clone().into(),

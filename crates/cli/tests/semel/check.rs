@@ -1,4 +1,4 @@
-//! `semel check`: what a pipeline promises and what stands in the way, said before anything runs.
+//! `semel check`: reports what a pipeline promises and what stands in the way, before anything runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -31,7 +31,7 @@ fn codes(report: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// A pipeline without a fault: the settings may replace what is here.
+/// A pipeline without a fault, whose settings the arguments may replace.
 fn site(file: &str, pipeline: &str, effect: &str) -> Site {
     let config = format!(
         "{file}\n[pipelines.p]\nsource = {{ kind = \"file\", path = \"in\" }}\n{pipeline}\n\
@@ -267,7 +267,7 @@ fn a_store_is_looked_at_and_not_touched() {
         let before = snapshot(&site.path(""));
         let report = &reports(&site, &[], 0)[0];
         assert_eq!(report["store"]["is_there"], true);
-        // A run of the tests in a folder in memory is told so.
+        // Tests that run in a folder in memory get that answer.
         assert!([survives, "kill"].contains(&report["store"]["survives"].as_str().expect("text")));
         assert_eq!(snapshot(&site.path("")), before, "{store}");
     }
@@ -559,7 +559,7 @@ fn every_pipeline_has_its_report_and_the_worst_decides() {
     assert_eq!(reports(&site, &["--pipeline", "p"], 0).len(), 1);
 }
 
-/// Every file below with its length and a digest of its bytes.
+/// Every file below the folder, with its length and a digest of its bytes.
 fn snapshot(folder: &Path) -> BTreeMap<String, (usize, u64)> {
     let mut files = BTreeMap::new();
     for entry in std::fs::read_dir(folder).expect("a folder") {
@@ -576,7 +576,7 @@ fn snapshot(folder: &Path) -> BTreeMap<String, (usize, u64)> {
     files
 }
 
-/// Lets everybody read a store, as if an earlier release had made it.
+/// Lets every user read a store, as if an earlier release had made it.
 fn readable(path: &std::path::Path) {
     let allow = |path: &std::path::Path, mode| {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("a right");

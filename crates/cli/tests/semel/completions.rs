@@ -1,4 +1,4 @@
-//! `semel completions` and `semel man`, held against real shells and a real formatter.
+//! `semel completions` and `semel man`, tested with real shells and a real formatter.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::site::{Site, read_all};
 
-/// The names under `Commands:` of a help, with those below them: `keys`, `keys list`, …
+/// The names under `Commands:` of a help text, with those below them: `keys`, `keys list`, …
 fn commands(site: &Site, above: &str) -> Vec<String> {
     let mut words: Vec<_> = above.split_whitespace().collect();
     words.push("--help");
@@ -18,7 +18,7 @@ fn commands(site: &Site, above: &str) -> Vec<String> {
     let mut all = Vec::new();
     for line in names {
         let name = line[2..].split(' ').next().unwrap_or_default();
-        // A long description goes on in deeper lines.
+        // A long description continues in deeper lines.
         if name.is_empty() || name == "help" {
             continue;
         }
@@ -29,7 +29,7 @@ fn commands(site: &Site, above: &str) -> Vec<String> {
     all
 }
 
-/// What a shell says.
+/// Runs a script in a shell; returns its success and its output, or nothing if there is no such shell.
 fn shell(program: &str, arguments: &[&str], script: &Path) -> Option<(bool, String)> {
     let child = Command::new(program)
         .args(arguments)
@@ -52,7 +52,7 @@ fn script(site: &Site, shell: &str) -> String {
     script
 }
 
-/// What bash offers for the last word of `line`.
+/// The completions that bash offers for the last word of `line`.
 fn offered(site: &Site, line: &str) -> BTreeSet<String> {
     let query = format!(
         "source ./bash\nCOMP_LINE='{line}'\nCOMP_POINT=${{#COMP_LINE}}\n\
@@ -115,7 +115,7 @@ fn each_script_knows_every_command() {
             assert!(script.contains(name), "{shell} lacks {command}");
         }
     }
-    // Zsh and fish are not everywhere; where they are, they read their scripts.
+    // Zsh and fish are not installed everywhere; if they are, they read their scripts.
     for (name, arguments) in [("zsh", ["-n"]), ("fish", ["--no-execute"])] {
         if let Some((is_good, _)) = shell(name, &arguments, &site.path(name)) {
             assert!(is_good, "{name} does not understand its script");
@@ -198,7 +198,7 @@ fn the_formatter_of_manual_pages_has_nothing_to_complain_of() {
             .arg(&path)
             .output()
         else {
-            // Without groff, the check of the macros has to do.
+            // Without groff, the check of the macros must suffice.
             continue;
         };
         assert!(output.status.success());
@@ -218,7 +218,7 @@ fn a_folder_that_cannot_be_written_is_an_environment_error() {
     site.semel(&["man", "/dev/null"]).code(3);
 }
 
-/// Everything that our pages ask of a formatter.
+/// Every macro that our pages use.
 const MACROS: [&str; 14] = [
     ".ie", ".el", ".TH", ".SH", ".TP", ".PP", ".br", ".RS", ".RE", ".IP", ".EX", ".EE", ".B", ".nf",
 ];

@@ -5,7 +5,7 @@ mod show;
 
 use crate::site::{Running, Site};
 
-/// What `config check` says of this text, without the file's name.
+/// The faults that `config check` reports of this text, without the file's name.
 #[track_caller]
 fn faults(text: &str) -> Vec<String> {
     let site = Site::with(&[("semel.toml", text)]);
@@ -27,7 +27,7 @@ fn faults(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// A pipeline with one setting changed or added: the faults at its lines.
+/// The faults at the lines of one changed or added setting of a pipeline.
 #[track_caller]
 fn fault(settings: &str) -> String {
     let mut faults = faults(&format!(
@@ -38,7 +38,7 @@ fn fault(settings: &str) -> String {
     faults.remove(0)
 }
 
-/// The same for a setting of the pipeline.
+/// The same for a setting of the pipeline itself.
 #[track_caller]
 fn pipeline_fault(setting: &str) -> String {
     let mut faults = faults(&format!(

@@ -1,4 +1,4 @@
-//! Verbs beside a worker that has the embedded store open: it carries them out.
+//! Verbs beside a worker that has the embedded store open: the worker carries them out.
 
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::process::{Child, ChildStdin};
@@ -10,7 +10,7 @@ use crate::site::{Site, lines, wait_for};
 
 const SOCKET: &str = "data/control.sock";
 
-/// Who writes the store's folder while verbs run beside it.
+/// Starts the worker that writes the store's folder while verbs run beside it.
 fn beside(site: &Site) -> (Child, ChildStdin) {
     let worker = worker(site);
     let is_socket = || std::fs::metadata(site.path(SOCKET)).is_ok();
@@ -18,7 +18,7 @@ fn beside(site: &Site) -> (Child, ChildStdin) {
     worker
 }
 
-/// The worker ends as if nobody had asked it anything, and takes its socket along.
+/// Checks that the worker ends as if it had got no orders, and removes its socket.
 #[track_caller]
 fn ends_well(site: &Site, (mut child, stdin): (Child, ChildStdin)) {
     drop(stdin);
@@ -223,7 +223,7 @@ fn what_only_the_worker_can_do_is_refused_with_the_way_out() {
         let ended = site.semel(verb).code(3).says("[store-in-use]");
         assert_eq!(ended.stdout, "", "{verb:?}");
     }
-    // Another configuration of the same store, whose effect writes a file.
+    // Another configuration of the same store; its effect writes a file.
     let file = "effect = { kind = \"file\", path = \"out\" }\n";
     let config = site.text("semel.toml");
     let (before, _) = config.split_once("effect =").expect("an effect");
@@ -301,7 +301,7 @@ fn what_a_verb_has_under_way_is_not_taken_over_by_a_worker_that_was_killed_and_s
     verb.wait()
         .code(3)
         .says("the worker that had the store open ended");
-    // Nobody knows what became of it, and that is what is on record when its lease is over.
+    // Nobody knows what became of it, and its record says so when its lease is over.
     let ended = again.wait().done();
     ended.summary().is(&[("in_doubt", 1)]);
     assert_eq!(site.text("calls"), "begun\n", "it was called once");
@@ -324,7 +324,7 @@ fn whoever_sends_nonsense_to_the_socket_does_the_worker_no_harm() {
         stream.write_all(sent).expect("a write");
         stream.shutdown(std::net::Shutdown::Write).expect("an end");
         let mut told = Vec::new();
-        // Hung up on, with what it sent unread.
+        // The worker hangs up, and leaves what the test sent unread.
         let _ = stream.read_to_end(&mut told);
     }
     site.semel(&["keys", "hold", "done-1", "--yes"])

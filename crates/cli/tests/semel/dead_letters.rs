@@ -1,4 +1,4 @@
-//! `semel dead-letters`: messages whose operations were given up.
+//! `semel dead-letters`: messages whose operations Semel gave up.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -20,7 +20,7 @@ fn dead(site: &Site) -> Vec<String> {
     member(&items(&ended.done()), "key")
 }
 
-/// A handler that does it, and says so.
+/// Replaces the handler by one that succeeds and says so.
 fn mend(site: &Site) {
     site.write(
         "handler.sh",
@@ -375,7 +375,7 @@ fn keys_may_come_from_a_file() {
         .says("dead-0: no dead letter of pay has this key");
 }
 
-/// Kills a replay in the middle, again and again, until one comes to its end.
+/// Kills a replay in the middle, again and again, until one completes.
 fn replay_under_fire(site: &Site, progress: impl Fn() -> usize) {
     let mut kills = 0;
     for goal in (10..).step_by(25) {
@@ -404,7 +404,7 @@ fn a_replay_that_is_killed_loses_nothing_and_repeats_no_more_than_its_class_allo
             lines(0..100, |id| format!("{{\"id\":\"dead-{id}\"}}")),
         );
         site.run().is(&[("dead", 100)]);
-        // Short leases, since those of a killed run are waited for.
+        // Short leases, since the test waits for those of a killed run.
         let keyed = site.text("semel.toml").replace(
             "kind = \"exec\",",
             "kind = \"exec\", class = \"keyed\", provider_window = \"1h\",",
@@ -422,7 +422,7 @@ fn a_replay_that_is_killed_loses_nothing_and_repeats_no_more_than_its_class_allo
         let all = keys.len();
         keys.dedup();
         assert_eq!(keys.len(), 100, "each with one key for the provider");
-        // Each kill may find two calls under way.
+        // Each kill may interrupt two calls.
         assert!(all <= 100 + 2 * 8, "{all} calls");
         for id in 0..100 {
             assert_eq!(

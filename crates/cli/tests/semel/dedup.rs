@@ -12,7 +12,7 @@ use crate::site::{Ended, Running, Site, Summary, lines, wait_for};
 
 const STORES: [&str; 2] = ["embedded:store", "sqlite:s.db"];
 
-/// What is printed, byte for byte, by a run that must end well and quietly.
+/// The output, byte for byte, of a run that must end well and without messages.
 #[track_caller]
 fn printed(site: &Site, arguments: &[&str]) -> Vec<u8> {
     let output = site.command().arg("dedup").args(arguments).output();
@@ -226,7 +226,7 @@ fn the_summary_can_go_to_standard_error() {
     let ended = dedup(&site, &["--summary", "-", "in"]).done();
     assert_eq!(ended.stdout, "a\n");
     Summary::read(ended.stderr.trim_end()).is(&[("applied", 1), ("replayed", 1)]);
-    // One of a longer run is replaced whole.
+    // The longer summary of an earlier run is replaced whole.
     site.write("summary.json", "x".repeat(5_000));
     summary(&site, &["in"]).is(&[("replayed", 2)]);
 }

@@ -1,4 +1,4 @@
-//! `kind = "exec"`: a command per message. Its own log says how often it was called.
+//! `kind = "exec"`: a command per message. The command's own log counts its calls.
 
 use std::process::Stdio;
 
@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use crate::ready::Admin;
 use crate::site::{Running, Site, lines, wait_for};
 
-/// A pipeline whose effect is `sh handler.sh`, with more settings of the effect.
+/// A pipeline whose effect is `sh handler.sh`, with further settings of the effect.
 fn site(handler: &str, effect: &str, input: &str) -> Site {
     let config = format!(
         "[store]\nurl = \"sqlite:s.db\"\n[pipelines.p]\nsource = {{ kind = \"file\", path = \"in\" }}\n\
@@ -144,7 +144,7 @@ fn an_end_that_nobody_saw_is_in_doubt_or_repeated_as_the_class_says() {
             &effect("on_doubt = \"repeat\""),
             "{\"id\":\"a\"}\n",
         );
-        // Its attempts are spent, and still nobody knows.
+        // Its attempts are spent, and still nobody knows whether the effect happened.
         repeated.run().is(&[("in_doubt", 1)]);
         assert_eq!(calls(&repeated), 3);
         assert_eq!(
@@ -164,7 +164,7 @@ fn an_end_that_nobody_saw_is_in_doubt_or_repeated_as_the_class_says() {
     }
 }
 
-/// Answers as `exec` and as `jsonl` have it.
+/// A handler that answers in the form of `exec` and of `jsonl`.
 const EITHER: &str = r#"#!/bin/sh
 if [ "$SEMEL_KEY" ]; then cat >/dev/null; echo "$SEMEL_ATTEMPT" >> attempts; exit; fi
 while read -r line; do
@@ -249,7 +249,7 @@ fn a_command_that_reads_nothing_and_prints_much_does_not_hang() {
 
 #[test]
 fn many_dead_letters_for_one_reason_are_told_ten_times_and_counted() {
-    // Fewer than pause a pipeline.
+    // Fewer failures than pause a pipeline.
     let input = lines(0..15, |id| format!("{{\"id\":\"pay-{id}\"}}"));
     let ended = site("echo \"no card $SEMEL_KEY\" >&2; exit 3", "", &input)
         .semel(&["run", "--output", "json"])

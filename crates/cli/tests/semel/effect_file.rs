@@ -1,4 +1,4 @@
-//! `kind = "file"`: an output kept exact by its recorded length.
+//! `kind = "file"`: an output file that its recorded length keeps exact.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -37,7 +37,7 @@ fn what_was_appended_but_never_recorded_is_cut_off() {
     for store in STORES {
         let site = site(store, "out");
         site.run().is(&[("applied", 2), ("replayed", 1)]);
-        // As a crash between the append and its record leaves it.
+        // The state that a crash between the append and its record leaves.
         let mut out = OpenOptions::new()
             .append(true)
             .open(site.path("out"))

@@ -1,4 +1,4 @@
-//! `kind = "http"`: a tiny server that answers as told, and notes what it was asked.
+//! `kind = "http"`: a tiny server gives prepared answers, and notes the requests.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,7 +7,7 @@ use std::thread;
 
 use crate::site::{Site, lines, wait_for};
 
-/// One request as the server saw it.
+/// One request in the form in which the server got it.
 #[derive(Clone, Debug)]
 struct Asked {
     line: String,
@@ -25,7 +25,7 @@ impl Asked {
     }
 }
 
-/// A server that gives its answers one after the other, the last one for ever. It ends with the test.
+/// A server that gives its answers one after the other, the last one for ever. It stops with the test.
 struct Server {
     url: String,
     asked: Arc<Mutex<Vec<Asked>>>,
@@ -58,7 +58,7 @@ impl Server {
     }
 }
 
-/// One request a connection, which is closed behind the answer.
+/// Serves one request per connection, and closes the connection after the answer.
 fn serve(mut stream: &TcpStream, answers: &[&str], asked: &Mutex<Vec<Asked>>) {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
@@ -226,7 +226,7 @@ fn an_answer_that_says_nothing_certain_goes_by_the_class() {
     assert!(keys.iter().all(|key| *key == keys[0]), "{keys:?}");
 }
 
-/// A provider that is down for a while: nothing is dead, and the pipeline goes on when it is back.
+/// A provider that is down for a while: no message is dead, and the pipeline continues when it is back.
 #[test]
 fn a_server_that_is_not_there_is_waited_for() {
     let port = free_port::take().expect("a free port");
@@ -251,7 +251,7 @@ fn a_server_that_is_not_there_is_waited_for() {
     assert_eq!(attempts, ["1"]);
 }
 
-/// A token that has expired: as many dead letters as it takes to notice, and the rest once it is renewed.
+/// An expired token: as many dead letters as it takes to notice, and the rest once the token is renewed.
 #[test]
 fn a_server_that_refuses_everybody_is_waited_for() {
     const EXPIRED: &str =

@@ -26,8 +26,8 @@ fn calls(site: &Site) -> usize {
 
 #[test]
 fn answers_may_come_in_any_order() {
-    // Answers none of the first 20 before all are there, and then from behind: as many as a pipeline has in
-    // flight before its first success.
+    // Answers none of the first 20 requests before all of them are there, and then in reverse order: a pipeline
+    // has that many in flight before its first success.
     let body = "
 requests = [next(read()) for _ in range(20)]
 for request in reversed(requests):
@@ -114,7 +114,7 @@ for request in read():
 
 #[test]
 fn a_handler_that_dies_is_started_again_and_a_keyed_effect_goes_on() {
-    // Dies at its tenth request, without answering what is in flight.
+    // Dies at its tenth request, without answering the requests in flight.
     let body = "
 for count, request in enumerate(read(), 1):
     if count == 10 and not os.path.exists('died'):
@@ -176,7 +176,7 @@ for count, request in enumerate(read(), 1):
     );
 }
 
-/// A module that is not there: nothing is dead, nothing in doubt, and the run goes on once it is mended.
+/// A missing module: no message is dead or in doubt, and the run continues once it is there.
 #[test]
 fn a_handler_that_is_broken_from_the_start_kills_nothing() {
     let site = site("import nosuchmodule\n", "on_doubt = \"park\"", &ids(100));

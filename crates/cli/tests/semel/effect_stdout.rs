@@ -1,4 +1,4 @@
-//! `kind = "stdout"`: messages for whoever reads, and no failure when nobody does any more.
+//! `kind = "stdout"`: messages for the reader of the pipe, and no failure when the reader is gone.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -60,7 +60,7 @@ fn a_reader_that_has_had_enough_ends_the_run_quietly() {
         "{stderr}"
     );
 
-    // Nothing is lost: whatever was not printed is printed by the next run.
+    // Nothing is lost: the next run prints every message that was not printed.
     let done: usize = site.rows(
         "s.db",
         "select count(*) from semel_operations where state = 'completed'",
@@ -93,7 +93,7 @@ fn a_pipe_that_nobody_reads_does_not_hold_up_the_end() {
         .stderr(Stdio::null())
         .spawn()
         .expect("the semel binary");
-    // Held open and never read: it fills up and takes nothing more.
+    // The test keeps the pipe open and never reads, so that it fills up.
     let unread = child.stdout.take().expect("a pipe");
     std::thread::sleep(Duration::from_millis(700));
     let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);

@@ -1,4 +1,4 @@
-//! Every exit code, by what brings it about.
+//! Every exit code, with a situation that causes it.
 
 use std::process::Stdio;
 
@@ -33,7 +33,7 @@ fn done_is_0_with_a_quarantined_line_and_a_closed_pipe_too() {
             .stderr(Stdio::piped())
             .spawn()
             .expect("semel");
-        // Whoever reads has gone before the first byte.
+        // The reader is gone before the first byte.
         drop(child.stdout.take());
         let said = read_all(child.stderr.take().expect("a pipe"));
         assert_eq!(said, "", "{arguments:?}");
@@ -45,7 +45,7 @@ fn done_is_0_with_a_quarantined_line_and_a_closed_pipe_too() {
     }
 }
 
-/// A misspelt selector stops the run; nothing is kept of it.
+/// A misspelt selector stops the run; the store keeps nothing of it.
 #[test]
 fn no_usable_key_in_the_first_messages_is_1() {
     let input = lines(0..300, |id| format!("{{\"payment\":\"p{id}\"}}"));
@@ -185,8 +185,8 @@ fn an_output_that_takes_nothing_is_3() {
     }
 }
 
-/// Nothing that we know of takes this path in earnest: a table of ours is removed behind our back,
-/// and no driver error stands for that.
+/// Causes a defect by removing a table of ours behind our back, for which no driver error stands. No ordinary
+/// situation that we know of takes this path.
 #[test]
 fn a_defect_is_70() {
     let site = site();

@@ -1,4 +1,4 @@
-//! `semel explain`: what a code means, however it was copied.
+//! `semel explain`: the meaning of a code, however it was copied.
 
 use crate::operator::{items, object};
 use crate::site::Site;
@@ -33,7 +33,7 @@ fn what_a_check_finds_is_explained_as_well() {
         finding.contains("`semel check` found (warn): without `birth`"),
         "{finding}"
     );
-    // Some are of either severity.
+    // Some codes occur with either severity.
     let table = include_str!("../../../../docs/book/src/reference/check.md");
     let (_, table) = table.split_once("## Findings").expect("the table");
     let rows = table.lines().filter_map(|row| row.strip_prefix("| `"));

@@ -1,4 +1,4 @@
-//! `semel in-doubt`: effects that nobody knows to have happened.
+//! `semel in-doubt`: effects of which nobody knows whether they happened.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -19,7 +19,7 @@ fn kept(site: &Site) -> Value {
     object(&stats)["parked"].clone()
 }
 
-/// The trail without who and why.
+/// The audit trail without authors and reasons.
 fn orders(site: &Site) -> Vec<[String; 3]> {
     let trail = site.trail().into_iter();
     trail
@@ -268,7 +268,7 @@ fn not_applied_is_believed_only_when_the_call_cannot_land_any_more() {
             let verb = ["in-doubt", "resolve", "doubt-1", "--not-applied", "--yes"];
             site.semel(&[&verb[..], words].concat())
         };
-        // The effect's timeout is ten minutes, and nobody has waited that long.
+        // The effect's timeout is ten minutes, and less time has passed.
         resolve(&[])
             .code(1)
             .says("doubt-1: refused: its call can still land until")
@@ -398,7 +398,7 @@ fn many_doubts_are_resolved_by_one_word() {
             .code(1)
             .says("plan: resolve 2 doubts")
             .says("messages that were kept and are dropped: 2");
-        // What is no doubt, or on record nowhere, is told and left; the others are resolved.
+        // Keys that are not in doubt, or not on record, are reported and left; the others are resolved.
         site.write("keys.txt", "doubt-1\ndone-1\nnobody\n");
         let resolved = site.semel(&[
             "in-doubt",

@@ -1,4 +1,4 @@
-//! `semel init`: whatever it writes passes its own check and runs, and it never writes over anything.
+//! `semel init`: everything that it writes passes its own check and runs, and it never overwrites a file.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -12,12 +12,12 @@ use crate::site::{Ended, Running, Site, Summary, wait_for};
 
 const LEVELS: [&str; 3] = ["beginner", "intermediate", "advanced"];
 
-/// One folder that init wrote into.
+/// One folder that `semel init` wrote into.
 struct Folder<'a> {
     site: &'a Site,
     name: String,
     is_stdin: bool,
-    /// Where a server listens, if the effect needs one.
+    /// The port of the server that the effect needs, if it needs one.
     port: Option<u16>,
 }
 
@@ -63,7 +63,7 @@ impl Folder<'_> {
     }
 }
 
-/// Tries every source and level of an effect with these stores; `effects` counts what happened.
+/// Tries every source and level of an effect with these stores; `effects` counts the effects.
 fn every_combination(effect: &str, stores: &[&str], effects: impl Fn(&Folder<'_>) -> usize) {
     let site = Site::new();
     for source in ["file", "stdin"] {
@@ -90,7 +90,7 @@ fn every_combination(effect: &str, stores: &[&str], effects: impl Fn(&Folder<'_>
                     let setup = site.text(&format!("{}/setup.sql", folder.name));
                     let database = site.database(&format!("{}/payments.db", folder.name));
                     database.execute_batch(&setup).expect("tables");
-                    // As the step says it: for its owner alone.
+                    // Private to its owner, as the step for it says.
                     let path = site.path(&format!("{}/payments.db", folder.name));
                     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
                     std::fs::set_permissions(path, mode).expect("a right");
@@ -173,7 +173,7 @@ fn a_provider_charges_each_payment_once() {
     });
 }
 
-/// `server.py` as init wrote it, on a port that is free.
+/// `server.py` as `semel init` wrote it, on a free port.
 struct Server {
     child: Child,
     port: u16,

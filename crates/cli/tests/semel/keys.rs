@@ -1,4 +1,4 @@
-//! Which messages have one key: strings and numbers by their value, never through a double.
+//! Equality of keys: strings and numbers by their value, never through a double.
 
 use crate::site::{Site, Summary};
 
@@ -88,7 +88,7 @@ fn strings_count_by_their_characters() {
             r#"{"id":"Cafe"}"#,
             r#"{"id":"cafe "}"#,
             r#"{"id":"café"}"#,
-            // e and a combining accent: another text.
+            // The letter e and a combining accent are another text.
             r#"{"id":"cafe\u0301"}"#,
         ],
         5,

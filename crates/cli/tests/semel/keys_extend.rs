@@ -1,9 +1,9 @@
-//! `semel keys extend`: a window that is made longer, for some keys or for all of a pipeline.
+//! `semel keys extend`: longer windows, for some keys or for all of a pipeline.
 
 use crate::operator::{STORES, items, member, worked};
 use crate::site::Site;
 
-/// From when it finished to when it may be forgotten, in days.
+/// The days between the end of an operation and the time when its record may be forgotten.
 fn remembered(site: &Site, key: &str) -> u64 {
     let listed = site.semel(&["keys", "list", "--prefix", key, "--output", "json"]);
     let listed = items(&listed.done());
@@ -58,7 +58,7 @@ fn all_finished_keys_of_a_pipeline_are_extended_and_the_others_left() {
             assert_eq!(remembered(&site, key), 30, "{store}: {key}");
         }
         assert_eq!(site.state("doubt-1").as_deref(), Some("in_doubt"));
-        // Once more there is nothing to do.
+        // The second time, there is nothing to do.
         let again = [&all[..], &["--yes", "--output", "json"]].concat();
         assert!(items(&site.semel(&again).done()).is_empty());
     }

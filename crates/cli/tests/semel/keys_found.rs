@@ -1,4 +1,4 @@
-//! Which record a typed KEY means: by pipeline, by operation id, and as it is printed.
+//! The record that a typed KEY means: by pipeline, by operation id, and by the key as it is printed.
 
 use std::process::Command;
 
@@ -64,7 +64,7 @@ fn a_key_is_found_by_its_operation_id_as_logs_have_it() {
         site.semel(&["keys", "show", &other])
             .code(1)
             .says("there is no record of");
-        // What changes something wants the key itself.
+        // A verb that changes something needs the key itself.
         site.semel(&["keys", "hold", id, "--yes"]).code(1);
         assert!(site.trail().is_empty());
     }
@@ -152,7 +152,7 @@ fn a_key_is_found_by_the_beginning_of_its_operation_id_and_ambiguous_ones_are_li
         site.semel(&["keys", "show", "00000000"])
             .code(1)
             .says("there is no record of 00000000 in pay");
-        // What changes something wants the key itself.
+        // A verb that changes something needs the key itself.
         site.semel(&["keys", "hold", &ids[7][0][..10], "--yes"])
             .code(1);
     }

@@ -1,4 +1,4 @@
-//! `semel keys`: looking at keys on record, and orders about them.
+//! `semel keys`: shows keys on record, and gives orders about them.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -59,7 +59,7 @@ fn without_a_configuration_a_store_and_a_pipeline_must_be_named() {
         .says("name it with --pipeline NAME");
     site.semel(&[&["keys", "show", "done-1", "--pipeline", "pay"][..], &store].concat())
         .done();
-    // To look, it is enough that one pipeline has the key.
+    // A verb that looks needs only one pipeline that has the key.
     let explained = site.semel(&[&["keys", "explain", "done-1"][..], &store].concat());
     let hint = "semel keys show done-1 --store sqlite:s.db --pipeline pay\n";
     assert!(explained.stdout.contains(hint), "{explained:#?}");
@@ -94,7 +94,7 @@ fn a_store_in_use_can_be_looked_at() {
     for verb in VERBS.into_iter().filter(|verb| !verb.contains(&"--yes")) {
         site.semel(verb).done();
     }
-    // What the worker has done meanwhile is there.
+    // The work that the worker did meanwhile is on record.
     assert_eq!(site.state("by-worker").as_deref(), Some("completed"));
     drop(stdin);
     assert!(child.wait().expect("a child").success());
@@ -387,7 +387,7 @@ fn a_claim_ends_when_its_key_is_released() {
         let forget = site.semel(&["keys", "forget", "slow-1", "--yes"]).code(1);
         let release = site.semel(&["keys", "release", "slow-1", "--yes"]).done();
         if store.starts_with("embedded") {
-            // Only one process can be at it, and it is gone.
+            // Only one process can work on it, and that process is gone.
             let told = "whoever opens it next ends the lease";
             assert!(explained.contains(told), "{explained}");
             forget.says("its worker vanished");

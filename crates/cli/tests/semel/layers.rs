@@ -1,4 +1,4 @@
-//! `fail`, `cache` and `approximate`: what stands between a pipeline and its store.
+//! `fail`, `cache` and `approximate`: the layers between a pipeline and its store.
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ fn config(layers: &str, effect: &str) -> String {
 const PRINTS: &str = "kind = \"stdout\", on_doubt = \"repeat\"";
 const PARKS: &str = "kind = \"stdout\", on_doubt = \"park\"";
 
-/// The summary of a run and how many messages it printed.
+/// The summary of a run and the number of messages that it printed.
 fn run(site: &Site) -> (Value, usize) {
     let ended = site.semel(&["run", "--output", "json"]).done();
     let mut lines: Vec<&str> = ended.stdout.lines().collect();
@@ -70,13 +70,13 @@ fn an_approximate_pipeline_skips_duplicates_and_says_how_wrong_it_is() {
     let layers = "approximate = { keys = 10000, error_rate = \"0.1%\" }";
     let site = Site::with(&[("semel.toml", &config(layers, PRINTS)), ("in", &input)]);
     let (summary, printed) = run(&site);
-    // One in a thousand may be lost, and chance a little more.
+    // One in a thousand may be lost, and by chance a few more.
     assert!((1_980..=2_000).contains(&printed), "{printed}");
     let filter = &summary["approximate"];
     assert_eq!(filter["declared_error_rate"], 0.001);
     assert!(filter["measured_error_rate"].as_f64().expect("a rate") < 0.01);
     assert!(filter["skipped"].as_u64().expect("a count") >= 2_000);
-    // It says so before it runs, and remembers nothing beyond it.
+    // It says so before it runs, and remembers nothing beyond the run.
     let check = site.semel(&["check"]).done();
     assert!(check.stdout.contains("store-approximate"), "{check:?}");
     assert!(

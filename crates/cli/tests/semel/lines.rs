@@ -1,4 +1,4 @@
-//! Where a message begins and ends: blank lines, byte order marks, CR, a last line without LF.
+//! The beginning and the end of a message: blank lines, byte order marks, CR, a last line without LF.
 
 use crate::site::{Running, Site};
 
@@ -32,7 +32,7 @@ fn ndjson_skips_blank_lines_and_a_byte_order_mark() {
             "skipped lines count: {}",
             ended.stderr
         );
-        // CR belongs to the line: the payload is handed on byte for byte.
+        // CR belongs to the line: the payload is passed on byte for byte.
         assert_eq!(site.text("out"), "{\"id\":1}\n{\"id\":2}\r\n{\"id\":3}\n");
     }
 }

@@ -1,7 +1,7 @@
-//! The `semel` binary as its users meet it: a folder, a configuration, a process; its exit code, its
-//! standard output and its standard error.
+//! The `semel` binary from its users' side: a folder, a configuration, a process; its exit code, its standard
+//! output and its standard error.
 //!
-//! Effects and records are read by plain means: files, and tables through SQLite itself.
+//! The tests read effects and records by plain means: files, and tables through SQLite itself.
 
 #[cfg(any(feature = "amqp", feature = "kafka", feature = "nats"))]
 mod brokers;

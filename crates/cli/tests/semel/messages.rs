@@ -1,4 +1,4 @@
-//! Messages without a usable key: set aside whole, each with its reason, and nothing else suffers.
+//! Messages without a usable key: set aside whole, each with its reason, without harm to other messages.
 
 use crate::site::{Site, lines};
 
@@ -126,7 +126,7 @@ fn the_limits_themselves_are_within() {
         format!(r#"{{"id":"{}"}}"#, "k".repeat(1024)),
         format!(r#"{{"id":"big","pad":"{}"}}"#, "x".repeat(2048 - 21)),
         r#"{"id":1e999}"#.to_owned(),
-        // Twice, but on no selected path.
+        // The member occurs twice, but on no selected path.
         r#"{"id":"twice","n":1,"n":2}"#.to_owned(),
         r#"{"id":"deeper","n":{"id":1,"id":2}}"#.to_owned(),
     ];

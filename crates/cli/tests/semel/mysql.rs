@@ -15,7 +15,7 @@ use crate::servers::{
 use crate::site::{Running, Site, wait_for};
 use crate::transfer::goes_round;
 
-/// A database that nobody else uses, dropped at the end.
+/// A database that no other test uses, dropped at the end.
 struct Database {
     name: String,
     runtime: Runtime,
@@ -42,7 +42,7 @@ impl Database {
         format!("{place}/{}", self.name)
     }
 
-    /// The same for a user with a password, whom it makes.
+    /// The url for a user with a password, whom this creates.
     fn guarded(&self, password: &str) -> String {
         self.execute(&format!(
             "create user if not exists '{GUARDED}'@'%' identified by '{PASSWORD}'"

@@ -1,4 +1,4 @@
-//! A folder as an operator finds it: a store with keys in every state, left by runs.
+//! A folder as an operator finds it: runs have left a store with keys in every state.
 
 use std::io::Write;
 use std::process::{ChildStdin, Stdio};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::site::{Ended, Site, lines, wait_for};
 
-/// What the operating verbs work on.
+/// The stores that the operating verbs are tested on.
 pub(crate) const STORES: [&str; 2] = ["embedded:data", "sqlite:s.db"];
 
 /// A pipeline `pay` on this store whose effect is `sh handler.sh`, which has run over:
@@ -34,7 +34,7 @@ pub(crate) fn worked(store: &str) -> Site {
     site
 }
 
-/// The same before anything has run, without a store.
+/// Makes the same before anything has run, without a store.
 pub(crate) fn fresh(store: &str) -> Site {
     let pipeline = "source = { kind = \"file\", path = \"in\" }\nkey = \"json:/id\"\n\
                     pause_after = 0\nretry = { backoff = \"1h\" }\n\
@@ -49,7 +49,7 @@ pub(crate) fn fresh(store: &str) -> Site {
     ])
 }
 
-/// A run that has the store open and waits for standard input, until what is answered is dropped.
+/// Starts a run that has the store open and waits for standard input, until the returned handle is dropped.
 pub(crate) fn worker(site: &Site) -> (std::process::Child, ChildStdin) {
     let config = site
         .text("semel.toml")
@@ -71,7 +71,7 @@ pub(crate) fn worker(site: &Site) -> (std::process::Child, ChildStdin) {
     (child, stdin)
 }
 
-/// What the handler does, the key decides.
+/// The handler; the key decides what it does.
 const HANDLER: &str = "cat >/dev/null; touch \"ran-$SEMEL_KEY\"\n\
     case $SEMEL_KEY in\n\
     dead-*) echo card declined >&2; exit 3;;\n\
@@ -81,7 +81,7 @@ const HANDLER: &str = "cat >/dev/null; touch \"ran-$SEMEL_KEY\"\n\
     esac\n\
     printf 'charged %s' \"$SEMEL_KEY\"\n";
 
-/// What a verb printed with `--output json`, one object.
+/// The single object that a verb printed with `--output json`.
 #[track_caller]
 pub(crate) fn object(ended: &Ended) -> Value {
     let line = ended.stdout.strip_suffix('\n').expect("a line");
@@ -110,7 +110,7 @@ pub(crate) fn member(items: &[Value], name: &str) -> Vec<String> {
 }
 
 impl Site {
-    /// The state of a key of `pay`, or nothing where it is absent.
+    /// The state of a key of `pay`; nothing if it is absent.
     pub(crate) fn state(&self, key: &str) -> Option<String> {
         let ended = self.semel(&["keys", "show", "--output", "json", key]);
         let state = |ended: &Ended| object(ended)["state"].as_str().map(str::to_owned);

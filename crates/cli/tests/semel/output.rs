@@ -1,4 +1,4 @@
-//! How things are told: logs, colours, what is heeded of the environment.
+//! Messages of the program: logs, colours, and the environment variables that it heeds.
 
 use std::process::Command;
 
@@ -11,7 +11,7 @@ const CONFIG: &str = "[store]\nurl = \"embedded:data\"\n[pipelines.p]\n\
                       fingerprint = [\"json:/amount\"]\n\
                       effect = { kind = \"file\", path = \"out\" }\n";
 
-/// One applied, one published again, one conflict, one without a key.
+/// One message that is applied, one published again, one conflict, one without a key.
 const INPUT: &str = "{\"id\":\"alice@example.org\",\"amount\":1}\n\
                      {\"id\":\"alice@example.org\",\"amount\":1}\n\
                      {\"id\":\"alice@example.org\",\"amount\":2}\n{\"amount\":1}\n";
@@ -20,7 +20,7 @@ fn site() -> Site {
     Site::with(&[("semel.toml", CONFIG), ("in", INPUT)])
 }
 
-/// The objects on standard error, and nothing else there.
+/// The objects on standard error, which holds nothing else.
 fn log(ended: &Ended) -> Vec<Value> {
     ended
         .stderr

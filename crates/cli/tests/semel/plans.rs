@@ -1,4 +1,4 @@
-//! What a verb that changes something says before it does: beside workers, of many keys, of nothing.
+//! The plan of a verb that changes something: beside workers, of many keys, of no keys.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -62,7 +62,7 @@ fn a_worker_that_was_killed_and_not_asked_after_has_no_store_open() {
     let run = site.start(&["run"]);
     wait_for("the call", || site.path("ran-slow-1").exists());
     run.signal(Signal::KILL);
-    // Nobody waits for it, so that it keeps its number.
+    // The test has not reaped the process yet, so that it keeps its number.
     wait_for("word of its end", || {
         let told = site.semel(&["keys", "explain", "slow-1"]).done().stdout;
         told.contains("nobody is seen to have the store open")

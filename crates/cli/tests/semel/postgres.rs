@@ -18,7 +18,7 @@ use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 use crate::servers::{GUARDED, PASSWORD};
 use crate::site::Site;
 
-/// A schema that nobody else uses, dropped at the end. Nothing is made before somebody makes it.
+/// A schema that no other test uses, dropped at the end. It is not created before a test does so.
 struct Schema {
     name: String,
     runtime: Runtime,
@@ -48,7 +48,7 @@ impl Schema {
         }
     }
 
-    /// The same with tables of a business in it.
+    /// Makes one with tables of a business in it.
     fn with(tables: &str) -> Self {
         let schema = Self::new();
         let name = &schema.name;
@@ -63,7 +63,7 @@ impl Schema {
         format!("{}?schema={}&sslmode=disable", server(), self.name)
     }
 
-    /// The same for the one role that is asked for its password.
+    /// The url for the one role that the server asks for its password.
     fn guarded(&self, password: &str) -> String {
         let (_, place) = server().split_once('@').map_or_else(
             || panic!("SEMEL_TEST_POSTGRES_URL has no user"),
@@ -75,8 +75,8 @@ impl Schema {
         )
     }
 
-    /// Makes the one role that `cargo xtask services` has asked for its password, unless it is there, and
-    /// lets it use the schema.
+    /// Creates the one role that `cargo xtask services` has asked for its password, unless it exists, and lets
+    /// it use the schema.
     fn let_in(&self) {
         let name = &self.name;
         self.execute(&format!(
@@ -107,7 +107,7 @@ impl Schema {
         rows.collect()
     }
 
-    /// Whether anything of it is there.
+    /// Tells whether anything of the schema exists.
     fn is_there(&self) -> bool {
         let name = &self.name;
         let rows = self.rows(&format!("select to_regnamespace('{name}') is not null"));
@@ -123,7 +123,7 @@ impl Schema {
 impl Drop for Schema {
     fn drop(&mut self) {
         let drop = format!("drop schema if exists {} cascade", self.name);
-        // A store that a killed process was at may still be in its last statement.
+        // The store of a killed process may still be executing its last statement.
         let _ = self.runtime.block_on(self.client.batch_execute(&drop));
     }
 }
@@ -136,7 +136,7 @@ fn server() -> String {
     )
 }
 
-/// A folder with a pipeline `p` on this store: what its input, its settings and its effect are.
+/// A folder with a pipeline `p` on this store, with this input, these settings and this effect.
 fn site(url: &str, pipeline: &str, effect: &str, input: &str) -> Site {
     let config = format!(
         "[store]\nurl = \"{url}\"\n[pipelines.p]\nsource = {{ kind = \"file\", path = \"in\" }}\n\

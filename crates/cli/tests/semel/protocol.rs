@@ -46,7 +46,7 @@ fn the_version_gate_refuses_older_and_equal_versions() {
             ("replayed", 1),
             ("quarantined", 4),
         ]);
-        // In source order, entity by entity.
+        // The order of the source, entity by entity.
         let of = |id: &str, lines: &[&str]| -> Vec<String> {
             lines
                 .iter()
@@ -169,7 +169,7 @@ fn a_key_is_forgotten_when_its_window_has_passed() {
             .says("window 1s, age gate: off");
         ended.summary().is(&[("applied", 1), ("replayed", 1)]);
         site.run().is(&[("replayed", 2)]);
-        // At the latest an eighth of the window plus one second after it.
+        // The latest time is an eighth of the window plus one second after it.
         sleep(Duration::from_millis(2_300));
         site.run().is(&[("applied", 1), ("replayed", 1)]);
         assert_eq!(site.text("out"), "{\"id\":1}\n{\"id\":1}\n");

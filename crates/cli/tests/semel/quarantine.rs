@@ -13,7 +13,7 @@ const VERBS: [&[&str]; 4] = [
     &["quarantine", "drop", "done-1", "--yes"],
 ];
 
-/// What is in quarantine.
+/// The messages in quarantine.
 fn kept(site: &Site) -> Vec<Value> {
     let ended = site.semel(&["quarantine", "list", "--output", "json"]);
     items(&ended.done())
@@ -141,7 +141,7 @@ fn a_list_has_every_reason_and_a_message_is_shown_by_key_or_id() {
 #[test]
 fn a_name_that_means_several_things_is_refused() {
     let site = fresh("sqlite:s.db");
-    // Among so many ids two begin alike.
+    // Among this many ids, two begin alike.
     site.write("in", lines(0..1_500, |id| format!("no json {id}")));
     site.run().is(&[("quarantined", 1_500)]);
     let mut ids = member(&kept(&site), "id");
@@ -253,7 +253,7 @@ fn a_released_message_runs_as_its_pipeline_is_configured_now() {
             ]
             .map(str::to_owned)]
         );
-        // A corrected selector lets the one without a key through, and a fingerprint the other.
+        // A corrected selector releases the message without a key, and a fingerprint the other.
         let config = site.text("semel.toml");
         let config = config.replace("key = \"json:/id\"", "key = \"json:/name\"");
         site.write("semel.toml", &config);

@@ -1,4 +1,4 @@
-//! `/readyz` and the gauges beside it, what is told of an outage, and what the start says of the store.
+//! `/readyz` and the gauges beside it, the messages about an outage, and what the start says of the store.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::site::{Running, Site, wait_for};
 
-/// Where a worker says how it is.
+/// The address of a worker's status.
 pub(crate) struct Admin(SocketAddr);
 
 impl Admin {
@@ -19,7 +19,7 @@ impl Admin {
         Self(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
     }
 
-    /// Its table, with which silence counts after two seconds.
+    /// The `[admin]` table; with it, silence counts after two seconds.
     pub(crate) fn table(&self) -> String {
         format!("[admin]\nlisten = \"{}\"\nready_after = \"2s\"\n", self.0)
     }
@@ -34,7 +34,7 @@ impl Admin {
         String::from_utf8_lossy(&answer).into_owned()
     }
 
-    /// Whether it is ready, and what it says.
+    /// Returns whether the worker is ready, and the body of its answer.
     pub(crate) fn ready(&self) -> (bool, Value) {
         let answer = self.ask("/readyz");
         let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
@@ -42,23 +42,24 @@ impl Admin {
         (answer.starts_with("HTTP/1.1 200"), said)
     }
 
-    /// Whether the metrics have this line.
+    /// Tells whether the metrics have this line.
     pub(crate) fn shows(&self, line: &str) -> bool {
         self.ask("/metrics").lines().any(|it| it == line)
     }
 }
 
-/// What an outage looks like from outside.
+/// The appearance of an outage from outside.
 pub(crate) struct Outage<'a> {
     pub(crate) pipeline: &'a str,
     pub(crate) reason: &'a str,
-    /// Told once each.
+    /// The message at the beginning, printed once, as is the one at the end.
     pub(crate) begins: &'a str,
     pub(crate) ends: &'a str,
 }
 
 impl Outage<'_> {
-    /// Cuts something off and heals it: the worker is not ready soon, and then ready, and tells both once.
+    /// Cuts a connection and heals it: the worker soon is not ready, then it is ready again, and it reports
+    /// each once.
     #[track_caller]
     #[expect(clippy::disallowed_methods, reason = "how soon is the question")]
     pub(crate) fn is_seen(
@@ -75,7 +76,7 @@ impl Outage<'_> {
             ends,
         } = self;
         wait_for("a worker that is ready", || admin.ready().0);
-        // What is asked now and then has been asked.
+        // By now the probes have asked.
         std::thread::sleep(Duration::from_secs(1));
         assert!(admin.ready().0, "{:?}: {}", admin.ready(), running.stderr());
         let began = Instant::now();
@@ -153,7 +154,7 @@ fn a_target_that_nobody_calls_is_looked_for() {
     running.wait();
 }
 
-/// Works once there is a file `ok`, and as `exec` and as `jsonl` have it.
+/// A handler, for `exec` and for `jsonl`, that works once there is a file `ok`.
 const FAILS: &str = r#"
 if [ "$SEMEL_KEY" ]; then cat >/dev/null; test -e ok || { echo "expired for $SEMEL_KEY" >&2; exit 1; }; exit; fi
 while read -r line; do
@@ -184,7 +185,7 @@ fn a_target_that_fails_and_a_handler_that_is_broken_are_told_and_their_ends() {
         let mut command = site.command();
         command.args(["run", "--output", "json"]).stdin(input);
         let mut running = Running::start(&mut command);
-        // It holds the other end.
+        // The command holds the other end.
         drop(command);
         let outage = Outage {
             pipeline: "p",
@@ -286,7 +287,7 @@ fn a_relative_path_is_relative_to_its_file_and_the_store_is_named() {
     run(&[]).says(&format!("{store}: 3 keys"));
     // A program works in the current folder, and so do its arguments.
     assert_eq!(site.sorted_lines("work/out").len(), 3);
-    // On a command line it is relative to the current folder.
+    // On a command line, the path is relative to the current folder.
     let here = site.path("work/here.db");
     run(&["--store", "sqlite:here.db"])
         .says(&format!("store sqlite:{}: new and empty", here.display()));

@@ -15,7 +15,7 @@ use crate::servers::{
 };
 use crate::site::{Site, lines, wait_for};
 
-/// A prefix that nobody else uses, emptied at the end.
+/// A prefix that no other test uses, emptied at the end.
 struct Prefix {
     server: String,
     name: String,
@@ -49,7 +49,7 @@ impl Prefix {
         format!("{}?prefix={}", self.server, self.name)
     }
 
-    /// The same for a user with a password, whom it makes.
+    /// The url for a user with a password, whom this creates.
     fn guarded(&self, password: &str) -> String {
         self.command(&format!("ACL SETUSER {GUARDED} on >{PASSWORD} ~* &* +@all"));
         let (scheme, place) = self.server.split_once("://").expect("a url");
@@ -59,13 +59,13 @@ impl Prefix {
         )
     }
 
-    /// Whether anything of it is there.
+    /// Tells whether any key of the prefix exists.
     fn is_there(&self) -> bool {
         let count = "EVAL \"return #redis.call('keys', ARGV[1])\" 0 ";
         self.command(&format!("{count}{}*", self.name)) != ":0"
     }
 
-    /// What each server says to a command, the first line of the last.
+    /// Sends a command to each server; returns the first line of the last answer.
     fn command(&self, command: &str) -> String {
         let (_, places) = self.server.split_once("://").expect("a url");
         let mut said = String::new();
@@ -76,7 +76,7 @@ impl Prefix {
             let mut answer = BufReader::new(server);
             answer.read_line(&mut said).expect("an answer");
             assert!(!said.starts_with('-'), "{command}: {said}");
-            // Until the server hangs up, so that it is done.
+            // Reads until the server hangs up, so that the command is done.
             let _ = answer.read_to_end(&mut Vec::new());
         }
         said.trim_end().to_owned()
@@ -102,7 +102,7 @@ fn site(url: &str, pipeline: &str, effect: &str, input: &str) -> Site {
 #[test]
 fn a_command_is_called_once_for_each_payment_however_often_the_run_is_killed() {
     let prefix = Prefix::new();
-    // The call is its own log, and a broken one is called again under the same key.
+    // Each call leaves a file as its log, and an interrupted one is called again under the same key.
     let effect = "kind = \"exec\"\nprotocol = \"jsonl\"\nclass = \"keyed\"\nprovider_window = \"1h\"\n\
                   command = [\"python3\", \"-u\", \"handler.py\"]";
     let handler = "import json, os, sys\n\
@@ -346,7 +346,7 @@ fn no_failure_prints_the_password_of_its_store() {
     ] {
         no_failure_prints_the_password(url);
     }
-    // One that waits for an answer until its patience is at an end.
+    // A client that waits for an answer until its patience ends.
     let tls = wrong.replace("redis://", "rediss://");
     let site = Site::new();
     is_silent(&told(&site, &tls, Told::Option, &["keys", "list"]).code(3));

@@ -1,4 +1,4 @@
-//! `semel replay`: every message carries the id, and what was done is not done again.
+//! `semel replay`: every message carries the id, and finished operations do not run again.
 
 use crate::site::{Ended, Running, Site, lines};
 
@@ -67,7 +67,7 @@ fn what_was_done_is_not_done_again_and_every_message_carries_the_id() {
         decisions.iter().all(|it| it["replay_id"] == "r 1"),
         "{ended:?}"
     );
-    // Live, there is none.
+    // A live message has none.
     let ended = site
         .semel(&[&["run", "--output", "json"], &log[..]].concat())
         .done();

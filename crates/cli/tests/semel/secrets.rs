@@ -1,4 +1,4 @@
-//! A secret of the configuration is never printed, however wrong things go.
+//! No message prints a secret of the configuration, however wrong things go.
 
 use rustix::process::Signal;
 
@@ -25,7 +25,7 @@ fn http(effect: &str) -> String {
 
 #[test]
 fn an_unreachable_url_is_told_without_its_secrets() {
-    // Nobody listens on port 1.
+    // No process listens on port 1.
     let url = format!("http://user:{CANARY}@127.0.0.1:1/charge?token={CANARY}&x=1");
     for effect in [format!("url = \"{url}\""), "url_file = \"url\"".to_owned()] {
         let site = Site::with(&[
@@ -34,7 +34,7 @@ fn an_unreachable_url_is_told_without_its_secrets() {
             ("url", &url),
         ]);
         is_silent(&site.semel(&["config", "check"]).done());
-        // A target that is away is waited for.
+        // The run waits for a target that is away.
         let mut running = site.start(&["run", "--output", "json"]);
         let mut said = String::new();
         wait_for("a word about it", || {
@@ -72,7 +72,7 @@ fn faults_of_a_url_do_not_repeat_it() {
             is_silent(&site.semel(&["run"]).code(2));
         }
     }
-    // Not even where the parser stumbles over it.
+    // Even the place where the parser stumbles over it does not print it.
     let site = Site::with(&[(
         "semel.toml",
         &http(&format!("url = \"http://user:{CANARY}@host/\\q\"")),
@@ -89,7 +89,7 @@ fn faults_of_a_url_do_not_repeat_it() {
 
 #[test]
 fn a_store_url_is_told_without_its_secrets() {
-    // The first is one that can be read, and that nobody answers: it is waited for.
+    // The first url can be read, and no server answers: the run waits for it.
     let urls = [
         (
             format!("postgres://user:{CANARY}@127.0.0.1:1/db?password={CANARY}"),

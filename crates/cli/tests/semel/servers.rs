@@ -1,4 +1,4 @@
-//! What every store on a server is asked to do, whichever kind it is: a test of each kind hands in its url.
+//! Tests for every kind of store on a server: a test of each kind passes in its url.
 
 #![cfg_attr(
     not(any(feature = "mysql", feature = "redis")),
@@ -18,7 +18,7 @@ use crate::ready::{Admin, Outage};
 use crate::site::{Ended, Running, Site, WAITS, ended_or_stopped, wait_for};
 use crate::transfer::holdings;
 
-/// Asserts that the password is nowhere.
+/// Asserts that the password appears nowhere.
 #[track_caller]
 pub(crate) fn is_silent(ended: &Ended) {
     let Ended { stdout, stderr, .. } = ended;
@@ -28,7 +28,7 @@ pub(crate) fn is_silent(ended: &Ended) {
     );
 }
 
-/// How a verb is told of the store.
+/// The ways to name the store to a verb.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Told {
     Config,
@@ -38,7 +38,7 @@ pub(crate) enum Told {
     Variable,
 }
 
-/// `semel` here, told of its store in that way.
+/// Runs `semel` in the site, with its store named in that way.
 pub(crate) fn told(site: &Site, url: &str, how: Told, arguments: &[&str]) -> Ended {
     Running::start(&mut command(site, url, how, arguments)).wait()
 }
@@ -77,7 +77,7 @@ impl Told {
     ];
 }
 
-/// Every verb on the store of this url, which has the password; it is left with records.
+/// Runs every verb on the store of this url, which has the password; leaves it with records.
 #[track_caller]
 pub(crate) fn no_verb_prints_the_password(url: &str, how: Told) {
     let place = match how {
@@ -108,7 +108,7 @@ pub(crate) fn no_verb_prints_the_password(url: &str, how: Told) {
     );
 }
 
-/// Every way to fail on such a url.
+/// Fails in every way on such a url.
 #[track_caller]
 pub(crate) fn no_failure_prints_the_password(url: &str) {
     for how in Told::ALL {
@@ -139,19 +139,19 @@ pub(crate) fn no_failure_prints_the_password(url: &str) {
     }
 }
 
-/// As [`told`], where a run that waits for its store is asked to stop.
+/// As [`told`], except that a run that waits for its store is asked to stop.
 fn told_of_failure(site: &Site, url: &str, how: Told, arguments: &[&str]) -> Ended {
     ended_or_stopped(Running::start(&mut command(site, url, how, arguments)))
 }
 
-/// A run begins while the server of this url, which lies at `place`, is away: it tells so once, waits, and
-/// goes on when the server is there.
+/// Begins a run while the server of this url, which lies at `place`, is away: the run says so once, waits, and
+/// continues when the server is there.
 #[track_caller]
 pub(crate) fn a_store_that_is_away_is_waited_for(url: &str, place: &str) {
     let (_runtime, proxy, site) = absent(url, place);
     let mut running = site.start(&["run", "--output", "json"]);
     wait_for("a word about it", || running.stderr().contains(WAITS));
-    // Others than a run are asked by somebody who waits for an answer.
+    // Verbs other than a run have a user who waits for an answer.
     for verb in [&["keys", "list"][..], &["check"], &["store", "stats"]] {
         let ended = site.semel(verb);
         assert!(!ended.status.success(), "{verb:?}: {ended:?}");
@@ -170,7 +170,7 @@ pub(crate) fn a_store_that_is_away_is_waited_for(url: &str, place: &str) {
     assert_eq!(site.sorted_lines("out").len(), 2);
 }
 
-/// The same, where it is asked to stop while it waits: that is an end as good as any.
+/// Asks such a run to stop while it waits: that is a good end, too.
 #[track_caller]
 pub(crate) fn a_wait_for_the_store_ends_when_asked_to(url: &str, place: &str) {
     let (_runtime, proxy, site) = absent(url, place);
@@ -180,13 +180,13 @@ pub(crate) fn a_wait_for_the_store_ends_when_asked_to(url: &str, place: &str) {
     let ended = running.wait().done();
     ended.summary().is(&[("deliveries", 0)]);
     assert!(!ended.stderr.contains("error: "), "{ended:?}");
-    // All is still to be done.
+    // All of it still has to be done.
     proxy.refuse(false);
     let again = site.semel(&["run", "--output", "json"]).done();
     again.summary().is(&[("deliveries", 2), ("applied", 2)]);
 }
 
-/// A run on the store of this url behind a proxy that lets nobody in yet.
+/// A run on the store of this url, behind a proxy that refuses every connection for now.
 fn absent(url: &str, place: &str) -> (Runtime, Proxy, Site) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -214,10 +214,10 @@ pub(crate) fn place_of(url: &str) -> String {
     host.to_owned()
 }
 
-/// Enough for two tries.
+/// Long enough for two tries.
 const SOME_TRIES: Duration = Duration::from_millis(2_500);
 
-/// `dedup` looks into no configuration that it is not given.
+/// Returns the arguments with the configuration: `dedup` reads none that it is not given.
 fn on_config<'a>(how: Told, arguments: &[&'a str]) -> Vec<&'a str> {
     let mut arguments = arguments.to_vec();
     if arguments[0] == "dedup" && matches!(how, Told::Config) {
@@ -226,8 +226,7 @@ fn on_config<'a>(how: Told, arguments: &[&'a str]) -> Vec<&'a str> {
     arguments
 }
 
-/// What all servers share: taken from an embedded store to it and back, everything is the same, and
-/// what was decided stays decided.
+/// Transfers an embedded store to a server and back: everything is the same, and decisions stay as they are.
 #[track_caller]
 pub(crate) fn goes_there_and_back(url: &str) {
     let site = worked("embedded:data");
@@ -270,7 +269,7 @@ pub(crate) fn goes_there_and_back(url: &str) {
     }
 }
 
-/// Every operating verb once.
+/// Runs every operating verb once.
 #[track_caller]
 pub(crate) fn every_verb_works(url: &str) {
     let site = worked(url);
@@ -342,7 +341,7 @@ pub(crate) fn every_verb_works(url: &str) {
     assert_eq!(report["store"]["survives"], "power-cut");
 }
 
-/// Nobody who looks makes a store; a run and `store migrate --yes` do.
+/// Checks that no verb that looks creates a store; a run and `store migrate --yes` do.
 #[track_caller]
 pub(crate) fn nobody_who_looks_makes_a_store(url: &str) {
     let site = fresh(url);
@@ -376,7 +375,7 @@ pub(crate) fn nobody_who_looks_makes_a_store(url: &str) {
     site.semel(&["store", "stats"]).done();
 }
 
-/// Whatever prints something, right or wrong.
+/// Command lines that print something, right or wrong.
 const BATTERY: &[&[&str]] = &[
     &["config", "check"],
     &["config", "check", "--output", "json"],
@@ -430,7 +429,7 @@ const BATTERY: &[&[&str]] = &[
     &["dead-letters", "replay", "--all", "--yes", "--log", "json"],
     &["quarantine", "list"],
     &["quarantine", "drop", "--all"],
-    // Mistakes of the command line repeat what was typed.
+    // Mistakes on the command line repeat the typed words.
     &["run", "--no-such-option"],
     &["store", "stats", "surplus"],
     &["keys", "list", "--limit", "0"],
@@ -441,7 +440,8 @@ pub(crate) const PASSWORD: &str = "c4n4ry";
 /// The name of that user.
 pub(crate) const GUARDED: &str = "semel_guarded";
 
-/// An idle worker turns not ready when its store goes, and ready when it is back, and tells both once.
+/// Checks that an idle worker turns not ready when its store goes, and ready when it is back, and reports each
+/// once.
 #[track_caller]
 pub(crate) fn an_idle_worker_says_that_its_store_is_gone_and_that_it_is_back(
     url: &str,

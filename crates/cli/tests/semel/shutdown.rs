@@ -1,4 +1,5 @@
-//! SIGTERM and SIGINT: finish or release what runs, exit 0; the second one leaves at once.
+//! SIGTERM and SIGINT: the run finishes or releases running work and exits with 0; the second signal ends it at
+//! once.
 
 use std::process::Stdio;
 
@@ -103,7 +104,7 @@ fn a_second_signal_leaves_at_once() {
     let ended = run.wait().code(128 + 15);
     assert_eq!(ended.stdout, "");
 
-    // As safe as `kill -9`: what was under way is in doubt, the rest runs.
+    // This is as safe as `kill -9`: work under way is in doubt, the rest runs.
     site.write("quick", "");
     site.run().is(&[("applied", 10), ("in_doubt", 2)]);
     assert_eq!(calls(&site), 12, "nothing was called twice");

@@ -1,4 +1,4 @@
-//! A folder of its own with input and configuration, and `semel` in it.
+//! A folder of its own with input and configuration, in which `semel` runs.
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -11,12 +11,12 @@ use rusqlite::Connection;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-/// A folder, gone when dropped.
+/// A folder that is removed when dropped.
 pub(crate) struct Site(TempDir);
 
 impl Site {
     pub(crate) fn new() -> Self {
-        // Beside what is built, on a disk: in memory, some effects are refused.
+        // A folder beside the build, on a disk: some effects are refused in memory.
         let place = env!("CARGO_TARGET_TMPDIR");
         Self(tempfile::tempdir_in(place).expect("a temporary folder"))
     }
@@ -83,12 +83,12 @@ impl Site {
             .collect()
     }
 
-    /// `semel` with `arguments`, to its end.
+    /// Runs `semel` with `arguments` to its end.
     pub(crate) fn semel(&self, arguments: &[&str]) -> Ended {
         self.start(arguments).wait()
     }
 
-    /// `semel run --output json` to its end, which must be a good one: its one summary.
+    /// Runs `semel run --output json` to its end, which must be a good one; returns its one summary.
     pub(crate) fn run(&self) -> Summary {
         self.semel(&["run", "--output", "json"]).done().summary()
     }
@@ -97,7 +97,7 @@ impl Site {
         Running::start(self.command().args(arguments))
     }
 
-    /// `semel` here, with nothing of ours in its environment.
+    /// A command that runs `semel` here, with no variable of ours in its environment.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_semel"));
         command.current_dir(self.0.path()).stdin(Stdio::null());
@@ -110,7 +110,7 @@ impl Site {
     }
 }
 
-/// A `semel` that runs. Dropped, it is killed.
+/// A running `semel`. It is killed when dropped.
 pub(crate) struct Running {
     child: Child,
     stdout: File,
@@ -145,7 +145,7 @@ impl Running {
         kill_process(id.expect("a process id"), signal).expect("the process is there");
     }
 
-    /// What it has said on standard error so far.
+    /// Returns its standard error so far.
     pub(crate) fn stderr(&mut self) -> String {
         text(&mut self.stderr)
     }
@@ -154,7 +154,7 @@ impl Running {
         self.child.try_wait().expect("a child").is_none()
     }
 
-    /// Waits for its end; one that hangs is killed and fails the test.
+    /// Waits for its end; a process that hangs is killed and fails the test.
     pub(crate) fn wait(mut self) -> Ended {
         wait_for("the end of semel", || !self.is_running());
         let status = self.child.wait().expect("a child");
@@ -168,14 +168,14 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It has ended where `wait` was called.
+        // If `wait` was called, the process has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 fn text(file: &mut File) -> String {
-    // Of a handle of its own: the child writes on where the other stands.
+    // Reads through a handle of its own: the child continues to write at its own position.
     let mut bytes = Vec::new();
     let mut at = 0;
     let mut block = [0; 8192];
@@ -186,7 +186,7 @@ fn text(file: &mut File) -> String {
     String::from_utf8(bytes).expect("semel prints text")
 }
 
-/// How a process ended and what it said.
+/// The end of a process, and its output.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
@@ -207,7 +207,7 @@ impl Ended {
         self.code(0)
     }
 
-    /// Asserts that standard error has this.
+    /// Asserts that standard error contains this text.
     #[track_caller]
     pub(crate) fn says(self, text: &str) -> Self {
         assert!(self.stderr.contains(text), "no {text:?} in {self:#?}");
@@ -227,7 +227,7 @@ impl Ended {
 pub(crate) struct Summary(serde_json::Value);
 
 impl Summary {
-    /// Reads one and checks that every delivery has one fate.
+    /// Reads a summary and checks that every delivery has one fate.
     #[track_caller]
     pub(crate) fn read(line: &str) -> Self {
         let summary =
@@ -248,7 +248,7 @@ impl Summary {
         self.0["pipeline"].as_str().unwrap_or_default()
     }
 
-    /// Asserts these fates and takeovers, and zero for every other.
+    /// Asserts these fates and takeovers, and zero for all others.
     #[track_caller]
     pub(crate) fn is(&self, expected: &[(&str, u64)]) {
         for name in FATES.iter().chain(&["takeovers"]) {
@@ -263,7 +263,7 @@ impl Summary {
     }
 }
 
-/// The end of what ends by itself, or waits for its store until it is asked to stop.
+/// The end of a process that ends by itself, or that waits for its store until it is asked to stop.
 pub(crate) fn ended_or_stopped(mut running: Running) -> Ended {
     wait_for("an end or a wait", || {
         !running.is_running() || running.stderr().contains(WAITS)
@@ -274,7 +274,7 @@ pub(crate) fn ended_or_stopped(mut running: Running) -> Ended {
     running.wait()
 }
 
-/// Waits until something is there, for as long as a test may take, however long a look takes.
+/// Waits until a condition holds, for as long as a test may take, however long one look takes.
 #[track_caller]
 #[expect(
     clippy::disallowed_methods,
@@ -297,14 +297,14 @@ pub(crate) fn lines<T>(items: impl IntoIterator<Item = T>, line: impl Fn(T) -> S
     lines.fold(String::new(), |text, line| text + &line + "\n")
 }
 
-/// Reads all that comes on a pipe.
+/// Reads a pipe to its end.
 pub(crate) fn read_all(mut pipe: impl Read) -> String {
     let mut text = String::new();
     pipe.read_to_string(&mut text).expect("text");
     text
 }
 
-/// The sum of these is `deliveries`.
+/// The fates; their sum is `deliveries`.
 pub(crate) const FATES: [&str; 9] = [
     "applied",
     "replayed",
@@ -316,7 +316,7 @@ pub(crate) const FATES: [&str; 9] = [
     "in_doubt",
     "quarantined",
 ];
-/// Far beyond what any test takes.
+/// Much longer than any test takes.
 const LONGEST_RUN: Duration = Duration::from_secs(60);
-/// What a run says that waits.
+/// The words with which a waiting run says so.
 pub(crate) const WAITS: &str = "trying again";

@@ -1,4 +1,4 @@
-//! Stores that cannot be opened or are somebody else's.
+//! Stores that cannot be opened or belong to another program.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -69,7 +69,7 @@ fn a_missing_folder_is_made_for_a_folder_and_told_for_a_file() {
     assert!(!file.path("no").exists() && !file.path("out").exists());
 }
 
-/// A run that waits for standard input, whose store is taken away meanwhile.
+/// Removes the store of a run that waits for standard input.
 fn taken_away(store: &str, take_away: impl Fn(&Site)) {
     let config = format!(
         "shutdown = \"200ms\"\n[store]\nurl = \"{store}\"\n[pipelines.p]\nsource = {{ kind = \"stdin\" }}\n\

@@ -110,7 +110,7 @@ fn a_sweep_removes_what_has_passed_its_window_and_says_how_much() {
         );
         site.write("in", "{\"id\":\"a\"}\n{\"id\":\"b\"}\n");
         site.run().is(&[("applied", 2)]);
-        // Forgotten a second after its window at the latest.
+        // The records are forgotten at most a second after their window.
         let are_over = || ["a", "b"].iter().all(|key| site.state(key).is_none());
         crate::site::wait_for("the end of the window", are_over);
         site.semel(&["store", "sweep"])

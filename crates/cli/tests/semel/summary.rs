@@ -1,4 +1,4 @@
-//! What a run says at its end.
+//! The summary at the end of a run.
 
 use std::process::Stdio;
 
@@ -16,7 +16,7 @@ fingerprint = ["json:/amount"]
 effect = { kind = "file", path = "out" }
 "#;
 
-/// One applied, one redelivered, two published again, one conflict, one without a key.
+/// One message that is applied, one redelivered, two published again, one conflict, one without a key.
 const INPUT: &str = r#"{"id":1,"event":"a","amount":5}
 {"id":1,"event":"a","amount":5}
 {"id":1,"event":"b","amount":5}

@@ -24,7 +24,7 @@ fn site() -> Site {
     site
 }
 
-/// A terminal of so many columns: our end, and the one for a process.
+/// Makes a terminal with this many columns: our end, and the one for a process.
 fn terminal(columns: u16) -> (File, File) {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
     grantpt(&ours)
@@ -45,14 +45,14 @@ fn terminal(columns: u16) -> (File, File) {
 fn semel(site: &Site, arguments: &[&str]) -> Command {
     let mut command = site.command();
     command.args(arguments).env("TERM", "xterm-256color");
-    // `CI` makes colours also where the terminal is dumb.
+    // `CI` forces colours even on a dumb terminal.
     for name in ["CI", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS"] {
         command.env_remove(name);
     }
     command
 }
 
-/// What a good `semel` writes to a terminal that is its standard output, lines ended by LF.
+/// The output of a successful `semel` to a terminal that is its standard output, lines ended by LF.
 fn shown(columns: u16, command: &mut Command) -> String {
     let (ours, theirs) = terminal(columns);
     let mut child = command
@@ -60,14 +60,14 @@ fn shown(columns: u16, command: &mut Command) -> String {
         .stderr(Stdio::piped())
         .spawn()
         .expect("semel");
-    // The command keeps handles of the other end; without them the last reader sees its end.
+    // The command keeps handles of the other end; once they are gone, the last reader sees its end.
     command.stdout(Stdio::null());
     let text = read_terminal(ours);
     assert!(child.wait().expect("a child").success(), "{text}");
     text
 }
 
-/// Everything until nobody has the other end any more, which a terminal reports as an error.
+/// Reads everything until no process has the other end any more, which a terminal reports as an error.
 fn read_terminal(mut ours: File) -> String {
     let mut bytes = Vec::new();
     let mut block = [0; 4096];
@@ -79,7 +79,7 @@ fn read_terminal(mut ours: File) -> String {
         .replace("\r\n", "\n")
 }
 
-/// Columns of text in a line: no colours, and what is wide counts twice.
+/// The number of columns of text in a line: colours take none, and wide characters take two.
 fn columns(line: &str) -> usize {
     let mut columns = 0;
     let mut is_escape = false;

@@ -13,8 +13,8 @@ use crate::site::{Running, Site, lines, wait_for};
 
 const EXPORT: &[&str] = &["store", "export"];
 
-/// What a store holds, item by item. The token is left out: an embedded store is ahead with it
-/// whenever it is opened.
+/// The contents of a store, item by item. The token is left out: an embedded store advances it whenever it is
+/// opened.
 pub(crate) fn holdings(site: &Site, store: &str) -> BTreeSet<String> {
     let ended = site.semel(&["store", "export", "--store", store]).done();
     bodies(&ended.stdout)
@@ -35,12 +35,12 @@ fn bodies(export: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// A site whose store holds every kind of item and records in every state; the pipelines that a
-/// run ends of by itself.
+/// A site whose store holds every kind of item and records in every state; returns also the pipelines: runs of
+/// the first two end by themselves.
 fn full(store: &str) -> (Site, [&'static str; 3]) {
     let site = worked(store);
     let pay = site.text("semel.toml");
-    // An output file has a mark, and a version gate entities.
+    // An output file has a mark, and a version gate has entities.
     let gated = "[pipelines.stock]\nsource = { kind = \"file\", path = \"stock\" }\n\
                  key = \"json:/id\"\nentity = \"json:/sku\"\nversion = \"json:/v\"\n\
                  effect = { kind = \"file\", path = \"out\" }\n";
@@ -87,7 +87,7 @@ fn full(store: &str) -> (Site, [&'static str; 3]) {
     (site, ["pay", "stock", "slow"])
 }
 
-/// What a run of each pipeline says, without its time.
+/// The summary of a run of each pipeline, without its time.
 fn decisions(site: &Site, store: &str, pipelines: &[&str]) -> Vec<String> {
     let run = |pipeline: &&str| {
         let arguments = [
@@ -129,7 +129,8 @@ fn every_kind_of_item_goes_from_store_to_store_and_is_decided_as_before() {
     goes_round("sqlite:s.db", "embedded:other", "sqlite:back.db");
 }
 
-/// Everything is taken from a store to another and from there to a third, and is the same there.
+/// Transfers everything from one store to another and from there to a third, and checks that it is the same
+/// there.
 pub(crate) fn goes_round(from: &str, via: &str, back: &str) {
     let (site, pipelines) = full(from);
     let export = |store: &str, to: &str| {
@@ -173,7 +174,7 @@ pub(crate) fn goes_round(from: &str, via: &str, back: &str) {
     };
     assert_eq!(less_imports(&second), bodies(&first));
     assert_eq!(less_imports(&third), bodies(&first));
-    // The two that end by themselves; of the third, one is busy for an hour.
+    // Two of the pipelines end by themselves; one key of the third is busy for an hour.
     let pipelines = &pipelines[..2];
     let before = decisions(&site, from, pipelines);
     assert!(

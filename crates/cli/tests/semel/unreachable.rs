@@ -1,4 +1,4 @@
-//! Servers that cannot be reached: said once, within two seconds, with the reason and without the password.
+//! Servers that cannot be reached: reported once, within two seconds, with the reason and without the password.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -9,10 +9,10 @@ use rustix::process::Signal;
 use crate::site::{Running, Site};
 
 const PASSWORD: &str = "c4n4ry";
-/// What is promised is two seconds; the rest is for a machine that has much else to do.
+/// The promise is two seconds; the rest is for a busy machine.
 const PROMPT: Duration = Duration::from_secs(6);
 
-/// A server and where it is looked for: its name, and the configuration with it at an address.
+/// A server and its place: its name, and its configuration at an address.
 struct Server {
     name: &'static str,
     config: fn(&str) -> String,
@@ -84,7 +84,7 @@ fn of_source(source: &str) -> String {
     )
 }
 
-/// Starts a run and waits until it says `words`; gives back all that it said in the next second.
+/// Starts a run and waits until it says `words`; returns everything that it says within the next second.
 #[track_caller]
 fn told(server: &Server, at: &str, words: &str) -> String {
     let site = Site::with(&[("semel.toml", &(server.config)(at))]);
@@ -139,7 +139,7 @@ fn a_name_of_nobody_is_told_as_such() {
     }
 }
 
-/// Whoever never answers is told after two seconds, however long a driver would wait.
+/// A server that never answers is reported after two seconds, however long a driver would wait.
 #[test]
 fn a_listener_that_never_answers_is_told_within_two_seconds() {
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -150,7 +150,7 @@ fn a_listener_that_never_answers_is_told_within_two_seconds() {
     }
 }
 
-/// What is no server of this kind, and speaks no TLS.
+/// A listener that is no server of this kind, and speaks no TLS.
 #[cfg(all(
     feature = "postgres",
     feature = "redis",
@@ -164,7 +164,7 @@ fn a_listener_without_tls_is_told_where_tls_is_wanted() {
     std::thread::spawn(move || {
         for stream in plain.incoming() {
             let Ok(mut stream) = stream else { continue };
-            // Gone again, most likely.
+            // The client is most likely gone again.
             let _ = stream.write_all(b"220 plain text here\r\n");
         }
     });
@@ -194,7 +194,7 @@ fn a_taken_admin_port_names_who_has_it() {
         .says("[address-in-use]")
         .says(&format!("{at} is in use by "));
     if cfg!(target_os = "linux") {
-        // It is this test.
+        // The listener is this test.
         ended.says(&format!("process {} (", std::process::id()));
     }
     site.semel(&["explain", "address-in-use"]).done();

@@ -1,4 +1,4 @@
-//! Settings by the type of their values, with their defaults.
+//! Takes settings by the type of their values, with their defaults.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ impl<'a> Fields<'a> {
         self.text(name)
     }
 
-    /// Every value, which must be a string, read as `T`.
+    /// Takes every value, which must be a string, read as `T`.
     pub(crate) fn text_entries<T, E: Into<Refusal>>(
         &self,
         parse: impl Fn(&str) -> Result<T, E>,
@@ -47,13 +47,13 @@ impl<'a> Fields<'a> {
         self.or_default(name, read, default, |boolean| (*boolean).into())
     }
 
-    /// A whole number of at least one.
+    /// Takes a whole number of at least one.
     pub(crate) fn count_or(&mut self, name: &'static str, most: u32, default: u32) -> u32 {
         let read = self.count(name, 1, most);
         self.or_default(name, read, default, |count| i64::from(*count).into())
     }
 
-    /// The same, where none is a number as well.
+    /// Takes the same, or zero.
     pub(crate) fn count_or_none_or(&mut self, name: &'static str, most: u32, default: u32) -> u32 {
         let read = self.count(name, 0, most);
         self.or_default(name, read, default, |count| i64::from(*count).into())
@@ -82,7 +82,7 @@ impl<'a> Fields<'a> {
         self.parsed_with(name, units::duration)
     }
 
-    /// A duration, or the name of a usual window.
+    /// Takes a duration, or the name of a usual window.
     pub(crate) fn window(&mut self, name: &'static str) -> Option<Duration> {
         self.parsed_with(name, units::window)
     }
@@ -120,7 +120,7 @@ impl<'a> Fields<'a> {
             .ok()
     }
 
-    /// A file that holds the secret which `stands_for` would say.
+    /// Reads the file with the secret that `stands_for` would give.
     #[expect(
         clippy::disallowed_methods,
         reason = "only the settings say where secrets are"
@@ -153,7 +153,7 @@ impl<'a> Fields<'a> {
             .ok()
     }
 
-    /// One string or a list of them.
+    /// Takes one string or a list of them.
     pub(crate) fn one_or_many<T, E: Into<Refusal>>(
         &mut self,
         name: &'static str,
@@ -190,7 +190,7 @@ impl<'a> Fields<'a> {
         Some(read)
     }
 
-    /// Words, none by default.
+    /// Takes words, by default none.
     pub(crate) fn words<T, E: Into<Refusal>>(
         &mut self,
         name: &'static str,
@@ -204,7 +204,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// One of a few words, of which the first is the default.
+    /// Takes one of a few words, of which the first is the default.
     pub(crate) fn choice_or<T: Copy>(
         &mut self,
         name: &'static str,
@@ -214,7 +214,7 @@ impl<'a> Fields<'a> {
         self.choice(name, default, others).unwrap_or(default.1)
     }
 
-    /// The same, and nothing for a word that is none of them.
+    /// Takes the same; returns nothing for another word.
     pub(crate) fn choice<T: Copy>(
         &mut self,
         name: &'static str,
@@ -266,7 +266,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A size in the largest unit that keeps it whole.
+/// Returns a size in the largest unit that keeps it whole.
 fn size_text(bytes: u64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let fits = |(unit, _): &(u64, &str)| bytes > 0 && bytes.is_multiple_of(*unit);

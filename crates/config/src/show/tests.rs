@@ -15,7 +15,7 @@ fn load(text: &str) -> Result<Settings, Vec<Fault>> {
     )
 }
 
-/// Everything that a run goes by.
+/// The settings that a run uses, as text.
 fn meaning(settings: &Settings) -> String {
     let pipeline = |settings: &PipelineSettings| {
         let pipeline = &settings.pipeline;
@@ -187,12 +187,12 @@ fn every_line_says_where_it_came_from() {
     );
 }
 
-/// Makes configurations, the same ones in every run.
+/// Makes random configurations, the same ones in every run.
 struct Dice(u64);
 
 impl Dice {
     fn roll(&mut self, sides: usize) -> usize {
-        // A linear congruential generator; its upper bits will do.
+        // A linear congruential generator; its upper bits are random enough.
         self.0 = self
             .0
             .wrapping_mul(6_364_136_223_846_793_005)
@@ -204,7 +204,7 @@ impl Dice {
         choices[self.roll(choices.len())]
     }
 
-    /// Each setting is left out or has one of its values.
+    /// Leaves each setting out, or gives it one of its values.
     fn settings(&mut self, settings: &[(&str, &[&str])]) -> String {
         let mut text = String::new();
         for (name, values) in settings {

@@ -14,7 +14,7 @@ use crate::suggestion::suggestion;
 /// The url of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreUrl {
-    /// Nothing survives the process.
+    /// A store in memory; nothing survives the process.
     Memory,
     /// A folder of this machine.
     Embedded(PathBuf),
@@ -24,7 +24,7 @@ pub enum StoreUrl {
     Server(ServerUrl),
 }
 
-/// A store on a server. Printed without its secrets, however it is printed.
+/// The url of a store on a server. It is always printed without its secrets.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServerUrl {
     kind: ServerKind,
@@ -45,14 +45,14 @@ pub enum ServerKind {
 /// The servers whose stores a program can open.
 #[derive(Clone, Copy, Debug)]
 pub struct Servers {
-    /// Those that are built in.
+    /// The kinds of servers that are built in.
     pub built_in: &'static [ServerKind],
     /// Refuses a url that its driver cannot read, without repeating it; connects to nothing.
     pub check: fn(&ServerUrl) -> semel_core::Result<()>,
 }
 
 impl StoreUrl {
-    /// Its folder or file; none of a store in memory or on a server.
+    /// Returns its folder or file; nothing for a store in memory or on a server.
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::Memory | Self::Server(_) => None,
@@ -60,7 +60,7 @@ impl StoreUrl {
         }
     }
 
-    /// The same with its whole path.
+    /// Returns the same url with its whole path.
     #[must_use]
     pub fn absolute(&self) -> Self {
         match self {
@@ -70,7 +70,7 @@ impl StoreUrl {
         }
     }
 
-    /// The same, as it was written in a file of `folder`.
+    /// Returns the same url, as it was written in a file of `folder`.
     pub(super) fn written_in(self, folder: Option<&Path>) -> Self {
         match self {
             Self::Memory => Self::Memory,
@@ -83,7 +83,7 @@ impl StoreUrl {
         }
     }
 
-    /// As it is written, secrets and all.
+    /// Returns the url as it is written, with its secrets.
     pub(super) fn whole(&self) -> String {
         match self {
             Self::Server(url) => url.secret.to_string(),
@@ -91,12 +91,12 @@ impl StoreUrl {
         }
     }
 
-    /// Tells stores whose transactions effects can join.
+    /// Tells whether effects can join the transactions of the store.
     pub const fn is_transactional(&self) -> bool {
         self.dialect().is_some()
     }
 
-    /// The SQL of the statements that join its transactions.
+    /// The SQL dialect of the statements that join its transactions.
     pub(crate) const fn dialect(&self) -> Option<Dialect> {
         match self {
             Self::Memory | Self::Embedded(_) => None,
@@ -109,7 +109,8 @@ impl StoreUrl {
         }
     }
 
-    /// Tells stores that write a number of their user's together with records, which an output file needs.
+    /// Tells whether the store writes a mark, a number of its user's, together with records, which an output
+    /// file needs.
     pub const fn keeps_marks(&self) -> bool {
         match self {
             Self::Memory | Self::Embedded(_) | Self::Sqlite(_) => true,
@@ -120,19 +121,19 @@ impl StoreUrl {
         }
     }
 
-    /// Tells stores on servers.
+    /// Tells whether the store is on a server.
     pub const fn is_server(&self) -> bool {
         matches!(self, Self::Server(_))
     }
 }
 
 impl ServerUrl {
-    /// The kind of server.
+    /// Returns the kind of server.
     pub const fn kind(&self) -> ServerKind {
         self.kind
     }
 
-    /// Tells clusters, whose servers decide key by key.
+    /// Tells whether the server is a cluster, whose servers decide key by key.
     pub(crate) fn is_cluster(&self) -> bool {
         let (scheme, query) = (self.secret.split(':').next(), self.secret.split_once('?'));
         let mut parameters = query.map_or("", |(_, query)| query).split('&');
@@ -140,7 +141,7 @@ impl ServerUrl {
             || parameters.any(|parameter| parameter == "cluster=true")
     }
 
-    /// The whole url with its password, for the driver alone.
+    /// Returns the whole url with its password, for the driver alone.
     pub const fn secret(&self) -> &str {
         &self.secret
     }
@@ -150,7 +151,7 @@ impl ServerKind {
     /// Every kind.
     pub(crate) const ALL: [Self; 3] = [Self::Postgres, Self::Mysql, Self::Redis];
 
-    /// Its name, which is that of the feature too.
+    /// Returns its name, which is also that of the feature.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Postgres => "postgres",
@@ -159,7 +160,7 @@ impl ServerKind {
         }
     }
 
-    /// A url as an example.
+    /// Returns an example of a url.
     const fn example(self) -> &'static str {
         match self {
             Self::Postgres => "postgres://USER:PASSWORD@HOST:5432/DATABASE",
@@ -178,11 +179,12 @@ impl ServerKind {
 }
 
 impl StoreUrl {
-    /// Reads the url of a store that is one of these servers', or of this machine.
+    /// Reads the url of a store on one of these servers, or on this machine.
     ///
     /// # Errors
     ///
-    /// A line that says what is wrong with it and repeats no secret; of code `unsupported` for a kind that is not built in
+    /// A line that explains the fault and repeats no secret; with code `unsupported` for a kind that is not
+    /// built in
     pub fn parse(text: &str, servers: Servers) -> Result<Self, Refusal> {
         let (scheme, rest) = text.split_once(':').unwrap_or((text, ""));
         let path = rest.strip_prefix("//").unwrap_or(rest);

@@ -60,8 +60,8 @@ impl Chunk {
     }
 }
 
-/// What the source is told about deliveries. A failure to pass it on is a redelivery later, which
-/// is harmless.
+/// A message to the source about deliveries. If it cannot be passed on, a later redelivery follows, which is
+/// harmless.
 pub(super) enum Told {
     /// They are settled, each with its fate.
     Acknowledge(Vec<Acknowledgement>),

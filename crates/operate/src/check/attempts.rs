@@ -1,4 +1,4 @@
-//! The longest time of all attempts of one message together. Not for making them: that is the engine's.
+//! The longest time of all attempts of one message together. The engine makes the attempts.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use semel_config::PipelineSettings;
 use semel_core::Backoff;
 use semel_worker::settings::EffectSettings;
 
-/// All attempts of one message, with the waits between them.
+/// Returns the longest time of all attempts of one message, with the waits between them.
 pub fn longest(settings: &PipelineSettings) -> Duration {
     let pipeline = &settings.pipeline;
     let timeout = timeout(&settings.effect).unwrap_or_default();
     all(pipeline.limits.failed.get(), pipeline.backoff, timeout)
 }
 
-/// The longest time of a call of the effect, where it is one.
+/// Returns the timeout of a call of the effect, if the effect is a call.
 pub fn timeout(effect: &EffectSettings) -> Option<Duration> {
     match effect {
         EffectSettings::Http(settings, _) => Some(settings.timeout),
@@ -25,7 +25,7 @@ pub fn timeout(effect: &EffectSettings) -> Option<Duration> {
     }
 }
 
-/// Every call, and every wait between two of them.
+/// Sums up every call, and every wait between two of them.
 fn all(attempts: u32, backoff: Backoff, timeout: Duration) -> Duration {
     let waits = attempts.saturating_sub(1);
     let growing = (1..=waits.min(MOST_DOUBLINGS)).map(|failed| backoff.after(failed));
@@ -36,7 +36,7 @@ fn all(attempts: u32, backoff: Backoff, timeout: Duration) -> Duration {
     calls.saturating_add(growing).saturating_add(rest)
 }
 
-/// From here on, every wait is as long as the one before.
+/// The number of doublings after which every wait is as long as the one before.
 const MOST_DOUBLINGS: u32 = 32;
 
 #[cfg(test)]

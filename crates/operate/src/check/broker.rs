@@ -1,4 +1,4 @@
-//! The answers of the live broker, compared with the window.
+//! Compares the answers of the live broker with the window.
 
 use semel_config::{PipelineSettings, SourceSettings};
 use semel_core::port::reach::Reach;
@@ -12,23 +12,23 @@ use super::finding::{Finding, fail, warn};
 use super::window::{Gate, Judgement, Shown, Terms, Verdict};
 use crate::value::{Span, Time};
 
-/// A broker that was looked at, or that could not be.
+/// The result of a look at the broker.
 #[derive(Debug)]
 pub struct Broker {
-    /// The time for which its messages can come again; nothing where the source is no broker.
+    /// The time for which its messages can come again; nothing if the source is no broker.
     pub reach: Result<Option<Reach>, Error>,
     /// The time of the look.
     pub at: Timestamp,
 }
 
 impl Broker {
-    /// Judges the window by it; nothing where there is no broker or it could not be looked at.
+    /// Judges the window by the broker; nothing if there is no broker or the look failed.
     pub fn judgement(&self, settings: &PipelineSettings) -> Option<(&Reach, Judgement)> {
         let reach = self.reach.as_ref().ok()?.as_ref()?;
         Some((reach, Terms::of(settings).judge(reach, self.at)))
     }
 
-    /// The time that the age gate goes by, as far as it is known.
+    /// Returns the time that the age gate uses, as far as it is known.
     pub fn gate(&self, settings: &PipelineSettings) -> Gate {
         match self.judgement(settings) {
             Some((_, judgement)) => judgement.gate,
@@ -36,7 +36,7 @@ impl Broker {
         }
     }
 
-    /// Lists what somebody should know about it.
+    /// Lists the findings about the broker.
     pub fn findings(&self, settings: &PipelineSettings) -> Vec<Finding> {
         let mut findings = Vec::new();
         if let Err(error) = &self.reach {
@@ -72,7 +72,7 @@ fn of_window(settings: &PipelineSettings, judgement: &Judgement) -> Option<Findi
     })
 }
 
-/// Finds what the broker gives up on before Semel does.
+/// Finds limits at which the broker gives up before Semel does.
 fn of_limits(settings: &PipelineSettings, reach: &Reach) -> Vec<Finding> {
     let mut findings = Vec::new();
     let crashes = settings.pipeline.limits.vanished.get();
@@ -106,13 +106,13 @@ fn of_limits(settings: &PipelineSettings, reach: &Reach) -> Vec<Finding> {
     findings
 }
 
-/// Finds properties of transactions, of which somebody may expect more than they give. R294
+/// Finds properties of transactions that promise less than their names suggest. R294
 fn of_transactions(settings: &PipelineSettings) -> Option<Finding> {
     let SourceSettings::Kafka(source) = &settings.source else {
         return None;
     };
     if settings.effect.class() == Class::Streamed {
-        // There they do all of it.
+        // In this class they do all of it.
         return None;
     }
     let mut properties = source.properties.iter();
@@ -143,42 +143,42 @@ pub struct Reached<'a> {
     pub needed: Shown,
     /// The window as it is set.
     pub set: Span,
-    /// The time that the age gate goes by.
+    /// The time that the age gate uses.
     pub age_gate: Gate,
-    /// The comparison of the window with that.
+    /// The comparison of the window with the time that is needed.
     pub verdict: Verdict,
-    /// The names of what is accepted.
+    /// The names of the accepted findings.
     pub accepted: Vec<&'static str>,
-    /// The time at which the broker took in the oldest message that it has now.
+    /// The time at which the broker took in the oldest message that it still has.
     pub oldest: Option<Time>,
-    /// The settings of the broker that it follows from.
+    /// The settings of the broker from which the answers follow.
     pub facts: Vec<BrokerFact<'a>>,
-    /// Those that could not be read.
+    /// The settings that could not be read.
     pub unread: Vec<UnreadSetting<'a>>,
 }
 
 /// A setting of the broker.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct BrokerFact<'a> {
-    /// Its name there.
+    /// Its name at the broker.
     pub setting: &'a str,
-    /// Its value there.
+    /// Its value at the broker.
     pub value: &'a str,
-    /// The consequence.
+    /// The consequence of the value.
     pub meaning: &'a str,
 }
 
 /// A setting of the broker that could not be read.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct UnreadSetting<'a> {
-    /// Its name there.
+    /// Its name at the broker.
     pub setting: &'a str,
-    /// The reason for which nobody could read it.
+    /// The reason why it could not be read.
     pub why: &'a str,
 }
 
 impl<'a> Reached<'a> {
-    /// Takes what `broker` says; nothing where there is none or it could not be looked at.
+    /// Takes the answers of `broker`; nothing if there is no broker or the look failed.
     pub fn of(broker: &'a Broker, settings: &PipelineSettings) -> Option<Self> {
         let (reach, judgement) = broker.judgement(settings)?;
         let facts = reach.facts.iter().map(|fact| BrokerFact {

@@ -1,5 +1,4 @@
-//! The demands of an effect's class on its store. Not for reading what a store gives: that is its
-//! preflight.
+//! The demands of an effect's class on its store. The preflight of a store reads what it offers.
 
 use semel_config::Accepted;
 use semel_core::port::store::Durability;
@@ -11,11 +10,11 @@ use semel_engine::effect::{Class, OnDoubt};
 pub struct Shortfall {
     /// True if the promise of the class itself no longer holds; else it is weakened.
     pub is_broken: bool,
-    /// The loss, and what follows from it.
+    /// The loss, and its consequence.
     pub why: &'static str,
 }
 
-/// Compares what a class needs with what the answers of its store survive.
+/// Compares the needs of a class with what the answers of its store survive.
 ///
 /// | survives | transactional | keyed | unkeyed, park | unkeyed, repeat | streamed |
 /// |---|---|---|---|---|---|
@@ -23,13 +22,13 @@ pub struct Shortfall {
 /// | `kill -9` | weakened | weakened | broken | weakened | weakened |
 /// | a power cut, or more | kept | kept | kept | kept | kept |
 ///
-/// All that is lost was acknowledged before. A transactional effect in the store's own database is
-/// lost with its record and nothing comes twice, a keyed one is recognised by its provider, and one
-/// that may be repeated is repeated. Only a parked one stands and falls with its last record.
+/// Everything that is lost was acknowledged before. A transactional effect in the store's own database is lost
+/// with its record, and nothing happens twice; a keyed effect is recognised by its provider; and an effect that
+/// may be repeated is repeated. Only a parked effect depends on its last record.
 pub const fn shortfall(class: Class, survives: Durability) -> Option<Shortfall> {
     let (is_broken, why) = match (survives, class) {
         (Durability::PowerCut | Durability::NodeLoss, _) => return None,
-        // Its records are the broker's; the store keeps what is set aside.
+        // Its records are with the broker; the store keeps the messages that are set aside.
         (Durability::Kill, Class::Streamed) => (
             false,
             "a power cut takes the last messages that were set aside",
@@ -78,9 +77,9 @@ pub const fn shortfall(class: Class, survives: Durability) -> Option<Shortfall> 
     Some(Shortfall { is_broken, why })
 }
 
-/// Refuses to start what the store cannot keep the promise of, unless that is accepted by name.
+/// Refuses to start an effect whose promise the store cannot keep, unless that is accepted by name.
 ///
-/// # Errors   `Unsupported`, with what to do
+/// # Errors   `Unsupported`, with advice
 pub fn check(name: &str, class: Class, survives: Durability, accepted: Accepted) -> Result<()> {
     match shortfall(class, survives) {
         Some(Shortfall {

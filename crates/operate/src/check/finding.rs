@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-/// One thing that somebody should know before the pipeline runs.
+/// One fact that the operator should know before the pipeline runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Stable.
+    /// The stable code.
     pub code: &'static str,
     /// Its weight.
     pub severity: Severity,
@@ -15,20 +15,20 @@ pub struct Finding {
     pub advice: String,
 }
 
-/// Its weight.
+/// The weight of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Nothing to say.
+    /// There is nothing to report.
     Ok,
-    /// It may be meant.
+    /// The situation may be intended.
     Warn,
     /// The promise does not hold, or the run would end at once.
     Fail,
 }
 
 impl Severity {
-    /// For people and programs.
+    /// Returns the name for people and programs.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -38,7 +38,7 @@ impl Severity {
     }
 }
 
-/// Something that may be meant.
+/// Makes a finding about something that may be intended.
 pub fn warn(code: &'static str, message: impl Into<String>, advice: impl Into<String>) -> Finding {
     Finding {
         code,
@@ -48,7 +48,7 @@ pub fn warn(code: &'static str, message: impl Into<String>, advice: impl Into<St
     }
 }
 
-/// Something that must not stay so.
+/// Makes a finding about something that must change.
 pub fn fail(code: &'static str, message: impl Into<String>, advice: impl Into<String>) -> Finding {
     Finding {
         severity: Severity::Fail,

@@ -1,4 +1,4 @@
-//! The view of a store that nobody has changed.
+//! The view of a store that the program does not change.
 
 use semel_core::Error;
 use semel_core::port::store::Capabilities;
@@ -6,12 +6,12 @@ use semel_core::port::store::Capabilities;
 /// The view that a program has of a store without changing anything.
 #[derive(Debug)]
 pub struct Inspection {
-    /// True if it is there; if not, a run makes it.
+    /// True if the store exists; if not, a run creates it.
     pub is_there: bool,
-    /// Its promises, as far as they can be seen before it is there.
+    /// Its promises, as far as they can be seen before it exists.
     pub capabilities: Option<Capabilities>,
-    /// The reason for which it refuses each of the statements, as far as it can be asked.
+    /// The reason why it refuses each of the statements, as far as it can be asked.
     pub refused: Vec<Option<Error>>,
-    /// The reason for which no worker can use it as it is set up now, although it can be looked at.
+    /// The reason why no worker can use it in its present setup, although it can be looked at.
     pub unfit: Option<Error>,
 }

@@ -1,4 +1,4 @@
-//! The report of one pipeline: what it promises, what that rests on, and what stands in the way.
+//! The report of one pipeline: its promise, the foundation of the promise, and what stands in its way.
 
 use semel_config::Front;
 use semel_core::fingerprint::FingerprintSelector;
@@ -19,7 +19,7 @@ use super::storage::Storage;
 use super::window::{Gate, Verdict};
 use crate::value::Span;
 
-/// The documented object; names and order of its members are stable.
+/// The documented object; the names and the order of its members are stable.
 #[derive(Debug, Serialize)]
 pub struct Report<'a> {
     /// The name of the pipeline.
@@ -30,7 +30,7 @@ pub struct Report<'a> {
     pub class: &'static str,
     /// The promise of the class.
     pub guarantee: &'static str,
-    /// The treatment of an unkeyed call whose end nobody knows.
+    /// The treatment of an unkeyed call whose end is unknown.
     pub on_doubt: Option<&'static str>,
     /// Its source.
     pub source: String,
@@ -50,11 +50,11 @@ pub struct Report<'a> {
     pub birth: Option<String>,
     /// The time for which a key is remembered.
     pub window: Span,
-    /// The part of it that is kept back.
+    /// The part of the window that is kept back.
     pub margin: Span,
     /// The time for which a claim lasts.
     pub lease: Span,
-    /// The longest time of a call of the effect, where it is one.
+    /// The timeout of a call of the effect, if the effect is a call.
     pub timeout: Option<Span>,
     /// The attempts of the effect.
     pub retry: RetryReport,
@@ -62,11 +62,11 @@ pub struct Report<'a> {
     pub storage: Storage,
     /// The captured messages as the pipeline reads them.
     pub sample: Option<&'a Sample>,
-    /// Everything that somebody should know.
+    /// All findings.
     pub findings: Vec<Finding>,
-    /// The answers of the live broker; nothing without one.
+    /// The answers of the live broker; nothing if there is no broker.
     pub reach: Option<Reached<'a>>,
-    /// The time that the age gate goes by.
+    /// The time that the age gate uses.
     #[serde(skip)]
     pub gate: Gate,
 }
@@ -74,7 +74,7 @@ pub struct Report<'a> {
 /// The reach of the promise. R009
 #[derive(Debug, Serialize)]
 pub struct Coverage {
-    /// In a word.
+    /// The reach in a word.
     pub protection: Protection,
     /// The reason.
     pub why: String,
@@ -92,20 +92,20 @@ pub enum Protection {
     Unprotected,
 }
 
-/// The store as it was seen.
+/// The store as the check found it.
 #[derive(Debug, Serialize)]
 pub struct StoreReport {
     /// Its URL, without secrets.
     pub url: String,
-    /// True if it is there.
+    /// True if the store exists.
     pub is_there: bool,
-    /// The worst that an answer survives; unknown before the store is there or where it cannot be seen.
+    /// The worst event that an answer survives; unknown before the store exists or if it cannot be seen.
     pub survives: Option<&'static str>,
     /// True if several processes may use it at once.
     pub shared: Option<bool>,
     /// The names of its weaknesses that are accepted.
     pub accepted: Vec<&'static str>,
-    /// The reason for which it could not be looked at.
+    /// The reason why the check could not look at the store.
     pub error: Option<String>,
     /// True if several machines may reach it.
     #[serde(skip)]
@@ -115,20 +115,20 @@ pub struct StoreReport {
 /// The attempts of an effect, and the waits between them.
 #[derive(Debug, Serialize)]
 pub struct RetryReport {
-    /// Attempts that fail before the message is dead.
+    /// The attempts that fail before the message is dead.
     pub attempts: u32,
-    /// Attempts that vanish with their worker before it is.
+    /// The attempts that vanish with their worker before the message is dead.
     pub crashes: u32,
     /// The wait after the first attempt.
     pub first_wait: Span,
     /// The longest wait.
     pub longest_wait: Span,
-    /// All attempts of one message together.
+    /// The time of all attempts of one message together.
     pub longest: Span,
 }
 
 impl<'a> Report<'a> {
-    /// Applies every rule to what is known.
+    /// Applies every rule to the known facts.
     pub fn of(subject: &Subject<'a>) -> Self {
         let settings = subject.pipeline;
         let pipeline = &settings.pipeline;
@@ -309,7 +309,7 @@ const fn guarantee(class: Class) -> &'static str {
     }
 }
 
-/// The window that nobody declared and the broker told.
+/// The window that the broker told, and the configuration does not declare.
 fn told(effect: &EffectSettings) -> String {
     let EffectSettings::Publish(PublishSettings {
         promise: Promise::Keyed {

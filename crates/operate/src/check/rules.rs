@@ -1,4 +1,4 @@
-//! The rules of a check, each a function of what is known to what is found.
+//! The rules of a check, each a function from known facts to findings.
 
 use std::time::Duration;
 
@@ -22,30 +22,30 @@ use super::sample::Sample;
 use super::storage::Storage;
 use super::window::{Gate, Verdict};
 
-/// One pipeline and all that a program found out about it.
+/// One pipeline and everything that a program found out about it.
 pub struct Subject<'a> {
     /// The settings of the whole file.
     pub settings: &'a Settings,
-    /// Those of the pipeline, with what its broker alone knew.
+    /// The settings of the pipeline, completed by what only its broker knew.
     pub pipeline: &'a PipelineSettings,
-    /// The store, or why it could not be looked at.
+    /// The store, or the reason why the program could not look at it.
     pub store: Result<&'a Inspection, &'a Error>,
-    /// The broker that it reads.
+    /// The broker of its source.
     pub broker: &'a Broker,
     /// Findings about the place of the store.
     pub place: &'a [Finding],
-    /// Findings about the places that it publishes to.
+    /// Findings about its targets.
     pub targets: &'a [Finding],
-    /// The refusal of its statements by the database.
+    /// The database's refusal of its statements.
     pub refused: Option<&'a Error>,
-    /// The captured messages as it reads them.
+    /// The captured messages as the pipeline reads them.
     pub sample: Option<&'a Sample>,
     /// The space that the store will take.
     pub storage: Storage,
 }
 
 impl Subject<'_> {
-    /// Everything that somebody should know, the store first.
+    /// Returns all findings, those about the store first.
     pub fn findings(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
         self.store(&mut findings);
@@ -63,18 +63,18 @@ impl Subject<'_> {
         findings
     }
 
-    /// Returns whether the window outlasts the broker, where there is one that told.
+    /// Returns whether the window outlasts the broker, if there is one and it answered.
     pub fn verdict(&self) -> Option<Verdict> {
         let (_, judgement) = self.broker.judgement(self.pipeline)?;
         Some(judgement.verdict)
     }
 
-    /// The longest time of a call of the effect, where it is one.
+    /// Returns the timeout of a call of the effect, if the effect is a call.
     pub fn timeout(&self) -> Option<Duration> {
         attempts::timeout(&self.pipeline.effect)
     }
 
-    /// The longest time of all attempts of one message together.
+    /// Returns the longest time of all attempts of one message together.
     pub fn horizon(&self) -> Duration {
         attempts::longest(self.pipeline)
     }
@@ -110,7 +110,7 @@ impl Subject<'_> {
         }
     }
 
-    /// Finds where the store gives less than the class needs.
+    /// Finds that the store gives less than the class needs.
     fn shortfall(&self, survives: Durability) -> Option<Finding> {
         let class = self.pipeline.effect.class();
         let Shortfall { is_broken, why } = durability::shortfall(class, survives)?;
@@ -388,7 +388,7 @@ impl Subject<'_> {
     }
 }
 
-/// A failure that a run would end with.
+/// Makes a finding of an error with which a run would end.
 fn of_error(error: &Error) -> Finding {
     let code = error.code().as_str();
     let advice = format!("see `semel explain {code}`");

@@ -1,5 +1,5 @@
-//! Reads captured messages as a pipeline would: which yield a key, which do not and why, which keys
-//! come again, and which come again with another fingerprint.
+//! Reads captured messages as a pipeline would: which messages yield a key, which do not and why, which keys
+//! occur again, and which occur again with another fingerprint.
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::{Entry, HashMap};
@@ -26,11 +26,11 @@ pub struct Sample {
     pub keyed: u64,
     /// Different keys.
     pub keys: u64,
-    /// The same message again.
+    /// Repetitions of the same message.
     pub redelivered: u64,
-    /// The same key in another message that says the same.
+    /// Repetitions of the same key in another message with the same content.
     pub republished: u64,
-    /// The same key in a message that says something else.
+    /// Repetitions of the same key in a message with other content.
     pub conflicts: u64,
     /// The first of the conflicts.
     pub first_conflicts: Vec<Conflict>,
@@ -38,7 +38,7 @@ pub struct Sample {
     pub unusable: BTreeMap<Box<str>, Unusable>,
 }
 
-/// Two messages that say something else with the same key.
+/// Two messages with the same key and different content.
 #[derive(Debug, Serialize)]
 pub struct Conflict {
     /// Their key.
@@ -52,14 +52,15 @@ pub struct Conflict {
 /// Messages that yield no key, for one reason.
 #[derive(Debug, Default, Serialize)]
 pub struct Unusable {
-    /// Their number.
+    /// The number of these messages.
     pub count: u64,
-    /// The places of the first of them.
+    /// The places of the first few.
     pub first_at: Vec<Box<str>>,
 }
 
 impl Sample {
-    /// Reads at most `limit` messages of `source` as `settings` would; `file` is what the report calls it.
+    /// Reads at most `limit` messages of `source` in the way that `settings` say; `file` is its name in the
+    /// report.
     ///
     /// # Errors
     ///
@@ -87,7 +88,7 @@ impl Sample {
         Ok(reading.sample)
     }
 
-    /// Codes of messages without a usable key, with their number and where the first are.
+    /// Lists the codes of messages without a usable key, each with its count and the places of the first few.
     pub fn reasons(&self) -> String {
         let reasons = self.unusable.iter().map(|(code, unusable)| {
             let Unusable { count, first_at } = unusable;
@@ -101,7 +102,7 @@ impl Sample {
         reasons.collect::<Vec<_>>().join("; ")
     }
 
-    /// The first conflicts, each with its key and where its two messages are.
+    /// Lists the first conflicts, each with its key and the places of its two messages.
     pub fn conflicting(&self) -> String {
         let conflicts = self.first_conflicts.iter().map(|conflict| {
             let Conflict {
@@ -133,7 +134,7 @@ impl Reading {
     async fn read(&mut self, mut source: impl Source, limit: u64) -> Result<()> {
         loop {
             let rest = limit - self.sample.messages;
-            // One more than wanted tells whether that was all.
+            // One more than wanted shows whether that was all.
             let most = usize::try_from(rest).unwrap_or(usize::MAX).clamp(1, 1_000);
             let deliveries = match source.fetch(most).await? {
                 Fetched::Deliveries(_) if rest == 0 => break,
@@ -147,7 +148,7 @@ impl Reading {
             };
             for delivery in deliveries {
                 self.sample.messages += 1;
-                // Nothing is claimed.
+                // The check claims nothing.
                 let claim_id = ClaimId::from_u128(0);
                 match self.pipeline.read(delivery, claim_id, &mut self.scratch) {
                     Ok(incoming) => self.note(&incoming),
@@ -205,5 +206,5 @@ impl Reading {
     }
 }
 
-/// More of a kind are only counted.
+/// The number of places that are shown per kind; more are only counted.
 const MOST_SHOWN: usize = 5;

@@ -6,34 +6,34 @@ use semel_config::{ServerKind, StoreUrl};
 use semel_core::Window;
 use serde::Serialize;
 
-/// The space of one key, and of all of them at a given rate.
+/// The space of one key, and of all keys at a given rate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Storage {
-    /// On disk, for keys of 16 bytes; outcomes come on top.
+    /// Bytes on disk, for keys of 16 bytes; outcomes come on top.
     pub disk_bytes_per_key: u64,
-    /// In memory.
+    /// Bytes in memory.
     pub memory_bytes_per_key: u64,
-    /// The space of all keys, where a rate is known.
+    /// The space of all keys, if a rate is known.
     pub at_rate: Option<AtRate>,
 }
 
-/// The space of all keys at a rate of new ones.
+/// The space of all keys at a rate of new keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AtRate {
     /// New keys.
     pub keys_per_second: u32,
-    /// Keys that are remembered at once when the window has filled.
+    /// Keys that are remembered at once when the window is full.
     pub keys: u64,
-    /// Bytes on disk then.
+    /// Bytes on disk at that time.
     pub disk_bytes: u64,
-    /// Bytes in memory then.
+    /// Bytes in memory at that time.
     pub memory_bytes: u64,
     /// Bytes on disk after thirty days.
     pub first_month_disk_bytes: u64,
 }
 
 impl Storage {
-    /// Estimates what a store at `store` holds, by what the kinds of stores were measured to take.
+    /// Estimates the space of a store at `store`, from measurements of each kind of store.
     pub fn of(store: &StoreUrl, window: Window, rate: Option<NonZeroU32>) -> Self {
         let (disk, memory) = match store {
             StoreUrl::Memory => (0, 400),
@@ -50,7 +50,7 @@ impl Storage {
             memory_bytes_per_key: memory,
             at_rate: rate.map(|rate| {
                 let secs = window.duration().as_secs_f64();
-                // A record may stay an eighth of its window and a second longer.
+                // A record may stay an eighth of its window and one second longer.
                 let longest = secs * 1.125 + 1.0;
                 let keys = times(rate, longest);
                 AtRate {
@@ -67,7 +67,7 @@ impl Storage {
 }
 
 impl Storage {
-    /// Bytes on disk when the window has filled, where a rate is known.
+    /// Returns the bytes on disk when the window is full, if a rate is known.
     pub fn disk_bytes(&self) -> Option<u64> {
         self.at_rate.as_ref().map(|at| at.disk_bytes)
     }

@@ -1,5 +1,5 @@
-//! Compares the window of a pipeline with its broker: the time for which a message can come again with the time for
-//! which its key is remembered. Not for asking the broker: that is its adapter's.
+//! Compares the window of a pipeline with its broker: the time for which a message can come again with the time
+//! for which its key is remembered. The broker's adapter asks the broker.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,18 +14,18 @@ use serde::Serialize;
 
 use super::attempts;
 
-/// The settings of a pipeline that count.
+/// The settings of a pipeline that matter for the window.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     class: Class,
     window: Window,
-    /// The longest time that a message may be in hand after it came: the attempts of one message.
+    /// The longest time that a message may be in hand after it arrived: the attempts of one message.
     in_hand: Duration,
     /// True if the time of birth is selected.
     has_birth: bool,
-    /// True if a filter in memory stands for the records.
+    /// True if a filter in memory replaces the records.
     is_approximate: bool,
-    /// True if it is accepted by name that the window is too short.
+    /// True if a window that is too short is accepted by name.
     is_accepted: bool,
 }
 
@@ -34,19 +34,19 @@ pub struct Terms {
 pub struct Judgement {
     /// The time for which a key has to be remembered.
     pub needed: Horizon,
-    /// The time that the age gate goes by.
+    /// The time that the age gate uses.
     pub gate: Gate,
-    /// The comparison of the window with that.
+    /// The comparison of the window with the time that is needed.
     pub verdict: Verdict,
-    /// True if somebody has accepted it by name.
+    /// True if the verdict is accepted by name.
     pub is_accepted: bool,
 }
 
-/// The time that the age gate of a pipeline goes by.
+/// The time that the age gate of a pipeline uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Gate {
-    /// The broker's time of taking a message in.
+    /// The time at which the broker took the message in.
     Appended,
     /// The selector `birth`.
     Birth,
@@ -54,24 +54,24 @@ pub enum Gate {
     Off,
 }
 
-/// The comparison of a window with what is needed.
+/// The comparison of a window with the time that is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It outlasts the broker.
+    /// The window outlasts the broker.
     Enough,
-    /// Nobody knows how long the broker keeps a message.
+    /// Nobody knows for how long the broker keeps a message.
     Unknown,
-    /// A message that comes after the window is set aside, and not repeated.
+    /// A message that comes after the window is set aside and not repeated.
     SetsAside,
-    /// A message that comes after the window is repeated, which the class of the effect bears.
+    /// A message that comes after the window is repeated, and the class of the effect allows that.
     RepeatsBorne,
     /// A message that comes after the window is repeated.
     Repeats,
 }
 
 impl Terms {
-    /// Takes out of `settings` what counts.
+    /// Takes the settings that matter out of `settings`.
     pub fn of(settings: &PipelineSettings) -> Self {
         let pipeline = &settings.pipeline;
         Self {
@@ -84,7 +84,7 @@ impl Terms {
         }
     }
 
-    /// Compares.
+    /// Compares the window with the reach of the broker.
     ///
     /// | | gate on | gate off |
     /// |---|---|---|
@@ -92,7 +92,7 @@ impl Terms {
     /// | needed > window, or without end | sets aside | repeats |
     /// | needed unknown | unknown | unknown |
     ///
-    /// A message that the broker has now, and that is older than the settings say, counts as well.
+    /// A message that the broker has now counts as well, even if it is older than the settings allow.
     pub fn judge(self, reach: &Reach, now: Timestamp) -> Judgement {
         let longest = reach.redelivery.max(reach.replay);
         let seen = reach.oldest.map(|oldest| now.since(oldest));
@@ -130,15 +130,15 @@ impl Terms {
         }
     }
 
-    /// Returns whether the class promises no more than a repeat would leave of it.
+    /// Tells whether the class promises no more than remains after a repeat.
     fn bears(self, needed: Horizon) -> bool {
         if self.is_approximate {
-            // Its filter forgets in every restart.
+            // Its filter forgets at every restart.
             return true;
         }
         match (self.class, needed) {
             (Class::Unkeyed(OnDoubt::Repeat), _) => true,
-            // The provider knows the key again, which depends on the operation alone.
+            // The provider recognises the key, which depends on the operation alone.
             (Class::Keyed { provider_window }, Horizon::Within(needed)) => {
                 within_provider_window(provider_window) >= needed
             }
@@ -151,7 +151,7 @@ impl Terms {
 impl Judgement {
     /// Lets a run begin, or refuses it.
     ///
-    /// # Errors   `InvalidConfig`, with both lengths and what to do
+    /// # Errors   `InvalidConfig`, with both durations and advice
     pub fn check(&self, settings: &PipelineSettings) -> Result<()> {
         if self.verdict != Verdict::Repeats || self.is_accepted {
             return Ok(());
@@ -163,7 +163,7 @@ impl Judgement {
         Err(Error::new(ErrorKind::InvalidConfig, message))
     }
 
-    /// Says what is so, one clause; nothing where the window is long enough.
+    /// Explains the verdict in one clause; nothing if the window is long enough.
     pub fn why(&self, settings: &PipelineSettings) -> Option<String> {
         let window = duration_text(settings.pipeline.window.duration());
         let again = match self.needed {
@@ -197,7 +197,7 @@ impl Judgement {
         Some(format!("{again}, and {then}"))
     }
 
-    /// Says what to do about it.
+    /// Says what the operator can do about it.
     pub fn advice(&self, settings: &PipelineSettings) -> String {
         let (retention, birth) = of_source(&settings.source);
         let mut ways = Vec::new();
@@ -230,7 +230,7 @@ impl Judgement {
     }
 }
 
-/// The setting of the broker that ends a message, and where a birth may be.
+/// Returns the setting of the broker that ends a message, and the places where a birth may be.
 const fn of_source(source: &SourceSettings) -> (&'static str, &'static str) {
     match source {
         SourceSettings::Kafka(_) => (
@@ -245,7 +245,7 @@ const fn of_source(source: &SourceSettings) -> (&'static str, &'static str) {
     }
 }
 
-/// The next duration that is easily written.
+/// Rounds up to the next duration that is easily written.
 fn round(needed: Duration) -> String {
     let (day, hour, minute) = (86_400, 3_600, 60);
     let secs = needed.as_secs() + u64::from(needed.subsec_nanos() > 0);
@@ -255,10 +255,10 @@ fn round(needed: Duration) -> String {
 }
 
 impl Gate {
-    /// Returns what is known of it before the broker was asked.
+    /// Returns the gate as it is known before the broker was asked.
     pub const fn unasked(settings: &PipelineSettings) -> Self {
         match &settings.source {
-            // Every stream says when it took a message in.
+            // Every stream tells when it took a message in.
             SourceSettings::Nats(_) => Self::Appended,
             SourceSettings::File { .. }
             | SourceSettings::Stdin { .. }
@@ -272,7 +272,7 @@ impl Gate {
 }
 
 impl Verdict {
-    /// For people and programs.
+    /// Returns the name for people and programs.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Enough => "enough",
@@ -298,7 +298,7 @@ impl fmt::Display for Shown {
     }
 }
 
-/// In programs' output a duration is one number and its unit.
+/// Output for programs has a duration as one number with its unit.
 impl Serialize for Shown {
     fn serialize<S: serde::Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
         match self.0 {

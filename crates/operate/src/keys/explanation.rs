@@ -1,7 +1,7 @@
-//! The explanation of one key in plain words, for somebody who was woken up by it.
+//! The explanation of one key in plain words, for a person whom it woke up.
 //!
-//! The answer that a duplicate would meet is asked of the same function that decides it in the stores
-//! ([`semel_core::decide`]); here it is only put into words.
+//! The answer for a duplicate comes from the same function that decides it in the stores
+//! ([`semel_core::decide`]); this module only puts it into words.
 
 mod history;
 mod present;
@@ -18,7 +18,7 @@ use self::present::Present;
 use crate::action::{Action, Target};
 use crate::value::Time;
 
-/// The facts that are known of a key.
+/// The known facts about a key.
 #[derive(Clone, Copy)]
 pub struct Facts<'a> {
     /// The operation of the key.
@@ -29,21 +29,21 @@ pub struct Facts<'a> {
     pub pipeline: Option<&'a PipelineSettings>,
     /// The first of the messages that were set aside under this key.
     pub messages: &'a [Parked],
-    /// The number of all of them.
+    /// The number of all these messages.
     pub message_count: usize,
     /// The entries of the audit trail about this key, oldest first.
     pub audit: &'a [Audited],
-    /// The time at which they were read.
+    /// The time at which the facts were read.
     pub now: Timestamp,
-    /// The process that may be at work, where only files were read.
+    /// The process that may be at work, if only files were read.
     pub beside: Option<Beside>,
 }
 
 /// The process that may be at work while the files of a store are read.
 #[derive(Clone, Copy, Debug)]
 pub struct Beside {
-    /// The process that has the store open, as far as can be told. What it has in memory alone is
-    /// not seen: renewed leases, and claims of transactional effects.
+    /// The process that has the store open, as far as can be seen. The state that it has only in memory is
+    /// invisible: renewed leases, and claims of transactional effects.
     pub process: Option<u32>,
     /// True if it takes orders, as far as can be seen.
     pub takes_orders: bool,
@@ -51,7 +51,7 @@ pub struct Beside {
 
 /// The explanation; in JSON an object whose texts may be reworded and whose other members are stable.
 ///
-/// `C` is the form of the choices at its end: data, or what a door made of it.
+/// `C` is the form of the choices at its end: data, or the form that a door gives them.
 #[derive(Clone, Debug, Serialize)]
 pub struct Explanation<'a, C = Choice> {
     /// The key.
@@ -62,7 +62,7 @@ pub struct Explanation<'a, C = Choice> {
     pub pipeline: &'a str,
     /// The state of its record, or `absent`.
     pub state: &'static str,
-    /// The reason for the state, where there is more to say than the state does.
+    /// The reason for the state, if there is more to say than the state does.
     pub reason: Option<String>,
     /// The time since which it is in this state.
     pub since: Option<Time>,
@@ -80,15 +80,15 @@ pub struct Explanation<'a, C = Choice> {
     pub remembered_until: Option<Time>,
     /// The events on record, oldest first.
     pub history: Vec<Event>,
-    /// The answer that a duplicate would meet.
+    /// The answer that a duplicate would get.
     pub duplicate: Prospect,
     /// The number of messages that were set aside under this key.
     pub message_count: usize,
-    /// The first of them.
+    /// The first of these messages.
     pub messages: Vec<KeptMessage<'a>>,
     /// The orders about this key.
     pub audit: Vec<AuditEntry<'a>>,
-    /// The next event, if nobody does anything.
+    /// The next event if nobody acts.
     pub next: String,
     /// The choices of an operator.
     pub can: Vec<C>,
@@ -101,7 +101,7 @@ pub struct KeptMessage<'a> {
     pub reason: &'a str,
     /// The time at which it was set aside.
     pub since: Time,
-    /// The place that it came from.
+    /// The place from which it came.
     pub coordinates: &'a str,
     /// One line about the reason.
     pub detail: &'a str,
@@ -112,29 +112,29 @@ pub struct KeptMessage<'a> {
 pub struct AuditEntry<'a> {
     /// The time of the order.
     pub at: Time,
-    /// The one who gave it.
+    /// The person who gave it.
     pub by: &'a str,
-    /// The order.
+    /// The name of the order.
     pub action: &'a str,
-    /// The reason that was given.
+    /// The reason that the person gave.
     pub reason: &'a str,
-    /// The state before.
+    /// The state before the order.
     pub before: &'a str,
-    /// The state after.
+    /// The state after the order.
     pub after: &'a str,
 }
 
-/// Something that an operator can do.
+/// A step that an operator can take.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Choice {
-    /// The case in which to do it, or its use.
+    /// The case for which the step is meant, or its use.
     pub text: &'static str,
     /// The action.
     pub action: Action,
 }
 
 impl<'a> Explanation<'a> {
-    /// Explains a key by what is known of it.
+    /// Explains a key from the known facts.
     pub fn of(facts: &Facts<'a>) -> Self {
         let Facts {
             operation,
@@ -184,7 +184,7 @@ impl<'a> Explanation<'a> {
 }
 
 impl<'a, C> Explanation<'a, C> {
-    /// Makes something else of each choice, as a door offers it.
+    /// Converts each choice into the form of a door.
     pub fn with_choices<D>(self, make: impl FnMut(C) -> D) -> Explanation<'a, D> {
         Explanation {
             key: self.key,

@@ -1,4 +1,4 @@
-//! Decides what release, forget, hold and extend want done with a record, and what they refuse.
+//! Decides what release, forget, hold and extend would do with a record, and what they refuse.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use crate::action::{Action, Advice, Target};
 /// A change that an operator asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyChange {
-    /// Ends a lease or a backoff, gives the dead another chance.
+    /// Ends a lease or a backoff, or gives a dead operation another chance.
     Release,
     /// Removes a finished or released record.
     Forget,
-    /// Keeps a record (`true`), or lets go of it.
+    /// Keeps a record (`true`), or ends that.
     Hold(bool),
-    /// Remembers a finished record longer.
+    /// Remembers a finished record for longer.
     Extend(Duration),
 }
 
@@ -25,20 +25,20 @@ pub enum KeyChange {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "proposal", rename_all = "snake_case")]
 pub enum Proposal {
-    /// This order is to be given.
+    /// This order would be given.
     Do {
-        /// The order; in JSON its name, as the audit trail has it.
+        /// The order; in JSON, its name in the audit trail.
         #[serde(serialize_with = "action_of")]
         order: Order,
-        /// A remark for whoever is to say yes.
+        /// A remark for the person who is to consent.
         remark: Option<Advice>,
     },
-    /// It is so already.
+    /// The record already is as it should be.
     Already {
         /// The fact.
         why: &'static str,
     },
-    /// It does not fit.
+    /// The change does not fit the record.
     Refuse {
         /// The reason, and what to do instead.
         advice: Advice,
@@ -54,12 +54,13 @@ pub struct Seen<'a> {
     pub record: &'a Record,
     /// The time at which it was read.
     pub now: Timestamp,
-    /// True if only files were read, and nobody is seen to have the store open: then its leases end when it is opened.
+    /// True if only files were read and no process seems to have the store open: then its leases end when it is
+    /// opened.
     pub is_left_alone: bool,
 }
 
 impl KeyChange {
-    /// Decides what is to be done about a record.
+    /// Decides what the change would do with a record.
     pub fn propose(self, seen: Seen<'_>) -> Proposal {
         match self {
             Self::Release => release(seen),

@@ -1,14 +1,14 @@
-//! Facts about a record, each in a line.
+//! Facts about a record, one line each.
 
 use semel_core::{AttemptEnd, Outcome, Record, State, StateKind, Timestamp};
 
-/// Returns since when a record is in its state, as far as it tells.
+/// Returns the time since which a record is in its state, as far as the record tells.
 pub fn since(record: &Record) -> Timestamp {
     match record.state {
         State::Completed { at, .. } | State::Dead { at, .. } => at,
         State::InDoubt { since } => since,
         State::Claimed { .. } | State::Started { .. } => record.claimed_at,
-        // An operator who lets a key go counts its attempts anew.
+        // An operator who lets a key go restarts the count of its attempts.
         State::Released { not_before } if record.attempts == 0 => not_before,
         State::Released { not_before } => record
             .past
@@ -17,7 +17,7 @@ pub fn since(record: &Record) -> Timestamp {
     }
 }
 
-/// Returns why a record is in its state, where there is more to say than the state does.
+/// Returns why a record is in its state, if there is more to say than the state does.
 pub fn reason(record: &Record) -> Option<String> {
     match record.state.kind() {
         StateKind::Claimed | StateKind::Started | StateKind::Completed => return None,
@@ -35,7 +35,7 @@ pub fn reason(record: &Record) -> Option<String> {
     }
 }
 
-/// The BLAKE3 of an outcome, by which it can be recognised elsewhere; an empty one has none.
+/// Returns the BLAKE3 digest of an outcome, by which other systems can recognise it; an empty outcome has none.
 pub fn signature(outcome: &Outcome) -> Option<String> {
     use std::fmt::Write;
     let digest = match outcome {
@@ -47,7 +47,7 @@ pub fn signature(outcome: &Outcome) -> Option<String> {
     };
     let mut hex = String::with_capacity(64);
     for byte in digest {
-        // A string takes what is written.
+        // Writing to a string cannot fail.
         let _ = write!(hex, "{byte:02x}");
     }
     Some(hex)

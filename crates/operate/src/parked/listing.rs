@@ -1,4 +1,4 @@
-//! Messages as lists show them.
+//! Messages as entries of lists.
 
 use semel_worker::replay::Kind;
 use serde::Serialize;
@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::Found;
 use crate::value::Time;
 
-/// A dead letter of a list: the documented object.
+/// A dead letter in a list: the documented object.
 #[derive(Clone, Debug, Serialize)]
 pub struct DeadLetter {
     /// The id of the message.
@@ -19,19 +19,19 @@ pub struct DeadLetter {
     pub pipeline: String,
     /// The state of its record.
     pub state: &'static str,
-    /// The code of what it is kept for.
+    /// The code of the reason for keeping it.
     pub reason: Box<str>,
-    /// Since when it is kept.
+    /// The time since which it is kept.
     pub since: Time,
     /// The last error.
     pub error: Box<str>,
-    /// The place that it came from.
+    /// The place from which it came.
     pub coordinates: Box<str>,
     /// The length of its payload.
     pub size_bytes: usize,
 }
 
-/// A message in quarantine of a list: the documented object.
+/// A message in quarantine in a list: the documented object.
 #[derive(Clone, Debug, Serialize)]
 pub struct Quarantined {
     /// The id of the message.
@@ -42,15 +42,15 @@ pub struct Quarantined {
     pub operation_id: Option<String>,
     /// The name of its pipeline.
     pub pipeline: String,
-    /// That it is in quarantine.
+    /// The state: in quarantine.
     pub state: &'static str,
-    /// The code of what it is kept for.
+    /// The code of the reason for keeping it.
     pub reason: Box<str>,
-    /// Since when it is kept.
+    /// The time since which it is kept.
     pub since: Time,
     /// The fault in it.
     pub detail: Box<str>,
-    /// The place that it came from.
+    /// The place from which it came.
     pub coordinates: Box<str>,
     /// The length of its payload.
     pub size_bytes: usize,

@@ -1,4 +1,4 @@
-//! Messages by what a person types: a key, or the beginning of an id.
+//! Finds messages by what a person types: a key, or the beginning of an id.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -7,15 +7,15 @@ use semel_core::{AnyStore, Key, Parked, ParkedId, Result, Scope};
 
 use super::Search;
 
-/// The names that were typed; none stands for all.
+/// The names that were typed; no names mean all messages.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     typed: Vec<String>,
-    /// Each with its place in `typed`.
+    /// Each key with its place in `typed`.
     keys: BTreeMap<Key, usize>,
-    /// Beginnings of ids.
+    /// Beginnings of ids, each with its place.
     prefixes: Vec<(String, usize)>,
-    /// Full ids that somebody has looked up already; of all, only these.
+    /// Full ids that were looked up already; only these of all messages.
     ids: Option<BTreeSet<ParkedId>>,
 }
 
@@ -26,24 +26,24 @@ pub struct NotAName<'a>(pub &'a str);
 /// The result of a look-up of names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LookUp {
-    /// Messages that are meant.
+    /// The number of messages that are meant.
     pub count: u64,
     /// The meaning of each name, in the order in which they were typed.
     pub names: Vec<(String, Meaning)>,
 }
 
-/// The meaning that a name turned out to have.
+/// The meaning of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meaning {
-    /// One thing.
+    /// The name means one message.
     One,
-    /// Nothing that there is.
+    /// The name means no existing message.
     Nothing,
-    /// The beginning of so many ids.
+    /// The name is the beginning of this many ids.
     ManyIds(u64),
-    /// A key, and the beginning of another message's id.
+    /// The name is a key, and the beginning of another message's id.
     KeyAndId,
-    /// A key in several pipelines.
+    /// The name is a key in several pipelines.
     ManyPipelines,
 }
 
@@ -55,7 +55,7 @@ struct Count {
 }
 
 impl Names {
-    /// Keys only.
+    /// Takes names that are keys only.
     pub fn keys(keys: Vec<Key>) -> Self {
         let typed: Vec<_> = keys.iter().map(|key| key.as_str().to_owned()).collect();
         Self {
@@ -65,7 +65,7 @@ impl Names {
         }
     }
 
-    /// Messages that were looked up already.
+    /// Takes messages that were looked up already.
     pub fn ids(ids: BTreeSet<ParkedId>) -> Self {
         Self {
             ids: Some(ids),
@@ -73,11 +73,11 @@ impl Names {
         }
     }
 
-    /// Keys or beginnings of ids.
+    /// Reads names that are keys or beginnings of ids.
     ///
     /// # Errors
     ///
-    /// The first word that is neither.
+    /// The first word that is neither
     pub fn parse(names: &[String]) -> Result<Self, NotAName<'_>> {
         let mut parsed = Self {
             typed: names.to_vec(),
@@ -95,7 +95,7 @@ impl Names {
         Ok(parsed)
     }
 
-    /// Returns whether they mean this message.
+    /// Tells whether the names mean this message.
     pub fn has(&self, message: &Parked) -> bool {
         if let Some(ids) = &self.ids {
             return ids.contains(&message.id());
@@ -118,7 +118,7 @@ impl Names {
 }
 
 impl Search {
-    /// Finds out what each name means.
+    /// Finds the meaning of each name.
     ///
     /// # Cost
     ///
@@ -178,5 +178,5 @@ fn is_prefix(text: &str) -> bool {
 
 /// Digits of an id.
 const DIGITS: usize = 32;
-/// Fewer would be taken for an id where a key was meant.
+/// The fewest digits that are taken for an id; fewer are rather a key.
 const LEAST_DIGITS: usize = 4;

@@ -1,4 +1,4 @@
-//! What stands for a kind of store that is not part of this build: nobody has a url of it.
+//! Stand-in for a kind of store that is not part of this build; a url of it cannot exist.
 
 use std::future::{Ready, ready};
 

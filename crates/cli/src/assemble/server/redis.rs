@@ -1,4 +1,4 @@
-//! Redis and Valkey: no effect joins its transactions, and no mark is written together with records.
+//! Redis and Valkey: no effect joins their transactions, and no mark is written together with records.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub(super) async fn look(
         is_there: looked.format.is_some(),
         capabilities: Some(looked.capabilities),
         refused: looked.refused,
-        // A replica is an error of the look.
+        // Looking at a replica is already an error.
         unfit: None,
     };
     Ok((formats, looked))

@@ -1,5 +1,5 @@
-//! Where a store lies, or is to lie: whether it can be written there, by whom else, and whether the
-//! disk has room. Looks only; nothing is tried.
+//! Checks the place of a store, existing or planned: whether it can be written, by which other users, and
+//! whether the disk has room. Only looks; tries nothing.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -11,8 +11,8 @@ use semel_operate::check::{Finding, Storage, fail, warn};
 use super::report::bytes;
 use crate::place;
 
-/// What stands in the way of a store at `url`, or may. A database that `is_store` is not yet is its owner's
-/// to guard.
+/// Lists what stands, or may stand, in the way of a store at `url`. A database that is not yet a store
+/// (`is_store`) is for its owner to protect.
 pub(super) fn findings(url: &StoreUrl, is_store: bool, storage: &Storage) -> Vec<Finding> {
     let Some(path) = url.path() else {
         return Vec::new();
@@ -60,7 +60,7 @@ pub(super) fn findings(url: &StoreUrl, is_store: bool, storage: &Storage) -> Vec
     findings
 }
 
-/// Whether what is `needed`, where it is known, goes into what is `free`.
+/// Compares the `needed` room, where it is known, with the `free` room.
 fn room(needed: Option<u64>, free: u64) -> Option<Finding> {
     let left = bytes(free);
     let why = match needed {
@@ -75,7 +75,7 @@ fn room(needed: Option<u64>, free: u64) -> Option<Finding> {
     Some(warn("disk-short", why, advice))
 }
 
-/// The path, or what there is of it.
+/// The path, or the part of it that exists.
 fn nearest(path: &Path) -> &Path {
     let here = Path::new(".");
     let named = path
@@ -87,7 +87,7 @@ fn nearest(path: &Path) -> &Path {
 }
 
 const OTHERS_WRITE: u32 = 0o002;
-/// Less than this is as good as nothing.
+/// The least free room; less is as good as none.
 const LEAST_BYTES: u64 = 4 << 20;
 
 #[cfg(test)]

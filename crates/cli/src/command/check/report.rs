@@ -1,4 +1,4 @@
-//! What is printed of one pipeline.
+//! Prints the report of one pipeline.
 
 use semel_core::port::reach::Horizon;
 use semel_core::units::duration_text;
@@ -79,7 +79,7 @@ impl Answer for Report<'_> {
     }
 }
 
-/// Describes what the broker says.
+/// Describes the broker's answers.
 fn describe_reach(reach: &Reached<'_>, block: &mut Block) {
     let look = match reach.verdict {
         Verdict::Enough => Look::Good,
@@ -131,7 +131,7 @@ fn coverage(coverage: &Coverage) -> String {
     format!("{protection}: {}", coverage.why)
 }
 
-/// A store, in a line.
+/// A store on one line.
 struct StoreText<'a>(&'a StoreReport);
 
 impl std::fmt::Display for StoreText<'_> {
@@ -164,7 +164,7 @@ impl std::fmt::Display for StoreText<'_> {
     }
 }
 
-/// What a store will hold, in a line.
+/// The expected size of a store on one line.
 struct StorageText<'a>(&'a Storage);
 
 impl std::fmt::Display for StorageText<'_> {
@@ -194,7 +194,7 @@ pub(super) fn bytes(count: u64) -> String {
     indicatif::BinaryBytes(count).to_string()
 }
 
-/// What was found in a sample, in a line.
+/// The findings of a sample on one line.
 struct SampleText<'a>(&'a Sample);
 
 impl std::fmt::Display for SampleText<'_> {

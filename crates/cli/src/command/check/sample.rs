@@ -1,4 +1,4 @@
-//! Reads captured messages as the source of a pipeline would.
+//! Reads captured messages in the same way as the source of a pipeline does.
 
 use std::path::Path;
 
@@ -8,11 +8,11 @@ use semel_operate::check::Sample;
 
 use crate::assemble;
 
-/// Reads at most `limit` messages of `file` as `settings` would.
+/// Reads at most `limit` messages of `file` in the way that `settings` say.
 pub(super) async fn read(file: &Path, settings: &PipelineSettings, limit: u64) -> Result<Sample> {
     let format = match settings.source {
         SourceSettings::File { format, .. } | SourceSettings::Stdin { format } => format,
-        // A message a line, as they would be written down.
+        // One message per line, the usual way to write them down.
         SourceSettings::Kafka(_) | SourceSettings::Nats(_) | SourceSettings::Amqp(_) => {
             semel_broker_file::Format::default()
         }

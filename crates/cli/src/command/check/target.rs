@@ -1,5 +1,4 @@
-//! Whether the places that a pipeline publishes to are there, and how long they drop repeats. Publishes
-//! nothing.
+//! Checks whether the targets of a pipeline exist, and how long they drop repeats. Publishes nothing.
 
 use std::sync::Arc;
 
@@ -13,17 +12,17 @@ use semel_worker::settings::EffectSettings;
 use crate::assemble;
 use crate::command::run::guarded::is_away;
 
-/// What was found.
+/// The findings.
 pub(super) struct Targets {
-    /// The pipeline, with what its broker alone knew.
+    /// The settings of the pipeline, completed by what only its broker knew.
     pub(super) settings: PipelineSettings,
     pub(super) findings: Vec<Finding>,
-    /// Why one of them could not be looked at.
+    /// The reason why one of the targets could not be looked at.
     pub(super) away: Option<Error>,
 }
 
 impl Targets {
-    /// Looks at the place of the effect and at that of dead letters.
+    /// Looks at the target of the effect and at that of the dead letters.
     pub(super) async fn look(settings: &PipelineSettings) -> Self {
         let mut targets = Self {
             settings: settings.clone(),
@@ -74,7 +73,7 @@ impl Targets {
     }
 }
 
-/// Where a streamed effect puts out: a place of its source's cluster.
+/// The output of a streamed effect: a topic on the cluster of its source.
 fn output(settings: &PipelineSettings) -> Option<Arc<dyn Target>> {
     let (EffectSettings::Streamed(effect), SourceSettings::Kafka(source)) =
         (&settings.effect, &settings.source)

@@ -1,4 +1,4 @@
-//! Where lines and the summary go, and that no two of the files are the same.
+//! Opens the targets of the lines and of the summary, and makes sure that no two files are the same.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{ErrorKind as IoErrorKind, Write};
@@ -14,7 +14,7 @@ use semel_worker::effect::FileOutput;
 use crate::args::{self, OnDoubt as Choice};
 use crate::{output, same_file};
 
-/// Where lines go.
+/// The target of the lines.
 #[derive(Debug)]
 pub(super) enum Target {
     File { path: PathBuf, is_append: bool },
@@ -22,7 +22,7 @@ pub(super) enum Target {
 }
 
 impl Target {
-    /// What the arguments say, checked against the input; opens nothing.
+    /// Takes the target from the arguments and checks it against the input; opens nothing.
     pub(super) fn of(arguments: &args::Dedup, input: &Input) -> Result<Self> {
         if let Some(path) = &arguments.to {
             if std::fs::metadata(path).is_ok_and(|there| input.is(&there)) {
@@ -33,7 +33,7 @@ impl Target {
                 is_append: arguments.append,
             });
         }
-        // Another handle on the same stream: the one of `std` would look for line feeds once more.
+        // A second handle on the same stream, because the one of `std` would search for line feeds once more.
         let stdout = std::io::stdout().as_fd().try_clone_to_owned();
         let stdout = File::from(stdout.map_err(output::cannot_print)?);
         let is_input = stdout.metadata().is_ok_and(|there| input.is(&there));
@@ -53,7 +53,7 @@ impl Target {
         matches!(self, Self::Stdout { .. })
     }
 
-    /// How the lines take part in the proof.
+    /// The class of guarantee that lines to this target get.
     pub(super) const fn class(&self) -> Class {
         match self {
             Self::File { .. } => Class::Transactional,
@@ -74,7 +74,7 @@ impl Target {
         })
     }
 
-    /// Standard output alone, without the wait for its reader.
+    /// Returns the bare standard output, which does not wait for its reader.
     pub(super) fn into_stream(self) -> Result<File> {
         match self {
             Self::Stdout { stdout, .. } => Ok(stdout),
@@ -85,7 +85,7 @@ impl Target {
         }
     }
 
-    /// Whether it is the regular file that `other` is about.
+    /// Tells whether this target is the regular file that `other` describes.
     fn is(&self, other: &Metadata) -> bool {
         let there = match self {
             Self::File { path, .. } => std::fs::metadata(path),
@@ -96,7 +96,7 @@ impl Target {
     }
 }
 
-/// Where the summary goes.
+/// The target of the summary.
 #[derive(Debug)]
 pub(super) enum SummaryFile {
     Stderr,
@@ -104,14 +104,14 @@ pub(super) enum SummaryFile {
 }
 
 impl SummaryFile {
-    /// Opens it before any work is done, so that a summary that cannot be written is told at once.
+    /// Opens it before any work is done, so that a summary that cannot be written is reported at once.
     pub(super) fn of(path: Option<&Path>, input: &Input, target: &Target) -> Result<Option<Self>> {
         let Some(path) = path else { return Ok(None) };
         if path == Path::new("-") {
             return Ok(Some(Self::Stderr));
         }
         let mut options = OpenOptions::new();
-        // What it holds is replaced once there is something to put in its place.
+        // The old contents are replaced once there is something to put in their place.
         let file = options.write(true).create(true).truncate(false).open(path);
         let file = file.map_err(|error| unavailable("open", path, error))?;
         let metadata = file

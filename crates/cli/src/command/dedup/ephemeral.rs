@@ -1,5 +1,5 @@
-//! The same with nothing remembered beyond the run. SIGINT and SIGTERM end it at once, as they end `uniq`:
-//! there is nothing to keep.
+//! Deduplicates without remembering anything beyond the run. SIGINT and SIGTERM end it at once, as they end
+//! `uniq`: there is nothing to keep.
 
 use semel_config::Accepted;
 use semel_core::key::KeySelector;
@@ -15,7 +15,7 @@ use crate::command::summary;
 use crate::progress::Bars;
 use crate::{Exit, output};
 
-/// Prints what the arguments ask for.
+/// Prints the lines that the arguments ask for.
 pub(super) fn ephemeral(
     arguments: &args::Dedup,
     format: &Format,
@@ -65,7 +65,7 @@ pub(super) fn ephemeral(
     })
 }
 
-/// Which lines, as `uniq` has its options.
+/// Translates the options, which are those of `uniq`, to the lines that are shown.
 const fn shown(arguments: &args::Dedup) -> Shown {
     let (least, most) = match (arguments.repeated, arguments.unique) {
         (true, _) => (2, u64::MAX),

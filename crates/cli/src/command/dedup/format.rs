@@ -1,4 +1,4 @@
-//! How the input is cut, and what of it is the key.
+//! Decides how the input is cut into records, and which part of a record is the key.
 
 use std::fmt::Write;
 use std::num::NonZeroUsize;
@@ -11,7 +11,7 @@ use semel_worker::dedup::{Csv, Format, Input, Separator};
 
 use crate::args::{self, KeyPart};
 
-/// What the arguments say of the format, checked against the key; reads nothing.
+/// Takes the format from the arguments and checks it against the key; reads nothing.
 pub(super) fn format(arguments: &args::Dedup) -> Result<Format> {
     let parts = &arguments.key;
     let is_any = |wanted: fn(&KeyPart) -> bool| parts.iter().any(wanted);
@@ -52,7 +52,7 @@ pub(super) fn format(arguments: &args::Dedup) -> Result<Format> {
     Ok(Format::Lines(separator.unwrap_or(Separator::Tab)))
 }
 
-/// The delimiter of CSV.
+/// The delimiter of CSV as a byte.
 fn byte(delimiter: Option<&Separator>) -> Result<u8> {
     match delimiter {
         None => Ok(b','),
@@ -68,7 +68,7 @@ fn byte(delimiter: Option<&Separator>) -> Result<u8> {
     }
 }
 
-/// The key, once the header of `input` was read where there is one.
+/// The key; reads the header of `input` first if there is one.
 pub(super) fn key(
     arguments: &args::Dedup,
     format: &Format,
@@ -80,7 +80,7 @@ pub(super) fn key(
     };
     let selectors = arguments.key.iter().map(|part| match part {
         KeyPart::Selector(selector) => Ok(selector.clone()),
-        // Of nothing at all: no record will ask.
+        // There are no columns at all, so no record will ask for one.
         KeyPart::Column(_) if names.is_empty() => Ok(Selector::Field(NonZeroUsize::MIN)),
         KeyPart::Column(name) => column(name, &names).map(Selector::Field),
     });
@@ -103,7 +103,7 @@ fn column(wanted: &str, names: &[String]) -> Result<NonZeroUsize> {
                 format!("--key column:{wanted}: the header has no such column; it has");
             for (at, name) in names.iter().take(MOST_NAMES).enumerate() {
                 let comma = if at == 0 { "" } else { "," };
-                // A string takes what is written.
+                // Writing to a string cannot fail.
                 let _ = write!(message, "{comma} {name}");
             }
             if names.len() > MOST_NAMES {
@@ -114,7 +114,7 @@ fn column(wanted: &str, names: &[String]) -> Result<NonZeroUsize> {
     }
 }
 
-/// Why no line of a run had a key, where that is so.
+/// Explains why no line of a run had a key, if that is so.
 pub(super) fn without_keys(
     arguments: &args::Dedup,
     format: &Format,
@@ -151,5 +151,5 @@ fn usage(message: String) -> Error {
     Error::new(ErrorKind::InvalidInput, message)
 }
 
-/// How many names of columns are told.
+/// The number of column names that a message lists.
 const MOST_NAMES: usize = 20;

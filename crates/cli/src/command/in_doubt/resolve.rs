@@ -1,4 +1,4 @@
-//! `semel in-doubt resolve`: a person says what became of an effect.
+//! `semel in-doubt resolve`: a person states the fate of an effect.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,7 @@ use crate::command::keys::refusal_text;
 use crate::command::operate::{self, Ground, for_each_page, note_of, usage};
 use crate::output::{self, Column, Entry, Go, List, Plan, Row, key_text, state_text};
 
-/// Carries a person's word into the records, and the kept messages where they belong then.
+/// Writes a person's statement into the records, and moves the kept messages where they belong then.
 pub(super) fn resolve(arguments: &Resolve) -> Result<Exit> {
     let keys = keys(&arguments.which)?;
     let word = word_of(arguments)?;
@@ -46,7 +46,7 @@ pub(super) fn resolve(arguments: &Resolve) -> Result<Exit> {
         let plan = plan(ground, &cases);
         if let ControlFlow::Break(exit) = plan.confirmed(arguments.confirm) {
             if exit == Exit::Done && arguments.format.output == Output::Json {
-                // Nothing to do is an answer, and a document.
+                // "Nothing to do" is an answer, and prints a document.
                 list(arguments.format).end()?;
             }
             return Ok(if is_whole { exit } else { Exit::No });
@@ -60,7 +60,7 @@ pub(super) fn resolve(arguments: &Resolve) -> Result<Exit> {
     })
 }
 
-/// What the person says.
+/// Reads the person's statement from the arguments.
 fn word_of(arguments: &Resolve) -> Result<Word> {
     Ok(if arguments.verdict.applied {
         Word::Applied(Bytes::from(outcome_of(arguments)?))
@@ -144,8 +144,8 @@ fn key_of(case: &Case) -> Cow<'_, str> {
     key_text(case.doubt().operation.key.as_str())
 }
 
-/// Gives the orders, then moves the messages, batch by batch; answers whether all were carried out. Interrupted in
-/// between, the same word again goes on.
+/// Gives the orders, then moves the messages, batch by batch; returns whether all were carried out. If it is
+/// interrupted in between, the same statement again continues the work.
 async fn carry_out(ground: &Ground, cases: Vec<Case>, note: &Note, format: Format) -> Result<bool> {
     let mut list = list(format);
     let mut left = Left::default();
@@ -158,7 +158,7 @@ async fn carry_out(ground: &Ground, cases: Vec<Case>, note: &Note, format: Forma
             if case.message() == MessageFate::Kept {
                 kept.get_or_insert_with(|| case.doubt().operation.clone());
             }
-            // Whoever reads may have had enough; the orders are carried out all the same.
+            // The reader may have had enough; the orders are carried out all the same.
             let _ = list.push(&Resolved::of(case))?;
         }
     }
@@ -182,7 +182,7 @@ fn list(format: Format) -> List<Resolved> {
     })
 }
 
-/// Gives the orders of a batch; answers with those that were carried out.
+/// Gives the orders of a batch; returns the ones that were carried out.
 async fn order<'c>(
     ground: &Ground,
     batch: &'c [Case],
@@ -215,9 +215,9 @@ async fn order<'c>(
     Ok(resolved)
 }
 
-/// Puts the messages of what was resolved where they belong.
+/// Moves the messages of resolved doubts where they belong.
 ///
-/// # Cost   reads the messages that are kept for doubts, where one has to be moved
+/// # Cost   reads the messages that are kept for doubts, if one has to be moved
 async fn settle_messages(ground: &Ground, resolved: &[&Case], note: &Note) -> Result<()> {
     let moved = resolved.iter().filter(|case| {
         matches!(
@@ -281,7 +281,7 @@ impl Entry for Resolved {
     }
 }
 
-/// The bytes of the outcome that was handed over; none is an empty one.
+/// The bytes of the outcome that the person handed over; without one, an empty outcome.
 fn outcome_of(arguments: &Resolve) -> Result<Vec<u8>> {
     let Some(file) = &arguments.outcome_file else {
         return Ok(arguments.outcome.clone().unwrap_or_default().into_bytes());
@@ -303,5 +303,5 @@ fn read(file: &Path) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Messages that are parked at once; each may be long.
+/// The number of messages that are parked at once; each may be long.
 const MESSAGES: usize = 64;

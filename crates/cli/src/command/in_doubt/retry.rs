@@ -1,4 +1,4 @@
-//! `semel in-doubt retry`: the effect is called again under the same key, although nobody knows what became of it.
+//! `semel in-doubt retry`: calls the effect again under the same key, although nobody knows what became of it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::args::dead_letters::Which;
 use crate::command::dead_letters::keys;
 use crate::command::parked::{self, Meant, Running};
 
-/// Runs the kept messages of doubts again, where that is no second effect or a repeat is accepted. A doubt without a
-/// message waits for the next one of its key.
+/// Runs the kept messages of doubts again, if that causes no second effect or the operator accepts a repeat. A
+/// doubt without a message waits for the next message of its key.
 pub(super) fn retry(arguments: &Rerun<Which>) -> Result<Exit> {
     let running = Running::of(arguments);
     let keys = keys(&arguments.which)?;

@@ -1,4 +1,4 @@
-//! Which doubts a verb is about.
+//! Selects the doubts that a verb is about.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ use crate::command::keys::tell_all_unknown;
 use crate::command::operate::{Ground, for_each_page, operations};
 use crate::output::{self, Go, key_text, state_text};
 
-/// What was found of all that was asked for.
+/// The doubts that were found, of all that the arguments ask for.
 pub(super) struct Selection {
     pub(super) named: Vec<Doubt>,
-    /// Whether a key that was named is on record; it was told if not.
+    /// True if every named key is on record; a missing key is reported before.
     pub(super) is_whole: bool,
 }
 
-/// Finds the records of the keys that were named, in whatever state they are, or all doubts that `which` wants.
+/// Finds the records of the named keys, in whatever state they are, or all doubts that `which` wants.
 ///
 /// # Cost   reads the messages that are kept for doubts; with `--all`, the list of doubts
 pub(super) async fn select(ground: &Ground, which: &Which, keys: Vec<Key>) -> Result<Selection> {
@@ -52,7 +52,7 @@ pub(super) async fn select(ground: &Ground, which: &Which, keys: Vec<Key>) -> Re
     Ok(Selection { named, is_whole })
 }
 
-/// All doubts, as far as they are wanted.
+/// Finds all doubts that `which` wants.
 async fn all(ground: &Ground, which: &Which) -> Result<Vec<Doubt>> {
     let matching = &which.matching;
     let before = matching.older_than.map(|age| ground.now().minus(age));
@@ -82,7 +82,7 @@ async fn all(ground: &Ground, which: &Which) -> Result<Vec<Doubt>> {
     Ok(named)
 }
 
-/// Finds out for which of them a message is kept.
+/// Finds the doubts for which a message is kept.
 async fn find_messages(ground: &Ground, named: &mut [Doubt]) -> Result<()> {
     let Some(first) = named.first() else {
         return Ok(());
@@ -109,7 +109,7 @@ async fn find_messages(ground: &Ground, named: &mut [Doubt]) -> Result<()> {
     .await
 }
 
-/// The messages that are kept for doubts.
+/// The query for messages that are kept for doubts.
 pub(super) fn in_doubt() -> ListQuery {
     ListQuery {
         reasons: vec![Reason::InDoubt.code().into()],
@@ -117,7 +117,7 @@ pub(super) fn in_doubt() -> ListQuery {
     }
 }
 
-/// Why a doubt is left as it is, in a line.
+/// Explains on one line why a doubt is left as it is.
 pub(super) fn obstacle_text(ground: &Ground, doubt: &Doubt, obstacle: &Obstacle) -> String {
     let key = key_text(doubt.operation.key.as_str());
     match obstacle {
@@ -136,7 +136,7 @@ pub(super) fn obstacle_text(ground: &Ground, doubt: &Doubt, obstacle: &Obstacle)
     }
 }
 
-/// What is left as it is, told one by one up to a few, and counted.
+/// Doubts that are left as they are: the first few are reported one by one, the rest is counted.
 #[derive(Default)]
 pub(super) struct Left(usize);
 
@@ -148,7 +148,7 @@ impl Left {
         }
     }
 
-    /// Whether there was none, after the rest was counted.
+    /// Reports the count of the rest; returns whether no doubt was left.
     pub(super) fn end(self) -> bool {
         if self.0 > TOLD {
             output::note(format_args!(
@@ -160,7 +160,7 @@ impl Left {
     }
 }
 
-/// Operations of a look-up, and of an order.
+/// The number of operations in a look-up, and in an order.
 pub(super) const BATCH: usize = 500;
-/// Of what is left as it is.
+/// The number of doubts left as they are that are reported one by one.
 const TOLD: usize = 5;

@@ -1,8 +1,9 @@
-//! Sources and effects of brokers, as `semel init` writes them, and the commands that make their places.
+//! Sources and effects of brokers as `semel init` writes them, and the commands that create their topics,
+//! streams and queues.
 
 use crate::args::{EffectKind, SourceKind};
 
-/// Commands that make the place to publish to, if the effect is a broker's.
+/// Commands that create the target to publish to, if the effect is a broker's.
 pub(super) fn target(effect: EffectKind) -> Option<&'static str> {
     match effect {
         EffectKind::Nats => {
@@ -21,7 +22,7 @@ pub(super) fn target(effect: EffectKind) -> Option<&'static str> {
     }
 }
 
-/// Commands that make the place to read from and publish the sample to it, if the source is a broker's.
+/// Commands that create the place to read from and publish the sample to it, if the source is a broker's.
 pub(super) fn source(source: SourceKind) -> Option<[&'static str; 2]> {
     match source {
         SourceKind::File | SourceKind::Stdin => None,
@@ -41,7 +42,7 @@ pub(super) fn source(source: SourceKind) -> Option<[&'static str; 2]> {
     }
 }
 
-/// The brokers of a choice that this program cannot talk to, by the feature that brings each.
+/// The chosen brokers that this program does not support, each by the feature that brings it.
 pub(super) fn missing(
     source: SourceKind,
     effect: EffectKind,

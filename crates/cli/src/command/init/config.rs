@@ -3,7 +3,7 @@
 use super::{Choice, broker};
 use crate::args::{EffectKind, Level, SourceKind, StoreKind};
 
-/// The configuration for what was chosen, with a comment for whatever is not plain.
+/// Returns the configuration for a choice, with a comment on everything that is not obvious.
 pub(super) fn text(choice: Choice) -> String {
     let Choice {
         source,
@@ -102,7 +102,7 @@ pub(super) fn text(choice: Choice) -> String {
     text
 }
 
-/// How long keys are remembered: longer than the source can bring a message back.
+/// The deduplication window: longer than the source can bring a message back.
 fn window(choice: Choice) -> String {
     let Choice { source, level, .. } = choice;
     let duration = match source {
@@ -147,7 +147,7 @@ shutdown = \"30s\"
 
 ";
 
-/// Where such a store is, or may be.
+/// The place of such a store.
 pub(super) const fn url(store: StoreKind) -> &'static str {
     match store {
         StoreKind::Embedded => "embedded:./semel-data",

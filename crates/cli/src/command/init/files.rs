@@ -7,13 +7,13 @@ use semel_core::Timestamp;
 use super::Choice;
 use crate::args::EffectKind;
 
-/// A file by its name within the folder.
+/// A file by its name inside the folder.
 pub(super) struct File {
     pub(super) name: &'static str,
     pub(super) text: String,
 }
 
-/// Every file, the configuration last: without it, nothing runs.
+/// Returns every file, the configuration last: without it, nothing runs.
 pub(super) fn of(choice: Choice, now: Timestamp) -> Vec<File> {
     let beside = match choice.effect {
         EffectKind::Sql => Some(("setup.sql", include_str!("template/setup.sql"))),

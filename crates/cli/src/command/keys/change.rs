@@ -1,4 +1,5 @@
-//! `semel keys release`, `forget`, `hold` and `extend`: a plan, a word of consent, orders, and what came of them.
+//! `semel keys release`, `forget`, `hold` and `extend`: a plan, the operator's consent, the orders, and their
+//! results.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -29,21 +30,21 @@ pub(crate) fn forget(arguments: &Change) -> Result<Exit> {
     change(arguments, "forget", KeyChange::Forget)
 }
 
-/// Keeps records beyond their window, or no longer.
+/// Keeps records beyond their window, or stops doing so.
 pub(crate) fn hold(arguments: &Hold) -> Result<Exit> {
     let verb = if arguments.off { "let go of" } else { "hold" };
     change(&arguments.change, verb, KeyChange::Hold(!arguments.off))
 }
 
-/// An order that is planned.
+/// A planned order.
 pub(super) struct Planned {
     pub(super) operation: Operation,
     pub(super) order: Order,
-    /// How the record stands, as the audit trail puts it.
+    /// The state of the record, in the words of the audit trail.
     pub(super) before: Box<str>,
 }
 
-/// Plans a change of the keys that are named, and carries it out if told to.
+/// Plans a change of the named keys, and carries it out if the arguments say so.
 pub(super) fn change(arguments: &Change, name: &'static str, verb: KeyChange) -> Result<Exit> {
     let keys = wanted(arguments)?;
     operate::plan(&arguments.common, arguments.confirm, async |ground| {
@@ -69,13 +70,13 @@ pub(super) fn change(arguments: &Change, name: &'static str, verb: KeyChange) ->
     })
 }
 
-/// How the verb ends without doing anything; `None` is to do it.
+/// Returns the exit of a verb that does nothing; `None` means to do it.
 pub(super) fn confirmed(arguments: &Change, plan: &Plan) -> Result<Option<Exit>> {
     let ControlFlow::Break(exit) = plan.confirmed(arguments.confirm) else {
         return Ok(None);
     };
     if exit == Exit::Done && arguments.format.output == Output::Json {
-        // Nothing to do is an answer, and a document.
+        // "Nothing to do" is an answer, and prints a document.
         list(arguments).end()?;
     }
     Ok(Some(exit))
@@ -85,7 +86,7 @@ pub(super) const fn ended(is_carried_out: bool) -> Exit {
     if is_carried_out { Exit::Done } else { Exit::No }
 }
 
-/// What is to be done about every key.
+/// The proposals for all keys.
 #[derive(Default)]
 struct Proposals {
     all: Vec<Planned>,
@@ -93,7 +94,7 @@ struct Proposals {
     is_refused: bool,
 }
 
-/// Asks what the change is for every operation, and fills the plan.
+/// Decides the change for every operation, and fills the plan.
 async fn proposals(
     ground: &Ground,
     operations: Vec<Operation>,
@@ -139,7 +140,7 @@ async fn proposals(
     Ok(proposals)
 }
 
-/// A record as `ground` shows it.
+/// A record as `ground` knows it.
 pub(super) fn seen<'a>(ground: &Ground, operation: &'a Operation, record: &'a Record) -> Seen<'a> {
     Seen {
         operation,
@@ -149,7 +150,7 @@ pub(super) fn seen<'a>(ground: &Ground, operation: &'a Operation, record: &'a Re
     }
 }
 
-/// How a record stands, as a plan shows it.
+/// The state of a record, as a plan shows it.
 pub(super) fn standing_of(ground: &Ground, operation: &Operation, record: &Record) -> String {
     format!(
         "{}  {}  {} since {}",
@@ -160,10 +161,10 @@ pub(super) fn standing_of(ground: &Ground, operation: &Operation, record: &Recor
     )
 }
 
-/// The records of these operations; nobody needs their outcomes.
+/// Reads the records of these operations; nobody needs their outcomes.
 ///
-/// # Cost   a look-up for each few; where files are read, each look-up reads them all, so that many
-///   are found in one walk
+/// # Cost   a look-up for each of a few; if files are read, each look-up reads them all, so many are found
+/// in one walk
 async fn records(ground: &Ground, operations: &[Operation]) -> Result<Vec<Option<Record>>> {
     let mut records = Vec::with_capacity(operations.len());
     let (Some(_), Some(first)) = (
@@ -178,7 +179,7 @@ async fn records(ground: &Ground, operations: &[Operation]) -> Result<Vec<Option
     records.resize_with(operations.len(), || None);
     let places = operations.iter().enumerate();
     let places: BTreeMap<_, _> = places.map(|(at, it)| (&it.key, at)).collect();
-    // All of a plan are of one scope.
+    // All keys of a plan have one scope.
     let query = ListQuery {
         scope: Some(first.scope.clone()),
         ..ListQuery::default()
@@ -213,7 +214,7 @@ fn wanted(arguments: &Change) -> Result<Vec<Key>> {
     Ok(keys)
 }
 
-/// Gives the orders and prints what came of each; answers whether all were carried out.
+/// Gives the orders and prints the result of each; returns whether all were carried out.
 pub(super) async fn carry_out(
     ground: &Ground,
     arguments: &Change,
@@ -241,7 +242,7 @@ pub(super) async fn carry_out(
             } = planned;
             let refused = match directed {
                 Directed::Now(after) => {
-                    // Whoever reads may have had enough; the orders are carried out all the same.
+                    // The reader may have had enough; the orders are carried out all the same.
                     let _ = list.push(&Done {
                         key: operation.key.as_str().to_owned(),
                         operation_id: operation.id().to_string(),
@@ -274,7 +275,7 @@ pub(super) fn list(arguments: &Change) -> List<Done> {
     })
 }
 
-/// How the record stands now, as the audit trail puts it.
+/// The new state of the record, in the words of the audit trail.
 fn after_of(order: &Order, state: Option<StateKind>) -> Box<str> {
     match (order, state) {
         (_, None) => "absent".into(),
@@ -295,7 +296,7 @@ fn after_of(order: &Order, state: Option<StateKind>) -> Box<str> {
     }
 }
 
-/// Why a store refused an order: the record is no longer what it was planned for.
+/// Explains why a store refused an order: the record has changed since the plan.
 pub(crate) fn refusal_text(refusal: Refusal, now: Timestamp) -> String {
     match refusal {
         Refusal::Absent => "its record is gone meanwhile".to_owned(),
@@ -307,7 +308,7 @@ pub(crate) fn refusal_text(refusal: Refusal, now: Timestamp) -> String {
     }
 }
 
-/// What was done with one key.
+/// The result for one key.
 #[derive(Debug, Serialize)]
 pub(super) struct Done {
     key: String,
@@ -338,7 +339,7 @@ impl Entry for Done {
 }
 
 const BATCH: usize = 500;
-/// So many are looked up one by one.
+/// Up to this number, records are looked up one by one.
 const FEW: usize = 50;
-/// Remarks under a plan.
+/// The number of remarks under a plan.
 const REMARKS: usize = 3;

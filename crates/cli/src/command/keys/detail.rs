@@ -1,4 +1,4 @@
-//! A record, whole: for `keys show` and `in-doubt show`.
+//! A whole record, for `keys show` and `in-doubt show`.
 
 use semel_core::units::duration_text;
 use semel_core::{Operation, Outcome, PastAttempt, Record, Recovery, State, StateKind, Timestamp};
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::output::{Answer, Block, key_text};
 
-/// All that a record holds.
+/// All contents of a record.
 #[derive(Debug, Serialize)]
 pub(crate) struct Detail<'a> {
     key: &'a str,
@@ -49,7 +49,7 @@ pub(crate) struct Detail<'a> {
     now: Timestamp,
 }
 
-/// An attempt that is over.
+/// A past attempt.
 #[derive(Debug, Serialize)]
 struct Past<'a> {
     attempt: u32,
@@ -62,7 +62,7 @@ struct Past<'a> {
     error: Option<&'a str>,
 }
 
-/// An outcome: its bytes, or what is known of one that was too large to keep.
+/// An outcome: its bytes, or the known facts about one that was too large to keep.
 #[derive(Debug, Serialize)]
 pub(crate) struct Kept<'a> {
     len_bytes: u64,

@@ -1,4 +1,4 @@
-//! A record in a list.
+//! A record as an entry of a list.
 
 use semel_core::port::store::Listed;
 use semel_core::{Key, Scope, StateKind};
@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 use crate::output::{Column, Entry, Row, key_text};
 
-/// What a list says of a record.
+/// The entry of a record in a list.
 #[derive(Debug, Serialize)]
 pub(crate) struct KeyEntry {
     #[serde(serialize_with = "key")]
@@ -69,7 +69,7 @@ impl Entry for KeyEntry {
     }
 }
 
-/// For JSON: a key as it is printed and typed.
+/// Serializes a key for JSON in the form in which it is printed and typed.
 fn key<S: Serializer>(key: &Key, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(key.as_str())
 }

@@ -11,7 +11,7 @@ use crate::args::keys::Explain;
 use crate::command::operate::{self, Found, Ground, for_each_page};
 use crate::output::{Answers, Go};
 
-/// Tells the whole story of one key.
+/// Prints the whole story of one key.
 pub(crate) fn explain(arguments: &Explain) -> Result<Exit> {
     operate::look(&arguments.common, async |ground| {
         let key = &arguments.key;
@@ -21,7 +21,7 @@ pub(crate) fn explain(arguments: &Explain) -> Result<Exit> {
                 tell(ground, arguments, &operation, Some(&record), &rest)
             }
             Found::Unknown(unknown) => {
-                // What is gone may have left traces.
+                // A forgotten key may have left traces.
                 for operation in &unknown {
                     let rest = Rest::of(ground, operation).await?;
                     if !rest.audit.is_empty() || rest.message_count > 0 {
@@ -35,7 +35,7 @@ pub(crate) fn explain(arguments: &Explain) -> Result<Exit> {
     })
 }
 
-/// What is known of a key beside its record.
+/// The facts about a key that are not in its record.
 struct Rest {
     audit: Vec<Audited>,
     messages: Vec<Parked>,
@@ -76,7 +76,7 @@ fn tell(
     Ok(Exit::Done)
 }
 
-/// What the audit trail says of one key.
+/// Finds the audit entries of one key.
 ///
 /// # Cost   reads the trail of its pipeline
 async fn audit_of(ground: &Ground, operation: &Operation) -> Result<Vec<Audited>> {
@@ -95,9 +95,9 @@ async fn audit_of(ground: &Ground, operation: &Operation) -> Result<Vec<Audited>
     Ok(found)
 }
 
-/// The first few messages that are kept under one key, without their payloads, and how many there are.
+/// Finds the first few messages that are kept under one key, without their payloads, and counts all of them.
 ///
-/// # Cost   reads what is kept of its pipeline
+/// # Cost   reads the kept messages of its pipeline
 async fn messages_of(ground: &Ground, operation: &Operation) -> Result<(Vec<Parked>, usize)> {
     let query = ListQuery {
         scope: Some(operation.scope.clone()),

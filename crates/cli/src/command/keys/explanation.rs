@@ -1,4 +1,4 @@
-//! What is printed of an explanation.
+//! Prints an explanation.
 
 use semel_operate::action::Action;
 use semel_operate::keys::{Choice, Explanation};
@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::command::operate::Ground;
 use crate::output::{Answer, Block, key_text};
 
-/// Something that an operator can do, as the command that does it.
+/// An action that the operator can take, as the command that performs it.
 #[derive(Debug, Serialize)]
 pub(super) struct Command {
     text: String,
@@ -76,7 +76,7 @@ impl Answer for Explanation<'_, Command> {
             block.heading("What you can do");
         }
         for can in &self.can {
-            // A body of its own line is never broken.
+            // A body is never broken across lines.
             block.bytes(&can.text, format!("{}\n", can.command).as_bytes());
         }
     }

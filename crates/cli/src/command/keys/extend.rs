@@ -1,4 +1,4 @@
-//! `semel keys extend`: finished keys are remembered longer than their window says.
+//! `semel keys extend`: remembers finished keys for longer than their window says.
 
 use semel_core::audit::standing;
 use semel_core::decide::Order;
@@ -12,7 +12,7 @@ use crate::args::keys::{Change, Extend};
 use crate::command::operate::{self, Ground, usage};
 use crate::output::Plan;
 
-/// Makes windows longer: those of some keys, or of all of a pipeline.
+/// Extends windows: those of some keys, or those of all keys of a pipeline.
 pub(crate) fn extend(arguments: &Extend) -> Result<Exit> {
     let verb = KeyChange::Extend(arguments.window);
     let Change {
@@ -28,8 +28,8 @@ pub(crate) fn extend(arguments: &Extend) -> Result<Exit> {
     }
 }
 
-/// Every finished key of the pipeline, page by page while workers run: what finishes meanwhile has the window that its
-/// pipeline has then.
+/// Extends every finished key of the pipeline, page by page while workers run: a key that finishes meanwhile
+/// gets the window that its pipeline has then.
 ///
 /// # Cost   holds one page; two walks over the pipeline
 fn all(arguments: &Extend, verb: KeyChange) -> Result<Exit> {
@@ -60,7 +60,7 @@ fn all(arguments: &Extend, verb: KeyChange) -> Result<Exit> {
     })
 }
 
-/// The orders for the next page, each with how its record stands; nothing after the last.
+/// Returns the orders for the next page, each with the state of its record; nothing after the last page.
 async fn next(
     ground: &Ground,
     verb: KeyChange,

@@ -10,7 +10,7 @@ use crate::args::keys::List;
 use crate::command::operate::{self, print_list};
 use crate::output::key_text;
 
-/// Lists what is on record.
+/// Lists the keys on record.
 pub(crate) fn list(arguments: &List) -> Result<Exit> {
     operate::look(&arguments.common, async |ground| {
         let query = ListQuery {

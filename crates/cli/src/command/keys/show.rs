@@ -9,7 +9,7 @@ use crate::args::keys::Show;
 use crate::command::operate::{self, Found, usage};
 use crate::output::{self, Answers, Stream, state_text};
 
-/// Prints records whole.
+/// Prints whole records.
 pub(crate) fn show(arguments: &Show) -> Result<Exit> {
     if arguments.outcome && arguments.keys.len() != 1 {
         return Err(usage("--outcome prints the outcome of one key; name one"));
@@ -40,7 +40,7 @@ pub(crate) fn show(arguments: &Show) -> Result<Exit> {
     })
 }
 
-/// The bytes and nothing else.
+/// Prints the bytes of the outcome and nothing else.
 fn print_outcome(record: &Record) -> Result<Exit> {
     match &record.outcome {
         Some(Outcome::Kept { bytes, .. }) => {

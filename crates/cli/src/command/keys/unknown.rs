@@ -1,4 +1,4 @@
-//! What to say of a key that is not on record, and where else it might be.
+//! Reports a key that is not on record, and suggests where else it might be.
 
 use semel_core::port::store::Store;
 use semel_core::{Key, Operation, Record, Result, Scope};
@@ -6,7 +6,7 @@ use semel_core::{Key, Operation, Record, Result, Scope};
 use crate::command::operate::Ground;
 use crate::output::{self, key_text, state_text};
 
-/// Tells that `operation` is not on record, and what comes near: the same key in other pipelines of
+/// Reports that `operation` is not on record, and suggests what comes near: the same key in other pipelines of
 /// the configuration, and the same text as a number or as a string.
 ///
 /// # Cost   one call of the store
@@ -14,7 +14,7 @@ async fn tell_unknown(ground: &Ground, operation: &Operation) -> Result<()> {
     tell_all_unknown(ground, std::slice::from_ref(operation)).await
 }
 
-/// The same of many, with what comes near to the first few.
+/// Reports the same of many operations, with suggestions for the first few.
 pub(crate) async fn tell_all_unknown(ground: &Ground, unknown: &[Operation]) -> Result<()> {
     let near: Vec<_> = unknown
         .iter()
@@ -46,7 +46,7 @@ pub(crate) async fn tell_all_unknown(ground: &Ground, unknown: &[Operation]) -> 
     Ok(())
 }
 
-/// Tells that `key` is on record in none of these; none at all where no pipeline is known.
+/// Reports that `key` is on record in none of these; if no pipeline is known, there are none at all.
 pub(crate) async fn tell_missing(ground: &Ground, key: &Key, unknown: &[Operation]) -> Result<()> {
     if let [only] = unknown {
         return tell_unknown(ground, only).await;
@@ -94,7 +94,7 @@ fn tell_why(ground: &Ground, scope: &Scope) {
     ));
 }
 
-/// The other operations that may be meant.
+/// The other operations that the operator may mean.
 fn near(ground: &Ground, operation: &Operation) -> Vec<Operation> {
     let mut scopes: Vec<&Scope> = vec![&operation.scope];
     let configured = ground.pipelines.iter();
@@ -121,7 +121,7 @@ fn otherwise_typed(key: &Key) -> Option<Key> {
     }
 }
 
-/// For so many unknown keys, others that may be meant are looked for.
+/// The number of unknown keys for which suggestions are looked up.
 const LOOKED_AROUND: usize = 20;
 
 #[cfg(test)]

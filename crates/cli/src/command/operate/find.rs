@@ -1,5 +1,5 @@
-//! Which record a typed KEY means where no pipeline is named: the one that has it. Only for verbs that
-//! look; whoever changes something says which pipeline.
+//! Finds the record that a typed KEY means if no pipeline is named: the one that exists. Only for verbs that
+//! look; for a change the operator names the pipeline.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +9,21 @@ use semel_core::{Error, Key, OpId, Operation, Record, Result, Scope};
 use super::{Ground, for_each_page, usage};
 use crate::output::{Go, key_text, state_text};
 
-/// What is on record of a KEY.
+/// The records found for a KEY.
 pub(crate) enum Found {
-    /// This record.
+    /// One record.
     Known(Operation, Box<Record>),
-    /// Nothing; the operations that it would have been, where the pipelines are known.
+    /// No record; the operations that it would belong to, where the pipelines are known.
     Unknown(Vec<Operation>),
 }
 
 impl Ground {
-    /// What is on record of each key: in the pipeline that is named, else in whichever has it. A text
-    /// of hexadecimal digits may be an operation id, as logs and targets have it, or the beginning of one.
+    /// Finds the record of each key: in the named pipeline, else in the one that has it. A text of hexadecimal
+    /// digits may be an operation id, as logs and targets have it, or the beginning of one.
     ///
-    /// # Cost     one look-up, and of streamed pipelines the whole changelog; goes through the list where no pipeline is known, and for operation ids
-    /// # Errors   `InvalidInput`: several pipelines have a key, and none is named; several ids begin so
+    /// # Cost     one look-up, and the whole changelog of each streamed pipeline; goes through the list if no
+    /// pipeline is known, and for operation ids
+    /// # Errors   `InvalidInput`: several pipelines have a key, and none is named; several ids begin like this
     pub(crate) async fn find(&self, keys: &[Key]) -> Result<Vec<Found>> {
         let scopes = self.scopes();
         let operations: Vec<_> = keys
@@ -70,13 +71,13 @@ impl Ground {
         found.collect()
     }
 
-    /// The same of one key.
+    /// Finds the record of one key.
     pub(crate) async fn find_one(&self, key: &Key) -> Result<Found> {
         let mut found = self.find(std::slice::from_ref(key)).await?;
         Ok(found.pop().unwrap_or(Found::Unknown(Vec::new())))
     }
 
-    /// The pipelines in which a KEY may be: the one that is named, else all of the configuration.
+    /// The pipelines in which a KEY may be: the named one, else all of the configuration.
     fn scopes(&self) -> Vec<Scope> {
         let configured = self.pipelines.iter();
         match &self.named {
@@ -87,7 +88,7 @@ impl Ground {
         }
     }
 
-    /// Goes through all that is on record for what was not found.
+    /// Goes through all records for what the look-up did not find.
     async fn search(&self, lost: &Lost<'_>) -> Result<Vec<(usize, Operation, Record)>> {
         let (mut places, mut met) = (Vec::new(), Vec::new());
         if lost.count() == 0 {
@@ -120,10 +121,10 @@ impl Ground {
     }
 }
 
-/// What a look-up did not find, each with its place among the keys that were typed.
+/// The keys that a look-up did not find, each with its place among the typed keys.
 #[derive(Default)]
 struct Lost<'a> {
-    /// Keys whose pipeline is not known.
+    /// Keys whose pipeline is unknown.
     keys: BTreeMap<&'a Key, usize>,
     /// Texts that look like operation ids.
     ids: BTreeMap<OpId, usize>,
@@ -159,7 +160,7 @@ fn operation(scope: &Scope, key: &Key) -> Operation {
     Operation::new(scope.clone(), key.clone())
 }
 
-/// Whether a text may be the beginning of an operation id. Fewer digits would be taken for one where a key was meant.
+/// Tells whether a text may be the beginning of an operation id. Fewer digits are rather a key.
 fn is_beginning(text: &str) -> bool {
     (LEAST_DIGITS..DIGITS).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_hexdigit())
 }
@@ -182,9 +183,9 @@ fn several(key: &Key, known: &[(Operation, Record)]) -> Error {
     ))
 }
 
-/// Several operation ids begin with what was typed.
+/// The error of a beginning that several operation ids have.
 fn several_ids(key: &Key, known: &[(Operation, Record)]) -> Error {
-    // As many digits as tell most of them apart.
+    // As many digits as tell most ids apart.
     let shown = SHORT.max(key.as_str().len() + 4).min(DIGITS);
     let ids: Vec<_> = known
         .iter()
@@ -204,9 +205,9 @@ fn several_ids(key: &Key, known: &[(Operation, Record)]) -> Error {
     ))
 }
 
-/// More of one key than this need not be found to say that a pipeline has to be named.
+/// Once this many records of one key are found, the search ends: a pipeline has to be named.
 const ENOUGH: usize = 8;
-/// Digits of an operation id, the fewest that are taken for the beginning of one, and as many as are shown.
+/// Digits of an operation id; the fewest that count as the beginning of one; and the number that is shown.
 const DIGITS: usize = 64;
 const LEAST_DIGITS: usize = 4;
 const SHORT: usize = 12;

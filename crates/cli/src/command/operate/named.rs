@@ -1,4 +1,4 @@
-//! Which store and which pipelines the arguments and the configuration name.
+//! The store and the pipelines that the arguments and the configuration name.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::configuration::{load, store_of_environment, store_url};
 use crate::output;
 use crate::shell::{quoted, quoted_path};
 
-/// The options that were typed to name the store, to be typed again.
+/// The options with which the operator named the store, to type them again.
 pub(super) fn typed(common: &Common) -> String {
     let Common { config, store, .. } = common;
     // Secrets in the url are left out.
@@ -29,7 +29,7 @@ pub(super) fn typed(common: &Common) -> String {
     })
 }
 
-/// What the arguments and the configuration name.
+/// The names that the arguments and the configuration give.
 pub(super) struct Named {
     pub(super) url: StoreUrl,
     pub(super) accepted: Accepted,
@@ -49,7 +49,7 @@ impl Named {
     }
 }
 
-/// The store and the pipelines that the arguments name, or nothing after faults were told.
+/// Reads the store and the pipelines that the arguments name; nothing after faults were reported.
 pub(super) fn place(common: &Common) -> Result<Option<Named>> {
     let named = common.store.as_deref().map(store_url);
     let named = named
@@ -67,7 +67,7 @@ pub(super) fn place(common: &Common) -> Result<Option<Named>> {
             }
         };
     }
-    // What the store of the configuration must be able to do is no concern of the one that is looked at.
+    // A command-line store need not be able to do what the configuration asks of its own store.
     let read = load(common.config.as_deref(), &Overrides::default());
     match (read, named) {
         (Ok((_, settings)), named) => Ok(Some(Named {
@@ -76,7 +76,7 @@ pub(super) fn place(common: &Common) -> Result<Option<Named>> {
             pipelines: settings.pipelines,
             patience: settings.shutdown,
         })),
-        // Nobody asked for this file, and the store can be looked at without.
+        // Nobody asked for this file, and the store can be looked at without it.
         (Err(faults), Some(url)) if is_default => {
             let first = faults.first().map(ToString::to_string);
             output::warning(format_args!(

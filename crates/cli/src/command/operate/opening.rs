@@ -1,4 +1,4 @@
-//! From what the command line names to an open store, and a verb run on it.
+//! Opens the store that the command line names, and runs a verb on it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::args::Common;
 use crate::assemble::{self, Formats, Operated};
 use crate::{Exit, output};
 
-/// What a verb opens its store for.
+/// The purpose for which a verb opens its store.
 #[derive(Clone, Copy)]
 pub(super) enum Purpose {
     Look,
@@ -23,7 +23,7 @@ pub(super) enum Purpose {
     Run,
 }
 
-/// Opens a store and tells when that brought it forward: there is no way back.
+/// Opens a store, and tells the operator if that brought it forward: there is no way back.
 async fn telling(
     url: &StoreUrl,
     accepted: Accepted,
@@ -41,7 +41,7 @@ async fn telling(
     Ok(opened)
 }
 
-/// Tells if the store, which had the older format `before`, has another one now.
+/// Tells the operator if the store, which had the older format `before`, has another one now.
 pub(crate) async fn tell_if_forward(url: &StoreUrl, before: Option<i64>) -> Result<()> {
     if let Some(before) = before
         && let Formats {
@@ -70,7 +70,7 @@ pub(super) fn with(
     done.map_err(|error| assemble::at_store(&ground.url, error))
 }
 
-/// Opens what the arguments name; nothing after faults were told.
+/// Opens the store that the arguments name; nothing after faults were reported.
 fn opened(common: &Common, purpose: Purpose) -> Result<Option<(Runtime, Ground)>> {
     let Some(Named {
         url,
@@ -118,7 +118,8 @@ fn opened(common: &Common, purpose: Purpose) -> Result<Option<(Runtime, Ground)>
     Ok(Some((runtime, ground)))
 }
 
-/// Runs a verb to its end. Boxed, since each type of future would be compiled with a runtime of its own.
+/// Runs a verb to its end. The future is boxed, since each type of future would be compiled with a runtime of
+/// its own.
 pub(super) fn drive(
     runtime: &Runtime,
     verb: Pin<Box<dyn Future<Output = Result<Exit>> + '_>>,
@@ -134,7 +135,7 @@ pub(super) fn runtime() -> Result<Runtime> {
 }
 
 impl Ground {
-    /// A pipeline that the configuration does not have may have left records all the same.
+    /// Warns that the configuration lacks the named pipeline, which may have left records all the same.
     fn doubt_the_name(&self) {
         let names = self.names();
         if let Some(scope) = &self.named

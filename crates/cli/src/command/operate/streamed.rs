@@ -1,5 +1,5 @@
 //! Records of pipelines of class `streamed`, which are in no store: verbs that look read the changelog, and
-//! what changes a record is refused.
+//! verbs that change a record are refused.
 
 use semel_config::PipelineSettings;
 use semel_core::port::store::Store;
@@ -12,12 +12,13 @@ use crate::assemble;
 use crate::output;
 
 impl Ground {
-    /// What is on record of these operations, in the store or in a changelog, which keeps no more of what was asked
-    /// than whether `requests` ask the same: one per operation, or nothing.
+    /// Reads the records of these operations, from the store or from a changelog. A changelog does not keep the
+    /// request, only enough to tell whether `requests` ask the same; `requests` holds one per operation, or
+    /// nothing.
     ///
     /// # Shape    one answer per operation, in the same order
-    /// # Cost     one look-up, and of streamed pipelines the whole changelog
-    /// # Errors   those of the store, and of the cluster where its pipeline is the only one that is meant
+    /// # Cost     one look-up, and the whole changelog of each streamed pipeline
+    /// # Errors   those of the store, and of the cluster if its pipeline is the only one that is meant
     pub(crate) async fn records(
         &self,
         operations: &[Operation],
@@ -29,11 +30,11 @@ impl Ground {
         Ok(records)
     }
 
-    /// Fills in what the changelogs have of operations that are not in the store. A cluster that is away is no
-    /// failure where other pipelines may have the key.
+    /// Adds the records that the changelogs have of operations that are not in the store. A cluster that is
+    /// away is no failure if other pipelines may have the key.
     ///
     /// # Cost     reads the changelog of each streamed pipeline that is asked for
-    /// # Errors   those of the cluster, where its pipeline is the only one that is meant
+    /// # Errors   those of the cluster, if its pipeline is the only one that is meant
     async fn look_in_changelogs(
         &self,
         operations: &[Operation],
@@ -101,7 +102,7 @@ impl Ground {
         Err(Error::new(ErrorKind::Unsupported, message))
     }
 
-    /// Tells of what a list of the store leaves out.
+    /// Tells the operator what a list of the store leaves out.
     pub(crate) fn tell_of_streamed(&self) {
         let wanted = self.narrowed();
         for settings in &self.pipelines {
@@ -125,7 +126,7 @@ impl Ground {
     }
 }
 
-/// What is streamed of a pipeline, if it is.
+/// Returns the streamed settings of a pipeline, if it is streamed.
 pub(crate) fn streamed(settings: &PipelineSettings) -> Option<&StreamedSettings> {
     match &settings.effect {
         EffectSettings::Streamed(streamed) => Some(streamed),

@@ -1,4 +1,4 @@
-//! A parked message, whole.
+//! A whole parked message.
 
 use std::ops::ControlFlow;
 
@@ -15,7 +15,7 @@ use crate::args::Format;
 use crate::command::operate::{Ground, usage};
 use crate::output::{Answer, Answers, Block, Go, Stream};
 
-/// Prints the messages that are meant; with `payload` the bytes of the one and nothing else.
+/// Prints the selected messages; with `payload` only the bytes of the one message.
 pub(crate) async fn show(
     ground: &Ground,
     search: &Search,

@@ -1,4 +1,4 @@
-//! Dropping parked messages: a plan, a word of consent, and page by page.
+//! Drops parked messages: a plan, the operator's consent, then page by page.
 
 use std::ops::ControlFlow;
 
@@ -16,7 +16,8 @@ use crate::command::operate::Ground;
 use crate::output::{Answer, Answers, Block, Go, Plan};
 use crate::progress::{Bars, Unit};
 
-/// Drops what is meant, once that was confirmed. What is parked after the plan was made stays.
+/// Drops the selected messages, once the operator confirmed. A message that is parked after the plan was made
+/// stays.
 pub(crate) async fn drop_all(
     ground: &Ground,
     search: &Search,
@@ -56,7 +57,7 @@ pub(crate) async fn drop_all(
     Ok(Exit::Done)
 }
 
-/// The plan, and since when the latest of the messages is kept.
+/// Makes the plan; returns also since when the latest of the messages is kept.
 async fn plan(ground: &Ground, search: &Search) -> Result<(Plan, Timestamp)> {
     let mut plan = match search.kind {
         Kind::DeadLetters => Plan::new("drop", "dead letter", "dead letters"),
@@ -84,7 +85,7 @@ async fn plan(ground: &Ground, search: &Search) -> Result<(Plan, Timestamp)> {
     Ok((plan, until))
 }
 
-/// The key, or the beginning of the id where there is none.
+/// The key, or the beginning of the id if there is no key.
 pub(super) fn name_of(message: &Parked) -> String {
     let id = || message.id().to_string()[..SHORT].to_owned();
     message
@@ -104,5 +105,5 @@ impl Answer for Done {
     }
 }
 
-/// Digits of an id that are enough to tell it from others.
+/// The number of digits of an id that tell it apart from others.
 pub(crate) const SHORT: usize = 12;

@@ -1,4 +1,4 @@
-//! What would become of messages: asked of the decisions themselves, and changing nothing.
+//! Forecasts what would become of messages: asks the decisions themselves, and changes nothing.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +12,19 @@ use crate::args::{Format, Listing};
 use crate::command::operate::Ground;
 use crate::output::{Column, Entry, Go, List, Plan, Row};
 
-/// A plan, and what else is known once it is made.
+/// A plan, and facts that are known once it is made.
 pub(super) struct Forecast {
     pub(super) plan: Plan,
-    /// Since when the latest of the messages is kept.
+    /// The time since which the latest of the messages is kept.
     pub(super) until: Timestamp,
-    /// Bytes of payload by pipeline, of what is run.
+    /// Bytes of payload by pipeline, of the messages that are run.
     pub(super) bytes: BTreeMap<Scope, u64>,
-    /// What is left alone, by why.
+    /// The number of messages that are left alone, by reason.
     pub(super) refused: BTreeMap<Box<str>, u64>,
 }
 
 impl Forecast {
-    /// Foretells what becomes of each message. With `listed` each is printed, as data.
+    /// Forecasts the fate of each message. With `listed`, prints each as data.
     pub(super) async fn make(
         ground: &Ground,
         search: &Search,
@@ -85,7 +85,7 @@ impl Forecast {
     }
 }
 
-/// Assesses a page, in which messages of several pipelines may stand.
+/// Assesses a page, which may hold messages of several pipelines.
 pub(super) async fn assess(
     ground: &Ground,
     kind: Kind,
@@ -125,7 +125,7 @@ pub(super) async fn assess(
     Ok(all)
 }
 
-/// What would become of one.
+/// The forecast for one message.
 #[derive(Serialize)]
 struct Foretold {
     id: String,

@@ -1,4 +1,4 @@
-//! Messages by what a person types: a key, or the beginning of an id.
+//! Finds messages by what a person types: a key, or the beginning of an id.
 
 use std::ops::ControlFlow;
 
@@ -10,7 +10,7 @@ use crate::args::value::key;
 use crate::command::operate::{Ground, usage};
 use crate::output;
 
-/// Keys or beginnings of ids.
+/// Reads keys or beginnings of ids.
 ///
 /// # Errors   `InvalidInput`: a word is neither
 pub(crate) fn names(typed: &[String]) -> Result<Names> {
@@ -20,8 +20,8 @@ pub(crate) fn names(typed: &[String]) -> Result<Names> {
     })
 }
 
-/// Finds out what each name means, and answers how many messages are meant. `Break` after it was told that one means
-/// nothing.
+/// Finds out what each name means, and returns the number of messages that are meant. Returns `Break` after it
+/// reported a name that means nothing.
 ///
 /// # Errors   `InvalidInput`: a name means several things
 /// # Cost     one pass, where there are names

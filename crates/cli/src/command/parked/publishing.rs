@@ -1,5 +1,5 @@
-//! Dead letters of a streamed pipeline: back to its source, for the worker that has their partition, and
-//! dropped once that has done them.
+//! Returns dead letters of a streamed pipeline to its source, for the worker that has their partition, and
+//! drops them once that worker has done them.
 
 use std::collections::BTreeMap;
 
@@ -17,14 +17,14 @@ use crate::assemble;
 use crate::command::operate::Ground;
 use crate::output::{self, Go};
 
-/// What became of dead letters that nobody but their worker can run.
+/// The fates of dead letters that only their worker can run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Sent {
-    /// Are with the broker once more, and kept.
+    /// Messages that are with the broker once more, and kept.
     published: u64,
-    /// Were done by now.
+    /// Messages that are done by now.
     dropped: u64,
-    /// Were left alone.
+    /// Messages that are left alone.
     refused: u64,
 }
 
@@ -35,12 +35,12 @@ struct Json<'a> {
     sent: Sent,
 }
 
-/// Publishes what `search` answers of the pipeline, as far as the job goes, to where it was read, unless it was done
-/// since: that is dropped. What is published is kept until somebody asks again, since its
-/// worker may set it aside again, which changes nothing here.
+/// Publishes the messages of the pipeline that `search` finds, as far as the job goes, to the partitions from
+/// which they were read. A message that was done since is dropped instead. A published message is kept until
+/// the verb is called again, since its worker may set it aside again, which changes nothing here.
 ///
 /// # Cancel safety   dropping the future loses nothing: a message that is published twice is done once
-/// # Errors   those of the store and of the cluster; what was not reached is as it was
+/// # Errors   those of the store and of the cluster; messages that were not reached are unchanged
 pub(super) async fn publish(
     ground: &Ground,
     settings: &PipelineSettings,

@@ -1,4 +1,4 @@
-//! Running parked messages again: the forecast, a word of consent, and a run per pipeline.
+//! Runs parked messages again: the forecast, the operator's consent, and a run per pipeline.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use crate::place::Place;
 use crate::progress::Bars;
 use crate::{Exit, output};
 
-/// How messages are to be run again.
+/// The way in which messages are run again.
 pub(crate) struct Running {
     pub(crate) note: Note,
     pub(crate) confirm: Confirm,
@@ -40,7 +40,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// As the arguments say.
+    /// Takes it from the arguments.
     pub(crate) fn of<W: Args>(arguments: &Rerun<W>) -> Self {
         Self {
             note: note_of(&arguments.audit),
@@ -51,13 +51,13 @@ impl Running {
     }
 }
 
-/// What is to be run again.
+/// The messages and doubts to run again.
 pub(crate) struct Meant {
     /// The messages.
     pub(crate) search: Search,
-    /// Doubts without a message, which wait for the next one.
+    /// Doubts without a message, which wait for the next message.
     pub(crate) alone: Vec<Operation>,
-    /// Whether nothing that was asked for is left out; it was told why if something is.
+    /// True if nothing that was asked for is left out; otherwise the reason was reported.
     pub(crate) is_whole: bool,
 }
 
@@ -71,7 +71,7 @@ impl From<Search> for Meant {
     }
 }
 
-/// Runs what `meant` answers again, or foretells what would become of it.
+/// Runs the messages in `meant` again, or forecasts what would become of them.
 pub(crate) fn replay(
     common: &Common,
     running: &Running,
@@ -92,7 +92,7 @@ pub(crate) fn replay(
         if look_up(ground, &search).await?.is_break() {
             return Ok(Exit::No);
         }
-        // A program reads all of it, a person the first few and how many there are.
+        // A program reads all of it; a person reads the first few and the number.
         let is_data = running.format.output != Output::Table;
         let listed = Some(running.format).filter(|_| is_data && !running.confirm.yes);
         let mut forecast = Forecast::make(ground, &search, listed).await?;
@@ -141,7 +141,7 @@ pub(crate) fn replay(
     }
 }
 
-/// Lets doubts without a message be tried again by the next one; answers whether all were.
+/// Lets the next message try these doubts, which have none, again; returns whether all were released.
 async fn release(ground: &Ground, alone: &[Operation], running: &Running) -> Result<bool> {
     let mut released = 0;
     for batch in alone.chunks(BATCH) {
@@ -216,7 +216,7 @@ async fn run_all(
             patience: ground.patience,
             on_progress: Some(bars.of(&name)),
             dead_letters: match search.kind {
-                // They are dead letters already.
+                // These messages are dead letters already.
                 Kind::DeadLetters => None,
                 Kind::InDoubt | Kind::Quarantined => settings.dead_letter.clone(),
             },
@@ -259,11 +259,11 @@ async fn run_all(
     failure.map_or_else(|| place.check().map(|()| Exit::Done), Err)
 }
 
-/// What was done about the messages of one pipeline.
+/// The result for the messages of one pipeline.
 enum Done {
-    /// They were run here.
+    /// The messages were run here.
     Ran(Report),
-    /// They went to the worker that alone can run them.
+    /// The messages went to the worker that alone can run them.
     Sent(Sent),
 }
 
@@ -277,7 +277,7 @@ async fn run_one(
     semel_worker::replay::replay(pipeline, effect, stores.clone(), around, job).await
 }
 
-/// The summary of a run, and what became of the messages as parked ones.
+/// The summary of a run, and the fates of its messages as parked ones.
 #[derive(Serialize)]
 struct Json<'a> {
     #[serde(flatten)]
@@ -287,7 +287,7 @@ struct Json<'a> {
     refused: u64,
 }
 
-/// How a report is printed.
+/// The way in which a report is printed.
 struct Print {
     kind: Kind,
     format: Output,
@@ -327,5 +327,5 @@ impl Print {
     }
 }
 
-/// Orders that are given at once.
+/// The number of orders that are given at once.
 const BATCH: usize = 500;

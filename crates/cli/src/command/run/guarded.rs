@@ -1,4 +1,4 @@
-//! The window check of a run: before it begins where the broker is there, else before the first message is
+//! Checks the windows of a run: before the run begins if the broker is there, else before the first message is
 //! taken in hand.
 
 use std::pin::Pin;
@@ -17,21 +17,21 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::assemble;
 use crate::progress::Bars;
 
-/// What is known of the broker of one pipeline when a run begins.
+/// The knowledge about the broker of one pipeline when a run begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outlook {
-    /// There is none.
+    /// The pipeline has no broker.
     NoBroker,
     Judged(Judgement),
-    /// It is away, and looked at when it is there.
+    /// The broker is away; it is looked at when it is there.
     Away,
 }
 
-/// What is known of the broker of one pipeline, and why it is away where nobody was told yet.
+/// The knowledge about the broker of one pipeline, and why it is away if nobody was told yet.
 pub(super) type Known = (Outlook, Option<Error>);
 
-/// Looks at the brokers of all pipelines at once; tells what somebody should know, and refuses a window that
-/// a broker can outlive. A stop that is asked for ends the wait.
+/// Looks at the brokers of all pipelines at once; tells the operator what matters, and refuses a window that a
+/// broker can outlive. A request to stop ends the wait.
 ///
 /// # Errors   `InvalidConfig`; those of a source that cannot be used
 pub(super) async fn outlooks(
@@ -89,20 +89,20 @@ pub(super) async fn outlooks(
     Ok(outlooks)
 }
 
-/// A source whose broker is looked at before it hands anything over, where it was away before.
+/// A source whose broker was away: the broker is looked at before the source hands anything over.
 pub(super) struct Guarded<S> {
     source: S,
     guard: Option<Guard>,
 }
 
-/// A look that is still to be had.
+/// A look at a broker that is still to be done.
 pub(super) struct Guard {
     settings: PipelineSettings,
     clock: Arc<dyn Clock>,
     bars: Bars,
-    /// Goes on where it was when the call that waited for it was dropped.
+    /// Continues where it was if the call that waited for it was dropped.
     looking: Option<Look>,
-    /// What is to be told first.
+    /// The error that is reported first.
     first: Option<Error>,
     try_at: Instant,
     tell_at: Instant,
@@ -117,7 +117,7 @@ impl<S> Guarded<S> {
 }
 
 impl Guard {
-    /// Of a broker that was away a moment ago, for this reason if nobody was told it.
+    /// Guards a broker that was away a moment ago; `first` is the reason if nobody was told yet.
     pub(super) fn new(
         settings: PipelineSettings,
         clock: Arc<dyn Clock>,
@@ -136,8 +136,8 @@ impl Guard {
         }
     }
 
-    /// Waits until the broker was looked at; answers with why it is away when that is to be told. Cancel
-    /// safe.
+    /// Waits until the broker was looked at; returns the reason why it is away when that is to be reported.
+    /// Cancel safe.
     async fn pass(&mut self) -> Result<Option<Error>> {
         if let Some(error) = self.first.take() {
             return Ok(Some(error));
@@ -167,7 +167,7 @@ impl Guard {
     }
 }
 
-// A method that is not handed on would be the default one.
+// A method that is not forwarded would be the default one.
 #[deny(clippy::missing_trait_methods)]
 impl<S: Source> Source for Guarded<S> {
     async fn fetch(&mut self, max: usize) -> Result<Fetched> {
@@ -211,7 +211,7 @@ fn look(settings: &PipelineSettings) -> Look {
     Box::pin(async move { assemble::reach(&source, lease).await })
 }
 
-/// Tells what follows from the reach, and refuses what must not run.
+/// Reports what follows from the reach, and refuses a pipeline that must not run.
 fn judge(
     settings: &PipelineSettings,
     reach: &Reach,
@@ -234,14 +234,14 @@ fn judge(
     Ok(judgement)
 }
 
-/// Whether the broker may be there later. All else is wrong now and stays so.
+/// Tells whether the broker may be there later. Every other error is wrong now and stays so.
 pub(in crate::command) fn is_away(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout)
 }
 
-/// Within which somebody hears that a broker is not there.
+/// The time within which the operator hears that a broker is not there.
 pub(super) const PROMPT: Duration = Duration::from_secs(2);
-/// Between two looks.
+/// The time between two looks.
 const RETRY: Duration = Duration::from_secs(1);
-/// Between two times that it is told.
+/// The time between two reports.
 const MENTION: Duration = Duration::from_secs(5);

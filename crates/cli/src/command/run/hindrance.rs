@@ -1,4 +1,4 @@
-//! Tells that the transactions of a pipeline do not overlap, and that they do again.
+//! Warns when a pipeline's transactions stop overlapping, and says when they overlap again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(super) async fn tell(pipeline: Box<str>, streamed: Arc<dyn Streamed>, bars: 
     }
 }
 
-/// What was not told yet.
+/// A change that was not reported yet.
 #[derive(Debug)]
 enum News {
     Hindered(Error),

@@ -1,5 +1,5 @@
-//! Says which store a run has, and how much it holds: a new and empty one in an unexpected place would let every
-//! duplicate pass for new.
+//! Says which store a run uses, and how many keys it holds: a new, empty store in an unexpected place would let
+//! every duplicate pass as new.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use tokio::time::{Instant, timeout};
 
 use crate::progress::Bars;
 
-/// Tells it. What cannot be counted is met by the run, too.
+/// Reports the store and its keys. If the keys cannot be counted, the run meets the cause, too.
 pub(super) async fn tell(url: &StoreUrl, store: &AnyStore, is_new: bool, bars: &Bars) {
     let held = if is_new {
         Ok(Held::Nothing { is_new })
     } else {
-        // A server that hangs is met by the run, too.
+        // If a server hangs, the run meets that, too.
         match timeout(PATIENCE * 2, count(url, store)).await {
             Ok(held) => held,
             Err(_) => return,
@@ -26,7 +26,7 @@ pub(super) async fn tell(url: &StoreUrl, store: &AnyStore, is_new: bool, bars: &
     }
 }
 
-/// How many keys there are.
+/// The number of keys.
 #[derive(Clone, Copy, Debug)]
 enum Held {
     Nothing { is_new: bool },
@@ -34,7 +34,8 @@ enum Held {
     MoreThan(u64),
 }
 
-/// Those in files are known or soon counted; on a server they are counted for a moment, a page at a time.
+/// Counts the keys. In files, the number is known or soon counted; on a server, keys are counted for a moment,
+/// a page at a time.
 async fn count(url: &StoreUrl, store: &AnyStore) -> Result<Held> {
     let mut keys = 0;
     if matches!(url, StoreUrl::Embedded(_)) {
@@ -87,7 +88,7 @@ fn in_threes(number: u64) -> String {
 }
 
 const PAGE: usize = 1_000;
-/// How long a run waits for the count of its keys before it begins.
+/// The time for which a run waits for the count of its keys before it begins.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Tells how far a pipeline is restored: a bar on a terminal, a line now and then elsewhere.
+//! Shows how far a pipeline is restored: with a bar on a terminal, with a line now and then elsewhere.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use crate::progress::{Bar, Bars, Unit};
 use crate::status::{Reach, Streamed};
 
-/// Watches a pipeline for as long as the future is polled. What takes no time is not told.
+/// Watches a pipeline for as long as the future is polled. A restoration that takes no time is not shown.
 pub(super) async fn tell(pipeline: Box<str>, streamed: Arc<dyn Streamed>, bars: Bars) {
     let mut restoring: Option<Restoring> = None;
     loop {
@@ -40,12 +40,12 @@ pub(super) async fn tell(pipeline: Box<str>, streamed: Arc<dyn Streamed>, bars: 
     }
 }
 
-/// A restoration that goes on.
+/// A restoration in progress.
 struct Restoring {
     since: Instant,
     told_at: Instant,
     bar: Option<Bar>,
-    /// What was read before anybody looked.
+    /// The records that were read before the first look.
     already: u64,
 }
 
@@ -61,7 +61,7 @@ impl Restoring {
     }
 }
 
-/// `read` of it in the time that it has taken.
+/// The line for `read` records in the time `taken`.
 fn on_the_way(pipeline: &str, reach: &Reach, read: u64, taken: Duration) -> String {
     let partitions = reach.partitions.len();
     let Some(records) = reach.records else {

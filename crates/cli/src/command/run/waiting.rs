@@ -1,4 +1,4 @@
-//! The store of a run on a server that is away: waited for, as the broker of a source is.
+//! Waits for a store on a server that is away, as a run does for the broker of a source.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,15 +15,15 @@ use crate::narrator::lasted_text;
 use crate::progress::Bars;
 use crate::status::Health;
 
-/// A store that was opened.
+/// An opened store.
 pub(super) struct Opened {
     pub(super) stores: Stores,
-    /// Whether it was made just now.
+    /// True if it was just created.
     pub(super) is_new: bool,
 }
 
-/// Opens the store. One on a server that is away is told once and tried again until it is there; none where
-/// a stop was asked for before.
+/// Opens the store. If its server is away, says so once and tries again until it is there; returns nothing if a
+/// stop was asked for before that.
 ///
 /// # Errors   those of [`assemble::store`], with the place: what is wrong, and on this machine what is away
 pub(super) async fn store(
@@ -83,12 +83,12 @@ fn tell(url: &StoreUrl, error: Error, bars: &Bars) {
     bars.warning(&format!("{error} [{}]; trying again", error.code()));
 }
 
-/// Looks first, so that it is known whether the store was there before.
+/// Looks first, so that it is known whether the store existed before.
 async fn open(url: &StoreUrl, accepted: Accepted, clock: &Arc<dyn Clock>) -> Result<Opened> {
     let was_there = match assemble::is_there(url).await {
         Ok(was_there) => was_there,
         Err(error) if url.is_server() && is_away(&error) => return Err(error),
-        // Opening it says more.
+        // Opening it gives a better error.
         Err(_) => true,
     };
     let stores = assemble::store(url, accepted, Arc::clone(clock)).await?;
@@ -103,9 +103,10 @@ fn tell_return(bars: &Bars, since: Instant) {
     bars.note(&format!("the store answers after {lasted}"));
 }
 
-/// Whether the store may be fit later without anybody's doing at this worker: its server is away, or has a store that
-/// `semel store migrate` brings forward. All else is wrong now and stays so: tables that are not ours or newer, and a
-/// place that takes no writes or has no room, which a person should see before anything begins.
+/// Tells whether the store may become fit without any action at this worker: its server is away, or has a store
+/// that `semel store migrate` brings forward. Every other error is wrong now and stays so: tables that are
+/// foreign or newer, and a place that takes no writes or has no room, which a person should see before anything
+/// begins.
 fn is_away(error: &Error) -> bool {
     match error.kind() {
         ErrorKind::Unavailable | ErrorKind::Timeout => {
@@ -123,7 +124,7 @@ fn is_away(error: &Error) -> bool {
     }
 }
 
-/// Between two tries.
+/// The time between two tries.
 const RETRY: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

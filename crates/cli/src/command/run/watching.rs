@@ -1,4 +1,4 @@
-//! Looks at what nobody would hear of otherwise: a store and targets of which nothing is asked, and what is set aside.
+//! Watches what would go unnoticed otherwise: an idle store, idle targets, and messages that are set aside.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::status::{Health, Status, Target, probe_store, probe_target};
 
-/// How a worker is that has yet to begin.
+/// The status of a worker that has yet to begin.
 pub(super) fn status(
     settings: &Settings,
     clock: Arc<dyn Clock>,
@@ -27,8 +27,9 @@ pub(super) fn status(
     Arc::new(status)
 }
 
-/// Begins to look. The store is always asked, so that the end of its outage is told, and programs are looked for, so
-/// that a misspelt one is told at once; all else only where somebody can ask how the worker is.
+/// Begins to watch. The store is always asked, so that the end of its outage is reported, and programs are
+/// looked for, so that a misspelt one is reported at once; all else is asked only if there is a status address
+/// to report it at.
 pub(super) fn begin(
     beside: &mut JoinSet<()>,
     settings: &Settings,
@@ -63,7 +64,7 @@ pub(super) fn begin(
     }
 }
 
-/// Counts what is set aside.
+/// Counts the messages that are set aside.
 fn count(beside: &mut JoinSet<()>, settings: &Settings, stores: &Stores, status: &Arc<Status>) {
     let pipelines = settings.pipelines.iter().map(|it| &it.pipeline);
     let counted = pipelines.map(|it| (it.name.clone(), it.scope.clone()));
@@ -72,5 +73,5 @@ fn count(beside: &mut JoinSet<()>, settings: &Settings, stores: &Stores, status:
     beside.spawn(async move { counting.aside().count(store, counted).await });
 }
 
-/// So often is asked before silence counts.
+/// The number of probes within the time after which silence counts.
 const TIMES_WITHIN: u32 = 3;

@@ -74,7 +74,7 @@ impl Line {
     }
 }
 
-/// How a record stood, for people.
+/// The standing of a record in words.
 fn in_words(standing: &str) -> String {
     standing.replace(StateKind::InDoubt.as_str(), state_text(StateKind::InDoubt))
 }

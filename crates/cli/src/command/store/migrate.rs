@@ -14,11 +14,11 @@ use crate::assemble::{self, Formats};
 use crate::command::operate;
 use crate::output::{Answer, Answers, Block, Plan};
 
-/// Brings the store to the format of this version, and makes it on a server where there is none.
+/// Brings the store to the format of this version, and creates it on a server that has none.
 pub(super) fn migrate(arguments: &Migrate) -> Result<Exit> {
     operate::at(&arguments.whole.place.common(), async |url| {
         let before = assemble::formats(url).await?;
-        // A store of this machine is brought forward by whoever writes to it, and asks for nothing.
+        // A store of this machine is brought forward by whatever writes to it, without asking.
         if let Some(plan) = plan(url, before)
             && let ControlFlow::Break(exit) = plan.confirmed(arguments.confirm)
         {
@@ -31,7 +31,7 @@ pub(super) fn migrate(arguments: &Migrate) -> Result<Exit> {
     })
 }
 
-/// What is to be changed on a server, if anything is.
+/// Plans the changes on a server; nothing if there are none.
 fn plan(url: &StoreUrl, before: Formats) -> Option<Plan> {
     let Formats { stored, newest } = before;
     if !url.is_server() {
@@ -57,7 +57,7 @@ fn plan(url: &StoreUrl, before: Formats) -> Option<Plan> {
     }
 }
 
-/// What was done.
+/// The result.
 #[derive(Debug, Serialize)]
 struct Done {
     from: Option<i64>,

@@ -36,18 +36,18 @@ struct Holdings {
     audited: u64,
 }
 
-/// What a store holds and promises.
+/// The contents and promises of a store.
 #[derive(Serialize)]
 struct Holding<'a> {
     url: &'a str,
     kind: &'static str,
     durability: &'static str,
     shared: bool,
-    /// What of its weaknesses the configuration accepts.
+    /// The weaknesses of the store that the configuration accepts.
     accepted: &'a [&'static str],
     warnings: &'a [Box<str>],
     records: Records,
-    /// Entities of which a version is remembered, for good.
+    /// Entities whose version is remembered for good.
     entities: u64,
     parked: &'a BTreeMap<Box<str>, u64>,
     audit_entries: u64,
@@ -143,7 +143,7 @@ impl Answer for Holding<'_> {
     }
 }
 
-/// Messages by the reason why they were set aside.
+/// Counts messages by the reason for which they were set aside.
 async fn parked(ground: &Ground) -> Result<BTreeMap<Box<str>, u64>> {
     let mut counts = BTreeMap::new();
     let fetch = async |query: &ListQuery| ground.store.list_parked(query).await;

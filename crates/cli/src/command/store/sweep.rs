@@ -14,7 +14,7 @@ use crate::command::operate::{self, Ground, for_each_page, note_of};
 use crate::output::{self, Answer, Answers, Block, Go, Plan};
 use crate::progress::{Bars, Unit};
 
-/// Removes what has passed its window.
+/// Removes the records whose window has passed.
 pub(super) fn sweep(arguments: &Sweep) -> Result<Exit> {
     let common = arguments.whole.place.common();
     operate::plan(&common, arguments.confirm, async |ground| {
@@ -52,7 +52,7 @@ pub(super) fn sweep(arguments: &Sweep) -> Result<Exit> {
     })
 }
 
-/// What a sweep would do with what is listed.
+/// The number of records that a sweep would remove, and of those that it would put in doubt.
 #[derive(Default)]
 struct Due {
     removed: u64,
@@ -60,6 +60,8 @@ struct Due {
 }
 
 impl Due {
+    /// Counts them.
+    ///
     /// # Cost   reads the list of records
     async fn of(ground: &Ground) -> Result<Self> {
         let (mut due, now) = (Self::default(), ground.now());
@@ -116,7 +118,7 @@ async fn told(ground: &Ground, arguments: &Sweep, due: &Due, done: &Done) -> Res
     Ok(())
 }
 
-/// What a sweep did.
+/// The result of a sweep.
 #[derive(Debug, Default, Serialize)]
 struct Done {
     removed: u64,

@@ -18,7 +18,7 @@ use crate::output::{self, Plan, cannot_print};
 use crate::progress::{Bars, Unit};
 use crate::{Exit, same_file};
 
-/// Writes all that the store holds.
+/// Writes everything that the store holds.
 pub(crate) fn export(arguments: &Export) -> Result<Exit> {
     if let Some(path) = &arguments.to
         && path.is_file()
@@ -50,12 +50,12 @@ async fn to_file(ground: &Ground, path: &Path) -> Result<Exit> {
 
 async fn to_stdout(ground: &Ground) -> Result<Exit> {
     use std::os::fd::AsFd;
-    // A handle of its own, since that of the library looks for the ends of lines.
+    // A handle of its own, since that of the library searches for the ends of lines.
     let stdout = std::io::stdout().as_fd().try_clone_to_owned();
     let stdout = File::from(stdout.map_err(cannot_print)?);
     match write(ground, stdout, &Bars::beside_data()).await {
         Ok(_) => Ok(Exit::Done),
-        // Whoever reads has had enough.
+        // The reader has had enough.
         Err(error) if is_closed(&error) => Ok(Exit::Done),
         Err(error) => Err(error),
     }

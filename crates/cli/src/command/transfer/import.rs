@@ -19,13 +19,13 @@ use crate::command::operate::{self, Ground, note_of};
 use crate::output::{self, Answer, Answers, Block, Plan};
 use crate::progress::{Bars, Unit};
 
-/// Adds what an export holds and the store does not.
+/// Adds everything that an export holds and the store does not.
 pub(crate) fn import(arguments: &Import) -> Result<Exit> {
     if arguments.file.as_os_str() == "-" {
         return from_stream(arguments, "standard input", || Ok(std::io::stdin()));
     }
     let path = &arguments.file;
-    // A pipe can be read once only, as standard input can.
+    // A pipe can be read only once, like standard input.
     if std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
         return from_stream(arguments, path.display(), || open(path));
     }
@@ -48,7 +48,7 @@ pub(crate) fn import(arguments: &Import) -> Result<Exit> {
     })
 }
 
-/// Items are imported as they come, since they come once.
+/// Imports items as they arrive, since they arrive only once.
 fn from_stream<R: std::io::Read + Send + 'static>(
     arguments: &Import,
     name: impl Display,
@@ -58,7 +58,7 @@ fn from_stream<R: std::io::Read + Send + 'static>(
     if let ControlFlow::Break(exit) = confirmed(arguments, &source)? {
         return Ok(exit);
     }
-    // What is no export makes no store.
+    // A file that is no export creates no store.
     let reader = Reader::open(stream()?)?;
     operate::fill(&arguments.common, async |ground| {
         let before = standing(ground).await?;
@@ -66,7 +66,7 @@ fn from_stream<R: std::io::Read + Send + 'static>(
     })
 }
 
-/// Where the items come from.
+/// The origin of the items.
 enum Source<'a> {
     File {
         path: &'a Path,
@@ -105,7 +105,7 @@ fn confirmed(arguments: &Import, source: &Source<'_>) -> Result<ControlFlow<Exit
     Ok(plan.confirmed(arguments.confirm))
 }
 
-/// What the items go into, in words. Nothing is created.
+/// Describes the store that the items go into. Creates nothing.
 fn into(arguments: &Import, url: &StoreUrl, is_there: bool) -> Result<String> {
     if !is_there {
         return Ok(format!("into {url}, which is made for it"));
@@ -118,7 +118,7 @@ fn into(arguments: &Import, url: &StoreUrl, is_there: bool) -> Result<String> {
     Ok(said)
 }
 
-/// How much a store holds, in words.
+/// Describes how much a store holds.
 async fn standing(ground: &Ground) -> Result<String> {
     let stats = ground.store.stats().await?;
     let (records, parked) = (stats.records.iter().sum::<u64>(), stats.parked);

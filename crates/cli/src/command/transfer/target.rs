@@ -1,4 +1,4 @@
-//! A file that is there whole or not at all.
+//! A file that exists whole or not at all.
 
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
@@ -8,7 +8,7 @@ use semel_core::{Code, Error, ErrorKind, Result};
 
 use crate::command::operate::usage;
 
-/// A file under another name, until it is whole. Dropped before that, it is removed.
+/// A file under a temporary name until it is whole. If it is dropped before that, it is removed.
 pub(super) struct Target {
     path: PathBuf,
     partial: PathBuf,
@@ -16,12 +16,12 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Creates the file under a name of its own beside `path`, and answers with it. A device or a
-    /// pipe is refused: it would be replaced, not written.
+    /// Creates the file under a temporary name beside `path`, and returns it. A device or a pipe is refused: it
+    /// would be replaced, not written.
     ///
     /// # Errors   `InvalidInput`: `path` cannot be a file; `target-unavailable`
     pub(super) fn create(path: &Path) -> Result<(Self, File)> {
-        // A link stays, and what it leads to is replaced.
+        // A link stays; the file that it points to is replaced.
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         if path.exists() && !path.is_file() {
             return Err(usage(format!(
@@ -43,7 +43,8 @@ impl Target {
         Ok((target, file))
     }
 
-    /// For its owner alone, since messages are in it; whoever may read what it replaces may read it too.
+    /// Creates it for its owner alone, since it holds messages; users who may read the replaced file may read
+    /// this one, too.
     fn make(&self) -> std::io::Result<File> {
         let mut options = File::options();
         options.write(true).create(true).truncate(true).mode(0o600);
@@ -80,7 +81,7 @@ impl Target {
 impl Drop for Target {
     fn drop(&mut self) {
         if !self.is_whole {
-            // What cannot be removed has a name that says what it is.
+            // A partial file that cannot be removed has a name that says what it is.
             let _ = std::fs::remove_file(&self.partial);
         }
     }

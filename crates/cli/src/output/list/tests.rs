@@ -16,7 +16,7 @@ impl Entry for Number {
     }
 }
 
-/// Remembers what is written, and from `most` bytes on says that nobody reads.
+/// A pipe that remembers what is written, and whose reader is gone after `most` bytes.
 #[derive(Default)]
 struct Pipe {
     bytes: Vec<u8>,

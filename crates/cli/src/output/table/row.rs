@@ -22,21 +22,21 @@ struct Cell {
 }
 
 impl Row {
-    /// A cell with this text; what a terminal would obey is escaped.
+    /// Adds a cell with this text; characters that a terminal would obey are escaped.
     pub(crate) fn text(&mut self, value: &str) -> &mut Self {
         self.look(Look::Plain, value)
     }
 
-    /// The same in another look.
+    /// Adds the same in another look.
     pub(crate) fn look(&mut self, look: Look, value: &str) -> &mut Self {
         self.text.push_str(&text::escaped(value));
         self.close(look)
     }
 
-    /// A cell with whatever prints itself, a number for example.
+    /// Adds a cell with a value that prints itself, for example a number.
     pub(crate) fn show(&mut self, value: impl Display) -> &mut Self {
         let start = self.text.len();
-        // A string takes what is written.
+        // Writing to a string cannot fail.
         let _ = write!(self.text, "{value}");
         if let Cow::Owned(safe) = text::escaped(&self.text[start..]) {
             self.text.truncate(start);
@@ -45,7 +45,7 @@ impl Row {
         self.close(Look::Plain)
     }
 
-    /// The same, or nothing.
+    /// Adds the same, or an empty value.
     pub(crate) fn show_some(&mut self, value: Option<impl Display>) -> &mut Self {
         match value {
             Some(value) => self.show(value),
@@ -53,17 +53,17 @@ impl Row {
         }
     }
 
-    /// A cell with the name of a state.
+    /// Adds a cell with the name of a state.
     pub(crate) fn state(&mut self, state: StateKind) -> &mut Self {
         self.look(Look::of(state), state_text(state))
     }
 
-    /// A cell with a time.
+    /// Adds a cell with a time.
     pub(crate) fn time(&mut self, time: Timestamp) -> &mut Self {
         self.show(time)
     }
 
-    /// A cell without a value: `-`.
+    /// Adds a cell without a value: `-`.
     pub(crate) fn nothing(&mut self) -> &mut Self {
         self.look(Look::Faint, "-")
     }
@@ -74,7 +74,7 @@ impl Row {
         self
     }
 
-    /// No cells yet.
+    /// Makes a row without cells.
     pub(super) const fn new() -> Self {
         Self {
             text: String::new(),
@@ -82,7 +82,7 @@ impl Row {
         }
     }
 
-    /// How many cells it has.
+    /// The number of cells.
     pub(super) const fn len(&self) -> usize {
         self.cells.len()
     }

@@ -6,7 +6,7 @@ use super::*;
 
 const AFTER: Duration = Duration::from_secs(30);
 
-/// A clock at noon, and what depends on things.
+/// Makes a clock at noon and the health under test.
 fn health() -> (TestClock, Health) {
     let clock = TestClock::new();
     clock.advance(Duration::from_secs(1_000));
@@ -64,7 +64,7 @@ fn a_store_that_is_full_is_not_there_because_it_can_be_read() {
     health.observe("q", &Event::BreakerClosed { lasted: AFTER });
     assert_eq!(reasons(&health, "p"), []);
     assert!(!health.is_breaker_open());
-    // Where the breaker did not open, whoever writes would have failed again by now.
+    // Where the breaker did not open, a pipeline that writes would have failed again by now.
     health.store_failed(&full);
     clock.advance(Duration::from_secs(1));
     health.store_answers();

@@ -50,7 +50,8 @@ impl Place for Topic {
         server("SEMEL_TEST_KAFKA_URL", "kafka")
     }
 
-    /// The brokers themselves say where they are. What the source makes of their absence is tested with its adapter.
+    /// Makes no proxy, because the brokers themselves announce their addresses. The tests of the adapter cover
+    /// their absence.
     fn way() -> Option<(Way, String)> {
         None
     }

@@ -14,7 +14,7 @@ pub(super) struct Stream(pub(super) String);
 behind!(Stream);
 
 impl Stream {
-    /// A stream whose messages go when they are so old.
+    /// Makes a stream that drops messages at this age.
     pub(super) fn aged(max_age: Duration) -> Self {
         let stream = Self(name());
         runtime().block_on(async {
@@ -81,7 +81,7 @@ fn a_stream_is_replayed_to_its_end_and_its_consumer_stays_where_it_is() {
         site.semel(&[&all[..], more].concat()).done().summary()
     };
     site.semel(&["replay", "--id", "r"]).code(1).says("as r");
-    // It says itself when it took each of them in, and ends by itself.
+    // The stream itself tells when it took each message in, and the replay ends by itself.
     again(&[]).is(&[
         ("deliveries", 20),
         ("applied", 5),
@@ -90,7 +90,7 @@ fn a_stream_is_replayed_to_its_end_and_its_consumer_stays_where_it_is() {
     ]);
     again(&["--newer-than", "1h"]).is(&[("deliveries", 20), ("replayed", 20)]);
     again(&["--newer-than", "1ms"]).is(&[("deliveries", 0)]);
-    // Nothing was acknowledged for the workers: they still get what came last.
+    // The replay acknowledged nothing for the workers: they still get the last messages.
     let summary = until(&site, 15, || {});
     summary.is(&[("deliveries", 10), ("replayed", 10)]);
     each_is_there_once(&site, 15);

@@ -1,5 +1,5 @@
-//! The binary that publishes to real brokers: as an effect, and dead letters. What is there is read back by
-//! other means than ours.
+//! The binary publishing to real brokers, as an effect and for dead letters. The tests read the published
+//! messages back by other means than ours.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -18,21 +18,21 @@ mod kafka;
 #[cfg(feature = "nats")]
 mod nats;
 
-/// A place that messages are published to.
+/// A queue, topic or stream that messages are published to.
 trait Target: Place {
-    /// The settings of the effect or of dead letters, with the broker at `address`.
+    /// The settings of the effect or of dead letters, for the broker at `address`.
     fn sink(&self, address: &str) -> String;
-    /// Everything that is there.
+    /// Reads every message of the target.
     fn read(&self) -> Vec<Message>;
-    /// The class of the effect if nothing is said: whether the broker drops repeats by itself.
+    /// The default class of the effect, that is, whether the broker drops repeats by itself.
     const DROPS_REPEATS: bool;
-    /// What the message says that the place does not exist.
+    /// The part of the error message that reports a missing target.
     const NO_PLACE: &str;
 }
 
 /// A message as the broker has it.
 struct Message {
-    /// Where the broker has its own place for one.
+    /// The id of the message, from the broker's own field for it if it has one.
     id: String,
     payload: String,
     headers: BTreeMap<String, String>,
@@ -119,7 +119,7 @@ fn a_broker_that_is_away_is_waited_for_and_makes_no_dead_letters<T: Target>() {
     assert_eq!(payloads(&target.read()), sorted(payments(0..20)));
 }
 
-/// For brokers that take no message of two megabytes.
+/// For brokers that refuse a message of two megabytes.
 #[cfg(any(feature = "kafka", feature = "nats"))]
 fn a_message_that_is_too_long_is_dead_and_listed<T: Target>() {
     let target = T::new();
@@ -165,7 +165,7 @@ fn after_a_kill_a_doubt_is_parked_and_listed<T: Target>() {
     );
 }
 
-/// What a run that was killed twice in its middle has left.
+/// Makes a site whose run was killed twice in the middle.
 fn killed<T: Target>(class: &str) -> (T, Site) {
     let target = T::new();
     let site = site(
@@ -282,7 +282,8 @@ fn a_dead_letter_that_was_not_confirmed_comes_again_after_a_kill<T: Target>() {
     source.publish(&payments(0..8));
     let mut running = site.start(&["run"]);
     letters_told_to_wait(&mut running);
-    // What is on record is not begun anew: a line that is there may be of a call that was not.
+    // An operation on record is not begun anew; a line in the output alone may belong to a call that is not on
+    // record.
     for (state, count) in [("completed", 6), ("dead", 2)] {
         wait_for(state, || {
             listed(&site, &["keys", "list", "--state", state]) == count
@@ -304,7 +305,7 @@ fn a_dead_letter_that_was_not_confirmed_comes_again_after_a_kill<T: Target>() {
     assert_eq!(summary.count("applied"), 0, "{summary:?}");
     assert_eq!(letters, payments([3, 5]).into_iter().collect());
 
-    // They are acknowledged now.
+    // The messages are acknowledged now.
     let running = site.start(&["run", "--output", "json"]);
     source.publish(&payments(8..9));
     wait_for("one more", || site.text("out").lines().count() == 7);
@@ -323,7 +324,7 @@ fn failing(dead_letter: &str) -> Site {
     site
 }
 
-/// A proxy before the broker at `address` that lets nobody in.
+/// A proxy before the broker at `address` that refuses every connection.
 fn absent(runtime: &Runtime, address: &str) -> Proxy {
     let _runtime = runtime.enter();
     let proxy = Proxy::start(socket(address));
@@ -331,12 +332,12 @@ fn absent(runtime: &Runtime, address: &str) -> Proxy {
     proxy
 }
 
-/// What effects go to: the pipeline pauses.
+/// Waits until the target of effects is reported away: the pipeline pauses.
 fn told_to_be_away(running: &mut Running) {
     told(running, "[target-away]; trying one message at a time");
 }
 
-/// What dead letters go to: they alone wait.
+/// Waits until the target of dead letters is reported away: only dead letters wait.
 fn letters_told_to_wait(running: &mut Running) {
     told(running, "[target-unavailable]; trying again");
 }
@@ -369,7 +370,7 @@ fn lines(ids: impl IntoIterator<Item = usize>) -> String {
     payments(ids).join("\n") + "\n"
 }
 
-/// How many lines a listing has.
+/// The number of lines of a listing.
 fn listed(site: &Site, arguments: &[&str]) -> usize {
     let listed = site.semel(&[arguments, &["--output", "jsonl"]].concat());
     listed.done().stdout.lines().count()

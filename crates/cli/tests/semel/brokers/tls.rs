@@ -1,5 +1,5 @@
-//! The binary behind brokers that encrypt and want to know who we are: certificates named in the configuration,
-//! and a word where they are missing.
+//! The binary with brokers that encrypt and authenticate clients: certificates named in the configuration, and
+//! a message if they are missing.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ impl Papers {
         Self { authority, ours }
     }
 
-    /// The table of a source that is encrypted by rustls.
+    /// The table of a source that rustls encrypts.
     fn table(&self) -> String {
         format!(
             "tls = {{ ca = \"{}\", cert = \"{}\", key = \"{}\" }}\n",
@@ -54,8 +54,8 @@ fn shown(path: &Path) -> std::path::Display<'_> {
     path.display()
 }
 
-/// Runs the payments of ids 0 to 19, which are with the broker, some of them twice: with our papers each is
-/// applied once, and without them nothing is, and that is told.
+/// Runs the payments of ids 0 to 19, which are with the broker, some of them twice. With our papers each is
+/// applied once; without them none is, and the run says so.
 fn each_is_applied_once(source: &str, papers: &str, words: &str) {
     let config = format!(
         "[store]\nurl = \"embedded:./store\"\n[pipelines.payments]\nkey = \"json:/id\"\nbatch = 10\nwindow = \"30d\"\n\
@@ -65,7 +65,7 @@ fn each_is_applied_once(source: &str, papers: &str, words: &str) {
     let mut stranger = site.start(&["run"]);
     let mut said = String::new();
     wait_for("a word about what is missing", || {
-        // That nobody answers may be told before it is known why.
+        // The run may report the silence before it knows the reason.
         said = stranger.stderr();
         said.contains(words) || !stranger.is_running()
     });
@@ -77,7 +77,7 @@ fn each_is_applied_once(source: &str, papers: &str, words: &str) {
     assert!(said.contains(words), "{said}");
     assert_eq!(there(&site), 0, "a stranger was let in");
     site.write("semel.toml", format!("{config}{papers}"));
-    // `check` goes the same way.
+    // `check` connects in the same way.
     let checked = site.semel(&["check"]);
     assert!(
         !checked.stdout.contains("source-unavailable"),

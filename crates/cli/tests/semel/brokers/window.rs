@@ -1,5 +1,5 @@
-//! The window check against real brokers: what `semel check` computes from their live settings, and what
-//! `semel run` refuses.
+//! The window check against real brokers: the horizons that `semel check` computes from their live settings,
+//! and the windows that `semel run` refuses.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -23,7 +23,7 @@ fn report(site: &Site, code: i32) -> Value {
     serde_json::from_str(&ended.stdout).expect("one report")
 }
 
-/// A finding of it: its severity, what is so and what to do.
+/// A finding of the report: its severity, the fact, and the advice.
 fn finding<'a>(report: &'a Value, code: &str) -> Option<(&'a str, &'a str, &'a str)> {
     let mut findings = report["findings"].as_array().expect("a list").iter();
     let found = findings.find(|finding| finding["code"] == code)?;
@@ -38,7 +38,7 @@ fn fact<'a>(report: &'a Value, setting: &str) -> &'a str {
     fact["value"].as_str().expect("text")
 }
 
-/// Runs until the banner is told, and stops.
+/// Runs until the banner appears, and stops.
 fn run(site: &Site) -> crate::site::Ended {
     let mut running = site.start(&["run", "--output", "json"]);
     wait_for("the banner", || running.stderr().contains("age gate: "));
@@ -195,7 +195,7 @@ mod kafka {
         assert_eq!(finding(&report, "kafka-transactions-end-here"), None);
         let found = finding(&report, "source-weak").expect("a finding");
         assert!(found.1.contains("isolation.level"), "{found:?}");
-        // A commit that is not Semel's fails the check, and the run too.
+        // Commits outside Semel fail the check, and the run, too.
         let site = source("\"enable.auto.commit\" = \"true\"");
         let report = super::report(&site, 1);
         let found = finding(&report, "invalid-config").expect("a finding");
@@ -369,7 +369,7 @@ fn a_broker_that_is_away_is_unavailable_to_the_check() {
     assert_eq!(report["reach"], Value::Null);
     assert_eq!(report["verdict"], "fail");
     assert!(finding(&report, "source-unavailable").is_some(), "{report}");
-    // A stream says the age of its messages; nobody has to ask.
+    // A stream knows the age of its messages; it needs no setting.
     assert_eq!(finding(&report, "age-gate-off"), None);
     let table = site.semel(&["check"]).code(3).stdout;
     assert!(table.contains("source-unavailable\n"), "{table}");

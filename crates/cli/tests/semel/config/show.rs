@@ -1,4 +1,4 @@
-//! What applies, shown to people and to programs.
+//! `config show`: the settings that apply, for people and for programs.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Nothing remembered beyond the run, and what `uniq` can do.
+//! `semel dedup` without memory beyond the run, and the options of `uniq`.
 
 use std::io::{BufRead, BufReader, Read, Write};
 
@@ -109,7 +109,7 @@ fn a_slow_input_is_passed_on_line_by_line_and_a_reader_may_go() {
         assert_eq!(read, line);
     }
     drop(stdout);
-    // It may go before it has taken all.
+    // The process may end before it has read everything.
     let _ = stdin.write_all(numbers(0..100_000).as_bytes());
     drop(stdin);
     let mut said = String::new();

@@ -1,4 +1,4 @@
-//! Fields between other things than tabs, and CSV.
+//! Fields with delimiters other than tabs, and CSV.
 
 use super::{dedup, printed, summary};
 use crate::site::Site;
@@ -37,7 +37,7 @@ fn lines_none_of_which_has_a_key_end_with_1_and_say_why() {
             .code(1)
             .says("error: the only line had no usable key: --key json:/id");
     }
-    // One that has a key is enough.
+    // A single line with a key is enough.
     dedup(&site, &["--key", "field:2", "--delimiter", " ", "in"]).code(0);
 }
 

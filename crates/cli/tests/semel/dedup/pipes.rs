@@ -1,4 +1,4 @@
-//! Readers that go, or do not read; inputs that are slow.
+//! Readers that close the pipe or do not read, and slow inputs.
 
 use std::io::{BufRead, BufReader, Read, Write};
 
@@ -55,7 +55,7 @@ fn a_reader_that_has_had_enough_ends_the_run_quietly_and_loses_nothing() {
         assert!(done + doubted < 100_000, "{told:?}");
         assert!(doubted + told.count("released") > 0, "{told:?}");
 
-        // Whatever was not printed is printed by the next run, and what may have been is listed.
+        // The next run prints every line that was not printed; lines that may have been printed are listed.
         let ended = dedup(&site, &["--on-doubt", on_doubt, "in"]).done();
         let rest = numbers(u32::try_from(done + doubted).expect("a count")..100_000);
         assert!(ended.stdout == rest, "{on_doubt}: {told:?}");
@@ -66,7 +66,7 @@ fn a_reader_that_has_had_enough_ends_the_run_quietly_and_loses_nothing() {
             let listed = site.semel(&[&arguments[..], &["--output", "jsonl"]].concat());
             let listed = listed.done().stdout.lines().count();
             assert_eq!(listed as u64, doubted);
-            // The reader may have gone just between two batches.
+            // The reader may have closed the pipe just between two batches.
             assert_eq!(doubted > 0, stderr.contains("in doubt"), "{stderr}");
         }
     }
@@ -85,7 +85,7 @@ fn what_lies_in_the_pipe_when_the_reader_goes_is_printed_by_the_next_run() {
         (child.wait().expect("a child").code(), &*stderr),
         (Some(0), "")
     );
-    // All of it fitted into the pipe, and most of it was read by nobody.
+    // All lines fitted into the pipe, and nobody read most of them.
     assert!(printed(&site, &["in"]) == all.as_bytes());
 }
 
@@ -124,7 +124,7 @@ fn a_pipe_that_nobody_reads_does_not_hold_up_the_end() {
     for on_doubt in ["repeat", "park"] {
         let site = Site::with(&[("in", &numbers(0..100_000))]);
         let mut child = piped(&site, &["--on-doubt", on_doubt, "in"]);
-        // Held open and read no further: it fills up and takes nothing more.
+        // The test keeps the pipe open and reads no further, so that it fills up.
         let mut unread = child.stdout.take().expect("a pipe");
         let mut first = [0; 14];
         unread.read_exact(&mut first).expect("a line");
@@ -145,7 +145,7 @@ fn what_a_killed_run_may_have_printed_is_listed_and_not_printed_again() {
     let all = numbers(0..20_000);
     let site = Site::with(&[("in", &all)]);
     let mut child = piped(&site, &["--on-doubt", "park", "in"]);
-    // It has filled the pipe and waits in the middle of a batch.
+    // The process has filled the pipe and waits in the middle of a batch.
     let mut first = [0; 14];
     let mut unread = child.stdout.take().expect("a pipe");
     unread.read_exact(&mut first).expect("a line");
@@ -226,7 +226,7 @@ fn a_store_that_is_taken_away_is_told() {
     let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
     output.read_line(&mut String::new()).expect("a line");
     std::fs::remove_dir_all(site.path(".semel-dedup")).expect("a folder");
-    // It notices by itself, although no line comes.
+    // The process notices by itself, although no line arrives.
     let stderr = read_all(child.stderr.take().expect("a pipe"));
     assert_eq!(child.wait().expect("a child").code(), Some(3), "{stderr}");
     assert!(

@@ -1,4 +1,4 @@
-//! What cannot be: told clearly, with nothing half done.
+//! Wrong arguments and inputs: reported clearly, with nothing half done.
 
 use std::fs::File;
 use std::process::Stdio;

@@ -1,13 +1,13 @@
-//! `semel init --store postgres`: what it writes runs as it is, once the url leads to a server.
+//! `semel init --store postgres`: its files run as they are, once the url leads to a server.
 
 use super::{Schema, server};
 use crate::operator::object;
 use crate::site::{Ended, Running, Site};
 
-/// `semel` in the folder that init made, with its store on the server of the tests.
+/// Runs `semel` in the folder that `semel init` made, with its store on the server of the tests.
 fn semel(site: &Site, schema: &Schema, arguments: &[&str]) -> Ended {
     let mut command = site.command();
-    // The tables of the business are found where those of the store are.
+    // The tables of the business are in the schema of the store.
     let url = format!("{}&options=-csearch_path%3D{}", schema.url(), schema.name);
     command
         .current_dir(site.path("shop"))

@@ -1,4 +1,4 @@
-//! A store that goes away and comes back under a run.
+//! A store that goes away and comes back during a run.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::ToSocketAddrs;
@@ -93,7 +93,7 @@ impl Worker {
         self.proxy.cut_now();
     }
 
-    /// The summary, what was told meanwhile, and the effects.
+    /// Returns the schema, the summary, the messages meanwhile, and the effects.
     fn end(self) -> (Schema, Value, String, Vec<String>) {
         let Self {
             schema,
@@ -144,7 +144,7 @@ fn a_pipeline_that_fails_open_runs_unprotected_and_says_so() {
     worker.send(0..20);
     worker.happened(20);
     worker.cut_off();
-    // What was on its way when the store went may be claimed, and waits; what comes later runs.
+    // Messages in flight when the store went may be claimed, and wait; later ones run.
     worker.send(20..21);
     worker.tells("the store is away");
     worker.send(21..40);

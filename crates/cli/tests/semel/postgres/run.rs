@@ -1,4 +1,4 @@
-//! Effects happen once: killed, resumed, by several processes, to the last row.
+//! Effects happen once: after kills, after resumption, with several processes, to the last row.
 
 use std::collections::BTreeSet;
 
@@ -138,7 +138,7 @@ fn first_lines_are_printed_once_and_appended_once() {
         dedup(&named);
         assert_eq!(site.text("out"), "b\na\n\nlast\n");
     }
-    // Where a variable names the store, it need not be typed.
+    // If a variable names the store, the command line need not.
     let mut command = site.command();
     let command = command.args(["dedup", "in"]).env("SEMEL__STORE__URL", &url);
     assert_eq!(Running::start(command).wait().done().stdout, "");

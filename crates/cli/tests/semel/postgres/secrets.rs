@@ -1,4 +1,4 @@
-//! The password of a store is printed by nothing, however it is given and whatever goes wrong.
+//! Nothing prints the password of a store, however it is given and whatever goes wrong.
 
 use super::Schema;
 use crate::operator::fresh;
@@ -45,7 +45,7 @@ fn no_failure_prints_the_password_of_its_store() {
     }
 }
 
-/// Behind our back a table goes: no driver's error stands for that, and it is told as a defect.
+/// Removes a table behind our back: no driver's error stands for that, so it is reported as a defect.
 #[test]
 fn a_defect_does_not_print_the_password_of_its_store() {
     let schema = Schema::new();

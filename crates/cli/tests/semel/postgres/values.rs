@@ -1,4 +1,4 @@
-//! How the values of messages become values of columns, and what becomes of those that do not fit.
+//! Conversion of the values of messages to values of columns, and the fate of values that do not fit.
 
 use super::{Schema, site};
 use crate::site::lines;

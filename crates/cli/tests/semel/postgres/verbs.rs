@@ -249,7 +249,7 @@ fn a_check_looks_and_makes_nothing() {
     assert!(!findings.contains("output-of-one-machine"), "{findings}");
 }
 
-/// A variable stands for the option, so that nobody sees a password in a list of processes.
+/// A variable replaces the option, so that no list of processes shows a password.
 #[test]
 fn the_store_may_be_named_by_a_variable_or_a_file() {
     let schema = Schema::new();
@@ -270,7 +270,7 @@ fn the_store_may_be_named_by_a_variable_or_a_file() {
         let listed = crate::site::Running::start(&mut command).wait().done();
         assert_eq!(items(&listed).len(), 5, "{variable}");
     }
-    // It stands over the file of a configuration, whichever way that names its store.
+    // The variable overrides the configuration file, whichever way the file names its store.
     let config = "[store]\nurl_file = \"nowhere\"\n[pipelines.pay]\nsource = { kind = \"stdin\" }\n\
                   key = \"line\"\neffect = { kind = \"stdout\" }\n";
     site.write("semel.toml", config);

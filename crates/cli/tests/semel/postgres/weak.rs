@@ -1,5 +1,5 @@
-//! A server that gives less than a class needs: refused, unless that is accepted by name, and then
-//! shown wherever somebody looks.
+//! A server that gives less than a class needs: refused, unless that is accepted by name, and then shown in
+//! every report.
 
 use super::{Schema, site};
 use crate::operator::object;

@@ -1,5 +1,5 @@
-//! Servers that cannot be reached, do not let in, or hold something else: the exit code, the code,
-//! what was wrong and what to do.
+//! Servers that cannot be reached, refuse the login, or hold something else: the exit code, the code, what was
+//! wrong and what to do.
 
 use super::{Schema, server, site};
 use crate::servers::{self, PASSWORD};
@@ -21,7 +21,7 @@ fn on(url: &str) -> Site {
     site(url, "", STDOUT, "{\"id\":\"a\"}\n")
 }
 
-/// What a run, a look and a check say of this store, which none of them changes.
+/// Checks the errors of a run, a look and a check on this store, none of which changes it.
 #[track_caller]
 fn refused(url: &str, code: i32, words: &[&str]) {
     all_refused(url, &VERBS, code, words);
@@ -44,7 +44,7 @@ fn all_refused(url: &str, verbs: &[&[&str]], code: i32, words: &[&str]) {
 
 #[test]
 fn a_server_that_is_not_there_is_an_unavailable_environment() {
-    // Nobody listens on port 1. A run waits until somebody does.
+    // No process listens on port 1. A run waits until one does.
     all_refused(
         "postgres://me:c4n4ry@127.0.0.1:1/shop",
         &VERBS[1..],

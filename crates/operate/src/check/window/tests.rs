@@ -102,7 +102,7 @@ fn a_class_bears_what_it_promises_no_more_than() {
         (PARK, Verdict::Repeats),
         (Class::Unkeyed(OnDoubt::Repeat), Verdict::RepeatsBorne),
         (keyed(DAY), Verdict::Repeats),
-        // The provider's own margin is taken off.
+        // The provider's own margin is subtracted.
         (keyed(needed), Verdict::Repeats),
         (
             keyed(needed + Duration::from_secs(60)),

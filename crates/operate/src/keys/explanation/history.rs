@@ -9,7 +9,7 @@ use super::Facts;
 use crate::relative_time::in_words;
 use crate::value::Time;
 
-/// One thing that happened.
+/// One event.
 #[derive(Clone, Debug, Serialize)]
 pub struct Event {
     /// The time.
@@ -18,7 +18,7 @@ pub struct Event {
     pub text: String,
 }
 
-/// Everything on record, oldest first.
+/// Returns every event on record, oldest first.
 pub(super) fn of(facts: &Facts<'_>) -> Vec<Event> {
     let mut events = Vec::new();
     if let Some(record) = facts.record {
@@ -132,7 +132,7 @@ fn began(
     at: Timestamp,
     record: &Record,
 ) -> String {
-    // Work given back is no attempt.
+    // An attempt that is given back does not count.
     let attempt = attempt.max(1);
     let worker = claim.claimant();
     let started = if record.first_started_at == Some(at) {
@@ -176,7 +176,7 @@ fn of_order(entry: &Audited) -> Event {
     )
 }
 
-/// Returns whether a person ordered one of these `at` this moment.
+/// Tells whether a person gave one of these orders `at` this moment.
 pub(super) fn ordered(audit: &[Audited], at: Timestamp, actions: &[&str]) -> bool {
     audit
         .iter()

@@ -1,4 +1,4 @@
-//! The state of a key, what becomes of it by itself, and what a person can do.
+//! The state of a key, what happens automatically, and what a person can do.
 
 use semel_core::decide::{self, Directed, Order};
 use semel_core::units::duration_text;
@@ -17,7 +17,7 @@ pub(super) struct Present {
     pub(super) state: &'static str,
     /// The state in words.
     pub(super) text: String,
-    /// The next event, if nobody does anything.
+    /// The next event if nobody acts.
     pub(super) next: String,
     /// The choices of a person.
     pub(super) can: Vec<Offer>,
@@ -69,7 +69,7 @@ const fn offer(text: &'static str, action: fn(Target) -> Action) -> Offer {
     (text, action)
 }
 
-/// Sentences about the state, what comes next, what can be done.
+/// The sentences about the state, the next event, and the choices.
 type Told = (Vec<String>, String, Vec<Offer>);
 
 fn absent(facts: &Facts<'_>) -> Present {
@@ -157,7 +157,7 @@ fn started(record: &Record, lease_until: Timestamp, recovery: Recovery, facts: &
     (vec![text], next, vec![END_ITS_LEASE])
 }
 
-/// Says what there is to say of a lease that runs, or may run.
+/// Describes a lease that runs, or may run.
 fn lease(until: Timestamp, facts: &Facts<'_>) -> Option<String> {
     let until_when = when(until, facts.now);
     let process = facts.beside.map(|beside| beside.process);
@@ -338,7 +338,7 @@ fn waits_for_a_delivery(what: &str) -> String {
     )
 }
 
-/// Says when a finished record goes, and what guards the key then.
+/// Describes when a finished record is forgotten, and what guards the key then.
 fn forgotten(record: &Record, window: Window, facts: &Facts<'_>) -> String {
     let Some(expires_at) = record.expires_at() else {
         return "Nothing: it is held, and stays until somebody lets go of it.".to_owned();

@@ -1,4 +1,4 @@
-//! The answer that a message with this key meets, now and once its wait is over.
+//! The answer that a message with this key gets, now and once its wait is over.
 
 use semel_core::decide;
 use semel_core::{
@@ -11,23 +11,23 @@ use super::{Beside, Facts};
 use crate::relative_time::when;
 use crate::value::Time;
 
-/// The answer that a message meets.
+/// The answer that a message gets.
 #[derive(Clone, Debug, Serialize)]
 pub struct Prospect {
     /// `granted`, `replay`, `busy`, `parked` or `stale`.
     pub answer: &'static str,
-    /// The time until which it is held back.
+    /// The time until which the message is held back.
     pub until: Option<Time>,
     /// True if the message is acknowledged.
     pub acknowledged: bool,
     /// True if the effect runs.
     pub runs: bool,
-    /// The same in words, and the exceptions.
+    /// The answer in words, and the exceptions.
     pub texts: Vec<String>,
 }
 
 impl Prospect {
-    /// Asks the decision that the stores take, for the same request as the one on record.
+    /// Asks the decision function of the stores, for the same request as the one on record.
     pub(super) fn of(facts: &Facts<'_>) -> Self {
         let Facts { record, now, .. } = *facts;
         let admission = ask(facts, now);
@@ -64,7 +64,7 @@ impl Prospect {
     }
 }
 
-/// Asks what the same request meets `at` that time.
+/// Asks for the answer that the same request gets `at` that time.
 fn ask(facts: &Facts<'_>, at: Timestamp) -> Admission {
     let Facts {
         operation,
@@ -72,7 +72,7 @@ fn ask(facts: &Facts<'_>, at: Timestamp) -> Admission {
         pipeline,
         ..
     } = *facts;
-    // Anybody but the claimant on record.
+    // Any claimant except the one on record.
     let mut bits = record.map_or([0; 16], |record| record.claim_id.to_bytes());
     bits[15] ^= 1;
     let mut request = ClaimRequest {
@@ -150,7 +150,7 @@ fn in_words(admission: &Admission, facts: &Facts<'_>) -> String {
             }
         ),
         Admission::Parked { state, .. } => parked(*state, facts),
-        // The request on record is asked for, without version or birth.
+        // The request on record is asked about, without version or birth.
         Admission::Conflict { .. } => "It is quarantined as a conflict.".to_owned(),
         Admission::Stale { applied } => {
             format!("It is acknowledged as stale: version {applied} was applied.")
@@ -173,7 +173,7 @@ fn parked(state: StateKind, facts: &Facts<'_>) -> String {
     found + " The effect does not run."
 }
 
-/// Says what is not in the files that were read.
+/// Describes what the files that were read do not show.
 fn unseen(record: Option<&Record>, now: Timestamp, beside: Beside) -> Option<String> {
     match (record.map(|record| record.state), beside.process) {
         (Some(State::Claimed { lease_until } | State::Started { lease_until, .. }), None)
@@ -206,7 +206,7 @@ fn unseen(record: Option<&Record>, now: Timestamp, beside: Beside) -> Option<Str
     }
 }
 
-/// Says what other messages with this key meet.
+/// Describes the answers that other messages with this key get.
 fn exceptions(record: Option<&Record>, facts: &Facts<'_>) -> Vec<String> {
     let mut texts = Vec::new();
     match record.map(|record| record.fingerprint) {

@@ -1,4 +1,4 @@
-//! Every state has its own explanation. Records are made by the decisions that make them in a store.
+//! Every state has its own explanation. The records come from the decisions that make them in a store.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use semel_core::{
 
 use super::*;
 
-/// A key and what happened to it; each step takes place ten seconds after the one before.
+/// A key and its past; each step takes place ten seconds after the one before.
 struct Life {
     operation: Operation,
     record: Option<Record>,
@@ -172,7 +172,7 @@ impl Life {
     }
 }
 
-/// An explanation, read back.
+/// An explanation, parsed from its JSON.
 struct Told(serde_json::Value);
 
 impl Told {
@@ -183,7 +183,7 @@ impl Told {
         self
     }
 
-    /// Compares what a message meets: the answer, whether it is acknowledged, whether the effect runs.
+    /// Compares the answer that a message gets, whether it is acknowledged, and whether the effect runs.
     #[track_caller]
     fn meets(&self, answer: &str, acknowledged: bool, runs: bool) -> &Self {
         let duplicate = &self.0["duplicate"];
@@ -449,7 +449,7 @@ fn history_says_that_its_beginning_is_no_longer_on_record() {
         life = life
             .claimed(Start::Unmarked)
             .released(Certainty::NotApplied, Duration::ZERO);
-        // Attempts are counted; a person lets it go on.
+        // Attempts are limited; a person lets the operation continue.
         if life
             .record
             .as_ref()

@@ -36,7 +36,7 @@ fn propose(change: KeyChange, state: State, is_left_alone: bool) -> Proposal {
     })
 }
 
-/// A proposal in a word: the name of its order, what it leads to.
+/// A proposal in a word: the name of its order, and the action that its remark or advice names.
 fn word(proposal: &Proposal) -> String {
     let action = |advice: Option<&Advice>| {
         let Some(action) = advice.and_then(|it| it.action.as_ref()) else {

@@ -1,4 +1,4 @@
-//! A topic once more: what it has, beside the group that reads it.
+//! Replays a topic: everything that it has, beside the group that reads it.
 
 use rustix::process::Signal;
 
@@ -18,7 +18,7 @@ fn a_topic_is_replayed_to_its_end_and_its_group_stays_where_it_is() {
     refused.says("--newer-than").says("--allow-expired");
     let newer = ["replay", "--id", "r", "--newer-than", "29d"];
     site.semel(&newer).code(1).says("kafka").says("as r");
-    // It ends by itself.
+    // The replay ends by itself.
     let all = ["replay", "--id", "r", "--allow-expired", "--yes"];
     let replayed = site.semel(&[&all[..], &["--output", "json"]].concat());
     let summary = replayed.done().summary();
@@ -57,7 +57,7 @@ fn a_topic_is_replayed_to_its_end_and_its_group_stays_where_it_is() {
         .done()
         .summary()
         .is(&[("deliveries", 0)]);
-    // Nothing was committed for the group: it still has what came last.
+    // The replay committed nothing for the group: the group still gets the last messages.
     let decisions = ["run", "--log", "json", "--log-level", "decisions"];
     let mut running = site.start(&decisions);
     let mut said = String::new();

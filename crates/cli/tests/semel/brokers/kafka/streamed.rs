@@ -1,5 +1,5 @@
-//! Class `streamed`: each key once in the output as a reader of committed messages has it, whatever befalls
-//! the workers.
+//! Class `streamed`: a reader of committed messages finds each key once in the output, whatever happens to the
+//! workers.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -61,7 +61,7 @@ impl Flow {
         }
     }
 
-    /// How often each payload is there to be read as committed, once there are so many.
+    /// The number of times that a committed reader finds each payload, once there are at least `count` records.
     fn output(&self, count: usize) -> BTreeMap<String, usize> {
         let mut times = BTreeMap::new();
         for delivery in self.records(count) {
@@ -71,7 +71,7 @@ impl Flow {
         times
     }
 
-    /// What is there to be read as committed, once there is so much.
+    /// The records that a committed reader finds, once there are at least `count`.
     fn records(&self, count: usize) -> Vec<Delivery> {
         runtime().block_on(async {
             let group = format!("{}-reader", self.output.0);
@@ -92,7 +92,7 @@ impl Flow {
     }
 }
 
-/// `more` is of the pipeline, and of the effect from `effect:` on.
+/// Makes a configuration. `more` belongs to the pipeline, and from `effect:` on to the effect.
 fn config(input: &str, output: &str, brokers: &str, more: &str) -> String {
     let (pipeline, effect) = more.split_once("effect:").unwrap_or((more, ""));
     format!(
@@ -148,7 +148,7 @@ fn killed_workers_put_out_nothing_twice_and_lose_nothing() {
     flow.publish((0..2_000).chain(0..100));
     for kill in 1..=3 {
         let mut running = flow.site.start(&["run"]);
-        // It says what it is before it has done anything; then some moments of work.
+        // The worker announces itself before it has done anything; after that it works for some moments.
         wait_for("a word", || running.stderr().contains("streamed"));
         std::thread::sleep(Duration::from_millis(700 * kill));
         running.signal(Signal::KILL);
@@ -161,7 +161,7 @@ fn killed_workers_put_out_nothing_twice_and_lose_nothing() {
     running.wait().done();
 }
 
-/// Refuses one payment, and makes something of the others.
+/// A handler that refuses one payment, and answers the others.
 const NO_THREES: &str = "import json, sys\n\
                          for line in sys.stdin:\n\
                          \x20   asked = json.loads(line)\n\
@@ -196,7 +196,8 @@ fn a_transform_makes_what_is_put_out() {
     assert!(dead.stdout.contains("pay-3"), "{dead:?}");
 }
 
-/// Nobody but the worker that has its partition can do it, so that is where it goes, with its key and its headers.
+/// Only the worker that has its partition can run a dead letter, so it goes there, with its key and its
+/// headers.
 #[test]
 fn a_dead_letter_goes_to_its_partition_again_and_is_dropped_once_it_is_done() {
     let flow = Flow::with(TRANSFORM, &[("made.py", NO_THREES)]);
@@ -226,7 +227,7 @@ fn a_dead_letter_goes_to_its_partition_again_and_is_dropped_once_it_is_done() {
         "{published:?}"
     );
     kept();
-    // Refused again: the same message is set aside, and is still there.
+    // The message is refused again, so the same message is set aside, and still there.
     let (output, summary) = work("no threes", 9);
     assert_eq!((output.len(), summary.count("dead")), (9, 1), "{summary:?}");
     kept();
@@ -249,7 +250,7 @@ fn a_dead_letter_goes_to_its_partition_again_and_is_dropped_once_it_is_done() {
     assert_eq!(flow.site.semel(&none).done().stdout, "");
 }
 
-/// What is done is not what it asks for: to drop it as done would lose it.
+/// The finished operation is not what the dead letter asks for, so dropping it as done would lose it.
 #[test]
 fn a_dead_letter_whose_key_was_done_for_another_request_is_left_alone() {
     let flow = Flow::with(TRANSFORM, &[("made.py", NO_THREES)]);
@@ -304,7 +305,7 @@ fn records_without_a_key_of_their_own_end_the_run_with_a_word() {
     assert!(flow.output(0).is_empty());
 }
 
-/// A missing topic is found before the first transaction fails for it.
+/// The check finds a missing topic before the first transaction fails for it.
 #[test]
 fn check_looks_at_the_topic_that_is_put_out_to() {
     let flow = Flow::with("", &[]);
@@ -330,7 +331,7 @@ fn operators_see_what_the_changelog_has_and_are_told_what_cannot_be_changed() {
     let running = flow.site.start(&["run"]);
     assert_eq!(flow.output(10), once(0..10));
     let changelog = format!("semel.{}.clean.changelog", flow.input.0);
-    // Beside the worker.
+    // The verb runs beside the worker.
     let shown = flow
         .site
         .semel(&["keys", "show", "pay-3", "--output", "json"]);
@@ -363,7 +364,7 @@ fn operators_see_what_the_changelog_has_and_are_told_what_cannot_be_changed() {
     running.wait().done();
 }
 
-/// It asks over the wire, as a balancer would, from before the first moment on.
+/// The test asks over the wire, as a balancer would, from the first moment on.
 #[test]
 fn a_worker_is_not_ready_while_it_restores_and_says_how_far_it_is() {
     let flow = Flow::with("", &[]);
@@ -381,7 +382,7 @@ fn a_worker_is_not_ready_while_it_restores_and_says_how_far_it_is() {
     assert!(ask(address, "/readyz").starts_with("HTTP/1.1 200"));
     running.signal(Signal::TERM);
     running.wait().done();
-    // All of it is to be known again.
+    // The worker has to restore all of it again.
     let running = flow.site.start(&["run"]);
     let mut answers = Vec::new();
     wait_for("an answer of one that is ready", || {
@@ -403,13 +404,13 @@ fn a_worker_is_not_ready_while_it_restores_and_says_how_far_it_is() {
     );
     running.signal(Signal::TERM);
     running.wait().done();
-    // Whoever cannot be asked does not begin.
+    // A worker that cannot open its status address does not begin.
     let _taken = TcpListener::bind(address).expect("the port again");
     let refused = flow.site.semel(&["run"]).code(3);
     refused.says("admin.listen").says(&address.to_string());
 }
 
-/// What is answered, head and all; nothing where nobody listens.
+/// Returns the whole answer, its head included; empty if nobody listens.
 fn ask(address: SocketAddr, path: &str) -> String {
     let mut answer = Vec::new();
     if let Ok(mut stream) = TcpStream::connect(address) {

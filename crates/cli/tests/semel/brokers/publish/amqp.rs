@@ -21,7 +21,7 @@ impl Target for Queue {
         format!("kind = \"amqp\"\nurl = \"{url}\"\nqueue = \"{queue}\"\n")
     }
 
-    /// Takes nothing away: what is not acknowledged is back when the channel ends.
+    /// Reads without removing anything: messages that are not acknowledged are back when the channel ends.
     fn read(&self) -> Vec<Message> {
         runtime().block_on(async {
             let connection =
@@ -29,7 +29,7 @@ impl Target for Queue {
             let connection = connection.expect("a server");
             let channel = connection.create_channel().await.expect("a channel");
             let mut messages = Vec::new();
-            // A confirmed message may not be ready yet, and what another look took may not be back.
+            // A confirmed message may not be ready yet, and a message that another look took may not be back.
             let mut looks = 0;
             while looks < 50 {
                 let got = channel.basic_get(self.0.as_str().into(), BasicGetOptions::default());

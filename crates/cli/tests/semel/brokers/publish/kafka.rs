@@ -30,7 +30,7 @@ impl Target for Topic {
 }
 
 impl Topic {
-    /// Headers and payload of each record. Nothing may mean no more than that the machine is busy.
+    /// Reads headers and payload of each record. No record may only mean that the machine is busy.
     fn records(&self) -> Vec<(BTreeMap<String, String>, String)> {
         let mut waits = ["5000", "45000"]
             .into_iter()
@@ -38,7 +38,7 @@ impl Topic {
         waits.find(|read| !read.is_empty()).unwrap_or_default()
     }
 
-    /// Reads until nothing more comes for so many milliseconds.
+    /// Reads until no record arrives for `wait` milliseconds.
     fn read_for(&self, wait: &str) -> Vec<(BTreeMap<String, String>, String)> {
         let jars = server("SEMEL_TEST_KAFKA_JARS", "kafka");
         let read = Command::new("java")
@@ -55,7 +55,7 @@ impl Topic {
     }
 }
 
-/// `NAME:VALUE,NAME:VALUE`, a tab, and the payload.
+/// Parses `NAME:VALUE,NAME:VALUE`, a tab, and the payload.
 fn record(line: &str) -> (BTreeMap<String, String>, String) {
     let (headers, payload) = line.split_once('\t').expect("headers and a payload");
     let headers = headers.split(',').filter_map(|it| it.split_once(':'));
