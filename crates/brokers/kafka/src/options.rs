@@ -115,6 +115,13 @@ pub(crate) fn client(
         }
         config.set(&**name, &**value);
     }
+    // A user who sets one of the two has both; librdkafka refuses a first pause above the longest.
+    if [RECONNECT_FIRST, RECONNECT_LONGEST]
+        .iter()
+        .all(|name| config.get(name).is_none())
+    {
+        config.set(RECONNECT_LONGEST, "1000");
+    }
     Ok(config)
 }
 
@@ -137,6 +144,11 @@ pub(crate) fn invalid(message: impl Into<Box<str>>) -> Error {
 
 /// Setting that decides whether asking for a topic creates it, where the brokers allow that.
 pub(crate) const AUTO_CREATE: &str = "allow.auto.create.topics";
+
+/// The pauses before a broker is connected to again. librdkafka's longest is ten seconds, for which it does not notice
+/// that a broker has gone, nor that it is back; Kafka's own clients wait one second at most.
+const RECONNECT_FIRST: &str = "reconnect.backoff.ms";
+const RECONNECT_LONGEST: &str = "reconnect.backoff.max.ms";
 
 /// Settings of a consumer that the user cannot have.
 const OURS: &[&str] = &[
@@ -172,6 +184,26 @@ mod tests {
         assert_eq!(config.get("enable.auto.commit"), Some("false"));
         assert_eq!(config.get("auto.offset.reset"), Some("earliest"));
         assert!(!format!("{options:?}").contains("geheim"));
+    }
+
+    #[test]
+    fn a_broker_is_connected_to_again_within_a_second_unless_the_user_says_otherwise() {
+        let longest = |set: &[(&str, &str)]| {
+            let set = set
+                .iter()
+                .map(|(name, value)| ((*name).into(), (*value).into()));
+            let config = client("localhost:9092", &set.collect::<Vec<_>>(), OURS);
+            config
+                .expect("settings")
+                .get(RECONNECT_LONGEST)
+                .map(str::to_owned)
+        };
+        assert_eq!(longest(&[]).as_deref(), Some("1000"));
+        assert_eq!(
+            longest(&[(RECONNECT_LONGEST, "5000")]).as_deref(),
+            Some("5000")
+        );
+        assert_eq!(longest(&[(RECONNECT_FIRST, "3000")]), None);
     }
 
     #[test]

@@ -78,7 +78,7 @@ pub(super) const BUGS: &[Bug] = &[
     postgres(
         "M31",
         "returns the connection of a call that was given up to the pool, in the middle of its transaction",
-        &["given_up::"],
+        &["cancellation::"],
     ),
     laws(
         "M32",

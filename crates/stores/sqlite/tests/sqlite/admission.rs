@@ -211,4 +211,4 @@ async fn be_the_child() {
 }
 
 /// The test that is the child where its environment says so.
-const KILLED: &str = "admit::kill_9_leaves_records_and_the_output_up_to_its_mark_together";
+const KILLED: &str = "admission::kill_9_leaves_records_and_the_output_up_to_its_mark_together";
