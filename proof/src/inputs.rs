@@ -11,20 +11,16 @@ use std::path::Path;
 use proof_inputs::{Fate, TARGETS, Target};
 
 use crate::effort::Effort;
+use crate::panics::quietly;
 use crate::report::Row;
 use crate::stopwatch::Stopwatch;
 use mutator::Mutator;
 
 pub(crate) fn run(effort: Effort) -> Vec<Row> {
-    // A panic that is caught below is reported with its input; a backtrace of each would hide that.
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| {}));
     let rows = TARGETS
         .iter()
-        .map(|target| row(target, effort, CASES, TARGETS.len()))
-        .collect();
-    std::panic::set_hook(hook);
-    rows
+        .map(|target| row(target, effort, CASES, TARGETS.len()));
+    quietly(|| rows.collect())
 }
 
 /// Tests the corpus as it is, and then the mutator's inputs: this many cases, or for its share of the time.

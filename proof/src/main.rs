@@ -13,6 +13,7 @@ mod fuzzed;
 mod histories;
 mod inputs;
 mod model;
+mod panics;
 mod planted;
 mod power;
 mod report;
