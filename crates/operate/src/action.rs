@@ -7,66 +7,60 @@ use serde::{Serialize, Serializer};
 
 /// A step that an operator may take next about one key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "action", rename_all = "snake_case")]
-pub enum Action {
+pub struct Action {
+    /// Its kind.
+    #[serde(rename = "action")]
+    pub kind: ActionKind,
+    /// The operation that it is about.
+    #[serde(flatten)]
+    pub target: Target,
+}
+
+/// The kinds of actions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ActionKind {
     /// Explains the key: the known facts, and the possible steps.
-    Explain(Target),
+    Explain,
     /// Shows its record.
-    Show(Target),
+    Show,
     /// Shows the outcome of its effect.
-    ShowOutcome(Target),
+    ShowOutcome,
     /// Ends its lease or its backoff, or gives it another chance.
-    Release(Target),
+    Release,
     /// Removes its record.
-    Forget(Target),
+    Forget,
     /// Keeps its record beyond its window.
-    Hold(Target),
+    Hold,
     /// Keeps its record no longer than its window.
-    LetGo(Target),
+    LetGo,
     /// States what became of its effect, which is in doubt.
-    Resolve(Target),
+    Resolve,
     /// States that its effect happened.
-    ResolveApplied(Target),
+    ResolveApplied,
     /// States that its effect did not happen.
-    ResolveNotApplied(Target),
+    ResolveNotApplied,
     /// Gives it up in doubt, which requires a reason.
-    Abandon(Target),
+    Abandon,
     /// Calls its effect again although it is in doubt.
-    Retry(Target),
+    Retry,
     /// Shows the message that is kept for its doubt.
-    ShowDoubt(Target),
+    ShowDoubt,
     /// Runs again the message that was kept when Semel gave the operation up.
-    Replay(Target),
+    Replay,
     /// Shows the message that was kept when Semel gave the operation up.
-    ShowDeadLetter(Target),
+    ShowDeadLetter,
     /// Drops the message that was kept when Semel gave the operation up.
-    DropDeadLetter(Target),
+    DropDeadLetter,
     /// Lists the messages of the key in quarantine.
-    ListQuarantine(Target),
+    ListQuarantine,
 }
 
 impl Action {
-    /// Returns the operation that the action is about.
-    pub const fn operation(&self) -> &Operation {
-        match self {
-            Self::Explain(Target(it))
-            | Self::Show(Target(it))
-            | Self::ShowOutcome(Target(it))
-            | Self::Release(Target(it))
-            | Self::Forget(Target(it))
-            | Self::Hold(Target(it))
-            | Self::LetGo(Target(it))
-            | Self::Resolve(Target(it))
-            | Self::ResolveApplied(Target(it))
-            | Self::ResolveNotApplied(Target(it))
-            | Self::Abandon(Target(it))
-            | Self::Retry(Target(it))
-            | Self::ShowDoubt(Target(it))
-            | Self::Replay(Target(it))
-            | Self::ShowDeadLetter(Target(it))
-            | Self::DropDeadLetter(Target(it))
-            | Self::ListQuarantine(Target(it)) => it,
-        }
+    /// Makes an action about an operation.
+    pub const fn new(kind: ActionKind, operation: Operation) -> Self {
+        let target = Target(operation);
+        Self { kind, target }
     }
 }
 
@@ -123,7 +117,7 @@ mod tests {
         let scope = Scope::new("default", "payments").expect("a scope");
         let operation = Operation::new(scope, Key::parse("pay-1").expect("a key"));
         let id = operation.id().to_string();
-        let advice = Advice::with("forget the key", Action::Forget(Target(operation)));
+        let advice = Advice::with("forget the key", Action::new(ActionKind::Forget, operation));
         let json = serde_json::to_value(&advice).expect("JSON");
         let action = serde_json::json!({
             "action": "forget", "key": "pay-1", "operation_id": id, "pipeline": "payments",

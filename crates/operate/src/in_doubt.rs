@@ -12,7 +12,7 @@ use semel_worker::replay::unretried;
 use semel_worker::settings::EffectSettings;
 use serde::Serialize;
 
-use crate::action::{Action, Target};
+use crate::action::{Action, ActionKind};
 
 /// The record of a named key, or one doubt of all.
 #[derive(Clone, Debug)]
@@ -135,7 +135,7 @@ impl Doubt {
             Directed::Now(_) => None,
             Directed::Refused(_) | Directed::Failed(_) => Some(Obstacle::Unretried {
                 why: unretried(&self.record),
-                next: Action::Resolve(self.target()),
+                next: Action::new(ActionKind::Resolve, self.operation.clone()),
             }),
         }
     }
@@ -143,12 +143,8 @@ impl Doubt {
     fn not_in_doubt(&self) -> Obstacle {
         Obstacle::NotInDoubt {
             state: self.record.state.kind(),
-            next: Action::Explain(self.target()),
+            next: Action::new(ActionKind::Explain, self.operation.clone()),
         }
-    }
-
-    fn target(&self) -> Target {
-        Target(self.operation.clone())
     }
 }
 

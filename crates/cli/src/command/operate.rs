@@ -27,7 +27,7 @@ use semel_core::{
     AnyStore, Clock, Code, Error, ErrorKind, Key, Note, Operation, Result, Scope, Timestamp,
 };
 use semel_engine::system::SystemClock;
-use semel_operate::action::{Action, Advice};
+use semel_operate::action::{Action, ActionKind, Advice};
 use semel_worker::run::Stores;
 use semel_worker::settings::EffectSettings;
 
@@ -187,26 +187,26 @@ impl Ground {
 
     /// Returns the command that carries out an action.
     pub(crate) fn command_for(&self, action: &Action) -> String {
-        let verb = match action {
-            Action::Explain(_) => "keys explain",
-            Action::Show(_) => "keys show",
-            Action::ShowOutcome(_) => "keys show --outcome",
-            Action::Release(_) => "keys release",
-            Action::Forget(_) => "keys forget",
-            Action::Hold(_) => "keys hold",
-            Action::LetGo(_) => "keys hold --off",
-            Action::Resolve(_) => "in-doubt resolve",
-            Action::ResolveApplied(_) => "in-doubt resolve --applied",
-            Action::ResolveNotApplied(_) => "in-doubt resolve --not-applied",
-            Action::Abandon(_) => "in-doubt resolve --abandon --reason WHY",
-            Action::Retry(_) => "in-doubt retry",
-            Action::ShowDoubt(_) => "in-doubt show",
-            Action::Replay(_) => "dead-letters replay",
-            Action::ShowDeadLetter(_) => "dead-letters show",
-            Action::DropDeadLetter(_) => "dead-letters drop",
-            Action::ListQuarantine(_) => return self.command_of_all("quarantine list"),
+        let verb = match action.kind {
+            ActionKind::Explain => "keys explain",
+            ActionKind::Show => "keys show",
+            ActionKind::ShowOutcome => "keys show --outcome",
+            ActionKind::Release => "keys release",
+            ActionKind::Forget => "keys forget",
+            ActionKind::Hold => "keys hold",
+            ActionKind::LetGo => "keys hold --off",
+            ActionKind::Resolve => "in-doubt resolve",
+            ActionKind::ResolveApplied => "in-doubt resolve --applied",
+            ActionKind::ResolveNotApplied => "in-doubt resolve --not-applied",
+            ActionKind::Abandon => "in-doubt resolve --abandon --reason WHY",
+            ActionKind::Retry => "in-doubt retry",
+            ActionKind::ShowDoubt => "in-doubt show",
+            ActionKind::Replay => "dead-letters replay",
+            ActionKind::ShowDeadLetter => "dead-letters show",
+            ActionKind::DropDeadLetter => "dead-letters drop",
+            ActionKind::ListQuarantine => return self.command_of_all("quarantine list"),
         };
-        self.command(verb, action.operation())
+        self.command(verb, &action.target.0)
     }
 
     /// Returns advice on one line, with the command at its end.

@@ -82,7 +82,7 @@ fn what_an_interrupted_word_left_over_is_resolved_with_the_same_word_alone() {
             panic!("{case:?}");
         };
         assert_eq!(state, StateKind::Completed);
-        assert_eq!(next, Action::Explain(Target(operation())));
+        assert_eq!(next, Action::new(ActionKind::Explain, operation()));
     }
     let released = State::Released {
         not_before: EARLIER,
@@ -99,7 +99,7 @@ fn only_what_bears_a_repeat_is_tried_again() {
     let Some(Obstacle::Unretried { next, .. }) = parked.unretried(NOW) else {
         panic!("{parked:?}");
     };
-    assert_eq!(next, Action::Resolve(Target(operation())));
+    assert_eq!(next, Action::new(ActionKind::Resolve, operation()));
     let mut borne = doubt(state, true);
     borne.record.doubt = Some(semel_core::Recovery::Rerun);
     assert_eq!(borne.unretried(NOW), None);

@@ -15,7 +15,7 @@ use semel_core::{Audited, Operation, Parked, Record, Timestamp};
 use serde::Serialize;
 
 use self::present::Present;
-use crate::action::{Action, Target};
+use crate::action::Action;
 use crate::value::Time;
 
 /// The known facts about a key.
@@ -174,9 +174,9 @@ impl<'a> Explanation<'a> {
             next,
             can: can
                 .into_iter()
-                .map(|(text, action)| Choice {
+                .map(|(text, kind)| Choice {
                     text,
-                    action: action(Target(operation.clone())),
+                    action: Action::new(kind, operation.clone()),
                 })
                 .collect(),
         }

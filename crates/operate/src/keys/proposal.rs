@@ -6,7 +6,7 @@ use semel_core::decide::Order;
 use semel_core::{Operation, Record, Recovery, State, Timestamp};
 use serde::{Serialize, Serializer};
 
-use crate::action::{Action, Advice, Target};
+use crate::action::{Action, ActionKind, Advice};
 
 /// A change that an operator asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,13 +106,13 @@ fn release(seen: Seen<'_>) -> Proposal {
             let remark = Advice::with(
                 "its message was acknowledged and is not delivered again by itself; to run the one \
                  that was kept",
-                Action::Replay(seen.target()),
+                Action::new(ActionKind::Replay, seen.operation.clone()),
             );
             order(Order::Requeue, Some(remark))
         }
         State::Completed { .. } => refuse(Advice::with(
             "the effect happened; if it must happen again, forget the key",
-            Action::Forget(seen.target()),
+            Action::new(ActionKind::Forget, seen.operation.clone()),
         )),
         State::InDoubt { .. } => refuse(in_doubt(seen)),
     }
@@ -130,12 +130,12 @@ fn forget(seen: Seen<'_>) -> Proposal {
         {
             refuse(Advice::with(
                 "somebody is at it; wait for its end, or end its lease first",
-                Action::Release(seen.target()),
+                Action::new(ActionKind::Release, seen.operation.clone()),
             ))
         }
         State::Claimed { .. } | State::Started { .. } => refuse(Advice::with(
             "its worker vanished, and what it did is judged by the next delivery; see",
-            Action::Explain(seen.target()),
+            Action::new(ActionKind::Explain, seen.operation.clone()),
         )),
         State::InDoubt { .. } => refuse(in_doubt(seen)),
     }
@@ -165,21 +165,15 @@ fn extend(wanted: Duration, seen: Seen<'_>) -> Proposal {
         }
         State::InDoubt { .. } => refuse(Advice::with(
             "it is kept until somebody resolves it, as this tells",
-            Action::Explain(seen.target()),
+            Action::new(ActionKind::Explain, seen.operation.clone()),
         )),
-    }
-}
-
-impl Seen<'_> {
-    fn target(self) -> Target {
-        Target(self.operation.clone())
     }
 }
 
 fn in_doubt(seen: Seen<'_>) -> Advice {
     Advice::with(
         "nobody knows whether the effect happened; find out and resolve it, as this tells",
-        Action::Explain(seen.target()),
+        Action::new(ActionKind::Explain, seen.operation.clone()),
     )
 }
 

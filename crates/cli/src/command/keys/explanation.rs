@@ -1,6 +1,6 @@
 //! Prints an explanation.
 
-use semel_operate::action::Action;
+use semel_operate::action::ActionKind;
 use semel_operate::keys::{Choice, Explanation};
 use semel_operate::relative_time::when;
 use serde::Serialize;
@@ -18,7 +18,7 @@ pub(super) struct Command {
 impl Command {
     /// Words a choice.
     pub(super) fn of(ground: &Ground, choice: &Choice) -> Self {
-        let hint = if matches!(choice.action, Action::ResolveApplied(_)) {
+        let hint = if choice.action.kind == ActionKind::ResolveApplied {
             " (--outcome TEXT says what it answered)"
         } else {
             ""

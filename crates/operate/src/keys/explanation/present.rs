@@ -6,7 +6,7 @@ use semel_core::{Record, Recovery, State, StateKind, Timestamp, Window};
 
 use super::Facts;
 use super::history::ordered;
-use crate::action::{Action, Target};
+use crate::action::ActionKind;
 use crate::in_doubt::quiet_of;
 use crate::keys::summary::signature;
 use crate::relative_time::{in_words, when};
@@ -46,13 +46,13 @@ impl Present {
         if has_conflict {
             can.push(offer(
                 "see the messages in quarantine",
-                Action::ListQuarantine,
+                ActionKind::ListQuarantine,
             ));
         }
         if record.held {
-            can.push(offer("let its window count again", Action::LetGo));
+            can.push(offer("let its window count again", ActionKind::LetGo));
         }
-        can.push(offer("see all that is on record", Action::Show));
+        can.push(offer("see all that is on record", ActionKind::Show));
         Self {
             state: record.state.kind().as_str(),
             text: text.join(" "),
@@ -63,9 +63,9 @@ impl Present {
 }
 
 /// A sentence, and the action that it offers.
-pub(super) type Offer = (&'static str, fn(Target) -> Action);
+pub(super) type Offer = (&'static str, ActionKind);
 
-const fn offer(text: &'static str, action: fn(Target) -> Action) -> Offer {
+const fn offer(text: &'static str, action: ActionKind) -> Offer {
     (text, action)
 }
 
@@ -89,7 +89,7 @@ fn absent(facts: &Facts<'_>) -> Present {
     let can = if facts.message_count > 0 {
         vec![offer(
             "see the messages in quarantine",
-            Action::ListQuarantine,
+            ActionKind::ListQuarantine,
         )]
     } else {
         Vec::new()
@@ -198,14 +198,14 @@ fn released(record: &Record, not_before: Timestamp, facts: &Facts<'_>) -> Told {
     let mut can = Vec::new();
     if not_before > facts.now {
         text.push(format!("It waits until {}.", when(not_before, facts.now)));
-        can.push(offer("end the wait now", Action::Release));
+        can.push(offer("end the wait now", ActionKind::Release));
     }
     let kept = facts.messages.iter();
     let mut kept = kept.filter(|parked| matches!(&*parked.reason, "dead" | "in-doubt"));
     let next = if kept.next().is_some() {
         can.push(offer(
             "run the message that is kept for it: its source does not deliver it again",
-            Action::Replay,
+            ActionKind::Replay,
         ));
         "Nothing: its message was acknowledged when it was set aside, so that no delivery comes unless \
          it is published again."
@@ -215,7 +215,7 @@ fn released(record: &Record, not_before: Timestamp, facts: &Facts<'_>) -> Told {
     };
     can.push(offer(
         "forget it, so that its attempts start over",
-        Action::Forget,
+        ActionKind::Forget,
     ));
     (text, next, can)
 }
@@ -235,13 +235,13 @@ fn completed(record: &Record, window: Window, facts: &Facts<'_>) -> Told {
             record.possible_repeats
         ));
     }
-    let mut can = vec![offer("print its outcome", Action::ShowOutcome)];
+    let mut can = vec![offer("print its outcome", ActionKind::ShowOutcome)];
     if !record.held {
-        can.push(offer("keep it beyond its window", Action::Hold));
+        can.push(offer("keep it beyond its window", ActionKind::Hold));
     }
     can.push(offer(
         "if the effect must happen again: forget it, and have the message sent again",
-        Action::Forget,
+        ActionKind::Forget,
     ));
     (text, forgotten(record, window, facts), can)
 }
@@ -266,19 +266,19 @@ fn dead(record: &Record, at: Timestamp, facts: &Facts<'_>) -> Told {
     let mut can = Vec::new();
     if is_kept {
         next.push_str(" Its dead letter stays until somebody replays or drops it.");
-        can.push(offer("look at the message", Action::ShowDeadLetter));
+        can.push(offer("look at the message", ActionKind::ShowDeadLetter));
         can.push(offer(
             "after the cause is fixed: run it again",
-            Action::Replay,
+            ActionKind::Replay,
         ));
         can.push(offer(
             "leave it undone: drop the message",
-            Action::DropDeadLetter,
+            ActionKind::DropDeadLetter,
         ));
     }
     can.push(offer(
         "let a message that is sent again run",
-        Action::Release,
+        ActionKind::Release,
     ));
     (text, next, can)
 }
@@ -302,26 +302,26 @@ fn in_doubt(record: &Record, since: Timestamp, facts: &Facts<'_>) -> Told {
     }
     let next = "Nothing, ever. Only a late report of the same attempt, a probe of the effect or a \
                 person ends a doubt.";
-    let mut can = vec![offer("look at the message", Action::ShowDoubt)];
+    let mut can = vec![offer("look at the message", ActionKind::ShowDoubt)];
     let retried = decide::operate(Some(record), None, &Order::Retry, facts.now).answer;
     if let (Directed::Now(_), Some(Recovery::RerunWithin(_))) = (&retried, record.doubt) {
         can.push(offer(
             "call again: the target still recognises the key, so that it is no second effect",
-            Action::Retry,
+            ActionKind::Retry,
         ));
     } else if let Directed::Now(_) = retried {
         can.push(offer(
             "call again: it may be a second effect, which its pipeline accepts",
-            Action::Retry,
+            ActionKind::Retry,
         ));
     }
     can.extend([
-        offer("if the target has the effect", Action::ResolveApplied),
+        offer("if the target has the effect", ActionKind::ResolveApplied),
         offer(
             "if the target surely does not have it: run it again afterwards",
-            Action::ResolveNotApplied,
+            ActionKind::ResolveNotApplied,
         ),
-        offer("if nobody can find out: give it up", Action::Abandon),
+        offer("if nobody can find out: give it up", ActionKind::Abandon),
     ]);
     (text, next.to_owned(), can)
 }
@@ -372,5 +372,5 @@ fn forgotten(record: &Record, window: Window, facts: &Facts<'_>) -> String {
 
 const END_ITS_LEASE: Offer = offer(
     "if you know that the worker is gone: end its lease now",
-    Action::Release,
+    ActionKind::Release,
 );
