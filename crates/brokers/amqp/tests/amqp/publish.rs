@@ -161,15 +161,19 @@ async fn a_confirm_that_is_lost_leaves_it_open_and_a_second_try_is_known_again()
     let sink = AmqpSink::connect(options).await.expect("up");
     proxy.cut_before_answer(1);
     let answers = sink.publish(&batch(0..3)).await;
-    for answer in &answers {
+    for (place, answer) in answers.iter().enumerate() {
         let error = answer.as_ref().expect_err("nobody answered");
         assert_eq!(
             (error.kind(), error.code()),
             (ErrorKind::Unavailable, Code::TargetUnavailable)
         );
-        assert_eq!(error.certainty(), Certainty::MaybeApplied);
+        // The first one was confirmed, and so is with the broker; the connection may have ended before the others
+        // were sent.
+        assert!(
+            error.certainty() == Certainty::MaybeApplied || place > 0,
+            "{error}"
+        );
     }
-    // The first one at least is with the broker all the same, which had confirmed it.
     assert!(sink.publish(&batch(0..3)).await.iter().all(Result::is_ok));
     let mut source = queue.source();
     let mut got = Vec::new();
