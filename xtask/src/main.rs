@@ -24,6 +24,7 @@ mod tally;
 mod test;
 mod tidy;
 mod tree;
+mod utilization;
 mod workspace;
 
 use std::process::ExitCode;

@@ -13,6 +13,7 @@ use crate::failure::{Failure, Result};
 use crate::release::{CLI, SERVERS, TORTURE};
 use crate::services::Borrowed;
 use crate::tally::{Failed, Tail, Tally};
+use crate::utilization::Ticks;
 use crate::workspace::Workspace;
 use crate::{examples, process, readme, release, tidy};
 
@@ -37,6 +38,8 @@ enum Verdict {
 struct Step {
     name: &'static str,
     time: Duration,
+    /// The percentage of that time in which the processors had work.
+    busy: Option<u64>,
     passed: usize,
     failed: usize,
     verdict: Verdict,
@@ -324,15 +327,20 @@ fn summed(tally: Tally, status: ExitStatus) -> Report {
 fn step(name: &'static str, run: impl FnOnce() -> Report) -> Step {
     println!("\n── {name} ──");
     let start = Instant::now();
+    let before = Ticks::now();
     let Report {
         passed,
         failed,
         verdict,
         failures,
     } = run();
+    let after = Ticks::now();
     Step {
         name,
         time: start.elapsed(),
+        busy: after
+            .zip(before)
+            .and_then(|(after, before)| after.percent_since(before)),
         passed,
         failed,
         verdict,
@@ -344,6 +352,7 @@ fn not_run(name: &'static str, reason: &'static str) -> Step {
     Step {
         name,
         time: Duration::ZERO,
+        busy: None,
         passed: 0,
         failed: 0,
         verdict: Verdict::NotRun(reason),
@@ -367,7 +376,7 @@ fn last_words(steps: &[Step]) -> String {
 /// The steps, and as the last line `N passed, N failed`: tests and checked blocks that passed; those that failed,
 /// where a step that failed otherwise counts as one.
 fn table(steps: &[Step]) -> String {
-    let mut lines = vec![format!("{:<10}{:>9}  result", "step", "time")];
+    let mut lines = vec![format!("{:<10}{:>9}{:>7}  result", "step", "time", "busy")];
     for step in steps {
         let (mark, words) = match &step.verdict {
             Verdict::Passed(words) => ("passed", words.as_str()),
@@ -375,9 +384,11 @@ fn table(steps: &[Step]) -> String {
             Verdict::NotRun(reason) => ("NOT RUN", *reason),
         };
         let seconds = step.time.as_secs_f64();
+        let busy = step.busy.map(|percent| format!("{percent} %"));
+        let busy = busy.unwrap_or_default();
         let words = words.lines().next().unwrap_or_default();
         lines.push(format!(
-            "{:<10}{seconds:>7.1} s  {mark}: {words}",
+            "{:<10}{seconds:>7.1} s{busy:>7}  {mark}: {words}",
             step.name
         ));
     }
@@ -438,6 +449,10 @@ mod tests {
         let table = table(&steps);
         assert_eq!(table.lines().last(), Some("3 passed, 1 failed"));
         assert!(table.contains("NOT RUN: --quick"), "{table}");
+        assert!(
+            table.starts_with("step           time   busy  result\n"),
+            "{table}"
+        );
         assert_eq!(
             verdict(&steps, Extent::Quick).map_err(|f| f.to_string()),
             Err("not green: format".to_owned())
