@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: the benchmarks bring their rivals along, so nothing else builds them.
 
+use crate::builds::{EVERYTHING, Profile};
 use crate::failure::{Failure, Result};
-use crate::release::EVERYTHING;
 use crate::services::Borrowed;
 use crate::workspace::Workspace;
 
@@ -26,7 +26,9 @@ pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result {
 
 fn measure(workspace: &Workspace, args: &[&str], servers: Option<&Borrowed>) -> Result {
     let mut command = workspace.cargo(["run", "--release", "--package", "bench", "--"]);
-    command.args(args).env("SEMEL_BIN", workspace.semel());
+    command
+        .args(args)
+        .env("SEMEL_BIN", Profile::Release.semel(workspace));
     if let Some(servers) = servers {
         servers.lend(&mut command);
     }

@@ -8,6 +8,7 @@
 
 mod background;
 mod bench;
+mod builds;
 mod ci;
 mod examples;
 mod failure;
@@ -16,7 +17,6 @@ mod picture;
 mod process;
 mod prove;
 mod readme;
-mod release;
 mod rust;
 mod services;
 mod suites;

@@ -6,10 +6,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
+use crate::builds::Profile;
 use crate::failure::{Failure, Result};
 use crate::services::Borrowed;
 use crate::workspace::Workspace;
-use crate::{process, release};
+use crate::{builds, process};
 
 use self::page::Kept;
 
@@ -27,20 +28,20 @@ pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result {
             "what is kept belongs to a commit, and {changed} is not committed"
         )));
     }
-    let mut builds = vec![release::proof(workspace)];
+    let mut builds = vec![builds::proof(workspace)];
     if wants(&words, ON_THE_BINARY) {
-        builds.push(release::build(workspace));
+        builds.push(builds::binary(workspace));
     }
     for mut build in builds {
         if !build.status()?.success() {
             return Err(Failure::no("the release build fails"));
         }
     }
+    let prove =
+        |servers: &Borrowed| tried(&mut proof(workspace, Profile::Release, servers, &words)?);
     match servers(&words) {
-        Some(names) => Borrowed::beside(workspace, names, |servers| {
-            tried(&mut proof(workspace, servers, &words)?)
-        })?,
-        None => tried(&mut proof(workspace, &Borrowed::none(workspace), &words)?)?,
+        Some(names) => Borrowed::beside(workspace, names, prove)?,
+        None => prove(&Borrowed::none(workspace))?,
     }
     if keep {
         for report in reports(workspace)? {
@@ -52,17 +53,22 @@ pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result {
 }
 
 /// The proof, ready to run with `words`; removes the reports of an earlier run.
-pub(crate) fn proof(workspace: &Workspace, servers: &Borrowed, words: &[&str]) -> Result<Command> {
+pub(crate) fn proof(
+    workspace: &Workspace,
+    profile: Profile,
+    servers: &Borrowed,
+    words: &[&str],
+) -> Result<Command> {
     for report in reports(workspace)? {
         fs::remove_file(report)?;
     }
-    let mut command = Command::new(workspace.target.join("release").join("proof"));
+    let mut command = Command::new(profile.folder(workspace).join("proof"));
     command
         .current_dir(&workspace.root)
         .args(words)
         .arg("--json")
         .arg(written(workspace))
-        .env("SEMEL_BIN", workspace.semel());
+        .env("SEMEL_BIN", profile.semel(workspace));
     servers.lend(&mut command);
     Ok(command)
 }
@@ -272,7 +278,9 @@ mod tests {
     fn a_run_begins_without_the_reports_of_the_last() {
         let workspace = workspace("fresh");
         fs::write(workspace.target.join("proof/T9.json"), "{}").expect("a report");
-        let command = proof(&workspace, &Borrowed::none(&workspace), &["T1"]).expect("a command");
+        let servers = Borrowed::none(&workspace);
+        let command = proof(&workspace, Profile::Merge, &servers, &["T1"]).expect("a command");
+        assert_eq!(command.get_program(), workspace.target.join("merge/proof"));
         assert!(reports(&workspace).expect("the folder").is_empty());
         let args: Vec<_> = command.get_args().collect();
         assert_eq!((args[0], args[1]), ("T1".as_ref(), "--json".as_ref()));

@@ -1,4 +1,4 @@
-//! `cargo xtask readme`: checks that the release binary prints what the README, the book and the
+//! `cargo xtask readme`: checks that the binary prints what the README, the book and the
 //! examples show on a console.
 //!
 //! A block counts when `<!-- check -->` stands on the line before its ```` ```console ````. The
@@ -14,21 +14,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::builds::{self, Profile};
 use crate::failure::{Failure, Result};
 use crate::services::Borrowed;
 use crate::tree::Tree;
 use crate::workspace::Workspace;
-use crate::{examples, process, readme::block::Block, readme::session::Session, release, test};
+use crate::{examples, process, readme::block::Block, readme::session::Session, test};
 
 /// Runs every checked block, with the addresses of `servers`; returns the number of blocks.
 pub(crate) fn run(workspace: &Workspace, servers: &Borrowed) -> Result<usize> {
     let tree = Tree::read(&workspace.root)?;
     let pages = pages(&tree)?;
-    // With the features of the tests: for release, those of the library would be compiled for it
-    // alone.
+    // With the features of the tests: otherwise those of the library would be compiled for it alone.
     let mut example = workspace.cargo(["build", "--example", LIBRARY_EXAMPLE]);
     example.args(test::tested(workspace));
-    for mut build in [release::build(workspace), example] {
+    for mut build in [builds::merge(workspace), example] {
         build.arg("--quiet");
         if !process::stream(build, |_| ())?.success() {
             return Err(Failure::no("what the pages run does not build"));
@@ -38,7 +38,7 @@ pub(crate) fn run(workspace: &Workspace, servers: &Borrowed) -> Result<usize> {
     let mut failed = 0;
     for (path, blocks) in &pages {
         let folder = Folder::create(workspace, path)?;
-        let mut session = Session::new(&folder.0, &workspace.target.join("release"));
+        let mut session = Session::new(&folder.0, &Profile::Merge.folder(workspace));
         session.set("SEMEL_EXAMPLES", workspace.target.join("debug/examples"));
         for (variable, url) in servers.variables() {
             session.set(variable, url);

@@ -9,20 +9,20 @@ use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use crate::background::Background;
+use crate::builds::{CLI, Profile, SERVERS, TORTURE};
 use crate::failure::{Failure, Result};
-use crate::release::{CLI, SERVERS, TORTURE};
 use crate::services::Borrowed;
 use crate::tally::{Failed, Tail, Tally};
 use crate::utilization::Ticks;
 use crate::workspace::Workspace;
-use crate::{examples, process, readme, release, tidy};
+use crate::{builds, examples, process, readme, tidy};
 
 /// The extent of a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
     /// Everything.
     Whole,
-    /// Everything that does not need the release binary.
+    /// Everything that does not need the optimised binary.
     Quick,
 }
 
@@ -51,7 +51,12 @@ struct Step {
 pub(crate) fn run(workspace: &Workspace, extent: Extent) -> Result {
     let mut steps = checks(workspace);
     // Until now all cores were busy; tests on servers wait a lot.
-    let background = (extent == Extent::Whole).then(|| build_in_background(workspace));
+    let background = (extent == Extent::Whole).then(|| {
+        Background::start(
+            &builds::merge(workspace),
+            workspace.scratch().join("optimised.log"),
+        )
+    });
     let mut servers = Borrowed::none(workspace);
     steps.push(step("servers", || {
         let faults = servers.all(workspace);
@@ -69,8 +74,8 @@ pub(crate) fn run(workspace: &Workspace, extent: Extent) -> Result {
         step("tests", || run::run(workspace, &servers, suites))
     });
     match background {
-        None => steps.extend(RELEASED.map(|name| not_run(name, "--quick"))),
-        Some(background) => steps.extend(released(workspace, &servers, background)),
+        None => steps.extend(OPTIMISED.map(|name| not_run(name, "--quick"))),
+        Some(background) => steps.extend(optimised(workspace, &servers, background)),
     }
     if let Err(failure) = servers.stop() {
         steps.push(step("stop", || Report::failed(failure.to_string())));
@@ -137,18 +142,9 @@ fn docs(workspace: &Workspace) -> Command {
     doc
 }
 
-/// Begins the release builds, which share no lock with a build for tests; one waits for the other.
-fn build_in_background(workspace: &Workspace) -> [Result<Background>; 2] {
-    let start = |build: Command, log| Background::start(&build, workspace.scratch().join(log));
-    [
-        start(release::build(workspace), "release.log"),
-        start(release::proof(workspace), "proof.log"),
-    ]
-}
-
-/// The result of the release builds: that of the first that failed.
-fn built(background: [Result<Background>; 2]) -> Report {
-    let reports = background.map(|background| match background.and_then(Background::wait) {
+/// The result of the build that ran beside the tests.
+fn built(background: Result<Background>) -> Report {
+    match background.and_then(Background::wait) {
         Ok((status, said)) => {
             print!("{said}");
             let mut tail = Tail::default();
@@ -156,25 +152,23 @@ fn built(background: [Result<Background>; 2]) -> Report {
             succeeded(status, tail)
         }
         Err(failure) => Report::failed(failure.to_string()),
-    });
-    let [binary, proof] = reports;
-    if binary.failed > 0 { binary } else { proof }
+    }
 }
 
-/// The steps that need the release builds, which are under way.
-fn released(
+/// The steps that need the optimised build, which is under way.
+fn optimised(
     workspace: &Workspace,
     servers: &Borrowed,
-    background: [Result<Background>; 2],
+    background: Result<Background>,
 ) -> Vec<Step> {
-    let release = step("release", || built(background));
-    if release.failed > 0 {
-        let rest = RELEASED.into_iter().skip(1);
-        let rest = rest.map(|name| not_run(name, "no release binary"));
-        return std::iter::once(release).chain(rest).collect();
+    let built = step("optimised", || built(background));
+    if built.failed > 0 {
+        let rest = OPTIMISED.into_iter().skip(1);
+        let rest = rest.map(|name| not_run(name, "no optimised build"));
+        return std::iter::once(built).chain(rest).collect();
     }
     vec![
-        release,
+        built,
         step("proof", || proof::run(workspace, servers)),
         step("torture", || torture(workspace, servers)),
         step("readme", || match readme::run(workspace, servers) {
@@ -220,14 +214,14 @@ pub(crate) fn tested(workspace: &Workspace) -> Vec<&str> {
 
 /// Runs the torture tests, the ignored ones too; without them, nothing was tortured.
 fn torture(workspace: &Workspace, servers: &Borrowed) -> Report {
-    let mut all = with(servers, release::torture(workspace));
+    let mut all = with(servers, builds::torture(workspace));
     all.args(["--", "--include-ignored"])
-        .env("SEMEL_BIN", workspace.semel());
+        .env("SEMEL_BIN", Profile::Merge.semel(workspace));
     if let Some(folder) = examples::fetched(workspace) {
         all.env("SEMEL_WEBHOOK_EXAMPLES", folder);
     }
     let report = tests(all);
-    let mut ignored = release::torture(workspace);
+    let mut ignored = builds::torture(workspace);
     match process::capture(ignored.args(["--", "--list", "--ignored"])) {
         Ok(list) if list.lines().any(|line| line.ends_with(": test")) => report,
         _ if report.failed > 0 => report,
@@ -416,14 +410,14 @@ fn verdict(steps: &[Step], extent: Extent) -> Result {
     Err(Failure::no(format!("not green: {}", bad.join(", "))))
 }
 
-/// Three crates that are linted under their own names, built once more for T4: its release build compiles them.
+/// Three crates that are linted under their own names, built once more for T4: its optimised build compiles them.
 const SCHEDULED: &str = "semel-scheduled-*";
 /// The variable that sets how many tests run at once.
 const THREADS: &str = "RUST_TEST_THREADS";
 /// The time that one run of tests may take: twice that of the slowest.
 const LONGEST: &str = "45m";
-/// The steps that need the release builds, which are the first of them.
-const RELEASED: [&str; 4] = ["release", "proof", "torture", "readme"];
+/// The steps that need the optimised build, which is the first of them.
+const OPTIMISED: [&str; 4] = ["optimised", "proof", "torture", "readme"];
 /// Packages that are no default members, since librdkafka takes a minute to build, and are tested all the same.
 const HEAVY: [&str; 2] = ["semel-broker-kafka", "semel-rdkafka-batch"];
 
@@ -473,7 +467,7 @@ mod tests {
     fn what_was_left_out_is_a_failure_of_the_whole() {
         let steps = [
             step("tests", || tests(sh(OK))),
-            not_run("torture", "no release binary"),
+            not_run("torture", "no optimised build"),
         ];
         assert!(verdict(&steps, Extent::Quick).is_ok());
         assert!(verdict(&steps, Extent::Whole).is_err());

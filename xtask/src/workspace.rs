@@ -80,11 +80,6 @@ impl Workspace {
         self.target.join("xtask")
     }
 
-    /// The release binary.
-    pub(crate) fn semel(&self) -> PathBuf {
-        self.target.join("release").join("semel")
-    }
-
     /// `path` as seen from the root.
     pub(crate) fn relative(&self, path: &Path) -> String {
         path.strip_prefix(&self.root)

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
 
+use crate::builds::Profile;
 use crate::failure::Result;
 use crate::prove::page::Kept;
 use crate::services::Borrowed;
@@ -19,7 +20,7 @@ const PROVEN: &[&str] = &["T1", "T2", "T4", "T6", "T7", "T9", "T10", "T14"];
 /// Runs those of them that are listed.
 pub(super) fn run(workspace: &Workspace, servers: &Borrowed) -> Report {
     let tiers = PROVEN.iter().map(|tier| (*tier).to_owned()).collect();
-    match prove::proof(workspace, servers, PROVEN) {
+    match prove::proof(workspace, Profile::Merge, servers, PROVEN) {
         Ok(command) => proven(command, tiers, || prove::reports(workspace)),
         Err(failure) => Report::failed(failure.to_string()),
     }

@@ -116,7 +116,7 @@ fn without_suite<'a>(workspace: &'a Workspace, suites: &[Suite]) -> Vec<&'a str>
     absent.collect()
 }
 
-/// The tests of every default member except `torture`, whose tests need the release binary, and of the packages
+/// The tests of every default member except `torture`, whose tests need the optimised binary, and of the packages
 /// that a plain `cargo build` leaves alone because they compile a library of their own. Clippy checks that every
 /// example compiles; the tests of `semel` run them.
 fn build_args(workspace: &Workspace) -> Vec<&str> {
