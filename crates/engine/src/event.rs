@@ -202,11 +202,11 @@ pub enum Event<'a> {
         /// The time until the first message is tried.
         wait: Duration,
     },
-    /// The pause is over. Emitted once.
+    /// The pause is over: the target's return is confirmed. Emitted once.
     Resumed {
         /// The last cause.
         cause: Pause,
-        /// The duration of the pause, from its first cause on.
+        /// The duration of the pause, from its first cause to the first success.
         lasted: Duration,
     },
     /// The broker refuses this dead letter, however often it is tried. Only the store has it, and the delivery

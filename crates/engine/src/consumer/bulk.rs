@@ -91,6 +91,7 @@ impl Bulk {
         intake: &mut Intake,
     ) -> Option<Ask> {
         self.flights.collect(&mut self.landed);
+        desk.confirm_return();
         if !self.landed.is_empty() && self.asks.have_room(desk.leaves_store_alone()) {
             desk.take_in(intake);
             return self.asks.take_ended().await;

@@ -121,7 +121,8 @@ impl<S: Store + Clone> Desk<S> {
         let started_at = surroundings.clock.monotonic();
         let lanes = Lanes::new(every_lane);
         let is_lenient = pipeline.pause_after == 0;
-        let circuit = Circuit::new(pipeline.pause_after);
+        let width = pipeline.batch.max(pipeline.concurrency);
+        let circuit = Circuit::new(pipeline.pause_after, width);
         let extend_at = started_at + pipeline.lease / 3;
         Self {
             pipeline,
@@ -214,6 +215,7 @@ impl<S: Store + Clone> Desk<S> {
         loop {
             self.take_in(intake);
             self.post();
+            self.confirm_return();
             let now = self.now();
             self.end_hold(now);
             // Ended attempts are reported whether or not the target may be tried.
@@ -440,6 +442,7 @@ impl<S: Store + Clone> Desk<S> {
 
     /// Gives back what is in hand and not running, and closes the source.
     pub(super) async fn close(&mut self, intake: Intake) -> Result<()> {
+        self.end_pause();
         // No more messages begin: from here on the consumer waits for the store.
         self.outage.fail = Fail::Closed;
         self.flush(&intake).await?;

@@ -113,6 +113,7 @@ impl Attempts {
     /// asked again.
     async fn wait<S: Store + Clone>(&mut self, desk: &mut Desk<S>, intake: &mut Intake) {
         self.collect();
+        desk.confirm_return();
         let now = desk.now();
         desk.lanes.wake(now);
         let has_slot = self.free(desk) > 0;

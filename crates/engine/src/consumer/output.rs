@@ -83,8 +83,10 @@ async fn append<S: Store + Clone>(
         Ok(value) => value,
         Err(error) => return give_back(desk, granted, output, recorded, error).await,
     };
-    if let Some((first, _)) = granted.first() {
-        desk.hear(first.delivery, &Verdict::Done(Bytes::new()));
+    // One speaks for all, except where it is counted how many the output takes.
+    let heard = if desk.is_paused() { granted.len() } else { 1 };
+    for (incoming, _) in granted.iter().take(heard) {
+        desk.hear(incoming.delivery, &Verdict::Done(Bytes::new()));
     }
     let window = desk.pipeline.window;
     let settlements: Vec<_> = granted

@@ -2,7 +2,12 @@
 //!
 //! The breaker hears how every attempt ended. Three failures are not the messages' fault: a target that is not
 //! reached, a handler that is broken, and one and the same failure many times in a row. Then the pipeline pauses, and
-//! one message at a time tries the target until it works. Time and chance are inputs.
+//! one message at a time tries the target until it works. The first success does not end the pause, since a target may
+//! take one message and not many: each success lets one more try it at once (slow start). The pause ends once as many
+//! have succeeded as a whole batch has, or once nothing has brought the target down for a while. Time and chance are
+//! inputs.
+
+mod reason;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,12 +18,15 @@ use semel_core::port::source::DeliveryId;
 use crate::effect::Verdict;
 use crate::event::Pause;
 use crate::retry::spread;
+use reason::reason;
 
 /// The circuit breaker; see the module.
 #[derive(Debug)]
 pub(super) struct Circuit {
     /// The number of equal failures in a row after which the pipeline pauses; 0 never.
     pause_after: usize,
+    /// The most messages that the pipeline hands to its target at once.
+    width: usize,
     /// An effect has succeeded already.
     is_proven: bool,
     successes: u64,
@@ -40,8 +48,21 @@ struct Paused {
     since: Duration,
     next_try: Duration,
     wait: Duration,
-    /// The message that tries the target now.
-    probe: Option<DeliveryId>,
+    /// The messages that try the target now.
+    trying: BTreeSet<DeliveryId>,
+    /// The target's return, as long as it is not confirmed.
+    back: Option<Back>,
+}
+
+/// A return of the target that waits to be confirmed.
+#[derive(Clone, Copy, Debug)]
+struct Back {
+    /// The time of the first success.
+    since: Duration,
+    /// The count of messages that reached the target.
+    passed: usize,
+    /// The count of messages that failed and may have done so by their own fault.
+    failed: usize,
 }
 
 /// A change that is emitted as an event.
@@ -75,9 +96,10 @@ pub(super) struct Moment {
 }
 
 impl Circuit {
-    pub(super) const fn new(pause_after: usize) -> Self {
+    pub(super) const fn new(pause_after: usize, width: usize) -> Self {
         Self {
             pause_after,
+            width,
             is_proven: false,
             successes: 0,
             streak: None,
@@ -94,7 +116,7 @@ impl Circuit {
             if semel_core::planted("P02") && paused.next_try <= now {
                 return usize::MAX;
             }
-            return usize::from(paused.may_try(now));
+            return paused.room(now);
         }
         if self.is_proven || self.pause_after == 0 {
             return usize::MAX;
@@ -125,7 +147,26 @@ impl Circuit {
     /// Returns the time of the next try of the target, if it lies ahead and no message tries now.
     pub(super) fn next_try(&self, now: Duration) -> Option<Duration> {
         let paused = self.paused.as_ref()?;
-        (paused.probe.is_none() && paused.next_try > now).then_some(paused.next_try)
+        let waits = paused.back.is_none() && paused.trying.is_empty() && paused.next_try > now;
+        waits.then_some(paused.next_try)
+    }
+
+    /// Returns the time at which the return of the target is confirmed if it does not fail before.
+    pub(super) fn confirmed_at(&self) -> Option<Duration> {
+        let back = self.paused.as_ref()?.back?;
+        Some(back.since.saturating_add(CONFIRM))
+    }
+
+    /// Ends a pause whose target is back. Call it at [`Self::confirmed_at`], or when there is nothing more to try.
+    pub(super) fn confirm(&mut self) {
+        if let Some(back) = self.paused.as_ref().and_then(|paused| paused.back)
+            && let Some(paused) = self.paused.take()
+        {
+            self.told.push(Told::Resumed {
+                cause: paused.cause,
+                lasted: back.since.saturating_sub(paused.since),
+            });
+        }
     }
 
     /// Notes that the effect of a message is about to begin; returns `false` if it must not.
@@ -138,17 +179,15 @@ impl Circuit {
         }
         let may_try = paused.may_try(now);
         if may_try {
-            paused.probe = Some(delivery);
+            paused.trying.insert(delivery);
         }
         may_try
     }
 
     /// Notes that nobody will hear how the effect of a message ended.
     pub(super) fn lost(&mut self, delivery: DeliveryId) {
-        if let Some(paused) = &mut self.paused
-            && paused.probe == Some(delivery)
-        {
-            paused.probe = None;
+        if let Some(paused) = &mut self.paused {
+            paused.trying.remove(&delivery);
         }
     }
 
@@ -178,7 +217,7 @@ impl Circuit {
     pub(super) fn awaits_a_try(&self) -> bool {
         self.paused
             .as_ref()
-            .is_some_and(|paused| paused.cause != Pause::TargetAway && paused.probe.is_none())
+            .is_some_and(|paused| paused.cause != Pause::TargetAway && paused.trying.is_empty())
     }
 
     /// Takes the changes to emit.
@@ -204,13 +243,10 @@ impl Circuit {
         delivery: DeliveryId,
         verdict: &Verdict,
     ) -> Judged {
-        let is_probe = match &mut self.paused {
-            Some(paused) if paused.probe == Some(delivery) => {
-                paused.probe = None;
-                true
-            }
-            Some(_) | None => false,
-        };
+        let is_probe = self
+            .paused
+            .as_mut()
+            .is_some_and(|paused| paused.trying.remove(&delivery));
         match verdict {
             Verdict::Done(_) | Verdict::DoneUnkept { .. } => {
                 self.succeeded(moment.now, is_probe);
@@ -224,11 +260,16 @@ impl Circuit {
                 Judged::GivenBack
             }
             Verdict::Broken { error, certainty } => {
-                self.pause(moment, Pause::HandlerBroken, error, is_probe);
-                if is_probe {
-                    self.tried.insert(delivery);
+                let judged = self.broke_by(delivery, *certainty);
+                // The handler works again, and not with this message.
+                let is_its_own = judged == Judged::AsSaid && self.is_back();
+                if !is_its_own {
+                    self.pause(moment, Pause::HandlerBroken, error, is_probe);
+                    if is_probe {
+                        self.tried.insert(delivery);
+                    }
                 }
-                self.broke_by(delivery, *certainty)
+                judged
             }
             Verdict::Dead { error, .. } => self.failed(moment, delivery, error, is_probe, true),
             Verdict::NotApplied { error, .. } | Verdict::MaybeApplied { error } => {
@@ -244,8 +285,31 @@ impl Circuit {
         let cause = self.paused.as_ref().map(|paused| paused.cause);
         // A call that was under way when the target went away says nothing about its return.
         if cause.is_some_and(|cause| is_probe || cause != Pause::TargetAway) {
-            self.resume(now);
+            self.passed(now);
         }
+    }
+
+    /// Notes that a message reached the target, which lets one more try it at once.
+    fn passed(&mut self, now: Duration) {
+        let Some(paused) = &mut self.paused else {
+            return;
+        };
+        let back = paused.back.get_or_insert(Back {
+            since: now,
+            passed: 0,
+            failed: 0,
+        });
+        back.passed += 1;
+        if back.passed >= self.width {
+            self.confirm();
+        }
+    }
+
+    /// Tells whether the target is back, which is not confirmed yet.
+    fn is_back(&self) -> bool {
+        self.paused
+            .as_ref()
+            .is_some_and(|paused| paused.back.is_some())
     }
 
     fn failed(
@@ -262,21 +326,24 @@ impl Circuit {
             .as_ref()
             .map(|paused| (paused.cause, paused.reason == reason))
         {
-            Some((Pause::TargetFailing, true)) => {
-                if is_probe {
-                    self.tried.insert(delivery);
-                    self.wait_longer(moment);
+            Some((Pause::TargetFailing, is_same))
+                if is_probe && (is_same || !is_answer_for_good) =>
+            {
+                // Others have succeeded since it failed before: this one is to blame, not the target.
+                if self.is_back() && self.tried.contains(&delivery) {
+                    if self.count(reason) >= self.pause_after {
+                        self.relapse(moment);
+                    }
+                    return Judged::AsSaid;
                 }
-                return Judged::GivenBack;
-            }
-            // Whatever else goes wrong, the target does not work yet.
-            Some((Pause::TargetFailing, _)) if is_probe && !is_answer_for_good => {
+                // Whatever else goes wrong, the target does not work yet.
                 self.tried.insert(delivery);
-                self.wait_longer(moment);
+                self.fell_short(moment);
                 return Judged::GivenBack;
             }
+            Some((Pause::TargetFailing, true)) => return Judged::GivenBack,
             // The target was reached, its handler ran, or it says something else about another message.
-            Some(_) if is_probe => self.resume(moment.now),
+            Some(_) if is_probe => self.passed(moment.now),
             // The attempt was under way before the pause.
             Some(_) => return Judged::AsSaid,
             None => {}
@@ -284,7 +351,15 @@ impl Circuit {
         if self.pause_after == 0 {
             return Judged::AsSaid;
         }
-        let count = match &mut self.streak {
+        if self.count(reason) >= self.pause_after {
+            self.pause(moment, Pause::TargetFailing, error, is_probe);
+        }
+        Judged::AsSaid
+    }
+
+    /// Counts a failure, and returns how often it has come in a row.
+    fn count(&mut self, reason: Box<str>) -> usize {
+        match &mut self.streak {
             Some((last, count)) if *last == reason => {
                 *count += 1;
                 *count
@@ -293,11 +368,7 @@ impl Circuit {
                 self.streak = Some((reason, 1));
                 1
             }
-        };
-        if count >= self.pause_after {
-            self.pause(moment, Pause::TargetFailing, error, false);
         }
-        Judged::AsSaid
     }
 
     /// Blames a message if the handler broke with it twice and worked for others in between.
@@ -312,10 +383,11 @@ impl Circuit {
     }
 
     fn pause(&mut self, moment: Moment, cause: Pause, error: &str, is_probe: bool) {
-        match &self.paused {
+        match &mut self.paused {
             Some(paused) if paused.cause == cause => {
                 if is_probe {
-                    self.wait_longer(moment);
+                    paused.reason = reason(error);
+                    self.relapse(moment);
                 }
                 return;
             }
@@ -335,7 +407,8 @@ impl Circuit {
             since,
             next_try: moment.now.saturating_add(wait),
             wait: first_wait(cause),
-            probe: None,
+            trying: BTreeSet::new(),
+            back: None,
         });
         self.told.push(Told::Paused {
             cause,
@@ -344,52 +417,47 @@ impl Circuit {
         });
     }
 
-    fn wait_longer(&mut self, moment: Moment) {
-        if let Some(paused) = &mut self.paused {
-            paused.wait = (paused.wait * 2).min(longest_wait(paused.cause));
-            let wait = spread(paused.wait, moment.chance);
-            paused.next_try = moment.now.saturating_add(wait);
+    /// Notes that a message failed which may be to blame itself. While more have succeeded, the target stays back.
+    fn fell_short(&mut self, moment: Moment) {
+        let back = self.paused.as_mut().and_then(|paused| paused.back.as_mut());
+        let rather_works = back.is_some_and(|back| {
+            back.failed += 1;
+            back.failed <= back.passed
+        });
+        if !rather_works {
+            self.relapse(moment);
         }
     }
 
-    fn resume(&mut self, now: Duration) {
-        if let Some(paused) = self.paused.take() {
-            let lasted = now.saturating_sub(paused.since);
-            self.told.push(Told::Resumed {
-                cause: paused.cause,
-                lasted,
-            });
+    /// Goes back to one message at a time, after a longer wait. The wait stays the same if a handler that worked for
+    /// several broke: that may be the fault of one message.
+    fn relapse(&mut self, moment: Moment) {
+        self.streak = None;
+        let Some(paused) = &mut self.paused else {
+            return;
+        };
+        paused.trying.clear();
+        let successes = paused.back.take().map_or(0, |back| back.passed);
+        if paused.cause != Pause::HandlerBroken || successes < 2 {
+            paused.wait = (paused.wait * 2).min(longest_wait(paused.cause));
         }
+        let wait = spread(paused.wait, moment.chance);
+        paused.next_try = moment.now.saturating_add(wait);
     }
 }
 
 impl Paused {
     fn may_try(&self, now: Duration) -> bool {
-        self.probe.is_none() && self.next_try <= now
+        self.room(now) > 0
     }
-}
 
-/// Returns the part of a failure that two equal failures share: the words before the particulars, without numbers
-/// other than a status or an exit code. The statuses by which a target turns all callers away count as one.
-fn reason(error: &str) -> Box<str> {
-    let words = error.split_once(": ").map_or(error, |(words, _)| words);
-    let digits = |words: &str| words.bytes().take_while(u8::is_ascii_digit).count();
-    let mut coded = ["HTTP ", "exit code "].iter();
-    let coded = coded.find_map(|prefix| words.strip_prefix(prefix).map(|rest| (*prefix, rest)));
-    let (prefix, code, rest) = match coded {
-        None => ("", "", words),
-        Some((prefix, rest)) => {
-            let (code, rest) = rest.split_at(digits(rest));
-            (prefix, code, rest)
+    /// Returns how many more messages may try the target.
+    fn room(&self, now: Duration) -> usize {
+        match self.back {
+            Some(back) => (back.passed + 1).saturating_sub(self.trying.len()),
+            None => usize::from(self.trying.is_empty() && self.next_try <= now),
         }
-    };
-    let code = match (prefix, code) {
-        ("HTTP ", "403" | "404" | "407") => "401",
-        (_, code) => code,
-    };
-    let rest = rest.chars().filter(|letter| !letter.is_ascii_digit());
-    let words = prefix.chars().chain(code.chars()).chain(rest);
-    words.take(MOST_REASON).collect::<String>().into()
+    }
 }
 
 const fn first_wait(cause: Pause) -> Duration {
@@ -408,9 +476,12 @@ const fn longest_wait(cause: Pause) -> Duration {
     }
 }
 
+/// The time after which a target that came back, and has not failed since, is taken to work, however few messages there
+/// are: some tries longer than a target that only seems to be back takes to fail, and short for whoever reads that the
+/// pipeline goes on.
+const CONFIRM: Duration = Duration::from_millis(500);
 /// The time after which a message that was given back may be tried again.
 pub(super) const GIVEN_BACK: Duration = Duration::from_millis(100);
-const MOST_REASON: usize = 200;
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! A target that is away or fails, and a handler that is broken: the pipeline pauses, and no message pays for
 //! it.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -403,6 +404,52 @@ async fn a_full_disk_is_waited_for_and_told_once() {
     assert_eq!(summary.of(Fate::Applied), 100);
     assert_eq!(disk.lines().0.len(), 100);
     assert!(lasted(&world, Pause::TargetAway) > Duration::from_secs(20));
+}
+
+/// Each time the disk takes the message that tries it and not the batch behind it; in the end the source has no more,
+/// or enough for a whole batch.
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_takes_one_message_and_no_batch_is_told_once() {
+    for messages in [40, 200] {
+        let world = World::new();
+        let broker = broker_with_many(&world, messages);
+        let disk = Disk::default();
+        let worker = worker(&world, &broker);
+        let mut acts = VecDeque::from([Append::FailHalf]);
+        for _ in 0..14 {
+            acts.extend([Append::Slow(Duration::ZERO), Append::FailHalf]);
+        }
+        let output = MemoryFile {
+            name: "out",
+            disk: disk.clone(),
+            crash: worker.crash.clone(),
+            acts,
+        };
+        let summary = worker.output(output).await.summary();
+        assert_eq!(summary.of(Fate::Applied), messages as u64);
+        assert_eq!(disk.lines().0.len(), messages);
+        // 100 ms, then 200, 400 and 640, and up to a quarter more each.
+        let lasted = lasted(&world, Pause::TargetAway);
+        let expected = Duration::from_secs(8)..Duration::from_secs(11);
+        assert!(expected.contains(&lasted), "{messages}: {lasted:?}");
+    }
+}
+
+/// The source stays open and hands over nothing more.
+#[tokio::test(start_paused = true)]
+async fn one_message_is_enough_for_a_pause_to_end_in_time() {
+    for manner in Manner::ALL {
+        let world = World::new();
+        let broker = broker_with_many(&world, 1);
+        let effect = Until::new(&world, Duration::from_secs(10), away());
+        let mut worker = worker(&world, &broker);
+        worker.feed.stays_open = true;
+        let run = by(worker, manner, &effect, KEYED);
+        let run = tokio::time::timeout(Duration::from_millis(11_500), run);
+        assert!(run.await.is_err(), "it waits");
+        let lasted = lasted(&world, Pause::TargetAway);
+        assert!(lasted <= Duration::from_millis(10_850), "{lasted:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

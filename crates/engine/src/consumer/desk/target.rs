@@ -18,8 +18,12 @@ impl<S: Store + Clone> Desk<S> {
         self.circuit.room(self.now(), in_flight)
     }
 
-    /// Returns the time of the next try of the target, while the pipeline pauses and has a message to try it with.
+    /// Returns the time of the next try of the target, while the pipeline pauses and has a message to try it with, or
+    /// the time at which its return is confirmed.
     pub(in crate::consumer) fn next_try(&self) -> Option<Duration> {
+        if let Some(confirmed_at) = self.circuit.confirmed_at() {
+            return Some(confirmed_at);
+        }
         let next = self.circuit.next_try(self.now())?;
         (!self.lanes.is_empty()).then_some(next)
     }
@@ -49,12 +53,20 @@ impl<S: Store + Clone> Desk<S> {
     /// Takes ready messages, at most `max`. While the pipeline pauses, one that has not tried the target yet goes
     /// first.
     pub(in crate::consumer) fn take_ready(&mut self, max: usize) -> Vec<InHand> {
-        if max == 1 && self.circuit.is_paused() {
-            return self
+        if !self.circuit.is_paused() || self.circuit.vain_tries() == 0 {
+            return self.lanes.take(max);
+        }
+        let mut taken = Vec::new();
+        while taken.len() < max {
+            let one = self
                 .lanes
                 .take_one(|delivery| !self.circuit.has_tried(delivery));
+            if one.is_empty() {
+                break;
+            }
+            taken.extend(one);
         }
-        self.lanes.take(max)
+        taken
     }
 
     /// Returns how many more messages may be taken in hand if every ready message has tried the target in vain, so that
@@ -81,6 +93,27 @@ impl<S: Store + Clone> Desk<S> {
             chance: chance[0],
         };
         let judged = self.circuit.heard(moment, delivery, verdict);
+        self.tell_of_target();
+        judged
+    }
+
+    /// Ends a pause whose target has been back for long enough.
+    pub(in crate::consumer) fn confirm_return(&mut self) {
+        if let Some(confirmed_at) = self.circuit.confirmed_at()
+            && confirmed_at <= self.now()
+        {
+            self.circuit.confirm();
+            self.tell_of_target();
+        }
+    }
+
+    /// Emits, at the end of the run, that the target is back: there is nothing more to try it with.
+    pub(super) fn end_pause(&mut self) {
+        self.circuit.confirm();
+        self.tell_of_target();
+    }
+
+    fn tell_of_target(&mut self) {
         for told in self.circuit.told() {
             match told {
                 // A run that ends waits for nothing any more.
@@ -94,7 +127,6 @@ impl<S: Store + Clone> Desk<S> {
                 }
             }
         }
-        judged
     }
 
     /// Returns the report of a claim whose effect ended with this verdict.

@@ -50,7 +50,7 @@ fn done() -> Verdict {
 
 /// Returns a circuit that pauses after three failures and has worked before.
 fn proven() -> Circuit {
-    let mut circuit = Circuit::new(3);
+    let mut circuit = Circuit::new(3, 1);
     assert_eq!(circuit.heard(at(0), id(0), &done()), Judged::AsSaid);
     circuit
 }
@@ -182,7 +182,7 @@ fn a_success_or_another_failure_in_between_begins_the_count_anew() {
         circuit.heard(at(0), id(1), &verdict);
     }
     assert_eq!(causes(&mut circuit), []);
-    let mut off = Circuit::new(0);
+    let mut off = Circuit::new(0, 1);
     for _ in 0..1_000 {
         assert_eq!(off.heard(at(0), id(1), &dead("a")), Judged::AsSaid);
     }
@@ -194,7 +194,7 @@ fn a_success_or_another_failure_in_between_begins_the_count_anew() {
 
 #[test]
 fn before_its_first_success_no_more_are_in_flight_than_may_be_set_aside() {
-    let mut circuit = Circuit::new(3);
+    let mut circuit = Circuit::new(3, 1);
     let rooms = |circuit: &Circuit| [0, 1, 3, 9].map(|in_flight| circuit.room(now(0), in_flight));
     assert_eq!(rooms(&circuit), [3, 2, 0, 0]);
     circuit.heard(at(0), id(1), &dead("a"));
@@ -281,4 +281,125 @@ fn a_reason_is_the_words_before_the_particulars() {
     assert_eq!(&*reason("exit code 17: ö"), "exit code 17");
     assert_eq!(&*reason("order 17 is gone: ö"), "order  is gone");
     assert_eq!(&*reason("HTTP"), "HTTP");
+}
+
+/// Begins as many messages as there is room for, from this number on.
+fn begin_all(circuit: &mut Circuit, time: u64, first: u64) -> Vec<DeliveryId> {
+    let room = u64::try_from(circuit.room(now(time), 0)).expect("few");
+    let begun: Vec<_> = (first..first + room).map(id).collect();
+    for delivery in &begun {
+        assert!(circuit.begins(now(time), *delivery));
+    }
+    assert_eq!(circuit.room(now(time), 0), 0, "{begun:?}");
+    begun
+}
+
+#[test]
+fn a_target_that_takes_one_but_not_many_is_one_story() {
+    let mut circuit = Circuit::new(3, 64);
+    circuit.heard(at(0), id(0), &away());
+    let mut time = 0;
+    for _ in 0..20 {
+        let next = circuit.next_try(now(time)).expect("it is waited for");
+        time = u64::try_from(next.as_millis()).expect("short");
+        assert_eq!(begin_all(&mut circuit, time, 1), [id(1)]);
+        circuit.heard(at(time), id(1), &done());
+        // Stages follow each other without a pause, as long as all of one succeed.
+        for size in [2, 4] {
+            let stage = begin_all(&mut circuit, time, 1);
+            assert_eq!(stage.len(), size);
+            for delivery in stage {
+                circuit.heard(at(time), delivery, &done());
+            }
+        }
+        let stage = begin_all(&mut circuit, time, 1);
+        assert_eq!(stage.len(), 8);
+        for delivery in stage {
+            assert_eq!(
+                circuit.heard(at(time), delivery, &away()),
+                Judged::GivenBack
+            );
+        }
+        assert_eq!(circuit.room(now(time), 0), 0);
+    }
+    assert_eq!(causes(&mut circuit), [(Pause::TargetAway, true)]);
+
+    time += 1_000;
+    for size in [1, 2, 4, 8, 16, 32] {
+        let stage = begin_all(&mut circuit, time, 1);
+        assert_eq!(stage.len(), size);
+        for delivery in stage {
+            circuit.heard(at(time + 10), delivery, &done());
+        }
+    }
+    assert_eq!(causes(&mut circuit), []);
+    assert!(circuit.begins(now(time), id(1)));
+    circuit.heard(at(time + 20), id(1), &done());
+    let (cause, lasted) = (Pause::TargetAway, now(time + 10));
+    assert_eq!(circuit.told(), [Told::Resumed { cause, lasted }]);
+    assert_eq!(circuit.room(now(time), 999), usize::MAX);
+}
+
+#[test]
+fn a_relapse_waits_longer_and_what_else_was_under_way_says_nothing() {
+    let mut circuit = Circuit::new(3, 64);
+    circuit.heard(at(0), id(0), &away());
+    assert!(circuit.begins(now(100), id(1)));
+    circuit.heard(at(100), id(1), &done());
+    let stage = begin_all(&mut circuit, 100, 2);
+    assert_eq!(stage, [id(2), id(3)]);
+    circuit.heard(at(100), id(2), &away());
+    assert_eq!(circuit.next_try(now(100)), Some(now(300)), "not 200");
+    assert_eq!(circuit.heard(at(101), id(3), &done()), Judged::AsSaid);
+    assert_eq!(circuit.room(now(299), 0), 0);
+    assert_eq!(circuit.room(now(300), 0), 1);
+    assert_eq!(circuit.confirmed_at(), None);
+    assert_eq!(causes(&mut circuit), [(Pause::TargetAway, true)]);
+}
+
+#[test]
+fn little_traffic_confirms_a_return_in_time_or_the_end_of_the_run_does() {
+    let mut circuit = Circuit::new(3, 64);
+    circuit.confirm();
+    circuit.heard(at(0), id(0), &away());
+    circuit.confirm();
+    assert_eq!(causes(&mut circuit), [(Pause::TargetAway, true)]);
+    assert!(circuit.begins(now(100), id(1)));
+    circuit.heard(at(150), id(1), &done());
+    assert_eq!(circuit.next_try(now(150)), None, "it may be tried now");
+    assert_eq!(circuit.confirmed_at(), Some(now(650)));
+    assert!(circuit.begins(now(400), id(2)));
+    circuit.heard(at(400), id(2), &done());
+    assert_eq!(circuit.confirmed_at(), Some(now(650)), "from the first on");
+    circuit.confirm();
+    let (cause, lasted) = (Pause::TargetAway, now(150));
+    assert_eq!(circuit.told(), [Told::Resumed { cause, lasted }]);
+    assert!(!circuit.is_paused());
+}
+
+#[test]
+fn messages_that_fail_for_their_own_sake_do_not_hold_a_return() {
+    let mut circuit = Circuit::new(3, 64);
+    for number in 1..=3 {
+        circuit.heard(at(0), id(number), &dead("HTTP 404"));
+    }
+    assert!(circuit.begins(now(1_000), id(4)));
+    let judged = circuit.heard(at(1_000), id(4), &dead("HTTP 404"));
+    assert_eq!(judged, Judged::GivenBack);
+    assert!(circuit.begins(now(3_000), id(5)));
+    circuit.heard(at(3_000), id(5), &done());
+    // It failed before another succeeded, and again: it is to blame. A new one may not be.
+    assert!(circuit.begins(now(3_000), id(4)));
+    let judged = circuit.heard(at(3_000), id(4), &dead("HTTP 404"));
+    assert_eq!(judged, Judged::AsSaid);
+    assert!(circuit.begins(now(3_000), id(6)));
+    let judged = circuit.heard(at(3_000), id(6), &dead("HTTP 404"));
+    assert_eq!(judged, Judged::GivenBack);
+    assert_eq!(circuit.room(now(3_000), 0), 2, "one failed, one succeeded");
+    // More failures than successes: the target fails again.
+    assert!(circuit.begins(now(3_000), id(7)));
+    let judged = circuit.heard(at(3_000), id(7), &dead("HTTP 404"));
+    assert_eq!(judged, Judged::GivenBack);
+    assert_eq!(circuit.next_try(now(3_000)), Some(now(7_000)));
+    assert_eq!(causes(&mut circuit), [(Pause::TargetFailing, true)]);
 }
