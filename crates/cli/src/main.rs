@@ -1,7 +1,6 @@
 //! The semel binary: the exit policy, and nothing else.
 
 mod args;
-mod assemble;
 mod command;
 mod configuration;
 mod narrator;

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use semel_core::Error;
+use semel_backends::streamed::Monitor;
 use semel_core::port::streamed::Restored;
 use semel_engine::event::{Event, Observer, Origin};
 use semel_engine::summary::Summary;
@@ -25,15 +25,6 @@ use serde::Serialize;
 use tokio::sync::watch;
 
 use self::health::{Because, Reason};
-
-/// The view of a pipeline of class `streamed` from outside.
-pub(crate) trait Streamed: Send + Sync {
-    /// The progress of restoring each of its partitions.
-    fn restored(&self) -> Vec<Restored>;
-
-    /// The reason why transactions are written one after the other, if they are.
-    fn hindrance(&self) -> Option<Error>;
-}
 
 /// The status of a worker; see the module.
 pub(crate) struct Status {
@@ -48,7 +39,7 @@ pub(crate) struct Status {
 
 #[derive(Clone, Default)]
 struct Pipeline {
-    streamed: Option<Arc<dyn Streamed>>,
+    streamed: Option<Arc<dyn Monitor>>,
     /// The summary that the run reports now and then.
     summary: Summary,
     /// Deliveries, counted one by one.
@@ -171,7 +162,7 @@ impl Status {
     }
 
     /// Notes that a pipeline restores what was done before it works on a partition.
-    pub(crate) fn restores(&self, pipeline: &str, streamed: Arc<dyn Streamed>) {
+    pub(crate) fn restores(&self, pipeline: &str, streamed: Arc<dyn Monitor>) {
         self.change(pipeline, |it| it.streamed = Some(streamed));
     }
 

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use semel_backends::store;
 use semel_config::{Accepted, Fault, Overrides, StoreUrl};
 use semel_core::{Claimant, Clock, Error, ErrorKind, Result, Scope, Window};
 use semel_engine::effect::{Class, OnDoubt};
@@ -21,7 +22,6 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::args::{self, Log, LogFormat, LogLevel};
-use crate::assemble;
 use crate::command::preflight;
 use crate::command::run::listen;
 use crate::configuration::{load, store_of_environment, store_url};
@@ -96,8 +96,8 @@ async fn run(
     summary_file: Option<SummaryFile>,
 ) -> Result<Exit> {
     let clock = Arc::new(SystemClock::new());
-    let stores = assemble::store(&url, accepted, clock.clone()).await;
-    let stores = stores.map_err(|error| assemble::at_store(&url, error))?;
+    let stores = store::open(&url, accepted, clock.clone()).await;
+    let stores = stores.map_err(|error| store::at_store(&url, error))?;
     let place = Place::of(&url);
     let effect = [(&*dedup.name, target.class())];
     preflight::preflight(&url, accepted, &stores, effect).await?;

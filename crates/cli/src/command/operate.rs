@@ -20,6 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use semel_backends::store;
 use semel_config::{Accepted, PipelineSettings, StoreUrl};
 use semel_core::port::store::{ListQuery, Page};
 use semel_core::port::transfer::AnyTransferStore;
@@ -28,6 +29,7 @@ use semel_core::{
 };
 use semel_engine::system::SystemClock;
 use semel_operate::action::{Action, ActionKind, Advice};
+use semel_operate::keys::Beside;
 use semel_worker::run::Stores;
 use semel_worker::settings::EffectSettings;
 
@@ -36,7 +38,6 @@ use self::opening::{Purpose, drive, runtime, with};
 use crate::Exit;
 use crate::args::value::key;
 use crate::args::{Audit, Common, Confirm, Listing};
-use crate::assemble::{self, Beside};
 use crate::output::{Entry, Go, List, Plan, key_text};
 use crate::shell::quoted;
 
@@ -122,7 +123,7 @@ pub(crate) fn at(
         return Ok(Exit::Usage);
     };
     let done = drive(&runtime()?, Box::pin(verb(&url)));
-    done.map_err(|error| assemble::at_store(&url, error))
+    done.map_err(|error| store::at_store(&url, error))
 }
 
 /// Returns the url of the store that the arguments name, and whether the store exists; nothing after faults
@@ -131,8 +132,8 @@ pub(crate) fn is_there(common: &Common) -> Result<Option<(StoreUrl, bool)>> {
     let Some(Named { url, .. }) = place(common)? else {
         return Ok(None);
     };
-    let is_there = runtime()?.block_on(assemble::is_there(&url));
-    let is_there = is_there.map_err(|error| assemble::at_store(&url, error))?;
+    let is_there = runtime()?.block_on(store::exists(&url));
+    let is_there = is_there.map_err(|error| store::at_store(&url, error))?;
     Ok(Some((url, is_there)))
 }
 

@@ -6,6 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use semel_backends::layered::Layer;
+use semel_backends::source;
 use semel_broker_file::Format;
 use semel_config::{PipelineSettings, SourceSettings};
 use semel_core::port::source::{Acknowledgement, DeliveryId, Fetched, Progress, Source};
@@ -21,7 +23,6 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::args::{self, Output};
-use crate::assemble::{self, Layer};
 use crate::command::operate::{self, Ground, usage};
 use crate::command::preflight;
 use crate::command::run::listen;
@@ -157,7 +158,7 @@ async fn age(
     if !has_times(source) {
         return Ok(Age::Unknown);
     }
-    Ok(match assemble::reach(source, pipeline.lease).await? {
+    Ok(match source::reach(source, pipeline.lease).await? {
         Some(reach) if reach.is_stamped => Age::Told,
         Some(_) | None => Age::Unknown,
     })
@@ -232,9 +233,9 @@ async fn replay_one(
     let source = match source {
         // Input that `--from` names is read only once.
         SourceSettings::Stdin { .. } if arguments.from.is_some() => {
-            assemble::source(source, limit, pipeline.lease).await?
+            source::open(source, limit, pipeline.lease).await?
         }
-        source => assemble::source_again(source, limit, pipeline.lease, since).await?,
+        source => source::open_again(source, limit, pipeline.lease, since).await?,
     };
     let source = Marked {
         source,

@@ -10,6 +10,8 @@ mod watching;
 use std::sync::Arc;
 use std::time::Duration;
 
+use semel_backends::layered::Layer;
+use semel_backends::{source, store, streamed};
 use semel_config::{Accepted, Cache, Front, PipelineSettings, Settings, StoreUrl};
 use semel_core::{Claimant, Error, ErrorKind, Result};
 use semel_engine::layer::outage::{self, Breaker, Policy};
@@ -26,7 +28,6 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::args::{self, FailOn, Output};
-use crate::assemble::{self, Layer};
 use crate::command::operate::tell_if_forward;
 use crate::command::preflight;
 use crate::command::run::guarded::{Guard, Guarded, Outlook, outlooks};
@@ -70,7 +71,7 @@ pub(crate) fn run(arguments: &args::Run) -> Result<Exit> {
 async fn run_all(settings: Settings, arguments: &args::Run) -> Result<Exit> {
     let format = arguments.format.output;
     let clock = Arc::new(SystemClock::new());
-    let before = assemble::older_format(&settings.store).await;
+    let before = store::older_format(&settings.store).await;
     let accepted = settings.accepted;
     let bars = Bars::new();
     let narrator = Arc::new(Narrator::new(bars.clone(), arguments.log));
@@ -322,7 +323,7 @@ async fn consume(
         }
     }
     let summary = if let EffectSettings::Streamed(streamed) = effect {
-        let (source, stream, seen) = assemble::streamed(&source, &streamed, &pipeline, around)?;
+        let (source, stream, seen) = streamed::open(&source, &streamed, &pipeline, around)?;
         status.restores(&pipeline.name, Arc::clone(&seen));
         let mut telling = JoinSet::new();
         let name = pipeline.name.clone();
@@ -335,7 +336,7 @@ async fn consume(
         let ends = (Guarded::new(source, guard), stream);
         run_streamed(pipeline, streamed.transform, ends, stores, run, outage).await?
     } else {
-        let source = assemble::source(&source, pipeline.max_message_bytes, pipeline.lease).await?;
+        let source = source::open(&source, pipeline.max_message_bytes, pipeline.lease).await?;
         let source = Guarded::new(source, guard);
         run_with(pipeline, effect, source, stores, run, outage).await?
     };

@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 
+use semel_backends::layered::LayerFigures;
 use semel_config::{Accepted, Waived};
 use semel_engine::effect::{Class, OnDoubt};
 use semel_engine::pipeline::Fail;
 use semel_engine::summary::{Fate, Summary};
 use serde::Serialize;
 
-use crate::assemble::LayerFigures;
 use crate::narrator::Narrator;
 
 /// A pipeline's run and the figures of the layer before its store.

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use http_body_util::BodyExt;
 use hyper::{Method, StatusCode};
+use semel_core::Error;
 use semel_core::port::source::DeliveryId;
 use semel_engine::event::Unobserved;
 use semel_engine::summary::Fate;
@@ -24,7 +25,7 @@ fn restored(partition: i32, read: u64, records: Option<u64>, is_done: bool) -> R
 /// A pipeline that is restored to this point.
 struct Told(Arc<Mutex<Vec<Restored>>>);
 
-impl Streamed for Told {
+impl Monitor for Told {
     fn restored(&self) -> Vec<Restored> {
         self.0.lock().expect("no panic").clone()
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use semel_backends::sink;
 use semel_config::{PipelineSettings, SinkPlace, SinkSettings, SourceSettings};
 use semel_core::Error;
 use semel_operate::check::{Finding, fail};
@@ -9,7 +10,6 @@ use semel_worker::effect::Target;
 use semel_worker::effect::publish::Promise;
 use semel_worker::settings::EffectSettings;
 
-use crate::assemble;
 use crate::command::run::guarded::is_away;
 
 /// The findings.
@@ -80,7 +80,7 @@ fn output(settings: &PipelineSettings) -> Option<Arc<dyn Target>> {
     else {
         return None;
     };
-    Some(assemble::target(SinkSettings {
+    Some(sink::target(SinkSettings {
         place: SinkPlace::Kafka {
             brokers: source.brokers.clone(),
             topic: effect.topic.clone(),

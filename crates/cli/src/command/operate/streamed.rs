@@ -1,6 +1,7 @@
 //! Records of pipelines of class `streamed`, which are in no store: verbs that look read the changelog, and
 //! verbs that change a record are refused.
 
+use semel_backends::streamed;
 use semel_config::PipelineSettings;
 use semel_core::port::store::Store;
 use semel_core::{ClaimRequest, Error, ErrorKind, Key, Operation, Record, Result, Scope};
@@ -8,7 +9,6 @@ use semel_engine::pipeline::Pipeline;
 use semel_worker::settings::{EffectSettings, StreamedSettings};
 
 use super::Ground;
-use crate::assemble;
 use crate::output;
 
 impl Ground {
@@ -65,7 +65,7 @@ impl Ground {
                 .map(|(at, _)| requests.get(*at)?.as_ref())
                 .collect();
             let (source, now) = (&settings.source, self.now());
-            let found = assemble::streamed_records(source, streamed, *window, ids, &requests, now);
+            let found = streamed::records(source, streamed, *window, ids, &requests, now);
             let found = match found.await {
                 Ok(found) => found,
                 Err(error) if self.named.is_none() && self.pipelines.len() > 1 => {

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use semel_backends::source;
 use semel_config::PipelineSettings;
 use semel_core::port::reach::Reach;
 use semel_core::port::source::{Acknowledgement, DeliveryId, Fetched, Progress, Source};
@@ -14,7 +15,6 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::assemble;
 use crate::progress::Bars;
 
 /// The knowledge about the broker of one pipeline when a run begins.
@@ -208,7 +208,7 @@ impl<S: Source> Source for Guarded<S> {
 
 fn look(settings: &PipelineSettings) -> Look {
     let (source, lease) = (settings.source.clone(), settings.pipeline.lease);
-    Box::pin(async move { assemble::reach(&source, lease).await })
+    Box::pin(async move { source::reach(&source, lease).await })
 }
 
 /// Reports what follows from the reach, and refuses a pipeline that must not run.

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use semel_backends::streamed::Monitor;
 use semel_core::Error;
 use tokio::time::sleep;
 
 use crate::progress::Bars;
-use crate::status::Streamed;
 
 /// Watches a pipeline for as long as the future is polled.
-pub(super) async fn tell(pipeline: Box<str>, streamed: Arc<dyn Streamed>, bars: Bars) {
+pub(super) async fn tell(pipeline: Box<str>, streamed: Arc<dyn Monitor>, bars: Bars) {
     let mut is_hindered = false;
     loop {
         sleep(LOOK).await;

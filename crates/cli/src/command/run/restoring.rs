@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use semel_backends::streamed::Monitor;
 use semel_core::units::duration_text;
 use tokio::time::{Instant, sleep};
 
 use crate::progress::{Bar, Bars, Unit};
-use crate::status::{Reach, Streamed};
+use crate::status::Reach;
 
 /// Watches a pipeline for as long as the future is polled. A restoration that takes no time is not shown.
-pub(super) async fn tell(pipeline: Box<str>, streamed: Arc<dyn Streamed>, bars: Bars) {
+pub(super) async fn tell(pipeline: Box<str>, streamed: Arc<dyn Monitor>, bars: Bars) {
     let mut restoring: Option<Restoring> = None;
     loop {
         sleep(LOOK).await;

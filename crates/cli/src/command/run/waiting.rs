@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use semel_backends::store;
 use semel_config::{Accepted, StoreUrl};
 use semel_core::{Clock, Code, Error, ErrorKind, Result};
 use semel_worker::run::Stores;
@@ -10,7 +11,6 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use super::guarded::PROMPT;
-use crate::assemble;
 use crate::narrator::lasted_text;
 use crate::progress::Bars;
 use crate::status::Health;
@@ -25,7 +25,7 @@ pub(super) struct Opened {
 /// Opens the store. If its server is away, says so once and tries again until it is there; returns nothing if a
 /// stop was asked for before that.
 ///
-/// # Errors   those of [`assemble::store`], with the place: what is wrong, and on this machine what is away
+/// # Errors   those of [`store::open`], with the place: what is wrong, and on this machine what is away
 pub(super) async fn store(
     url: &StoreUrl,
     accepted: Accepted,
@@ -68,7 +68,7 @@ pub(super) async fn store(
                     tell(url, error, bars);
                 }
             }
-            Err(error) => return Err(assemble::at_store(url, error)),
+            Err(error) => return Err(store::at_store(url, error)),
         }
         tokio::select! {
             biased;
@@ -79,19 +79,19 @@ pub(super) async fn store(
 }
 
 fn tell(url: &StoreUrl, error: Error, bars: &Bars) {
-    let error = assemble::at_store(url, error);
+    let error = store::at_store(url, error);
     bars.warning(&format!("{error} [{}]; trying again", error.code()));
 }
 
 /// Looks first, so that it is known whether the store existed before.
 async fn open(url: &StoreUrl, accepted: Accepted, clock: &Arc<dyn Clock>) -> Result<Opened> {
-    let was_there = match assemble::is_there(url).await {
+    let was_there = match store::exists(url).await {
         Ok(was_there) => was_there,
         Err(error) if url.is_server() && is_away(&error) => return Err(error),
         // Opening it gives a better error.
         Err(_) => true,
     };
-    let stores = assemble::store(url, accepted, Arc::clone(clock)).await?;
+    let stores = store::open(url, accepted, Arc::clone(clock)).await?;
     Ok(Opened {
         stores,
         is_new: !was_there || *url == StoreUrl::Memory,

@@ -11,7 +11,7 @@ use semel_worker::effect::Target;
 use semel_worker::effect::publish::{Facts, Inspection};
 
 /// Turns the settings of a target into something to publish to.
-pub(crate) fn target(settings: SinkSettings) -> Arc<dyn Target> {
+pub fn target(settings: SinkSettings) -> Arc<dyn Target> {
     Arc::new(Place(settings))
 }
 

@@ -20,9 +20,10 @@ use semel_config::{Accepted, ServerKind, ServerUrl};
 use semel_core::Result;
 use semel_core::port::transactional::Statements;
 use semel_core::port::transfer::AnyTransferStore;
+use semel_operate::check::Inspection;
 use semel_worker::run::Stores;
 
-use super::{Formats, Looked};
+use super::Formats;
 
 /// A connected store.
 pub(super) struct Served {
@@ -58,7 +59,7 @@ impl Terms {
 }
 
 /// Refuses a url that its driver cannot read; connects to nothing.
-pub(super) fn check_url(url: &ServerUrl) -> Result<()> {
+pub(crate) fn check_url(url: &ServerUrl) -> Result<()> {
     match url.kind() {
         ServerKind::Postgres => postgres::check_url(url.secret()),
         ServerKind::Mysql => mysql::check_url(url.secret()),
@@ -75,20 +76,20 @@ pub(super) async fn open(url: &ServerUrl, terms: Terms) -> Result<Served> {
     }
 }
 
-/// Looks at a store and changes nothing.
-pub(super) async fn look(
+/// Inspects a store and changes nothing.
+pub(super) async fn inspect(
     url: &ServerUrl,
     accepted: Accepted,
     statements: &[Statements],
-) -> Result<(Formats, Looked)> {
+) -> Result<(Formats, Inspection)> {
     let terms = Terms {
         create: false,
         accepted,
     };
     match url.kind() {
-        ServerKind::Postgres => postgres::look(url.secret(), terms, statements).await,
-        ServerKind::Mysql => mysql::look(url.secret(), terms, statements).await,
-        ServerKind::Redis => redis::look(url.secret(), terms, statements).await,
+        ServerKind::Postgres => postgres::inspect(url.secret(), terms, statements).await,
+        ServerKind::Mysql => mysql::inspect(url.secret(), terms, statements).await,
+        ServerKind::Redis => redis::inspect(url.secret(), terms, statements).await,
     }
 }
 

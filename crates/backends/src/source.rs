@@ -12,7 +12,11 @@ use semel_core::units::spelled;
 use semel_core::{Error, ErrorKind, Result, Timestamp};
 
 /// Opens a source. `lease` is the time for which the source holds a delivery that is not extended.
-pub(crate) async fn source(
+///
+/// # Errors
+///
+/// Those of a source that cannot be used; `Unsupported`: its broker is not built in.
+pub async fn open(
     settings: &SourceSettings,
     max_message_bytes: u64,
     lease: Duration,
@@ -37,15 +41,17 @@ pub(crate) async fn source(
 
 /// Opens a source once more: it yields what it has now, and then ends. A live reader loses nothing to it.
 ///
-/// # Errors   those of a source that cannot be used; `Unsupported`: it cannot be read twice
-pub(crate) async fn source_again(
+/// # Errors
+///
+/// Those of [`open`]; `Unsupported`: it cannot be read twice.
+pub async fn open_again(
     settings: &SourceSettings,
     max_message_bytes: u64,
     lease: Duration,
     since: Option<Timestamp>,
 ) -> Result<AnySource> {
     match settings {
-        SourceSettings::File { .. } => source(settings, max_message_bytes, lease).await,
+        SourceSettings::File { .. } => open(settings, max_message_bytes, lease).await,
         SourceSettings::Kafka(settings) => kafka_again(settings, max_message_bytes, since),
         SourceSettings::Nats(settings) => nats_again(settings, max_message_bytes, lease, since),
         SourceSettings::Stdin { .. } | SourceSettings::Amqp(_) => {
@@ -61,10 +67,14 @@ pub(crate) async fn source_again(
 /// Asks the broker how long a message can come again; returns nothing if there is no broker. A limit that the
 /// broker does not report is as long as the settings declare.
 ///
-/// # Errors   those of a source that cannot be used; `Unavailable` if the broker is away
+/// # Errors
 ///
-/// # Cancel safety   safe
-pub(crate) async fn reach(settings: &SourceSettings, lease: Duration) -> Result<Option<Reach>> {
+/// Those of [`open`]; `Unavailable` if the broker is away.
+///
+/// # Cancel safety
+///
+/// Cancel safe.
+pub async fn reach(settings: &SourceSettings, lease: Duration) -> Result<Option<Reach>> {
     let mut reach = match settings {
         SourceSettings::File { .. } | SourceSettings::Stdin { .. } => return Ok(None),
         SourceSettings::Kafka(settings) => kafka_reach(settings).await?,

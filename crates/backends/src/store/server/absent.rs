@@ -4,9 +4,10 @@ use std::future::{Ready, ready};
 
 use semel_core::port::transactional::Statements;
 use semel_core::{Error, ErrorKind, Result};
+use semel_operate::check::Inspection;
 
 use super::{Served, Terms};
-use crate::assemble::{Formats, Looked};
+use crate::store::Formats;
 
 pub(super) fn check_url(_: &str) -> Result<()> {
     Err(absent())
@@ -16,7 +17,7 @@ pub(super) fn open(_: &str, _: Terms) -> Ready<Result<Served>> {
     ready(Err(absent()))
 }
 
-pub(super) fn look(_: &str, _: Terms, _: &[Statements]) -> Ready<Result<(Formats, Looked)>> {
+pub(super) fn inspect(_: &str, _: Terms, _: &[Statements]) -> Ready<Result<(Formats, Inspection)>> {
     ready(Err(absent()))
 }
 

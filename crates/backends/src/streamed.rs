@@ -7,28 +7,37 @@ use std::sync::Arc;
 use semel_config::KafkaSettings;
 use semel_config::SourceSettings;
 use semel_core::port::source::AnySource;
-#[cfg(feature = "kafka")]
-use semel_core::port::streamed::Restored;
-use semel_core::port::streamed::StreamedStore;
 #[cfg(not(feature = "kafka"))]
 use semel_core::port::streamed::{Claimed, Committed, Finished, Standing, Turn};
-use semel_core::{ClaimRequest, OpId, Parked, Record, Result, Timestamp, Window};
+use semel_core::port::streamed::{Restored, StreamedStore};
+use semel_core::{ClaimRequest, Error, OpId, Parked, Record, Result, Timestamp, Window};
 #[cfg(feature = "kafka")]
-use semel_core::{Error, ErrorKind, FencingToken};
+use semel_core::{ErrorKind, FencingToken};
 use semel_engine::pipeline::Pipeline;
 use semel_engine::surroundings::Surroundings;
 use semel_worker::settings::StreamedSettings;
 
-use crate::status::Streamed;
+/// The view of a pipeline of class `streamed` from outside.
+pub trait Monitor: Send + Sync {
+    /// The progress of restoring each of its partitions.
+    fn restored(&self) -> Vec<Restored>;
+
+    /// The reason why transactions are written one after the other, if they are.
+    fn hindrance(&self) -> Option<Error>;
+}
 
 /// Opens a source and its transactions; returns a view from outside, too.
+///
+/// # Errors
+///
+/// `InvalidConfig`: the source is no topic of Kafka; `Unsupported`: Kafka is not built in; those of the cluster.
 #[cfg(feature = "kafka")]
-pub(crate) fn streamed(
+pub fn open(
     source: &SourceSettings,
     settings: &StreamedSettings,
     pipeline: &Pipeline,
     around: &Surroundings,
-) -> Result<(AnySource, impl StreamedStore, Arc<dyn Streamed>)> {
+) -> Result<(AnySource, impl StreamedStore, Arc<dyn Monitor>)> {
     use semel_broker_kafka::{KafkaSource, StreamOptions};
 
     use super::source::{kafka_options, properties};
@@ -56,7 +65,7 @@ pub(crate) fn streamed(
 }
 
 #[cfg(feature = "kafka")]
-impl Streamed for semel_broker_kafka::KafkaStream {
+impl Monitor for semel_broker_kafka::KafkaStream {
     fn restored(&self) -> Vec<Restored> {
         Self::restored(self)
     }
@@ -79,10 +88,15 @@ fn kafka(source: &SourceSettings) -> Result<&KafkaSettings> {
 /// Reads the records of these operations from the changelog of a pipeline, in the form in which a store returns
 /// them. `requests` holds the request that is made of each operation now, if there is one.
 ///
-/// # Cost     reads the whole changelog
-/// # Errors   those of the cluster
+/// # Cost
+///
+/// Reads the whole changelog.
+///
+/// # Errors
+///
+/// Those of the cluster; `Unsupported`: Kafka is not built in.
 #[cfg(feature = "kafka")]
-pub(crate) async fn streamed_records(
+pub async fn records(
     source: &SourceSettings,
     settings: &StreamedSettings,
     window: Window,
@@ -111,10 +125,12 @@ pub(crate) async fn streamed_records(
 /// Publishes these messages to the partitions from which they were read, with their own keys and headers, and
 /// waits until the brokers have confirmed all of them.
 ///
-/// # Errors   those of the cluster; `InvalidInput`: a message is not of the source's topic. Some messages may
-/// be published by then
+/// # Errors
+///
+/// Those of the cluster; `InvalidInput`: a message is not of the source's topic. Some messages may be published
+/// by then. `Unsupported`: Kafka is not built in.
 #[cfg(feature = "kafka")]
-pub(crate) async fn publish_again(source: &SourceSettings, messages: &[Parked]) -> Result<()> {
+pub async fn publish_again(source: &SourceSettings, messages: &[Parked]) -> Result<()> {
     use std::collections::BTreeMap;
 
     use semel_broker_kafka::{KafkaSink, SinkOptions, partition_of};
@@ -158,13 +174,13 @@ pub(crate) async fn publish_again(source: &SourceSettings, messages: &[Parked]) 
 
 /// Answers that this binary has no Kafka.
 #[cfg(not(feature = "kafka"))]
-pub(crate) async fn publish_again(_source: &SourceSettings, _messages: &[Parked]) -> Result<()> {
+pub async fn publish_again(_source: &SourceSettings, _messages: &[Parked]) -> Result<()> {
     std::future::ready(Err(super::source::not_built_in("kafka"))).await
 }
 
 /// Answers that this binary has no Kafka.
 #[cfg(not(feature = "kafka"))]
-pub(crate) async fn streamed_records(
+pub async fn records(
     _source: &SourceSettings,
     _settings: &StreamedSettings,
     _window: Window,
@@ -177,18 +193,18 @@ pub(crate) async fn streamed_records(
 
 /// Answers that this binary has no Kafka.
 #[cfg(not(feature = "kafka"))]
-pub(crate) fn streamed(
+pub fn open(
     _source: &SourceSettings,
     _settings: &StreamedSettings,
     _pipeline: &Pipeline,
     _around: &Surroundings,
-) -> Result<(AnySource, Nobodys, Arc<dyn Streamed>)> {
+) -> Result<(AnySource, Nobodys, Arc<dyn Monitor>)> {
     Err(super::source::not_built_in("kafka"))
 }
 
 /// The transactions of a build without Kafka, which do not exist.
 #[cfg(not(feature = "kafka"))]
-pub(crate) enum Nobodys {}
+pub enum Nobodys {}
 
 #[cfg(not(feature = "kafka"))]
 impl StreamedStore for Nobodys {

@@ -1,4 +1,4 @@
-//! PostgreSQL.
+//! MySQL and MariaDB.
 
 use std::sync::Arc;
 
@@ -6,15 +6,16 @@ use semel_core::port::checkpoint::AnyCheckpointStore;
 use semel_core::port::transactional::{AnyTransactionalStore, Statements};
 use semel_core::port::transfer::AnyTransferStore;
 use semel_core::{AnyStore, Result};
-pub(super) use semel_store_postgres::check_url;
-use semel_store_postgres::{FORMAT, Options, PostgresStore};
+use semel_operate::check::Inspection;
+pub(super) use semel_store_mysql::check_url;
+use semel_store_mysql::{FORMAT, MysqlStore, Options};
 use semel_worker::run::Stores;
 
 use super::{Served, Terms};
-use crate::assemble::{Formats, Looked};
+use crate::store::Formats;
 
 pub(super) async fn open(url: &str, terms: Terms) -> Result<Served> {
-    let store = Arc::new(PostgresStore::connect(url, options(terms)).await?);
+    let store = Arc::new(MysqlStore::connect(url, options(terms)).await?);
     Ok(Served {
         stores: Stores {
             store: AnyStore::new(Arc::clone(&store)),
@@ -27,17 +28,17 @@ pub(super) async fn open(url: &str, terms: Terms) -> Result<Served> {
     })
 }
 
-pub(super) async fn look(
+pub(super) async fn inspect(
     url: &str,
     terms: Terms,
     statements: &[Statements],
-) -> Result<(Formats, Looked)> {
-    let looked = semel_store_postgres::inspect(url, options(terms), statements).await?;
+) -> Result<(Formats, Inspection)> {
+    let looked = semel_store_mysql::inspect(url, options(terms), statements).await?;
     let formats = Formats {
         stored: looked.format,
         newest: FORMAT,
     };
-    let looked = Looked {
+    let looked = Inspection {
         is_there: looked.format.is_some(),
         capabilities: Some(looked.capabilities),
         refused: looked.refused,
@@ -47,7 +48,7 @@ pub(super) async fn look(
 }
 
 pub(super) async fn migrate(url: &str, terms: Terms) -> Result<i64> {
-    semel_store_postgres::migrate(url, options(terms)).await
+    semel_store_mysql::migrate(url, options(terms)).await
 }
 
 fn options(terms: Terms) -> Options {

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 /// The layer before a pipeline's store, kept for its figures.
 #[derive(Clone, Debug, Default)]
-pub(crate) enum Layer {
+pub enum Layer {
     /// No layer.
     #[default]
     None,
@@ -23,44 +23,52 @@ pub(crate) enum Layer {
 
 /// The figures of a layer; members of a run's summary.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub(crate) struct LayerFigures {
+pub struct LayerFigures {
+    /// Those of a cache.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) cache: Option<CacheFigures>,
+    pub cache: Option<CacheFigures>,
+    /// Those of a filter.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) approximate: Option<ApproximateFigures>,
+    pub approximate: Option<ApproximateFigures>,
 }
 
 /// The figures of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct CacheFigures {
+pub struct CacheFigures {
     /// Claims that the cache answered without the store.
-    pub(crate) answered: u64,
+    pub answered: u64,
     /// Claims that the cache answered by reading the record.
-    pub(crate) read: u64,
+    pub read: u64,
     /// Claims that the cache passed on to the store.
-    pub(crate) asked: u64,
-    pub(crate) kept_bytes: u64,
+    pub asked: u64,
+    /// The bytes of what it keeps.
+    pub kept_bytes: u64,
 }
 
 /// The figures of a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(crate) struct ApproximateFigures {
+pub struct ApproximateFigures {
     /// Messages that the filter skipped: duplicates and, at the error rate, new ones.
-    pub(crate) skipped: u64,
+    pub skipped: u64,
     /// Claims for which the filter had no room.
-    pub(crate) refused: u64,
-    pub(crate) remembered: u64,
-    pub(crate) filter_bytes: u64,
-    pub(crate) declared_error_rate: f64,
+    pub refused: u64,
+    /// The operations that the filter remembers.
+    pub remembered: u64,
+    /// The size of the filter.
+    pub filter_bytes: u64,
+    /// The error rate that the settings declare.
+    pub declared_error_rate: f64,
     /// The error rate, measured by looking up keys that nobody used.
-    pub(crate) measured_error_rate: Option<f64>,
+    pub measured_error_rate: Option<f64>,
 }
 
 impl Layer {
     /// Puts the layers of a pipeline before its store.
     ///
-    /// # Errors   `InvalidConfig`, and those of the layers
-    pub(crate) fn over(
+    /// # Errors
+    ///
+    /// `InvalidConfig`, and those of the layers.
+    pub fn over(
         front: &Front,
         stores: Stores,
         clock: &Arc<dyn Clock>,
@@ -91,7 +99,7 @@ impl Layer {
     }
 
     /// Returns the figures of the layer so far.
-    pub(crate) fn figures(&self) -> LayerFigures {
+    pub fn figures(&self) -> LayerFigures {
         match self {
             Self::None => LayerFigures::default(),
             Self::Cache(cache) => {

@@ -1,24 +1,26 @@
-//! Redis and Valkey: no effect joins their transactions, and no mark is written together with records.
+//! PostgreSQL.
 
 use std::sync::Arc;
 
-use semel_core::port::transactional::Statements;
+use semel_core::port::checkpoint::AnyCheckpointStore;
+use semel_core::port::transactional::{AnyTransactionalStore, Statements};
 use semel_core::port::transfer::AnyTransferStore;
 use semel_core::{AnyStore, Result};
-pub(super) use semel_store_redis::check_url;
-use semel_store_redis::{FORMAT, Options, RedisStore};
+use semel_operate::check::Inspection;
+pub(super) use semel_store_postgres::check_url;
+use semel_store_postgres::{FORMAT, Options, PostgresStore};
 use semel_worker::run::Stores;
 
 use super::{Served, Terms};
-use crate::assemble::{Formats, Looked};
+use crate::store::Formats;
 
 pub(super) async fn open(url: &str, terms: Terms) -> Result<Served> {
-    let store = Arc::new(RedisStore::connect(url, options(terms)).await?);
+    let store = Arc::new(PostgresStore::connect(url, options(terms)).await?);
     Ok(Served {
         stores: Stores {
             store: AnyStore::new(Arc::clone(&store)),
-            checkpoints: None,
-            transactions: None,
+            checkpoints: Some(AnyCheckpointStore::new(Arc::clone(&store))),
+            transactions: Some(AnyTransactionalStore::new(Arc::clone(&store))),
             transfer: None,
             lent: None,
         },
@@ -26,33 +28,31 @@ pub(super) async fn open(url: &str, terms: Terms) -> Result<Served> {
     })
 }
 
-pub(super) async fn look(
+pub(super) async fn inspect(
     url: &str,
     terms: Terms,
     statements: &[Statements],
-) -> Result<(Formats, Looked)> {
-    let looked = semel_store_redis::inspect(url, options(terms), statements).await?;
+) -> Result<(Formats, Inspection)> {
+    let looked = semel_store_postgres::inspect(url, options(terms), statements).await?;
     let formats = Formats {
         stored: looked.format,
         newest: FORMAT,
     };
-    let looked = Looked {
+    let looked = Inspection {
         is_there: looked.format.is_some(),
         capabilities: Some(looked.capabilities),
         refused: looked.refused,
-        // Looking at a replica is already an error.
-        unfit: None,
+        unfit: looked.unfit,
     };
     Ok((formats, looked))
 }
 
 pub(super) async fn migrate(url: &str, terms: Terms) -> Result<i64> {
-    semel_store_redis::migrate(url, options(terms)).await
+    semel_store_postgres::migrate(url, options(terms)).await
 }
 
 fn options(terms: Terms) -> Options {
     let mut options = Options::default();
     options.create = terms.create;
-    options.allow_eviction = terms.accepted.eviction;
     options
 }
