@@ -2,10 +2,10 @@
 
 mod files;
 mod inspection;
-mod server;
+pub mod server;
 
 pub use inspection::{Formats, Inspected, exists, formats, inspect, migrate, older_format};
-pub(crate) use server::check_url;
+pub(crate) use server::{check_url, is_built_in};
 
 use std::path::Path;
 use std::sync::Arc;

@@ -2,19 +2,27 @@
 
 use std::sync::Arc;
 
+use semel_config::ServerKind;
 use semel_core::port::checkpoint::AnyCheckpointStore;
 use semel_core::port::transactional::{AnyTransactionalStore, Statements};
 use semel_core::port::transfer::AnyTransferStore;
 use semel_core::{AnyStore, Result};
 use semel_operate::check::Inspection;
-pub(super) use semel_store_mysql::check_url;
 use semel_store_mysql::{FORMAT, MysqlStore, Options};
 use semel_worker::run::Stores;
 
-use super::{Served, Terms};
+use super::{Driver, Served, Terms};
 use crate::store::Formats;
 
-pub(super) async fn open(url: &str, terms: Terms) -> Result<Served> {
+pub(super) static DRIVER: Driver = Driver {
+    kind: ServerKind::Mysql,
+    check_url: semel_store_mysql::check_url,
+    open: |url, terms| Box::pin(open(url, terms)),
+    inspect: |url, terms, statements| Box::pin(inspect(url, terms, statements)),
+    migrate: |url, terms| Box::pin(semel_store_mysql::migrate(url, options(terms))),
+};
+
+async fn open(url: &str, terms: Terms) -> Result<Served> {
     let store = Arc::new(MysqlStore::connect(url, options(terms)).await?);
     Ok(Served {
         stores: Stores {
@@ -28,7 +36,7 @@ pub(super) async fn open(url: &str, terms: Terms) -> Result<Served> {
     })
 }
 
-pub(super) async fn inspect(
+async fn inspect(
     url: &str,
     terms: Terms,
     statements: &[Statements],
@@ -45,10 +53,6 @@ pub(super) async fn inspect(
         unfit: looked.unfit,
     };
     Ok((formats, looked))
-}
-
-pub(super) async fn migrate(url: &str, terms: Terms) -> Result<i64> {
-    semel_store_mysql::migrate(url, options(terms)).await
 }
 
 fn options(terms: Terms) -> Options {

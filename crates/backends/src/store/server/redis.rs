@@ -2,18 +2,26 @@
 
 use std::sync::Arc;
 
+use semel_config::ServerKind;
 use semel_core::port::transactional::Statements;
 use semel_core::port::transfer::AnyTransferStore;
 use semel_core::{AnyStore, Result};
 use semel_operate::check::Inspection;
-pub(super) use semel_store_redis::check_url;
 use semel_store_redis::{FORMAT, Options, RedisStore};
 use semel_worker::run::Stores;
 
-use super::{Served, Terms};
+use super::{Driver, Served, Terms};
 use crate::store::Formats;
 
-pub(super) async fn open(url: &str, terms: Terms) -> Result<Served> {
+pub(super) static DRIVER: Driver = Driver {
+    kind: ServerKind::Redis,
+    check_url: semel_store_redis::check_url,
+    open: |url, terms| Box::pin(open(url, terms)),
+    inspect: |url, terms, statements| Box::pin(inspect(url, terms, statements)),
+    migrate: |url, terms| Box::pin(semel_store_redis::migrate(url, options(terms))),
+};
+
+async fn open(url: &str, terms: Terms) -> Result<Served> {
     let store = Arc::new(RedisStore::connect(url, options(terms)).await?);
     Ok(Served {
         stores: Stores {
@@ -27,7 +35,7 @@ pub(super) async fn open(url: &str, terms: Terms) -> Result<Served> {
     })
 }
 
-pub(super) async fn inspect(
+async fn inspect(
     url: &str,
     terms: Terms,
     statements: &[Statements],
@@ -45,10 +53,6 @@ pub(super) async fn inspect(
         unfit: None,
     };
     Ok((formats, looked))
-}
-
-pub(super) async fn migrate(url: &str, terms: Terms) -> Result<i64> {
-    semel_store_redis::migrate(url, options(terms)).await
 }
 
 fn options(terms: Terms) -> Options {
