@@ -99,6 +99,11 @@ pub async fn reach(settings: &SourceSettings, lease: Duration) -> Result<Option<
     Ok(Some(reach))
 }
 
+/// Tells whether the broker may be there later. Every other error is wrong now and stays so.
+pub fn is_away(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout)
+}
+
 fn limits(max_message_bytes: u64, lease: Duration) -> Limits {
     Limits {
         max_message_bytes: usize::try_from(max_message_bytes).unwrap_or(usize::MAX),

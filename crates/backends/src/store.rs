@@ -4,7 +4,10 @@ mod files;
 mod inspection;
 pub mod server;
 
-pub use inspection::{Formats, Inspected, exists, formats, inspect, migrate, older_format};
+pub use files::is_exposed;
+pub use inspection::{
+    Formats, Inspected, brought_forward, exists, formats, inspect, migrate, older_format,
+};
 pub(crate) use server::{check_url, is_built_in};
 
 use std::path::Path;

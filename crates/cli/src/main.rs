@@ -5,12 +5,9 @@ mod command;
 mod configuration;
 mod narrator;
 mod output;
-mod place;
 mod progress;
-mod same_file;
 mod secret;
 mod shell;
-mod status;
 mod terminal;
 
 use std::process::ExitCode;

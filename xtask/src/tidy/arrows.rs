@@ -16,6 +16,7 @@ enum Use {
 
 const ALLOWED: &[Arrow] = &[
     Arrow("crates/cli", "crates/gateway", Use::Normal),
+    Arrow("crates/cli", "crates/supervisor", Use::Normal),
     Arrow("crates/cli", "crates/backends", Use::Normal),
     Arrow("crates/cli", "crates/operate", Use::Normal),
     Arrow("crates/cli", "crates/config", Use::Normal),
@@ -26,6 +27,15 @@ const ALLOWED: &[Arrow] = &[
     Arrow("crates/gateway", "crates/engine", Use::Normal),
     Arrow("crates/gateway", "crates/core", Use::Normal),
     Arrow("crates/gateway", "crates/stores/memory", Use::Tests),
+    // The pipelines of a configuration in one process: what opens, checks and runs them.
+    Arrow("crates/supervisor", "crates/backends", Use::Normal),
+    Arrow("crates/supervisor", "crates/operate", Use::Normal),
+    Arrow("crates/supervisor", "crates/config", Use::Normal),
+    Arrow("crates/supervisor", "crates/worker", Use::Normal),
+    Arrow("crates/supervisor", "crates/engine", Use::Normal),
+    Arrow("crates/supervisor", "crates/core", Use::Normal),
+    // Its clock for tests.
+    Arrow("crates/supervisor", "crates/conformance", Use::Tests),
     // The one crate that knows every driver. What it finds of a store is what a check is told of it.
     Arrow("crates/backends", "crates/operate", Use::Normal),
     Arrow("crates/backends", "crates/config", Use::Normal),

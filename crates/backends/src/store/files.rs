@@ -1,11 +1,12 @@
 //! Looks at stores in files of this machine, whose path may be wrong and which a process may have open.
 
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
+use semel_config::StoreUrl;
 use semel_core::{Code, Error};
 use semel_engine::system::SystemClock;
 use semel_store_embedded::Inspector;
@@ -49,6 +50,22 @@ pub(super) fn takes_orders(folder: &Path) -> bool {
     std::fs::symlink_metadata(folder.join(SOCKET)).is_ok_and(|found| found.file_type().is_socket())
 }
 
+/// Tells whether other users of this machine can read the store at `url`.
+pub fn is_exposed(url: &StoreUrl) -> bool {
+    let mode = |path: &Path| std::fs::metadata(path).map_or(0, |it| it.permissions().mode());
+    match url {
+        // A folder that nobody else may enter keeps its contents private.
+        StoreUrl::Embedded(folder) if mode(folder) & OTHERS_ENTER != 0 => {
+            let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+            files
+                .into_iter()
+                .any(|file| mode(&file.path()) & OTHERS_READ != 0)
+        }
+        StoreUrl::Sqlite(file) => mode(file) & OTHERS_READ != 0,
+        StoreUrl::Embedded(_) | StoreUrl::Memory | StoreUrl::Server(_) => false,
+    }
+}
+
 /// Tells whether a process has ended and its parent has not collected its status: it keeps its number, but no
 /// files.
 fn is_ended(id: u32) -> bool {
@@ -57,3 +74,6 @@ fn is_ended(id: u32) -> bool {
     let state = stat.rsplit_once(") ").map(|(_, rest)| rest);
     state.is_some_and(|state| state.starts_with(['Z', 'X']))
 }
+
+const OTHERS_ENTER: u32 = 0o011;
+const OTHERS_READ: u32 = 0o044;

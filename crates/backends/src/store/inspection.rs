@@ -103,6 +103,20 @@ pub async fn older_format(url: &StoreUrl) -> Option<i64> {
     stored.filter(|stored| *stored < newest)
 }
 
+/// Returns the former and the present format of a store, which had the older format `before`, if it has another one
+/// now.
+///
+/// # Errors
+///
+/// Those of a store that cannot be read.
+pub async fn brought_forward(url: &StoreUrl, before: Option<i64>) -> Result<Option<(i64, i64)>> {
+    let Some(before) = before else {
+        return Ok(None);
+    };
+    let after = formats(url).await?.stored.filter(|after| before < *after);
+    Ok(after.map(|after| (before, after)))
+}
+
 /// Reads the format of a store without changing it.
 ///
 /// # Errors

@@ -24,7 +24,6 @@ use crate::Exit;
 use crate::args::{Check, Format, Listing, Output};
 use crate::command::config;
 use crate::command::operate::usage;
-use crate::command::run::guarded::is_away;
 use crate::output::{self, Answers, List};
 use crate::shell::quoted;
 use line::Line;
@@ -74,7 +73,7 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
             at: now.now(),
         };
         if let Err(error) = &broker.reach
-            && is_away(error)
+            && source::is_away(error)
         {
             away.get_or_insert_with(|| error.clone());
         }

@@ -16,17 +16,17 @@ use semel_engine::summary::{Fate, Summary};
 use semel_engine::surroundings::{Shutdown, Surroundings};
 use semel_engine::sweep::sweep_until;
 use semel_engine::system::{SystemClock, SystemEntropy};
+use semel_supervisor::{StoreWatch, preflight};
 use semel_worker::dedup::{Dedup, Input};
 use semel_worker::run::Run;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::args::{self, Log, LogFormat, LogLevel};
-use crate::command::preflight;
+use crate::command::notices;
 use crate::command::run::listen;
 use crate::configuration::{load, store_of_environment, store_url};
 use crate::narrator::Narrator;
-use crate::place::Place;
 use crate::progress::Bars;
 use crate::{Exit, output};
 
@@ -98,9 +98,9 @@ async fn run(
     let clock = Arc::new(SystemClock::new());
     let stores = store::open(&url, accepted, clock.clone()).await;
     let stores = stores.map_err(|error| store::at_store(&url, error))?;
-    let place = Place::of(&url);
+    let store_watch = StoreWatch::of(&url);
     let effect = [(&*dedup.name, target.class())];
-    preflight::preflight(&url, accepted, &stores, effect).await?;
+    preflight::preflight(&url, accepted, &stores, effect, notices::print).await?;
     let bars = if target.is_stdout() {
         Bars::beside_data()
     } else {
@@ -114,7 +114,7 @@ async fn run(
     let (stop, stopped) = watch::channel(false);
     let mut beside = JoinSet::new();
     beside.spawn(listen(stop.clone(), bars.clone())?);
-    beside.spawn(place.clone().watch(stop.clone()));
+    beside.spawn(store_watch.clone().watch(stop.clone()));
     beside.spawn(sweep_until(
         stores.store.clone(),
         sweep_every(dedup.window),
@@ -149,7 +149,7 @@ async fn run(
             accepted,
         ))?;
     }
-    place.check()?;
+    store_watch.check()?;
     Ok(match without_keys(arguments, &format, &summary) {
         Some(message) => {
             output::error(message);

@@ -11,7 +11,6 @@ mod opening;
 mod streamed;
 
 pub(crate) use find::Found;
-pub(crate) use opening::tell_if_forward;
 pub(crate) use streamed::streamed;
 
 use std::ffi::OsStr;

@@ -16,6 +16,7 @@ use semel_core::{Claimant, Clock, Error, ErrorKind, Result};
 use semel_engine::pipeline::REPLAY_ID;
 use semel_engine::surroundings::Surroundings;
 use semel_engine::system::SystemEntropy;
+use semel_supervisor::{Ended, StoreWatch, preflight, same_file};
 use semel_worker::run::{Run, run};
 use semel_worker::settings::EffectSettings;
 use serde::Serialize;
@@ -23,15 +24,14 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::args::{self, Output};
+use crate::command::notices;
 use crate::command::operate::{self, Ground, usage};
-use crate::command::preflight;
 use crate::command::run::listen;
-use crate::command::summary::{self, Ended};
+use crate::command::summary;
 use crate::narrator::Narrator;
 use crate::output::Plan;
-use crate::place::Place;
 use crate::progress::Bars;
-use crate::{Exit, output, same_file};
+use crate::{Exit, output};
 
 /// Forecasts what would be run again, and with `--yes` runs it.
 pub(crate) fn replay(arguments: &args::Replay) -> Result<Exit> {
@@ -214,14 +214,14 @@ async fn replay_one(
         Error::new(ErrorKind::Internal, message)
     })?;
     let all = preflight::effects(std::slice::from_ref(settings));
-    preflight::preflight(&ground.url, ground.accepted, stores, all).await?;
-    let place = Place::of(&ground.url);
+    preflight::preflight(&ground.url, ground.accepted, stores, all, notices::print).await?;
+    let store_watch = StoreWatch::of(&ground.url);
     let bars = Bars::new();
     let narrator = Arc::new(Narrator::new(bars.clone(), arguments.log));
     let stop = watch::channel(false).0;
     let mut beside = JoinSet::new();
     beside.spawn(listen(stop.clone(), bars.clone())?);
-    beside.spawn(place.clone().watch(stop.clone()));
+    beside.spawn(store_watch.clone().watch(stop.clone()));
     let clock: Arc<dyn Clock> = ground.clock();
     let mut pipeline = settings.pipeline.clone();
     if arguments.allow_expired {
@@ -284,7 +284,7 @@ async fn replay_one(
         }
     };
     output::data(text).map_err(output::cannot_print)?;
-    place.check().map(|()| Exit::Done)
+    store_watch.check().map(|()| Exit::Done)
 }
 
 /// The summary of a run, and the id of its replay.

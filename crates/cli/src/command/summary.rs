@@ -7,32 +7,10 @@ use semel_config::{Accepted, Waived};
 use semel_engine::effect::{Class, OnDoubt};
 use semel_engine::pipeline::Fail;
 use semel_engine::summary::{Fate, Summary};
+use semel_supervisor::Ended;
 use serde::Serialize;
 
 use crate::narrator::Narrator;
-
-/// A pipeline's run and the figures of the layer before its store.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ended {
-    pub(crate) summary: Summary,
-    /// The policy for messages while the store is away.
-    pub(crate) fail: Fail,
-    pub(crate) layer: LayerFigures,
-    /// The weaknesses that the pipeline accepts by name.
-    pub(crate) waived: Waived,
-}
-
-impl From<Summary> for Ended {
-    /// Makes one without layers.
-    fn from(summary: Summary) -> Self {
-        Self {
-            summary,
-            fail: Fail::Closed,
-            layer: LayerFigures::default(),
-            waived: Waived::default(),
-        }
-    }
-}
 
 /// The documented object; its names and their order are stable.
 #[derive(Serialize)]

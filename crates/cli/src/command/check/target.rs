@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use semel_backends::sink;
+use semel_backends::{sink, source};
 use semel_config::{PipelineSettings, SinkPlace, SinkSettings, SourceSettings};
 use semel_core::Error;
 use semel_operate::check::{Finding, fail};
 use semel_worker::effect::Target;
 use semel_worker::effect::publish::Promise;
 use semel_worker::settings::EffectSettings;
-
-use crate::command::run::guarded::is_away;
 
 /// The findings.
 pub(super) struct Targets {
@@ -67,7 +65,7 @@ impl Targets {
         let message = format!("of {whose}: {error}");
         self.findings
             .push(fail("target-unavailable", message, advice));
-        if is_away(&error) {
+        if source::is_away(&error) {
             self.away.get_or_insert(error);
         }
     }

@@ -3,15 +3,17 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use semel_backends::store::{self, Formats, Operated};
+use semel_backends::store::{self, Operated};
 use semel_config::{Accepted, StoreUrl, suggestion};
 use semel_core::{Clock, Error, ErrorKind, Result, Scope};
 use semel_engine::system::SystemClock;
+use semel_supervisor::Notice;
 use tokio::runtime::Runtime;
 
 use super::named::{Named, place, typed};
 use super::{Ground, usage};
 use crate::args::Common;
+use crate::command::notices;
 use crate::{Exit, output};
 
 /// The purpose for which a verb opens its store.
@@ -42,18 +44,9 @@ async fn telling(
 }
 
 /// Tells the operator if the store, which had the older format `before`, has another one now.
-pub(crate) async fn tell_if_forward(url: &StoreUrl, before: Option<i64>) -> Result<()> {
-    if let Some(before) = before
-        && let Formats {
-            stored: Some(after),
-            ..
-        } = store::formats(url).await?
-        && before < after
-    {
-        output::warning(format_args!(
-            "{url} was brought forward from format {before} to format {after}; versions of semel that \
-             write format {before} cannot open it any more"
-        ));
+async fn tell_if_forward(url: &StoreUrl, before: Option<i64>) -> Result<()> {
+    if let Some((from, to)) = store::brought_forward(url, before).await? {
+        notices::print(&Notice::StoreBroughtForward { url, from, to });
     }
     Ok(())
 }

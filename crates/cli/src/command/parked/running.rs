@@ -11,6 +11,7 @@ use semel_core::{Claimant, Clock, Error, ErrorKind, Note, Operation, Result};
 use semel_engine::surroundings::Surroundings;
 use semel_engine::system::{SystemClock, SystemEntropy};
 use semel_operate::parked::Search;
+use semel_supervisor::{Ended, StoreWatch, preflight};
 use semel_worker::replay::{Job, Kind, Report};
 use semel_worker::run::{Run, Stores};
 use serde::Serialize;
@@ -23,11 +24,10 @@ use super::publishing::{Sent, publish};
 use crate::args::{Common, Confirm, Format, Log, Output, Rerun};
 use crate::command::keys::refusal_text;
 use crate::command::operate::{self, Ground, note_of, usage};
-use crate::command::summary::{self, Ended};
-use crate::command::{preflight, run::listen};
+use crate::command::summary;
+use crate::command::{notices, run::listen};
 use crate::narrator::Narrator;
 use crate::output::key_text;
-use crate::place::Place;
 use crate::progress::Bars;
 use crate::{Exit, output};
 
@@ -186,17 +186,17 @@ async fn run_all(
             "the store was not opened to run effects",
         )
     })?;
-    let place = Place::of(&ground.url);
+    let store_watch = StoreWatch::of(&ground.url);
     let scopes = forecast.bytes.keys();
     let pipelines = scopes.filter_map(|scope| ground.pipeline_of(scope));
     let all = preflight::effects(pipelines);
-    preflight::preflight(&ground.url, ground.accepted, stores, all).await?;
+    preflight::preflight(&ground.url, ground.accepted, stores, all, notices::print).await?;
     let bars = Bars::new();
     let narrator = Arc::new(Narrator::new(bars.clone(), running.log));
     let stop = watch::channel(false).0;
     let mut beside = JoinSet::new();
     beside.spawn(listen(stop.clone(), bars.clone())?);
-    beside.spawn(place.clone().watch(stop.clone()));
+    beside.spawn(store_watch.clone().watch(stop.clone()));
     let surroundings = Surroundings {
         clock: Arc::new(SystemClock::new()) as Arc<dyn Clock>,
         entropy: Arc::new(SystemEntropy),
@@ -256,7 +256,7 @@ async fn run_all(
             Done::Sent(sent) => sent.print(name, print.format)?,
         }
     }
-    failure.map_or_else(|| place.check().map(|()| Exit::Done), Err)
+    failure.map_or_else(|| store_watch.check().map(|()| Exit::Done), Err)
 }
 
 /// The result for the messages of one pipeline.

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use crate::status::{Health, Status, Target, probe_store, probe_target};
 
 /// The status of a worker that has yet to begin.
-pub(super) fn status(
+pub(crate) fn status(
     settings: &Settings,
     clock: Arc<dyn Clock>,
     is_stopped: watch::Receiver<bool>,
@@ -30,7 +30,7 @@ pub(super) fn status(
 /// Begins to watch. The store is always asked, so that the end of its outage is reported, and programs are
 /// looked for, so that a misspelt one is reported at once; all else is asked only if there is a status address
 /// to report it at.
-pub(super) fn begin(
+pub(crate) fn begin(
     beside: &mut JoinSet<()>,
     settings: &Settings,
     stores: &Stores,

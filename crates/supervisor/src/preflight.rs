@@ -1,5 +1,6 @@
 //! Checks and announces a store's promises before effects run on it.
 
+use semel_backends::store::is_exposed;
 use semel_config::{Accepted, Front, PipelineSettings, StoreUrl};
 use semel_core::Result;
 use semel_core::port::store::Capabilities;
@@ -7,44 +8,44 @@ use semel_engine::effect::Class;
 use semel_operate::check::durability::{self, Shortfall};
 use semel_worker::run::Stores;
 
-use crate::{output, place};
+use crate::notice::Notice;
 
-/// Reads the store's promises, tells the operator what is worth knowing about them, and refuses a store that
-/// cannot keep the promise of a pipeline.
+/// Reads the store's promises, reports what is worth knowing about them, and refuses a store that cannot keep the
+/// promise of a pipeline.
 ///
-/// # Errors   `Unsupported`, and those of the store
-pub(crate) async fn preflight<'a>(
+/// # Errors
+///
+/// `Unsupported`, and those of the store.
+pub async fn preflight<'a>(
     url: &StoreUrl,
     accepted: Accepted,
     stores: &Stores,
     effects: impl IntoIterator<Item = (&'a str, Class)>,
+    report: impl Fn(&Notice<'_>),
 ) -> Result<()> {
     let Capabilities {
         durability: survives,
         warnings,
         ..
     } = stores.preflight().await?;
-    for warning in warnings {
-        output::warning(format_args!("store {url}: {warning}"));
+    for warning in &warnings {
+        report(&Notice::StoreWarning { url, warning });
     }
-    if let (Some(exposed), Some(hide)) = (place::exposed(url), place::hide(url)) {
-        output::warning(format_args!(
-            "store {url}: {exposed}; take the right away: {hide}"
-        ));
+    if is_exposed(url) {
+        report(&Notice::StoreExposed { url });
     }
     // The operator chose this store by a name of its own, and still gets a loud warning.
     if *url == StoreUrl::Memory {
         return Ok(());
     }
-    for (name, class) in effects {
-        durability::check(name, class, survives, accepted)?;
-        match durability::shortfall(class, survives) {
-            Some(Shortfall {
-                is_broken: true,
+    for (pipeline, class) in effects {
+        durability::check(pipeline, class, survives, accepted)?;
+        if let Some(Shortfall { is_broken, why }) = durability::shortfall(class, survives) {
+            report(&Notice::Durability {
+                pipeline,
+                is_accepted: is_broken,
                 why,
-            }) => output::warning(format_args!("{name}: accepted by `store.accept`: {why}")),
-            Some(Shortfall { why, .. }) => output::warning(format_args!("{name}: {why}")),
-            None => {}
+            });
         }
     }
     Ok(())
@@ -52,7 +53,7 @@ pub(crate) async fn preflight<'a>(
 
 /// The effects of these pipelines that depend on the store. The losses of an approximate pipeline were accepted
 /// when its settings were read.
-pub(crate) fn effects<'a>(
+pub fn effects<'a>(
     pipelines: impl IntoIterator<Item = &'a PipelineSettings>,
 ) -> impl Iterator<Item = (&'a str, Class)> {
     let exact = pipelines

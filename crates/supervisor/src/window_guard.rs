@@ -9,17 +9,17 @@ use semel_backends::source;
 use semel_config::PipelineSettings;
 use semel_core::port::reach::Reach;
 use semel_core::port::source::{Acknowledgement, DeliveryId, Fetched, Progress, Source};
-use semel_core::{Clock, Code, Error, ErrorKind, Result};
-use semel_operate::check::window::{Judgement, Terms, Verdict};
+use semel_core::{Clock, Error, ErrorKind, Result};
+use semel_operate::check::window::{Gate, Judgement, Terms, Verdict};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::progress::Bars;
+use crate::notice::{Notice, Reporter};
 
 /// The knowledge about the broker of one pipeline when a run begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outlook {
+pub(crate) enum Outlook {
     /// The pipeline has no broker.
     NoBroker,
     Judged(Judgement),
@@ -27,17 +27,27 @@ pub(super) enum Outlook {
     Away,
 }
 
-/// The knowledge about the broker of one pipeline, and why it is away if nobody was told yet.
-pub(super) type Known = (Outlook, Option<Error>);
+impl Outlook {
+    /// What refuses messages of a pipeline that are too old.
+    pub(crate) fn gate(self, settings: &PipelineSettings) -> Gate {
+        match self {
+            Self::Judged(judgement) => judgement.gate,
+            Self::NoBroker | Self::Away => Gate::unasked(settings),
+        }
+    }
+}
 
-/// Looks at the brokers of all pipelines at once; tells the operator what matters, and refuses a window that a
+/// The knowledge about the broker of one pipeline, and why it is away if nobody was told yet.
+pub(crate) type Known = (Outlook, Option<Error>);
+
+/// Looks at the brokers of all pipelines at once; reports what matters, and refuses a window that a
 /// broker can outlive. A request to stop ends the wait.
 ///
 /// # Errors   `InvalidConfig`; those of a source that cannot be used
-pub(super) async fn outlooks(
+pub(crate) async fn outlooks(
     pipelines: &[PipelineSettings],
     clock: &dyn Clock,
-    bars: &Bars,
+    reporter: &dyn Reporter,
     mut stop: watch::Receiver<bool>,
 ) -> Result<Vec<Known>> {
     let mut looks = JoinSet::new();
@@ -59,12 +69,10 @@ pub(super) async fn outlooks(
             () = &mut silence, if !is_silent => {
                 is_silent = true;
                 for (settings, _) in pipelines.iter().zip(&is_open).filter(|(_, open)| **open) {
-                    bars.warning(&format!(
-                        "{}: no answer from the broker within {} s [{}]; waiting for it",
-                        settings.pipeline.name,
-                        PROMPT.as_secs(),
-                        Code::SourceUnavailable
-                    ));
+                    reporter.report(&Notice::BrokerSilent {
+                        pipeline: &settings.pipeline.name,
+                        within: PROMPT,
+                    });
                 }
                 continue;
             }
@@ -79,10 +87,12 @@ pub(super) async fn outlooks(
         outlooks[place] = match reach {
             Ok(None) => (Outlook::NoBroker, None),
             Ok(Some(reach)) => {
-                let judgement = judge(&pipelines[place], &reach, clock, bars)?;
+                let judgement = judge(&pipelines[place], &reach, clock, reporter)?;
                 (Outlook::Judged(judgement), None)
             }
-            Err(error) if is_away(&error) => (Outlook::Away, Some(error).filter(|_| !is_silent)),
+            Err(error) if source::is_away(&error) => {
+                (Outlook::Away, Some(error).filter(|_| !is_silent))
+            }
             Err(error) => return Err(error),
         };
     }
@@ -90,16 +100,16 @@ pub(super) async fn outlooks(
 }
 
 /// A source whose broker was away: the broker is looked at before the source hands anything over.
-pub(super) struct Guarded<S> {
+pub(crate) struct Guarded<S> {
     source: S,
     guard: Option<Guard>,
 }
 
 /// A look at a broker that is still to be done.
-pub(super) struct Guard {
+pub(crate) struct Guard {
     settings: PipelineSettings,
     clock: Arc<dyn Clock>,
-    bars: Bars,
+    reporter: Arc<dyn Reporter>,
     /// Continues where it was if the call that waited for it was dropped.
     looking: Option<Look>,
     /// The error that is reported first.
@@ -111,24 +121,24 @@ pub(super) struct Guard {
 type Look = Pin<Box<dyn Future<Output = Result<Option<Reach>>> + Send>>;
 
 impl<S> Guarded<S> {
-    pub(super) const fn new(source: S, guard: Option<Guard>) -> Self {
+    pub(crate) const fn new(source: S, guard: Option<Guard>) -> Self {
         Self { source, guard }
     }
 }
 
 impl Guard {
     /// Guards a broker that was away a moment ago; `first` is the reason if nobody was told yet.
-    pub(super) fn new(
+    pub(crate) fn new(
         settings: PipelineSettings,
         clock: Arc<dyn Clock>,
-        bars: Bars,
+        reporter: Arc<dyn Reporter>,
         first: Option<Error>,
     ) -> Self {
         let now = Instant::now();
         Self {
             settings,
             clock,
-            bars,
+            reporter,
             looking: None,
             first,
             try_at: now,
@@ -152,10 +162,10 @@ impl Guard {
             match looked {
                 Ok(None) => return Ok(None),
                 Ok(Some(reach)) => {
-                    judge(&self.settings, &reach, &*self.clock, &self.bars)?;
+                    judge(&self.settings, &reach, &*self.clock, &*self.reporter)?;
                     return Ok(None);
                 }
-                Err(error) if is_away(&error) => {
+                Err(error) if source::is_away(&error) => {
                     if now >= self.tell_at {
                         self.tell_at = now + MENTION;
                         return Ok(Some(error));
@@ -216,31 +226,26 @@ fn judge(
     settings: &PipelineSettings,
     reach: &Reach,
     clock: &dyn Clock,
-    bars: &Bars,
+    reporter: &dyn Reporter,
 ) -> Result<Judgement> {
     let judgement = Terms::of(settings).judge(reach, clock.now());
     judgement.check(settings)?;
-    let name = &settings.pipeline.name;
+    let pipeline = &*settings.pipeline.name;
     for warning in &reach.warnings {
-        bars.warning(&format!("{name}: {warning}"));
+        reporter.report(&Notice::BrokerWarning { pipeline, warning });
     }
     if let Some(why) = judgement.why(settings) {
-        let accepted = match judgement.verdict {
-            Verdict::Repeats => "accepted by `accept`: ",
-            Verdict::Enough | Verdict::Unknown | Verdict::SetsAside | Verdict::RepeatsBorne => "",
-        };
-        bars.warning(&format!("{name}: {accepted}{why}"));
+        reporter.report(&Notice::Window {
+            pipeline,
+            is_accepted: judgement.verdict == Verdict::Repeats,
+            why: &why,
+        });
     }
     Ok(judgement)
 }
 
-/// Tells whether the broker may be there later. Every other error is wrong now and stays so.
-pub(in crate::command) fn is_away(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout)
-}
-
 /// The time within which the operator hears that a broker is not there.
-pub(super) const PROMPT: Duration = Duration::from_secs(2);
+pub(crate) const PROMPT: Duration = Duration::from_secs(2);
 /// The time between two looks.
 const RETRY: Duration = Duration::from_secs(1);
 /// The time between two reports.

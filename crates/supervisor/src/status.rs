@@ -1,13 +1,13 @@
 //! The status of a worker: whether it is ready, what it still does before, and its counts.
 
-mod aside;
+mod counts;
 mod health;
 mod metrics;
 mod owner;
 mod probe;
 mod server;
 
-pub(crate) use aside::Counts;
+pub(crate) use counts::Counts;
 pub(crate) use health::Health;
 pub(crate) use probe::{Target, probe_store, probe_target};
 pub(crate) use server::serve;
@@ -98,23 +98,25 @@ struct PipelineReadiness {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     reasons: Vec<Because>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    restored: Option<Reach>,
+    restored: Option<Restoration>,
 }
 
 /// The progress of restoring a pipeline, over the partitions that it has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Reach {
+pub struct Restoration {
     /// Records of the changelog that were read so far.
-    pub(crate) read: u64,
+    pub read: u64,
     /// The number of records; none while it is not known for all partitions.
-    pub(crate) records: Option<u64>,
+    pub records: Option<u64>,
     /// Operations that were found in these records.
-    pub(crate) operations: u64,
-    pub(crate) partitions: Vec<PartitionReach>,
+    pub operations: u64,
+    /// Its partitions.
+    pub partitions: Vec<PartitionRestoration>,
 }
 
+/// The progress of restoring a partition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct PartitionReach {
+pub struct PartitionRestoration {
     pub(crate) partition: i32,
     pub(crate) state: Doing,
     read: u64,
@@ -181,7 +183,7 @@ impl Status {
         let has_begun = self.has_begun.load(Ordering::Relaxed);
         let pipelines = self.lock().clone();
         let pipelines = pipelines.into_iter().map(|(name, pipeline)| {
-            let restored = pipeline.streamed.map(|it| Reach::of(&it.restored()));
+            let restored = pipeline.streamed.map(|it| Restoration::of(&it.restored()));
             let is_open = restored.as_ref().is_some_and(|it| !it.is_done());
             let reasons = self.health.reasons(&name);
             let state = match reasons.first() {
@@ -236,10 +238,11 @@ impl Readiness {
     }
 }
 
-impl Reach {
-    pub(crate) fn of(partitions: &[Restored]) -> Self {
+impl Restoration {
+    /// Sums up the partitions of a pipeline.
+    pub fn of(partitions: &[Restored]) -> Self {
         let records = partitions.iter().map(|it| it.records).sum::<Option<u64>>();
-        let partitions: Vec<_> = partitions.iter().map(PartitionReach::of).collect();
+        let partitions: Vec<_> = partitions.iter().map(PartitionRestoration::of).collect();
         Self {
             read: partitions.iter().map(|it| it.read).sum(),
             records,
@@ -254,7 +257,7 @@ impl Reach {
     }
 }
 
-impl PartitionReach {
+impl PartitionRestoration {
     fn of(restored: &Restored) -> Self {
         Self {
             partition: restored.partition,

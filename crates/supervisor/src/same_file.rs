@@ -10,8 +10,10 @@ use semel_worker::settings::EffectSettings;
 
 /// Refuses an effect that writes its source's input, also if standard input or output was redirected.
 ///
-/// # Errors   `InvalidInput` with code `same-file`
-pub(crate) fn refuse(name: &str, source: &SourceSettings, effect: &EffectSettings) -> Result<()> {
+/// # Errors
+///
+/// `InvalidInput` with code `same-file`.
+pub fn refuse(name: &str, source: &SourceSettings, effect: &EffectSettings) -> Result<()> {
     let source = match source {
         SourceSettings::File { path, .. } => std::fs::metadata(path).ok(),
         SourceSettings::Stdin { .. } => of_stream(std::io::stdin().as_fd()),
@@ -39,7 +41,7 @@ pub(crate) fn refuse(name: &str, source: &SourceSettings, effect: &EffectSetting
 }
 
 /// The error that `name` is the same file as `other`.
-pub(crate) fn error(name: &str, other: &str) -> Error {
+pub fn error(name: &str, other: &str) -> Error {
     let message = format!("{name} is the same file as {other}; name another file to write");
     Error::new(ErrorKind::InvalidInput, message).with_code(Code::SameFile)
 }

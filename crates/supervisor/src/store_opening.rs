@@ -10,27 +10,26 @@ use semel_worker::run::Stores;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-use super::guarded::PROMPT;
-use crate::narrator::lasted_text;
-use crate::progress::Bars;
+use crate::notice::{Notice, Reporter};
 use crate::status::Health;
+use crate::window_guard::PROMPT;
 
 /// An opened store.
-pub(super) struct Opened {
-    pub(super) stores: Stores,
+pub(crate) struct Opened {
+    pub(crate) stores: Stores,
     /// True if it was just created.
-    pub(super) is_new: bool,
+    pub(crate) is_new: bool,
 }
 
 /// Opens the store. If its server is away, says so once and tries again until it is there; returns nothing if a
 /// stop was asked for before that.
 ///
 /// # Errors   those of [`store::open`], with the place: what is wrong, and on this machine what is away
-pub(super) async fn store(
+pub(crate) async fn wait(
     url: &StoreUrl,
     accepted: Accepted,
     clock: Arc<dyn Clock>,
-    bars: &Bars,
+    reporter: &dyn Reporter,
     health: &Health,
     mut stop: watch::Receiver<bool>,
 ) -> Result<Option<Opened>> {
@@ -50,14 +49,15 @@ pub(super) async fn store(
                     let silent = Error::new(ErrorKind::Unavailable, silent)
                         .with_code(Code::StoreUnavailable);
                     health.store_failed(&silent);
-                    tell(url, silent, bars);
+                    report(url, silent, reporter);
                 }
             }
         };
         match opened {
             Ok(opened) => {
                 if let Some(since) = away_since {
-                    tell_return(bars, since);
+                    let lasted = since.elapsed();
+                    reporter.report(&Notice::StoreBack { lasted });
                 }
                 return Ok(Some(opened));
             }
@@ -65,7 +65,7 @@ pub(super) async fn store(
                 health.store_failed(&error);
                 if away_since.is_none() {
                     away_since = Some(Instant::now());
-                    tell(url, error, bars);
+                    report(url, error, reporter);
                 }
             }
             Err(error) => return Err(store::at_store(url, error)),
@@ -78,9 +78,9 @@ pub(super) async fn store(
     }
 }
 
-fn tell(url: &StoreUrl, error: Error, bars: &Bars) {
+fn report(url: &StoreUrl, error: Error, reporter: &dyn Reporter) {
     let error = store::at_store(url, error);
-    bars.warning(&format!("{error} [{}]; trying again", error.code()));
+    reporter.report(&Notice::StoreAway(&error));
 }
 
 /// Looks first, so that it is known whether the store existed before.
@@ -96,11 +96,6 @@ async fn open(url: &StoreUrl, accepted: Accepted, clock: &Arc<dyn Clock>) -> Res
         stores,
         is_new: !was_there || *url == StoreUrl::Memory,
     })
-}
-
-fn tell_return(bars: &Bars, since: Instant) {
-    let lasted = lasted_text(since.elapsed());
-    bars.note(&format!("the store answers after {lasted}"));
 }
 
 /// Tells whether the store may become fit without any action at this worker: its server is away, or has a store

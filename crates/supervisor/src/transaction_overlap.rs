@@ -1,4 +1,4 @@
-//! Warns when a pipeline's transactions stop overlapping, and says when they overlap again.
+//! Reports when a pipeline's transactions stop overlapping, and says when they overlap again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,20 +7,24 @@ use semel_backends::streamed::Monitor;
 use semel_core::Error;
 use tokio::time::sleep;
 
-use crate::progress::Bars;
+use crate::notice::{Notice, Reporter};
 
 /// Watches a pipeline for as long as the future is polled.
-pub(super) async fn tell(pipeline: Box<str>, streamed: Arc<dyn Monitor>, bars: Bars) {
+pub(crate) async fn watch(
+    pipeline: Box<str>,
+    streamed: Arc<dyn Monitor>,
+    reporter: Arc<dyn Reporter>,
+) {
+    let pipeline = &*pipeline;
     let mut is_hindered = false;
     loop {
         sleep(LOOK).await;
         match news(&mut is_hindered, streamed.hindrance()) {
-            Some(News::Hindered(why)) => bars.warning(&format!(
-                "{pipeline}: one transaction is written after the other: {why}"
-            )),
-            Some(News::Over) => bars.note(&format!(
-                "{pipeline}: a transaction is written while the one before is committed"
-            )),
+            Some(News::Hindered(error)) => reporter.report(&Notice::TransactionsAlternate {
+                pipeline,
+                error: &error,
+            }),
+            Some(News::Over) => reporter.report(&Notice::TransactionsOverlap { pipeline }),
             None => {}
         }
     }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use semel_engine::summary::{Fate, Summary};
 
-use super::{Doing, PartitionReach, Status};
+use super::{Doing, PartitionRestoration, Status};
 
 /// Returns Prometheus's text format, version 0.0.4.
 pub(super) fn text(status: &Status) -> String {
@@ -94,7 +94,7 @@ impl Text {
 type Restored = (
     &'static str,
     &'static str,
-    fn(&PartitionReach) -> Option<u64>,
+    fn(&PartitionRestoration) -> Option<u64>,
 );
 
 const RESTORED: [Restored; 4] = [

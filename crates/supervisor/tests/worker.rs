@@ -1,0 +1,148 @@
+//! A worker without a command line: what it does with a configuration, and what it reports.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use semel_backends::BACKENDS;
+use semel_config::{Overrides, PipelineSettings, Settings};
+use semel_engine::event::Unobserved;
+use semel_engine::summary::Fate;
+use semel_engine::surroundings::OnProgress;
+use semel_engine::system::{SystemClock, SystemEntropy};
+use semel_supervisor::{Keys, Notice, Opened, Options, Outcome, Reporter, Supervisor};
+use tempfile::TempDir;
+use tokio::sync::watch;
+
+/// Remembers notices by a word each.
+#[derive(Default)]
+struct Remembered(Mutex<Vec<String>>);
+
+impl Remembered {
+    fn all(&self) -> Vec<String> {
+        self.0.lock().expect("no panic").clone()
+    }
+}
+
+impl Reporter for Remembered {
+    fn report(&self, notice: &Notice<'_>) {
+        let word = match *notice {
+            Notice::StoreHolds {
+                keys: Keys::None { is_new: true },
+                ..
+            } => "new".to_owned(),
+            Notice::StoreHolds { keys, .. } => format!("{keys:?}"),
+            Notice::Claimant(_) => "claimant".to_owned(),
+            Notice::Begins { settings, .. } => format!("{} begins", settings.pipeline.name),
+            Notice::Ended {
+                pipeline,
+                is_failed,
+            } => format!("{pipeline} ends, failed: {is_failed}"),
+            // A folder for tests may be open to others.
+            Notice::StoreExposed { .. } => return,
+            _ => "another notice".to_owned(),
+        };
+        self.0.lock().expect("no panic").push(word);
+    }
+
+    fn progress(&self, _: &PipelineSettings) -> OnProgress {
+        Arc::new(|_, _| {})
+    }
+}
+
+fn settings(folder: &Path, pipelines: &str) -> Settings {
+    let text = format!(
+        "[store]\nurl = \"sqlite:{}\"\n{pipelines}",
+        folder.join("store.db").display()
+    );
+    let name = folder.join("semel.toml").display().to_string();
+    let overrides = Overrides::default();
+    Settings::of(&name, &text, std::iter::empty(), &overrides, BACKENDS).expect("sound settings")
+}
+
+/// A pipeline from a file into a file.
+fn pipeline(folder: &Path, name: &str) -> String {
+    let folder = folder.display();
+    format!(
+        "[pipelines.{name}]\nsource = {{ kind = \"file\", path = \"{folder}/{name}.ndjson\" }}\nkey = \"json:/id\"\n\
+         effect = {{ kind = \"file\", path = \"{folder}/{name}.out\" }}\n"
+    )
+}
+
+async fn opened(settings: Settings, reporter: &Arc<Remembered>, is_stopped: bool) -> Opened {
+    let options = Options {
+        settings,
+        clock: Arc::new(SystemClock::new()),
+        entropy: Arc::new(SystemEntropy),
+        observer: Arc::new(Unobserved),
+        reporter: reporter.clone(),
+        stop: watch::channel(is_stopped).0,
+    };
+    let supervisor = Supervisor::new(options).await.expect("no listener");
+    supervisor.open().await.expect("a store")
+}
+
+async fn run(settings: Settings, reporter: &Arc<Remembered>) -> Outcome {
+    let Opened::Worker(worker) = opened(settings, reporter, false).await else {
+        panic!("nobody asked for a stop");
+    };
+    worker.run().await.expect("an outcome")
+}
+
+#[tokio::test]
+async fn a_worker_runs_its_pipelines_and_reports_each_step() {
+    let folder = TempDir::new().expect("a folder");
+    let lines = "{\"id\":1}\n{\"id\":2}\n{\"id\":1}\n";
+    std::fs::write(folder.path().join("payments.ndjson"), lines).expect("a file");
+    let pipelines = pipeline(folder.path(), "payments");
+    let reporter = Arc::new(Remembered::default());
+    let outcome = run(settings(folder.path(), &pipelines), &reporter).await;
+    assert!(outcome.failure.is_none(), "{outcome:?}");
+    let [(name, ended)] = &outcome.pipelines[..] else {
+        panic!("{outcome:?}");
+    };
+    let counts = [Fate::Applied, Fate::Replayed].map(|fate| ended.summary.of(fate));
+    assert_eq!((&**name, counts), ("payments", [2, 1]));
+    let expected = [
+        "new",
+        "claimant",
+        "payments begins",
+        "payments ends, failed: false",
+    ];
+    assert_eq!(reporter.all(), expected);
+
+    let reporter = Arc::new(Remembered::default());
+    run(settings(folder.path(), &pipelines), &reporter).await;
+    assert_eq!(reporter.all()[0], "Exactly(2)", "the store is there now");
+}
+
+#[tokio::test]
+async fn a_pipeline_that_fails_is_the_failure_of_the_worker() {
+    let folder = TempDir::new().expect("a folder");
+    let reporter = Arc::new(Remembered::default());
+    let pipelines = pipeline(folder.path(), "nowhere");
+    let outcome = run(settings(folder.path(), &pipelines), &reporter).await;
+    let failure = outcome.failure.expect("its source is not there");
+    assert!(failure.to_string().contains("nowhere.ndjson"), "{failure}");
+    assert!(outcome.pipelines.is_empty());
+    let told = reporter.all();
+    assert_eq!(
+        told.last().map(String::as_str),
+        Some("nowhere ends, failed: true")
+    );
+}
+
+#[tokio::test]
+async fn a_stop_before_there_is_a_store_does_nothing() {
+    let folder = TempDir::new().expect("a folder");
+    let reporter = Arc::new(Remembered::default());
+    let pipelines = pipeline(folder.path(), "a") + &pipeline(folder.path(), "b");
+    let settings = settings(folder.path(), &pipelines);
+    let Opened::Stopped(outcome) = opened(settings, &reporter, true).await else {
+        panic!("a stop was asked for");
+    };
+    let names: Vec<_> = outcome.pipelines.iter().map(|(name, _)| &**name).collect();
+    assert_eq!(names, ["a", "b"]);
+    assert_eq!(outcome.pipelines[0].1.summary.deliveries(), 0);
+    assert!(!folder.path().join("store.db").exists());
+    assert!(reporter.all().is_empty(), "{:?}", reporter.all());
+}
