@@ -6,7 +6,7 @@
 //! refused where they are written, and opens what the settings name: [`store`], [`source`], [`sink`],
 //! [`streamed`], and with [`layered`] the layers of a pipeline before its store.
 //!
-//! What is built in is data: [`broker::BROKERS`] and [`store::server::DRIVERS`] have an entry for each driver, with
+//! The list of them is data: [`broker::BROKERS`] and [`store::server::DRIVERS`] have an entry for each driver, with
 //! what it can do. A new driver is its crate, an entry there, and its settings in `semel-config`.
 //!
 //! The crate reads no configuration, prints nothing, and decides nothing about messages.

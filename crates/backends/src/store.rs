@@ -1,13 +1,13 @@
 //! Stores: opened by their urls, each as its caller needs it.
 
 mod files;
+mod format;
 mod inspection;
 pub mod server;
 
 pub use files::is_exposed;
-pub use inspection::{
-    Formats, Inspected, brought_forward, exists, formats, inspect, migrate, older_format,
-};
+pub use format::Formats;
+pub use inspection::{Inspected, brought_forward, exists, formats, inspect, migrate, older_format};
 pub(crate) use server::{check_url, is_built_in};
 
 use std::path::Path;

@@ -12,11 +12,11 @@
 
 mod key_count;
 mod notice;
-mod outcome;
 mod pipeline;
 pub mod preflight;
 mod probes;
 mod restoration;
+mod results;
 pub mod same_file;
 mod status;
 mod store_opening;
@@ -26,7 +26,7 @@ mod transaction_overlap;
 mod window_guard;
 
 pub use notice::{Keys, Notice, Reporter};
-pub use outcome::{Ended, Outcome};
+pub use results::{Ended, Results};
 pub use status::{PartitionRestoration, Restoration};
 pub use store_watch::StoreWatch;
 pub use supervisor::{Opened, Options, Supervisor, Worker};

@@ -1,4 +1,4 @@
-//! What a supervisor reports to an operator, beside the events of the engine.
+//! The reports of a supervisor to an operator, beside the events of the engine.
 
 use std::time::Duration;
 
@@ -98,7 +98,7 @@ pub enum Notice<'a> {
         settings: &'a PipelineSettings,
         /// The weaknesses of the store that are accepted.
         accepted: Accepted,
-        /// What refuses messages that are too old.
+        /// The time by which messages are too old.
         gate: Gate,
     },
     /// The cache of a pipeline was filled from the store.
@@ -128,7 +128,7 @@ pub enum Notice<'a> {
     Restored {
         /// The pipeline.
         pipeline: &'a str,
-        /// What it read.
+        /// The records and operations that it read.
         restoration: &'a Restoration,
         /// The time since it was noticed.
         elapsed: Duration,

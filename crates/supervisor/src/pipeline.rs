@@ -12,7 +12,7 @@ use semel_worker::settings::EffectSettings;
 use tokio::task::JoinSet;
 
 use crate::notice::{Notice, Reporter};
-use crate::outcome::Ended;
+use crate::results::Ended;
 use crate::status::Status;
 use crate::window_guard::{Guard, Guarded};
 use crate::{restoration, transaction_overlap};

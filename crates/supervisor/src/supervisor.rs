@@ -15,16 +15,16 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::notice::{Notice, Reporter};
-use crate::outcome::{Ended, Outcome};
 use crate::pipeline::Pipeline;
 use crate::preflight::{self, preflight};
+use crate::results::{Ended, Results};
 use crate::status::{self, Counting, Status};
 use crate::store_opening;
 use crate::store_watch::StoreWatch;
 use crate::window_guard::{Guard, Outlook, outlooks};
 use crate::{key_count, probes};
 
-/// What a worker is made of.
+/// The parts of a worker that its program hands in.
 pub struct Options {
     /// The store, the pipelines and the listener.
     pub settings: Settings,
@@ -59,8 +59,8 @@ pub struct Worker {
 pub enum Opened {
     /// The worker can run.
     Worker(Box<Worker>),
-    /// A stop was asked for before the store was there; the outcome is that nothing was done.
-    Stopped(Outcome),
+    /// A stop was asked for before the store was there; the results say that nothing was done.
+    Stopped(Results),
 }
 
 impl Supervisor {
@@ -109,7 +109,7 @@ impl Supervisor {
         let opened =
             store_opening::wait(url, accepted, clock, reporter, health, stop.subscribe()).await?;
         let Some(store_opening::Opened { stores, is_new }) = opened else {
-            return Ok(Opened::Stopped(Outcome::of_none(&settings.pipelines)));
+            return Ok(Opened::Stopped(Results::of_none(&settings.pipelines)));
         };
         if let Some((from, to)) = store::brought_forward(url, before).await? {
             reporter.report(&Notice::StoreBroughtForward { url, from, to });
@@ -136,8 +136,8 @@ impl Worker {
     /// # Errors
     ///
     /// `InvalidConfig`: a window that a broker can outlive; those of a source that cannot be used; `Internal`:
-    /// a pipeline panicked. The failure of a pipeline is part of the outcome.
-    pub async fn run(self) -> Result<Outcome> {
+    /// a pipeline panicked. The failure of a pipeline is part of the results.
+    pub async fn run(self) -> Result<Results> {
         let Self {
             supervisor,
             stores,
@@ -212,10 +212,10 @@ impl Worker {
             running.spawn(ready.run());
         }
         status.begin();
-        let mut outcome = all(running, &stop).await?;
+        let mut results = all(running, &stop).await?;
         beside.shutdown().await;
-        outcome.failure = outcome.failure.or_else(|| store_watch.check().err());
-        Ok(outcome)
+        results.failure = results.failure.or_else(|| store_watch.check().err());
+        Ok(results)
     }
 }
 
@@ -251,8 +251,8 @@ fn orders(
 async fn all(
     mut running: JoinSet<(Box<str>, Result<Ended>)>,
     stop: &watch::Sender<bool>,
-) -> Result<Outcome> {
-    let mut outcome = Outcome {
+) -> Result<Results> {
+    let mut results = Results {
         pipelines: Vec::new(),
         failure: None,
     };
@@ -261,14 +261,14 @@ async fn all(
             Error::new(ErrorKind::Internal, "a pipeline panicked").with_source(error)
         })?;
         match result {
-            Ok(ended) => outcome.pipelines.push((name, ended)),
+            Ok(ended) => results.pipelines.push((name, ended)),
             Err(error) => {
-                outcome.failure.get_or_insert(error);
+                results.failure.get_or_insert(error);
                 stop.send_replace(true);
             }
         }
     }
-    Ok(outcome)
+    Ok(results)
 }
 
 /// The interval of sweeps: records are forgotten at the latest an eighth of their window after it, so a sweep

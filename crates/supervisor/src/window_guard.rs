@@ -28,7 +28,7 @@ pub(crate) enum Outlook {
 }
 
 impl Outlook {
-    /// What refuses messages of a pipeline that are too old.
+    /// The time by which messages of a pipeline are too old.
     pub(crate) fn gate(self, settings: &PipelineSettings) -> Gate {
         match self {
             Self::Judged(judgement) => judgement.gate,

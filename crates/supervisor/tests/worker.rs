@@ -1,4 +1,4 @@
-//! A worker without a command line: what it does with a configuration, and what it reports.
+//! A worker without a command line: the results of a configuration, and its notices.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use semel_engine::event::Unobserved;
 use semel_engine::summary::Fate;
 use semel_engine::surroundings::OnProgress;
 use semel_engine::system::{SystemClock, SystemEntropy};
-use semel_supervisor::{Keys, Notice, Opened, Options, Outcome, Reporter, Supervisor};
+use semel_supervisor::{Keys, Notice, Opened, Options, Reporter, Results, Supervisor};
 use tempfile::TempDir;
 use tokio::sync::watch;
 
@@ -81,11 +81,11 @@ async fn opened(settings: Settings, reporter: &Arc<Remembered>, is_stopped: bool
     supervisor.open().await.expect("a store")
 }
 
-async fn run(settings: Settings, reporter: &Arc<Remembered>) -> Outcome {
+async fn run(settings: Settings, reporter: &Arc<Remembered>) -> Results {
     let Opened::Worker(worker) = opened(settings, reporter, false).await else {
         panic!("nobody asked for a stop");
     };
-    worker.run().await.expect("an outcome")
+    worker.run().await.expect("results")
 }
 
 #[tokio::test]
@@ -95,10 +95,10 @@ async fn a_worker_runs_its_pipelines_and_reports_each_step() {
     std::fs::write(folder.path().join("payments.ndjson"), lines).expect("a file");
     let pipelines = pipeline(folder.path(), "payments");
     let reporter = Arc::new(Remembered::default());
-    let outcome = run(settings(folder.path(), &pipelines), &reporter).await;
-    assert!(outcome.failure.is_none(), "{outcome:?}");
-    let [(name, ended)] = &outcome.pipelines[..] else {
-        panic!("{outcome:?}");
+    let results = run(settings(folder.path(), &pipelines), &reporter).await;
+    assert!(results.failure.is_none(), "{results:?}");
+    let [(name, ended)] = &results.pipelines[..] else {
+        panic!("{results:?}");
     };
     let counts = [Fate::Applied, Fate::Replayed].map(|fate| ended.summary.of(fate));
     assert_eq!((&**name, counts), ("payments", [2, 1]));
@@ -120,10 +120,10 @@ async fn a_pipeline_that_fails_is_the_failure_of_the_worker() {
     let folder = TempDir::new().expect("a folder");
     let reporter = Arc::new(Remembered::default());
     let pipelines = pipeline(folder.path(), "nowhere");
-    let outcome = run(settings(folder.path(), &pipelines), &reporter).await;
-    let failure = outcome.failure.expect("its source is not there");
+    let results = run(settings(folder.path(), &pipelines), &reporter).await;
+    let failure = results.failure.expect("its source is not there");
     assert!(failure.to_string().contains("nowhere.ndjson"), "{failure}");
-    assert!(outcome.pipelines.is_empty());
+    assert!(results.pipelines.is_empty());
     let told = reporter.all();
     assert_eq!(
         told.last().map(String::as_str),
@@ -137,12 +137,12 @@ async fn a_stop_before_there_is_a_store_does_nothing() {
     let reporter = Arc::new(Remembered::default());
     let pipelines = pipeline(folder.path(), "a") + &pipeline(folder.path(), "b");
     let settings = settings(folder.path(), &pipelines);
-    let Opened::Stopped(outcome) = opened(settings, &reporter, true).await else {
+    let Opened::Stopped(results) = opened(settings, &reporter, true).await else {
         panic!("a stop was asked for");
     };
-    let names: Vec<_> = outcome.pipelines.iter().map(|(name, _)| &**name).collect();
+    let names: Vec<_> = results.pipelines.iter().map(|(name, _)| &**name).collect();
     assert_eq!(names, ["a", "b"]);
-    assert_eq!(outcome.pipelines[0].1.summary.deliveries(), 0);
+    assert_eq!(results.pipelines[0].1.summary.deliveries(), 0);
     assert!(!folder.path().join("store.db").exists());
     assert!(reporter.all().is_empty(), "{:?}", reporter.all());
 }

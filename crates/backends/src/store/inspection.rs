@@ -10,6 +10,7 @@ use semel_operate::check::Inspection;
 use semel_store_embedded::Inspector;
 use semel_store_memory::MemoryStore;
 
+use super::format::Formats;
 use super::{files, open_for_changing, open_for_reading, server};
 
 /// The findings about a store.
@@ -82,15 +83,6 @@ pub async fn inspect(
             })
         }
     }
-}
-
-/// The formats of a store.
-#[derive(Clone, Copy, Debug)]
-pub struct Formats {
-    /// The format that the store has; none if there is no store.
-    pub stored: Option<i64>,
-    /// The format that this version writes.
-    pub newest: i64,
 }
 
 /// The store's format, if opening the store would bring it forward.

@@ -17,7 +17,7 @@ use semel_core::{Error, ErrorKind, Result};
 use semel_operate::check::Inspection;
 use semel_worker::run::Stores;
 
-use super::Formats;
+use super::format::Formats;
 
 /// The kinds of servers that are built in.
 pub static DRIVERS: &[&Driver] = &[

@@ -10,7 +10,7 @@ use semel_config::{Accepted, Settings};
 use semel_core::{Error, ErrorKind, Result};
 use semel_engine::summary::Fate;
 use semel_engine::system::{SystemClock, SystemEntropy};
-use semel_supervisor::{Ended, Opened, Options, Outcome, Supervisor, same_file};
+use semel_supervisor::{Ended, Opened, Options, Results, Supervisor, same_file};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -74,15 +74,15 @@ async fn run_all(settings: Settings, arguments: &args::Run) -> Result<Exit> {
     }
     let worker = match supervisor.open().await? {
         Opened::Worker(worker) => worker,
-        Opened::Stopped(outcome) => {
-            return print(outcome.pipelines, accepted, format, &narrator, true)
+        Opened::Stopped(results) => {
+            return print(results.pipelines, accepted, format, &narrator, true)
                 .map(|()| Exit::Done);
         }
     };
     if !is_early {
         signals.spawn(listen(stop.clone(), bars.clone())?);
     }
-    let Outcome { pipelines, failure } = worker.run().await?;
+    let Results { pipelines, failure } = worker.run().await?;
     signals.shutdown().await;
     bars.clear();
     let exit = judged(&pipelines, &arguments.fail_on, &bars);

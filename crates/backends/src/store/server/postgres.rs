@@ -12,7 +12,7 @@ use semel_store_postgres::{FORMAT, Options, PostgresStore};
 use semel_worker::run::Stores;
 
 use super::{Driver, Served, Terms};
-use crate::store::Formats;
+use crate::store::format::Formats;
 
 pub(super) static DRIVER: Driver = Driver {
     kind: ServerKind::Postgres,

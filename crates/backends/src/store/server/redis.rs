@@ -11,7 +11,7 @@ use semel_store_redis::{FORMAT, Options, RedisStore};
 use semel_worker::run::Stores;
 
 use super::{Driver, Served, Terms};
-use crate::store::Formats;
+use crate::store::format::Formats;
 
 pub(super) static DRIVER: Driver = Driver {
     kind: ServerKind::Redis,

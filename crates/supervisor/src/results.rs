@@ -8,7 +8,7 @@ use semel_engine::summary::Summary;
 
 /// The results of all pipelines.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct Results {
     /// Each pipeline that ended well, by name.
     pub pipelines: Vec<(Box<str>, Ended)>,
     /// The first failure of a pipeline, else the loss of the store's files.
@@ -28,8 +28,8 @@ pub struct Ended {
     pub waived: Waived,
 }
 
-impl Outcome {
-    /// The outcome of a run that was asked to stop before it had a store.
+impl Results {
+    /// The results of a run that was asked to stop before it had a store.
     pub(crate) fn of_none(pipelines: &[PipelineSettings]) -> Self {
         let pipelines = pipelines.iter().map(|settings| {
             let ended = Ended {
