@@ -3,7 +3,6 @@
 mod args;
 mod command;
 mod configuration;
-mod narrator;
 mod output;
 mod progress;
 mod secret;

@@ -7,9 +7,11 @@
 //! pipeline by an error ends the others.
 //!
 //! A program hands in the settings, the clock, the entropy and the channel by which it asks for a stop, and
-//! receives what an operator should know as [`Notice`]s: the crate prints nothing and listens to no signals.
+//! receives what an operator should know as [`Notice`]s, and through an [`EventLog`](event_log::EventLog): the crate
+//! prints nothing and listens to no signals.
 //! Verbs that run messages without a supervisor use its parts: [`preflight`], [`same_file`] and [`StoreWatch`].
 
+pub mod event_log;
 mod key_count;
 mod notice;
 mod pipeline;

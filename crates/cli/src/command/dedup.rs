@@ -26,7 +26,6 @@ use crate::args::{self, Log, LogFormat, LogLevel};
 use crate::command::notices;
 use crate::command::run::listen;
 use crate::configuration::{load, store_of_environment, store_url};
-use crate::narrator::Narrator;
 use crate::progress::Bars;
 use crate::{Exit, output};
 
@@ -110,7 +109,7 @@ async fn run(
         format: LogFormat::Text,
         level: LogLevel::Attention,
     };
-    let narrator = Arc::new(Narrator::new(bars.clone(), log));
+    let log = bars.event_log(log);
     let (stop, stopped) = watch::channel(false);
     let mut beside = JoinSet::new();
     beside.spawn(listen(stop.clone(), bars.clone())?);
@@ -122,7 +121,7 @@ async fn run(
             requested: stopped,
             patience: PATIENCE,
         },
-        narrator.clone(),
+        log.clone(),
     ));
     let (name, format) = (dedup.name.clone(), dedup.format.clone());
     let run = Run {
@@ -130,7 +129,7 @@ async fn run(
             clock: clock as Arc<dyn Clock>,
             entropy: Arc::new(SystemEntropy),
             claimant: Claimant::random(&SystemEntropy),
-            observer: narrator,
+            observer: log,
         },
         stop,
         patience: PATIENCE,

@@ -7,10 +7,10 @@ use semel_config::{Accepted, Front, PipelineSettings, StoreUrl};
 use semel_core::Code;
 use semel_engine::pipeline::Fail;
 use semel_operate::check::window::Gate;
+use semel_supervisor::event_log::lasted_text;
 use semel_supervisor::{Keys, Notice};
 
 use super::summary;
-use crate::narrator::lasted_text;
 use crate::output::{self, Level};
 use crate::shell::quoted_path;
 

@@ -28,7 +28,6 @@ use crate::command::notices;
 use crate::command::operate::{self, Ground, usage};
 use crate::command::run::listen;
 use crate::command::summary;
-use crate::narrator::Narrator;
 use crate::output::Plan;
 use crate::progress::Bars;
 use crate::{Exit, output};
@@ -217,7 +216,7 @@ async fn replay_one(
     preflight::preflight(&ground.url, ground.accepted, stores, all, notices::print).await?;
     let store_watch = StoreWatch::of(&ground.url);
     let bars = Bars::new();
-    let narrator = Arc::new(Narrator::new(bars.clone(), arguments.log));
+    let log = bars.event_log(arguments.log);
     let stop = watch::channel(false).0;
     let mut beside = JoinSet::new();
     beside.spawn(listen(stop.clone(), bars.clone())?);
@@ -253,7 +252,7 @@ async fn replay_one(
             clock,
             entropy: Arc::new(SystemEntropy),
             claimant: Claimant::random(&SystemEntropy),
-            observer: narrator.clone(),
+            observer: log.clone(),
         },
         stop,
         patience: ground.patience,
@@ -263,7 +262,7 @@ async fn replay_one(
     let summary = run(pipeline, settings.effect.clone(), source, stores, around).await;
     beside.shutdown().await;
     bars.clear();
-    narrator.close();
+    log.close();
     let ended = Ended {
         layer: layer.figures(),
         waived: settings.waived,
@@ -272,7 +271,7 @@ async fn replay_one(
     let text = match arguments.format.output {
         Output::Table => format!(
             "{}\n{name}: replay {}",
-            summary::table(&name, &ended, ground.accepted, &narrator),
+            summary::table(&name, &ended, ground.accepted, &log),
             arguments.id
         ),
         Output::Json | Output::Jsonl => {

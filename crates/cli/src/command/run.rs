@@ -10,6 +10,7 @@ use semel_config::{Accepted, Settings};
 use semel_core::{Error, ErrorKind, Result};
 use semel_engine::summary::Fate;
 use semel_engine::system::{SystemClock, SystemEntropy};
+use semel_supervisor::event_log::EventLog;
 use semel_supervisor::{Ended, Opened, Options, Results, Supervisor, same_file};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -19,7 +20,6 @@ use self::console::Console;
 use crate::args::{self, FailOn, Output};
 use crate::command::summary;
 use crate::configuration::load;
-use crate::narrator::Narrator;
 use crate::progress::Bars;
 use crate::{Exit, output};
 
@@ -55,7 +55,7 @@ async fn run_all(settings: Settings, arguments: &args::Run) -> Result<Exit> {
     let format = arguments.format.output;
     let accepted = settings.accepted;
     let bars = Bars::new();
-    let narrator = Arc::new(Narrator::new(bars.clone(), arguments.log));
+    let log = bars.event_log(arguments.log);
     let stop = watch::channel(false).0;
     // A server may be slow to answer, and a stop can be asked for while the run waits.
     let is_early = settings.store.is_server();
@@ -63,8 +63,8 @@ async fn run_all(settings: Settings, arguments: &args::Run) -> Result<Exit> {
         settings,
         clock: Arc::new(SystemClock::new()),
         entropy: Arc::new(SystemEntropy),
-        observer: narrator.clone(),
-        reporter: Arc::new(Console::new(bars.clone(), narrator.clone())),
+        observer: log.clone(),
+        reporter: Arc::new(Console::new(bars.clone(), log.clone())),
         stop: stop.clone(),
     })
     .await?;
@@ -75,8 +75,7 @@ async fn run_all(settings: Settings, arguments: &args::Run) -> Result<Exit> {
     let worker = match supervisor.open().await? {
         Opened::Worker(worker) => worker,
         Opened::Stopped(results) => {
-            return print(results.pipelines, accepted, format, &narrator, true)
-                .map(|()| Exit::Done);
+            return print(results.pipelines, accepted, format, &log, true).map(|()| Exit::Done);
         }
     };
     if !is_early {
@@ -86,7 +85,7 @@ async fn run_all(settings: Settings, arguments: &args::Run) -> Result<Exit> {
     signals.shutdown().await;
     bars.clear();
     let exit = judged(&pipelines, &arguments.fail_on, &bars);
-    print(pipelines, accepted, format, &narrator, *stop.borrow())?;
+    print(pipelines, accepted, format, &log, *stop.borrow())?;
     failure.map_or(Ok(exit), Err)
 }
 
@@ -116,14 +115,14 @@ fn print(
     mut summaries: Vec<(Box<str>, Ended)>,
     accepted: Accepted,
     format: Output,
-    narrator: &Narrator,
+    log: &EventLog,
     is_stopped: bool,
 ) -> Result<()> {
-    narrator.close();
+    log.close();
     summaries.sort_by(|a, b| a.0.cmp(&b.0));
     for (name, ended) in &summaries {
         let text = match format {
-            Output::Table => summary::table(name, ended, accepted, narrator),
+            Output::Table => summary::table(name, ended, accepted, log),
             Output::Json | Output::Jsonl => summary::json(name, ended, accepted),
         };
         let printed = if is_stopped {

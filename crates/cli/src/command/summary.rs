@@ -8,9 +8,8 @@ use semel_engine::effect::{Class, OnDoubt};
 use semel_engine::pipeline::Fail;
 use semel_engine::summary::{Fate, Summary};
 use semel_supervisor::Ended;
+use semel_supervisor::event_log::EventLog;
 use serde::Serialize;
-
-use crate::narrator::Narrator;
 
 /// The documented object; its names and their order are stable.
 #[derive(Serialize)]
@@ -96,9 +95,9 @@ fn sent_again(summary: &Summary) -> [(&'static str, u64, bool, &'static str); 2]
 
 /// Formats it for people: what happened, and what each number means. Zeros are left out, except the first
 /// three.
-pub(crate) fn table(name: &str, ended: &Ended, accepted: Accepted, narrator: &Narrator) -> String {
+pub(crate) fn table(name: &str, ended: &Ended, accepted: Accepted, log: &EventLog) -> String {
     let summary = &ended.summary;
-    let (redelivered, republished) = narrator.duplicates(name);
+    let (redelivered, republished) = log.duplicates(name);
     let replayed = match (redelivered, republished) {
         (0, 0) => "duplicates of something finished".to_owned(),
         (redelivered, republished) => format!(

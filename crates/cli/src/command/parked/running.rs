@@ -11,6 +11,7 @@ use semel_core::{Claimant, Clock, Error, ErrorKind, Note, Operation, Result};
 use semel_engine::surroundings::Surroundings;
 use semel_engine::system::{SystemClock, SystemEntropy};
 use semel_operate::parked::Search;
+use semel_supervisor::event_log::EventLog;
 use semel_supervisor::{Ended, StoreWatch, preflight};
 use semel_worker::replay::{Job, Kind, Report};
 use semel_worker::run::{Run, Stores};
@@ -26,7 +27,6 @@ use crate::command::keys::refusal_text;
 use crate::command::operate::{self, Ground, note_of, usage};
 use crate::command::summary;
 use crate::command::{notices, run::listen};
-use crate::narrator::Narrator;
 use crate::output::key_text;
 use crate::progress::Bars;
 use crate::{Exit, output};
@@ -192,7 +192,7 @@ async fn run_all(
     let all = preflight::effects(pipelines);
     preflight::preflight(&ground.url, ground.accepted, stores, all, notices::print).await?;
     let bars = Bars::new();
-    let narrator = Arc::new(Narrator::new(bars.clone(), running.log));
+    let log = bars.event_log(running.log);
     let stop = watch::channel(false).0;
     let mut beside = JoinSet::new();
     beside.spawn(listen(stop.clone(), bars.clone())?);
@@ -201,7 +201,7 @@ async fn run_all(
         clock: Arc::new(SystemClock::new()) as Arc<dyn Clock>,
         entropy: Arc::new(SystemEntropy),
         claimant: Claimant::random(&SystemEntropy),
-        observer: narrator.clone(),
+        observer: log.clone(),
     };
     let mut failure = None;
     let mut reports = Vec::new();
@@ -252,7 +252,7 @@ async fn run_all(
             accepted: ground.accepted,
         };
         match done {
-            Done::Ran(report) => print.report(name, report, &narrator)?,
+            Done::Ran(report) => print.report(name, report, &log)?,
             Done::Sent(sent) => sent.print(name, print.format)?,
         }
     }
@@ -295,8 +295,8 @@ struct Print {
 }
 
 impl Print {
-    fn report(&self, name: &str, report: &Report, narrator: &Narrator) -> Result<()> {
-        narrator.close();
+    fn report(&self, name: &str, report: &Report, log: &EventLog) -> Result<()> {
+        log.close();
         let Report { summary, tally } = report;
         let ended = &Ended::from(*summary);
         let text = match self.format {
@@ -308,7 +308,7 @@ impl Print {
                 };
                 format!(
                     "{}\n{name}: {place}: {} dropped, {} kept",
-                    summary::table(name, ended, self.accepted, narrator),
+                    summary::table(name, ended, self.accepted, log),
                     tally.dropped,
                     tally.kept + tally.refused
                 )

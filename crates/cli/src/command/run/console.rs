@@ -5,26 +5,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use semel_config::PipelineSettings;
 use semel_engine::surroundings::OnProgress;
+use semel_supervisor::event_log::EventLog;
 use semel_supervisor::{Notice, Reporter};
 
 use super::restoration::Restoring;
 use crate::command::notices;
-use crate::narrator::Narrator;
 use crate::output::Level;
 use crate::progress::Bars;
 
 /// Reports a run to its operator.
 pub(super) struct Console {
     bars: Bars,
-    narrator: Arc<Narrator>,
+    log: Arc<EventLog>,
     restoring: Mutex<BTreeMap<Box<str>, Restoring>>,
 }
 
 impl Console {
-    pub(super) fn new(bars: Bars, narrator: Arc<Narrator>) -> Self {
+    pub(super) fn new(bars: Bars, log: Arc<EventLog>) -> Self {
         Self {
             bars,
-            narrator,
+            log,
             restoring: Mutex::default(),
         }
     }
@@ -70,6 +70,6 @@ impl Reporter for Console {
 
     fn progress(&self, pipeline: &PipelineSettings) -> OnProgress {
         let progress = self.bars.of(&pipeline.pipeline.name);
-        self.narrator.habits(pipeline, progress)
+        self.log.habits(pipeline, progress)
     }
 }

@@ -1,6 +1,17 @@
 use semel_core::{Error, ErrorKind, Key, Operation, Scope};
 
+use semel_engine::system::SystemClock;
+
 use super::*;
+
+/// Prints nothing.
+struct Nobody;
+
+impl LogWriter for Nobody {
+    fn text(&self, _: Level, _: &str) {}
+
+    fn object(&self, _: Level, _: &Decision<'_>) {}
+}
 
 fn operation() -> Operation {
     let scope = Scope::new("", "payments").expect("a scope");
@@ -202,22 +213,19 @@ fn a_store_that_answers_again_is_good_news() {
         lasted: Duration::from_secs(1),
     };
     let decision = Decision::of("payments", &event, None).expect("a decision");
-    assert_eq!(decision.level(), output::Level::Info);
+    assert_eq!(decision.level(), Level::Info);
 }
 
 #[test]
 fn an_outage_is_told_once_and_so_is_its_end() {
-    let log = Log {
-        format: LogFormat::Off,
-        level: LogLevel::Attention,
-    };
-    let narrator = Narrator::new(Bars::new(), log);
+    let clock = Arc::new(SystemClock::new());
+    let log = EventLog::new(Arc::new(Nobody), Form::Off, Detail::Attention, clock);
     let error = Error::new(ErrorKind::Unavailable, "gone");
     let full = Error::new(ErrorKind::Unavailable, "full").with_code(Code::TargetUnavailable);
     let busy = Error::new(ErrorKind::Throttled, "busy");
     let (wait, lasted) = (Duration::ZERO, Duration::from_secs(8));
     let cause = Pause::TargetAway;
-    let told = |pipeline: &str, event: Event<'_>| narrator.is_news(pipeline, &event);
+    let told = |pipeline: &str, event: Event<'_>| log.is_news(pipeline, &event);
     let (away, back) = (
         || Event::SourceAway { error: &error },
         || Event::SourceBack { lasted },

@@ -6,13 +6,12 @@ use semel_engine::pipeline::REPLAY_ID;
 use semel_operate::value::Span;
 use serde::Serialize;
 
-use super::aside::{Aside, named};
-use super::{lasted_text, wait_text};
-use crate::output::Level;
+use super::set_aside::{Aside, named};
+use super::{Level, lasted_text, wait_text};
 
 /// The object of a log line; its names and their order are stable, and members that do not apply are left out.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Decision<'a> {
+pub struct Decision<'a> {
     /// Empty if the decision concerns the worker as a whole.
     #[serde(skip_serializing_if = "str::is_empty")]
     pipeline: &'a str,

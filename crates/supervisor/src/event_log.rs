@@ -1,9 +1,14 @@
-//! Reports a run to the operator: what wants attention as text, or decisions as JSON objects for a log.
+//! The log of a run for its operator: decisions as JSON objects, or what wants attention as text.
+//!
+//! A program hands in the [`LogWriter`] that prints. The names and the order of the members of an object are
+//! stable; texts may be reworded.
 
-mod aside;
 mod decision;
 mod producers;
+mod set_aside;
 mod throttle;
+
+pub use decision::Decision;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,21 +19,55 @@ use semel_config::PipelineSettings;
 use semel_core::{Clock, Code, Duplicate, ErrorKind, StateKind, Timestamp};
 use semel_engine::event::{Event, Observer, Origin, Pause};
 use semel_engine::surroundings::OnProgress;
-use semel_engine::system::SystemClock;
 use tokio::time::Instant;
 
-use crate::args::{Log, LogFormat, LogLevel};
-use crate::output;
-use crate::progress::Bars;
-
-use decision::Decision;
 use producers::Habits;
 use throttle::Throttle;
 
-/// Reports the decisions of the engine, and counts what the summary explains.
-pub(crate) struct Narrator {
-    bars: Bars,
-    log: Log,
+/// Prints the log of a run.
+pub trait LogWriter: Send + Sync {
+    /// Prints one line for people.
+    fn text(&self, level: Level, text: &str);
+
+    /// Prints a decision as an object.
+    fn object(&self, level: Level, decision: &Decision<'_>);
+}
+
+/// The importance of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// Good to know.
+    Info,
+    /// Wants the operator's attention.
+    Warning,
+}
+
+/// The form of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// An object per decision, with the keys of messages.
+    Objects,
+    /// Lines of text, without keys.
+    Text,
+    /// Nothing is logged.
+    Off,
+}
+
+/// The decisions that are logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// Those that want attention.
+    Attention,
+    /// All of them.
+    Decisions,
+}
+
+/// Logs the decisions of the engine, and counts what the summary explains.
+pub struct EventLog {
+    writer: Arc<dyn LogWriter>,
+    form: Form,
+    detail: Detail,
+    clock: Arc<dyn Clock>,
     told: Mutex<BTreeMap<String, Told>>,
     /// True if the output of some pipeline cannot be written, as far as it was reported.
     is_output_away: AtomicBool,
@@ -47,18 +86,26 @@ struct Told {
     set_aside: Throttle,
 }
 
-impl Narrator {
-    pub(crate) fn new(bars: Bars, log: Log) -> Self {
+impl EventLog {
+    /// Begins a log. The clock says when a count of what was not logged one by one is due.
+    pub fn new(
+        writer: Arc<dyn LogWriter>,
+        form: Form,
+        detail: Detail,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         Self {
-            bars,
-            log,
+            writer,
+            form,
+            detail,
+            clock,
             told: Mutex::default(),
             is_output_away: AtomicBool::new(false),
         }
     }
 
     /// Redeliveries and republished messages that a pipeline met.
-    pub(crate) fn duplicates(&self, pipeline: &str) -> (u64, u64) {
+    pub fn duplicates(&self, pipeline: &str) -> (u64, u64) {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         told.get(pipeline)
             .map_or((0, 0), |told| (told.redelivered, told.republished))
@@ -66,29 +113,29 @@ impl Narrator {
 
     /// Watches, beside `progress`, how many of a pipeline's deliveries are duplicates, and warns once of each
     /// kind that becomes a habit.
-    pub(crate) fn habits(
+    pub fn habits(
         self: &Arc<Self>,
         pipeline: &PipelineSettings,
         progress: OnProgress,
     ) -> OnProgress {
-        let narrator = Arc::clone(self);
+        let log = Arc::clone(self);
         let habits = Mutex::new(Habits::new(pipeline.source.has_broker()));
         let pipeline = pipeline.pipeline.name.to_string();
         Arc::new(move |read, summary| {
-            let (redelivered, republished) = narrator.duplicates(&pipeline);
+            let (redelivered, republished) = log.duplicates(&pipeline);
             let mut habits = habits.lock().unwrap_or_else(PoisonError::into_inner);
             for warning in habits.look(summary.deliveries(), redelivered, republished) {
                 let text = format!("{pipeline}: {warning}");
-                narrator.bars.warning(&text);
+                log.warning(&text);
             }
             drop(habits);
-            narrator.tell_counted(&pipeline, Throttle::due);
+            log.tell_counted(&pipeline, Throttle::due);
             progress(read, summary);
         })
     }
 
     /// Reports at the end of a run what was counted and not reported yet.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let pipelines: Vec<_> = told.keys().cloned().collect();
         drop(told);
@@ -102,9 +149,9 @@ impl Narrator {
         pipeline: &str,
         counted: impl FnOnce(&mut Throttle, Timestamp) -> Vec<String>,
     ) {
-        let now = SystemClock::new().now();
+        let now = self.clock.now();
         for line in self.change(pipeline, |told| counted(&mut told.set_aside, now)) {
-            self.bars.warning(&format!("{pipeline}: {line}"));
+            self.warning(&format!("{pipeline}: {line}"));
         }
     }
 
@@ -173,8 +220,8 @@ impl Narrator {
             let lasted = since.elapsed();
             self.take_note(pipeline, &Event::TargetBack { lasted }, None);
         }
-        let everything = self.log.level == LogLevel::Decisions;
-        if self.log.format == LogFormat::Off || !(everything || wants_attention(event)) {
+        let everything = self.detail == Detail::Decisions;
+        if self.form == Form::Off || !(everything || wants_attention(event)) {
             return;
         }
         if !everything && !self.is_news(pipeline, event) {
@@ -203,10 +250,10 @@ impl Narrator {
         let Some(decision) = Decision::of(pipeline, event, origin) else {
             return;
         };
-        match self.log.format {
-            LogFormat::Json => output::log(decision.level(), &decision),
-            LogFormat::Text => self.tell(pipeline, &decision, everything),
-            LogFormat::Off => {}
+        match self.form {
+            Form::Objects => self.writer.object(decision.level(), &decision),
+            Form::Text => self.tell(pipeline, &decision, everything),
+            Form::Off => {}
         }
     }
 
@@ -224,7 +271,7 @@ impl Narrator {
                 told.quarantined
             });
             if count == TOLD_AT_MOST + 1 {
-                self.bars.note(&format!(
+                self.note(&format!(
                     "{pipeline}: quarantined more; the summary counts them"
                 ));
             }
@@ -235,7 +282,7 @@ impl Narrator {
         if let Some((aside, reason)) = decision.aside()
             && !everything
         {
-            let now = SystemClock::new().now();
+            let now = self.clock.now();
             let is_told = self.change(pipeline, |told| {
                 told.set_aside.take(aside.text(), reason, now)
             });
@@ -244,14 +291,19 @@ impl Narrator {
                 return;
             }
         }
-        match decision.level() {
-            output::Level::Info => self.bars.note(&text),
-            output::Level::Warning | output::Level::Error => self.bars.warning(&text),
-        }
+        self.writer.text(decision.level(), &text);
+    }
+
+    fn note(&self, text: &str) {
+        self.writer.text(Level::Info, text);
+    }
+
+    fn warning(&self, text: &str) {
+        self.writer.text(Level::Warning, text);
     }
 }
 
-impl Observer for Narrator {
+impl Observer for EventLog {
     fn observe(&self, pipeline: &str, event: &Event<'_>) {
         self.take_note(pipeline, event, None);
     }
@@ -291,7 +343,7 @@ fn wants_attention(event: &Event<'_>) -> bool {
 }
 
 /// A duration as messages show it.
-pub(crate) fn lasted_text(lasted: Duration) -> String {
+pub fn lasted_text(lasted: Duration) -> String {
     match lasted.as_secs() {
         0 => format!("{} ms", lasted.as_millis()),
         1..10 => format!("{:.1} s", lasted.as_secs_f64()),
