@@ -9,7 +9,7 @@
 //! A program hands in the settings, the clock, the entropy and the channel by which it asks for a stop, and
 //! receives what an operator should know as [`Notice`]s, and through an [`EventLog`](event_log::EventLog): the crate
 //! prints nothing and listens to no signals.
-//! Verbs that run messages without a supervisor use its parts: [`preflight`], [`same_file`] and [`StoreWatch`].
+//! Verbs that run messages without a supervisor use its parts: [`preflight`], [`same_file`] and [`StoreWatch`]. [`replay`] runs messages once more.
 
 pub mod event_log;
 mod key_count;
@@ -17,6 +17,7 @@ mod notice;
 mod pipeline;
 pub mod preflight;
 mod probes;
+pub mod replay;
 mod restoration;
 mod results;
 pub mod same_file;
@@ -28,7 +29,7 @@ mod transaction_overlap;
 mod window_guard;
 
 pub use notice::{Keys, Notice, Reporter};
-pub use results::{Ended, Results};
+pub use results::{Ended, PipelineResult, Results};
 pub use status::{PartitionRestoration, Restoration};
 pub use store_watch::StoreWatch;
 pub use supervisor::{Opened, Options, Supervisor, Worker};

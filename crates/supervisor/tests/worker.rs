@@ -3,13 +3,16 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use semel_backends::BACKENDS;
+use semel_backends::{BACKENDS, store};
 use semel_config::{Overrides, PipelineSettings, Settings};
+use semel_core::{Claimant, Clock};
 use semel_engine::event::Unobserved;
 use semel_engine::summary::Fate;
-use semel_engine::surroundings::OnProgress;
+use semel_engine::surroundings::{OnProgress, Surroundings};
 use semel_engine::system::{SystemClock, SystemEntropy};
+use semel_supervisor::replay::Replay;
 use semel_supervisor::{Keys, Notice, Opened, Options, Reporter, Results, Supervisor};
+use semel_worker::run::Run;
 use tempfile::TempDir;
 use tokio::sync::watch;
 
@@ -129,6 +132,41 @@ async fn a_pipeline_that_fails_is_the_failure_of_the_worker() {
         told.last().map(String::as_str),
         Some("nowhere ends, failed: true")
     );
+}
+
+#[tokio::test]
+async fn a_replay_runs_messages_again_under_its_id() {
+    let folder = TempDir::new().expect("a folder");
+    std::fs::write(folder.path().join("a.ndjson"), "{\"id\":1}\n").expect("a file");
+    let settings = settings(folder.path(), &pipeline(folder.path(), "a"));
+    let (url, pipeline) = (&settings.store, &settings.pipelines[0]);
+    run(settings.clone(), &Arc::new(Remembered::default())).await;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let stores = store::open(url, settings.accepted, Arc::clone(&clock)).await;
+    let around = Run {
+        surroundings: Surroundings {
+            clock,
+            entropy: Arc::new(SystemEntropy),
+            claimant: Claimant::random(&SystemEntropy),
+            observer: Arc::new(Unobserved),
+        },
+        stop: watch::channel(false).0,
+        patience: settings.shutdown,
+        on_progress: None,
+        dead_letters: None,
+    };
+    let replay = Replay {
+        settings: pipeline,
+        source: &pipeline.source,
+        is_input: false,
+        since: None,
+        id: "again-1",
+        allow_expired: false,
+    };
+    let ended = replay.run(stores.expect("the store"), around).await;
+    let summary = ended.expect("an end").summary;
+    let counts = [Fate::Applied, Fate::Replayed].map(|fate| summary.of(fate));
+    assert_eq!((counts, summary.sent_again), ([0, 1], 1));
 }
 
 #[tokio::test]

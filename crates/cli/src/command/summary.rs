@@ -5,74 +5,13 @@ use std::fmt::Write;
 use semel_backends::layered::LayerFigures;
 use semel_config::{Accepted, Waived};
 use semel_engine::effect::{Class, OnDoubt};
-use semel_engine::pipeline::Fail;
 use semel_engine::summary::{Fate, Summary};
-use semel_supervisor::Ended;
 use semel_supervisor::event_log::EventLog;
-use serde::Serialize;
-
-/// The documented object; its names and their order are stable.
-#[derive(Serialize)]
-pub(crate) struct Json<'a> {
-    pipeline: &'a str,
-    deliveries: u64,
-    applied: u64,
-    replayed: u64,
-    stale: u64,
-    conflicts: u64,
-    too_old: u64,
-    released: u64,
-    dead: u64,
-    in_doubt: u64,
-    quarantined: u64,
-    takeovers: u64,
-    elapsed_seconds: f64,
-    /// Effects that happened without a claim; left out unless the pipeline fails open.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unprotected: Option<u64>,
-    /// Deliveries with a replay id, and how many of them were for no effect of live messages; left out if there
-    /// are none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sent_again: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    suppressed: Option<u64>,
-    #[serde(flatten)]
-    layer: LayerFigures,
-    /// The weaknesses that are accepted by name, the store's and the pipeline's own; left out if there are
-    /// none.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    accepted: Vec<&'static str>,
-}
-
-impl<'a> Json<'a> {
-    pub(crate) fn of(name: &'a str, ended: &Ended, accepted: Accepted) -> Self {
-        let summary = &ended.summary;
-        Self {
-            pipeline: name,
-            deliveries: summary.deliveries(),
-            applied: summary.of(Fate::Applied),
-            replayed: summary.of(Fate::Replayed),
-            stale: summary.of(Fate::Stale),
-            conflicts: summary.of(Fate::Conflict),
-            too_old: summary.of(Fate::TooOld),
-            released: summary.of(Fate::Released),
-            dead: summary.of(Fate::Dead),
-            in_doubt: summary.of(Fate::InDoubt),
-            quarantined: summary.of(Fate::Quarantined),
-            takeovers: summary.takeovers,
-            elapsed_seconds: (summary.elapsed.as_secs_f64() * 1_000.0).round() / 1_000.0,
-            unprotected: (ended.fail == Fail::Open).then(|| summary.of(Fate::Unprotected)),
-            sent_again: (summary.sent_again > 0).then_some(summary.sent_again),
-            suppressed: (summary.suppressed > 0).then_some(summary.suppressed),
-            layer: ended.layer,
-            accepted: [accepted.names(), ended.waived.names()].concat(),
-        }
-    }
-}
+use semel_supervisor::{Ended, PipelineResult};
 
 /// One object on one line.
 pub(crate) fn json(name: &str, ended: &Ended, accepted: Accepted) -> String {
-    serde_json::to_string(&Json::of(name, ended, accepted)).unwrap_or_default()
+    serde_json::to_string(&PipelineResult::of(name, ended, accepted)).unwrap_or_default()
 }
 
 /// The number of deliveries with a replay id, and their fates.

@@ -12,7 +12,7 @@ use semel_engine::surroundings::Surroundings;
 use semel_engine::system::{SystemClock, SystemEntropy};
 use semel_operate::parked::Search;
 use semel_supervisor::event_log::EventLog;
-use semel_supervisor::{Ended, StoreWatch, preflight};
+use semel_supervisor::{Ended, PipelineResult, StoreWatch, preflight};
 use semel_worker::replay::{Job, Kind, Report};
 use semel_worker::run::{Run, Stores};
 use serde::Serialize;
@@ -281,7 +281,7 @@ async fn run_one(
 #[derive(Serialize)]
 struct Json<'a> {
     #[serde(flatten)]
-    summary: summary::Json<'a>,
+    summary: PipelineResult<'a>,
     dropped: u64,
     kept: u64,
     refused: u64,
@@ -315,7 +315,7 @@ impl Print {
             }
             Output::Json | Output::Jsonl => {
                 let json = Json {
-                    summary: summary::Json::of(name, ended, self.accepted),
+                    summary: PipelineResult::of(name, ended, self.accepted),
                     dropped: tally.dropped,
                     kept: tally.kept,
                     refused: tally.refused,
