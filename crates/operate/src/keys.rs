@@ -1,9 +1,13 @@
 //! Verbs over keys: the model of `semel keys`.
 
+mod detail;
+mod entry;
 mod explanation;
 mod proposal;
 mod summary;
 
+pub use detail::{Detail, Kept, Past};
+pub use entry::KeyEntry;
 pub use explanation::{
     AuditEntry, Beside, Choice, Event, Explanation, Facts, KeptMessage, Prospect,
 };

@@ -2,9 +2,11 @@
 //! page by page, and lists them.
 
 mod listing;
+mod message;
 mod names;
 
 pub use listing::{DeadLetter, Quarantined};
+pub use message::{Header, WholeMessage};
 pub use names::{LookUp, Meaning, Names, NotAName};
 
 use std::ops::ControlFlow;

@@ -7,10 +7,10 @@ mod show;
 
 use semel_core::port::store::{ListQuery, Store};
 use semel_core::{Operation, Parked, Reason, Result, StateKind};
+use semel_operate::keys::KeyEntry;
 
 use crate::Exit;
 use crate::args::in_doubt::{InDoubt, List};
-use crate::command::keys::KeyEntry;
 use crate::command::operate::{self, Ground, for_each_page, print_list};
 use crate::output::Go;
 

@@ -1,13 +1,14 @@
 //! `semel in-doubt show`.
 
 use semel_core::{Parked, Result, StateKind};
+use semel_operate::keys::Detail;
 use semel_operate::value::{Base64, Time, text_or_base64};
 use serde::Serialize;
 
 use super::message_of;
 use crate::Exit;
 use crate::args::in_doubt::Show;
-use crate::command::keys::{Detail, tell_missing};
+use crate::command::keys::tell_missing;
 use crate::command::operate::{self, Found};
 use crate::output::{self, Answer, Answers, Block, key_text, state_text};
 

@@ -8,8 +8,7 @@ use semel_core::audit::standing;
 use semel_core::decide::{Directed, Directive, Order, Refusal};
 use semel_core::port::store::{ListQuery, Listed, Store};
 use semel_core::{Error, Key, Operation, Record, Result, StateKind, Timestamp};
-use semel_operate::keys::Beside;
-use semel_operate::keys::{KeyChange, Proposal, Seen, since};
+use semel_operate::keys::{Beside, KeyChange, Proposal, Seen, since};
 use semel_operate::relative_time::when;
 use serde::Serialize;
 
