@@ -3,6 +3,7 @@
 mod detail;
 mod entry;
 mod explanation;
+mod lookup;
 mod proposal;
 mod summary;
 
@@ -11,5 +12,6 @@ pub use entry::KeyEntry;
 pub use explanation::{
     AuditEntry, Beside, Choice, Event, Explanation, Facts, KeptMessage, Prospect,
 };
+pub use lookup::{Candidates, ID_DIGITS, candidates};
 pub use proposal::{KeyChange, Proposal, Seen};
 pub use summary::{reason, signature, since};

@@ -17,6 +17,7 @@ pub mod action;
 pub mod check;
 pub mod in_doubt;
 pub mod keys;
+pub mod paging;
 pub mod parked;
 pub mod relative_time;
 #[cfg(test)]

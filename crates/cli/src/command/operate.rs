@@ -29,6 +29,7 @@ use semel_core::{
 use semel_engine::system::SystemClock;
 use semel_operate::action::{Action, ActionKind, Advice};
 use semel_operate::keys::Beside;
+use semel_operate::paging::for_each_page;
 use semel_worker::run::Stores;
 use semel_worker::settings::EffectSettings;
 
@@ -344,29 +345,7 @@ pub(crate) async fn print_list<T, E: Entry>(
     Ok(Exit::Done)
 }
 
-/// Goes through all pages until `visit` says `Break`.
-pub(crate) async fn for_each_page<T>(
-    mut query: ListQuery,
-    mut fetch: impl AsyncFnMut(&ListQuery) -> Result<Page<T>>,
-    mut visit: impl FnMut(Vec<T>) -> Result<Go>,
-) -> Result<()> {
-    // The reader wants the first lines at once.
-    query.limit = FIRST_PAGE;
-    loop {
-        let page = fetch(&query).await?;
-        if visit(page.items)?.is_break() || page.next.is_none() {
-            return Ok(());
-        }
-        query.after = page.next;
-        query.limit = PAGE;
-    }
-}
-
 /// Makes the error of a mistake on the command line, exit code 2.
 pub(crate) fn usage(message: impl Into<Box<str>>) -> Error {
     Error::new(ErrorKind::InvalidInput, message)
 }
-
-/// The number of items of the first page, and of every other.
-const FIRST_PAGE: usize = 200;
-const PAGE: usize = 2_000;

@@ -1,9 +1,13 @@
 //! The contents of a store in numbers.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
-use semel_core::port::store::{Capabilities, Durability, Stats};
+use semel_core::port::store::{Capabilities, Durability, ListQuery, Stats, Store};
+use semel_core::{AnyStore, Result};
 use serde::Serialize;
+
+use crate::paging::for_each_page;
 
 /// The facts about a store that its statistics are made of.
 #[derive(Clone, Debug)]
@@ -20,6 +24,44 @@ pub struct Holdings {
     pub parked: BTreeMap<Box<str>, u64>,
     /// The entries of the audit trail.
     pub audited: u64,
+}
+
+impl Holdings {
+    /// Asks a store, and counts the messages and the entries of the audit trail that it holds.
+    ///
+    /// # Cost
+    ///
+    /// Goes through all messages and the whole audit trail, a page at a time.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub async fn of(store: &AnyStore, url: String, accepted: Vec<&'static str>) -> Result<Self> {
+        let (capabilities, stats) = (store.preflight().await?, store.stats().await?);
+        let (mut parked, mut audited) = (BTreeMap::new(), 0);
+        let fetch = async |query: &ListQuery| store.list_parked(query).await;
+        for_each_page(ListQuery::default(), fetch, |messages| {
+            for message in messages {
+                *parked.entry(message.reason).or_default() += 1;
+            }
+            Ok(ControlFlow::Continue(()))
+        })
+        .await?;
+        let fetch = async |query: &ListQuery| store.list_audit(query).await;
+        for_each_page(ListQuery::default(), fetch, |entries| {
+            audited += entries.len() as u64;
+            Ok(ControlFlow::Continue(()))
+        })
+        .await?;
+        Ok(Self {
+            url,
+            accepted,
+            capabilities,
+            stats,
+            parked,
+            audited,
+        })
+    }
 }
 
 /// The contents and promises of a store; in JSON an object whose members are stable.

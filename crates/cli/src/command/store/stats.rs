@@ -1,27 +1,18 @@
 //! `semel store stats`.
 
-use std::collections::BTreeMap;
-
-use semel_core::port::store::{ListQuery, Store};
 use semel_core::{Result, StateKind};
 use semel_operate::store::{Holdings, Records, Statistics};
 
 use crate::Exit;
 use crate::args::store::Whole;
-use crate::command::operate::{self, Ground, for_each_page};
-use crate::output::{Answer, Answers, Block, Go, Look, state_text};
+use crate::command::operate;
+use crate::output::{Answer, Answers, Block, Look, state_text};
 
 /// Counts what the store holds.
 pub(super) fn stats(arguments: &Whole) -> Result<Exit> {
     operate::look(&arguments.place.common(), async |ground| {
-        let holdings = Holdings {
-            url: ground.url.to_string(),
-            accepted: ground.accepted.names(),
-            capabilities: ground.store.preflight().await?,
-            stats: ground.store.stats().await?,
-            parked: parked(ground).await?,
-            audited: audited(ground).await?,
-        };
+        let (url, accepted) = (ground.url.to_string(), ground.accepted.names());
+        let holdings = Holdings::of(&ground.store, url, accepted).await?;
         let _ = Answers::new(arguments.format).print(&Statistics::of(&holdings))?;
         Ok(Exit::Done)
     })
@@ -75,31 +66,6 @@ impl Answer for Statistics<'_> {
         block.heading("Audit trail");
         block.field("entries", self.audit_entries);
     }
-}
-
-/// Counts messages by the reason for which they were set aside.
-async fn parked(ground: &Ground) -> Result<BTreeMap<Box<str>, u64>> {
-    let mut counts = BTreeMap::new();
-    let fetch = async |query: &ListQuery| ground.store.list_parked(query).await;
-    for_each_page(ListQuery::default(), fetch, |messages| {
-        for message in messages {
-            *counts.entry(message.reason).or_default() += 1;
-        }
-        Ok(Go::Continue(()))
-    })
-    .await?;
-    Ok(counts)
-}
-
-async fn audited(ground: &Ground) -> Result<u64> {
-    let mut count = 0;
-    let fetch = async |query: &ListQuery| ground.store.list_audit(query).await;
-    for_each_page(ListQuery::default(), fetch, |entries| {
-        count += entries.len() as u64;
-        Ok(Go::Continue(()))
-    })
-    .await?;
-    Ok(count)
 }
 
 /// A size as people read it, with the exact count.
