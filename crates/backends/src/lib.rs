@@ -4,7 +4,7 @@
 //! `mysql` and `redis` for stores, `kafka`, `nats` and `amqp` for brokers. What needs no server is always there. A
 //! program passes [`BACKENDS`] to the configuration, so that settings of a backend that is not built in are
 //! refused where they are written, and opens what the settings name: [`store`], [`source`], [`sink`],
-//! [`streamed`], and with [`layered`] the layers of a pipeline before its store.
+//! [`streamed`] with its [`changelog`], and with [`layered`] the layers of a pipeline before its store.
 //!
 //! The list of them is data: [`broker::BROKERS`] and [`store::server::DRIVERS`] have an entry for each driver, with
 //! what it can do. A new driver is its crate, an entry there, and its settings in `semel-config`.
@@ -12,6 +12,7 @@
 //! The crate reads no configuration, prints nothing, and decides nothing about messages.
 
 pub mod broker;
+pub mod changelog;
 pub mod layered;
 pub mod sink;
 pub mod source;

@@ -11,7 +11,6 @@ mod opening;
 mod streamed;
 
 pub(crate) use find::Found;
-pub(crate) use streamed::streamed;
 
 use std::ffi::OsStr;
 use std::io::Read;

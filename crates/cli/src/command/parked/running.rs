@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use clap::Args;
+use semel_backends::changelog::streamed;
 use semel_config::{Accepted, PipelineSettings};
 use semel_core::decide::{Directed, Directive, Order};
 use semel_core::port::store::Store;
@@ -228,7 +229,7 @@ async fn run_all(
             total_bytes: bytes,
             note: running.note.clone(),
         };
-        let done = if operate::streamed(settings).is_some() {
+        let done = if streamed(settings).is_some() {
             let sent = publish(ground, settings, search, &job, &stop).await;
             sent.map(Done::Sent)
         } else {
