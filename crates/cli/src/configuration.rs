@@ -2,10 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use semel_backends::BACKENDS;
 use semel_config::{Accepted, Fault, Overrides, Refusal, Settings, StoreUrl};
 use semel_core::Code;
-
-use crate::assemble::BACKENDS;
 
 /// Reads the configuration in `file`, or else that of the current folder; returns its path, too.
 pub(crate) fn load(

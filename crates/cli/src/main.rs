@@ -1,17 +1,12 @@
 //! The semel binary: the exit policy, and nothing else.
 
 mod args;
-mod assemble;
 mod command;
 mod configuration;
-mod narrator;
 mod output;
-mod place;
 mod progress;
-mod same_file;
 mod secret;
 mod shell;
-mod status;
 mod terminal;
 
 use std::process::ExitCode;

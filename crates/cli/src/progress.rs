@@ -8,7 +8,10 @@ use std::time::Duration;
 use indicatif::{HumanCount, MultiProgress, ProgressBar, ProgressState, ProgressStyle};
 use semel_engine::summary::Fate;
 use semel_engine::surroundings::OnProgress;
+use semel_engine::system::SystemClock;
+use semel_supervisor::event_log::{Decision, Detail, EventLog, Form, Level, LogWriter};
 
+use crate::args::{Log, LogFormat, LogLevel};
 use crate::output;
 
 /// A bar per pipeline or per piece of long work; no bars if nobody would see them.
@@ -53,6 +56,21 @@ impl Bars {
         }
     }
 
+    /// The log of a run, printed beside the bars.
+    pub(crate) fn event_log(&self, log: Log) -> Arc<EventLog> {
+        let form = match log.format {
+            LogFormat::Json => Form::Objects,
+            LogFormat::Text => Form::Text,
+            LogFormat::Off => Form::Off,
+        };
+        let detail = match log.level {
+            LogLevel::Attention => Detail::Attention,
+            LogLevel::Decisions => Detail::Decisions,
+        };
+        let (writer, clock) = (Arc::new(self.clone()), Arc::new(SystemClock::new()));
+        Arc::new(EventLog::new(writer, form, detail, clock))
+    }
+
     pub(crate) fn clear(&self) {
         if let Some(bars) = &self.0 {
             let _ = bars.clear();
@@ -91,6 +109,23 @@ impl Bars {
             let (applied, all) = (summary.of(Fate::Applied), summary.deliveries());
             bar.set_message(format!("{applied} applied of {all}"));
         })
+    }
+}
+
+impl LogWriter for Bars {
+    fn text(&self, level: Level, text: &str) {
+        match level {
+            Level::Info => self.note(text),
+            Level::Warning => self.warning(text),
+        }
+    }
+
+    fn object(&self, level: Level, decision: &Decision<'_>) {
+        let level = match level {
+            Level::Info => output::Level::Info,
+            Level::Warning => output::Level::Warning,
+        };
+        output::log(level, decision);
     }
 }
 

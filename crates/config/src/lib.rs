@@ -14,7 +14,7 @@
 //! use semel_config::{Backends, Overrides, Servers, Settings};
 //!
 //! # fn backends() -> Backends {
-//! #     let servers = Servers { built_in: &[], check: |_| Ok(()) };
+//! #     let servers = Servers { is_built_in: |_| false, check: |_| Ok(()) };
 //! #     Backends { servers, target: |_| unreachable!("nothing is published") }
 //! # }
 //! let text = r#"

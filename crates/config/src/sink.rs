@@ -62,6 +62,17 @@ pub enum SinkPlace {
     },
 }
 
+impl SinkPlace {
+    /// Returns the kind of its broker, which is also the name of the feature.
+    pub const fn broker(&self) -> &'static str {
+        match self {
+            Self::Kafka { .. } => "kafka",
+            Self::Nats { .. } => "nats",
+            Self::Amqp { .. } => "amqp",
+        }
+    }
+}
+
 /// Turns the settings of a target into something to publish to; connects to nothing.
 pub type TargetOf = fn(SinkSettings) -> Arc<dyn Target>;
 

@@ -96,9 +96,16 @@ pub struct AmqpSettings {
 impl SourceSettings {
     /// Tells whether the source has a broker, which hands a message over again if it was not acknowledged.
     pub const fn has_broker(&self) -> bool {
+        self.broker().is_some()
+    }
+
+    /// Returns the kind of its broker, which is also the name of the feature; nothing if it has none.
+    pub const fn broker(&self) -> Option<&'static str> {
         match self {
-            Self::File { .. } | Self::Stdin { .. } => false,
-            Self::Kafka(_) | Self::Nats(_) | Self::Amqp(_) => true,
+            Self::File { .. } | Self::Stdin { .. } => None,
+            Self::Kafka(_) => Some("kafka"),
+            Self::Nats(_) => Some("nats"),
+            Self::Amqp(_) => Some("amqp"),
         }
     }
 

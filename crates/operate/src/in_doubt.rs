@@ -1,5 +1,9 @@
 //! Effects of which nobody knows whether they happened: the model of `semel in-doubt`.
 
+mod listing;
+
+pub use listing::{doubts, mark_messages, message_of, messages};
+
 use std::time::Duration;
 
 use bytes::Bytes;

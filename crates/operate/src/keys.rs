@@ -1,11 +1,17 @@
 //! Verbs over keys: the model of `semel keys`.
 
+mod detail;
+mod entry;
 mod explanation;
+mod lookup;
 mod proposal;
 mod summary;
 
+pub use detail::{Detail, Kept, Past};
+pub use entry::KeyEntry;
 pub use explanation::{
     AuditEntry, Beside, Choice, Event, Explanation, Facts, KeptMessage, Prospect,
 };
+pub use lookup::{Candidates, ID_DIGITS, candidates};
 pub use proposal::{KeyChange, Proposal, Seen};
 pub use summary::{reason, signature, since};

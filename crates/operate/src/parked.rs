@@ -1,10 +1,14 @@
 //! Messages that were set aside: the model of `semel dead-letters` and `semel quarantine`. Selects messages
 //! page by page, and lists them.
 
+mod forecast;
 mod listing;
+mod message;
 mod names;
 
+pub use forecast::assess;
 pub use listing::{DeadLetter, Quarantined};
+pub use message::{Header, WholeMessage};
 pub use names::{LookUp, Meaning, Names, NotAName};
 
 use std::ops::ControlFlow;

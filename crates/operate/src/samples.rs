@@ -1,10 +1,25 @@
 //! Records for tests.
 
-use semel_core::{ClaimId, FencingToken, Key, Operation, Record, Scope, State, Timestamp};
+use std::time::Duration;
+
+use semel_core::{ClaimId, Clock, FencingToken, Key, Operation, Record, Scope, State, Timestamp};
 
 pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_000_000);
 pub(crate) const EARLIER: Timestamp = Timestamp::from_millis(999_999);
 pub(crate) const LATER: Timestamp = Timestamp::from_millis(1_000_001);
+
+/// A clock that stands at [`NOW`].
+pub(crate) struct Stopped;
+
+impl Clock for Stopped {
+    fn now(&self) -> Timestamp {
+        NOW
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+}
 
 /// The key `pay-1` of the pipeline `payments`.
 pub(crate) fn operation() -> Operation {

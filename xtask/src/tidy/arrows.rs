@@ -16,16 +16,34 @@ enum Use {
 
 const ALLOWED: &[Arrow] = &[
     Arrow("crates/cli", "crates/gateway", Use::Normal),
+    Arrow("crates/cli", "crates/supervisor", Use::Normal),
+    Arrow("crates/cli", "crates/backends", Use::Normal),
     Arrow("crates/cli", "crates/operate", Use::Normal),
     Arrow("crates/cli", "crates/config", Use::Normal),
     Arrow("crates/cli", "crates/worker", Use::Normal),
     Arrow("crates/cli", "crates/engine", Use::Normal),
     Arrow("crates/cli", "crates/core", Use::Normal),
-    Arrow("crates/cli", "crates/stores/*", Use::Normal),
     Arrow("crates/cli", "crates/brokers/*", Use::Normal),
     Arrow("crates/gateway", "crates/engine", Use::Normal),
     Arrow("crates/gateway", "crates/core", Use::Normal),
     Arrow("crates/gateway", "crates/stores/memory", Use::Tests),
+    // The pipelines of a configuration in one process: what opens, checks and runs them.
+    Arrow("crates/supervisor", "crates/backends", Use::Normal),
+    Arrow("crates/supervisor", "crates/operate", Use::Normal),
+    Arrow("crates/supervisor", "crates/config", Use::Normal),
+    Arrow("crates/supervisor", "crates/worker", Use::Normal),
+    Arrow("crates/supervisor", "crates/engine", Use::Normal),
+    Arrow("crates/supervisor", "crates/core", Use::Normal),
+    // Its clock for tests.
+    Arrow("crates/supervisor", "crates/conformance", Use::Tests),
+    // The one crate that knows every driver. What it finds of a store is what a check is told of it.
+    Arrow("crates/backends", "crates/operate", Use::Normal),
+    Arrow("crates/backends", "crates/config", Use::Normal),
+    Arrow("crates/backends", "crates/worker", Use::Normal),
+    Arrow("crates/backends", "crates/engine", Use::Normal),
+    Arrow("crates/backends", "crates/core", Use::Normal),
+    Arrow("crates/backends", "crates/stores/*", Use::Normal),
+    Arrow("crates/backends", "crates/brokers/*", Use::Normal),
     // What is operated is a pipeline with its settings.
     Arrow("crates/operate", "crates/config", Use::Normal),
     Arrow("crates/operate", "crates/worker", Use::Normal),
@@ -188,7 +206,7 @@ mod tests {
 
     #[test]
     fn the_allowed_arrows_pass() {
-        assert_eq!(arrow("crates/cli", "crates/stores/sqlite", None), []);
+        assert_eq!(arrow("crates/backends", "crates/stores/sqlite", None), []);
         assert_eq!(arrow("crates/stores/sqlite", "crates/core", None), []);
         assert_eq!(
             arrow("crates/stores/sqlite", "crates/conformance", Some("dev")),

@@ -10,20 +10,22 @@ mod target;
 use std::path::Path;
 use std::sync::Arc;
 
+use semel_backends::store::Formats;
+use semel_backends::{source, store};
 use semel_config::{PipelineSettings, Settings};
 use semel_core::port::transactional::Statements;
-use semel_core::{Clock, Error, ErrorKind, Result};
+use semel_core::{Clock, Code, Error, ErrorKind, Result};
 use semel_engine::system::SystemClock;
+use semel_operate::check::Inspection;
 use semel_operate::check::{Broker, Report, Severity, Storage, Subject};
 use semel_worker::settings::EffectSettings;
 
 use crate::Exit;
 use crate::args::{Check, Format, Listing, Output};
-use crate::assemble;
 use crate::command::config;
 use crate::command::operate::usage;
-use crate::command::run::guarded::is_away;
 use crate::output::{self, Answers, List};
+use crate::shell::quoted;
 use line::Line;
 use target::Targets;
 
@@ -44,7 +46,7 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
     let asked: Vec<Statements> = pipelines.filter_map(statements).collect();
     let clock = Arc::new(SystemClock::new());
     let now = Arc::clone(&clock);
-    let store = assemble::look(&settings.store, settings.accepted, clock, &asked).await;
+    let store = inspect(settings, clock, &asked).await;
     let mut refused = store.iter().flat_map(|looked| &looked.refused);
     let mut answers = Answers::new(arguments.format);
     let mut worst = Severity::Ok;
@@ -67,11 +69,11 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
             away.get_or_insert_with(|| error.clone());
         }
         let broker = Broker {
-            reach: assemble::reach(&pipeline.source, pipeline.pipeline.lease).await,
+            reach: source::reach(&pipeline.source, pipeline.pipeline.lease).await,
             at: now.now(),
         };
         if let Err(error) = &broker.reach
-            && is_away(error)
+            && source::is_away(error)
         {
             away.get_or_insert_with(|| error.clone());
         }
@@ -98,11 +100,42 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
     }
     table(&windows, arguments.format)?;
     match (store, away, worst) {
-        (Err(error), ..) => Err(assemble::at_store(&settings.store, error)),
+        (Err(error), ..) => Err(store::at_store(&settings.store, error)),
         (Ok(_), Some(error), _) => Err(error),
         (Ok(_), None, Severity::Fail) => Ok(Exit::No),
         (Ok(_), None, Severity::Warn) if arguments.strict => Ok(Exit::No),
         (Ok(_), None, Severity::Ok | Severity::Warn) => Ok(Exit::Done),
+    }
+}
+
+/// Inspects the store, and refuses one that only another version can use, or that must be migrated first.
+///
+/// # Errors   `store-newer`; `store-unavailable` with the command; those of the store
+async fn inspect(
+    settings: &Settings,
+    clock: Arc<dyn Clock>,
+    statements: &[Statements],
+) -> Result<Inspection> {
+    let url = &settings.store;
+    let inspected = store::inspect(url, settings.accepted, clock, statements).await?;
+    let refused = |message| Error::new(ErrorKind::Unavailable, message).not_applied();
+    match inspected.formats {
+        Some(Formats {
+            stored: Some(stored),
+            newest,
+        }) if stored > newest => Err(refused(format!(
+            "the store has format {stored}, and this version knows {newest}; use a newer version"
+        ))
+        .with_code(Code::StoreNewer)),
+        Some(Formats {
+            stored: Some(stored),
+            newest,
+        }) if stored < newest => Err(refused(format!(
+            "the store has format {stored}, and this version works with {newest}; bring it forward: semel store \
+             migrate --store {}",
+            quoted(&url.to_string())
+        ))),
+        Some(_) | None => Ok(inspected.inspection),
     }
 }
 

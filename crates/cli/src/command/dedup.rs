@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use semel_backends::store;
 use semel_config::{Accepted, Fault, Overrides, StoreUrl};
 use semel_core::{Claimant, Clock, Error, ErrorKind, Result, Scope, Window};
 use semel_engine::effect::{Class, OnDoubt};
@@ -15,18 +16,16 @@ use semel_engine::summary::{Fate, Summary};
 use semel_engine::surroundings::{Shutdown, Surroundings};
 use semel_engine::sweep::sweep_until;
 use semel_engine::system::{SystemClock, SystemEntropy};
+use semel_supervisor::{StoreWatch, preflight};
 use semel_worker::dedup::{Dedup, Input};
 use semel_worker::run::Run;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::args::{self, Log, LogFormat, LogLevel};
-use crate::assemble;
-use crate::command::preflight;
+use crate::command::notices;
 use crate::command::run::listen;
 use crate::configuration::{load, store_of_environment, store_url};
-use crate::narrator::Narrator;
-use crate::place::Place;
 use crate::progress::Bars;
 use crate::{Exit, output};
 
@@ -96,11 +95,11 @@ async fn run(
     summary_file: Option<SummaryFile>,
 ) -> Result<Exit> {
     let clock = Arc::new(SystemClock::new());
-    let stores = assemble::store(&url, accepted, clock.clone()).await;
-    let stores = stores.map_err(|error| assemble::at_store(&url, error))?;
-    let place = Place::of(&url);
+    let stores = store::open(&url, accepted, clock.clone()).await;
+    let stores = stores.map_err(|error| store::at_store(&url, error))?;
+    let store_watch = StoreWatch::of(&url);
     let effect = [(&*dedup.name, target.class())];
-    preflight::preflight(&url, accepted, &stores, effect).await?;
+    preflight::preflight(&url, accepted, &stores, effect, notices::print).await?;
     let bars = if target.is_stdout() {
         Bars::beside_data()
     } else {
@@ -110,11 +109,11 @@ async fn run(
         format: LogFormat::Text,
         level: LogLevel::Attention,
     };
-    let narrator = Arc::new(Narrator::new(bars.clone(), log));
+    let log = bars.event_log(log);
     let (stop, stopped) = watch::channel(false);
     let mut beside = JoinSet::new();
     beside.spawn(listen(stop.clone(), bars.clone())?);
-    beside.spawn(place.clone().watch(stop.clone()));
+    beside.spawn(store_watch.clone().watch(stop.clone()));
     beside.spawn(sweep_until(
         stores.store.clone(),
         sweep_every(dedup.window),
@@ -122,7 +121,7 @@ async fn run(
             requested: stopped,
             patience: PATIENCE,
         },
-        narrator.clone(),
+        log.clone(),
     ));
     let (name, format) = (dedup.name.clone(), dedup.format.clone());
     let run = Run {
@@ -130,7 +129,7 @@ async fn run(
             clock: clock as Arc<dyn Clock>,
             entropy: Arc::new(SystemEntropy),
             claimant: Claimant::random(&SystemEntropy),
-            observer: narrator,
+            observer: log,
         },
         stop,
         patience: PATIENCE,
@@ -149,7 +148,7 @@ async fn run(
             accepted,
         ))?;
     }
-    place.check()?;
+    store_watch.check()?;
     Ok(match without_keys(arguments, &format, &summary) {
         Some(message) => {
             output::error(message);

@@ -11,8 +11,6 @@ mod show;
 mod unknown;
 
 pub(crate) use change::refusal_text;
-pub(crate) use detail::Detail;
-pub(crate) use entry::KeyEntry;
 pub(crate) use unknown::{tell_all_unknown, tell_missing};
 
 use semel_core::Result;

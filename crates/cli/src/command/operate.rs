@@ -11,8 +11,6 @@ mod opening;
 mod streamed;
 
 pub(crate) use find::Found;
-pub(crate) use opening::tell_if_forward;
-pub(crate) use streamed::streamed;
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -20,6 +18,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use semel_backends::store;
 use semel_config::{Accepted, PipelineSettings, StoreUrl};
 use semel_core::port::store::{ListQuery, Page};
 use semel_core::port::transfer::AnyTransferStore;
@@ -28,6 +27,8 @@ use semel_core::{
 };
 use semel_engine::system::SystemClock;
 use semel_operate::action::{Action, ActionKind, Advice};
+use semel_operate::keys::Beside;
+use semel_operate::paging::for_each_page;
 use semel_worker::run::Stores;
 use semel_worker::settings::EffectSettings;
 
@@ -36,7 +37,6 @@ use self::opening::{Purpose, drive, runtime, with};
 use crate::Exit;
 use crate::args::value::key;
 use crate::args::{Audit, Common, Confirm, Listing};
-use crate::assemble::{self, Beside};
 use crate::output::{Entry, Go, List, Plan, key_text};
 use crate::shell::quoted;
 
@@ -122,7 +122,7 @@ pub(crate) fn at(
         return Ok(Exit::Usage);
     };
     let done = drive(&runtime()?, Box::pin(verb(&url)));
-    done.map_err(|error| assemble::at_store(&url, error))
+    done.map_err(|error| store::at_store(&url, error))
 }
 
 /// Returns the url of the store that the arguments name, and whether the store exists; nothing after faults
@@ -131,8 +131,8 @@ pub(crate) fn is_there(common: &Common) -> Result<Option<(StoreUrl, bool)>> {
     let Some(Named { url, .. }) = place(common)? else {
         return Ok(None);
     };
-    let is_there = runtime()?.block_on(assemble::is_there(&url));
-    let is_there = is_there.map_err(|error| assemble::at_store(&url, error))?;
+    let is_there = runtime()?.block_on(store::exists(&url));
+    let is_there = is_there.map_err(|error| store::at_store(&url, error))?;
     Ok(Some((url, is_there)))
 }
 
@@ -344,29 +344,7 @@ pub(crate) async fn print_list<T, E: Entry>(
     Ok(Exit::Done)
 }
 
-/// Goes through all pages until `visit` says `Break`.
-pub(crate) async fn for_each_page<T>(
-    mut query: ListQuery,
-    mut fetch: impl AsyncFnMut(&ListQuery) -> Result<Page<T>>,
-    mut visit: impl FnMut(Vec<T>) -> Result<Go>,
-) -> Result<()> {
-    // The reader wants the first lines at once.
-    query.limit = FIRST_PAGE;
-    loop {
-        let page = fetch(&query).await?;
-        if visit(page.items)?.is_break() || page.next.is_none() {
-            return Ok(());
-        }
-        query.after = page.next;
-        query.limit = PAGE;
-    }
-}
-
 /// Makes the error of a mistake on the command line, exit code 2.
 pub(crate) fn usage(message: impl Into<Box<str>>) -> Error {
     Error::new(ErrorKind::InvalidInput, message)
 }
-
-/// The number of items of the first page, and of every other.
-const FIRST_PAGE: usize = 200;
-const PAGE: usize = 2_000;

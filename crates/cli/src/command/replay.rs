@@ -4,33 +4,30 @@ use std::ffi::OsStr;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use semel_broker_file::Format;
 use semel_config::{PipelineSettings, SourceSettings};
-use semel_core::port::source::{Acknowledgement, DeliveryId, Fetched, Progress, Source};
 use semel_core::units::duration_text;
-use semel_core::{Claimant, Clock, Error, ErrorKind, Result};
+use semel_core::{Claimant, Error, ErrorKind, Result};
 use semel_engine::pipeline::REPLAY_ID;
 use semel_engine::surroundings::Surroundings;
 use semel_engine::system::SystemEntropy;
-use semel_worker::run::{Run, run};
+use semel_supervisor::replay::{Age, Replay, age, has_times};
+use semel_supervisor::{PipelineResult, StoreWatch, preflight, same_file};
+use semel_worker::run::Run;
 use semel_worker::settings::EffectSettings;
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::args::{self, Output};
-use crate::assemble::{self, Layer};
+use crate::command::notices;
 use crate::command::operate::{self, Ground, usage};
-use crate::command::preflight;
 use crate::command::run::listen;
-use crate::command::summary::{self, Ended};
-use crate::narrator::Narrator;
+use crate::command::summary;
 use crate::output::Plan;
-use crate::place::Place;
 use crate::progress::Bars;
-use crate::{Exit, output, same_file};
+use crate::{Exit, output};
 
 /// Forecasts what would be run again, and with `--yes` runs it.
 pub(crate) fn replay(arguments: &args::Replay) -> Result<Exit> {
@@ -126,43 +123,6 @@ fn refuse(
     Ok(())
 }
 
-/// Tells whether the source can be read from any time on.
-const fn has_times(source: &SourceSettings) -> bool {
-    matches!(source, SourceSettings::Kafka(_) | SourceSettings::Nats(_))
-}
-
-/// The known limits on the age of the messages that are read again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Age {
-    /// Each message says when it was born, and a message that is older than the window is set aside.
-    Told,
-    /// All messages are younger than the window.
-    Young,
-    Unknown,
-}
-
-async fn age(
-    settings: &PipelineSettings,
-    source: &SourceSettings,
-    newer_than: Option<Duration>,
-) -> Result<Age> {
-    let pipeline = &settings.pipeline;
-    if pipeline.birth.is_some() {
-        return Ok(Age::Told);
-    }
-    let (window, margin) = (pipeline.window.duration(), pipeline.window.margin());
-    if newer_than.is_some_and(|age| age <= window.saturating_sub(margin)) {
-        return Ok(Age::Young);
-    }
-    if !has_times(source) {
-        return Ok(Age::Unknown);
-    }
-    Ok(match assemble::reach(source, pipeline.lease).await? {
-        Some(reach) if reach.is_stamped => Age::Told,
-        Some(_) | None => Age::Unknown,
-    })
-}
-
 /// The error of a replay that would repeat effects whose records are forgotten.
 fn expired(settings: &PipelineSettings, source: &SourceSettings) -> Error {
     let window = duration_text(settings.pipeline.window.duration());
@@ -213,134 +173,62 @@ async fn replay_one(
         Error::new(ErrorKind::Internal, message)
     })?;
     let all = preflight::effects(std::slice::from_ref(settings));
-    preflight::preflight(&ground.url, ground.accepted, stores, all).await?;
-    let place = Place::of(&ground.url);
+    preflight::preflight(&ground.url, ground.accepted, stores, all, notices::print).await?;
+    let store_watch = StoreWatch::of(&ground.url);
     let bars = Bars::new();
-    let narrator = Arc::new(Narrator::new(bars.clone(), arguments.log));
+    let log = bars.event_log(arguments.log);
     let stop = watch::channel(false).0;
     let mut beside = JoinSet::new();
     beside.spawn(listen(stop.clone(), bars.clone())?);
-    beside.spawn(place.clone().watch(stop.clone()));
-    let clock: Arc<dyn Clock> = ground.clock();
-    let mut pipeline = settings.pipeline.clone();
-    if arguments.allow_expired {
-        // The age gate goes by it.
-        pipeline.birth = None;
-    }
-    let (name, limit) = (pipeline.name.clone(), pipeline.max_message_bytes);
-    let since = arguments.newer_than.map(|age| ground.now().minus(age));
-    let source = match source {
-        // Input that `--from` names is read only once.
-        SourceSettings::Stdin { .. } if arguments.from.is_some() => {
-            assemble::source(source, limit, pipeline.lease).await?
-        }
-        source => assemble::source_again(source, limit, pipeline.lease, since).await?,
-    };
-    let source = Marked {
-        source,
-        id: arguments.id.clone().into_bytes().into(),
-        allow_expired: arguments.allow_expired,
-    };
-    let (stores, layer) = Layer::over(
-        &settings.layers.front,
-        stores.clone(),
-        &clock,
-        &SystemEntropy,
-    )?;
-    let around = Run {
+    beside.spawn(store_watch.clone().watch(stop.clone()));
+    let name = &*settings.pipeline.name;
+    let run = Run {
         surroundings: Surroundings {
-            clock,
+            clock: ground.clock(),
             entropy: Arc::new(SystemEntropy),
             claimant: Claimant::random(&SystemEntropy),
-            observer: narrator.clone(),
+            observer: log.clone(),
         },
         stop,
         patience: ground.patience,
-        on_progress: Some(bars.of(&name)),
+        on_progress: Some(bars.of(name)),
         dead_letters: settings.dead_letter.clone(),
     };
-    let summary = run(pipeline, settings.effect.clone(), source, stores, around).await;
+    let replay = Replay {
+        settings,
+        source,
+        is_input: matches!(source, SourceSettings::Stdin { .. }) && arguments.from.is_some(),
+        since: arguments.newer_than.map(|age| ground.now().minus(age)),
+        id: &arguments.id,
+        allow_expired: arguments.allow_expired,
+    };
+    let ended = replay.run(stores.clone(), run).await;
     beside.shutdown().await;
     bars.clear();
-    narrator.close();
-    let ended = Ended {
-        layer: layer.figures(),
-        waived: settings.waived,
-        ..Ended::from(summary?)
-    };
+    log.close();
+    let ended = &ended?;
     let text = match arguments.format.output {
         Output::Table => format!(
             "{}\n{name}: replay {}",
-            summary::table(&name, &ended, ground.accepted, &narrator),
+            summary::table(name, ended, ground.accepted, &log),
             arguments.id
         ),
         Output::Json | Output::Jsonl => {
             let json = Json {
-                summary: summary::Json::of(&name, &ended, ground.accepted),
+                summary: PipelineResult::of(name, ended, ground.accepted),
                 replay_id: &arguments.id,
             };
             serde_json::to_string(&json).unwrap_or_default()
         }
     };
     output::data(text).map_err(output::cannot_print)?;
-    place.check().map(|()| Exit::Done)
+    store_watch.check().map(|()| Exit::Done)
 }
 
 /// The summary of a run, and the id of its replay.
 #[derive(Serialize)]
 struct Json<'a> {
     #[serde(flatten)]
-    summary: summary::Json<'a>,
+    summary: PipelineResult<'a>,
     replay_id: &'a str,
-}
-
-/// A source whose messages all carry the id of a replay, whatever id they carried before.
-struct Marked<S> {
-    source: S,
-    id: bytes::Bytes,
-    /// True if the age of the messages is hidden.
-    allow_expired: bool,
-}
-
-// A method that is not forwarded would be the default one.
-#[deny(clippy::missing_trait_methods)]
-impl<S: Source> Source for Marked<S> {
-    async fn fetch(&mut self, max: usize) -> Result<Fetched> {
-        let mut fetched = self.source.fetch(max).await?;
-        if let Fetched::Deliveries(deliveries) = &mut fetched {
-            for delivery in deliveries {
-                let headers = &mut delivery.headers;
-                headers.retain(|(name, _)| !name.eq_ignore_ascii_case(REPLAY_ID));
-                headers.push((REPLAY_ID.into(), self.id.clone()));
-                if self.allow_expired {
-                    delivery.appended_at = None;
-                }
-            }
-        }
-        Ok(fetched)
-    }
-
-    async fn acknowledge(&mut self, batch: &[Acknowledgement]) -> Result<()> {
-        self.source.acknowledge(batch).await
-    }
-
-    async fn requeue(&mut self, batch: &[DeliveryId]) -> Result<()> {
-        self.source.requeue(batch).await
-    }
-
-    async fn extend(&mut self, batch: &[DeliveryId]) -> Result<()> {
-        self.source.extend(batch).await
-    }
-
-    async fn close(&mut self) -> Result<()> {
-        self.source.close().await
-    }
-
-    fn progress(&self) -> Option<Progress> {
-        self.source.progress()
-    }
-
-    fn hold(&self) -> Option<Duration> {
-        self.source.hold()
-    }
 }

@@ -2,100 +2,16 @@
 
 use std::fmt::Write;
 
+use semel_backends::layered::LayerFigures;
 use semel_config::{Accepted, Waived};
 use semel_engine::effect::{Class, OnDoubt};
-use semel_engine::pipeline::Fail;
 use semel_engine::summary::{Fate, Summary};
-use serde::Serialize;
-
-use crate::assemble::LayerFigures;
-use crate::narrator::Narrator;
-
-/// A pipeline's run and the figures of the layer before its store.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ended {
-    pub(crate) summary: Summary,
-    /// The policy for messages while the store is away.
-    pub(crate) fail: Fail,
-    pub(crate) layer: LayerFigures,
-    /// The weaknesses that the pipeline accepts by name.
-    pub(crate) waived: Waived,
-}
-
-impl From<Summary> for Ended {
-    /// Makes one without layers.
-    fn from(summary: Summary) -> Self {
-        Self {
-            summary,
-            fail: Fail::Closed,
-            layer: LayerFigures::default(),
-            waived: Waived::default(),
-        }
-    }
-}
-
-/// The documented object; its names and their order are stable.
-#[derive(Serialize)]
-pub(crate) struct Json<'a> {
-    pipeline: &'a str,
-    deliveries: u64,
-    applied: u64,
-    replayed: u64,
-    stale: u64,
-    conflicts: u64,
-    too_old: u64,
-    released: u64,
-    dead: u64,
-    in_doubt: u64,
-    quarantined: u64,
-    takeovers: u64,
-    elapsed_seconds: f64,
-    /// Effects that happened without a claim; left out unless the pipeline fails open.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unprotected: Option<u64>,
-    /// Deliveries with a replay id, and how many of them were for no effect of live messages; left out if there
-    /// are none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sent_again: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    suppressed: Option<u64>,
-    #[serde(flatten)]
-    layer: LayerFigures,
-    /// The weaknesses that are accepted by name, the store's and the pipeline's own; left out if there are
-    /// none.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    accepted: Vec<&'static str>,
-}
-
-impl<'a> Json<'a> {
-    pub(crate) fn of(name: &'a str, ended: &Ended, accepted: Accepted) -> Self {
-        let summary = &ended.summary;
-        Self {
-            pipeline: name,
-            deliveries: summary.deliveries(),
-            applied: summary.of(Fate::Applied),
-            replayed: summary.of(Fate::Replayed),
-            stale: summary.of(Fate::Stale),
-            conflicts: summary.of(Fate::Conflict),
-            too_old: summary.of(Fate::TooOld),
-            released: summary.of(Fate::Released),
-            dead: summary.of(Fate::Dead),
-            in_doubt: summary.of(Fate::InDoubt),
-            quarantined: summary.of(Fate::Quarantined),
-            takeovers: summary.takeovers,
-            elapsed_seconds: (summary.elapsed.as_secs_f64() * 1_000.0).round() / 1_000.0,
-            unprotected: (ended.fail == Fail::Open).then(|| summary.of(Fate::Unprotected)),
-            sent_again: (summary.sent_again > 0).then_some(summary.sent_again),
-            suppressed: (summary.suppressed > 0).then_some(summary.suppressed),
-            layer: ended.layer,
-            accepted: [accepted.names(), ended.waived.names()].concat(),
-        }
-    }
-}
+use semel_supervisor::event_log::EventLog;
+use semel_supervisor::{Ended, PipelineResult};
 
 /// One object on one line.
 pub(crate) fn json(name: &str, ended: &Ended, accepted: Accepted) -> String {
-    serde_json::to_string(&Json::of(name, ended, accepted)).unwrap_or_default()
+    serde_json::to_string(&PipelineResult::of(name, ended, accepted)).unwrap_or_default()
 }
 
 /// The number of deliveries with a replay id, and their fates.
@@ -118,9 +34,9 @@ fn sent_again(summary: &Summary) -> [(&'static str, u64, bool, &'static str); 2]
 
 /// Formats it for people: what happened, and what each number means. Zeros are left out, except the first
 /// three.
-pub(crate) fn table(name: &str, ended: &Ended, accepted: Accepted, narrator: &Narrator) -> String {
+pub(crate) fn table(name: &str, ended: &Ended, accepted: Accepted, log: &EventLog) -> String {
     let summary = &ended.summary;
-    let (redelivered, republished) = narrator.duplicates(name);
+    let (redelivered, republished) = log.duplicates(name);
     let replayed = match (redelivered, republished) {
         (0, 0) => "duplicates of something finished".to_owned(),
         (redelivered, republished) => format!(

@@ -45,8 +45,8 @@ pub enum ServerKind {
 /// The servers whose stores a program can open.
 #[derive(Clone, Copy, Debug)]
 pub struct Servers {
-    /// The kinds of servers that are built in.
-    pub built_in: &'static [ServerKind],
+    /// Tells whether a kind of server is built in.
+    pub is_built_in: fn(ServerKind) -> bool,
     /// Refuses a url that its driver cannot read, without repeating it; connects to nothing.
     pub check: fn(&ServerUrl) -> semel_core::Result<()>,
 }
@@ -212,7 +212,7 @@ impl StoreUrl {
 
 fn server(kind: ServerKind, text: &str, servers: Servers) -> Result<ServerUrl, Refusal> {
     let name = kind.name();
-    if !servers.built_in.contains(&kind) {
+    if !(servers.is_built_in)(kind) {
         let message = format!(
             "`{name}` stores are not part of this build; build semel with `--features {name}`, or \
              with `--features full` for every kind"
@@ -234,7 +234,9 @@ fn server(kind: ServerKind, text: &str, servers: Servers) -> Result<ServerUrl, R
 
 fn unknown(scheme: &str, servers: Servers) -> Refusal {
     let mut known = vec!["memory", "embedded", "sqlite"];
-    known.extend(servers.built_in.iter().map(|kind| kind.name()));
+    let kinds = ServerKind::ALL.into_iter();
+    let built_in = kinds.filter(|kind| (servers.is_built_in)(*kind));
+    known.extend(built_in.map(ServerKind::name));
     let hint = suggestion(scheme, &known);
     format!("a store url begins with its kind, as in `embedded:./data`; {hint}").into()
 }
@@ -269,7 +271,7 @@ mod tests {
     use super::*;
 
     const ALL: Servers = Servers {
-        built_in: &ServerKind::ALL,
+        is_built_in: |_| true,
         check: |_| Ok(()),
     };
 
@@ -308,7 +310,7 @@ mod tests {
     #[test]
     fn what_a_program_has_not_built_in_or_its_driver_cannot_read_is_refused() {
         let one = Servers {
-            built_in: &[ServerKind::Redis],
+            is_built_in: |kind| kind == ServerKind::Redis,
             check: |_| Err(Error::new(ErrorKind::InvalidConfig, "no such parameter")),
         };
         let refused = StoreUrl::parse("postgres://db/shop", one).expect_err("not built in");

@@ -1,23 +1,11 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use semel_core::{Clock, Key};
+use semel_core::Key;
 use semel_store_memory::MemoryStore;
 
 use super::*;
-use crate::samples::NOW;
-
-struct Stopped;
-
-impl Clock for Stopped {
-    fn now(&self) -> Timestamp {
-        NOW
-    }
-
-    fn monotonic(&self) -> Duration {
-        Duration::ZERO
-    }
-}
+use crate::samples::{NOW, Stopped};
 
 fn parked(pipeline: &str, key: Option<&str>, payload: &'static str) -> Parked {
     Parked {

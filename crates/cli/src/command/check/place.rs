@@ -9,7 +9,7 @@ use semel_config::StoreUrl;
 use semel_operate::check::{Finding, Storage, fail, warn};
 
 use super::report::bytes;
-use crate::place;
+use crate::command::notices::{exposed, hide};
 
 /// Lists what stands, or may stand, in the way of a store at `url`. A database that is not yet a store
 /// (`is_store`) is for its owner to protect.
@@ -48,8 +48,7 @@ pub(super) fn findings(url: &StoreUrl, is_store: bool, storage: &Storage) -> Vec
                 crate::shell::quoted_path(path)
             ),
         ));
-    } else if is_store && let (Some(exposed), Some(hide)) = (place::exposed(url), place::hide(url))
-    {
+    } else if is_store && let (Some(exposed), Some(hide)) = (exposed(url), hide(url)) {
         let advice = format!("take the right away: {hide}");
         findings.push(warn("store-exposed", exposed, advice));
     }

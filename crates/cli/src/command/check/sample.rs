@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
+use semel_backends::source;
 use semel_config::{PipelineSettings, SourceSettings};
 use semel_core::Result;
 use semel_operate::check::Sample;
-
-use crate::assemble;
 
 /// Reads at most `limit` messages of `file` in the way that `settings` say.
 pub(super) async fn read(file: &Path, settings: &PipelineSettings, limit: u64) -> Result<Sample> {
@@ -27,6 +26,6 @@ pub(super) async fn read(file: &Path, settings: &PipelineSettings, limit: u64) -
     };
     let name = file.display().to_string();
     let (longest, lease) = (settings.pipeline.max_message_bytes, settings.pipeline.lease);
-    let source = assemble::source(&source, longest, lease).await?;
+    let source = source::open(&source, longest, lease).await?;
     Sample::read(name, source, settings, limit).await
 }

@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
+use semel_backends::{sink, source};
 use semel_config::{PipelineSettings, SinkPlace, SinkSettings, SourceSettings};
 use semel_core::Error;
 use semel_operate::check::{Finding, fail};
 use semel_worker::effect::Target;
 use semel_worker::effect::publish::Promise;
 use semel_worker::settings::EffectSettings;
-
-use crate::assemble;
-use crate::command::run::guarded::is_away;
 
 /// The findings.
 pub(super) struct Targets {
@@ -67,7 +65,7 @@ impl Targets {
         let message = format!("of {whose}: {error}");
         self.findings
             .push(fail("target-unavailable", message, advice));
-        if is_away(&error) {
+        if source::is_away(&error) {
             self.away.get_or_insert(error);
         }
     }
@@ -80,7 +78,7 @@ fn output(settings: &PipelineSettings) -> Option<Arc<dyn Target>> {
     else {
         return None;
     };
-    Some(assemble::target(SinkSettings {
+    Some(sink::target(SinkSettings {
         place: SinkPlace::Kafka {
             brokers: source.brokers.clone(),
             topic: effect.topic.clone(),

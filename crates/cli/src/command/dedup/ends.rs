@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 
 use semel_core::{Code, Error, ErrorKind, Result};
 use semel_engine::effect::{Class, OnDoubt};
+use semel_supervisor::same_file;
 use semel_worker::dedup::{Input, Output, Pipe};
 use semel_worker::effect::FileOutput;
 
 use crate::args::{self, OnDoubt as Choice};
-use crate::{output, same_file};
+use crate::output;
 
 /// The target of the lines.
 #[derive(Debug)]

@@ -11,15 +11,18 @@ use bytes::Bytes;
 use semel_core::decide::{Directed, Verdict};
 use semel_core::port::store::{ListQuery, Store};
 use semel_core::{Error, Note, Operation, Outcome, ParkedId, Result};
-use semel_operate::in_doubt::{Case, MessageFate, Resolved, Word, dead_letter, message_id};
+use semel_operate::in_doubt::{
+    Case, MessageFate, Resolved, Word, dead_letter, message_id, messages,
+};
+use semel_operate::paging::for_each_page;
 
-use super::select::{BATCH, Left, Selection, in_doubt, obstacle_text, select};
+use super::select::{BATCH, Left, Selection, obstacle_text, select};
 use crate::Exit;
 use crate::args::in_doubt::Resolve;
 use crate::args::{Format, Listing, Output};
 use crate::command::dead_letters::keys;
 use crate::command::keys::refusal_text;
-use crate::command::operate::{self, Ground, for_each_page, note_of, usage};
+use crate::command::operate::{self, Ground, note_of, usage};
 use crate::output::{self, Column, Entry, Go, List, Plan, Row, key_text, state_text};
 
 /// Writes a person's statement into the records, and moves the kept messages where they belong then.
@@ -239,10 +242,7 @@ async fn settle_messages(ground: &Ground, resolved: &[&Case], note: &Note) -> Re
             .map(|it| &it.doubt().operation.scope)
             .collect();
         for scope in scopes {
-            let query = ListQuery {
-                scope: Some(scope.clone()),
-                ..in_doubt()
-            };
+            let query = messages(Some(scope.clone()));
             let mut dead = Vec::new();
             let fetch = async |query: &ListQuery| store.list_parked(query).await;
             for_each_page(query, fetch, |messages| {

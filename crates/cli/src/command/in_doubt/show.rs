@@ -1,13 +1,14 @@
 //! `semel in-doubt show`.
 
 use semel_core::{Parked, Result, StateKind};
+use semel_operate::in_doubt::message_of;
+use semel_operate::keys::Detail;
 use semel_operate::value::{Base64, Time, text_or_base64};
 use serde::Serialize;
 
-use super::message_of;
 use crate::Exit;
 use crate::args::in_doubt::Show;
-use crate::command::keys::{Detail, tell_missing};
+use crate::command::keys::tell_missing;
 use crate::command::operate::{self, Found};
 use crate::output::{self, Answer, Answers, Block, key_text, state_text};
 
@@ -31,7 +32,7 @@ pub(super) fn show(arguments: &Show) -> Result<Exit> {
             ));
             return Ok(Exit::No);
         }
-        let parked = message_of(ground, &operation).await?;
+        let parked = message_of(&ground.store, &operation).await?;
         let doubt = Doubt {
             record: Detail::of(&operation, &record, ground.now()),
             message: parked.as_ref().map(Message::of),

@@ -1,6 +1,8 @@
 //! Sources and effects of brokers as `semel init` writes them, and the commands that create their topics,
 //! streams and queues.
 
+use semel_backends::broker::BROKERS;
+
 use crate::args::{EffectKind, SourceKind};
 
 /// Commands that create the target to publish to, if the effect is a broker's.
@@ -48,29 +50,15 @@ pub(super) fn missing(
     effect: EffectKind,
 ) -> impl Iterator<Item = &'static str> {
     let brokers = [
-        (
-            "nats",
-            SourceKind::Nats,
-            EffectKind::Nats,
-            cfg!(feature = "nats"),
-        ),
-        (
-            "kafka",
-            SourceKind::Kafka,
-            EffectKind::Kafka,
-            cfg!(feature = "kafka"),
-        ),
-        (
-            "amqp",
-            SourceKind::Amqp,
-            EffectKind::Amqp,
-            cfg!(feature = "amqp"),
-        ),
+        ("nats", SourceKind::Nats, EffectKind::Nats),
+        ("kafka", SourceKind::Kafka, EffectKind::Kafka),
+        ("amqp", SourceKind::Amqp, EffectKind::Amqp),
     ];
     brokers
         .into_iter()
-        .filter(move |(_, from, to, is_in)| !is_in && (*from == source || *to == effect))
+        .filter(move |(_, from, to)| *from == source || *to == effect)
         .map(|(feature, ..)| feature)
+        .filter(|feature| BROKERS.iter().all(|built_in| built_in.name != *feature))
 }
 
 pub(super) const NATS_WINDOW: &str = "\

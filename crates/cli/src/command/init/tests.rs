@@ -1,8 +1,8 @@
 use clap::ValueEnum;
+use semel_backends::BACKENDS;
 use semel_config::{Overrides, Settings};
 
 use super::*;
-use crate::assemble::BACKENDS;
 
 /// Every choice that init takes.
 fn every_choice() -> Vec<Choice> {

@@ -8,7 +8,8 @@ use semel_core::audit::standing;
 use semel_core::decide::{Directed, Directive, Order, Refusal};
 use semel_core::port::store::{ListQuery, Listed, Store};
 use semel_core::{Error, Key, Operation, Record, Result, StateKind, Timestamp};
-use semel_operate::keys::{KeyChange, Proposal, Seen, since};
+use semel_operate::keys::{Beside, KeyChange, Proposal, Seen, since};
+use semel_operate::paging::for_each_page;
 use semel_operate::relative_time::when;
 use serde::Serialize;
 
@@ -16,8 +17,7 @@ use super::unknown::tell_all_unknown;
 use crate::Exit;
 use crate::args::keys::{Change, Hold};
 use crate::args::{Listing, Output};
-use crate::assemble::Beside;
-use crate::command::operate::{self, Ground, for_each_page, keys_from, note_of, operations, usage};
+use crate::command::operate::{self, Ground, keys_from, note_of, operations, usage};
 use crate::output::{self, Column, Entry, Go, List, Plan, Row, key_text, state_text};
 
 /// Lets the next delivery of these keys run at once.

@@ -3,12 +3,13 @@
 use semel_core::port::store::{ListQuery, Store};
 use semel_core::{Audited, Operation, Parked, Record, Result};
 use semel_operate::keys::{Explanation, Facts};
+use semel_operate::paging::for_each_page;
 
 use super::explanation::Command;
 use super::unknown::tell_missing;
 use crate::Exit;
 use crate::args::keys::Explain;
-use crate::command::operate::{self, Found, Ground, for_each_page};
+use crate::command::operate::{self, Found, Ground};
 use crate::output::{Answers, Go};
 
 /// Prints the whole story of one key.

@@ -2,9 +2,9 @@
 
 use semel_core::Result;
 use semel_core::port::store::{ListQuery, Listed, Store};
+use semel_operate::keys::KeyEntry;
 use semel_operate::keys::since;
 
-use super::entry::KeyEntry;
 use crate::Exit;
 use crate::args::keys::List;
 use crate::command::operate::{self, print_list};

@@ -1,8 +1,8 @@
 //! `semel keys show`.
 
 use semel_core::{Outcome, Record, Result};
+use semel_operate::keys::Detail;
 
-use super::detail::Detail;
 use super::unknown::tell_missing;
 use crate::Exit;
 use crate::args::keys::Show;

@@ -3,15 +3,17 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
+use semel_backends::store::{self, Operated};
 use semel_config::{Accepted, StoreUrl, suggestion};
 use semel_core::{Clock, Error, ErrorKind, Result, Scope};
 use semel_engine::system::SystemClock;
+use semel_supervisor::Notice;
 use tokio::runtime::Runtime;
 
 use super::named::{Named, place, typed};
 use super::{Ground, usage};
 use crate::args::Common;
-use crate::assemble::{self, Formats, Operated};
+use crate::command::notices;
 use crate::{Exit, output};
 
 /// The purpose for which a verb opens its store.
@@ -30,30 +32,21 @@ async fn telling(
     clock: Arc<dyn Clock>,
     purpose: Purpose,
 ) -> Result<Operated> {
-    let before = assemble::older_format(url).await;
+    let before = store::older_format(url).await;
     let opened = match purpose {
-        Purpose::Look => assemble::store_for_reading(url, clock).await?,
-        Purpose::Change => assemble::store_for_changing(url, clock).await?,
-        Purpose::Fill => assemble::store_for_filling(url, clock).await?,
-        Purpose::Run => assemble::store_for_running(url, accepted, clock).await?,
+        Purpose::Look => store::open_for_reading(url, clock).await?,
+        Purpose::Change => store::open_for_changing(url, clock).await?,
+        Purpose::Fill => store::open_for_filling(url, clock).await?,
+        Purpose::Run => store::open_for_running(url, accepted, clock).await?,
     };
     tell_if_forward(url, before).await?;
     Ok(opened)
 }
 
 /// Tells the operator if the store, which had the older format `before`, has another one now.
-pub(crate) async fn tell_if_forward(url: &StoreUrl, before: Option<i64>) -> Result<()> {
-    if let Some(before) = before
-        && let Formats {
-            stored: Some(after),
-            ..
-        } = assemble::formats(url).await?
-        && before < after
-    {
-        output::warning(format_args!(
-            "{url} was brought forward from format {before} to format {after}; versions of semel that \
-             write format {before} cannot open it any more"
-        ));
+async fn tell_if_forward(url: &StoreUrl, before: Option<i64>) -> Result<()> {
+    if let Some((from, to)) = store::brought_forward(url, before).await? {
+        notices::print(&Notice::StoreBroughtForward { url, from, to });
     }
     Ok(())
 }
@@ -67,7 +60,7 @@ pub(super) fn with(
         return Ok(Exit::Usage);
     };
     let done = drive(&runtime, Box::pin(verb(&ground)));
-    done.map_err(|error| assemble::at_store(&ground.url, error))
+    done.map_err(|error| store::at_store(&ground.url, error))
 }
 
 /// Opens the store that the arguments name; nothing after faults were reported.
@@ -94,7 +87,7 @@ fn opened(common: &Common, purpose: Purpose) -> Result<Option<(Runtime, Ground)>
         stores,
         beside,
         worker,
-    } = opened.map_err(|error| assemble::at_store(&url, error))?;
+    } = opened.map_err(|error| store::at_store(&url, error))?;
     let ground = Ground {
         url,
         accepted,

@@ -1,14 +1,13 @@
 //! Records of pipelines of class `streamed`, which are in no store: verbs that look read the changelog, and
 //! verbs that change a record are refused.
 
+use semel_backends::changelog::{self, streamed};
 use semel_config::PipelineSettings;
 use semel_core::port::store::Store;
 use semel_core::{ClaimRequest, Error, ErrorKind, Key, Operation, Record, Result, Scope};
-use semel_engine::pipeline::Pipeline;
-use semel_worker::settings::{EffectSettings, StreamedSettings};
+use semel_worker::settings::StreamedSettings;
 
 use super::Ground;
-use crate::assemble;
 use crate::output;
 
 impl Ground {
@@ -24,64 +23,28 @@ impl Ground {
         operations: &[Operation],
         requests: &[Option<ClaimRequest>],
     ) -> Result<Vec<Option<Record>>> {
-        let mut records = self.store.get(operations).await?;
-        self.look_in_changelogs(operations, requests, &mut records)
-            .await?;
-        Ok(records)
-    }
-
-    /// Adds the records that the changelogs have of operations that are not in the store. A cluster that is
-    /// away is no failure if other pipelines may have the key.
-    ///
-    /// # Cost     reads the changelog of each streamed pipeline that is asked for
-    /// # Errors   those of the cluster, if its pipeline is the only one that is meant
-    async fn look_in_changelogs(
-        &self,
-        operations: &[Operation],
-        requests: &[Option<ClaimRequest>],
-        records: &mut [Option<Record>],
-    ) -> Result<()> {
-        for settings in &self.pipelines {
-            let Some(streamed) = streamed(settings) else {
-                continue;
-            };
-            let Pipeline {
-                name,
-                scope,
-                window,
-                ..
-            } = &settings.pipeline;
-            let asked = operations.iter().zip(&*records).enumerate();
-            let asked: Vec<_> = asked
-                .filter(|(_, (operation, record))| operation.scope == *scope && record.is_none())
-                .map(|(at, (operation, _))| (at, operation.id()))
-                .collect();
-            if asked.is_empty() {
-                continue;
+        let records = self.store.get(operations).await?;
+        let is_only = self.named.is_some() || self.pipelines.len() <= 1;
+        let unread = |settings: &PipelineSettings, error: Error| {
+            if is_only {
+                return Err(error);
             }
-            let ids = asked.iter().map(|(_, id)| *id).collect();
-            let requests: Vec<_> = asked
-                .iter()
-                .map(|(at, _)| requests.get(*at)?.as_ref())
-                .collect();
-            let (source, now) = (&settings.source, self.now());
-            let found = assemble::streamed_records(source, streamed, *window, ids, &requests, now);
-            let found = match found.await {
-                Ok(found) => found,
-                Err(error) if self.named.is_none() && self.pipelines.len() > 1 => {
-                    output::warning(format_args!(
-                        "{name} is streamed, and its changelog cannot be read, so it is left out: {error} [{}]",
-                        error.code()
-                    ));
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
-            for ((at, _), record) in asked.into_iter().zip(found) {
-                records[at] = record;
-            }
-        }
-        Ok(())
+            output::warning(format_args!(
+                "{} is streamed, and its changelog cannot be read, so it is left out: {error} [{}]",
+                settings.pipeline.name,
+                error.code()
+            ));
+            Ok(())
+        };
+        changelog::look_up(
+            &self.pipelines,
+            operations,
+            requests,
+            records,
+            self.now(),
+            unread,
+        )
+        .await
     }
 
     /// Refuses to change records of a pipeline that has none in the store.
@@ -123,19 +86,5 @@ impl Ground {
     fn streamed_of(&self, scope: &Scope) -> Option<(&PipelineSettings, &StreamedSettings)> {
         let settings = self.pipeline_of(scope)?;
         Some((settings, streamed(settings)?))
-    }
-}
-
-/// Returns the streamed settings of a pipeline, if it is streamed.
-pub(crate) fn streamed(settings: &PipelineSettings) -> Option<&StreamedSettings> {
-    match &settings.effect {
-        EffectSettings::Streamed(streamed) => Some(streamed),
-        EffectSettings::Sql(_)
-        | EffectSettings::File { .. }
-        | EffectSettings::Http(..)
-        | EffectSettings::Exec(..)
-        | EffectSettings::Jsonl(..)
-        | EffectSettings::Stdout(_)
-        | EffectSettings::Publish(_) => None,
     }
 }

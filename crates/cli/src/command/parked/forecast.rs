@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use semel_core::{Key, Result, Scope, Timestamp};
-use semel_operate::parked::{Found, Search};
+use semel_operate::parked::{self, Found, Search};
 use semel_worker::replay::{Assessor, Kind, Prospect};
 use serde::Serialize;
 
@@ -92,37 +92,11 @@ pub(super) async fn assess(
     assessors: &mut BTreeMap<Scope, Assessor>,
     found: Vec<Found>,
 ) -> Result<Vec<(Found, Prospect)>> {
-    let mut groups: BTreeMap<Scope, Vec<_>> = BTreeMap::new();
-    for it in found {
-        let scope = it.message.scope.clone();
-        groups.entry(scope).or_default().push(it);
-    }
-    let mut all = Vec::new();
-    for (scope, group) in groups {
-        let Some(settings) = ground.pipeline_of(&scope) else {
-            let why = Prospect::Refused("the configuration has no pipeline of this name".into());
-            all.extend(group.into_iter().map(|it| (it, why.clone())));
-            continue;
-        };
-        let assessor = assessors.entry(scope).or_insert_with(|| {
-            let effect = &settings.effect;
-            let pipeline = Assessor::prepared(settings.pipeline.clone(), effect);
-            Assessor::new(pipeline, effect, kind)
-        });
-        let messages = group.into_iter().map(|it| it.message).collect();
-        let look_up = |operations: Vec<_>, requests: Vec<_>| async move {
-            ground.records(&operations, &requests).await
-        };
-        let assessed = assessor.assess(look_up, messages, ground.now()).await?;
-        all.extend(assessed.into_iter().map(|it| {
-            let found = Found {
-                message: it.message,
-                state: it.state,
-            };
-            (found, it.prospect)
-        }));
-    }
-    Ok(all)
+    let look_up = |operations: Vec<_>, requests: Vec<_>| async move {
+        ground.records(&operations, &requests).await
+    };
+    let (pipelines, now) = (&ground.pipelines, ground.now());
+    parked::assess(pipelines, kind, assessors, found, look_up, now).await
 }
 
 /// The forecast for one message.

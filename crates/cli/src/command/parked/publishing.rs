@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use semel_backends::streamed;
 use semel_config::PipelineSettings;
 use semel_core::Result;
 use semel_core::port::store::Store;
@@ -13,7 +14,6 @@ use tokio::sync::watch;
 
 use super::forecast::assess;
 use crate::args::Output;
-use crate::assemble;
 use crate::command::operate::Ground;
 use crate::output::{self, Go};
 
@@ -69,7 +69,7 @@ pub(super) async fn publish(
                 let dropped = ground.store.drop_parked(&over, Some(&job.note)).await?;
                 done.dropped += dropped.iter().filter(|&&was_there| was_there).count() as u64;
             }
-            assemble::publish_again(&settings.source, &again).await?;
+            streamed::publish_again(&settings.source, &again).await?;
             done.published += again.len() as u64;
             Ok(if *stop.borrow() {
                 Go::Break(())

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use clap::Args;
+use semel_backends::changelog::streamed;
 use semel_config::{Accepted, PipelineSettings};
 use semel_core::decide::{Directed, Directive, Order};
 use semel_core::port::store::Store;
@@ -11,6 +12,8 @@ use semel_core::{Claimant, Clock, Error, ErrorKind, Note, Operation, Result};
 use semel_engine::surroundings::Surroundings;
 use semel_engine::system::{SystemClock, SystemEntropy};
 use semel_operate::parked::Search;
+use semel_supervisor::event_log::EventLog;
+use semel_supervisor::{Ended, PipelineResult, StoreWatch, preflight};
 use semel_worker::replay::{Job, Kind, Report};
 use semel_worker::run::{Run, Stores};
 use serde::Serialize;
@@ -23,11 +26,9 @@ use super::publishing::{Sent, publish};
 use crate::args::{Common, Confirm, Format, Log, Output, Rerun};
 use crate::command::keys::refusal_text;
 use crate::command::operate::{self, Ground, note_of, usage};
-use crate::command::summary::{self, Ended};
-use crate::command::{preflight, run::listen};
-use crate::narrator::Narrator;
+use crate::command::summary;
+use crate::command::{notices, run::listen};
 use crate::output::key_text;
-use crate::place::Place;
 use crate::progress::Bars;
 use crate::{Exit, output};
 
@@ -186,22 +187,22 @@ async fn run_all(
             "the store was not opened to run effects",
         )
     })?;
-    let place = Place::of(&ground.url);
+    let store_watch = StoreWatch::of(&ground.url);
     let scopes = forecast.bytes.keys();
     let pipelines = scopes.filter_map(|scope| ground.pipeline_of(scope));
     let all = preflight::effects(pipelines);
-    preflight::preflight(&ground.url, ground.accepted, stores, all).await?;
+    preflight::preflight(&ground.url, ground.accepted, stores, all, notices::print).await?;
     let bars = Bars::new();
-    let narrator = Arc::new(Narrator::new(bars.clone(), running.log));
+    let log = bars.event_log(running.log);
     let stop = watch::channel(false).0;
     let mut beside = JoinSet::new();
     beside.spawn(listen(stop.clone(), bars.clone())?);
-    beside.spawn(place.clone().watch(stop.clone()));
+    beside.spawn(store_watch.clone().watch(stop.clone()));
     let surroundings = Surroundings {
         clock: Arc::new(SystemClock::new()) as Arc<dyn Clock>,
         entropy: Arc::new(SystemEntropy),
         claimant: Claimant::random(&SystemEntropy),
-        observer: narrator.clone(),
+        observer: log.clone(),
     };
     let mut failure = None;
     let mut reports = Vec::new();
@@ -228,7 +229,7 @@ async fn run_all(
             total_bytes: bytes,
             note: running.note.clone(),
         };
-        let done = if operate::streamed(settings).is_some() {
+        let done = if streamed(settings).is_some() {
             let sent = publish(ground, settings, search, &job, &stop).await;
             sent.map(Done::Sent)
         } else {
@@ -252,11 +253,11 @@ async fn run_all(
             accepted: ground.accepted,
         };
         match done {
-            Done::Ran(report) => print.report(name, report, &narrator)?,
+            Done::Ran(report) => print.report(name, report, &log)?,
             Done::Sent(sent) => sent.print(name, print.format)?,
         }
     }
-    failure.map_or_else(|| place.check().map(|()| Exit::Done), Err)
+    failure.map_or_else(|| store_watch.check().map(|()| Exit::Done), Err)
 }
 
 /// The result for the messages of one pipeline.
@@ -281,7 +282,7 @@ async fn run_one(
 #[derive(Serialize)]
 struct Json<'a> {
     #[serde(flatten)]
-    summary: summary::Json<'a>,
+    summary: PipelineResult<'a>,
     dropped: u64,
     kept: u64,
     refused: u64,
@@ -295,8 +296,8 @@ struct Print {
 }
 
 impl Print {
-    fn report(&self, name: &str, report: &Report, narrator: &Narrator) -> Result<()> {
-        narrator.close();
+    fn report(&self, name: &str, report: &Report, log: &EventLog) -> Result<()> {
+        log.close();
         let Report { summary, tally } = report;
         let ended = &Ended::from(*summary);
         let text = match self.format {
@@ -308,14 +309,14 @@ impl Print {
                 };
                 format!(
                     "{}\n{name}: {place}: {} dropped, {} kept",
-                    summary::table(name, ended, self.accepted, narrator),
+                    summary::table(name, ended, self.accepted, log),
                     tally.dropped,
                     tally.kept + tally.refused
                 )
             }
             Output::Json | Output::Jsonl => {
                 let json = Json {
-                    summary: summary::Json::of(name, ended, self.accepted),
+                    summary: PipelineResult::of(name, ended, self.accepted),
                     dropped: tally.dropped,
                     kept: tally.kept,
                     refused: tally.refused,

@@ -1,9 +1,8 @@
 //! `semel store audit`.
 
 use semel_core::port::store::{ListQuery, Store};
-use semel_core::{Audited, Note, Operation, Result, StateKind, Timestamp};
-use semel_operate::value::Time;
-use serde::Serialize;
+use semel_core::{Result, StateKind, Timestamp};
+use semel_operate::store::AuditLine;
 
 use crate::Exit;
 use crate::args::store::Trail;
@@ -24,54 +23,10 @@ pub(super) fn audit(arguments: &Trail) -> Result<Exit> {
         print_list(&arguments.listing, query, fetch, |entry| {
             let is_wanted =
                 entry.at >= since && (arguments.key.is_none() || entry.key == arguments.key);
-            is_wanted.then(|| Line::of(entry))
+            is_wanted.then(|| AuditLine::of(entry))
         })
         .await
     })
-}
-
-/// An entry of the trail.
-#[derive(Debug, Serialize)]
-struct Line {
-    at: Time,
-    by: Box<str>,
-    action: Box<str>,
-    pipeline: Option<String>,
-    key: Option<String>,
-    operation_id: Option<String>,
-    before: Box<str>,
-    after: Box<str>,
-    reason: Box<str>,
-}
-
-impl Line {
-    fn of(entry: Audited) -> Self {
-        let Audited {
-            at,
-            note: Note { by, reason },
-            action,
-            scope,
-            key,
-            before,
-            after,
-        } = entry;
-        let pipeline = scope.as_ref().map(|scope| scope.operation().to_owned());
-        let text = key.as_ref().map(|key| key.as_str().to_owned());
-        let operation_id = scope
-            .zip(key)
-            .map(|(scope, key)| Operation::new(scope, key).id().to_string());
-        Self {
-            at: Time(at),
-            by,
-            action,
-            pipeline,
-            key: text,
-            operation_id,
-            before,
-            after,
-            reason,
-        }
-    }
 }
 
 /// The standing of a record in words.
@@ -79,7 +34,7 @@ fn in_words(standing: &str) -> String {
     standing.replace(StateKind::InDoubt.as_str(), state_text(StateKind::InDoubt))
 }
 
-impl Entry for Line {
+impl Entry for AuditLine {
     const COLUMNS: &'static [Column] = &[
         Column::time("at"),
         Column::text("by"),

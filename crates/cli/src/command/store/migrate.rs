@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use semel_backends::store::{self, Formats};
 use semel_config::StoreUrl;
 use semel_core::Result;
 use semel_engine::system::SystemClock;
@@ -10,21 +11,20 @@ use serde::Serialize;
 
 use crate::Exit;
 use crate::args::store::Migrate;
-use crate::assemble::{self, Formats};
 use crate::command::operate;
 use crate::output::{Answer, Answers, Block, Plan};
 
 /// Brings the store to the format of this version, and creates it on a server that has none.
 pub(super) fn migrate(arguments: &Migrate) -> Result<Exit> {
     operate::at(&arguments.whole.place.common(), async |url| {
-        let before = assemble::formats(url).await?;
+        let before = store::formats(url).await?;
         // A store of this machine is brought forward by whatever writes to it, without asking.
         if let Some(plan) = plan(url, before)
             && let ControlFlow::Break(exit) = plan.confirmed(arguments.confirm)
         {
             return Ok(exit);
         }
-        let stored = assemble::migrate(url, Arc::new(SystemClock::new())).await?;
+        let stored = store::migrate(url, Arc::new(SystemClock::new())).await?;
         let done = Done::of(before, Formats { stored, ..before });
         let _ = Answers::new(arguments.whole.format).print(&done)?;
         Ok(Exit::Done)

@@ -1,99 +1,24 @@
 //! `semel store stats`.
 
-use std::collections::BTreeMap;
-
-use semel_core::port::store::{Capabilities, Durability, ListQuery, Stats, Store};
 use semel_core::{Result, StateKind};
-use serde::Serialize;
+use semel_operate::store::{Holdings, Records, Statistics};
 
 use crate::Exit;
 use crate::args::store::Whole;
-use crate::command::operate::{self, Ground, for_each_page};
-use crate::output::{Answer, Answers, Block, Go, Look, state_text};
+use crate::command::operate;
+use crate::output::{Answer, Answers, Block, Look, state_text};
 
 /// Counts what the store holds.
 pub(super) fn stats(arguments: &Whole) -> Result<Exit> {
     operate::look(&arguments.place.common(), async |ground| {
-        let holdings = Holdings {
-            url: ground.url.to_string(),
-            accepted: ground.accepted.names(),
-            capabilities: ground.store.preflight().await?,
-            stats: ground.store.stats().await?,
-            parked: parked(ground).await?,
-            audited: audited(ground).await?,
-        };
-        let _ = Answers::new(arguments.format).print(&Holding::of(&holdings))?;
+        let (url, accepted) = (ground.url.to_string(), ground.accepted.names());
+        let holdings = Holdings::of(&ground.store, url, accepted).await?;
+        let _ = Answers::new(arguments.format).print(&Statistics::of(&holdings))?;
         Ok(Exit::Done)
     })
 }
 
-struct Holdings {
-    url: String,
-    accepted: Vec<&'static str>,
-    capabilities: Capabilities,
-    stats: Stats,
-    parked: BTreeMap<Box<str>, u64>,
-    audited: u64,
-}
-
-/// The contents and promises of a store.
-#[derive(Serialize)]
-struct Holding<'a> {
-    url: &'a str,
-    kind: &'static str,
-    durability: &'static str,
-    shared: bool,
-    /// The weaknesses of the store that the configuration accepts.
-    accepted: &'a [&'static str],
-    warnings: &'a [Box<str>],
-    records: Records,
-    /// Entities whose version is remembered for good.
-    entities: u64,
-    parked: &'a BTreeMap<Box<str>, u64>,
-    audit_entries: u64,
-    disk_bytes: Option<u64>,
-}
-
-/// Records by state.
-#[derive(Serialize)]
-struct Records {
-    total: u64,
-    claimed: u64,
-    started: u64,
-    released: u64,
-    completed: u64,
-    dead: u64,
-    in_doubt: u64,
-}
-
-impl<'a> Holding<'a> {
-    fn of(holdings: &'a Holdings) -> Self {
-        let [claimed, started, released, completed, dead, in_doubt] = holdings.stats.records;
-        Self {
-            url: &holdings.url,
-            kind: holdings.capabilities.kind,
-            durability: durability(holdings.capabilities.durability),
-            shared: holdings.capabilities.shared,
-            accepted: &holdings.accepted,
-            warnings: &holdings.capabilities.warnings,
-            records: Records {
-                total: holdings.stats.records.iter().sum(),
-                claimed,
-                started,
-                released,
-                completed,
-                dead,
-                in_doubt,
-            },
-            entities: holdings.stats.entities,
-            parked: &holdings.parked,
-            audit_entries: holdings.audited,
-            disk_bytes: holdings.stats.disk_bytes,
-        }
-    }
-}
-
-impl Answer for Holding<'_> {
+impl Answer for Statistics<'_> {
     fn describe(&self, block: &mut Block) {
         let used_by = if self.shared {
             "several processes"
@@ -140,40 +65,6 @@ impl Answer for Holding<'_> {
         block.field("total", self.parked.values().sum::<u64>());
         block.heading("Audit trail");
         block.field("entries", self.audit_entries);
-    }
-}
-
-/// Counts messages by the reason for which they were set aside.
-async fn parked(ground: &Ground) -> Result<BTreeMap<Box<str>, u64>> {
-    let mut counts = BTreeMap::new();
-    let fetch = async |query: &ListQuery| ground.store.list_parked(query).await;
-    for_each_page(ListQuery::default(), fetch, |messages| {
-        for message in messages {
-            *counts.entry(message.reason).or_default() += 1;
-        }
-        Ok(Go::Continue(()))
-    })
-    .await?;
-    Ok(counts)
-}
-
-async fn audited(ground: &Ground) -> Result<u64> {
-    let mut count = 0;
-    let fetch = async |query: &ListQuery| ground.store.list_audit(query).await;
-    for_each_page(ListQuery::default(), fetch, |entries| {
-        count += entries.len() as u64;
-        Ok(Go::Continue(()))
-    })
-    .await?;
-    Ok(count)
-}
-
-const fn durability(durability: Durability) -> &'static str {
-    match durability {
-        Durability::Process => "nothing",
-        Durability::Kill => "kill",
-        Durability::PowerCut => "power_cut",
-        Durability::NodeLoss => "node_loss",
     }
 }
 

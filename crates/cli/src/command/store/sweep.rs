@@ -6,11 +6,12 @@ use semel_core::decide::{self, Change};
 use semel_core::port::store::{ListQuery, Store};
 use semel_core::port::transfer::{Item, TransferStore};
 use semel_core::{Audited, Error, ErrorKind, Result};
+use semel_operate::paging::for_each_page;
 use serde::Serialize;
 
 use crate::Exit;
 use crate::args::store::Sweep;
-use crate::command::operate::{self, Ground, for_each_page, note_of};
+use crate::command::operate::{self, Ground, note_of};
 use crate::output::{self, Answer, Answers, Block, Go, Plan};
 use crate::progress::{Bars, Unit};
 

@@ -8,15 +8,16 @@ use std::path::Path;
 use semel_config::same_file::are_one;
 use semel_core::port::store::Store;
 use semel_core::{Code, Error, ErrorKind, Result};
+use semel_supervisor::same_file;
 use semel_worker::transfer::{self, Counts};
 
 use super::target::Target;
 use super::{in_words, moves};
+use crate::Exit;
 use crate::args::transfer::Export;
 use crate::command::operate::{self, Ground};
 use crate::output::{self, Plan, cannot_print};
 use crate::progress::{Bars, Unit};
-use crate::{Exit, same_file};
 
 /// Writes everything that the store holds.
 pub(crate) fn export(arguments: &Export) -> Result<Exit> {

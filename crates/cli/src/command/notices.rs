@@ -1,0 +1,218 @@
+//! The notices of a supervisor in words.
+
+use std::time::Duration;
+
+use semel_backends::store;
+use semel_config::{Accepted, Front, PipelineSettings, StoreUrl};
+use semel_core::Code;
+use semel_engine::pipeline::Fail;
+use semel_operate::check::window::Gate;
+use semel_supervisor::event_log::lasted_text;
+use semel_supervisor::{Keys, Notice};
+
+use super::summary;
+use crate::output::{self, Level};
+use crate::shell::quoted_path;
+
+/// Prints a notice while no bar is shown.
+pub(crate) fn print(notice: &Notice<'_>) {
+    match text(notice) {
+        Some((Level::Info, text)) => output::note(text),
+        Some((Level::Warning | Level::Error, text)) => output::warning(text),
+        None => {}
+    }
+}
+
+/// The importance and the words of a notice; nothing of one that only moves a bar.
+pub(super) fn text(notice: &Notice<'_>) -> Option<(Level, String)> {
+    let warning = |text| Some((Level::Warning, text));
+    let note = |text| Some((Level::Info, text));
+    match *notice {
+        Notice::StoreAway(error) => warning(format!("{error} [{}]; trying again", error.code())),
+        Notice::StoreBack { lasted } => {
+            note(format!("the store answers after {}", lasted_text(lasted)))
+        }
+        Notice::StoreBroughtForward { url, from, to } => warning(forward(url, from, to)),
+        Notice::StoreHolds { url, keys } => {
+            note(format!("store {}: {}", url.absolute(), count(keys)))
+        }
+        Notice::StoreWarning { url, warning: text } => warning(format!("store {url}: {text}")),
+        Notice::StoreExposed { url } => {
+            let exposed = exposed(url)?;
+            let hide = hide(url)?;
+            warning(format!(
+                "store {url}: {exposed}; take the right away: {hide}"
+            ))
+        }
+        Notice::Durability {
+            pipeline,
+            is_accepted: true,
+            why,
+        } => warning(format!("{pipeline}: accepted by `store.accept`: {why}")),
+        Notice::Durability { pipeline, why, .. } => warning(format!("{pipeline}: {why}")),
+        Notice::NoOrders(error) => warning(format!(
+            "{error}; verbs that change the store want this worker stopped"
+        )),
+        Notice::Claimant(claimant) => note(format!("worker {claimant}")),
+        Notice::BrokerSilent { pipeline, within } => warning(format!(
+            "{pipeline}: no answer from the broker within {} s [{}]; waiting for it",
+            within.as_secs(),
+            Code::SourceUnavailable
+        )),
+        Notice::BrokerWarning {
+            pipeline,
+            warning: text,
+        } => warning(format!("{pipeline}: {text}")),
+        Notice::Window {
+            pipeline,
+            is_accepted,
+            why,
+        } => {
+            let accepted = if is_accepted {
+                "accepted by `accept`: "
+            } else {
+                ""
+            };
+            warning(format!("{pipeline}: {accepted}{why}"))
+        }
+        Notice::Begins {
+            settings,
+            accepted,
+            gate,
+        } => note(banner(settings, accepted, gate)),
+        Notice::CacheFilled { pipeline, records } => note(format!(
+            "{pipeline}: the cache begins with {records} records"
+        )),
+        Notice::CacheEmpty { pipeline, error } => {
+            warning(format!("{pipeline}: the cache begins empty: {error}"))
+        }
+        Notice::TransactionsAlternate { pipeline, error } => warning(format!(
+            "{pipeline}: one transaction is written after the other: {error}"
+        )),
+        Notice::TransactionsOverlap { pipeline } => note(format!(
+            "{pipeline}: a transaction is written while the one before is committed"
+        )),
+        Notice::Ended {
+            pipeline,
+            is_failed: true,
+        } => note(format!("{pipeline}: stopped by an error")),
+        Notice::Ended { .. } | Notice::Restoring { .. } | Notice::Restored { .. } => None,
+    }
+}
+
+/// The warning that opening a store changed its format.
+fn forward(url: &StoreUrl, from: i64, to: i64) -> String {
+    format!(
+        "{url} was brought forward from format {from} to format {to}; versions of semel that write format {from} \
+         cannot open it any more"
+    )
+}
+
+/// The warning that other users of this machine can read the store at `url`; nothing if only its owner can.
+pub(super) fn exposed(url: &StoreUrl) -> Option<String> {
+    let path = url.path().filter(|_| store::is_exposed(url))?;
+    Some(format!(
+        "other users of this machine can read {}, and the messages that are kept in it",
+        path.display()
+    ))
+}
+
+/// Returns the command that takes the right to read away from other users.
+pub(super) fn hide(url: &StoreUrl) -> Option<String> {
+    let path = quoted_path(url.path()?);
+    Some(match url {
+        StoreUrl::Embedded(_) => format!("chmod -R go= {path}"),
+        StoreUrl::Memory | StoreUrl::Sqlite(_) | StoreUrl::Server(_) => {
+            format!("chmod go= {path}*")
+        }
+    })
+}
+
+/// The line that announces a pipeline when it starts.
+fn banner(settings: &PipelineSettings, accepted: Accepted, gate: Gate) -> String {
+    let PipelineSettings {
+        pipeline, effect, ..
+    } = settings;
+    let class = summary::class(effect.class());
+    let gate = match gate {
+        Gate::Birth => "age gate: on",
+        Gate::Appended => "age gate: on, by the broker's time",
+        Gate::Off => {
+            "age gate: off (no `birth`; a message that comes again after the window counts as new)"
+        }
+    };
+    let mut banner = format!(
+        "{}: {class}, window {}, {gate}",
+        pipeline.name,
+        days(pipeline.window.duration())
+    );
+    for name in accepted.names().into_iter().chain(settings.waived.names()) {
+        banner.extend(["; accepted: ", name]);
+    }
+    match &settings.layers.front {
+        Front::None => {}
+        Front::Cache(_) => banner.push_str("; with a cache"),
+        Front::Approximate(settings) => {
+            let share = (settings.error_rate * 100.0).to_string();
+            banner.extend(["; APPROXIMATE: up to ", &share, "% of new keys are lost"]);
+        }
+    }
+    if settings.layers.fail == Fail::Open {
+        banner.push_str("; FAILS OPEN: without its store, effects run unprotected");
+    }
+    banner
+}
+
+fn days(duration: Duration) -> String {
+    let secs = duration.as_secs();
+    match secs {
+        0 => format!("{}ms", duration.as_millis()),
+        secs if secs.is_multiple_of(86_400) => format!("{}d", secs / 86_400),
+        secs if secs.is_multiple_of(3_600) => format!("{}h", secs / 3_600),
+        secs if secs.is_multiple_of(60) => format!("{}m", secs / 60),
+        secs => format!("{secs}s"),
+    }
+}
+
+/// The keys of a store.
+fn count(keys: Keys) -> String {
+    match keys {
+        Keys::None { is_new: true } => "new and empty".to_owned(),
+        Keys::None { is_new: false } => "empty".to_owned(),
+        Keys::Exactly(1) => "1 key".to_owned(),
+        Keys::Exactly(keys) => format!("{} keys", in_threes(keys)),
+        Keys::MoreThan(keys) => format!("more than {} keys", in_threes(keys)),
+    }
+}
+
+/// A number with a comma before each three digits.
+fn in_threes(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_store_holds_is_told_in_words() {
+        for (keys, words) in [
+            (Keys::None { is_new: true }, "new and empty"),
+            (Keys::None { is_new: false }, "empty"),
+            (Keys::Exactly(1), "1 key"),
+            (Keys::Exactly(999), "999 keys"),
+            (Keys::Exactly(5_003), "5,003 keys"),
+            (Keys::MoreThan(1_200_000), "more than 1,200,000 keys"),
+        ] {
+            assert_eq!(count(keys), words);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Doubts, and the messages that are kept for them, in the lists of a store.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use semel_core::port::store::{ListQuery, Listed, Store};
+use semel_core::{AnyStore, Operation, Parked, Reason, Result, Scope, StateKind, Timestamp};
+
+use super::{Doubt, message_id};
+use crate::keys::{reason, since};
+use crate::paging::for_each_page;
+
+/// Lists the doubts of a pipeline, or of all, that began at `before` or earlier and have `like` in their reason,
+/// in upper or lower case.
+///
+/// # Errors
+///
+/// Those of the store.
+pub async fn doubts(
+    store: &AnyStore,
+    scope: Option<Scope>,
+    before: Option<Timestamp>,
+    like: Option<&str>,
+) -> Result<Vec<Doubt>> {
+    let like = like.map(str::to_lowercase);
+    let mut named = Vec::new();
+    let query = ListQuery {
+        scope,
+        state: Some(StateKind::InDoubt),
+        ..ListQuery::default()
+    };
+    let fetch = async |query: &ListQuery| store.list(query).await;
+    for_each_page(query, fetch, |page| {
+        for Listed { operation, record } in page {
+            let is_old = before.is_none_or(|before| since(&record) <= before);
+            let reason = || reason(&record).unwrap_or_default().to_lowercase();
+            if is_old && like.as_ref().is_none_or(|like| reason().contains(like)) {
+                named.push(Doubt {
+                    operation,
+                    record,
+                    has_message: false,
+                });
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    })
+    .await?;
+    Ok(named)
+}
+
+/// Marks the doubts for which a message is kept.
+///
+/// # Cost
+///
+/// Reads the messages that are kept for doubts.
+///
+/// # Errors
+///
+/// Those of the store.
+pub async fn mark_messages(store: &AnyStore, doubts: &mut [Doubt]) -> Result<()> {
+    let Some(first) = doubts.first() else {
+        return Ok(());
+    };
+    let scope = &first.operation.scope;
+    let is_one = doubts.iter().all(|it| it.operation.scope == *scope);
+    let query = messages(is_one.then(|| scope.clone()));
+    let places = doubts.iter().enumerate();
+    let places: BTreeMap<_, _> = places
+        .map(|(at, it)| (message_id(&it.operation), at))
+        .collect();
+    let fetch = async |query: &ListQuery| store.list_parked(query).await;
+    for_each_page(query, fetch, |messages| {
+        for message in messages {
+            if let Some(at) = places.get(&message.id()) {
+                doubts[*at].has_message = true;
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    })
+    .await
+}
+
+/// Finds the message that is kept for an operation in doubt.
+///
+/// # Cost
+///
+/// Reads the messages in doubt of its pipeline.
+///
+/// # Errors
+///
+/// Those of the store.
+pub async fn message_of(store: &AnyStore, operation: &Operation) -> Result<Option<Parked>> {
+    let mut found = None;
+    let fetch = async |query: &ListQuery| store.list_parked(query).await;
+    for_each_page(messages(Some(operation.scope.clone())), fetch, |messages| {
+        let mut messages = messages.into_iter();
+        found = messages.find(|message| message.key.as_ref() == Some(&operation.key));
+        Ok(match found {
+            Some(_) => ControlFlow::Break(()),
+            None => ControlFlow::Continue(()),
+        })
+    })
+    .await?;
+    Ok(found)
+}
+
+/// The query for messages that are kept for doubts, of one pipeline or of all.
+pub fn messages(scope: Option<Scope>) -> ListQuery {
+    ListQuery {
+        scope,
+        reasons: vec![Reason::InDoubt.code().into()],
+        ..ListQuery::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use semel_core::{Key, State};
+    use semel_store_memory::MemoryStore;
+
+    use super::*;
+    use crate::samples::{NOW, Stopped, operation, record};
+
+    #[tokio::test]
+    async fn a_doubt_is_marked_if_its_message_is_kept() {
+        let store = AnyStore::new(Arc::new(MemoryStore::new(Arc::new(Stopped))));
+        let message = |key: &str| Parked {
+            scope: operation().scope,
+            key: Some(Key::parse(key).expect("a key")),
+            reason: Reason::InDoubt.code().into(),
+            detail: "no answer".into(),
+            transport: None,
+            coordinates: "in:1".into(),
+            headers: Vec::new(),
+            payload: Bytes::new(),
+            since: NOW,
+        };
+        store.park(&[message("pay-1")]).await.expect("parked");
+        let doubt = |key: &str| Doubt {
+            operation: Operation::new(operation().scope, Key::parse(key).expect("a key")),
+            record: record(State::Claimed { lease_until: NOW }),
+            has_message: false,
+        };
+        let mut all = [doubt("pay-1"), doubt("pay-2")];
+        mark_messages(&store, &mut all).await.expect("marked");
+        assert_eq!([all[0].has_message, all[1].has_message], [true, false]);
+        let found = message_of(&store, &all[0].operation).await;
+        assert!(found.expect("a message").is_some());
+        let found = message_of(&store, &all[1].operation).await;
+        assert!(found.expect("no message").is_none());
+        let none = doubts(&store, None, None, None).await.expect("a list");
+        assert!(none.is_empty(), "no record is in doubt");
+    }
+}

@@ -1,0 +1,215 @@
+//! A whole record: the model of `semel keys show` and `semel in-doubt show`.
+
+use semel_core::units::duration_text;
+use semel_core::{Operation, Outcome, PastAttempt, Record, Recovery, State, Timestamp};
+use serde::Serialize;
+
+use super::summary::{reason, signature, since};
+use crate::value::{Base64, Span, Time, text_or_base64};
+
+/// All contents of a record; in JSON an object whose members are stable.
+#[derive(Clone, Debug, Serialize)]
+pub struct Detail<'a> {
+    /// The key, as it is printed and typed.
+    pub key: &'a str,
+    /// The id of the operation.
+    pub operation_id: String,
+    /// The pipeline.
+    pub pipeline: &'a str,
+    /// The state.
+    pub state: &'static str,
+    /// The reason of the state.
+    pub reason: Option<String>,
+    /// The time since which it is in the state.
+    pub since: Time,
+    /// The number of attempts.
+    pub attempts: u32,
+    /// The number of attempts that may have repeated the effect.
+    pub possible_repeats: u32,
+    /// True if it is kept beyond its window.
+    pub held: bool,
+    /// The time until which it is kept; none while it is not finished.
+    pub remembered_until: Option<Time>,
+    /// The number of attempts whose claimants vanished.
+    pub vanished: u32,
+    /// The time of the first claim.
+    pub created_at: Time,
+    /// The time at which the effect first began.
+    pub first_started_at: Option<Time>,
+    /// The worker of the latest claim.
+    pub claimant: String,
+    /// The id of the latest claim.
+    pub claim_id: String,
+    /// The fencing token of the latest claim.
+    pub fencing_token: u64,
+    /// The time of the latest claim.
+    pub claimed_at: Time,
+    /// The time until which the latest claim lasts; none if it is over.
+    pub lease_until: Option<Time>,
+    /// The time before which no further attempt begins.
+    pub not_before: Option<Time>,
+    /// The recovery by which a takeover treats an effect that may have happened.
+    pub recovery: Option<String>,
+    /// The window of a finished operation.
+    pub window: Option<Span>,
+    /// The fingerprint of the request.
+    pub fingerprint: Option<String>,
+    /// The id that the transport gave the message, if it is text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transport: Option<&'a str>,
+    /// The same, if it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transport_base64: Option<Base64<'a>>,
+    /// The entity whose version the message carried.
+    pub entity: Option<&'a str>,
+    /// That version.
+    pub version: Option<u64>,
+    /// The error of the latest attempt that failed.
+    pub last_error: Option<&'a str>,
+    /// The attempts that are over.
+    pub past: Vec<Past<'a>>,
+    /// The remembered outcome.
+    pub outcome: Option<Kept<'a>>,
+    /// The record.
+    #[serde(skip)]
+    pub record: &'a Record,
+    /// The time at which it was read.
+    #[serde(skip)]
+    pub now: Timestamp,
+}
+
+/// A past attempt.
+#[derive(Clone, Debug, Serialize)]
+pub struct Past<'a> {
+    /// Its number.
+    pub attempt: u32,
+    /// Its worker.
+    pub claimant: String,
+    /// The id of its claim.
+    pub claim_id: String,
+    /// Its fencing token.
+    pub fencing_token: u64,
+    /// The time of its claim.
+    pub claimed_at: Time,
+    /// The time of its end.
+    pub ended_at: Time,
+    /// The manner of its end.
+    pub end: &'static str,
+    /// Its error.
+    pub error: Option<&'a str>,
+}
+
+/// An outcome: its bytes, or the known facts about one that was too large to keep.
+#[derive(Clone, Debug, Serialize)]
+pub struct Kept<'a> {
+    len_bytes: u64,
+    blake3: Option<String>,
+    codec: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value_base64: Option<Base64<'a>>,
+}
+
+impl<'a> Detail<'a> {
+    /// Lays out the record of an operation, as it was at the time `now`.
+    pub fn of(operation: &'a Operation, record: &'a Record, now: Timestamp) -> Self {
+        let transport = record.transport.as_deref().map(text_or_base64);
+        let (transport, transport_base64) = transport.unwrap_or_default();
+        let (lease_until, not_before, recovery, window) = match record.state {
+            State::Claimed { lease_until } => (Some(lease_until), None, record.doubt, None),
+            State::Started {
+                lease_until,
+                recovery,
+            } => (Some(lease_until), None, Some(recovery), None),
+            State::Released { not_before } => (None, Some(not_before), record.doubt, None),
+            State::Completed { window, .. } | State::Dead { window, .. } => {
+                (None, None, None, Some(window))
+            }
+            State::InDoubt { .. } => (None, None, record.doubt, None),
+        };
+        Self {
+            key: operation.key.as_str(),
+            operation_id: operation.id().to_string(),
+            pipeline: operation.scope.operation(),
+            state: record.state.kind().as_str(),
+            reason: reason(record),
+            since: Time(since(record)),
+            attempts: record.attempts,
+            possible_repeats: record.possible_repeats,
+            held: record.held,
+            remembered_until: record.expires_at().map(Time),
+            vanished: record.vanished,
+            created_at: Time(record.created_at),
+            first_started_at: record.first_started_at.map(Time),
+            claimant: record.claim_id.claimant().to_string(),
+            claim_id: record.claim_id.to_string(),
+            fencing_token: record.token.get(),
+            claimed_at: Time(record.claimed_at),
+            lease_until: lease_until.map(Time),
+            not_before: not_before.map(Time),
+            recovery: recovery.map(recovery_text),
+            window: window.map(|window| Span(window.duration())),
+            fingerprint: record
+                .fingerprint
+                .map(|fingerprint| fingerprint.to_string()),
+            transport,
+            transport_base64,
+            entity: record.gate.as_ref().map(|gate| gate.entity.as_str()),
+            version: record.gate.as_ref().map(|gate| gate.version),
+            last_error: record.last_error.as_deref(),
+            past: record.past.iter().map(Past::of).collect(),
+            outcome: record.outcome.as_ref().map(Kept::of),
+            record,
+            now,
+        }
+    }
+}
+
+impl<'a> Past<'a> {
+    fn of(past: &'a PastAttempt) -> Self {
+        Self {
+            attempt: past.attempt,
+            claimant: past.claim_id.claimant().to_string(),
+            claim_id: past.claim_id.to_string(),
+            fencing_token: past.token.get(),
+            claimed_at: Time(past.claimed_at),
+            ended_at: Time(past.ended_at),
+            end: past.end.as_str(),
+            error: past.error.as_deref(),
+        }
+    }
+}
+
+impl<'a> Kept<'a> {
+    /// Lays out an outcome.
+    pub fn of(outcome: &'a Outcome) -> Self {
+        match outcome {
+            Outcome::Kept { codec, bytes } => {
+                let (value, value_base64) = text_or_base64(bytes);
+                Self {
+                    len_bytes: bytes.len() as u64,
+                    blake3: signature(outcome),
+                    codec: Some(*codec),
+                    value,
+                    value_base64,
+                }
+            }
+            Outcome::TooLarge { len_bytes, .. } => Self {
+                len_bytes: *len_bytes,
+                blake3: signature(outcome),
+                codec: None,
+                value: None,
+                value_base64: None,
+            },
+        }
+    }
+}
+
+fn recovery_text(recovery: Recovery) -> String {
+    match recovery {
+        Recovery::Rerun => "rerun".to_owned(),
+        Recovery::RerunWithin(window) => format!("rerun within {}", duration_text(window)),
+        Recovery::Park => "park".to_owned(),
+    }
+}

@@ -1,0 +1,67 @@
+//! A record in a list: the model of `semel keys list` and `semel in-doubt list`.
+
+use semel_core::port::store::Listed;
+use semel_core::{Key, Scope, StateKind};
+use serde::{Serialize, Serializer};
+
+use super::summary::{reason, since};
+use crate::value::Time;
+
+/// The entry of a record in a list.
+#[derive(Clone, Debug, Serialize)]
+pub struct KeyEntry {
+    /// The key.
+    #[serde(serialize_with = "key")]
+    pub key: Key,
+    /// The id of the operation.
+    pub operation_id: String,
+    /// The pipeline.
+    #[serde(serialize_with = "pipeline")]
+    pub pipeline: Scope,
+    /// The state.
+    pub state: &'static str,
+    /// The reason of the state.
+    pub reason: Option<String>,
+    /// The time since which it is in the state.
+    pub since: Time,
+    /// The number of attempts.
+    pub attempts: u32,
+    /// The number of attempts that may have repeated the effect.
+    pub possible_repeats: u32,
+    /// True if it is kept beyond its window.
+    pub held: bool,
+    /// The time until which it is kept; none while it is not finished.
+    pub remembered_until: Option<Time>,
+    /// The state as a value.
+    #[serde(skip)]
+    pub kind: StateKind,
+}
+
+impl KeyEntry {
+    /// Lays out a record.
+    pub fn of(listed: Listed) -> Self {
+        let Listed { operation, record } = listed;
+        Self {
+            operation_id: operation.id().to_string(),
+            key: operation.key,
+            pipeline: operation.scope,
+            state: record.state.kind().as_str(),
+            kind: record.state.kind(),
+            reason: reason(&record),
+            since: Time(since(&record)),
+            attempts: record.attempts,
+            possible_repeats: record.possible_repeats,
+            held: record.held,
+            remembered_until: record.expires_at().map(Time),
+        }
+    }
+}
+
+/// Serializes a key for JSON in the form in which it is printed and typed.
+fn key<S: Serializer>(key: &Key, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(key.as_str())
+}
+
+fn pipeline<S: Serializer>(scope: &Scope, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(scope.operation())
+}

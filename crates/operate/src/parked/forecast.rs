@@ -1,0 +1,57 @@
+//! The prospects of messages that would be run again.
+
+use std::collections::BTreeMap;
+
+use semel_config::PipelineSettings;
+use semel_core::{ClaimRequest, Operation, Record, Result, Scope, Timestamp};
+use semel_worker::replay::{Assessor, Kind, Prospect};
+
+use super::Found;
+
+/// Assesses a page, which may hold messages of several pipelines. `assessors` is empty before the first page, and
+/// `look_up` reads the records of operations, for the requests that would be made of them.
+///
+/// # Errors
+///
+/// Those of `look_up`.
+pub async fn assess<F>(
+    pipelines: &[PipelineSettings],
+    kind: Kind,
+    assessors: &mut BTreeMap<Scope, Assessor>,
+    found: Vec<Found>,
+    look_up: impl Fn(Vec<Operation>, Vec<Option<ClaimRequest>>) -> F + Send + Sync,
+    now: Timestamp,
+) -> Result<Vec<(Found, Prospect)>>
+where
+    F: Future<Output = Result<Vec<Option<Record>>>> + Send,
+{
+    let mut groups: BTreeMap<Scope, Vec<_>> = BTreeMap::new();
+    for it in found {
+        let scope = it.message.scope.clone();
+        groups.entry(scope).or_default().push(it);
+    }
+    let mut all = Vec::new();
+    for (scope, group) in groups {
+        let mut settings = pipelines.iter();
+        let Some(settings) = settings.find(|it| it.pipeline.scope == scope) else {
+            let why = Prospect::Refused("the configuration has no pipeline of this name".into());
+            all.extend(group.into_iter().map(|it| (it, why.clone())));
+            continue;
+        };
+        let assessor = assessors.entry(scope).or_insert_with(|| {
+            let effect = &settings.effect;
+            let pipeline = Assessor::prepared(settings.pipeline.clone(), effect);
+            Assessor::new(pipeline, effect, kind)
+        });
+        let messages = group.into_iter().map(|it| it.message).collect();
+        let assessed = assessor.assess(&look_up, messages, now).await?;
+        all.extend(assessed.into_iter().map(|it| {
+            let found = Found {
+                message: it.message,
+                state: it.state,
+            };
+            (found, it.prospect)
+        }));
+    }
+    Ok(all)
+}

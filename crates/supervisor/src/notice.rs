@@ -1,0 +1,169 @@
+//! The reports of a supervisor to an operator, beside the events of the engine.
+
+use std::time::Duration;
+
+use semel_config::{Accepted, PipelineSettings, StoreUrl};
+use semel_core::{Claimant, Error};
+use semel_engine::surroundings::OnProgress;
+use semel_operate::check::window::Gate;
+
+use crate::status::Restoration;
+
+/// Receives what a supervisor reports.
+pub trait Reporter: Send + Sync {
+    /// Takes a notice. Called between the steps of a worker, so it does not wait for anybody.
+    fn report(&self, notice: &Notice<'_>);
+
+    /// Returns a function that takes the progress of a pipeline, which begins now.
+    fn progress(&self, pipeline: &PipelineSettings) -> OnProgress;
+}
+
+/// A notice to the operator of a worker.
+#[derive(Clone, Copy)]
+pub enum Notice<'a> {
+    /// The server of the store is away; the worker waits for it.
+    StoreAway(&'a Error),
+    /// The store answers.
+    StoreBack {
+        /// The time for which it was away.
+        lasted: Duration,
+    },
+    /// Opening the store changed its format; there is no way back.
+    StoreBroughtForward {
+        /// The store.
+        url: &'a StoreUrl,
+        /// Its former format.
+        from: i64,
+        /// Its format now.
+        to: i64,
+    },
+    /// The store is open, and holds this many keys.
+    StoreHolds {
+        /// The store.
+        url: &'a StoreUrl,
+        /// Its keys.
+        keys: Keys,
+    },
+    /// The store itself warns of something.
+    StoreWarning {
+        /// The store.
+        url: &'a StoreUrl,
+        /// The warning.
+        warning: &'a str,
+    },
+    /// Other users of this machine can read the store.
+    StoreExposed {
+        /// The store.
+        url: &'a StoreUrl,
+    },
+    /// The store survives less than the promise of a pipeline is best built on.
+    Durability {
+        /// The pipeline.
+        pipeline: &'a str,
+        /// True if the promise is broken, and that is accepted by name.
+        is_accepted: bool,
+        /// The reason, a sentence.
+        why: &'a str,
+    },
+    /// Verbs cannot hand their orders to this worker.
+    NoOrders(&'a Error),
+    /// The worker is about to begin under this name.
+    Claimant(Claimant),
+    /// The broker of a pipeline has not answered; the worker waits for it.
+    BrokerSilent {
+        /// The pipeline.
+        pipeline: &'a str,
+        /// The time without an answer.
+        within: Duration,
+    },
+    /// The settings of a broker are worth a warning.
+    BrokerWarning {
+        /// The pipeline.
+        pipeline: &'a str,
+        /// The warning.
+        warning: &'a str,
+    },
+    /// The window of a pipeline may be too short for its broker.
+    Window {
+        /// The pipeline.
+        pipeline: &'a str,
+        /// True if effects may repeat, and that is accepted by name.
+        is_accepted: bool,
+        /// The reason, a sentence.
+        why: &'a str,
+    },
+    /// A pipeline begins.
+    Begins {
+        /// The pipeline.
+        settings: &'a PipelineSettings,
+        /// The weaknesses of the store that are accepted.
+        accepted: Accepted,
+        /// The time by which messages are too old.
+        gate: Gate,
+    },
+    /// The cache of a pipeline was filled from the store.
+    CacheFilled {
+        /// The pipeline.
+        pipeline: &'a str,
+        /// The number of records that it keeps.
+        records: u64,
+    },
+    /// The cache of a pipeline could not be filled.
+    CacheEmpty {
+        /// The pipeline.
+        pipeline: &'a str,
+        /// The reason.
+        error: &'a Error,
+    },
+    /// A pipeline reads what was done before; reported several times a second.
+    Restoring {
+        /// The pipeline.
+        pipeline: &'a str,
+        /// Its progress.
+        restoration: &'a Restoration,
+        /// The time since it was noticed.
+        elapsed: Duration,
+    },
+    /// A pipeline has read what was done before.
+    Restored {
+        /// The pipeline.
+        pipeline: &'a str,
+        /// The records and operations that it read.
+        restoration: &'a Restoration,
+        /// The time since it was noticed.
+        elapsed: Duration,
+    },
+    /// The transactions of a pipeline are written one after the other.
+    TransactionsAlternate {
+        /// The pipeline.
+        pipeline: &'a str,
+        /// The reason.
+        error: &'a Error,
+    },
+    /// The transactions of a pipeline overlap again.
+    TransactionsOverlap {
+        /// The pipeline.
+        pipeline: &'a str,
+    },
+    /// A pipeline has ended.
+    Ended {
+        /// The pipeline.
+        pipeline: &'a str,
+        /// True if an error ended it.
+        is_failed: bool,
+    },
+}
+
+/// The number of keys in a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keys {
+    /// The store has none.
+    None {
+        /// True if it was just created.
+        is_new: bool,
+    },
+    /// All were counted.
+    Exactly(u64),
+    /// Counting took too long.
+    MoreThan(u64),
+}

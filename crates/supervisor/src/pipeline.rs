@@ -1,0 +1,107 @@
+//! One pipeline of a worker, from its layers to its result.
+
+use std::sync::Arc;
+
+use semel_backends::layered::Layer;
+use semel_backends::{source, streamed};
+use semel_config::{Cache, Front, PipelineSettings};
+use semel_core::Result;
+use semel_engine::layer::outage::Policy;
+use semel_worker::run::{Run, Stores, run_streamed, run_with};
+use semel_worker::settings::EffectSettings;
+use tokio::task::JoinSet;
+
+use crate::notice::{Notice, Reporter};
+use crate::results::Ended;
+use crate::status::Status;
+use crate::window_guard::{Guard, Guarded};
+use crate::{restoration, transaction_overlap};
+
+/// A pipeline that is about to run.
+pub(crate) struct Pipeline {
+    pub(crate) settings: PipelineSettings,
+    pub(crate) stores: Stores,
+    pub(crate) run: Run,
+    pub(crate) outage: Policy,
+    /// The look at its broker that is still to be done.
+    pub(crate) guard: Option<Guard>,
+    pub(crate) reporter: Arc<dyn Reporter>,
+    pub(crate) status: Arc<Status>,
+}
+
+impl Pipeline {
+    /// Runs it to its end; returns its name, too.
+    pub(crate) async fn run(self) -> (Box<str>, Result<Ended>) {
+        let name = self.settings.pipeline.name.clone();
+        let reporter = Arc::clone(&self.reporter);
+        let ended = self.consume().await;
+        reporter.report(&Notice::Ended {
+            pipeline: &name,
+            is_failed: ended.is_err(),
+        });
+        (name, ended)
+    }
+
+    async fn consume(self) -> Result<Ended> {
+        let Self {
+            settings,
+            stores,
+            run,
+            outage,
+            guard,
+            reporter,
+            status,
+        } = self;
+        let PipelineSettings {
+            pipeline,
+            source,
+            effect,
+            layers,
+            waived,
+            dead_letter: _,
+        } = settings;
+        let around = &run.surroundings;
+        let (stores, layer) = Layer::over(&layers.front, stores, &around.clock, &*around.entropy)?;
+        if let (Layer::Cache(cache), Front::Cache(Cache { warm, .. })) = (&layer, &layers.front)
+            && *warm > 0
+        {
+            let name = &*pipeline.name;
+            match cache.warm(Some(&pipeline.scope), *warm).await {
+                Ok(records) => reporter.report(&Notice::CacheFilled {
+                    pipeline: name,
+                    records,
+                }),
+                Err(error) => reporter.report(&Notice::CacheEmpty {
+                    pipeline: name,
+                    error: &error,
+                }),
+            }
+        }
+        let summary = if let EffectSettings::Streamed(streamed) = effect {
+            let (source, stream, seen) = streamed::open(&source, &streamed, &pipeline, around)?;
+            status.restores(&pipeline.name, Arc::clone(&seen));
+            let mut watches = JoinSet::new();
+            let name = || pipeline.name.clone();
+            watches.spawn(restoration::watch(
+                name(),
+                Arc::clone(&seen),
+                Arc::clone(&reporter),
+            ));
+            watches.spawn(transaction_overlap::watch(name(), seen, reporter));
+            let ends = (Guarded::new(source, guard), stream);
+            let ended = run_streamed(pipeline, streamed.transform, ends, stores, run, outage).await;
+            watches.shutdown().await;
+            ended?
+        } else {
+            let source = source::open(&source, pipeline.max_message_bytes, pipeline.lease).await?;
+            let source = Guarded::new(source, guard);
+            run_with(pipeline, effect, source, stores, run, outage).await?
+        };
+        Ok(Ended {
+            summary,
+            fail: layers.fail,
+            layer: layer.figures(),
+            waived,
+        })
+    }
+}

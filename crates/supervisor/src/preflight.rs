@@ -1,0 +1,63 @@
+//! Checks and announces a store's promises before effects run on it.
+
+use semel_backends::store::is_exposed;
+use semel_config::{Accepted, Front, PipelineSettings, StoreUrl};
+use semel_core::Result;
+use semel_core::port::store::Capabilities;
+use semel_engine::effect::Class;
+use semel_operate::check::durability::{self, Shortfall};
+use semel_worker::run::Stores;
+
+use crate::notice::Notice;
+
+/// Reads the store's promises, reports what is worth knowing about them, and refuses a store that cannot keep the
+/// promise of a pipeline.
+///
+/// # Errors
+///
+/// `Unsupported`, and those of the store.
+pub async fn preflight<'a>(
+    url: &StoreUrl,
+    accepted: Accepted,
+    stores: &Stores,
+    effects: impl IntoIterator<Item = (&'a str, Class)>,
+    report: impl Fn(&Notice<'_>),
+) -> Result<()> {
+    let Capabilities {
+        durability: survives,
+        warnings,
+        ..
+    } = stores.preflight().await?;
+    for warning in &warnings {
+        report(&Notice::StoreWarning { url, warning });
+    }
+    if is_exposed(url) {
+        report(&Notice::StoreExposed { url });
+    }
+    // The operator chose this store by a name of its own, and still gets a loud warning.
+    if *url == StoreUrl::Memory {
+        return Ok(());
+    }
+    for (pipeline, class) in effects {
+        durability::check(pipeline, class, survives, accepted)?;
+        if let Some(Shortfall { is_broken, why }) = durability::shortfall(class, survives) {
+            report(&Notice::Durability {
+                pipeline,
+                is_accepted: is_broken,
+                why,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The effects of these pipelines that depend on the store. The losses of an approximate pipeline were accepted
+/// when its settings were read.
+pub fn effects<'a>(
+    pipelines: impl IntoIterator<Item = &'a PipelineSettings>,
+) -> impl Iterator<Item = (&'a str, Class)> {
+    let exact = pipelines
+        .into_iter()
+        .filter(|settings| !matches!(settings.layers.front, Front::Approximate(_)));
+    exact.map(|settings| (&*settings.pipeline.name, settings.effect.class()))
+}

@@ -1,0 +1,166 @@
+//! Runs the messages of a source once more through their pipeline, each marked with the id of the replay.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use semel_backends::layered::Layer;
+use semel_backends::source;
+use semel_config::{PipelineSettings, SourceSettings};
+use semel_core::port::source::{Acknowledgement, DeliveryId, Fetched, Progress, Source};
+use semel_core::{Result, Timestamp};
+use semel_engine::pipeline::REPLAY_ID;
+use semel_worker::run::{Run, Stores, run};
+
+use crate::results::Ended;
+
+/// A replay of messages through their pipeline.
+#[derive(Clone, Copy)]
+pub struct Replay<'a> {
+    /// The pipeline.
+    pub settings: &'a PipelineSettings,
+    /// The source of the messages: that of the pipeline, or another with copies of them.
+    pub source: &'a SourceSettings,
+    /// True if the source is input that is read only once.
+    pub is_input: bool,
+    /// The time at which the messages begin; none for all.
+    pub since: Option<Timestamp>,
+    /// The id of the replay.
+    pub id: &'a str,
+    /// True if messages that are older than the window run, too, although their records may be forgotten.
+    pub allow_expired: bool,
+}
+
+impl Replay<'_> {
+    /// Runs the messages.
+    ///
+    /// # Errors
+    ///
+    /// Those of the source, of the layers and of [`run`].
+    pub async fn run(self, stores: Stores, around: Run) -> Result<Ended> {
+        let settings = self.settings;
+        let mut pipeline = settings.pipeline.clone();
+        if self.allow_expired {
+            // The age gate goes by it.
+            pipeline.birth = None;
+        }
+        let (limit, lease) = (pipeline.max_message_bytes, pipeline.lease);
+        let source = if self.is_input {
+            source::open(self.source, limit, lease).await?
+        } else {
+            source::open_again(self.source, limit, lease, self.since).await?
+        };
+        let source = Marked {
+            source,
+            id: Bytes::copy_from_slice(self.id.as_bytes()),
+            allow_expired: self.allow_expired,
+        };
+        let surroundings = &around.surroundings;
+        let (stores, layer) = Layer::over(
+            &settings.layers.front,
+            stores,
+            &surroundings.clock,
+            &*surroundings.entropy,
+        )?;
+        let summary = run(pipeline, settings.effect.clone(), source, stores, around).await?;
+        Ok(Ended {
+            layer: layer.figures(),
+            waived: settings.waived,
+            ..Ended::from(summary)
+        })
+    }
+}
+
+/// The known limits on the age of the messages that are read again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Age {
+    /// Each message says when it was born, and a message that is older than the window is set aside.
+    Told,
+    /// All messages are younger than the window.
+    Young,
+    /// Nothing is known.
+    Unknown,
+}
+
+/// Finds out what limits the age of the messages of `source`, of which those that are older than `newer_than` are
+/// left out.
+///
+/// # Errors
+///
+/// Those of a source that cannot be used.
+pub async fn age(
+    settings: &PipelineSettings,
+    source: &SourceSettings,
+    newer_than: Option<Duration>,
+) -> Result<Age> {
+    let pipeline = &settings.pipeline;
+    if pipeline.birth.is_some() {
+        return Ok(Age::Told);
+    }
+    let (window, margin) = (pipeline.window.duration(), pipeline.window.margin());
+    if newer_than.is_some_and(|age| age <= window.saturating_sub(margin)) {
+        return Ok(Age::Young);
+    }
+    if !has_times(source) {
+        return Ok(Age::Unknown);
+    }
+    Ok(match source::reach(source, pipeline.lease).await? {
+        Some(reach) if reach.is_stamped => Age::Told,
+        Some(_) | None => Age::Unknown,
+    })
+}
+
+/// Tells whether the source can be read from any time on.
+pub const fn has_times(source: &SourceSettings) -> bool {
+    matches!(source, SourceSettings::Kafka(_) | SourceSettings::Nats(_))
+}
+
+/// A source whose messages all carry the id of a replay, whatever id they carried before.
+struct Marked<S> {
+    source: S,
+    id: Bytes,
+    /// True if the age of the messages is hidden.
+    allow_expired: bool,
+}
+
+// A method that is not forwarded would be the default one.
+#[deny(clippy::missing_trait_methods)]
+impl<S: Source> Source for Marked<S> {
+    async fn fetch(&mut self, max: usize) -> Result<Fetched> {
+        let mut fetched = self.source.fetch(max).await?;
+        if let Fetched::Deliveries(deliveries) = &mut fetched {
+            for delivery in deliveries {
+                let headers = &mut delivery.headers;
+                headers.retain(|(name, _)| !name.eq_ignore_ascii_case(REPLAY_ID));
+                headers.push((REPLAY_ID.into(), self.id.clone()));
+                if self.allow_expired {
+                    delivery.appended_at = None;
+                }
+            }
+        }
+        Ok(fetched)
+    }
+
+    async fn acknowledge(&mut self, batch: &[Acknowledgement]) -> Result<()> {
+        self.source.acknowledge(batch).await
+    }
+
+    async fn requeue(&mut self, batch: &[DeliveryId]) -> Result<()> {
+        self.source.requeue(batch).await
+    }
+
+    async fn extend(&mut self, batch: &[DeliveryId]) -> Result<()> {
+        self.source.extend(batch).await
+    }
+
+    async fn close(&mut self) -> Result<()> {
+        self.source.close().await
+    }
+
+    fn progress(&self) -> Option<Progress> {
+        self.source.progress()
+    }
+
+    fn hold(&self) -> Option<Duration> {
+        self.source.hold()
+    }
+}

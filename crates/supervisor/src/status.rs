@@ -1,0 +1,277 @@
+//! The status of a worker: whether it is ready, what it still does before, and its counts.
+
+mod counts;
+mod health;
+mod metrics;
+mod owner;
+mod probe;
+mod server;
+
+pub(crate) use counts::Counts;
+pub(crate) use health::Health;
+pub(crate) use probe::{Target, probe_store, probe_target};
+pub(crate) use server::serve;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use semel_backends::streamed::Monitor;
+use semel_core::port::streamed::Restored;
+use semel_engine::event::{Event, Observer, Origin};
+use semel_engine::summary::Summary;
+use semel_engine::surroundings::OnProgress;
+use serde::Serialize;
+use tokio::sync::watch;
+
+use self::health::{Because, Reason};
+
+/// The status of a worker; see the module.
+pub(crate) struct Status {
+    has_begun: AtomicBool,
+    is_stopped: watch::Receiver<bool>,
+    pipelines: Mutex<BTreeMap<Box<str>, Pipeline>>,
+    health: Arc<Health>,
+    /// The url of the store as it may be shown.
+    store: Box<str>,
+    aside: Counts,
+}
+
+#[derive(Clone, Default)]
+struct Pipeline {
+    streamed: Option<Arc<dyn Monitor>>,
+    /// The summary that the run reports now and then.
+    summary: Summary,
+    /// Deliveries, counted one by one.
+    settled: Summary,
+}
+
+/// Counts the fates of deliveries, takes note of what does not answer, and passes every event on.
+pub(crate) struct Counting {
+    pub(crate) status: Arc<Status>,
+    pub(crate) beside: Arc<dyn Observer>,
+}
+
+impl Observer for Counting {
+    fn observe(&self, pipeline: &str, event: &Event<'_>) {
+        if let Event::Settled { fate, .. } = event {
+            self.status.change(pipeline, |it| it.settled.count(*fate));
+        }
+        self.status.health.observe(pipeline, event);
+        self.beside.observe(pipeline, event);
+    }
+
+    fn observe_message(&self, pipeline: &str, event: &Event<'_>, origin: Origin<'_>) {
+        self.status.health.observe(pipeline, event);
+        self.beside.observe_message(pipeline, event, origin);
+    }
+}
+
+/// The current activity of a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Doing {
+    /// The worker has no store yet, or looks at its brokers.
+    Starting,
+    /// The worker reads what was done before; work that depends on it waits.
+    Restoring,
+    /// The worker works.
+    Running,
+    /// The worker was asked to stop.
+    Stopping,
+    /// The worker waits for something that does not answer.
+    #[serde(untagged)]
+    Waiting(Reason),
+}
+
+/// The answer at `/readyz`.
+#[derive(Debug, PartialEq, Serialize)]
+pub(crate) struct Readiness {
+    state: Doing,
+    pipelines: BTreeMap<Box<str>, PipelineReadiness>,
+}
+
+#[derive(Debug, PartialEq, Serialize)]
+struct PipelineReadiness {
+    state: Doing,
+    /// The dependencies that have not answered for too long.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    reasons: Vec<Because>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    restored: Option<Restoration>,
+}
+
+/// The progress of restoring a pipeline, over the partitions that it has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Restoration {
+    /// Records of the changelog that were read so far.
+    pub read: u64,
+    /// The number of records; none while it is not known for all partitions.
+    pub records: Option<u64>,
+    /// Operations that were found in these records.
+    pub operations: u64,
+    /// Its partitions.
+    pub partitions: Vec<PartitionRestoration>,
+}
+
+/// The progress of restoring a partition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PartitionRestoration {
+    pub(crate) partition: i32,
+    pub(crate) state: Doing,
+    read: u64,
+    records: Option<u64>,
+    operations: u64,
+}
+
+impl Status {
+    /// The status of a worker that has yet to begin; `Stopping` once a stop was asked for. `store` is the url
+    /// of its store as it may be shown.
+    pub(crate) fn new(
+        is_stopped: watch::Receiver<bool>,
+        health: Arc<Health>,
+        store: impl Into<Box<str>>,
+    ) -> Self {
+        Self {
+            has_begun: AtomicBool::new(false),
+            is_stopped,
+            pipelines: Mutex::default(),
+            health,
+            store: store.into(),
+            aside: Counts::default(),
+        }
+    }
+
+    /// Adds a pipeline, which may not run yet.
+    pub(crate) fn expects(&self, pipeline: &str) {
+        self.health.knows(pipeline);
+        self.change(pipeline, |_| {});
+    }
+
+    /// The health of what its pipelines depend on.
+    pub(crate) const fn health(&self) -> &Arc<Health> {
+        &self.health
+    }
+
+    /// The counts of what is set aside.
+    pub(crate) const fn aside(&self) -> &Counts {
+        &self.aside
+    }
+
+    /// Notes that its pipelines run.
+    pub(crate) fn begin(&self) {
+        self.has_begun.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes that a pipeline restores what was done before it works on a partition.
+    pub(crate) fn restores(&self, pipeline: &str, streamed: Arc<dyn Monitor>) {
+        self.change(pipeline, |it| it.streamed = Some(streamed));
+    }
+
+    /// Returns a function that takes note of a pipeline's counts, beside `progress`.
+    pub(crate) fn counting(self: &Arc<Self>, pipeline: &str, progress: OnProgress) -> OnProgress {
+        let status = Arc::clone(self);
+        let pipeline: Box<str> = pipeline.into();
+        self.change(&pipeline, |_| {});
+        Arc::new(move |read, summary| {
+            status.change(&pipeline, |it| it.summary = *summary);
+            progress(read, summary);
+        })
+    }
+
+    pub(crate) fn readiness(&self) -> Readiness {
+        let has_begun = self.has_begun.load(Ordering::Relaxed);
+        let pipelines = self.lock().clone();
+        let pipelines = pipelines.into_iter().map(|(name, pipeline)| {
+            let restored = pipeline.streamed.map(|it| Restoration::of(&it.restored()));
+            let is_open = restored.as_ref().is_some_and(|it| !it.is_done());
+            let reasons = self.health.reasons(&name);
+            let state = match reasons.first() {
+                Some(because) => Doing::Waiting(because.reason),
+                None if !has_begun => Doing::Starting,
+                None if is_open => Doing::Restoring,
+                None => Doing::Running,
+            };
+            let readiness = PipelineReadiness {
+                state,
+                reasons,
+                restored,
+            };
+            (name, readiness)
+        });
+        let pipelines: BTreeMap<_, _> = pipelines.collect();
+        let mut states = pipelines.values().map(|it| it.state);
+        let waiting = states.find(|state| matches!(state, Doing::Waiting(_)));
+        let state = if *self.is_stopped.borrow() {
+            Doing::Stopping
+        } else if !has_begun {
+            Doing::Starting
+        } else if let Some(waiting) = waiting {
+            waiting
+        } else if pipelines.values().any(|it| it.state == Doing::Restoring) {
+            Doing::Restoring
+        } else {
+            Doing::Running
+        };
+        Readiness { state, pipelines }
+    }
+
+    fn change(&self, pipeline: &str, change: impl FnOnce(&mut Pipeline)) {
+        let mut all = self.lock();
+        if let Some(known) = all.get_mut(pipeline) {
+            change(known);
+            return;
+        }
+        change(all.entry(pipeline.into()).or_default());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Box<str>, Pipeline>> {
+        self.pipelines
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Readiness {
+    pub(crate) fn is_ready(&self) -> bool {
+        self.state == Doing::Running
+    }
+}
+
+impl Restoration {
+    /// Sums up the partitions of a pipeline.
+    pub fn of(partitions: &[Restored]) -> Self {
+        let records = partitions.iter().map(|it| it.records).sum::<Option<u64>>();
+        let partitions: Vec<_> = partitions.iter().map(PartitionRestoration::of).collect();
+        Self {
+            read: partitions.iter().map(|it| it.read).sum(),
+            records,
+            operations: partitions.iter().map(|it| it.operations).sum(),
+            partitions,
+        }
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        let mut all = self.partitions.iter();
+        all.all(|it| it.state != Doing::Restoring)
+    }
+}
+
+impl PartitionRestoration {
+    fn of(restored: &Restored) -> Self {
+        Self {
+            partition: restored.partition,
+            state: if restored.is_done {
+                Doing::Running
+            } else {
+                Doing::Restoring
+            },
+            read: restored.read,
+            records: restored.records,
+            operations: restored.operations,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use hyper::{Method, StatusCode};
+use semel_core::Error;
+use semel_core::port::source::DeliveryId;
+use semel_engine::event::Unobserved;
+use semel_engine::summary::Fate;
+use semel_engine::system::SystemClock;
+use serde_json::{Value, json};
+
+use super::server::answer;
+use super::*;
+
+fn restored(partition: i32, read: u64, records: Option<u64>, is_done: bool) -> Restored {
+    Restored {
+        partition,
+        read,
+        records,
+        operations: read * 10,
+        is_done,
+    }
+}
+
+/// A pipeline that is restored to this point.
+struct Told(Arc<Mutex<Vec<Restored>>>);
+
+impl Monitor for Told {
+    fn restored(&self) -> Vec<Restored> {
+        self.0.lock().expect("no panic").clone()
+    }
+
+    fn hindrance(&self) -> Option<Error> {
+        None
+    }
+}
+
+/// The status of a worker in which nothing fails.
+fn status(stopped: watch::Receiver<bool>) -> Status {
+    let clock = Arc::new(SystemClock::new());
+    let health = Health::new(Duration::from_secs(30), clock);
+    Status::new(stopped, Arc::new(health), "memory:")
+}
+
+async fn asked(status: &Status, path: &str) -> (u16, String) {
+    let answer = answer(&Method::GET, path, status);
+    let code = answer.status().as_u16();
+    let body = answer.into_body().collect().await.expect("a body");
+    let body = body.to_bytes().to_vec();
+    (code, String::from_utf8(body).expect("text"))
+}
+
+async fn state(status: &Status) -> (u16, Value) {
+    let (code, body) = asked(status, "/readyz").await;
+    (code, serde_json::from_str(&body).expect("JSON"))
+}
+
+#[tokio::test]
+async fn a_worker_is_ready_when_it_has_begun_and_everything_is_restored() {
+    let (stop, stopped) = watch::channel(false);
+    let status = Arc::new(status(stopped));
+    let (code, body) = state(&status).await;
+    assert_eq!((code, &body["state"]), (503, &json!("starting")));
+    let now = Arc::new(Mutex::new(Vec::new()));
+    status.restores("clean", Arc::new(Told(Arc::clone(&now))));
+    let _ = status.counting("other", Arc::new(|_, _| {}));
+    status.begin();
+    *now.lock().expect("it") = vec![restored(0, 5, Some(5), true), restored(1, 0, None, false)];
+    let (code, body) = state(&status).await;
+    assert_eq!((code, &body["state"]), (503, &json!("restoring")));
+    let clean = &body["pipelines"]["clean"];
+    assert_eq!(clean["state"], "restoring");
+    assert_eq!(clean["restored"]["records"], Value::Null);
+    assert_eq!(body["pipelines"]["other"]["state"], "running");
+    *now.lock().expect("it") = vec![
+        restored(0, 5, Some(5), true),
+        restored(1, 3, Some(7), false),
+    ];
+    let (_, body) = state(&status).await;
+    let expected = json!({
+        "read": 8, "records": 12, "operations": 80,
+        "partitions": [
+            { "partition": 0, "state": "running", "read": 5, "records": 5, "operations": 50 },
+            { "partition": 1, "state": "restoring", "read": 3, "records": 7, "operations": 30 },
+        ],
+    });
+    assert_eq!(body["pipelines"]["clean"]["restored"], expected);
+    now.lock().expect("it")[1] = restored(1, 7, Some(7), true);
+    let (code, body) = state(&status).await;
+    assert_eq!((code, &body["state"]), (200, &json!("running")));
+    stop.send_replace(true);
+    let (code, body) = state(&status).await;
+    assert_eq!((code, &body["state"]), (503, &json!("stopping")));
+    assert_eq!(asked(&status, "/healthz").await.0, 200);
+}
+
+#[tokio::test]
+async fn metrics_tell_live_messages_from_those_that_were_sent_again() {
+    let status = Arc::new(status(watch::channel(false).1));
+    let counts = status.counting("a\"b", Arc::new(|_, _| {}));
+    let mut summary = Summary::default();
+    summary.sent_again = 1;
+    counts(None, &summary);
+    let counting = Counting {
+        status: Arc::clone(&status),
+        beside: Arc::new(Unobserved),
+    };
+    for (delivery, fate) in [(0, Fate::Applied), (1, Fate::Replayed)] {
+        let delivery = DeliveryId(delivery);
+        counting.observe("a\"b", &Event::Settled { delivery, fate });
+    }
+    let now = vec![restored(3, 4, Some(9), false)];
+    status.restores("clean", Arc::new(Told(Arc::new(Mutex::new(now)))));
+    status.begin();
+    let (code, text) = asked(&status, "/metrics").await;
+    assert_eq!(code, 200);
+    for line in [
+        "# TYPE semel_ready gauge",
+        "semel_ready 0",
+        "semel_restoring{pipeline=\"clean\",partition=\"3\"} 1",
+        "semel_restore_records{pipeline=\"clean\",partition=\"3\"} 9",
+        "semel_restore_read_records{pipeline=\"clean\",partition=\"3\"} 4",
+        "semel_restore_operations{pipeline=\"clean\",partition=\"3\"} 40",
+        "semel_deliveries_total{pipeline=\"a\\\"b\",fate=\"applied\"} 1",
+        "semel_deliveries_total{pipeline=\"a\\\"b\",fate=\"dead\"} 0",
+        "semel_deliveries_sent_again_total{pipeline=\"a\\\"b\"} 1",
+    ] {
+        assert!(text.lines().any(|it| it == line), "{line}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_there_and_what_is_no_question_is_refused() {
+    let status = status(watch::channel(false).1);
+    assert_eq!(asked(&status, "/").await.0, 404);
+    let refused = answer(&Method::POST, "/readyz", &status);
+    assert_eq!(refused.status(), StatusCode::METHOD_NOT_ALLOWED);
+}

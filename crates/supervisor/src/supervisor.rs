@@ -1,0 +1,282 @@
+//! The supervisor: opens the store, begins the pipelines and what runs beside them, and waits for all of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_backends::store;
+use semel_config::{PipelineSettings, Settings, StoreUrl};
+use semel_core::{Claimant, Clock, Entropy, Error, ErrorKind, Result};
+use semel_engine::event::Observer;
+use semel_engine::layer::outage::{self, Breaker, Policy};
+use semel_engine::surroundings::{Shutdown, Surroundings};
+use semel_engine::sweep::sweep_until;
+use semel_worker::run::{Run, Stores};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::notice::{Notice, Reporter};
+use crate::pipeline::Pipeline;
+use crate::preflight::{self, preflight};
+use crate::results::{Ended, Results};
+use crate::status::{self, Counting, Status};
+use crate::store_opening;
+use crate::store_watch::StoreWatch;
+use crate::window_guard::{Guard, Outlook, outlooks};
+use crate::{key_count, probes};
+
+/// The parts of a worker that its program hands in.
+pub struct Options {
+    /// The store, the pipelines and the listener.
+    pub settings: Settings,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// The entropy.
+    pub entropy: Arc<dyn Entropy>,
+    /// Receives the events of the engine.
+    pub observer: Arc<dyn Observer>,
+    /// Receives the notices of the supervisor.
+    pub reporter: Arc<dyn Reporter>,
+    /// Turned `true` to stop; the worker turns it itself when one of its pipelines fails.
+    pub stop: watch::Sender<bool>,
+}
+
+/// A worker without a store, whose status is reported already.
+pub struct Supervisor {
+    options: Options,
+    status: Arc<Status>,
+    beside: JoinSet<()>,
+}
+
+/// A worker whose store has been opened.
+pub struct Worker {
+    supervisor: Supervisor,
+    stores: Stores,
+    store_watch: StoreWatch,
+    claimant: Claimant,
+}
+
+/// The end of opening.
+pub enum Opened {
+    /// The worker can run.
+    Worker(Box<Worker>),
+    /// A stop was asked for before the store was there; the results say that nothing was done.
+    Stopped(Results),
+}
+
+impl Supervisor {
+    /// Begins to report the status, if the settings name an address for it.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable`: the address cannot be listened at.
+    pub async fn new(options: Options) -> Result<Self> {
+        let settings = &options.settings;
+        let status = probes::status(
+            settings,
+            Arc::clone(&options.clock),
+            options.stop.subscribe(),
+        );
+        let mut beside = JoinSet::new();
+        if let Some(address) = settings.admin.listen {
+            beside.spawn(status::serve(address, Arc::clone(&status)).await?);
+        }
+        Ok(Self {
+            options,
+            status,
+            beside,
+        })
+    }
+
+    /// Opens the store, and checks what it promises. A server that is away is waited for, until a stop is asked
+    /// for.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store, with its url; `Unsupported`: it is too weak for a pipeline.
+    pub async fn open(mut self) -> Result<Opened> {
+        let Options {
+            settings,
+            clock,
+            entropy,
+            reporter,
+            stop,
+            observer: _,
+        } = &self.options;
+        let (url, accepted, reporter) = (&settings.store, settings.accepted, &**reporter);
+        let before = store::older_format(url).await;
+        let health = self.status.health();
+        let clock = Arc::clone(clock);
+        let opened =
+            store_opening::wait(url, accepted, clock, reporter, health, stop.subscribe()).await?;
+        let Some(store_opening::Opened { stores, is_new }) = opened else {
+            return Ok(Opened::Stopped(Results::of_none(&settings.pipelines)));
+        };
+        if let Some((from, to)) = store::brought_forward(url, before).await? {
+            reporter.report(&Notice::StoreBroughtForward { url, from, to });
+        }
+        key_count::report(url, &stores.store, is_new, reporter).await;
+        self.beside.spawn(orders(url, &stores, reporter));
+        let store_watch = StoreWatch::of(url);
+        let effects = preflight::effects(&settings.pipelines);
+        preflight(url, accepted, &stores, effects, |it| reporter.report(it)).await?;
+        let claimant = Claimant::random(&**entropy);
+        reporter.report(&Notice::Claimant(claimant));
+        Ok(Opened::Worker(Box::new(Worker {
+            supervisor: self,
+            stores,
+            store_watch,
+            claimant,
+        })))
+    }
+}
+
+impl Worker {
+    /// Runs the pipelines until their sources end or a stop is asked for. One that fails ends the others.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidConfig`: a window that a broker can outlive; those of a source that cannot be used; `Internal`:
+    /// a pipeline panicked. The failure of a pipeline is part of the results.
+    pub async fn run(self) -> Result<Results> {
+        let Self {
+            supervisor,
+            stores,
+            store_watch,
+            claimant,
+        } = self;
+        let Supervisor {
+            options,
+            status,
+            mut beside,
+        } = supervisor;
+        let Options {
+            settings,
+            clock,
+            entropy,
+            observer,
+            reporter,
+            stop,
+        } = options;
+        let around = Surroundings {
+            clock,
+            entropy,
+            claimant,
+            observer: Arc::new(Counting {
+                status: Arc::clone(&status),
+                beside: Arc::clone(&observer),
+            }),
+        };
+        let pipelines = &settings.pipelines;
+        let outlooks = outlooks(pipelines, &*around.clock, &*reporter, stop.subscribe()).await?;
+        beside.spawn(store_watch.clone().watch(stop.clone()));
+        let shutdown = Shutdown {
+            requested: stop.subscribe(),
+            patience: settings.shutdown,
+        };
+        let every = sweep_every(pipelines);
+        beside.spawn(sweep_until(stores.store.clone(), every, shutdown, observer));
+        let breaker = Arc::new(Breaker::new(
+            outage::Settings::default(),
+            around.clock.clone(),
+            around.entropy.clone(),
+        ));
+        probes::begin(&mut beside, &settings, &stores, &status, &breaker, &around);
+        let mut running = JoinSet::new();
+        for (pipeline, (outlook, away)) in settings.pipelines.into_iter().zip(outlooks) {
+            reporter.report(&Notice::Begins {
+                settings: &pipeline,
+                accepted: settings.accepted,
+                gate: outlook.gate(&pipeline),
+            });
+            let name = &pipeline.pipeline.name;
+            let run = Run {
+                surroundings: around.clone(),
+                stop: stop.clone(),
+                patience: settings.shutdown,
+                on_progress: Some(status.counting(name, reporter.progress(&pipeline))),
+                dead_letters: pipeline.dead_letter.clone(),
+            };
+            let guard = (outlook == Outlook::Away).then(|| {
+                let (clock, reporter) = (around.clock.clone(), Arc::clone(&reporter));
+                Guard::new(pipeline.clone(), clock, reporter, away)
+            });
+            let ready = Pipeline {
+                stores: stores.clone(),
+                run,
+                outage: Policy::sharing(&breaker, pipeline.layers.fail),
+                guard,
+                reporter: Arc::clone(&reporter),
+                status: Arc::clone(&status),
+                settings: pipeline,
+            };
+            running.spawn(ready.run());
+        }
+        status.begin();
+        let mut results = all(running, &stop).await?;
+        beside.shutdown().await;
+        results.failure = results.failure.or_else(|| store_watch.check().err());
+        Ok(results)
+    }
+}
+
+/// Takes the orders of verbs, if this process alone has the store open.
+fn orders(
+    url: &StoreUrl,
+    stores: &Stores,
+    reporter: &dyn Reporter,
+) -> impl Future<Output = ()> + Send + 'static {
+    let served = match (url, &stores.lent, &stores.transfer) {
+        (StoreUrl::Embedded(path), Some(lent), Some(trail)) => {
+            match semel_worker::control::serve(path, lent.clone(), trail.clone()) {
+                Ok(served) => Some(served),
+                Err(error) => {
+                    reporter.report(&Notice::NoOrders(&error));
+                    None
+                }
+            }
+        }
+        (
+            StoreUrl::Embedded(_) | StoreUrl::Memory | StoreUrl::Sqlite(_) | StoreUrl::Server(_),
+            ..,
+        ) => None,
+    };
+    async move {
+        if let Some(served) = served {
+            served.await;
+        }
+    }
+}
+
+/// Waits for all pipelines; one that fails ends the others.
+async fn all(
+    mut running: JoinSet<(Box<str>, Result<Ended>)>,
+    stop: &watch::Sender<bool>,
+) -> Result<Results> {
+    let mut results = Results {
+        pipelines: Vec::new(),
+        failure: None,
+    };
+    while let Some(joined) = running.join_next().await {
+        let (name, result) = joined.map_err(|error| {
+            Error::new(ErrorKind::Internal, "a pipeline panicked").with_source(error)
+        })?;
+        match result {
+            Ok(ended) => results.pipelines.push((name, ended)),
+            Err(error) => {
+                results.failure.get_or_insert(error);
+                stop.send_replace(true);
+            }
+        }
+    }
+    Ok(results)
+}
+
+/// The interval of sweeps: records are forgotten at the latest an eighth of their window after it, so a sweep
+/// comes round twice in that time, and at least every minute.
+fn sweep_every(pipelines: &[PipelineSettings]) -> Duration {
+    let shortest = pipelines
+        .iter()
+        .map(|settings| settings.pipeline.window.duration())
+        .min();
+    (shortest.unwrap_or_default() / 16).clamp(Duration::from_millis(500), Duration::from_secs(60))
+}
