@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::workspace::Workspace;
 
-/// How the compiler optimises.
+/// A profile of cargo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Profile {
     /// As people get the binary: for campaigns and benchmarks.
