@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::{Result, Store};
-use tokio::time::sleep;
 
 use super::desk::{Asked, Desk, RECHECK};
 use super::intake::Intake;
@@ -91,45 +90,36 @@ impl Bulk {
         intake: &mut Intake,
     ) -> Option<Ask> {
         self.flights.collect(&mut self.landed);
-        desk.confirm_return();
         if !self.landed.is_empty() && self.asks.have_room(desk.leaves_store_alone()) {
             desk.take_in(intake);
+            desk.look_after();
             return self.asks.take_ended().await;
         }
         if self.flights.is_empty() && self.asks.is_empty() {
             desk.gather(intake).await;
             return None;
         }
-        let patience = self.patience.ends(desk);
-        let wake_at = [patience, desk.extend_due(), desk.next_try()];
-        let wake_at = wake_at.into_iter().flatten();
-        let wake_at = wake_at.fold(self.renew_at, Duration::min);
-        let nap = wake_at.saturating_sub(desk.now());
-        let is_stopping = desk.is_stopping();
+        let at = [self.patience.ends(desk), desk.next_try()];
+        let at = at.into_iter().flatten();
+        let at = Some(at.fold(self.renew_at, Duration::min));
         let may_claim = self.may_claim(desk, None);
-        let has_ended = if is_stopping {
+        let (asks, flights, landed) = (&mut self.asks, &mut self.flights, &mut self.landed);
+        let ended = async {
             tokio::select! {
                 biased;
-                () = self.asks.ended() => true,
-                () = self.flights.ended(&mut self.landed) => false,
-                () = sleep(nap) => false,
-                never = desk.keep_in_hand() => match never {},
-            }
-        } else {
-            let mut shutdown = desk.shutdown.clone();
-            tokio::select! {
-                biased;
-                () = self.asks.ended() => true,
-                () = self.flights.ended(&mut self.landed) => false,
-                () = shutdown.request() => false,
-                () = desk.gather_where(intake, may_claim) => false,
-                () = sleep(nap) => false,
+                () = asks.ended() => true,
+                () = flights.ended(landed) => false,
             }
         };
-        if has_ended {
-            return self.asks.take_first();
+        let ended = if desk.is_stopping() {
+            desk.wait(intake, false, at, ended).await
+        } else {
+            desk.gather_beside(intake, may_claim, at, ended).await
+        };
+        match ended {
+            Some(true) => self.asks.take_first(),
+            Some(false) | None => None,
         }
-        None
     }
 
     /// Asks the store about another turn, then deals with its answers to the one before, so that the store is busy

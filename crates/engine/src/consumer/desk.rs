@@ -9,6 +9,7 @@ mod fates;
 mod keyless;
 mod letters;
 mod target;
+mod wake;
 
 pub(super) use asking::Asked;
 pub(super) use away::past_provider;
@@ -205,33 +206,6 @@ impl<S: Store + Clone> Desk<S> {
             && self.to_park.len() < most
     }
 
-    /// Takes in hand every message that is there, and waits for something to do if there is none.
-    pub(super) async fn gather(&mut self, intake: &mut Intake) {
-        self.gather_where(intake, true).await;
-    }
-
-    /// Does the same, but a ready message is something to do only if it may begin.
-    pub(super) async fn gather_where(&mut self, intake: &mut Intake, may_begin: bool) {
-        loop {
-            self.take_in(intake);
-            self.post();
-            self.confirm_return();
-            let now = self.now();
-            self.end_hold(now);
-            // Ended attempts are reported whether or not the target may be tried.
-            let may_try = self.circuit.may_try(now);
-            let may_ask =
-                self.waits_for_store(may_try) && self.retry_at().is_none_or(|at| at <= now);
-            let is_to_begin = may_begin && (may_ask || (may_try && self.lanes.has_ready()));
-            let has_fates = !self.settled.is_empty() || !self.revoked.is_empty();
-            if is_to_begin || self.is_done() || has_fates {
-                return;
-            }
-            self.wait(intake).await;
-            self.extend_if_due().await;
-        }
-    }
-
     /// Takes in hand every message that is there, and makes ready those that are due.
     pub(super) fn take_in(&mut self, intake: &mut Intake) {
         while self.has_room() {
@@ -292,36 +266,8 @@ impl<S: Store + Clone> Desk<S> {
         }
     }
 
-    /// Waits until a chunk is here, a message or an extension is due, or shutdown is requested.
-    async fn wait(&mut self, intake: &mut Intake) {
-        let extend_at = self.extend_due();
-        let may_try = self.circuit.may_try(self.now());
-        let retry_at = self.retry_at().filter(|_| self.waits_for_store(may_try));
-        let post_at = self.letters.next_due();
-        let due = [
-            self.lanes.next_due(),
-            extend_at,
-            retry_at,
-            post_at,
-            self.next_try(),
-            self.keyless.ends_at(),
-        ];
-        let due = due.into_iter().flatten().min();
-        let due = due.map(|due| due.saturating_sub(self.now()));
-        let has_room = self.has_room();
-        let awaits_letters = self.letters.are_under_way();
-        let chunk = tokio::select! {
-            biased;
-            () = self.shutdown.request() => return,
-            () = self.letters.answers(), if awaits_letters => return,
-            chunk = intake.next(), if has_room => chunk,
-            () = sleep_for(due), if due.is_some() => return,
-        };
-        self.receive(chunk);
-    }
-
     /// Takes a chunk in hand.
-    pub(super) fn receive(&mut self, chunk: Chunk) {
+    fn receive(&mut self, chunk: Chunk) {
         match chunk {
             Chunk::Messages {
                 incoming,
@@ -459,10 +405,6 @@ impl<S: Store + Clone> Desk<S> {
         self.report(true);
         self.failure.take().map_or(Ok(()), Err)
     }
-}
-
-async fn sleep_for(wait: Option<Duration>) {
-    tokio::time::sleep(wait.unwrap_or_default()).await;
 }
 
 fn millis(time: Duration) -> u64 {

@@ -113,7 +113,7 @@ impl Attempts {
     /// asked again.
     async fn wait<S: Store + Clone>(&mut self, desk: &mut Desk<S>, intake: &mut Intake) {
         self.collect();
-        desk.confirm_return();
+        desk.look_after();
         let now = desk.now();
         desk.lanes.wake(now);
         let has_slot = self.free(desk) > 0;
@@ -121,57 +121,39 @@ impl Attempts {
         {
             return;
         }
-        let next_due = desk.lanes.next_due().filter(|_| has_slot);
         let patience = self.patience.ends(desk);
         let may_ask = desk.waits_for_store(has_slot);
-        let retry_at = may_ask.then(|| desk.retry_at().unwrap_or(now));
-        let post_at = desk.letters.next_due();
-        let extend_at = desk.extend_due();
-        let wake_at = [
-            next_due,
-            patience,
-            retry_at,
-            post_at,
-            extend_at,
-            desk.next_try(),
-        ]
-        .into_iter()
-        .flatten()
-        .fold(self.renew_at, Duration::min);
-        let nap = wake_at.saturating_sub(now);
-        let has_room = desk.has_room() && !desk.is_stopping();
-        let is_stopping = desk.is_stopping();
-        let awaits_letters = desk.letters.are_under_way();
-        let chunk = tokio::select! {
-            biased;
-            joined = self.tasks.join_next_with_id(), if !self.tasks.is_empty() => {
-                self.take(joined);
-                self.collect();
-                return;
+        let ask_at = may_ask.then(|| desk.retry_at().unwrap_or(now));
+        let at = [patience, ask_at].into_iter().flatten();
+        let at = at.fold(self.renew_at, Duration::min);
+        let tasks = &mut self.tasks;
+        let ended = async {
+            match tasks.join_next_with_id().await {
+                Some(joined) => joined,
+                None => std::future::pending().await,
             }
-            chunk = intake.next(), if has_room => chunk,
-            () = desk.letters.answers(), if awaits_letters => return,
-            () = desk.shutdown.request(), if !is_stopping => return,
-            () = tokio::time::sleep(nap) => return,
         };
-        desk.receive(chunk);
+        if let Some(joined) = desk.wait(intake, has_slot, Some(at), ended).await {
+            self.take(joined);
+            self.collect();
+        }
     }
 
     /// Takes every attempt that has ended by now.
     fn collect(&mut self) {
         while let Some(joined) = self.tasks.try_join_next_with_id() {
-            self.take(Some(joined));
+            self.take(joined);
         }
     }
 
-    fn take(&mut self, joined: Option<Result<(Id, Verdict), JoinError>>) {
+    fn take(&mut self, joined: Result<(Id, Verdict), JoinError>) {
         let (id, verdict) = match joined {
-            Some(Ok(ended)) => ended,
-            Some(Err(error)) if semel_core::planted("M38") => {
+            Ok(ended) => ended,
+            Err(error) if semel_core::planted("M38") => {
                 (error.id(), Verdict::Done(bytes::Bytes::new()))
             }
             // A panic or a dropped call is neither a success nor a proof that nothing was applied.
-            Some(Err(error)) => {
+            Err(error) => {
                 let why = if error.is_panic() {
                     "the effect panicked"
                 } else {
@@ -179,7 +161,6 @@ impl Attempts {
                 };
                 (error.id(), Verdict::MaybeApplied { error: why.into() })
             }
-            None => return,
         };
         if let Some(running) = self.running.remove(&id) {
             self.finished.push((running, verdict));
@@ -362,7 +343,7 @@ impl Attempts {
     async fn give_back<S: Store + Clone>(&mut self, desk: &mut Desk<S>) -> Result<()> {
         self.tasks.abort_all();
         while let Some(joined) = self.tasks.join_next_with_id().await {
-            self.take(Some(joined));
+            self.take(joined);
         }
         desk.put_back_suspended();
         let mut settling = std::mem::take(&mut desk.away.unsettled);

@@ -85,8 +85,10 @@ impl<S: Store + Clone> Desk<S> {
     }
 
     /// Quarantines the held messages if they were held for long enough.
-    pub(super) fn end_hold(&mut self, now: Duration) {
-        if self.keyless.ends_at().is_some_and(|end| end <= now) {
+    pub(super) fn end_hold(&mut self) {
+        if let Some(end) = self.keyless.ends_at()
+            && end <= self.now()
+        {
             self.quarantine_held();
         }
     }
