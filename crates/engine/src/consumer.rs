@@ -7,12 +7,14 @@
 //! replayed, stale or parked. A message that is fenced, busy or failed stays in hand and is tried again.
 
 mod bulk;
+mod context;
 mod desk;
 mod each;
 mod in_hand;
 mod intake;
 mod lanes;
 mod output;
+mod outstanding;
 mod patience;
 mod pause;
 mod report;

@@ -29,7 +29,7 @@ pub(super) async fn run<S: Store + Clone, E: BulkEffect>(
     effect: Arc<E>,
 ) -> Result<()> {
     // Two that the store is asked about, one under way and one being gathered.
-    desk.batches = 4;
+    desk.outstanding.limit(4);
     let mut bulk = Bulk {
         asks: Asks::default(),
         flights: Flights::default(),
@@ -39,7 +39,9 @@ pub(super) async fn run<S: Store + Clone, E: BulkEffect>(
     };
     loop {
         let ended = bulk.wait(desk, &mut intake).await;
-        if desk.is_done() && (bulk.is_idle(ended.as_ref()) || bulk.patience.is_over(desk)) {
+        if desk.outstanding.is_done()
+            && (bulk.is_idle(ended.as_ref()) || bulk.patience.is_over(desk))
+        {
             bulk.give_back(desk, ended).await?;
             return desk.close(intake).await;
         }
@@ -68,7 +70,7 @@ impl Bulk {
     fn may_claim<S: Store + Clone>(&self, desk: &Desk<S>, ended: Option<&Ask>) -> bool {
         let claiming = self.asks.claiming() + usize::from(ended.is_some_and(Ask::is_claiming));
         let has_room = self.asks.have_room(desk.leaves_store_alone());
-        let has_flight = !desk.is_stopping() && self.flights.have_room(claiming);
+        let has_flight = !desk.outstanding.is_stopping() && self.flights.have_room(claiming);
         has_room && has_flight && self.free(desk, ended) > 0
     }
 
@@ -111,7 +113,7 @@ impl Bulk {
                 () = flights.ended(landed) => false,
             }
         };
-        let ended = if desk.is_stopping() {
+        let ended = if desk.outstanding.is_stopping() {
             desk.wait(intake, false, at, ended).await
         } else {
             desk.gather_beside(intake, may_claim, at, ended).await
@@ -137,7 +139,7 @@ impl Bulk {
         let Some(ask) = ended.or_else(|| self.asks.take_unbegun()) else {
             return Ok(());
         };
-        if desk.is_stopping() {
+        if desk.outstanding.is_stopping() {
             return self.conclude_only(desk, ask).await;
         }
         let answered = self.beside(desk, ask.answered(desk)).await?;
@@ -172,14 +174,14 @@ impl Bulk {
             return;
         }
         // The batches that have ended may say something about the target.
-        let settling = self.ended(desk, desk.is_stopping());
+        let settling = self.ended(desk, desk.outstanding.is_stopping());
         let room = if self.may_claim(desk, ended) {
-            desk.pipeline.batch.min(self.free(desk, ended))
+            desk.context.pipeline.batch.min(self.free(desk, ended))
         } else {
             0
         };
         let (messages, suspended) = desk.take_to_ask(room);
-        let begins_unprotected = room > 0 && desk.is_away() && desk.lanes.has_ready();
+        let begins_unprotected = room > 0 && desk.is_away() && desk.outstanding.has_ready();
         if settling.is_empty() && messages.is_empty() && !begins_unprotected {
             return;
         }
@@ -230,7 +232,7 @@ impl Bulk {
 
     /// Extends the leases of everything under way, at a third of the lease.
     async fn renew_if_due<S: Store + Clone>(&mut self, desk: &Desk<S>) -> Result<()> {
-        let (now, lease) = (desk.now(), desk.pipeline.lease);
+        let (now, lease) = (desk.now(), desk.context.pipeline.lease);
         if self.flights.is_empty() {
             self.renew_at = desk.lease(now).renew_at();
             return Ok(());
@@ -260,7 +262,7 @@ impl Bulk {
         tokio::select! {
             biased;
             done = work => done,
-            never = desk.keep(first, || self.flights.renewals(desk.pipeline.lease)) => match never {},
+            never = desk.keep(first, || self.flights.renewals(desk.context.pipeline.lease)) => match never {},
         }
     }
 

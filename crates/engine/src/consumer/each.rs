@@ -38,14 +38,14 @@ pub(super) async fn run<S: Store + Clone, E: Effect>(
     loop {
         if attempts.is_idle() && desk.away.is_empty() {
             desk.gather(&mut intake).await;
-            if desk.is_done() {
+            if desk.outstanding.is_done() {
                 return desk.close(intake).await;
             }
         } else {
             attempts.wait(desk, &mut intake).await;
             // At the end, nothing waits for a store that is away.
             let is_over = attempts.is_idle() || attempts.patience.is_over(desk);
-            if desk.is_stopping() && is_over {
+            if desk.outstanding.is_stopping() && is_over {
                 attempts.give_back(desk).await?;
                 return desk.close(intake).await;
             }
@@ -105,7 +105,7 @@ impl Attempts {
     /// Returns how many more attempts may begin.
     fn free<S: Store + Clone>(&self, desk: &Desk<S>) -> usize {
         let running = self.running.len();
-        let free = desk.pipeline.concurrency.saturating_sub(running);
+        let free = desk.context.pipeline.concurrency.saturating_sub(running);
         free.min(desk.room(running))
     }
 
@@ -114,10 +114,10 @@ impl Attempts {
     async fn wait<S: Store + Clone>(&mut self, desk: &mut Desk<S>, intake: &mut Intake) {
         self.collect();
         desk.look_after();
-        let now = desk.now();
-        desk.lanes.wake(now);
+        let now = desk.outstanding.wake();
         let has_slot = self.free(desk) > 0;
-        if !self.finished.is_empty() || (has_slot && desk.lanes.has_ready() && !desk.is_stopping())
+        if !self.finished.is_empty()
+            || (has_slot && desk.outstanding.has_ready() && !desk.outstanding.is_stopping())
         {
             return;
         }
@@ -196,10 +196,10 @@ impl Attempts {
             }
         }
         let free = self.free(desk);
-        let begin = if desk.is_stopping() {
+        let begin = if desk.outstanding.is_stopping() {
             0
         } else {
-            free.min(desk.pipeline.batch)
+            free.min(desk.context.pipeline.batch)
         };
         let (taken, suspended) = desk.take_to_ask(begin);
         let requests: Vec<_> = taken
@@ -214,7 +214,12 @@ impl Attempts {
                 return Ok((Some(settled), desk.try_claim(&requests).await?));
             }
             let settled = desk.try_settle(settling.settlements());
-            side_by_side(settled, desk.try_claim(&requests), desk.pipeline.lease / 6).await
+            side_by_side(
+                settled,
+                desk.try_claim(&requests),
+                desk.context.pipeline.lease / 6,
+            )
+            .await
         };
         let (settled, admissions) = self.beside(desk, asking).await?;
         let settled =
@@ -257,7 +262,7 @@ impl Attempts {
                     if semel_core::planted("M01") {
                         let done = Verdict::Done(bytes::Bytes::new());
                         let judged = Judged::AsSaid;
-                        let done = settlement(&desk.pipeline, claim.clone(), done, judged);
+                        let done = settlement(&desk.context.pipeline, claim.clone(), done, judged);
                         desk.settle_all(&[done]).await?;
                     }
                     self.begin(desk, effect, incoming, claim);
@@ -274,7 +279,7 @@ impl Attempts {
         for (incoming, duplicate, now) in doubts {
             let probed = probe(desk, effect, &incoming, now);
             if self.beside(desk, probed).await? {
-                desk.lanes.put_back(vec![incoming]);
+                desk.outstanding.put_back(vec![incoming]);
             } else {
                 let state = StateKind::InDoubt;
                 let parked = Admission::Parked {

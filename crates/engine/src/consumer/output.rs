@@ -28,7 +28,7 @@ pub(super) async fn run<S: Store + Clone>(
         desk.gather(&mut intake).await;
         // Messages whose claims were granted too late to be appended.
         settle_left(desk, Patience::Waits).await?;
-        if desk.is_done() {
+        if desk.outstanding.is_done() {
             return desk.close(intake).await;
         }
         let mut granted = admit(desk).await?.messages;
@@ -88,7 +88,7 @@ async fn append<S: Store + Clone>(
     for (incoming, _) in granted.iter().take(heard) {
         desk.hear(incoming.delivery, &Verdict::Done(Bytes::new()));
     }
-    let window = desk.pipeline.window;
+    let window = desk.context.pipeline.window;
     let settlements: Vec<_> = granted
         .iter()
         .map(|(_, claim)| claim.completion(Outcome::empty(), window))
@@ -148,7 +148,7 @@ async fn give_back<S: Store + Clone>(
     for (incoming, _) in &granted {
         desk.hear(incoming.delivery, &Verdict::Away { error: why.clone() });
     }
-    let (limits, window) = (desk.pipeline.limits, desk.pipeline.window);
+    let (limits, window) = (desk.context.pipeline.limits, desk.context.pipeline.window);
     let settlements: Vec<_> = granted
         .iter()
         .map(|(_, claim)| Settlement {

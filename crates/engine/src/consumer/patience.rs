@@ -15,11 +15,11 @@ pub(super) struct Patience {
 impl Patience {
     /// Returns the end of the wait; nothing while there is no shutdown.
     pub(super) fn ends<S: Store + Clone>(&mut self, desk: &Desk<S>) -> Option<Duration> {
-        if !desk.is_stopping() {
+        if !desk.outstanding.is_stopping() {
             return None;
         }
         let since = *self.since.get_or_insert_with(|| desk.now());
-        Some(since.saturating_add(desk.shutdown.patience))
+        Some(since.saturating_add(desk.context.shutdown.patience))
     }
 
     pub(super) fn is_over<S: Store + Clone>(&mut self, desk: &Desk<S>) -> bool {

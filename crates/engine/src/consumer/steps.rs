@@ -65,7 +65,7 @@ impl Admitted {
 /// that took so long that they may be lost are given back. While the store is away and the pipeline fails
 /// open, the batch is one that needs no claim.
 pub(super) async fn admit<S: Store + Clone>(desk: &mut Desk<S>) -> Result<Admitted> {
-    let room = desk.pipeline.batch.min(desk.room(0));
+    let room = desk.context.pipeline.batch.min(desk.room(0));
     let (messages, suspended) = desk.take_to_ask(room);
     let requests: Vec<_> = messages
         .iter()
@@ -117,7 +117,7 @@ pub(super) fn admitted<S: Store + Clone>(
                     let fencing = claim.token;
                     desk.ends_unheard(incoming.delivery);
                     let (verdict, judged) = (past_provider(), Judged::AsSaid);
-                    let settlement = settlement(&desk.pipeline, claim, verdict, judged);
+                    let settlement = settlement(&desk.context.pipeline, claim, verdict, judged);
                     desk.away.unsettled.push(incoming, fencing, settlement);
                 } else {
                     messages.push((incoming, claim));
@@ -151,7 +151,7 @@ fn unprotected<S: Store + Clone>(desk: &mut Desk<S>, taken: Taken, is_maybe: boo
             batch.messages.push((incoming, claim));
         }
     }
-    if desk.is_away() && !desk.is_stopping() {
+    if desk.is_away() && !desk.outstanding.is_stopping() {
         let room = taken.room.saturating_sub(batch.messages.len());
         for incoming in desk.take_ready(room) {
             if let Some((incoming, claim)) = desk.begin_unprotected(incoming) {
@@ -175,7 +175,7 @@ pub(super) fn call(incoming: &Incoming, claim: Claim) -> Call {
 /// Returns the same settlement with a backoff that differs from worker to worker.
 pub(super) fn jitter<S: Store + Clone>(desk: &Desk<S>, mut settlement: Settlement) -> Settlement {
     if let Step::Release { after, .. } = &mut settlement.step {
-        *after = desk.surroundings.jittered(*after);
+        *after = desk.context.surroundings.jittered(*after);
     }
     settlement
 }

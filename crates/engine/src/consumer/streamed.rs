@@ -34,7 +34,7 @@ pub(super) async fn run<S: Store + Clone, T: StreamedStore, E: Effect>(
     transform: Option<Arc<E>>,
 ) -> Result<()> {
     // One being committed, one being written, one waiting for that, and one being gathered.
-    desk.batches = 4;
+    desk.outstanding.limit(4);
     let mut failures = Failures::default();
     let mut under_way = Commits::new(streamed);
     let mut next = Ready::default();
@@ -47,9 +47,9 @@ pub(super) async fn run<S: Store + Clone, T: StreamedStore, E: Effect>(
             under_way.begin(desk, &mut next);
             conclude(desk, &mut failures, committed);
         }
-        let is_done = desk.is_done();
+        let is_done = desk.outstanding.is_done();
         if !is_done {
-            let room = desk.pipeline.batch.saturating_sub(next.len());
+            let room = desk.context.pipeline.batch.saturating_sub(next.len());
             let room = match &transform {
                 Some(_) => room.min(desk.room(0)),
                 None => room,
@@ -74,7 +74,7 @@ pub(super) async fn run<S: Store + Clone, T: StreamedStore, E: Effect>(
             } else {
                 // Nothing of it was committed, and all of it is given back.
                 let taken = granted.into_iter().map(|granted| granted.incoming);
-                desk.lanes.put_back(taken.collect());
+                desk.outstanding.put_back(taken.collect());
             }
         }
         under_way.begin(desk, &mut next);
@@ -97,11 +97,11 @@ async fn gather<S: Store + Clone, T: StreamedStore>(
         desk.gather(intake).await;
         return true;
     };
-    if ready >= desk.pipeline.batch || desk.is_done() {
+    if ready >= desk.context.pipeline.batch || desk.outstanding.is_done() {
         tokio::select! {
             biased;
             () = first.ended() => return false,
-            never = desk.keep_in_hand() => match never {},
+            never = desk.outstanding.keep() => match never {},
         }
     }
     tokio::select! {
@@ -157,7 +157,7 @@ async fn admit<S: Store + Clone>(
     // A claim is not stored, so nothing else sees that a key is in this batch twice, or in one that is being
     // committed. Messages of one order key are taken one by one, and so are those of one key if the key is the
     // order.
-    let has_order = desk.pipeline.order.is_some();
+    let has_order = desk.context.pipeline.order.is_some();
     let ready = next.granted.iter().filter(|_| has_order);
     let mut seen: BTreeSet<_> = ready.map(|granted| granted.id).collect();
     let is_pending = |id| under_way.have(id) && !semel_core::planted("K04");
@@ -166,11 +166,11 @@ async fn admit<S: Store + Clone>(
         match standing {
             Standing::Gone => desk.gone(&incoming),
             Standing::Free(_) if has_order && (is_pending(id) || !seen.insert(id)) => {
-                let now = desk.surroundings.clock.now();
+                let now = desk.context.surroundings.clock.now();
                 desk.refused(incoming, Admission::Busy { until: now, now })?;
             }
             Standing::Free(_) if has_transform && !desk.begins(incoming.delivery) => {
-                desk.lanes.put_back(vec![incoming]);
+                desk.outstanding.put_back(vec![incoming]);
             }
             Standing::Free(mut grant) => {
                 grant.attempt = failures.of(incoming.delivery) + 1;

@@ -1,6 +1,5 @@
 //! Repeats store calls until the store answers, and keeps deliveries in hand meanwhile.
 
-use std::convert::Infallible;
 use std::future::Future;
 use std::time::Duration;
 
@@ -117,7 +116,7 @@ impl<S: Store + Clone> Desk<S> {
         tokio::select! {
             biased;
             asked = self.repeated((within, gives_way), begun, call) => asked,
-            never = self.keep_in_hand() => match never {},
+            never = self.outstanding.keep() => match never {},
         }
     }
 
@@ -158,7 +157,7 @@ impl<S: Store + Clone> Desk<S> {
                 Err((wait, error)) => (error, Some(wait)),
                 Ok((permit, result)) => {
                     if let Some(turn) = permit.tell(&result) {
-                        self.observe(&turn.event());
+                        self.context.observe(&turn.event());
                     }
                     match result {
                         Ok(answer) => return Ok(Asked::Answered(answer)),
@@ -166,9 +165,9 @@ impl<S: Store + Clone> Desk<S> {
                     }
                 }
             };
-            if self.is_stopping() {
+            if self.outstanding.is_stopping() {
                 let since = *stopping_since.get_or_insert_with(|| self.now());
-                if self.now().saturating_sub(since) >= self.shutdown.patience {
+                if self.now().saturating_sub(since) >= self.context.shutdown.patience {
                     return Err(error);
                 }
             }
@@ -185,8 +184,8 @@ impl<S: Store + Clone> Desk<S> {
             }
             let wait = pauses.longer().max(hint(&error));
             let next = breaker.next_try().map(|at| at.saturating_sub(self.now()));
-            let pause = next.unwrap_or_else(|| self.surroundings.jittered(wait));
-            self.observe(&Event::StoreFailed {
+            let pause = next.unwrap_or_else(|| self.context.surroundings.jittered(wait));
+            self.context.observe(&Event::StoreFailed {
                 error: &error,
                 wait: pause,
             });
@@ -199,19 +198,7 @@ impl<S: Store + Clone> Desk<S> {
         tokio::select! {
             biased;
             answered = call => answered,
-            () = self.patience_is_over() => Err(unanswered(self.shutdown.patience)),
-        }
-    }
-
-    /// Extends the deliveries in hand at the source while the consumer waits for the store:
-    /// otherwise a broker would hand them to others, or count them as failed.
-    pub(in crate::consumer) async fn keep_in_hand(&self) -> Infallible {
-        if semel_core::planted("U07") {
-            return std::future::pending().await;
-        }
-        loop {
-            tokio::time::sleep(self.extend_at().saturating_sub(self.now())).await;
-            self.extend_if_due().await;
+            () = self.context.patience_is_over() => Err(unanswered(self.context.shutdown.patience)),
         }
     }
 }

@@ -112,7 +112,7 @@ impl<S: Store + Clone> Desk<S> {
     /// Stops waiting for the store, at a shutdown.
     pub(in crate::consumer) fn put_back_suspended(&mut self) {
         let suspended = std::mem::take(&mut self.away.suspended);
-        self.lanes.put_back(suspended);
+        self.outstanding.put_back(suspended);
     }
 
     /// Begins a message without a claim, if that is allowed, and returns it with a substitute for a claim;
@@ -124,7 +124,7 @@ impl<S: Store + Clone> Desk<S> {
         let now = self.now();
         let request = &incoming.request;
         let is_too_old = request.birth.is_some_and(|birth| {
-            let wall = self.surroundings.clock.now();
+            let wall = self.context.surroundings.clock.now();
             request.window.is_too_old(birth, wall)
         });
         if is_too_old || self.is_past_provider(incoming.delivery) {
@@ -137,7 +137,7 @@ impl<S: Store + Clone> Desk<S> {
             return None;
         }
         if !self.begins(incoming.delivery) {
-            self.lanes.put_back(vec![incoming]);
+            self.outstanding.put_back(vec![incoming]);
             return None;
         }
         let tried = self.away.tried.entry(incoming.delivery).or_default();
@@ -146,7 +146,8 @@ impl<S: Store + Clone> Desk<S> {
         let attempt = tried.attempts;
         self.summary.unprotected_calls += 1;
         let operation = &incoming.request.operation;
-        self.observe_message(&incoming, &Event::Unprotected { operation, attempt });
+        self.context
+            .observe_message(&incoming, &Event::Unprotected { operation, attempt });
         let claim = Claim {
             operation: operation.clone(),
             claim_id: incoming.request.claim_id,
@@ -192,8 +193,8 @@ impl<S: Store + Clone> Desk<S> {
     /// message is tried again, with a claim as soon as the store is back.
     pub(in crate::consumer) fn end_unprotected(&mut self, incoming: InHand, verdict: Verdict) {
         let judged = self.hear(incoming.delivery, &verdict);
-        let most = self.pipeline.limits.failed.get();
-        let backoff = self.pipeline.backoff;
+        let most = self.context.pipeline.limits.failed.get();
+        let backoff = self.context.pipeline.backoff;
         let tried = self.away.tried.entry(incoming.delivery).or_default();
         if judged == Judged::GivenBack {
             tried.attempts = tried.attempts.saturating_sub(1);
@@ -237,16 +238,15 @@ impl<S: Store + Clone> Desk<S> {
                 (error, backoff)
             }
         };
-        let wait = self.surroundings.jittered(wait);
+        let wait = self.context.surroundings.jittered(wait);
         let operation = &incoming.request.operation;
         let event = Event::Released {
             operation,
             error: &error,
             wait,
         };
-        self.observe_message(&incoming, &event);
-        let due = self.due(wait);
-        self.lanes.delay(incoming, due);
+        self.context.observe_message(&incoming, &event);
+        self.outstanding.delay(incoming, wait);
     }
 }
 

@@ -40,7 +40,7 @@ impl<S: Store + Clone> Desk<S> {
         let mut requests = Cow::Borrowed(requests);
         if semel_core::planted("M34") {
             for request in requests.to_mut() {
-                request.claim_id = self.surroundings.claim_id();
+                request.claim_id = self.context.surroundings.claim_id();
             }
         }
         all_failed(self.store.claim(&requests).await?)
@@ -113,7 +113,7 @@ impl<S: Store + Clone> Desk<S> {
         let mut wait = first;
         loop {
             tokio::time::sleep(wait).await;
-            wait = renewal_interval(self.pipeline.lease);
+            wait = renewal_interval(self.context.pipeline.lease);
             let renewals = renewals();
             if renewals.is_empty() {
                 continue;
@@ -122,7 +122,7 @@ impl<S: Store + Clone> Desk<S> {
                 // The work beside this meets the same error, and knows more.
                 return std::future::pending().await;
             }
-            self.observe(&Event::Renewed {
+            self.context.observe(&Event::Renewed {
                 count: renewals.len(),
             });
         }
@@ -141,7 +141,7 @@ impl<S: Store + Clone> Desk<S> {
         let Asked::Answered(renewed) = asked else {
             return Ok(None);
         };
-        self.observe(&Event::Renewed {
+        self.context.observe(&Event::Renewed {
             count: renewals.len(),
         });
         Ok(Some(renewed))
@@ -149,7 +149,7 @@ impl<S: Store + Clone> Desk<S> {
 
     /// Returns the lease of a claim that was asked for at `asked_at`.
     pub(in crate::consumer) fn lease(&self, asked_at: Duration) -> Lease {
-        let term = self.pipeline.lease;
+        let term = self.context.pipeline.lease;
         Lease { asked_at, term }
     }
 }

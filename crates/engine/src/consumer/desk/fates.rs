@@ -28,8 +28,8 @@ impl<S: Store + Clone> Desk<S> {
             unusable: &unusable,
         };
         let origin = Origin::new(coordinates, &parked.headers);
-        let observer = &self.surroundings.observer;
-        observer.observe_message(&self.pipeline.name, &event, origin);
+        let observer = &self.context.surroundings.observer;
+        observer.observe_message(&self.context.pipeline.name, &event, origin);
         let met = Met {
             delivery,
             held: None,
@@ -55,7 +55,7 @@ impl<S: Store + Clone> Desk<S> {
                 self.completed(&incoming, false);
             }
             Admission::Replay { duplicate, .. } => {
-                self.observe_message(
+                self.context.observe_message(
                     &incoming,
                     &Event::Replayed {
                         operation,
@@ -67,8 +67,8 @@ impl<S: Store + Clone> Desk<S> {
             Admission::Busy { until, now } => self.hold_back(incoming, until, now),
             Admission::Conflict { duplicate, first } => {
                 let coordinates = &incoming.coordinates;
-                let differing = self.pipeline.differing(&incoming, first.as_ref());
-                self.observe_message(
+                let differing = self.context.pipeline.differing(&incoming, first.as_ref());
+                self.context.observe_message(
                     &incoming,
                     &Event::Conflicted {
                         operation,
@@ -81,12 +81,13 @@ impl<S: Store + Clone> Desk<S> {
                 self.set_aside(&incoming, "fingerprint-conflict", &detail, Fate::Conflict);
             }
             Admission::Stale { applied } => {
-                self.observe_message(&incoming, &Event::Stale { operation, applied });
+                self.context
+                    .observe_message(&incoming, &Event::Stale { operation, applied });
                 self.settle(&incoming, Fate::Stale);
             }
             Admission::Parked { state, .. } => {
                 let coordinates = &incoming.coordinates;
-                self.observe_message(
+                self.context.observe_message(
                     &incoming,
                     &Event::Parked {
                         operation,
@@ -96,9 +97,9 @@ impl<S: Store + Clone> Desk<S> {
                 );
                 self.parked(&incoming, state, "its operation was given up before");
             }
-            Admission::TooOld if self.pipeline.live_only && incoming.is_sent_again => {
+            Admission::TooOld if self.context.pipeline.live_only && incoming.is_sent_again => {
                 let coordinates = &incoming.coordinates;
-                self.observe_message(
+                self.context.observe_message(
                     &incoming,
                     &Event::LiveOnly {
                         operation,
@@ -111,7 +112,7 @@ impl<S: Store + Clone> Desk<S> {
             }
             Admission::TooOld => {
                 let coordinates = &incoming.coordinates;
-                self.observe_message(
+                self.context.observe_message(
                     &incoming,
                     &Event::TooOld {
                         operation,
@@ -144,8 +145,8 @@ impl<S: Store + Clone> Desk<S> {
                 certainty: Certainty::NotApplied,
                 after: Duration::ZERO,
                 counted: false,
-                limits: self.pipeline.limits,
-                window: self.pipeline.window,
+                limits: self.context.pipeline.limits,
+                window: self.context.pipeline.window,
             },
         };
         self.away.unsettled.push(incoming, token, settlement);
@@ -158,12 +159,11 @@ impl<S: Store + Clone> Desk<S> {
         error: Error,
     ) -> Result<()> {
         let wait = match error.advice() {
-            Advice::Retry { after } => self.surroundings.jittered(after).max(RECHECK),
+            Advice::Retry { after } => self.context.surroundings.jittered(after).max(RECHECK),
             Advice::Fix | Advice::LookUpFirst | Advice::Stop | Advice::Alarm => RECHECK,
         };
         self.failed_for(error, wait)?;
-        let due = self.due(wait);
-        self.lanes.delay(incoming, due);
+        self.outstanding.delay(incoming, wait);
         Ok(())
     }
 
@@ -172,7 +172,7 @@ impl<S: Store + Clone> Desk<S> {
         if is_final(&error) {
             return Err(error);
         }
-        self.observe(&Event::StoreFailed {
+        self.context.observe(&Event::StoreFailed {
             error: &error,
             wait,
         });
@@ -182,13 +182,14 @@ impl<S: Store + Clone> Desk<S> {
     /// Emits that an attempt begins.
     pub(in crate::consumer) fn granted(&self, incoming: &Incoming, grant: Grant) {
         let operation = &incoming.request.operation;
-        self.observe_message(incoming, &Event::Granted { operation, grant });
+        self.context
+            .observe_message(incoming, &Event::Granted { operation, grant });
     }
 
     /// Counts and settles a message whose effect happened and is recorded.
     pub(in crate::consumer) fn completed(&mut self, incoming: &InHand, takeover: bool) {
         self.summary.takeovers += u64::from(takeover);
-        self.observe_message(
+        self.context.observe_message(
             incoming,
             &Event::Completed {
                 operation: &incoming.request.operation,
@@ -204,7 +205,7 @@ impl<S: Store + Clone> Desk<S> {
         error: &str,
         wait: Duration,
     ) {
-        self.observe_message(
+        self.context.observe_message(
             &incoming,
             &Event::Released {
                 operation: &incoming.request.operation,
@@ -212,9 +213,8 @@ impl<S: Store + Clone> Desk<S> {
                 wait,
             },
         );
-        incoming.request.claim_id = self.surroundings.claim_id();
-        let due = self.due(wait);
-        self.lanes.delay(incoming, due);
+        incoming.request.claim_id = self.context.surroundings.claim_id();
+        self.outstanding.delay(incoming, wait);
     }
 
     /// Parks a message whose attempt ended in a state that carries the case on: dead or in doubt.
@@ -227,7 +227,7 @@ impl<S: Store + Clone> Desk<S> {
         let operation = &incoming.request.operation;
         let coordinates = &incoming.coordinates;
         if state == StateKind::Dead {
-            self.observe_message(
+            self.context.observe_message(
                 incoming,
                 &Event::Dead {
                     operation,
@@ -236,7 +236,7 @@ impl<S: Store + Clone> Desk<S> {
                 },
             );
         } else {
-            self.observe_message(
+            self.context.observe_message(
                 incoming,
                 &Event::InDoubt {
                     operation,
@@ -269,7 +269,7 @@ impl<S: Store + Clone> Desk<S> {
         }
         self.summary.fenced += 1;
         let operation = &incoming.request.operation;
-        self.observe_message(
+        self.context.observe_message(
             &incoming,
             &Event::Fenced {
                 operation,
@@ -277,21 +277,19 @@ impl<S: Store + Clone> Desk<S> {
                 found,
             },
         );
-        incoming.request.claim_id = self.surroundings.claim_id();
-        let due = self.due(RECHECK);
-        self.lanes.delay(incoming, due);
+        incoming.request.claim_id = self.context.surroundings.claim_id();
+        self.outstanding.delay(incoming, RECHECK);
     }
 
     /// Lets go of a message that another consumer has by now.
     pub(in crate::consumer) fn gone(&mut self, incoming: &InHand) {
         let met = self.met(incoming, Fate::Released);
         self.circuit.forget(met.delivery);
-        self.in_hand.remove([met.delivery]);
         self.summary.count(met.fate);
         if let Some(held) = met.held {
-            self.lanes.finish(held.lane, held.payload_bytes);
+            self.outstanding.finish(held.lane, held.payload_bytes);
         }
-        self.revoked.push(incoming.delivery);
+        self.outstanding.revoke(incoming.delivery);
     }
 
     /// Counts a claim that took the place of one whose lease ran out.
@@ -309,15 +307,14 @@ impl<S: Store + Clone> Desk<S> {
         }
         // Its owner may be done long before its lease ends.
         let wait = until.since(now).clamp(Duration::from_millis(5), RECHECK);
-        self.observe_message(
+        self.context.observe_message(
             &incoming,
             &Event::Busy {
                 operation: &incoming.request.operation,
                 wait,
             },
         );
-        let due = self.due(wait);
-        self.lanes.delay(incoming, due);
+        self.outstanding.delay(incoming, wait);
     }
 
     fn set_aside(&mut self, incoming: &InHand, reason: &'static str, detail: &str, fate: Fate) {
@@ -327,11 +324,6 @@ impl<S: Store + Clone> Desk<S> {
         let parked = incoming.parked(reason, detail);
         let met = self.met(incoming, fate);
         self.to_park.push((parked, met));
-    }
-
-    /// Returns the time at which `wait` is over. An effect may wish to wait for ever.
-    pub(super) fn due(&self, wait: Duration) -> Duration {
-        self.now().saturating_add(wait)
     }
 
     pub(super) fn settle(&mut self, incoming: &InHand, fate: Fate) {

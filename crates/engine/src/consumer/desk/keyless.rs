@@ -75,8 +75,10 @@ impl<S: Store + Clone> Desk<S> {
             self.keyless.held.push(rejected);
             if self.keyless.held.len() == MOST_HELD {
                 let first = self.keyless.held.first();
-                let error = first.map(|first| no_usable_key(&self.pipeline, first));
-                self.failure = self.failure.take().or(error);
+                let error = first.map(|first| no_usable_key(&self.context.pipeline, first));
+                if let Some(error) = error {
+                    self.outstanding.fail(error);
+                }
             }
         }
         if first_usable.is_some() && self.keyless.held.len() < MOST_HELD {

@@ -150,7 +150,7 @@ impl<S: Store + Clone> Desk<S> {
         let Some(sink) = self.letters.sink.clone() else {
             return;
         };
-        let most = self.pipeline.batch.min(self.letters.waiting.len());
+        let most = self.context.pipeline.batch.min(self.letters.waiting.len());
         self.letters.under_way = self.letters.waiting.drain(..most).collect();
         let letters = self.letters.under_way.iter();
         let batch: Vec<_> = letters.map(|letter| letter.publication.clone()).collect();
@@ -185,7 +185,7 @@ impl<S: Store + Clone> Desk<S> {
                 }
                 Err(error) => {
                     let coordinates = &letter.coordinates;
-                    self.observe(&Event::DeadLetterRefused {
+                    self.context.observe(&Event::DeadLetterRefused {
                         coordinates,
                         error: &error,
                     });
@@ -202,7 +202,7 @@ impl<S: Store + Clone> Desk<S> {
             self.letters.told_at = None;
             if let Some(since) = self.letters.away_since.take() {
                 let lasted = self.now().saturating_sub(since);
-                self.observe(&Event::TargetBack { lasted });
+                self.context.observe(&Event::TargetBack { lasted });
             }
         }
     }
@@ -211,20 +211,20 @@ impl<S: Store + Clone> Desk<S> {
     fn letters_failed(&mut self, error: &Error) {
         let now = self.now();
         let wait = self.letters.pauses.longer();
-        let wait = self.surroundings.jittered(wait);
+        let wait = self.context.surroundings.jittered(wait);
         self.letters.retry_at = now.saturating_add(wait);
         self.letters.away_since.get_or_insert(now);
         let told_at = self.letters.told_at;
         if told_at.is_none_or(|told_at| now.saturating_sub(told_at) >= TOLD_EVERY) {
             self.letters.told_at = Some(now);
-            self.observe(&Event::TargetAway { error, wait });
+            self.context.observe(&Event::TargetAway { error, wait });
         }
     }
 
     /// Waits at the end of a run for confirmations: until one letter fails, or for as long as running
     /// effects have. Returns the count of the letters that are not confirmed.
     pub(super) async fn last_letters(&mut self) -> usize {
-        let end = self.now().saturating_add(self.shutdown.patience);
+        let end = self.now().saturating_add(self.context.shutdown.patience);
         loop {
             self.post();
             let left = end.saturating_sub(self.now());

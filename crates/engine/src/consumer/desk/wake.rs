@@ -43,16 +43,16 @@ impl<S: Store + Clone> Desk<S> {
             let may_try = self.circuit.may_try(now);
             let may_ask =
                 self.waits_for_store(may_try) && self.retry_at().is_none_or(|at| at <= now);
-            let is_to_begin = may_begin && (may_ask || (may_try && self.lanes.has_ready()));
-            let has_fates = !self.settled.is_empty() || !self.revoked.is_empty();
+            let is_to_begin = may_begin && (may_ask || (may_try && self.outstanding.has_ready()));
+            let has_fates = !self.settled.is_empty() || self.outstanding.has_revoked();
             let is_over = at.is_some_and(|at| at <= now);
-            if is_to_begin || self.is_done() || has_fates || is_over {
+            if is_to_begin || self.outstanding.is_done() || has_fates || is_over {
                 return None;
             }
             if let Some(ended) = self.wait(intake, may_try, at, &mut work).await {
                 return Some(ended);
             }
-            self.extend_if_due().await;
+            self.outstanding.extend_if_due().await;
         }
     }
 
@@ -69,22 +69,22 @@ impl<S: Store + Clone> Desk<S> {
         let waits_for_store = self.waits_for_store(has_slot);
         let due = [
             at,
-            self.lanes.next_due().filter(|_| has_slot),
+            self.outstanding.next_due().filter(|_| has_slot),
             self.retry_at().filter(|_| waits_for_store),
-            self.extend_due(),
+            self.outstanding.extend_due(),
             self.letters.next_due(),
             self.next_try(),
             self.keyless.ends_at(),
         ];
         let due = due.into_iter().flatten().min();
         let nap = due.map(|due| due.saturating_sub(self.now()));
-        let is_stopping = self.is_stopping();
+        let is_stopping = self.outstanding.is_stopping();
         let has_room = self.has_room() && !is_stopping;
         let awaits_letters = self.letters.are_under_way();
         let chunk = tokio::select! {
             biased;
             ended = work => return Some(ended),
-            () = self.shutdown.request(), if !is_stopping => return None,
+            () = self.context.shutdown_is_requested(), if !is_stopping => return None,
             () = self.letters.answers(), if awaits_letters => return None,
             chunk = intake.next(), if has_room => chunk,
             () = tokio::time::sleep(nap.unwrap_or_default()), if nap.is_some() => return None,

@@ -15,7 +15,7 @@ impl Attempts {
         &mut self,
         desk: &mut Desk<S>,
     ) -> Result<()> {
-        let (now, lease) = (desk.now(), desk.pipeline.lease);
+        let (now, lease) = (desk.now(), desk.context.pipeline.lease);
         if self.running.is_empty() {
             self.renew_at = desk.lease(now).renew_at();
             return Ok(());
@@ -52,7 +52,7 @@ impl Attempts {
         tokio::select! {
             biased;
             done = work => done,
-            never = desk.keep(first, || self.renewals(desk.pipeline.lease)) => match never {},
+            never = desk.keep(first, || self.renewals(desk.context.pipeline.lease)) => match never {},
         }
     }
 

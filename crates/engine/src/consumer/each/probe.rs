@@ -37,7 +37,7 @@ pub(super) async fn probe<S: Store + Clone, E: Effect>(
         possible_repeat: false,
         first_started_at: record.first_started_at,
     };
-    let window = desk.pipeline.window;
+    let window = desk.context.pipeline.window;
     let verdict = match effect.probe(&call(incoming, claim)).await {
         Probe::Unknown => return Ok(false),
         Probe::NotApplied => Verdict::NotApplied {
@@ -45,7 +45,7 @@ pub(super) async fn probe<S: Store + Clone, E: Effect>(
             asked: Some(told_at),
         },
         Probe::Applied(result) => Verdict::Applied {
-            outcome: Outcome::raw(result, desk.pipeline.outcome_limit_bytes),
+            outcome: Outcome::raw(result, desk.context.pipeline.outcome_limit_bytes),
             window,
         },
     };

@@ -18,7 +18,7 @@ impl Attempts {
         effect: &Arc<E>,
     ) {
         while desk.is_away()
-            && !desk.is_stopping()
+            && !desk.outstanding.is_stopping()
             && self.free(desk) > 0
             && let Some(incoming) = desk.take_ready(1).pop()
         {

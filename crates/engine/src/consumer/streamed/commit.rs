@@ -75,7 +75,7 @@ impl<T: StreamedStore> Commits<T> {
     pub(super) fn begin<S: Store + Clone>(&mut self, desk: &Desk<S>, next: &mut Ready) {
         let last = self.under_way.back();
         let has_room = last.is_none()
-            || (self.under_way.len() < MOST_UNDER_WAY && next.len() >= desk.pipeline.batch);
+            || (self.under_way.len() < MOST_UNDER_WAY && next.len() >= desk.context.pipeline.batch);
         if next.is_empty() || !has_room {
             return;
         }
@@ -121,7 +121,7 @@ impl<T: StreamedStore> Commit<T> {
         before: Option<watch::Receiver<Reach>>,
     ) -> Self {
         // If the key is the order, nothing asks for the ids.
-        let with_ids = desk.pipeline.order.is_some();
+        let with_ids = desk.context.pipeline.order.is_some();
         let Ready { granted, finished } = batch;
         let ids = granted.iter().filter(|_| with_ids).map(|it| it.id);
         let is_first = before.is_none();

@@ -22,7 +22,7 @@ pub(super) async fn output<S: Store + Clone, E: Effect>(
         let payloads = granted.iter().map(|it| it.incoming.payload.clone());
         return Some(payloads.map(Verdict::Done).collect());
     };
-    let now = desk.surroundings.clock.now();
+    let now = desk.context.surroundings.clock.now();
     let calls = granted.iter().map(
         |Granted {
              incoming, grant, ..
@@ -31,12 +31,12 @@ pub(super) async fn output<S: Store + Clone, E: Effect>(
             call(incoming, grant.claim(&incoming.request, now))
         },
     );
-    let most = desk.pipeline.concurrency;
+    let most = desk.context.pipeline.concurrency;
     tokio::select! {
         biased;
         verdicts = transformed(transform, calls.collect(), most) => Some(verdicts),
-        () = desk.patience_is_over() => None,
-        never = desk.keep_in_hand() => match never {},
+        () = desk.context.patience_is_over() => None,
+        never = desk.outstanding.keep() => match never {},
     }
 }
 
