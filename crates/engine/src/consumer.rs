@@ -19,6 +19,7 @@ mod patience;
 mod pause;
 mod report;
 mod steps;
+mod store_calls;
 mod stream;
 mod streamed;
 mod transaction;

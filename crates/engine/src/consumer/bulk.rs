@@ -13,10 +13,11 @@ use std::time::Duration;
 
 use semel_core::{Result, Store};
 
-use super::desk::{Asked, Desk, RECHECK};
+use super::desk::Desk;
 use super::intake::Intake;
 use super::patience::Patience;
 use super::steps::{Admitted, Taken, admitted, conclude_all, given_back, jitter};
+use super::store_calls::{Asked, RECHECK};
 use super::unsettled::Unsettled;
 use crate::effect::BulkEffect;
 use crate::lease::renewal_interval;
@@ -69,7 +70,7 @@ impl Bulk {
     /// Tells whether another batch may be claimed in addition to those under way.
     fn may_claim<S: Store + Clone>(&self, desk: &Desk<S>, ended: Option<&Ask>) -> bool {
         let claiming = self.asks.claiming() + usize::from(ended.is_some_and(Ask::is_claiming));
-        let has_room = self.asks.have_room(desk.leaves_store_alone());
+        let has_room = self.asks.have_room(desk.store.is_left_alone());
         let has_flight = !desk.outstanding.is_stopping() && self.flights.have_room(claiming);
         has_room && has_flight && self.free(desk, ended) > 0
     }
@@ -92,7 +93,7 @@ impl Bulk {
         intake: &mut Intake,
     ) -> Option<Ask> {
         self.flights.collect(&mut self.landed);
-        if !self.landed.is_empty() && self.asks.have_room(desk.leaves_store_alone()) {
+        if !self.landed.is_empty() && self.asks.have_room(desk.store.is_left_alone()) {
             desk.take_in(intake);
             desk.look_after();
             return self.asks.take_ended().await;
@@ -133,7 +134,7 @@ impl Bulk {
         ended: Option<Ask>,
     ) -> Result<()> {
         // Settlements that a store that is away has not taken are asked about again, but not at once.
-        if ended.is_none() || !desk.leaves_store_alone() {
+        if ended.is_none() || !desk.store.is_left_alone() {
             self.ask(desk, ended.as_ref());
         }
         let Some(ask) = ended.or_else(|| self.asks.take_unbegun()) else {
@@ -142,7 +143,9 @@ impl Bulk {
         if desk.outstanding.is_stopping() {
             return self.conclude_only(desk, ask).await;
         }
-        let answered = self.beside(desk, ask.answered(desk)).await?;
+        let answered = self
+            .beside(desk, ask.answered(&desk.store, &desk.outstanding))
+            .await?;
         // The batch runs while the consumer deals with what has ended.
         let admitted = admitted(desk, answered.taken, answered.admitted)?;
         self.begin(desk, effect, admitted);
@@ -152,7 +155,9 @@ impl Bulk {
     /// Deals with the store's answers during a shutdown: messages that were claimed do not begin, and their claims
     /// are given back.
     async fn conclude_only<S: Store + Clone>(&self, desk: &mut Desk<S>, ask: Ask) -> Result<()> {
-        let answered = self.beside(desk, ask.answered(desk)).await?;
+        let answered = self
+            .beside(desk, ask.answered(&desk.store, &desk.outstanding))
+            .await?;
         match answered.admitted {
             Asked::Answered(admissions) => {
                 for (incoming, admission) in answered.taken.messages.into_iter().zip(admissions) {
@@ -170,7 +175,7 @@ impl Bulk {
 
     /// Asks the store to settle what has ended and to grant claims for as many messages as there is room for.
     fn ask<S: Store + Clone>(&mut self, desk: &mut Desk<S>, ended: Option<&Ask>) {
-        if !self.asks.have_room(desk.leaves_store_alone()) {
+        if !self.asks.have_room(desk.store.is_left_alone()) {
             return;
         }
         // The batches that have ended may say something about the target.
@@ -181,7 +186,7 @@ impl Bulk {
             0
         };
         let (messages, suspended) = desk.take_to_ask(room);
-        let begins_unprotected = room > 0 && desk.is_away() && desk.outstanding.has_ready();
+        let begins_unprotected = room > 0 && desk.store.is_away() && desk.outstanding.has_ready();
         if settling.is_empty() && messages.is_empty() && !begins_unprotected {
             return;
         }
@@ -191,7 +196,7 @@ impl Bulk {
             room,
             asked_at: desk.now(),
         };
-        self.asks.begin(desk, settling, taken);
+        self.asks.begin(&desk.store, settling, taken);
     }
 
     fn begin<S: Store + Clone, E: BulkEffect>(
@@ -234,16 +239,17 @@ impl Bulk {
     async fn renew_if_due<S: Store + Clone>(&mut self, desk: &Desk<S>) -> Result<()> {
         let (now, lease) = (desk.now(), desk.context.pipeline.lease);
         if self.flights.is_empty() {
-            self.renew_at = desk.lease(now).renew_at();
+            self.renew_at = desk.context.lease(now).renew_at();
             return Ok(());
         }
         if now < self.renew_at {
             return Ok(());
         }
-        self.renew_at = desk.lease(now).renew_at();
+        self.renew_at = desk.context.lease(now).renew_at();
         // A lost claim shows when it is settled.
         if desk
-            .try_renew(&self.flights.renewals(lease))
+            .store
+            .try_renew(&desk.outstanding, &self.flights.renewals(lease))
             .await?
             .is_none()
         {
@@ -262,7 +268,7 @@ impl Bulk {
         tokio::select! {
             biased;
             done = work => done,
-            never = desk.keep(first, || self.flights.renewals(desk.context.pipeline.lease)) => match never {},
+            never = desk.store.keep(&desk.outstanding, first, || self.flights.renewals(desk.context.pipeline.lease)) => match never {},
         }
     }
 
@@ -278,7 +284,10 @@ impl Bulk {
         }
         self.flights.break_off(&mut self.landed).await;
         let settling = self.ended(desk, true);
-        let settled = desk.settle_all(settling.settlements()).await?;
+        let settled = desk
+            .store
+            .settle_all(&desk.outstanding, settling.settlements())
+            .await?;
         conclude_all(desk, settling, settled.into_iter().map(Some))?;
         desk.put_back_suspended();
         Ok(())

@@ -1,9 +1,10 @@
-//! What stays the same for a whole run: the rules, the inputs from outside, and the request to stop.
+//! The parts of a run that never change: the rules, the inputs from outside, and the request to stop.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::event::{Event, Origin};
+use crate::lease::Lease;
 use crate::pipeline::{Incoming, Pipeline};
 use crate::surroundings::{Shutdown, Surroundings};
 
@@ -31,6 +32,12 @@ impl Context {
         self.surroundings
             .observer
             .observe_message(&self.pipeline.name, event, origin);
+    }
+
+    /// Returns the lease of a claim that was asked for at `asked_at`.
+    pub(super) fn lease(&self, asked_at: Duration) -> Lease {
+        let term = self.pipeline.lease;
+        Lease { asked_at, term }
     }
 
     /// Waits until a shutdown is requested.

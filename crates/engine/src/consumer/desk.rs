@@ -1,18 +1,13 @@
 //! State that every way of running an effect shares: messages in hand, their fates, parking and acknowledging.
 
-mod asking;
 mod away;
-mod begun;
-mod calls;
 mod fates;
 mod keyless;
 mod letters;
 mod target;
 mod wake;
 
-pub(super) use asking::Asked;
 pub(super) use away::past_provider;
-pub(super) use begun::Begun;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,10 +22,11 @@ use super::in_hand::LaneId;
 use super::intake::{Chunk, Intake, Teller};
 use super::outstanding::Outstanding;
 use super::pause::Circuit;
+use super::store_calls::{Asked, StoreCalls};
 use crate::effect::Class;
 use crate::event::Event;
 use crate::layer::outage::Policy;
-use crate::pipeline::{Fail, Pipeline};
+use crate::pipeline::Pipeline;
 use crate::summary::{Fate, Summary};
 use crate::surroundings::{OnProgress, Shutdown, Surroundings};
 use away::Away;
@@ -40,8 +36,7 @@ use letters::Letters;
 pub(super) struct Desk<S> {
     pub(super) context: Arc<Context>,
     pub(super) outstanding: Outstanding,
-    pub(super) store: S,
-    outage: Policy,
+    pub(super) store: StoreCalls<S>,
     class: Class,
     /// The state of the effects' target.
     circuit: Circuit,
@@ -110,9 +105,8 @@ impl<S: Store + Clone> Desk<S> {
         let started_at = context.now();
         Self {
             outstanding: Outstanding::new(Arc::clone(&context), source, every_lane),
+            store: StoreCalls::new(Arc::clone(&context), store, outage),
             context,
-            store,
-            outage,
             class,
             circuit,
             away: Away::default(),
@@ -211,8 +205,8 @@ impl<S: Store + Clone> Desk<S> {
         if !self.to_park.is_empty() {
             let (to_park, met): (Vec<_>, Vec<_>) =
                 std::mem::take(&mut self.to_park).into_iter().unzip();
-            match self.try_ask(|| self.store.park(&to_park)).await? {
-                Asked::Answered(_) => self.kept(to_park.into_iter().zip(met).collect()).await?,
+            match self.store.try_park(&self.outstanding, &to_park).await? {
+                Asked::Answered(()) => self.kept(to_park.into_iter().zip(met).collect()).await?,
                 Asked::NotNow { .. } => self.to_park = to_park.into_iter().zip(met).collect(),
             }
         }
@@ -256,7 +250,7 @@ impl<S: Store + Clone> Desk<S> {
     pub(super) async fn close(&mut self, intake: Intake) -> Result<()> {
         self.end_pause();
         // No more messages begin: from here on the consumer waits for the store.
-        self.outage.fail = Fail::Closed;
+        self.store.fail_closed();
         self.flush(&intake).await?;
         let unconfirmed = self.last_letters().await;
         self.flush(&intake).await?;
@@ -270,7 +264,5 @@ impl<S: Store + Clone> Desk<S> {
     }
 }
 
-/// The longest time for which a message is held back before its key is looked at again.
-pub(super) const RECHECK: Duration = Duration::from_secs(1);
 /// The time between two reports of progress.
 const REPORT_EVERY: Duration = Duration::from_millis(100);

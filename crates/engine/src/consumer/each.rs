@@ -18,12 +18,13 @@ use semel_core::port::source::Acknowledgement;
 use semel_core::{Admission, Claim, Fate, Result, StateKind, Store};
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 
-use super::desk::{Asked, Desk, past_provider};
+use super::desk::{Desk, past_provider};
 use super::intake::{Intake, Told};
 use super::patience::Patience;
 use super::pause::Judged;
 use super::report::settlement;
 use super::steps::{call, conclude_all, given_back, jitter};
+use super::store_calls::Asked;
 use crate::consumer::in_hand::InHand;
 use crate::effect::{Effect, Verdict};
 use probe::probe;
@@ -123,7 +124,7 @@ impl Attempts {
         }
         let patience = self.patience.ends(desk);
         let may_ask = desk.waits_for_store(has_slot);
-        let ask_at = may_ask.then(|| desk.retry_at().unwrap_or(now));
+        let ask_at = may_ask.then(|| desk.store.retry_at().unwrap_or(now));
         let at = [patience, ask_at].into_iter().flatten();
         let at = at.fold(self.renew_at, Duration::min);
         let tasks = &mut self.tasks;
@@ -208,15 +209,23 @@ impl Attempts {
             .collect();
         let asked_at = desk.now();
         let asking = async {
-            if desk.is_away() {
+            if desk.store.is_away() {
                 // One probe, not two.
-                let settled = desk.try_settle(settling.settlements()).await?;
-                return Ok((Some(settled), desk.try_claim(&requests).await?));
+                let settled = desk
+                    .store
+                    .try_settle(&desk.outstanding, settling.settlements())
+                    .await?;
+                return Ok((
+                    Some(settled),
+                    desk.store.try_claim(&desk.outstanding, &requests).await?,
+                ));
             }
-            let settled = desk.try_settle(settling.settlements());
+            let settled = desk
+                .store
+                .try_settle(&desk.outstanding, settling.settlements());
             side_by_side(
                 settled,
-                desk.try_claim(&requests),
+                desk.store.try_claim(&desk.outstanding, &requests),
                 desk.context.pipeline.lease / 6,
             )
             .await
@@ -253,7 +262,7 @@ impl Attempts {
         asked_at: Duration,
     ) -> Result<()> {
         let mut doubts = Vec::new();
-        let lease = desk.lease(asked_at);
+        let lease = desk.context.lease(asked_at);
         for (incoming, admission) in admitted {
             match admission {
                 Admission::Granted(claim)
@@ -263,7 +272,7 @@ impl Attempts {
                         let done = Verdict::Done(bytes::Bytes::new());
                         let judged = Judged::AsSaid;
                         let done = settlement(&desk.context.pipeline, claim.clone(), done, judged);
-                        desk.settle_all(&[done]).await?;
+                        desk.store.settle_all(&desk.outstanding, &[done]).await?;
                     }
                     self.begin(desk, effect, incoming, claim);
                 }
@@ -363,7 +372,10 @@ impl Attempts {
                 desk.end_unprotected(running.incoming, verdict);
             }
         }
-        let settled = desk.settle_all(settling.settlements()).await?;
+        let settled = desk
+            .store
+            .settle_all(&desk.outstanding, settling.settlements())
+            .await?;
         conclude_all(desk, settling, settled.into_iter().map(Some))
     }
 }

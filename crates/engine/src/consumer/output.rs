@@ -48,7 +48,10 @@ async fn recover<S: Store + Clone>(
     checkpoints: &AnyCheckpointStore,
 ) -> Result<Mark> {
     let name = output.mark_name();
-    let recorded = desk.ask(|| checkpoints.mark(&name)).await?;
+    let recorded = desk
+        .store
+        .ask(&desk.outstanding, || checkpoints.mark(&name))
+        .await?;
     let name = name.into();
     if let Some(value) = recorded {
         output.cut_back(value).await?;
@@ -60,7 +63,8 @@ async fn recover<S: Store + Clone>(
         value: output.len_bytes().await?,
     };
     match desk
-        .ask_in_turn(|| checkpoints.settle_with(&[], &mark))
+        .store
+        .ask_in_turn(&desk.outstanding, || checkpoints.settle_with(&[], &mark))
         .await?
     {
         Together::Applied(_) | Together::Refused(_) => Ok(mark),
@@ -98,13 +102,19 @@ async fn append<S: Store + Clone>(
         value,
     };
     let together = desk
-        .ask_in_turn(|| checkpoints.settle_with(&settlements, &mark))
+        .store
+        .ask_in_turn(&desk.outstanding, || {
+            checkpoints.settle_with(&settlements, &mark)
+        })
         .await?;
     let answers = match together {
         Together::Applied(_) => None,
         Together::Refused(answers) => {
             // An earlier try may have been carried out and its answer lost: the mark knows.
-            let found = desk.ask(|| checkpoints.mark(&mark.name)).await?;
+            let found = desk
+                .store
+                .ask(&desk.outstanding, || checkpoints.mark(&mark.name))
+                .await?;
             let is_recorded = found == Some(mark.value) && !semel_core::planted("M15");
             (!is_recorded).then_some(answers)
         }
@@ -165,7 +175,10 @@ async fn give_back<S: Store + Clone>(
             },
         })
         .collect();
-    let settled = desk.settle_all(&settlements).await?;
+    let settled = desk
+        .store
+        .settle_all(&desk.outstanding, &settlements)
+        .await?;
     for (((incoming, claim), settlement), settled) in
         granted.into_iter().zip(settlements).zip(settled)
     {

@@ -6,10 +6,11 @@ use semel_core::{
     Admission, Certainty, Claim, FencingToken, Result, Settled, Settlement, StateKind, Step, Store,
 };
 
-use super::desk::{Asked, Desk, RECHECK, past_provider};
+use super::desk::{Desk, past_provider};
 use super::in_hand::InHand;
 use super::pause::Judged;
 use super::report::settlement;
+use super::store_calls::{Asked, RECHECK};
 use super::unsettled::Unsettled;
 use crate::effect::Call;
 use crate::pipeline::Incoming;
@@ -38,10 +39,17 @@ pub(super) async fn settle<S: Store + Clone>(
 ) -> Result<()> {
     let settled = match patience {
         Patience::Waits => {
-            let settled = desk.settle_all(ended.settlements()).await?;
+            let settled = desk
+                .store
+                .settle_all(&desk.outstanding, ended.settlements())
+                .await?;
             settled.into_iter().map(Some).collect()
         }
-        Patience::GivesWay => desk.try_settle(ended.settlements()).await?,
+        Patience::GivesWay => {
+            desk.store
+                .try_settle(&desk.outstanding, ended.settlements())
+                .await?
+        }
     };
     conclude_all(desk, ended, settled)
 }
@@ -72,7 +80,7 @@ pub(super) async fn admit<S: Store + Clone>(desk: &mut Desk<S>) -> Result<Admitt
         .map(|incoming| incoming.request.clone())
         .collect();
     let asked_at = desk.now();
-    let asked = desk.try_claim(&requests).await?;
+    let asked = desk.store.try_claim(&desk.outstanding, &requests).await?;
     let taken = Taken {
         messages,
         suspended,
@@ -104,7 +112,7 @@ pub(super) fn admitted<S: Store + Clone>(
         Asked::NotNow { is_maybe } => return Ok(unprotected(desk, taken, is_maybe)),
     };
     let mut messages = Vec::with_capacity(taken.messages.len());
-    let may_begin = desk.lease(asked_at).may_begin(desk.now());
+    let may_begin = desk.context.lease(asked_at).may_begin(desk.now());
     for (incoming, admission) in taken.messages.into_iter().zip(admissions) {
         match admission {
             Admission::Granted(claim) if may_begin && desk.begins(incoming.delivery) => {
@@ -126,7 +134,7 @@ pub(super) fn admitted<S: Store + Clone>(
             admission => desk.refused(incoming, admission)?,
         }
     }
-    if messages.is_empty() && desk.is_away() {
+    if messages.is_empty() && desk.store.is_away() {
         let none = Taken {
             messages: Vec::new(),
             suspended: 0,
@@ -151,7 +159,7 @@ fn unprotected<S: Store + Clone>(desk: &mut Desk<S>, taken: Taken, is_maybe: boo
             batch.messages.push((incoming, claim));
         }
     }
-    if desk.is_away() && !desk.outstanding.is_stopping() {
+    if desk.store.is_away() && !desk.outstanding.is_stopping() {
         let room = taken.room.saturating_sub(batch.messages.len());
         for incoming in desk.take_ready(room) {
             if let Some((incoming, claim)) = desk.begin_unprotected(incoming) {

@@ -65,7 +65,7 @@ async fn call_all<S: Store + Clone>(
         biased;
         verdicts = effect.call(&calls) => Some(verdicts),
         () = desk.context.patience_is_over() => None,
-        never = desk.keep(first, kept) => match never {},
+        never = desk.store.keep(&desk.outstanding, first, kept) => match never {},
         never = desk.outstanding.keep() => match never {},
     };
     let is_given_back = verdicts.is_none();

@@ -152,7 +152,10 @@ async fn admit<S: Store + Clone>(
     let ids: Vec<_> = ids.collect();
     let asked = taken.iter().zip(&ids);
     let asked: Vec<_> = asked.map(|(incoming, id)| claimed(incoming, *id)).collect();
-    let standings = desk.ask(|| under_way.streamed.admit(&asked)).await?;
+    let standings = desk
+        .store
+        .ask(&desk.outstanding, || under_way.streamed.admit(&asked))
+        .await?;
     drop(asked);
     // A claim is not stored, so nothing else sees that a key is in this batch twice, or in one that is being
     // committed. Messages of one order key are taken one by one, and so are those of one key if the key is the

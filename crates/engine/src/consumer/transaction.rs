@@ -89,7 +89,10 @@ impl Database {
         let applied = if apply.is_empty() {
             Vec::new()
         } else {
-            desk.ask_slow(|| self.transactions.apply(&self.statements, &apply))
+            desk.store
+                .ask_slow(&desk.outstanding, || {
+                    self.transactions.apply(&self.statements, &apply)
+                })
                 .await?
         };
         let batch = batch.into_iter().zip(apply).zip(applied);

@@ -10,13 +10,12 @@ use std::time::Duration;
 use semel_core::port::source::DeliveryId;
 use semel_core::{Certainty, Claim, FencingToken, Store, Timestamp};
 
-use super::{Desk, RECHECK};
+use super::Desk;
 use crate::consumer::in_hand::InHand;
 use crate::consumer::pause::{GIVEN_BACK, Judged};
 use crate::consumer::unsettled::Unsettled;
 use crate::effect::{Class, Verdict};
 use crate::event::Event;
-use crate::pipeline::Fail;
 use crate::step;
 use crate::summary::Fate;
 
@@ -58,27 +57,10 @@ impl Away {
 }
 
 impl<S: Store + Clone> Desk<S> {
-    /// Tells whether the store is away and the pipeline fails open.
-    pub(in crate::consumer) fn is_away(&self) -> bool {
-        self.outage.fail == Fail::Open && self.outage.breaker.is_open()
-    }
-
-    /// Tells whether the store is left alone, whatever the pipeline does meanwhile.
-    pub(in crate::consumer) fn leaves_store_alone(&self) -> bool {
-        self.outage.breaker.is_open()
-    }
-
     /// Tells whether something waits for the store; suspended messages count only if there is a slot for them.
     pub(in crate::consumer) fn waits_for_store(&self, has_slot: bool) -> bool {
         let has_suspended = has_slot && !self.away.suspended.is_empty();
         has_suspended || !self.away.unsettled.is_empty() || !self.to_park.is_empty()
-    }
-
-    /// Returns the time at which the store may be asked again; `None` means now.
-    pub(in crate::consumer) fn retry_at(&self) -> Option<Duration> {
-        let next = self.outage.breaker.next_try()?;
-        // Another caller's probe may bring the store back any time.
-        Some(next.min(self.now() + RECHECK))
     }
 
     /// Takes messages to ask the store about, at most `max`, and counts those that were suspended before. While
@@ -87,8 +69,8 @@ impl<S: Store + Clone> Desk<S> {
     pub(in crate::consumer) fn take_to_ask(&mut self, max: usize) -> (Vec<InHand>, usize) {
         let count = max.min(self.away.suspended.len());
         let mut asking: Vec<_> = self.away.suspended.drain(..count).collect();
-        let further = if self.is_away() {
-            let is_due = self.outage.breaker.next_try().is_none();
+        let further = if self.store.is_away() {
+            let is_due = self.store.is_due();
             usize::from(asking.is_empty() && max > 0 && is_due)
         } else {
             max - count
@@ -104,7 +86,7 @@ impl<S: Store + Clone> Desk<S> {
 
     /// Notes that a message was claimed, or may have been: it is not run without a claim any more.
     pub(in crate::consumer) fn note_claimed(&mut self, delivery: DeliveryId) {
-        if self.outage.fail == Fail::Open && !semel_core::planted("U08") {
+        if self.store.fails_open() && !semel_core::planted("U08") {
             self.away.tried.entry(delivery).or_default().is_over = true;
         }
     }

@@ -8,8 +8,9 @@ use semel_core::{
     StateKind, Step, Store, Timestamp,
 };
 
-use super::{Desk, Held, Met, RECHECK};
+use super::{Desk, Held, Met};
 use crate::consumer::in_hand::InHand;
+use crate::consumer::store_calls::RECHECK;
 use crate::event::{Event, Origin};
 use crate::pipeline::{Incoming, Rejected, is_sent_again};
 use crate::retry::is_final;

@@ -114,7 +114,7 @@ impl<S: Store + Clone> Desk<S> {
             .iter()
             .map(|(operation, ..)| operation.clone())
             .collect();
-        let mut records = match self.try_ask(|| self.store.get(&operations)).await? {
+        let mut records = match self.store.try_get(&self.outstanding, &operations).await? {
             Asked::Answered(records) => records,
             Asked::NotNow { .. } => Vec::new(),
         };

@@ -42,7 +42,7 @@ impl<S: Store + Clone> Desk<S> {
             // Ended attempts are reported whether or not the target may be tried.
             let may_try = self.circuit.may_try(now);
             let may_ask =
-                self.waits_for_store(may_try) && self.retry_at().is_none_or(|at| at <= now);
+                self.waits_for_store(may_try) && self.store.retry_at().is_none_or(|at| at <= now);
             let is_to_begin = may_begin && (may_ask || (may_try && self.outstanding.has_ready()));
             let has_fates = !self.settled.is_empty() || self.outstanding.has_revoked();
             let is_over = at.is_some_and(|at| at <= now);
@@ -70,7 +70,7 @@ impl<S: Store + Clone> Desk<S> {
         let due = [
             at,
             self.outstanding.next_due().filter(|_| has_slot),
-            self.retry_at().filter(|_| waits_for_store),
+            self.store.retry_at().filter(|_| waits_for_store),
             self.outstanding.extend_due(),
             self.letters.next_due(),
             self.next_try(),

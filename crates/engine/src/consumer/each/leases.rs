@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use semel_core::{Renewal, Renewed, Result, StateKind, Store};
 
-use super::super::desk::{Desk, RECHECK};
+use super::super::desk::Desk;
+use super::super::store_calls::RECHECK;
 use super::{Attempts, Found};
 use crate::lease::{renewal, renewal_interval};
 
@@ -17,14 +18,18 @@ impl Attempts {
     ) -> Result<()> {
         let (now, lease) = (desk.now(), desk.context.pipeline.lease);
         if self.running.is_empty() {
-            self.renew_at = desk.lease(now).renew_at();
+            self.renew_at = desk.context.lease(now).renew_at();
             return Ok(());
         }
         if now < self.renew_at {
             return Ok(());
         }
-        self.renew_at = desk.lease(now).renew_at();
-        let Some(renewed) = desk.try_renew(&self.renewals(lease)).await? else {
+        self.renew_at = desk.context.lease(now).renew_at();
+        let Some(renewed) = desk
+            .store
+            .try_renew(&desk.outstanding, &self.renewals(lease))
+            .await?
+        else {
             self.renew_at = desk.now() + RECHECK.min(renewal_interval(lease));
             return Ok(());
         };
@@ -52,7 +57,7 @@ impl Attempts {
         tokio::select! {
             biased;
             done = work => done,
-            never = desk.keep(first, || self.renewals(desk.context.pipeline.lease)) => match never {},
+            never = desk.store.keep(&desk.outstanding, first, || self.renewals(desk.context.pipeline.lease)) => match never {},
         }
     }
 

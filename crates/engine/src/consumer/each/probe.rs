@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use semel_core::decide::{Directed, Directive, Order, Refusal, Verdict};
-use semel_core::{Claim, Outcome, Result, Store, StoreExt, Timestamp};
+use semel_core::{Claim, Outcome, Result, Store, Timestamp};
 
 use super::super::desk::Desk;
 use super::super::steps::call;
@@ -22,7 +22,7 @@ pub(super) async fn probe<S: Store + Clone, E: Effect>(
     told_at: Timestamp,
 ) -> Result<bool> {
     let operation = incoming.request.operation.clone();
-    let Some(record) = desk.ask(|| desk.store.get_one(&operation)).await? else {
+    let Some(record) = desk.store.get_one(&desk.outstanding, &operation).await? else {
         return Ok(false);
     };
     let claim = Claim {
@@ -55,7 +55,8 @@ pub(super) async fn probe<S: Store + Clone, E: Effect>(
         note: None,
     };
     let directed = desk
-        .ask_in_turn(|| desk.store.operate(std::slice::from_ref(&directive)))
+        .store
+        .operate(&desk.outstanding, std::slice::from_ref(&directive))
         .await?;
     Ok(match directed.into_iter().next() {
         Some(Directed::Now(_) | Directed::Refused(Refusal::State(_) | Refusal::Absent)) => true,

@@ -17,7 +17,7 @@ impl Attempts {
         desk: &mut Desk<S>,
         effect: &Arc<E>,
     ) {
-        while desk.is_away()
+        while desk.store.is_away()
             && !desk.outstanding.is_stopping()
             && self.free(desk) > 0
             && let Some(incoming) = desk.take_ready(1).pop()

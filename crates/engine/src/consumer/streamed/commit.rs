@@ -132,7 +132,7 @@ impl<T: StreamedStore> Commit<T> {
             finished: Arc::new(finished),
             attempt: Mutex::default(),
             turn: Behind::new(before),
-            within: desk.slow_answer_within(),
+            within: desk.store.slow_answer_within(),
             late_at: None,
             answers: None,
         };
@@ -187,7 +187,10 @@ impl<T: StreamedStore> Commit<T> {
     pub(super) async fn answered<S: Store + Clone>(&mut self, desk: &Desk<S>) {
         self.ended().await;
         if self.answers.is_none() {
-            let answers = desk.ask_slow(|| self.attempt()).await;
+            let answers = desk
+                .store
+                .ask_slow(&desk.outstanding, || self.attempt())
+                .await;
             self.answers = Some(answers);
         }
     }
