@@ -13,6 +13,7 @@ mod each;
 mod in_hand;
 mod intake;
 mod lanes;
+mod outcomes;
 mod output;
 mod outstanding;
 mod patience;
@@ -79,7 +80,7 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
         let (mut desk, intake) = self.open(class, true)?;
         Box::pin(each::run(&mut desk, intake, effect))
             .await
-            .map(|()| desk.summary())
+            .map(|()| desk.outcomes.summary())
     }
 
     /// Runs `effect` batch by batch; see [`Consumer::run_each`].
@@ -91,7 +92,7 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
         let (mut desk, intake) = self.open(class, true)?;
         Box::pin(stream::run(&mut desk, intake, effect))
             .await
-            .map(|()| desk.summary())
+            .map(|()| desk.outcomes.summary())
     }
 
     /// Runs `effect` batch by batch, several of them at once; see [`Consumer::run_each`].
@@ -103,7 +104,7 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
         let (mut desk, intake) = self.open(class, true)?;
         Box::pin(bulk::run(&mut desk, intake, effect))
             .await
-            .map(|()| desk.summary())
+            .map(|()| desk.outcomes.summary())
     }
 
     /// Appends each message to `output` and records its length with each batch: exactly once.
@@ -119,7 +120,7 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
         let (mut desk, intake) = self.open(Class::Transactional, true)?;
         Box::pin(output::run(&mut desk, intake, output, checkpoints))
             .await
-            .map(|()| desk.summary())
+            .map(|()| desk.outcomes.summary())
     }
 
     /// Runs `statements` for each message in the store's own transaction: exactly once.
@@ -142,7 +143,7 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
             statements,
         ))
         .await
-        .map(|()| desk.summary())
+        .map(|()| desk.outcomes.summary())
     }
 
     /// Commits the output of `transform` for each message, or the message itself, together with the position
@@ -168,7 +169,7 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
         let (mut desk, intake) = self.open(Class::Streamed, true)?;
         Box::pin(streamed::run(&mut desk, intake, streamed, transform))
             .await
-            .map(|()| desk.summary())
+            .map(|()| desk.outcomes.summary())
     }
 
     fn open(self, class: Class, every_lane: bool) -> Result<(Desk<S>, Intake)> {

@@ -1,9 +1,11 @@
-//! State that every way of running an effect shares: messages in hand, their fates, parking and acknowledging.
+//! The parts that every way of running an effect shares, and what takes more than one of them.
+//!
+//! Each part owns its state: [`Outstanding`] the messages in hand, [`StoreCalls`] the store, [`Outcomes`] the fates,
+//! [`Circuit`] the state of the target. Whatever needs one or two of them takes these, not the desk.
 
 mod away;
 mod fates;
 mod keyless;
-mod letters;
 mod target;
 mod wake;
 
@@ -14,62 +16,36 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::port::sink::AnySink;
-use semel_core::port::source::{Acknowledgement, DeliveryId, Progress};
-use semel_core::{Parked, Result, Store};
+use semel_core::port::source::DeliveryId;
+use semel_core::{Result, Store};
 
 use super::context::Context;
-use super::in_hand::LaneId;
 use super::intake::{Chunk, Intake, Teller};
+use super::outcomes::Outcomes;
 use super::outstanding::Outstanding;
 use super::pause::Circuit;
-use super::store_calls::{Asked, StoreCalls};
+use super::store_calls::StoreCalls;
 use crate::effect::Class;
 use crate::event::Event;
 use crate::layer::outage::Policy;
 use crate::pipeline::Pipeline;
-use crate::summary::{Fate, Summary};
+use crate::summary::Fate;
 use crate::surroundings::{OnProgress, Shutdown, Surroundings};
 use away::Away;
 use keyless::Keyless;
-use letters::Letters;
 
 pub(super) struct Desk<S> {
     pub(super) context: Arc<Context>,
     pub(super) outstanding: Outstanding,
     pub(super) store: StoreCalls<S>,
+    pub(super) outcomes: Outcomes,
     class: Class,
     /// The state of the effects' target.
     circuit: Circuit,
     /// Messages and settlements that wait for a store that is away.
     pub(super) away: Away,
-    /// Dead letters that wait for the broker they go to.
-    pub(super) letters: Letters,
-    on_progress: Option<OnProgress>,
-    progress: Option<Progress>,
-    reported_at: Duration,
-    started_at: Duration,
-    summary: Summary,
     /// The first messages, as long as none of them has a usable key.
     keyless: Keyless,
-    /// Fates that count once their messages are parked.
-    to_park: Vec<(Parked, Met)>,
-    /// Fates that count now.
-    settled: Vec<Met>,
-}
-
-/// A fate that a delivery has met.
-struct Met {
-    delivery: DeliveryId,
-    held: Option<Held>,
-    fate: Fate,
-    /// The message carried a replay id.
-    is_sent_again: bool,
-}
-
-/// The lane and memory that a message in hand occupies until its fate is counted.
-struct Held {
-    lane: LaneId,
-    payload_bytes: usize,
 }
 
 /// Everything that a desk needs besides its pipeline and its store.
@@ -102,30 +78,16 @@ impl<S: Store + Clone> Desk<S> {
             surroundings,
             shutdown,
         });
-        let started_at = context.now();
         Self {
             outstanding: Outstanding::new(Arc::clone(&context), source, every_lane),
             store: StoreCalls::new(Arc::clone(&context), store, outage),
+            outcomes: Outcomes::new(Arc::clone(&context), dead_letters, on_progress),
             context,
             class,
             circuit,
             away: Away::default(),
-            letters: Letters::new(dead_letters),
-            on_progress,
-            progress: None,
-            reported_at: started_at,
-            started_at,
-            summary: Summary::default(),
             keyless: Keyless::new(is_lenient),
-            to_park: Vec::new(),
-            settled: Vec::new(),
         }
-    }
-
-    pub(super) fn summary(&self) -> Summary {
-        let mut summary = self.summary;
-        summary.elapsed = self.now().saturating_sub(self.started_at);
-        summary
     }
 
     /// Monotonic time.
@@ -138,7 +100,7 @@ impl<S: Store + Clone> Desk<S> {
         let most = self.outstanding.most();
         // Finished messages that wait for a store that is away must not block those that need no store.
         let unsettled = self.away.unsettled.len().min(most);
-        self.to_park.len() < most && self.outstanding.has_room(unsettled + self.room_to_try())
+        self.outcomes.parking() < most && self.outstanding.has_room(unsettled + self.room_to_try())
     }
 
     /// Takes in hand every message that is there, and makes ready those that are due.
@@ -161,7 +123,7 @@ impl<S: Store + Clone> Desk<S> {
                 progress,
                 hold,
             } => {
-                self.progress = progress;
+                self.outcomes.note_progress(progress);
                 self.outstanding.arrive(&incoming, &rejected, hold);
                 self.rejected(rejected, incoming.first().map(|first| first.delivery));
                 self.outstanding.queue(incoming);
@@ -191,59 +153,23 @@ impl<S: Store + Clone> Desk<S> {
             given_back: withdrawn.len(),
         });
         for delivery in withdrawn {
-            self.away.forget(delivery);
-            self.circuit.forget(delivery);
-            self.summary.count(Fate::Released);
+            self.forget(delivery);
+            self.outcomes.count(Fate::Released);
             self.outstanding.revoke(delivery);
         }
     }
 
-    /// Makes parked messages durable, then counts and acknowledges everything that met its fate: a dead
-    /// letter that has a broker to go to, once that has confirmed it. What cannot be parked because the
-    /// store is away waits, where the pipeline fails open.
-    pub(super) async fn flush(&mut self, intake: &Intake) -> Result<()> {
-        if !self.to_park.is_empty() {
-            let (to_park, met): (Vec<_>, Vec<_>) =
-                std::mem::take(&mut self.to_park).into_iter().unzip();
-            match self.store.try_park(&self.outstanding, &to_park).await? {
-                Asked::Answered(()) => self.kept(to_park.into_iter().zip(met).collect()).await?,
-                Asked::NotNow { .. } => self.to_park = to_park.into_iter().zip(met).collect(),
-            }
-        }
-        self.post();
-        let settled = std::mem::take(&mut self.settled);
-        // In a loop of its own: each looks somewhere else, and so they are waited for together.
-        for held in settled.iter().filter_map(|met| met.held.as_ref()) {
-            self.outstanding.finish(held.lane, held.payload_bytes);
-        }
-        let mut acknowledge = Vec::with_capacity(settled.len());
-        for met in settled {
-            let Met {
-                delivery,
-                fate,
-                is_sent_again,
-                ..
-            } = met;
-            self.summary.count(fate);
-            self.summary.sent_again += u64::from(is_sent_again);
-            self.context.observe(&Event::Settled { delivery, fate });
-            acknowledge.push(Acknowledgement::new(delivery, fate));
-        }
-        self.outstanding.acknowledge(intake, acknowledge).await;
-        self.outstanding.extend_if_due().await;
-        self.report(false);
-        Ok(())
+    /// Forgets everything about a message that met its fate.
+    fn forget(&mut self, delivery: DeliveryId) {
+        self.away.forget(delivery);
+        self.circuit.forget(delivery);
     }
 
-    fn report(&mut self, last: bool) {
-        let Some(on_progress) = &self.on_progress else {
-            return;
-        };
-        let now = self.context.surroundings.clock.monotonic();
-        if last || now.saturating_sub(self.reported_at) >= REPORT_EVERY {
-            self.reported_at = now;
-            on_progress(self.progress, &self.summary);
-        }
+    /// Makes parked messages durable, then counts and acknowledges everything that met its fate.
+    pub(super) async fn flush(&mut self, intake: &Intake) -> Result<()> {
+        self.outcomes
+            .flush(&self.store, &mut self.outstanding, intake)
+            .await
     }
 
     /// Gives back what is in hand and not running, and closes the source.
@@ -252,17 +178,14 @@ impl<S: Store + Clone> Desk<S> {
         // No more messages begin: from here on the consumer waits for the store.
         self.store.fail_closed();
         self.flush(&intake).await?;
-        let unconfirmed = self.last_letters().await;
+        let unconfirmed = self.outcomes.last_letters().await;
         self.flush(&intake).await?;
         self.outstanding.give_back(&intake).await;
         let held = self.keyless.abandon();
         for _ in 0..self.outstanding.abandon() + held + unconfirmed + intake.close().await {
-            self.summary.count(Fate::Released);
+            self.outcomes.count(Fate::Released);
         }
-        self.report(true);
+        self.outcomes.report(true);
         self.outstanding.failure()
     }
 }
-
-/// The time between two reports of progress.
-const REPORT_EVERY: Duration = Duration::from_millis(100);

@@ -60,7 +60,7 @@ impl<S: Store + Clone> Desk<S> {
     /// Tells whether something waits for the store; suspended messages count only if there is a slot for them.
     pub(in crate::consumer) fn waits_for_store(&self, has_slot: bool) -> bool {
         let has_suspended = has_slot && !self.away.suspended.is_empty();
-        has_suspended || !self.away.unsettled.is_empty() || !self.to_park.is_empty()
+        has_suspended || !self.away.unsettled.is_empty() || self.outcomes.parking() > 0
     }
 
     /// Takes messages to ask the store about, at most `max`, and counts those that were suspended before. While
@@ -126,7 +126,7 @@ impl<S: Store + Clone> Desk<S> {
         tried.attempts += 1;
         tried.began = now;
         let attempt = tried.attempts;
-        self.summary.unprotected_calls += 1;
+        self.outcomes.counts().unprotected_calls += 1;
         let operation = &incoming.request.operation;
         self.context
             .observe_message(&incoming, &Event::Unprotected { operation, attempt });

@@ -8,38 +8,15 @@ use semel_core::{
     StateKind, Step, Store, Timestamp,
 };
 
-use super::{Desk, Held, Met};
+use super::Desk;
 use crate::consumer::in_hand::InHand;
 use crate::consumer::store_calls::RECHECK;
-use crate::event::{Event, Origin};
-use crate::pipeline::{Incoming, Rejected, is_sent_again};
+use crate::event::Event;
+use crate::pipeline::Incoming;
 use crate::retry::is_final;
 use crate::summary::Fate;
 
 impl<S: Store + Clone> Desk<S> {
-    pub(super) fn quarantine(&mut self, rejected: Rejected) {
-        let Rejected {
-            delivery,
-            unusable,
-            parked,
-        } = rejected;
-        let coordinates = &parked.coordinates;
-        let event = Event::Unusable {
-            coordinates,
-            unusable: &unusable,
-        };
-        let origin = Origin::new(coordinates, &parked.headers);
-        let observer = &self.context.surroundings.observer;
-        observer.observe_message(&self.context.pipeline.name, &event, origin);
-        let met = Met {
-            delivery,
-            held: None,
-            fate: Fate::Quarantined,
-            is_sent_again: is_sent_again(&parked.headers),
-        };
-        self.to_park.push((parked, met));
-    }
-
     /// Deals with an admission that grants nothing.
     pub(in crate::consumer) fn refused(
         &mut self,
@@ -107,7 +84,7 @@ impl<S: Store + Clone> Desk<S> {
                         coordinates,
                     },
                 );
-                self.summary.suppressed += 1;
+                self.outcomes.counts().suppressed += 1;
                 let detail = "no record, a replay id, and an effect for live messages alone";
                 self.set_aside(&incoming, "live-only", detail, Fate::Quarantined);
             }
@@ -189,7 +166,7 @@ impl<S: Store + Clone> Desk<S> {
 
     /// Counts and settles a message whose effect happened and is recorded.
     pub(in crate::consumer) fn completed(&mut self, incoming: &InHand, takeover: bool) {
-        self.summary.takeovers += u64::from(takeover);
+        self.outcomes.counts().takeovers += u64::from(takeover);
         self.context.observe_message(
             incoming,
             &Event::Completed {
@@ -268,7 +245,7 @@ impl<S: Store + Clone> Desk<S> {
         if semel_core::planted("M06") {
             return self.settle(&incoming, Fate::Replayed);
         }
-        self.summary.fenced += 1;
+        self.outcomes.counts().fenced += 1;
         let operation = &incoming.request.operation;
         self.context.observe_message(
             &incoming,
@@ -284,18 +261,16 @@ impl<S: Store + Clone> Desk<S> {
 
     /// Lets go of a message that another consumer has by now.
     pub(in crate::consumer) fn gone(&mut self, incoming: &InHand) {
-        let met = self.met(incoming, Fate::Released);
-        self.circuit.forget(met.delivery);
-        self.summary.count(met.fate);
-        if let Some(held) = met.held {
-            self.outstanding.finish(held.lane, held.payload_bytes);
-        }
+        self.forget(incoming.delivery);
+        self.outcomes.count(Fate::Released);
+        self.outstanding
+            .finish(incoming.lane(), incoming.payload.len());
         self.outstanding.revoke(incoming.delivery);
     }
 
     /// Counts a claim that took the place of one whose lease ran out.
     pub(in crate::consumer) fn taken_over(&mut self) {
-        self.summary.takeovers += 1;
+        self.outcomes.counts().takeovers += 1;
     }
 
     fn hold_back(&mut self, mut incoming: InHand, until: Timestamp, now: Timestamp) {
@@ -322,28 +297,12 @@ impl<S: Store + Clone> Desk<S> {
         if semel_core::planted("M35") && fate == Fate::Dead {
             return self.settle(incoming, fate);
         }
-        let parked = incoming.parked(reason, detail);
-        let met = self.met(incoming, fate);
-        self.to_park.push((parked, met));
+        self.forget(incoming.delivery);
+        self.outcomes.park(incoming, reason, detail, fate);
     }
 
     pub(super) fn settle(&mut self, incoming: &InHand, fate: Fate) {
-        let met = self.met(incoming, fate);
-        self.settled.push(met);
-    }
-
-    fn met(&mut self, incoming: &InHand, fate: Fate) -> Met {
-        self.away.forget(incoming.delivery);
-        self.circuit.forget(incoming.delivery);
-        let held = Held {
-            lane: incoming.lane(),
-            payload_bytes: incoming.payload.len(),
-        };
-        Met {
-            delivery: incoming.delivery,
-            held: Some(held),
-            fate,
-            is_sent_again: incoming.is_sent_again,
-        }
+        self.forget(incoming.delivery);
+        self.outcomes.settle(incoming, fate);
     }
 }

@@ -62,12 +62,12 @@ impl<S: Store + Clone> Desk<S> {
                 continue;
             }
             if self.keyless.is_over {
-                self.quarantine(rejected);
+                self.outcomes.quarantine(rejected);
                 continue;
             }
             if first_usable.is_some_and(|usable| usable < rejected.delivery) {
                 self.quarantine_held();
-                self.quarantine(rejected);
+                self.outcomes.quarantine(rejected);
                 continue;
             }
             let now = self.now();
@@ -102,7 +102,7 @@ impl<S: Store + Clone> Desk<S> {
         }
         self.keyless.is_over = true;
         for rejected in std::mem::take(&mut self.keyless.held) {
-            self.quarantine(rejected);
+            self.outcomes.quarantine(rejected);
         }
     }
 }

@@ -44,7 +44,7 @@ impl<S: Store + Clone> Desk<S> {
             let may_ask =
                 self.waits_for_store(may_try) && self.store.retry_at().is_none_or(|at| at <= now);
             let is_to_begin = may_begin && (may_ask || (may_try && self.outstanding.has_ready()));
-            let has_fates = !self.settled.is_empty() || self.outstanding.has_revoked();
+            let has_fates = self.outcomes.has_settled() || self.outstanding.has_revoked();
             let is_over = at.is_some_and(|at| at <= now);
             if is_to_begin || self.outstanding.is_done() || has_fates || is_over {
                 return None;
@@ -72,7 +72,7 @@ impl<S: Store + Clone> Desk<S> {
             self.outstanding.next_due().filter(|_| has_slot),
             self.store.retry_at().filter(|_| waits_for_store),
             self.outstanding.extend_due(),
-            self.letters.next_due(),
+            self.outcomes.letters_due(),
             self.next_try(),
             self.keyless.ends_at(),
         ];
@@ -80,12 +80,12 @@ impl<S: Store + Clone> Desk<S> {
         let nap = due.map(|due| due.saturating_sub(self.now()));
         let is_stopping = self.outstanding.is_stopping();
         let has_room = self.has_room() && !is_stopping;
-        let awaits_letters = self.letters.are_under_way();
+        let awaits_letters = self.outcomes.awaits_letters();
         let chunk = tokio::select! {
             biased;
             ended = work => return Some(ended),
             () = self.context.shutdown_is_requested(), if !is_stopping => return None,
-            () = self.letters.answers(), if awaits_letters => return None,
+            () = self.outcomes.letters_are_answered(), if awaits_letters => return None,
             chunk = intake.next(), if has_room => chunk,
             () = tokio::time::sleep(nap.unwrap_or_default()), if nap.is_some() => return None,
         };
@@ -95,7 +95,7 @@ impl<S: Store + Clone> Desk<S> {
 
     /// Deals with what is due or has been answered, except what the strategies do themselves.
     pub(in crate::consumer) fn look_after(&mut self) {
-        self.post();
+        self.outcomes.post();
         self.confirm_return();
         self.end_hold();
     }
