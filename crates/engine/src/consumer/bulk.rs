@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use semel_core::{Result, Store};
 
-use super::desk::Desk;
+use super::desk::{Desk, Parts};
 use super::intake::Intake;
 use super::patience::Patience;
 use super::steps::{Admitted, Taken, admitted, conclude_all, given_back, jitter};
@@ -41,12 +41,13 @@ pub(super) async fn run<S: Store + Clone, E: BulkEffect>(
     loop {
         let ended = bulk.wait(desk, &mut intake).await;
         if desk.outstanding.is_done()
-            && (bulk.is_idle(ended.as_ref()) || bulk.patience.is_over(desk))
+            && (bulk.is_idle(ended.as_ref())
+                || bulk.patience.is_over(&desk.context, &desk.outstanding))
         {
             bulk.give_back(desk, ended).await?;
             return desk.close(intake).await;
         }
-        bulk.renew_if_due(desk).await?;
+        bulk.renew_if_due(desk.parts()).await?;
         bulk.turn(desk, &effect, ended).await?;
         desk.flush(&intake).await?;
     }
@@ -102,7 +103,10 @@ impl Bulk {
             desk.gather(intake).await;
             return None;
         }
-        let at = [self.patience.ends(desk), desk.next_try()];
+        let at = [
+            self.patience.ends(&desk.context, &desk.outstanding),
+            desk.next_try(),
+        ];
         let at = at.into_iter().flatten();
         let at = Some(at.fold(self.renew_at, Duration::min));
         let may_claim = self.may_claim(desk, None);
@@ -144,7 +148,7 @@ impl Bulk {
             return self.conclude_only(desk, ask).await;
         }
         let answered = self
-            .beside(desk, ask.answered(&desk.store, &desk.outstanding))
+            .beside(desk.parts(), ask.answered(&desk.store, &desk.outstanding))
             .await?;
         // The batch runs while the consumer deals with what has ended.
         let admitted = admitted(desk, answered.taken, answered.admitted)?;
@@ -156,7 +160,7 @@ impl Bulk {
     /// are given back.
     async fn conclude_only<S: Store + Clone>(&self, desk: &mut Desk<S>, ask: Ask) -> Result<()> {
         let answered = self
-            .beside(desk, ask.answered(&desk.store, &desk.outstanding))
+            .beside(desk.parts(), ask.answered(&desk.store, &desk.outstanding))
             .await?;
         match answered.admitted {
             Asked::Answered(admissions) => {
@@ -214,7 +218,7 @@ impl Bulk {
 
     /// Returns the settlements of the batches that have ended, behind those that were left over.
     fn ended<S: Store + Clone>(&mut self, desk: &mut Desk<S>, is_stopping: bool) -> Unsettled {
-        let mut settling = std::mem::take(&mut desk.away.unsettled);
+        let mut settling = desk.away.take_unsettled();
         for landed in self.landed.drain(..) {
             let is_broken_off = landed.is_broken_off;
             for (incoming, claim, verdict) in landed.messages {
@@ -227,7 +231,7 @@ impl Bulk {
                 let settlement = if is_stopping {
                     given_back(settlement, is_broken_off)
                 } else {
-                    jitter(desk, settlement)
+                    jitter(&desk.context, settlement)
                 };
                 settling.push(incoming, token, settlement);
             }
@@ -236,24 +240,26 @@ impl Bulk {
     }
 
     /// Extends the leases of everything under way, at a third of the lease.
-    async fn renew_if_due<S: Store + Clone>(&mut self, desk: &Desk<S>) -> Result<()> {
-        let (now, lease) = (desk.now(), desk.context.pipeline.lease);
+    async fn renew_if_due<S: Store + Clone>(
+        &mut self,
+        (context, store, outstanding): Parts<'_, S>,
+    ) -> Result<()> {
+        let (now, lease) = (context.now(), context.pipeline.lease);
         if self.flights.is_empty() {
-            self.renew_at = desk.context.lease(now).renew_at();
+            self.renew_at = context.lease(now).renew_at();
             return Ok(());
         }
         if now < self.renew_at {
             return Ok(());
         }
-        self.renew_at = desk.context.lease(now).renew_at();
+        self.renew_at = context.lease(now).renew_at();
         // A lost claim shows when it is settled.
-        if desk
-            .store
-            .try_renew(&desk.outstanding, &self.flights.renewals(lease))
+        if store
+            .try_renew(outstanding, &self.flights.renewals(lease))
             .await?
             .is_none()
         {
-            self.renew_at = desk.now() + RECHECK.min(renewal_interval(lease));
+            self.renew_at = context.now() + RECHECK.min(renewal_interval(lease));
         }
         Ok(())
     }
@@ -261,14 +267,14 @@ impl Bulk {
     /// Waits for `work` and meanwhile keeps the leases of everything under way, however long that takes.
     async fn beside<S: Store + Clone, T>(
         &self,
-        desk: &Desk<S>,
+        (context, store, outstanding): Parts<'_, S>,
         work: impl Future<Output = T>,
     ) -> T {
-        let first = self.renew_at.saturating_sub(desk.now());
+        let first = self.renew_at.saturating_sub(context.now());
         tokio::select! {
             biased;
             done = work => done,
-            never = desk.store.keep(&desk.outstanding, first, || self.flights.renewals(desk.context.pipeline.lease)) => match never {},
+            never = store.keep(outstanding, first, || self.flights.renewals(context.pipeline.lease)) => match never {},
         }
     }
 

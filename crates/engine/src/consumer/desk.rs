@@ -59,6 +59,9 @@ pub(super) struct Around {
     pub(super) class: Class,
 }
 
+/// The parts that keep work alive while it is waited for: its leases at the store, its messages at their source.
+pub(super) type Parts<'a, S> = (&'a Context, &'a StoreCalls<S>, &'a Outstanding);
+
 impl<S: Store + Clone> Desk<S> {
     pub(super) fn new(pipeline: Arc<Pipeline>, store: S, around: Around, every_lane: bool) -> Self {
         let Around {
@@ -90,6 +93,11 @@ impl<S: Store + Clone> Desk<S> {
         }
     }
 
+    /// Returns the parts that keep work alive while it is waited for.
+    pub(super) fn parts(&self) -> Parts<'_, S> {
+        (&self.context, &self.store, &self.outstanding)
+    }
+
     /// Monotonic time.
     pub(super) fn now(&self) -> Duration {
         self.context.now()
@@ -99,7 +107,7 @@ impl<S: Store + Clone> Desk<S> {
     fn has_room(&self) -> bool {
         let most = self.outstanding.most();
         // Finished messages that wait for a store that is away must not block those that need no store.
-        let unsettled = self.away.unsettled.len().min(most);
+        let unsettled = self.away.unsettled().min(most);
         self.outcomes.parking() < most && self.outstanding.has_room(unsettled + self.room_to_try())
     }
 

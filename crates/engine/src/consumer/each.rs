@@ -45,7 +45,8 @@ pub(super) async fn run<S: Store + Clone, E: Effect>(
         } else {
             attempts.wait(desk, &mut intake).await;
             // At the end, nothing waits for a store that is away.
-            let is_over = attempts.is_idle() || attempts.patience.is_over(desk);
+            let is_over =
+                attempts.is_idle() || attempts.patience.is_over(&desk.context, &desk.outstanding);
             if desk.outstanding.is_stopping() && is_over {
                 attempts.give_back(desk).await?;
                 return desk.close(intake).await;
@@ -122,7 +123,7 @@ impl Attempts {
         {
             return;
         }
-        let patience = self.patience.ends(desk);
+        let patience = self.patience.ends(&desk.context, &desk.outstanding);
         let may_ask = desk.waits_for_store(has_slot);
         let ask_at = may_ask.then(|| desk.store.retry_at().unwrap_or(now));
         let at = [patience, ask_at].into_iter().flatten();
@@ -175,7 +176,7 @@ impl Attempts {
         desk: &mut Desk<S>,
         effect: &Arc<E>,
     ) -> Result<()> {
-        let mut settling = std::mem::take(&mut desk.away.unsettled);
+        let mut settling = desk.away.take_unsettled();
         for (running, verdict) in self.finished.drain(..) {
             let Running {
                 incoming,
@@ -192,7 +193,7 @@ impl Attempts {
             } else {
                 let token = claim.token;
                 let settlement = desk.report_of(incoming.delivery, claim, verdict);
-                let settlement = jitter(desk, settlement);
+                let settlement = jitter(&desk.context, settlement);
                 settling.push(incoming, token, settlement);
             }
         }
@@ -230,7 +231,7 @@ impl Attempts {
             )
             .await
         };
-        let (settled, admissions) = self.beside(desk, asking).await?;
+        let (settled, admissions) = self.beside(desk.parts(), asking).await?;
         let settled =
             settled.unwrap_or_else(|| settling.settlements().iter().map(|_| None).collect());
         conclude_all(desk, settling, settled)?;
@@ -286,8 +287,8 @@ impl Attempts {
         }
         // Only once all others have begun: a probe may take longer than a lease that nobody extends.
         for (incoming, duplicate, now) in doubts {
-            let probed = probe(desk, effect, &incoming, now);
-            if self.beside(desk, probed).await? {
+            let probed = probe(desk.parts(), effect, &incoming, now);
+            if self.beside(desk.parts(), probed).await? {
                 desk.outstanding.put_back(vec![incoming]);
             } else {
                 let state = StateKind::InDoubt;
@@ -360,7 +361,7 @@ impl Attempts {
             self.take(joined);
         }
         desk.put_back_suspended();
-        let mut settling = std::mem::take(&mut desk.away.unsettled);
+        let mut settling = desk.away.take_unsettled();
         for (running, verdict) in std::mem::take(&mut self.finished) {
             if running.is_protected {
                 let token = running.claim.token;

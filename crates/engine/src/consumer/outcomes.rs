@@ -1,7 +1,7 @@
 //! The fates that messages have met: parked first where that is due, then counted, then told to the source. Not for
 //! how a message meets its fate.
 
-mod letters;
+mod dead_letters;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::event::{Event, Origin};
 use crate::pipeline::{Rejected, is_sent_again};
 use crate::summary::{Fate, Summary};
 use crate::surroundings::OnProgress;
-use letters::Letters;
+use dead_letters::Letters;
 
 /// The fates of a run's messages, and their counts; see the module.
 pub(super) struct Outcomes {

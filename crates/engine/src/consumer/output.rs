@@ -11,8 +11,10 @@ use semel_core::{
 
 use super::desk::Desk;
 use super::intake::Intake;
+use super::outstanding::Outstanding;
 use super::pause::GIVEN_BACK;
 use super::steps::{Patience, admit, conclude, settle_left};
+use super::store_calls::StoreCalls;
 use crate::consumer::in_hand::InHand;
 use crate::effect::{Output, Verdict};
 use crate::retry::is_final;
@@ -23,7 +25,7 @@ pub(super) async fn run<S: Store + Clone>(
     mut output: impl Output,
     checkpoints: AnyCheckpointStore,
 ) -> Result<()> {
-    let mut recorded = recover(desk, &mut output, &checkpoints).await?;
+    let mut recorded = recover(&desk.store, &desk.outstanding, &mut output, &checkpoints).await?;
     loop {
         desk.gather(&mut intake).await;
         // Messages whose claims were granted too late to be appended.
@@ -43,15 +45,13 @@ pub(super) async fn run<S: Store + Clone>(
 
 /// Makes the output and its mark agree again after a crash.
 async fn recover<S: Store + Clone>(
-    desk: &Desk<S>,
+    store: &StoreCalls<S>,
+    outstanding: &Outstanding,
     output: &mut impl Output,
     checkpoints: &AnyCheckpointStore,
 ) -> Result<Mark> {
     let name = output.mark_name();
-    let recorded = desk
-        .store
-        .ask(&desk.outstanding, || checkpoints.mark(&name))
-        .await?;
+    let recorded = store.ask(outstanding, || checkpoints.mark(&name)).await?;
     let name = name.into();
     if let Some(value) = recorded {
         output.cut_back(value).await?;
@@ -62,9 +62,8 @@ async fn recover<S: Store + Clone>(
         name,
         value: output.len_bytes().await?,
     };
-    match desk
-        .store
-        .ask_in_turn(&desk.outstanding, || checkpoints.settle_with(&[], &mark))
+    match store
+        .ask_in_turn(outstanding, || checkpoints.settle_with(&[], &mark))
         .await?
     {
         Together::Applied(_) | Together::Refused(_) => Ok(mark),

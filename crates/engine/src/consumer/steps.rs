@@ -6,6 +6,7 @@ use semel_core::{
     Admission, Certainty, Claim, FencingToken, Result, Settled, Settlement, StateKind, Step, Store,
 };
 
+use super::context::Context;
 use super::desk::{Desk, past_provider};
 use super::in_hand::InHand;
 use super::pause::Judged;
@@ -27,7 +28,7 @@ pub(super) async fn settle_left<S: Store + Clone>(
     desk: &mut Desk<S>,
     patience: Patience,
 ) -> Result<()> {
-    let left = std::mem::take(&mut desk.away.unsettled);
+    let left = desk.away.take_unsettled();
     settle(desk, left, patience).await
 }
 
@@ -126,7 +127,7 @@ pub(super) fn admitted<S: Store + Clone>(
                     desk.ends_unheard(incoming.delivery);
                     let (verdict, judged) = (past_provider(), Judged::AsSaid);
                     let settlement = settlement(&desk.context.pipeline, claim, verdict, judged);
-                    desk.away.unsettled.push(incoming, fencing, settlement);
+                    desk.away.push_unsettled(incoming, fencing, settlement);
                 } else {
                     messages.push((incoming, claim));
                 }
@@ -181,9 +182,9 @@ pub(super) fn call(incoming: &Incoming, claim: Claim) -> Call {
 }
 
 /// Returns the same settlement with a backoff that differs from worker to worker.
-pub(super) fn jitter<S: Store + Clone>(desk: &Desk<S>, mut settlement: Settlement) -> Settlement {
+pub(super) fn jitter(context: &Context, mut settlement: Settlement) -> Settlement {
     if let Step::Release { after, .. } = &mut settlement.step {
-        *after = desk.context.surroundings.jittered(*after);
+        *after = context.surroundings.jittered(*after);
     }
     settlement
 }
@@ -243,7 +244,7 @@ pub(super) fn conclude_all<S: Store + Clone>(
         match answer {
             Some(settled) => conclude(desk, incoming, token, &settlement.step, settled)?,
             None if semel_core::planted("U04") => desk.completed(&incoming, false),
-            None => desk.away.unsettled.push(incoming, token, settlement),
+            None => desk.away.push_unsettled(incoming, token, settlement),
         }
     }
     Ok(())

@@ -75,7 +75,7 @@ async fn call_all<S: Store + Clone>(
         error: "the effect gave no verdict".into(),
     };
     verdicts.resize(calls.len(), unknown);
-    let mut settling = std::mem::take(&mut desk.away.unsettled);
+    let mut settling = desk.away.take_unsettled();
     for ((incoming, claim), verdict) in messages.into_iter().zip(verdicts) {
         if !is_protected {
             desk.end_unprotected(incoming, verdict);
@@ -86,7 +86,7 @@ async fn call_all<S: Store + Clone>(
         let settlement = if is_given_back || desk.outstanding.is_stopping() {
             given_back(settlement, is_given_back)
         } else {
-            jitter(desk, settlement)
+            jitter(&desk.context, settlement)
         };
         settling.push(incoming, token, settlement);
     }

@@ -16,7 +16,9 @@ use semel_core::{Admission, Grant, OpId, Result, Store};
 
 use super::desk::Desk;
 use super::intake::Intake;
+use super::outstanding::Outstanding;
 use super::pause::Judged;
+use super::store_calls::StoreCalls;
 use crate::consumer::in_hand::InHand;
 use crate::effect::{Effect, Verdict};
 use crate::pipeline::Incoming;
@@ -36,15 +38,16 @@ pub(super) async fn run<S: Store + Clone, T: StreamedStore, E: Effect>(
     // One being committed, one being written, one waiting for that, and one being gathered.
     desk.outstanding.limit(4);
     let mut failures = Failures::default();
+    let within = desk.store.slow_answer_within();
     let mut under_way = Commits::new(streamed);
     let mut next = Ready::default();
     loop {
         if !gather(desk, &mut intake, under_way.first(), next.len()).await
             && let Some(ended) = under_way.take_first()
         {
-            let committed = ended.conclude(desk).await?;
+            let committed = ended.conclude(&desk.store, &desk.outstanding).await?;
             // The broker goes on with the next batch while this one is dealt with.
-            under_way.begin(desk, &mut next);
+            under_way.begin(&desk.context.pipeline, within, &mut next);
             conclude(desk, &mut failures, committed);
         }
         let is_done = desk.outstanding.is_done();
@@ -59,8 +62,8 @@ pub(super) async fn run<S: Store + Clone, T: StreamedStore, E: Effect>(
             let granted = admit(desk, &failures, taken, (&under_way, &next, transforms)).await?;
             let outputs = tokio::select! {
                 biased;
-                outputs = output(desk, transform.as_ref(), &granted) => outputs,
-                never = answered(desk, under_way.first_mut()) => match never {},
+                outputs = output(&desk.context, &desk.outstanding, transform.as_ref(), &granted) => outputs,
+                never = answered(&desk.store, &desk.outstanding, under_way.first_mut()) => match never {},
             };
             if let Some(outputs) = outputs {
                 let has_transform = transform.is_some();
@@ -77,7 +80,7 @@ pub(super) async fn run<S: Store + Clone, T: StreamedStore, E: Effect>(
                 desk.outstanding.put_back(taken.collect());
             }
         }
-        under_way.begin(desk, &mut next);
+        under_way.begin(&desk.context.pipeline, within, &mut next);
         desk.flush(&intake).await?;
         if is_done && under_way.first().is_none() {
             return desk.close(intake).await;
@@ -113,11 +116,12 @@ async fn gather<S: Store + Clone, T: StreamedStore>(
 
 /// Looks after the first batch under way for as long as the work beside it takes.
 async fn answered<S: Store + Clone, T: StreamedStore>(
-    desk: &Desk<S>,
+    store: &StoreCalls<S>,
+    outstanding: &Outstanding,
     first: Option<&mut Commit<T>>,
 ) -> Infallible {
     if let Some(first) = first {
-        first.answered(desk).await;
+        first.answered(store, outstanding).await;
     }
     std::future::pending().await
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use semel_core::port::source::DeliveryId;
-use semel_core::{Certainty, Claim, FencingToken, Store, Timestamp};
+use semel_core::{Certainty, Claim, FencingToken, Settlement, Store, Timestamp};
 
 use super::Desk;
 use crate::consumer::in_hand::InHand;
@@ -27,7 +27,7 @@ pub(in crate::consumer) struct Away {
     suspended: Vec<InHand>,
     /// Settlements of claims whose attempt has ended or will not begin, and which the store has not accepted
     /// yet.
-    pub(in crate::consumer) unsettled: Unsettled,
+    unsettled: Unsettled,
     /// Deliveries in hand that were attempted without a claim, or must not be.
     tried: BTreeMap<DeliveryId, Tried>,
 }
@@ -48,6 +48,26 @@ impl Away {
     /// Tells whether nothing waits for the store.
     pub(in crate::consumer) fn is_empty(&self) -> bool {
         self.suspended.is_empty() && self.unsettled.is_empty()
+    }
+
+    /// Counts the settlements that the store has not accepted yet.
+    pub(super) fn unsettled(&self) -> usize {
+        self.unsettled.len()
+    }
+
+    /// Takes out the settlements that the store has not accepted yet.
+    pub(in crate::consumer) fn take_unsettled(&mut self) -> Unsettled {
+        std::mem::take(&mut self.unsettled)
+    }
+
+    /// Keeps the settlement of a message whose claim had this token, until the store accepts it.
+    pub(in crate::consumer) fn push_unsettled(
+        &mut self,
+        incoming: InHand,
+        token: FencingToken,
+        settlement: Settlement,
+    ) {
+        self.unsettled.push(incoming, token, settlement);
     }
 
     /// Forgets everything about a delivery that met its fate.

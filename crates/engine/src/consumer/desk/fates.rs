@@ -127,7 +127,7 @@ impl<S: Store + Clone> Desk<S> {
                 window: self.context.pipeline.window,
             },
         };
-        self.away.unsettled.push(incoming, token, settlement);
+        self.away.push_unsettled(incoming, token, settlement);
     }
 
     /// Holds back an item that the store could not decide; fails if the store never will.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use semel_core::{Renewal, Renewed, Result, StateKind, Store};
 
-use super::super::desk::Desk;
+use super::super::desk::{Desk, Parts};
 use super::super::store_calls::RECHECK;
 use super::{Attempts, Found};
 use crate::lease::{renewal, renewal_interval};
@@ -50,14 +50,14 @@ impl Attempts {
     /// takes.
     pub(super) async fn beside<S: Store + Clone, T>(
         &self,
-        desk: &Desk<S>,
+        (context, store, outstanding): Parts<'_, S>,
         work: impl Future<Output = T>,
     ) -> T {
-        let first = self.renew_at.saturating_sub(desk.now());
+        let first = self.renew_at.saturating_sub(context.now());
         tokio::select! {
             biased;
             done = work => done,
-            never = desk.store.keep(&desk.outstanding, first, || self.renewals(desk.context.pipeline.lease)) => match never {},
+            never = store.keep(outstanding, first, || self.renewals(context.pipeline.lease)) => match never {},
         }
     }
 
