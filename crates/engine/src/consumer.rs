@@ -7,16 +7,20 @@
 //! replayed, stale or parked. A message that is fenced, busy or failed stays in hand and is tried again.
 
 mod bulk;
+mod context;
 mod desk;
 mod each;
 mod in_hand;
 mod intake;
 mod lanes;
+mod outcomes;
 mod output;
+mod outstanding;
 mod patience;
 mod pause;
 mod report;
 mod steps;
+mod store_calls;
 mod stream;
 mod streamed;
 mod transaction;
@@ -76,7 +80,7 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
         let (mut desk, intake) = self.open(class, true)?;
         Box::pin(each::run(&mut desk, intake, effect))
             .await
-            .map(|()| desk.summary())
+            .map(|()| desk.outcomes.summary())
     }
 
     /// Runs `effect` batch by batch; see [`Consumer::run_each`].
@@ -88,7 +92,7 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
         let (mut desk, intake) = self.open(class, true)?;
         Box::pin(stream::run(&mut desk, intake, effect))
             .await
-            .map(|()| desk.summary())
+            .map(|()| desk.outcomes.summary())
     }
 
     /// Runs `effect` batch by batch, several of them at once; see [`Consumer::run_each`].
@@ -100,7 +104,7 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
         let (mut desk, intake) = self.open(class, true)?;
         Box::pin(bulk::run(&mut desk, intake, effect))
             .await
-            .map(|()| desk.summary())
+            .map(|()| desk.outcomes.summary())
     }
 
     /// Appends each message to `output` and records its length with each batch: exactly once.
@@ -116,7 +120,7 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
         let (mut desk, intake) = self.open(Class::Transactional, true)?;
         Box::pin(output::run(&mut desk, intake, output, checkpoints))
             .await
-            .map(|()| desk.summary())
+            .map(|()| desk.outcomes.summary())
     }
 
     /// Runs `statements` for each message in the store's own transaction: exactly once.
@@ -139,7 +143,7 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
             statements,
         ))
         .await
-        .map(|()| desk.summary())
+        .map(|()| desk.outcomes.summary())
     }
 
     /// Commits the output of `transform` for each message, or the message itself, together with the position
@@ -165,7 +169,7 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
         let (mut desk, intake) = self.open(Class::Streamed, true)?;
         Box::pin(streamed::run(&mut desk, intake, streamed, transform))
             .await
-            .map(|()| desk.summary())
+            .map(|()| desk.outcomes.summary())
     }
 
     fn open(self, class: Class, every_lane: bool) -> Result<(Desk<S>, Intake)> {

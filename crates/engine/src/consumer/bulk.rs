@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::{Result, Store};
-use tokio::time::sleep;
 
-use super::desk::{Asked, Desk, RECHECK};
+use super::desk::{Desk, Parts};
 use super::intake::Intake;
 use super::patience::Patience;
 use super::steps::{Admitted, Taken, admitted, conclude_all, given_back, jitter};
+use super::store_calls::{Asked, RECHECK};
 use super::unsettled::Unsettled;
 use crate::effect::BulkEffect;
 use crate::lease::renewal_interval;
@@ -30,7 +30,7 @@ pub(super) async fn run<S: Store + Clone, E: BulkEffect>(
     effect: Arc<E>,
 ) -> Result<()> {
     // Two that the store is asked about, one under way and one being gathered.
-    desk.batches = 4;
+    desk.outstanding.limit(4);
     let mut bulk = Bulk {
         asks: Asks::default(),
         flights: Flights::default(),
@@ -40,11 +40,14 @@ pub(super) async fn run<S: Store + Clone, E: BulkEffect>(
     };
     loop {
         let ended = bulk.wait(desk, &mut intake).await;
-        if desk.is_done() && (bulk.is_idle(ended.as_ref()) || bulk.patience.is_over(desk)) {
+        if desk.outstanding.is_done()
+            && (bulk.is_idle(ended.as_ref())
+                || bulk.patience.is_over(&desk.context, &desk.outstanding))
+        {
             bulk.give_back(desk, ended).await?;
             return desk.close(intake).await;
         }
-        bulk.renew_if_due(desk).await?;
+        bulk.renew_if_due(desk.parts()).await?;
         bulk.turn(desk, &effect, ended).await?;
         desk.flush(&intake).await?;
     }
@@ -68,8 +71,8 @@ impl Bulk {
     /// Tells whether another batch may be claimed in addition to those under way.
     fn may_claim<S: Store + Clone>(&self, desk: &Desk<S>, ended: Option<&Ask>) -> bool {
         let claiming = self.asks.claiming() + usize::from(ended.is_some_and(Ask::is_claiming));
-        let has_room = self.asks.have_room(desk.leaves_store_alone());
-        let has_flight = !desk.is_stopping() && self.flights.have_room(claiming);
+        let has_room = self.asks.have_room(desk.store.is_left_alone());
+        let has_flight = !desk.outstanding.is_stopping() && self.flights.have_room(claiming);
         has_room && has_flight && self.free(desk, ended) > 0
     }
 
@@ -91,45 +94,39 @@ impl Bulk {
         intake: &mut Intake,
     ) -> Option<Ask> {
         self.flights.collect(&mut self.landed);
-        desk.confirm_return();
-        if !self.landed.is_empty() && self.asks.have_room(desk.leaves_store_alone()) {
+        if !self.landed.is_empty() && self.asks.have_room(desk.store.is_left_alone()) {
             desk.take_in(intake);
+            desk.look_after();
             return self.asks.take_ended().await;
         }
         if self.flights.is_empty() && self.asks.is_empty() {
             desk.gather(intake).await;
             return None;
         }
-        let patience = self.patience.ends(desk);
-        let wake_at = [patience, desk.extend_due(), desk.next_try()];
-        let wake_at = wake_at.into_iter().flatten();
-        let wake_at = wake_at.fold(self.renew_at, Duration::min);
-        let nap = wake_at.saturating_sub(desk.now());
-        let is_stopping = desk.is_stopping();
+        let at = [
+            self.patience.ends(&desk.context, &desk.outstanding),
+            desk.next_try(),
+        ];
+        let at = at.into_iter().flatten();
+        let at = Some(at.fold(self.renew_at, Duration::min));
         let may_claim = self.may_claim(desk, None);
-        let has_ended = if is_stopping {
+        let (asks, flights, landed) = (&mut self.asks, &mut self.flights, &mut self.landed);
+        let ended = async {
             tokio::select! {
                 biased;
-                () = self.asks.ended() => true,
-                () = self.flights.ended(&mut self.landed) => false,
-                () = sleep(nap) => false,
-                never = desk.keep_in_hand() => match never {},
-            }
-        } else {
-            let mut shutdown = desk.shutdown.clone();
-            tokio::select! {
-                biased;
-                () = self.asks.ended() => true,
-                () = self.flights.ended(&mut self.landed) => false,
-                () = shutdown.request() => false,
-                () = desk.gather_where(intake, may_claim) => false,
-                () = sleep(nap) => false,
+                () = asks.ended() => true,
+                () = flights.ended(landed) => false,
             }
         };
-        if has_ended {
-            return self.asks.take_first();
+        let ended = if desk.outstanding.is_stopping() {
+            desk.wait(intake, false, at, ended).await
+        } else {
+            desk.gather_beside(intake, may_claim, at, ended).await
+        };
+        match ended {
+            Some(true) => self.asks.take_first(),
+            Some(false) | None => None,
         }
-        None
     }
 
     /// Asks the store about another turn, then deals with its answers to the one before, so that the store is busy
@@ -141,16 +138,18 @@ impl Bulk {
         ended: Option<Ask>,
     ) -> Result<()> {
         // Settlements that a store that is away has not taken are asked about again, but not at once.
-        if ended.is_none() || !desk.leaves_store_alone() {
+        if ended.is_none() || !desk.store.is_left_alone() {
             self.ask(desk, ended.as_ref());
         }
         let Some(ask) = ended.or_else(|| self.asks.take_unbegun()) else {
             return Ok(());
         };
-        if desk.is_stopping() {
+        if desk.outstanding.is_stopping() {
             return self.conclude_only(desk, ask).await;
         }
-        let answered = self.beside(desk, ask.answered(desk)).await?;
+        let answered = self
+            .beside(desk.parts(), ask.answered(&desk.store, &desk.outstanding))
+            .await?;
         // The batch runs while the consumer deals with what has ended.
         let admitted = admitted(desk, answered.taken, answered.admitted)?;
         self.begin(desk, effect, admitted);
@@ -160,7 +159,9 @@ impl Bulk {
     /// Deals with the store's answers during a shutdown: messages that were claimed do not begin, and their claims
     /// are given back.
     async fn conclude_only<S: Store + Clone>(&self, desk: &mut Desk<S>, ask: Ask) -> Result<()> {
-        let answered = self.beside(desk, ask.answered(desk)).await?;
+        let answered = self
+            .beside(desk.parts(), ask.answered(&desk.store, &desk.outstanding))
+            .await?;
         match answered.admitted {
             Asked::Answered(admissions) => {
                 for (incoming, admission) in answered.taken.messages.into_iter().zip(admissions) {
@@ -178,18 +179,18 @@ impl Bulk {
 
     /// Asks the store to settle what has ended and to grant claims for as many messages as there is room for.
     fn ask<S: Store + Clone>(&mut self, desk: &mut Desk<S>, ended: Option<&Ask>) {
-        if !self.asks.have_room(desk.leaves_store_alone()) {
+        if !self.asks.have_room(desk.store.is_left_alone()) {
             return;
         }
         // The batches that have ended may say something about the target.
-        let settling = self.ended(desk, desk.is_stopping());
+        let settling = self.ended(desk, desk.outstanding.is_stopping());
         let room = if self.may_claim(desk, ended) {
-            desk.pipeline.batch.min(self.free(desk, ended))
+            desk.context.pipeline.batch.min(self.free(desk, ended))
         } else {
             0
         };
         let (messages, suspended) = desk.take_to_ask(room);
-        let begins_unprotected = room > 0 && desk.is_away() && desk.lanes.has_ready();
+        let begins_unprotected = room > 0 && desk.store.is_away() && desk.outstanding.has_ready();
         if settling.is_empty() && messages.is_empty() && !begins_unprotected {
             return;
         }
@@ -199,7 +200,7 @@ impl Bulk {
             room,
             asked_at: desk.now(),
         };
-        self.asks.begin(desk, settling, taken);
+        self.asks.begin(&desk.store, settling, taken);
     }
 
     fn begin<S: Store + Clone, E: BulkEffect>(
@@ -217,7 +218,7 @@ impl Bulk {
 
     /// Returns the settlements of the batches that have ended, behind those that were left over.
     fn ended<S: Store + Clone>(&mut self, desk: &mut Desk<S>, is_stopping: bool) -> Unsettled {
-        let mut settling = std::mem::take(&mut desk.away.unsettled);
+        let mut settling = desk.away.take_unsettled();
         for landed in self.landed.drain(..) {
             let is_broken_off = landed.is_broken_off;
             for (incoming, claim, verdict) in landed.messages {
@@ -230,7 +231,7 @@ impl Bulk {
                 let settlement = if is_stopping {
                     given_back(settlement, is_broken_off)
                 } else {
-                    jitter(desk, settlement)
+                    jitter(&desk.context, settlement)
                 };
                 settling.push(incoming, token, settlement);
             }
@@ -239,23 +240,26 @@ impl Bulk {
     }
 
     /// Extends the leases of everything under way, at a third of the lease.
-    async fn renew_if_due<S: Store + Clone>(&mut self, desk: &Desk<S>) -> Result<()> {
-        let (now, lease) = (desk.now(), desk.pipeline.lease);
+    async fn renew_if_due<S: Store + Clone>(
+        &mut self,
+        (context, store, outstanding): Parts<'_, S>,
+    ) -> Result<()> {
+        let (now, lease) = (context.now(), context.pipeline.lease);
         if self.flights.is_empty() {
-            self.renew_at = desk.lease(now).renew_at();
+            self.renew_at = context.lease(now).renew_at();
             return Ok(());
         }
         if now < self.renew_at {
             return Ok(());
         }
-        self.renew_at = desk.lease(now).renew_at();
+        self.renew_at = context.lease(now).renew_at();
         // A lost claim shows when it is settled.
-        if desk
-            .try_renew(&self.flights.renewals(lease))
+        if store
+            .try_renew(outstanding, &self.flights.renewals(lease))
             .await?
             .is_none()
         {
-            self.renew_at = desk.now() + RECHECK.min(renewal_interval(lease));
+            self.renew_at = context.now() + RECHECK.min(renewal_interval(lease));
         }
         Ok(())
     }
@@ -263,14 +267,14 @@ impl Bulk {
     /// Waits for `work` and meanwhile keeps the leases of everything under way, however long that takes.
     async fn beside<S: Store + Clone, T>(
         &self,
-        desk: &Desk<S>,
+        (context, store, outstanding): Parts<'_, S>,
         work: impl Future<Output = T>,
     ) -> T {
-        let first = self.renew_at.saturating_sub(desk.now());
+        let first = self.renew_at.saturating_sub(context.now());
         tokio::select! {
             biased;
             done = work => done,
-            never = desk.keep(first, || self.flights.renewals(desk.pipeline.lease)) => match never {},
+            never = store.keep(outstanding, first, || self.flights.renewals(context.pipeline.lease)) => match never {},
         }
     }
 
@@ -286,7 +290,10 @@ impl Bulk {
         }
         self.flights.break_off(&mut self.landed).await;
         let settling = self.ended(desk, true);
-        let settled = desk.settle_all(settling.settlements()).await?;
+        let settled = desk
+            .store
+            .settle_all(&desk.outstanding, settling.settlements())
+            .await?;
         conclude_all(desk, settling, settled.into_iter().map(Some))?;
         desk.put_back_suspended();
         Ok(())

@@ -18,12 +18,13 @@ use semel_core::port::source::Acknowledgement;
 use semel_core::{Admission, Claim, Fate, Result, StateKind, Store};
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 
-use super::desk::{Asked, Desk, past_provider};
+use super::desk::{Desk, past_provider};
 use super::intake::{Intake, Told};
 use super::patience::Patience;
 use super::pause::Judged;
 use super::report::settlement;
 use super::steps::{call, conclude_all, given_back, jitter};
+use super::store_calls::Asked;
 use crate::consumer::in_hand::InHand;
 use crate::effect::{Effect, Verdict};
 use probe::probe;
@@ -38,14 +39,15 @@ pub(super) async fn run<S: Store + Clone, E: Effect>(
     loop {
         if attempts.is_idle() && desk.away.is_empty() {
             desk.gather(&mut intake).await;
-            if desk.is_done() {
+            if desk.outstanding.is_done() {
                 return desk.close(intake).await;
             }
         } else {
             attempts.wait(desk, &mut intake).await;
             // At the end, nothing waits for a store that is away.
-            let is_over = attempts.is_idle() || attempts.patience.is_over(desk);
-            if desk.is_stopping() && is_over {
+            let is_over =
+                attempts.is_idle() || attempts.patience.is_over(&desk.context, &desk.outstanding);
+            if desk.outstanding.is_stopping() && is_over {
                 attempts.give_back(desk).await?;
                 return desk.close(intake).await;
             }
@@ -105,7 +107,7 @@ impl Attempts {
     /// Returns how many more attempts may begin.
     fn free<S: Store + Clone>(&self, desk: &Desk<S>) -> usize {
         let running = self.running.len();
-        let free = desk.pipeline.concurrency.saturating_sub(running);
+        let free = desk.context.pipeline.concurrency.saturating_sub(running);
         free.min(desk.room(running))
     }
 
@@ -113,65 +115,47 @@ impl Attempts {
     /// asked again.
     async fn wait<S: Store + Clone>(&mut self, desk: &mut Desk<S>, intake: &mut Intake) {
         self.collect();
-        desk.confirm_return();
-        let now = desk.now();
-        desk.lanes.wake(now);
+        desk.look_after();
+        let now = desk.outstanding.wake();
         let has_slot = self.free(desk) > 0;
-        if !self.finished.is_empty() || (has_slot && desk.lanes.has_ready() && !desk.is_stopping())
+        if !self.finished.is_empty()
+            || (has_slot && desk.outstanding.has_ready() && !desk.outstanding.is_stopping())
         {
             return;
         }
-        let next_due = desk.lanes.next_due().filter(|_| has_slot);
-        let patience = self.patience.ends(desk);
+        let patience = self.patience.ends(&desk.context, &desk.outstanding);
         let may_ask = desk.waits_for_store(has_slot);
-        let retry_at = may_ask.then(|| desk.retry_at().unwrap_or(now));
-        let post_at = desk.letters.next_due();
-        let extend_at = desk.extend_due();
-        let wake_at = [
-            next_due,
-            patience,
-            retry_at,
-            post_at,
-            extend_at,
-            desk.next_try(),
-        ]
-        .into_iter()
-        .flatten()
-        .fold(self.renew_at, Duration::min);
-        let nap = wake_at.saturating_sub(now);
-        let has_room = desk.has_room() && !desk.is_stopping();
-        let is_stopping = desk.is_stopping();
-        let awaits_letters = desk.letters.are_under_way();
-        let chunk = tokio::select! {
-            biased;
-            joined = self.tasks.join_next_with_id(), if !self.tasks.is_empty() => {
-                self.take(joined);
-                self.collect();
-                return;
+        let ask_at = may_ask.then(|| desk.store.retry_at().unwrap_or(now));
+        let at = [patience, ask_at].into_iter().flatten();
+        let at = at.fold(self.renew_at, Duration::min);
+        let tasks = &mut self.tasks;
+        let ended = async {
+            match tasks.join_next_with_id().await {
+                Some(joined) => joined,
+                None => std::future::pending().await,
             }
-            chunk = intake.next(), if has_room => chunk,
-            () = desk.letters.answers(), if awaits_letters => return,
-            () = desk.shutdown.request(), if !is_stopping => return,
-            () = tokio::time::sleep(nap) => return,
         };
-        desk.receive(chunk);
+        if let Some(joined) = desk.wait(intake, has_slot, Some(at), ended).await {
+            self.take(joined);
+            self.collect();
+        }
     }
 
     /// Takes every attempt that has ended by now.
     fn collect(&mut self) {
         while let Some(joined) = self.tasks.try_join_next_with_id() {
-            self.take(Some(joined));
+            self.take(joined);
         }
     }
 
-    fn take(&mut self, joined: Option<Result<(Id, Verdict), JoinError>>) {
+    fn take(&mut self, joined: Result<(Id, Verdict), JoinError>) {
         let (id, verdict) = match joined {
-            Some(Ok(ended)) => ended,
-            Some(Err(error)) if semel_core::planted("M38") => {
+            Ok(ended) => ended,
+            Err(error) if semel_core::planted("M38") => {
                 (error.id(), Verdict::Done(bytes::Bytes::new()))
             }
             // A panic or a dropped call is neither a success nor a proof that nothing was applied.
-            Some(Err(error)) => {
+            Err(error) => {
                 let why = if error.is_panic() {
                     "the effect panicked"
                 } else {
@@ -179,7 +163,6 @@ impl Attempts {
                 };
                 (error.id(), Verdict::MaybeApplied { error: why.into() })
             }
-            None => return,
         };
         if let Some(running) = self.running.remove(&id) {
             self.finished.push((running, verdict));
@@ -193,7 +176,7 @@ impl Attempts {
         desk: &mut Desk<S>,
         effect: &Arc<E>,
     ) -> Result<()> {
-        let mut settling = std::mem::take(&mut desk.away.unsettled);
+        let mut settling = desk.away.take_unsettled();
         for (running, verdict) in self.finished.drain(..) {
             let Running {
                 incoming,
@@ -210,15 +193,15 @@ impl Attempts {
             } else {
                 let token = claim.token;
                 let settlement = desk.report_of(incoming.delivery, claim, verdict);
-                let settlement = jitter(desk, settlement);
+                let settlement = jitter(&desk.context, settlement);
                 settling.push(incoming, token, settlement);
             }
         }
         let free = self.free(desk);
-        let begin = if desk.is_stopping() {
+        let begin = if desk.outstanding.is_stopping() {
             0
         } else {
-            free.min(desk.pipeline.batch)
+            free.min(desk.context.pipeline.batch)
         };
         let (taken, suspended) = desk.take_to_ask(begin);
         let requests: Vec<_> = taken
@@ -227,15 +210,28 @@ impl Attempts {
             .collect();
         let asked_at = desk.now();
         let asking = async {
-            if desk.is_away() {
+            if desk.store.is_away() {
                 // One probe, not two.
-                let settled = desk.try_settle(settling.settlements()).await?;
-                return Ok((Some(settled), desk.try_claim(&requests).await?));
+                let settled = desk
+                    .store
+                    .try_settle(&desk.outstanding, settling.settlements())
+                    .await?;
+                return Ok((
+                    Some(settled),
+                    desk.store.try_claim(&desk.outstanding, &requests).await?,
+                ));
             }
-            let settled = desk.try_settle(settling.settlements());
-            side_by_side(settled, desk.try_claim(&requests), desk.pipeline.lease / 6).await
+            let settled = desk
+                .store
+                .try_settle(&desk.outstanding, settling.settlements());
+            side_by_side(
+                settled,
+                desk.store.try_claim(&desk.outstanding, &requests),
+                desk.context.pipeline.lease / 6,
+            )
+            .await
         };
-        let (settled, admissions) = self.beside(desk, asking).await?;
+        let (settled, admissions) = self.beside(desk.parts(), asking).await?;
         let settled =
             settled.unwrap_or_else(|| settling.settlements().iter().map(|_| None).collect());
         conclude_all(desk, settling, settled)?;
@@ -267,7 +263,7 @@ impl Attempts {
         asked_at: Duration,
     ) -> Result<()> {
         let mut doubts = Vec::new();
-        let lease = desk.lease(asked_at);
+        let lease = desk.context.lease(asked_at);
         for (incoming, admission) in admitted {
             match admission {
                 Admission::Granted(claim)
@@ -276,8 +272,8 @@ impl Attempts {
                     if semel_core::planted("M01") {
                         let done = Verdict::Done(bytes::Bytes::new());
                         let judged = Judged::AsSaid;
-                        let done = settlement(&desk.pipeline, claim.clone(), done, judged);
-                        desk.settle_all(&[done]).await?;
+                        let done = settlement(&desk.context.pipeline, claim.clone(), done, judged);
+                        desk.store.settle_all(&desk.outstanding, &[done]).await?;
                     }
                     self.begin(desk, effect, incoming, claim);
                 }
@@ -291,9 +287,9 @@ impl Attempts {
         }
         // Only once all others have begun: a probe may take longer than a lease that nobody extends.
         for (incoming, duplicate, now) in doubts {
-            let probed = probe(desk, effect, &incoming, now);
-            if self.beside(desk, probed).await? {
-                desk.lanes.put_back(vec![incoming]);
+            let probed = probe(desk.parts(), effect, &incoming, now);
+            if self.beside(desk.parts(), probed).await? {
+                desk.outstanding.put_back(vec![incoming]);
             } else {
                 let state = StateKind::InDoubt;
                 let parked = Admission::Parked {
@@ -362,10 +358,10 @@ impl Attempts {
     async fn give_back<S: Store + Clone>(&mut self, desk: &mut Desk<S>) -> Result<()> {
         self.tasks.abort_all();
         while let Some(joined) = self.tasks.join_next_with_id().await {
-            self.take(Some(joined));
+            self.take(joined);
         }
         desk.put_back_suspended();
-        let mut settling = std::mem::take(&mut desk.away.unsettled);
+        let mut settling = desk.away.take_unsettled();
         for (running, verdict) in std::mem::take(&mut self.finished) {
             if running.is_protected {
                 let token = running.claim.token;
@@ -377,7 +373,10 @@ impl Attempts {
                 desk.end_unprotected(running.incoming, verdict);
             }
         }
-        let settled = desk.settle_all(settling.settlements()).await?;
+        let settled = desk
+            .store
+            .settle_all(&desk.outstanding, settling.settlements())
+            .await?;
         conclude_all(desk, settling, settled.into_iter().map(Some))
     }
 }

@@ -11,8 +11,10 @@ use semel_core::{
 
 use super::desk::Desk;
 use super::intake::Intake;
+use super::outstanding::Outstanding;
 use super::pause::GIVEN_BACK;
 use super::steps::{Patience, admit, conclude, settle_left};
+use super::store_calls::StoreCalls;
 use crate::consumer::in_hand::InHand;
 use crate::effect::{Output, Verdict};
 use crate::retry::is_final;
@@ -23,12 +25,12 @@ pub(super) async fn run<S: Store + Clone>(
     mut output: impl Output,
     checkpoints: AnyCheckpointStore,
 ) -> Result<()> {
-    let mut recorded = recover(desk, &mut output, &checkpoints).await?;
+    let mut recorded = recover(&desk.store, &desk.outstanding, &mut output, &checkpoints).await?;
     loop {
         desk.gather(&mut intake).await;
         // Messages whose claims were granted too late to be appended.
         settle_left(desk, Patience::Waits).await?;
-        if desk.is_done() {
+        if desk.outstanding.is_done() {
             return desk.close(intake).await;
         }
         let mut granted = admit(desk).await?.messages;
@@ -43,12 +45,13 @@ pub(super) async fn run<S: Store + Clone>(
 
 /// Makes the output and its mark agree again after a crash.
 async fn recover<S: Store + Clone>(
-    desk: &Desk<S>,
+    store: &StoreCalls<S>,
+    outstanding: &Outstanding,
     output: &mut impl Output,
     checkpoints: &AnyCheckpointStore,
 ) -> Result<Mark> {
     let name = output.mark_name();
-    let recorded = desk.ask(|| checkpoints.mark(&name)).await?;
+    let recorded = store.ask(outstanding, || checkpoints.mark(&name)).await?;
     let name = name.into();
     if let Some(value) = recorded {
         output.cut_back(value).await?;
@@ -59,8 +62,8 @@ async fn recover<S: Store + Clone>(
         name,
         value: output.len_bytes().await?,
     };
-    match desk
-        .ask_in_turn(|| checkpoints.settle_with(&[], &mark))
+    match store
+        .ask_in_turn(outstanding, || checkpoints.settle_with(&[], &mark))
         .await?
     {
         Together::Applied(_) | Together::Refused(_) => Ok(mark),
@@ -88,7 +91,7 @@ async fn append<S: Store + Clone>(
     for (incoming, _) in granted.iter().take(heard) {
         desk.hear(incoming.delivery, &Verdict::Done(Bytes::new()));
     }
-    let window = desk.pipeline.window;
+    let window = desk.context.pipeline.window;
     let settlements: Vec<_> = granted
         .iter()
         .map(|(_, claim)| claim.completion(Outcome::empty(), window))
@@ -98,13 +101,19 @@ async fn append<S: Store + Clone>(
         value,
     };
     let together = desk
-        .ask_in_turn(|| checkpoints.settle_with(&settlements, &mark))
+        .store
+        .ask_in_turn(&desk.outstanding, || {
+            checkpoints.settle_with(&settlements, &mark)
+        })
         .await?;
     let answers = match together {
         Together::Applied(_) => None,
         Together::Refused(answers) => {
             // An earlier try may have been carried out and its answer lost: the mark knows.
-            let found = desk.ask(|| checkpoints.mark(&mark.name)).await?;
+            let found = desk
+                .store
+                .ask(&desk.outstanding, || checkpoints.mark(&mark.name))
+                .await?;
             let is_recorded = found == Some(mark.value) && !semel_core::planted("M15");
             (!is_recorded).then_some(answers)
         }
@@ -148,7 +157,7 @@ async fn give_back<S: Store + Clone>(
     for (incoming, _) in &granted {
         desk.hear(incoming.delivery, &Verdict::Away { error: why.clone() });
     }
-    let (limits, window) = (desk.pipeline.limits, desk.pipeline.window);
+    let (limits, window) = (desk.context.pipeline.limits, desk.context.pipeline.window);
     let settlements: Vec<_> = granted
         .iter()
         .map(|(_, claim)| Settlement {
@@ -165,7 +174,10 @@ async fn give_back<S: Store + Clone>(
             },
         })
         .collect();
-    let settled = desk.settle_all(&settlements).await?;
+    let settled = desk
+        .store
+        .settle_all(&desk.outstanding, &settlements)
+        .await?;
     for (((incoming, claim), settlement), settled) in
         granted.into_iter().zip(settlements).zip(settled)
     {

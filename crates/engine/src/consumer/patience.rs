@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use semel_core::Store;
-
-use super::desk::Desk;
+use super::context::Context;
+use super::outstanding::Outstanding;
 
 /// The start of a shutdown's wait: the first time that the runner asks during a shutdown.
 #[derive(Default)]
@@ -14,15 +13,20 @@ pub(super) struct Patience {
 
 impl Patience {
     /// Returns the end of the wait; nothing while there is no shutdown.
-    pub(super) fn ends<S: Store + Clone>(&mut self, desk: &Desk<S>) -> Option<Duration> {
-        if !desk.is_stopping() {
+    pub(super) fn ends(
+        &mut self,
+        context: &Context,
+        outstanding: &Outstanding,
+    ) -> Option<Duration> {
+        if !outstanding.is_stopping() {
             return None;
         }
-        let since = *self.since.get_or_insert_with(|| desk.now());
-        Some(since.saturating_add(desk.shutdown.patience))
+        let since = *self.since.get_or_insert_with(|| context.now());
+        Some(since.saturating_add(context.shutdown.patience))
     }
 
-    pub(super) fn is_over<S: Store + Clone>(&mut self, desk: &Desk<S>) -> bool {
-        self.ends(desk).is_some_and(|end| end <= desk.now())
+    pub(super) fn is_over(&mut self, context: &Context, outstanding: &Outstanding) -> bool {
+        self.ends(context, outstanding)
+            .is_some_and(|end| end <= context.now())
     }
 }

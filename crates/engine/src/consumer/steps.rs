@@ -6,10 +6,12 @@ use semel_core::{
     Admission, Certainty, Claim, FencingToken, Result, Settled, Settlement, StateKind, Step, Store,
 };
 
-use super::desk::{Asked, Desk, RECHECK, past_provider};
+use super::context::Context;
+use super::desk::{Desk, past_provider};
 use super::in_hand::InHand;
 use super::pause::Judged;
 use super::report::settlement;
+use super::store_calls::{Asked, RECHECK};
 use super::unsettled::Unsettled;
 use crate::effect::Call;
 use crate::pipeline::Incoming;
@@ -26,7 +28,7 @@ pub(super) async fn settle_left<S: Store + Clone>(
     desk: &mut Desk<S>,
     patience: Patience,
 ) -> Result<()> {
-    let left = std::mem::take(&mut desk.away.unsettled);
+    let left = desk.away.take_unsettled();
     settle(desk, left, patience).await
 }
 
@@ -38,10 +40,17 @@ pub(super) async fn settle<S: Store + Clone>(
 ) -> Result<()> {
     let settled = match patience {
         Patience::Waits => {
-            let settled = desk.settle_all(ended.settlements()).await?;
+            let settled = desk
+                .store
+                .settle_all(&desk.outstanding, ended.settlements())
+                .await?;
             settled.into_iter().map(Some).collect()
         }
-        Patience::GivesWay => desk.try_settle(ended.settlements()).await?,
+        Patience::GivesWay => {
+            desk.store
+                .try_settle(&desk.outstanding, ended.settlements())
+                .await?
+        }
     };
     conclude_all(desk, ended, settled)
 }
@@ -65,14 +74,14 @@ impl Admitted {
 /// that took so long that they may be lost are given back. While the store is away and the pipeline fails
 /// open, the batch is one that needs no claim.
 pub(super) async fn admit<S: Store + Clone>(desk: &mut Desk<S>) -> Result<Admitted> {
-    let room = desk.pipeline.batch.min(desk.room(0));
+    let room = desk.context.pipeline.batch.min(desk.room(0));
     let (messages, suspended) = desk.take_to_ask(room);
     let requests: Vec<_> = messages
         .iter()
         .map(|incoming| incoming.request.clone())
         .collect();
     let asked_at = desk.now();
-    let asked = desk.try_claim(&requests).await?;
+    let asked = desk.store.try_claim(&desk.outstanding, &requests).await?;
     let taken = Taken {
         messages,
         suspended,
@@ -104,7 +113,7 @@ pub(super) fn admitted<S: Store + Clone>(
         Asked::NotNow { is_maybe } => return Ok(unprotected(desk, taken, is_maybe)),
     };
     let mut messages = Vec::with_capacity(taken.messages.len());
-    let may_begin = desk.lease(asked_at).may_begin(desk.now());
+    let may_begin = desk.context.lease(asked_at).may_begin(desk.now());
     for (incoming, admission) in taken.messages.into_iter().zip(admissions) {
         match admission {
             Admission::Granted(claim) if may_begin && desk.begins(incoming.delivery) => {
@@ -117,8 +126,8 @@ pub(super) fn admitted<S: Store + Clone>(
                     let fencing = claim.token;
                     desk.ends_unheard(incoming.delivery);
                     let (verdict, judged) = (past_provider(), Judged::AsSaid);
-                    let settlement = settlement(&desk.pipeline, claim, verdict, judged);
-                    desk.away.unsettled.push(incoming, fencing, settlement);
+                    let settlement = settlement(&desk.context.pipeline, claim, verdict, judged);
+                    desk.away.push_unsettled(incoming, fencing, settlement);
                 } else {
                     messages.push((incoming, claim));
                 }
@@ -126,7 +135,7 @@ pub(super) fn admitted<S: Store + Clone>(
             admission => desk.refused(incoming, admission)?,
         }
     }
-    if messages.is_empty() && desk.is_away() {
+    if messages.is_empty() && desk.store.is_away() {
         let none = Taken {
             messages: Vec::new(),
             suspended: 0,
@@ -151,7 +160,7 @@ fn unprotected<S: Store + Clone>(desk: &mut Desk<S>, taken: Taken, is_maybe: boo
             batch.messages.push((incoming, claim));
         }
     }
-    if desk.is_away() && !desk.is_stopping() {
+    if desk.store.is_away() && !desk.outstanding.is_stopping() {
         let room = taken.room.saturating_sub(batch.messages.len());
         for incoming in desk.take_ready(room) {
             if let Some((incoming, claim)) = desk.begin_unprotected(incoming) {
@@ -173,9 +182,9 @@ pub(super) fn call(incoming: &Incoming, claim: Claim) -> Call {
 }
 
 /// Returns the same settlement with a backoff that differs from worker to worker.
-pub(super) fn jitter<S: Store + Clone>(desk: &Desk<S>, mut settlement: Settlement) -> Settlement {
+pub(super) fn jitter(context: &Context, mut settlement: Settlement) -> Settlement {
     if let Step::Release { after, .. } = &mut settlement.step {
-        *after = desk.surroundings.jittered(*after);
+        *after = context.surroundings.jittered(*after);
     }
     settlement
 }
@@ -235,7 +244,7 @@ pub(super) fn conclude_all<S: Store + Clone>(
         match answer {
             Some(settled) => conclude(desk, incoming, token, &settlement.step, settled)?,
             None if semel_core::planted("U04") => desk.completed(&incoming, false),
-            None => desk.away.unsettled.push(incoming, token, settlement),
+            None => desk.away.push_unsettled(incoming, token, settlement),
         }
     }
     Ok(())

@@ -18,7 +18,7 @@ pub(super) async fn run<S: Store + Clone>(
 ) -> Result<()> {
     loop {
         desk.gather(&mut intake).await;
-        if desk.is_done() {
+        if desk.outstanding.is_done() {
             settle_left(desk, Patience::Waits).await?;
             desk.put_back_suspended();
             return desk.close(intake).await;
@@ -46,7 +46,7 @@ async fn call_all<S: Store + Clone>(
         .iter()
         .map(|(incoming, claim)| call(incoming, claim.clone()))
         .collect();
-    let lease = desk.pipeline.lease;
+    let lease = desk.context.pipeline.lease;
     let is_resumed = calls.iter().any(|call| call.claim.resumed);
     let first = if is_resumed {
         Duration::ZERO
@@ -64,9 +64,9 @@ async fn call_all<S: Store + Clone>(
     let verdicts = tokio::select! {
         biased;
         verdicts = effect.call(&calls) => Some(verdicts),
-        () = desk.patience_is_over() => None,
-        never = desk.keep(first, kept) => match never {},
-        never = desk.keep_in_hand() => match never {},
+        () = desk.context.patience_is_over() => None,
+        never = desk.store.keep(&desk.outstanding, first, kept) => match never {},
+        never = desk.outstanding.keep() => match never {},
     };
     let is_given_back = verdicts.is_none();
     let mut verdicts = verdicts.unwrap_or_default();
@@ -75,7 +75,7 @@ async fn call_all<S: Store + Clone>(
         error: "the effect gave no verdict".into(),
     };
     verdicts.resize(calls.len(), unknown);
-    let mut settling = std::mem::take(&mut desk.away.unsettled);
+    let mut settling = desk.away.take_unsettled();
     for ((incoming, claim), verdict) in messages.into_iter().zip(verdicts) {
         if !is_protected {
             desk.end_unprotected(incoming, verdict);
@@ -83,10 +83,10 @@ async fn call_all<S: Store + Clone>(
         }
         let token = claim.token;
         let settlement = desk.report_of(incoming.delivery, claim, verdict);
-        let settlement = if is_given_back || desk.is_stopping() {
+        let settlement = if is_given_back || desk.outstanding.is_stopping() {
             given_back(settlement, is_given_back)
         } else {
-            jitter(desk, settlement)
+            jitter(&desk.context, settlement)
         };
         settling.push(incoming, token, settlement);
     }

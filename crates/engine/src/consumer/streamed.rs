@@ -16,7 +16,9 @@ use semel_core::{Admission, Grant, OpId, Result, Store};
 
 use super::desk::Desk;
 use super::intake::Intake;
+use super::outstanding::Outstanding;
 use super::pause::Judged;
+use super::store_calls::StoreCalls;
 use crate::consumer::in_hand::InHand;
 use crate::effect::{Effect, Verdict};
 use crate::pipeline::Incoming;
@@ -34,22 +36,23 @@ pub(super) async fn run<S: Store + Clone, T: StreamedStore, E: Effect>(
     transform: Option<Arc<E>>,
 ) -> Result<()> {
     // One being committed, one being written, one waiting for that, and one being gathered.
-    desk.batches = 4;
+    desk.outstanding.limit(4);
     let mut failures = Failures::default();
+    let within = desk.store.slow_answer_within();
     let mut under_way = Commits::new(streamed);
     let mut next = Ready::default();
     loop {
         if !gather(desk, &mut intake, under_way.first(), next.len()).await
             && let Some(ended) = under_way.take_first()
         {
-            let committed = ended.conclude(desk).await?;
+            let committed = ended.conclude(&desk.store, &desk.outstanding).await?;
             // The broker goes on with the next batch while this one is dealt with.
-            under_way.begin(desk, &mut next);
+            under_way.begin(&desk.context.pipeline, within, &mut next);
             conclude(desk, &mut failures, committed);
         }
-        let is_done = desk.is_done();
+        let is_done = desk.outstanding.is_done();
         if !is_done {
-            let room = desk.pipeline.batch.saturating_sub(next.len());
+            let room = desk.context.pipeline.batch.saturating_sub(next.len());
             let room = match &transform {
                 Some(_) => room.min(desk.room(0)),
                 None => room,
@@ -59,8 +62,8 @@ pub(super) async fn run<S: Store + Clone, T: StreamedStore, E: Effect>(
             let granted = admit(desk, &failures, taken, (&under_way, &next, transforms)).await?;
             let outputs = tokio::select! {
                 biased;
-                outputs = output(desk, transform.as_ref(), &granted) => outputs,
-                never = answered(desk, under_way.first_mut()) => match never {},
+                outputs = output(&desk.context, &desk.outstanding, transform.as_ref(), &granted) => outputs,
+                never = answered(&desk.store, &desk.outstanding, under_way.first_mut()) => match never {},
             };
             if let Some(outputs) = outputs {
                 let has_transform = transform.is_some();
@@ -74,10 +77,10 @@ pub(super) async fn run<S: Store + Clone, T: StreamedStore, E: Effect>(
             } else {
                 // Nothing of it was committed, and all of it is given back.
                 let taken = granted.into_iter().map(|granted| granted.incoming);
-                desk.lanes.put_back(taken.collect());
+                desk.outstanding.put_back(taken.collect());
             }
         }
-        under_way.begin(desk, &mut next);
+        under_way.begin(&desk.context.pipeline, within, &mut next);
         desk.flush(&intake).await?;
         if is_done && under_way.first().is_none() {
             return desk.close(intake).await;
@@ -97,11 +100,11 @@ async fn gather<S: Store + Clone, T: StreamedStore>(
         desk.gather(intake).await;
         return true;
     };
-    if ready >= desk.pipeline.batch || desk.is_done() {
+    if ready >= desk.context.pipeline.batch || desk.outstanding.is_done() {
         tokio::select! {
             biased;
             () = first.ended() => return false,
-            never = desk.keep_in_hand() => match never {},
+            never = desk.outstanding.keep() => match never {},
         }
     }
     tokio::select! {
@@ -113,11 +116,12 @@ async fn gather<S: Store + Clone, T: StreamedStore>(
 
 /// Looks after the first batch under way for as long as the work beside it takes.
 async fn answered<S: Store + Clone, T: StreamedStore>(
-    desk: &Desk<S>,
+    store: &StoreCalls<S>,
+    outstanding: &Outstanding,
     first: Option<&mut Commit<T>>,
 ) -> Infallible {
     if let Some(first) = first {
-        first.answered(desk).await;
+        first.answered(store, outstanding).await;
     }
     std::future::pending().await
 }
@@ -152,12 +156,15 @@ async fn admit<S: Store + Clone>(
     let ids: Vec<_> = ids.collect();
     let asked = taken.iter().zip(&ids);
     let asked: Vec<_> = asked.map(|(incoming, id)| claimed(incoming, *id)).collect();
-    let standings = desk.ask(|| under_way.streamed.admit(&asked)).await?;
+    let standings = desk
+        .store
+        .ask(&desk.outstanding, || under_way.streamed.admit(&asked))
+        .await?;
     drop(asked);
     // A claim is not stored, so nothing else sees that a key is in this batch twice, or in one that is being
     // committed. Messages of one order key are taken one by one, and so are those of one key if the key is the
     // order.
-    let has_order = desk.pipeline.order.is_some();
+    let has_order = desk.context.pipeline.order.is_some();
     let ready = next.granted.iter().filter(|_| has_order);
     let mut seen: BTreeSet<_> = ready.map(|granted| granted.id).collect();
     let is_pending = |id| under_way.have(id) && !semel_core::planted("K04");
@@ -166,11 +173,11 @@ async fn admit<S: Store + Clone>(
         match standing {
             Standing::Gone => desk.gone(&incoming),
             Standing::Free(_) if has_order && (is_pending(id) || !seen.insert(id)) => {
-                let now = desk.surroundings.clock.now();
+                let now = desk.context.surroundings.clock.now();
                 desk.refused(incoming, Admission::Busy { until: now, now })?;
             }
             Standing::Free(_) if has_transform && !desk.begins(incoming.delivery) => {
-                desk.lanes.put_back(vec![incoming]);
+                desk.outstanding.put_back(vec![incoming]);
             }
             Standing::Free(mut grant) => {
                 grant.attempt = failures.of(incoming.delivery) + 1;

@@ -26,10 +26,10 @@ pub(super) async fn run<S: Store + Clone>(
     };
     loop {
         desk.gather(&mut intake).await;
-        if desk.is_done() {
+        if desk.outstanding.is_done() {
             return desk.close(intake).await;
         }
-        let room = desk.pipeline.batch.min(desk.room(0));
+        let room = desk.context.pipeline.batch.min(desk.room(0));
         let taken = desk.take_ready(room);
         for incoming in &taken {
             desk.begins(incoming.delivery);
@@ -49,7 +49,7 @@ pub(super) async fn run<S: Store + Clone>(
             }
         }
         for incoming in &mut again {
-            incoming.request.claim_id = desk.surroundings.claim_id();
+            incoming.request.claim_id = desk.context.surroundings.claim_id();
         }
         for (incoming, applied) in database.apply(desk, again, false).await? {
             conclude(desk, incoming, applied)?;
@@ -72,11 +72,11 @@ impl Database {
         mut batch: Vec<InHand>,
         gives_back: bool,
     ) -> Result<impl Iterator<Item = (InHand, Applied)> + use<S>> {
-        let window = desk.pipeline.window;
+        let window = desk.context.pipeline.window;
         let backoff = if gives_back {
             AT_ONCE
         } else {
-            desk.pipeline.backoff
+            desk.context.pipeline.backoff
         };
         let apply = batch.iter_mut().map(|incoming| Application {
             claim: incoming.request.clone(),
@@ -89,7 +89,10 @@ impl Database {
         let applied = if apply.is_empty() {
             Vec::new()
         } else {
-            desk.ask_slow(|| self.transactions.apply(&self.statements, &apply))
+            desk.store
+                .ask_slow(&desk.outstanding, || {
+                    self.transactions.apply(&self.statements, &apply)
+                })
                 .await?
         };
         let batch = batch.into_iter().zip(apply).zip(applied);

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use semel_core::{Admission, ClaimRequest, Result, Settled, Store};
 
-use crate::consumer::desk::{Asked, Begun, Desk};
+use crate::consumer::outstanding::Outstanding;
 use crate::consumer::steps::Taken;
+use crate::consumer::store_calls::{Asked, Begun, StoreCalls};
 use crate::consumer::unsettled::Unsettled;
 
 /// The turns that the store works on, the oldest first. Dropping this ends all of them.
@@ -58,7 +59,7 @@ impl Asks {
     /// Begins another turn.
     pub(super) fn begin<S: Store + Clone>(
         &mut self,
-        desk: &Desk<S>,
+        store: &StoreCalls<S>,
         settling: Unsettled,
         taken: Taken,
     ) {
@@ -66,9 +67,9 @@ impl Asks {
         let requests: Vec<_> = requests.map(|incoming| incoming.request.clone()).collect();
         let requests = Arc::new(requests);
         self.under_way.push_back(Ask {
-            settled: desk.begin_settle(settling.settlements()),
+            settled: store.begin_settle(settling.settlements()),
             settling,
-            admitted: desk.begin_claim(&requests),
+            admitted: store.begin_claim(&requests),
             requests,
             taken,
         });
@@ -129,7 +130,11 @@ impl Ask {
     }
 
     /// Repeats the calls until the store answers, or is away and the pipeline fails open.
-    pub(super) async fn answered<S: Store + Clone>(self, desk: &Desk<S>) -> Result<Answered> {
+    pub(super) async fn answered<S: Store + Clone>(
+        self,
+        store: &StoreCalls<S>,
+        outstanding: &Outstanding,
+    ) -> Result<Answered> {
         let is_begun = self.is_begun();
         let Self {
             settling,
@@ -138,9 +143,9 @@ impl Ask {
             requests,
             admitted,
         } = self;
-        let settling_it = desk.try_settle_again(settling.settlements(), settled);
-        let claiming = desk.try_claim_again(&requests, admitted);
-        let (settled, admitted) = if desk.is_away() && !is_begun {
+        let settling_it = store.try_settle_again(outstanding, settling.settlements(), settled);
+        let claiming = store.try_claim_again(outstanding, &requests, admitted);
+        let (settled, admitted) = if store.is_away() && !is_begun {
             // One probe, not two.
             (settling_it.await?, claiming.await?)
         } else {

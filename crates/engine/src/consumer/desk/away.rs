@@ -8,15 +8,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use semel_core::port::source::DeliveryId;
-use semel_core::{Certainty, Claim, FencingToken, Store, Timestamp};
+use semel_core::{Certainty, Claim, FencingToken, Settlement, Store, Timestamp};
 
-use super::{Desk, RECHECK};
+use super::Desk;
 use crate::consumer::in_hand::InHand;
 use crate::consumer::pause::{GIVEN_BACK, Judged};
 use crate::consumer::unsettled::Unsettled;
 use crate::effect::{Class, Verdict};
 use crate::event::Event;
-use crate::pipeline::Fail;
 use crate::step;
 use crate::summary::Fate;
 
@@ -28,7 +27,7 @@ pub(in crate::consumer) struct Away {
     suspended: Vec<InHand>,
     /// Settlements of claims whose attempt has ended or will not begin, and which the store has not accepted
     /// yet.
-    pub(in crate::consumer) unsettled: Unsettled,
+    unsettled: Unsettled,
     /// Deliveries in hand that were attempted without a claim, or must not be.
     tried: BTreeMap<DeliveryId, Tried>,
 }
@@ -51,6 +50,26 @@ impl Away {
         self.suspended.is_empty() && self.unsettled.is_empty()
     }
 
+    /// Counts the settlements that the store has not accepted yet.
+    pub(super) fn unsettled(&self) -> usize {
+        self.unsettled.len()
+    }
+
+    /// Takes out the settlements that the store has not accepted yet.
+    pub(in crate::consumer) fn take_unsettled(&mut self) -> Unsettled {
+        std::mem::take(&mut self.unsettled)
+    }
+
+    /// Keeps the settlement of a message whose claim had this token, until the store accepts it.
+    pub(in crate::consumer) fn push_unsettled(
+        &mut self,
+        incoming: InHand,
+        token: FencingToken,
+        settlement: Settlement,
+    ) {
+        self.unsettled.push(incoming, token, settlement);
+    }
+
     /// Forgets everything about a delivery that met its fate.
     pub(super) fn forget(&mut self, delivery: DeliveryId) {
         self.tried.remove(&delivery);
@@ -58,27 +77,10 @@ impl Away {
 }
 
 impl<S: Store + Clone> Desk<S> {
-    /// Tells whether the store is away and the pipeline fails open.
-    pub(in crate::consumer) fn is_away(&self) -> bool {
-        self.outage.fail == Fail::Open && self.outage.breaker.is_open()
-    }
-
-    /// Tells whether the store is left alone, whatever the pipeline does meanwhile.
-    pub(in crate::consumer) fn leaves_store_alone(&self) -> bool {
-        self.outage.breaker.is_open()
-    }
-
     /// Tells whether something waits for the store; suspended messages count only if there is a slot for them.
     pub(in crate::consumer) fn waits_for_store(&self, has_slot: bool) -> bool {
         let has_suspended = has_slot && !self.away.suspended.is_empty();
-        has_suspended || !self.away.unsettled.is_empty() || !self.to_park.is_empty()
-    }
-
-    /// Returns the time at which the store may be asked again; `None` means now.
-    pub(in crate::consumer) fn retry_at(&self) -> Option<Duration> {
-        let next = self.outage.breaker.next_try()?;
-        // Another caller's probe may bring the store back any time.
-        Some(next.min(self.now() + RECHECK))
+        has_suspended || !self.away.unsettled.is_empty() || self.outcomes.parking() > 0
     }
 
     /// Takes messages to ask the store about, at most `max`, and counts those that were suspended before. While
@@ -87,8 +89,8 @@ impl<S: Store + Clone> Desk<S> {
     pub(in crate::consumer) fn take_to_ask(&mut self, max: usize) -> (Vec<InHand>, usize) {
         let count = max.min(self.away.suspended.len());
         let mut asking: Vec<_> = self.away.suspended.drain(..count).collect();
-        let further = if self.is_away() {
-            let is_due = self.outage.breaker.next_try().is_none();
+        let further = if self.store.is_away() {
+            let is_due = self.store.is_due();
             usize::from(asking.is_empty() && max > 0 && is_due)
         } else {
             max - count
@@ -104,7 +106,7 @@ impl<S: Store + Clone> Desk<S> {
 
     /// Notes that a message was claimed, or may have been: it is not run without a claim any more.
     pub(in crate::consumer) fn note_claimed(&mut self, delivery: DeliveryId) {
-        if self.outage.fail == Fail::Open && !semel_core::planted("U08") {
+        if self.store.fails_open() && !semel_core::planted("U08") {
             self.away.tried.entry(delivery).or_default().is_over = true;
         }
     }
@@ -112,7 +114,7 @@ impl<S: Store + Clone> Desk<S> {
     /// Stops waiting for the store, at a shutdown.
     pub(in crate::consumer) fn put_back_suspended(&mut self) {
         let suspended = std::mem::take(&mut self.away.suspended);
-        self.lanes.put_back(suspended);
+        self.outstanding.put_back(suspended);
     }
 
     /// Begins a message without a claim, if that is allowed, and returns it with a substitute for a claim;
@@ -124,7 +126,7 @@ impl<S: Store + Clone> Desk<S> {
         let now = self.now();
         let request = &incoming.request;
         let is_too_old = request.birth.is_some_and(|birth| {
-            let wall = self.surroundings.clock.now();
+            let wall = self.context.surroundings.clock.now();
             request.window.is_too_old(birth, wall)
         });
         if is_too_old || self.is_past_provider(incoming.delivery) {
@@ -137,16 +139,17 @@ impl<S: Store + Clone> Desk<S> {
             return None;
         }
         if !self.begins(incoming.delivery) {
-            self.lanes.put_back(vec![incoming]);
+            self.outstanding.put_back(vec![incoming]);
             return None;
         }
         let tried = self.away.tried.entry(incoming.delivery).or_default();
         tried.attempts += 1;
         tried.began = now;
         let attempt = tried.attempts;
-        self.summary.unprotected_calls += 1;
+        self.outcomes.counts().unprotected_calls += 1;
         let operation = &incoming.request.operation;
-        self.observe_message(&incoming, &Event::Unprotected { operation, attempt });
+        self.context
+            .observe_message(&incoming, &Event::Unprotected { operation, attempt });
         let claim = Claim {
             operation: operation.clone(),
             claim_id: incoming.request.claim_id,
@@ -192,8 +195,8 @@ impl<S: Store + Clone> Desk<S> {
     /// message is tried again, with a claim as soon as the store is back.
     pub(in crate::consumer) fn end_unprotected(&mut self, incoming: InHand, verdict: Verdict) {
         let judged = self.hear(incoming.delivery, &verdict);
-        let most = self.pipeline.limits.failed.get();
-        let backoff = self.pipeline.backoff;
+        let most = self.context.pipeline.limits.failed.get();
+        let backoff = self.context.pipeline.backoff;
         let tried = self.away.tried.entry(incoming.delivery).or_default();
         if judged == Judged::GivenBack {
             tried.attempts = tried.attempts.saturating_sub(1);
@@ -237,16 +240,15 @@ impl<S: Store + Clone> Desk<S> {
                 (error, backoff)
             }
         };
-        let wait = self.surroundings.jittered(wait);
+        let wait = self.context.surroundings.jittered(wait);
         let operation = &incoming.request.operation;
         let event = Event::Released {
             operation,
             error: &error,
             wait,
         };
-        self.observe_message(&incoming, &event);
-        let due = self.due(wait);
-        self.lanes.delay(incoming, due);
+        self.context.observe_message(&incoming, &event);
+        self.outstanding.delay(incoming, wait);
     }
 }
 

@@ -8,37 +8,15 @@ use semel_core::{
     StateKind, Step, Store, Timestamp,
 };
 
-use super::{Desk, Held, Met, RECHECK};
+use super::Desk;
 use crate::consumer::in_hand::InHand;
-use crate::event::{Event, Origin};
-use crate::pipeline::{Incoming, Rejected, is_sent_again};
+use crate::consumer::store_calls::RECHECK;
+use crate::event::Event;
+use crate::pipeline::Incoming;
 use crate::retry::is_final;
 use crate::summary::Fate;
 
 impl<S: Store + Clone> Desk<S> {
-    pub(super) fn quarantine(&mut self, rejected: Rejected) {
-        let Rejected {
-            delivery,
-            unusable,
-            parked,
-        } = rejected;
-        let coordinates = &parked.coordinates;
-        let event = Event::Unusable {
-            coordinates,
-            unusable: &unusable,
-        };
-        let origin = Origin::new(coordinates, &parked.headers);
-        let observer = &self.surroundings.observer;
-        observer.observe_message(&self.pipeline.name, &event, origin);
-        let met = Met {
-            delivery,
-            held: None,
-            fate: Fate::Quarantined,
-            is_sent_again: is_sent_again(&parked.headers),
-        };
-        self.to_park.push((parked, met));
-    }
-
     /// Deals with an admission that grants nothing.
     pub(in crate::consumer) fn refused(
         &mut self,
@@ -55,7 +33,7 @@ impl<S: Store + Clone> Desk<S> {
                 self.completed(&incoming, false);
             }
             Admission::Replay { duplicate, .. } => {
-                self.observe_message(
+                self.context.observe_message(
                     &incoming,
                     &Event::Replayed {
                         operation,
@@ -67,8 +45,8 @@ impl<S: Store + Clone> Desk<S> {
             Admission::Busy { until, now } => self.hold_back(incoming, until, now),
             Admission::Conflict { duplicate, first } => {
                 let coordinates = &incoming.coordinates;
-                let differing = self.pipeline.differing(&incoming, first.as_ref());
-                self.observe_message(
+                let differing = self.context.pipeline.differing(&incoming, first.as_ref());
+                self.context.observe_message(
                     &incoming,
                     &Event::Conflicted {
                         operation,
@@ -81,12 +59,13 @@ impl<S: Store + Clone> Desk<S> {
                 self.set_aside(&incoming, "fingerprint-conflict", &detail, Fate::Conflict);
             }
             Admission::Stale { applied } => {
-                self.observe_message(&incoming, &Event::Stale { operation, applied });
+                self.context
+                    .observe_message(&incoming, &Event::Stale { operation, applied });
                 self.settle(&incoming, Fate::Stale);
             }
             Admission::Parked { state, .. } => {
                 let coordinates = &incoming.coordinates;
-                self.observe_message(
+                self.context.observe_message(
                     &incoming,
                     &Event::Parked {
                         operation,
@@ -96,22 +75,22 @@ impl<S: Store + Clone> Desk<S> {
                 );
                 self.parked(&incoming, state, "its operation was given up before");
             }
-            Admission::TooOld if self.pipeline.live_only && incoming.is_sent_again => {
+            Admission::TooOld if self.context.pipeline.live_only && incoming.is_sent_again => {
                 let coordinates = &incoming.coordinates;
-                self.observe_message(
+                self.context.observe_message(
                     &incoming,
                     &Event::LiveOnly {
                         operation,
                         coordinates,
                     },
                 );
-                self.summary.suppressed += 1;
+                self.outcomes.counts().suppressed += 1;
                 let detail = "no record, a replay id, and an effect for live messages alone";
                 self.set_aside(&incoming, "live-only", detail, Fate::Quarantined);
             }
             Admission::TooOld => {
                 let coordinates = &incoming.coordinates;
-                self.observe_message(
+                self.context.observe_message(
                     &incoming,
                     &Event::TooOld {
                         operation,
@@ -144,11 +123,11 @@ impl<S: Store + Clone> Desk<S> {
                 certainty: Certainty::NotApplied,
                 after: Duration::ZERO,
                 counted: false,
-                limits: self.pipeline.limits,
-                window: self.pipeline.window,
+                limits: self.context.pipeline.limits,
+                window: self.context.pipeline.window,
             },
         };
-        self.away.unsettled.push(incoming, token, settlement);
+        self.away.push_unsettled(incoming, token, settlement);
     }
 
     /// Holds back an item that the store could not decide; fails if the store never will.
@@ -158,12 +137,11 @@ impl<S: Store + Clone> Desk<S> {
         error: Error,
     ) -> Result<()> {
         let wait = match error.advice() {
-            Advice::Retry { after } => self.surroundings.jittered(after).max(RECHECK),
+            Advice::Retry { after } => self.context.surroundings.jittered(after).max(RECHECK),
             Advice::Fix | Advice::LookUpFirst | Advice::Stop | Advice::Alarm => RECHECK,
         };
         self.failed_for(error, wait)?;
-        let due = self.due(wait);
-        self.lanes.delay(incoming, due);
+        self.outstanding.delay(incoming, wait);
         Ok(())
     }
 
@@ -172,7 +150,7 @@ impl<S: Store + Clone> Desk<S> {
         if is_final(&error) {
             return Err(error);
         }
-        self.observe(&Event::StoreFailed {
+        self.context.observe(&Event::StoreFailed {
             error: &error,
             wait,
         });
@@ -182,13 +160,14 @@ impl<S: Store + Clone> Desk<S> {
     /// Emits that an attempt begins.
     pub(in crate::consumer) fn granted(&self, incoming: &Incoming, grant: Grant) {
         let operation = &incoming.request.operation;
-        self.observe_message(incoming, &Event::Granted { operation, grant });
+        self.context
+            .observe_message(incoming, &Event::Granted { operation, grant });
     }
 
     /// Counts and settles a message whose effect happened and is recorded.
     pub(in crate::consumer) fn completed(&mut self, incoming: &InHand, takeover: bool) {
-        self.summary.takeovers += u64::from(takeover);
-        self.observe_message(
+        self.outcomes.counts().takeovers += u64::from(takeover);
+        self.context.observe_message(
             incoming,
             &Event::Completed {
                 operation: &incoming.request.operation,
@@ -204,7 +183,7 @@ impl<S: Store + Clone> Desk<S> {
         error: &str,
         wait: Duration,
     ) {
-        self.observe_message(
+        self.context.observe_message(
             &incoming,
             &Event::Released {
                 operation: &incoming.request.operation,
@@ -212,9 +191,8 @@ impl<S: Store + Clone> Desk<S> {
                 wait,
             },
         );
-        incoming.request.claim_id = self.surroundings.claim_id();
-        let due = self.due(wait);
-        self.lanes.delay(incoming, due);
+        incoming.request.claim_id = self.context.surroundings.claim_id();
+        self.outstanding.delay(incoming, wait);
     }
 
     /// Parks a message whose attempt ended in a state that carries the case on: dead or in doubt.
@@ -227,7 +205,7 @@ impl<S: Store + Clone> Desk<S> {
         let operation = &incoming.request.operation;
         let coordinates = &incoming.coordinates;
         if state == StateKind::Dead {
-            self.observe_message(
+            self.context.observe_message(
                 incoming,
                 &Event::Dead {
                     operation,
@@ -236,7 +214,7 @@ impl<S: Store + Clone> Desk<S> {
                 },
             );
         } else {
-            self.observe_message(
+            self.context.observe_message(
                 incoming,
                 &Event::InDoubt {
                     operation,
@@ -267,9 +245,9 @@ impl<S: Store + Clone> Desk<S> {
         if semel_core::planted("M06") {
             return self.settle(&incoming, Fate::Replayed);
         }
-        self.summary.fenced += 1;
+        self.outcomes.counts().fenced += 1;
         let operation = &incoming.request.operation;
-        self.observe_message(
+        self.context.observe_message(
             &incoming,
             &Event::Fenced {
                 operation,
@@ -277,26 +255,22 @@ impl<S: Store + Clone> Desk<S> {
                 found,
             },
         );
-        incoming.request.claim_id = self.surroundings.claim_id();
-        let due = self.due(RECHECK);
-        self.lanes.delay(incoming, due);
+        incoming.request.claim_id = self.context.surroundings.claim_id();
+        self.outstanding.delay(incoming, RECHECK);
     }
 
     /// Lets go of a message that another consumer has by now.
     pub(in crate::consumer) fn gone(&mut self, incoming: &InHand) {
-        let met = self.met(incoming, Fate::Released);
-        self.circuit.forget(met.delivery);
-        self.in_hand.remove([met.delivery]);
-        self.summary.count(met.fate);
-        if let Some(held) = met.held {
-            self.lanes.finish(held.lane, held.payload_bytes);
-        }
-        self.revoked.push(incoming.delivery);
+        self.forget(incoming.delivery);
+        self.outcomes.count(Fate::Released);
+        self.outstanding
+            .finish(incoming.lane(), incoming.payload.len());
+        self.outstanding.revoke(incoming.delivery);
     }
 
     /// Counts a claim that took the place of one whose lease ran out.
     pub(in crate::consumer) fn taken_over(&mut self) {
-        self.summary.takeovers += 1;
+        self.outcomes.counts().takeovers += 1;
     }
 
     fn hold_back(&mut self, mut incoming: InHand, until: Timestamp, now: Timestamp) {
@@ -309,48 +283,26 @@ impl<S: Store + Clone> Desk<S> {
         }
         // Its owner may be done long before its lease ends.
         let wait = until.since(now).clamp(Duration::from_millis(5), RECHECK);
-        self.observe_message(
+        self.context.observe_message(
             &incoming,
             &Event::Busy {
                 operation: &incoming.request.operation,
                 wait,
             },
         );
-        let due = self.due(wait);
-        self.lanes.delay(incoming, due);
+        self.outstanding.delay(incoming, wait);
     }
 
     fn set_aside(&mut self, incoming: &InHand, reason: &'static str, detail: &str, fate: Fate) {
         if semel_core::planted("M35") && fate == Fate::Dead {
             return self.settle(incoming, fate);
         }
-        let parked = incoming.parked(reason, detail);
-        let met = self.met(incoming, fate);
-        self.to_park.push((parked, met));
-    }
-
-    /// Returns the time at which `wait` is over. An effect may wish to wait for ever.
-    pub(super) fn due(&self, wait: Duration) -> Duration {
-        self.now().saturating_add(wait)
+        self.forget(incoming.delivery);
+        self.outcomes.park(incoming, reason, detail, fate);
     }
 
     pub(super) fn settle(&mut self, incoming: &InHand, fate: Fate) {
-        let met = self.met(incoming, fate);
-        self.settled.push(met);
-    }
-
-    fn met(&mut self, incoming: &InHand, fate: Fate) -> Met {
-        self.away.forget(incoming.delivery);
-        self.circuit.forget(incoming.delivery);
-        let held = Held {
-            lane: incoming.lane(),
-            payload_bytes: incoming.payload.len(),
-        };
-        Met {
-            delivery: incoming.delivery,
-            held: Some(held),
-            fate,
-            is_sent_again: incoming.is_sent_again,
-        }
+        self.forget(incoming.delivery);
+        self.outcomes.settle(incoming, fate);
     }
 }

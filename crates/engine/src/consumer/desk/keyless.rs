@@ -62,12 +62,12 @@ impl<S: Store + Clone> Desk<S> {
                 continue;
             }
             if self.keyless.is_over {
-                self.quarantine(rejected);
+                self.outcomes.quarantine(rejected);
                 continue;
             }
             if first_usable.is_some_and(|usable| usable < rejected.delivery) {
                 self.quarantine_held();
-                self.quarantine(rejected);
+                self.outcomes.quarantine(rejected);
                 continue;
             }
             let now = self.now();
@@ -75,8 +75,10 @@ impl<S: Store + Clone> Desk<S> {
             self.keyless.held.push(rejected);
             if self.keyless.held.len() == MOST_HELD {
                 let first = self.keyless.held.first();
-                let error = first.map(|first| no_usable_key(&self.pipeline, first));
-                self.failure = self.failure.take().or(error);
+                let error = first.map(|first| no_usable_key(&self.context.pipeline, first));
+                if let Some(error) = error {
+                    self.outstanding.fail(error);
+                }
             }
         }
         if first_usable.is_some() && self.keyless.held.len() < MOST_HELD {
@@ -85,8 +87,10 @@ impl<S: Store + Clone> Desk<S> {
     }
 
     /// Quarantines the held messages if they were held for long enough.
-    pub(super) fn end_hold(&mut self, now: Duration) {
-        if self.keyless.ends_at().is_some_and(|end| end <= now) {
+    pub(super) fn end_hold(&mut self) {
+        if let Some(end) = self.keyless.ends_at()
+            && end <= self.now()
+        {
             self.quarantine_held();
         }
     }
@@ -98,7 +102,7 @@ impl<S: Store + Clone> Desk<S> {
         }
         self.keyless.is_over = true;
         for rejected in std::mem::take(&mut self.keyless.held) {
-            self.quarantine(rejected);
+            self.outcomes.quarantine(rejected);
         }
     }
 }

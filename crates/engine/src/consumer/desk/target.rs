@@ -25,7 +25,7 @@ impl<S: Store + Clone> Desk<S> {
             return Some(confirmed_at);
         }
         let next = self.circuit.next_try(self.now())?;
-        (!self.lanes.is_empty()).then_some(next)
+        (!self.outstanding.is_empty()).then_some(next)
     }
 
     /// Tells whether `count` effects may all be set aside before the pipeline pauses.
@@ -54,12 +54,12 @@ impl<S: Store + Clone> Desk<S> {
     /// first.
     pub(in crate::consumer) fn take_ready(&mut self, max: usize) -> Vec<InHand> {
         if !self.circuit.is_paused() || self.circuit.vain_tries() == 0 {
-            return self.lanes.take(max);
+            return self.outstanding.take(max);
         }
         let mut taken = Vec::new();
         while taken.len() < max {
             let one = self
-                .lanes
+                .outstanding
                 .take_one(|delivery| !self.circuit.has_tried(delivery));
             if one.is_empty() {
                 break;
@@ -74,7 +74,9 @@ impl<S: Store + Clone> Desk<S> {
     /// messages that wait behind these in their lanes cannot try either.
     pub(super) fn room_to_try(&self) -> usize {
         if self.circuit.awaits_a_try()
-            && !self.lanes.has(|delivery| !self.circuit.has_tried(delivery))
+            && !self
+                .outstanding
+                .has(|delivery| !self.circuit.has_tried(delivery))
         {
             self.circuit.vain_tries()
         } else {
@@ -86,7 +88,7 @@ impl<S: Store + Clone> Desk<S> {
     pub(in crate::consumer) fn hear(&mut self, delivery: DeliveryId, verdict: &Verdict) -> Judged {
         let mut chance = [0];
         if self.circuit.needs_chance(verdict) {
-            self.surroundings.entropy.fill(&mut chance);
+            self.context.surroundings.entropy.fill(&mut chance);
         }
         let moment = Moment {
             now: self.now(),
@@ -117,13 +119,13 @@ impl<S: Store + Clone> Desk<S> {
         for told in self.circuit.told() {
             match told {
                 // A run that ends waits for nothing any more.
-                Told::Paused { .. } if self.is_stopping() => {}
+                Told::Paused { .. } if self.outstanding.is_stopping() => {}
                 Told::Paused { cause, error, wait } => {
                     let error = &error;
-                    self.observe(&Event::Paused { cause, error, wait });
+                    self.context.observe(&Event::Paused { cause, error, wait });
                 }
                 Told::Resumed { cause, lasted } => {
-                    self.observe(&Event::Resumed { cause, lasted });
+                    self.context.observe(&Event::Resumed { cause, lasted });
                 }
             }
         }
@@ -138,6 +140,6 @@ impl<S: Store + Clone> Desk<S> {
     ) -> Settlement {
         let judged = self.hear(delivery, &verdict);
         let verdict = self.with_doubt(delivery, verdict);
-        settlement(&self.pipeline, claim, verdict, judged)
+        settlement(&self.context.pipeline, claim, verdict, judged)
     }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use semel_core::{Renewal, Renewed, Result, StateKind, Store};
 
-use super::super::desk::{Desk, RECHECK};
+use super::super::desk::{Desk, Parts};
+use super::super::store_calls::RECHECK;
 use super::{Attempts, Found};
 use crate::lease::{renewal, renewal_interval};
 
@@ -15,16 +16,20 @@ impl Attempts {
         &mut self,
         desk: &mut Desk<S>,
     ) -> Result<()> {
-        let (now, lease) = (desk.now(), desk.pipeline.lease);
+        let (now, lease) = (desk.now(), desk.context.pipeline.lease);
         if self.running.is_empty() {
-            self.renew_at = desk.lease(now).renew_at();
+            self.renew_at = desk.context.lease(now).renew_at();
             return Ok(());
         }
         if now < self.renew_at {
             return Ok(());
         }
-        self.renew_at = desk.lease(now).renew_at();
-        let Some(renewed) = desk.try_renew(&self.renewals(lease)).await? else {
+        self.renew_at = desk.context.lease(now).renew_at();
+        let Some(renewed) = desk
+            .store
+            .try_renew(&desk.outstanding, &self.renewals(lease))
+            .await?
+        else {
             self.renew_at = desk.now() + RECHECK.min(renewal_interval(lease));
             return Ok(());
         };
@@ -45,14 +50,14 @@ impl Attempts {
     /// takes.
     pub(super) async fn beside<S: Store + Clone, T>(
         &self,
-        desk: &Desk<S>,
+        (context, store, outstanding): Parts<'_, S>,
         work: impl Future<Output = T>,
     ) -> T {
-        let first = self.renew_at.saturating_sub(desk.now());
+        let first = self.renew_at.saturating_sub(context.now());
         tokio::select! {
             biased;
             done = work => done,
-            never = desk.keep(first, || self.renewals(desk.pipeline.lease)) => match never {},
+            never = store.keep(outstanding, first, || self.renewals(context.pipeline.lease)) => match never {},
         }
     }
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use semel_core::decide::{Directed, Directive, Order, Refusal, Verdict};
-use semel_core::{Claim, Outcome, Result, Store, StoreExt, Timestamp};
+use semel_core::{Claim, Outcome, Result, Store, Timestamp};
 
-use super::super::desk::Desk;
+use super::super::desk::Parts;
 use super::super::steps::call;
 use crate::effect::{Effect, Probe};
 use crate::pipeline::Incoming;
@@ -16,13 +16,13 @@ use crate::pipeline::Incoming;
 /// However long the verdict is under way, it carries the earliest time at which its evidence can have been
 /// looked for: by the time that the verdict arrives, an old call may have landed. DBT-5.
 pub(super) async fn probe<S: Store + Clone, E: Effect>(
-    desk: &Desk<S>,
+    (context, store, outstanding): Parts<'_, S>,
     effect: &Arc<E>,
     incoming: &Incoming,
     told_at: Timestamp,
 ) -> Result<bool> {
     let operation = incoming.request.operation.clone();
-    let Some(record) = desk.ask(|| desk.store.get_one(&operation)).await? else {
+    let Some(record) = store.get_one(outstanding, &operation).await? else {
         return Ok(false);
     };
     let claim = Claim {
@@ -37,7 +37,7 @@ pub(super) async fn probe<S: Store + Clone, E: Effect>(
         possible_repeat: false,
         first_started_at: record.first_started_at,
     };
-    let window = desk.pipeline.window;
+    let window = context.pipeline.window;
     let verdict = match effect.probe(&call(incoming, claim)).await {
         Probe::Unknown => return Ok(false),
         Probe::NotApplied => Verdict::NotApplied {
@@ -45,7 +45,7 @@ pub(super) async fn probe<S: Store + Clone, E: Effect>(
             asked: Some(told_at),
         },
         Probe::Applied(result) => Verdict::Applied {
-            outcome: Outcome::raw(result, desk.pipeline.outcome_limit_bytes),
+            outcome: Outcome::raw(result, context.pipeline.outcome_limit_bytes),
             window,
         },
     };
@@ -54,8 +54,8 @@ pub(super) async fn probe<S: Store + Clone, E: Effect>(
         order: Order::Resolve(verdict),
         note: None,
     };
-    let directed = desk
-        .ask_in_turn(|| desk.store.operate(std::slice::from_ref(&directive)))
+    let directed = store
+        .operate(outstanding, std::slice::from_ref(&directive))
         .await?;
     Ok(match directed.into_iter().next() {
         Some(Directed::Now(_) | Directed::Refused(Refusal::State(_) | Refusal::Absent)) => true,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use semel_core::{Admission, Result};
 
-use super::super::desk::Asked;
+use super::super::store_calls::Asked;
 
 /// Waits for both calls. Once claims were granted, whose leases run, it waits for the settlement no longer
 /// than `grace`; `None` is a settlement that did not answer by then. The wait is given up, not the call:

@@ -17,8 +17,8 @@ impl Attempts {
         desk: &mut Desk<S>,
         effect: &Arc<E>,
     ) {
-        while desk.is_away()
-            && !desk.is_stopping()
+        while desk.store.is_away()
+            && !desk.outstanding.is_stopping()
             && self.free(desk) > 0
             && let Some(incoming) = desk.take_ready(1).pop()
         {

@@ -1,4 +1,4 @@
-//! Which failures are one and the same.
+//! The test whether two failures are one and the same.
 
 /// Returns the part of a failure that two equal failures share: the words before the particulars, without numbers
 /// other than a status or an exit code. The statuses by which a target turns all callers away count as one.

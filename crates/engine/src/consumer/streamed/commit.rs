@@ -12,8 +12,10 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use super::Granted;
-use crate::consumer::desk::Desk;
+use crate::consumer::outstanding::Outstanding;
+use crate::consumer::store_calls::StoreCalls;
 use crate::layer::outage::unanswered;
+use crate::pipeline::Pipeline;
 
 /// Entries that are ready to be committed, and the message of each.
 #[derive(Default)]
@@ -72,16 +74,16 @@ impl<T: StreamedStore> Commits<T> {
 
     /// Begins to commit the batch that is ready: at once if nothing is under way; otherwise once it is a whole
     /// batch, and behind the last one under way.
-    pub(super) fn begin<S: Store + Clone>(&mut self, desk: &Desk<S>, next: &mut Ready) {
+    pub(super) fn begin(&mut self, pipeline: &Pipeline, within: Duration, next: &mut Ready) {
         let last = self.under_way.back();
         let has_room = last.is_none()
-            || (self.under_way.len() < MOST_UNDER_WAY && next.len() >= desk.pipeline.batch);
+            || (self.under_way.len() < MOST_UNDER_WAY && next.len() >= pipeline.batch);
         if next.is_empty() || !has_room {
             return;
         }
         let before = last.map(|last| last.turn.own.subscribe());
         let batch = std::mem::take(next);
-        let begun = Commit::begin(desk, &self.streamed, batch, before);
+        let begun = Commit::begin(pipeline, within, &self.streamed, batch, before);
         self.under_way.push_back(begun);
     }
 }
@@ -114,14 +116,15 @@ struct Attempt {
 
 impl<T: StreamedStore> Commit<T> {
     /// Begins to commit a batch, once the one before is committed.
-    fn begin<S: Store + Clone>(
-        desk: &Desk<S>,
+    fn begin(
+        pipeline: &Pipeline,
+        within: Duration,
         streamed: &Arc<T>,
         batch: Ready,
         before: Option<watch::Receiver<Reach>>,
     ) -> Self {
         // If the key is the order, nothing asks for the ids.
-        let with_ids = desk.pipeline.order.is_some();
+        let with_ids = pipeline.order.is_some();
         let Ready { granted, finished } = batch;
         let ids = granted.iter().filter(|_| with_ids).map(|it| it.id);
         let is_first = before.is_none();
@@ -132,7 +135,7 @@ impl<T: StreamedStore> Commit<T> {
             finished: Arc::new(finished),
             attempt: Mutex::default(),
             turn: Behind::new(before),
-            within: desk.slow_answer_within(),
+            within,
             late_at: None,
             answers: None,
         };
@@ -184,10 +187,14 @@ impl<T: StreamedStore> Commit<T> {
     }
 
     /// Asks until the batch is committed; an error that cannot be mended is an answer, too. Cancel safe.
-    pub(super) async fn answered<S: Store + Clone>(&mut self, desk: &Desk<S>) {
+    pub(super) async fn answered<S: Store + Clone>(
+        &mut self,
+        store: &StoreCalls<S>,
+        outstanding: &Outstanding,
+    ) {
         self.ended().await;
         if self.answers.is_none() {
-            let answers = desk.ask_slow(|| self.attempt()).await;
+            let answers = store.ask_slow(outstanding, || self.attempt()).await;
             self.answers = Some(answers);
         }
     }
@@ -195,9 +202,10 @@ impl<T: StreamedStore> Commit<T> {
     /// Returns the messages of the batch with their results. A refused message has its headers again.
     pub(super) async fn conclude<S: Store + Clone>(
         mut self,
-        desk: &Desk<S>,
+        store: &StoreCalls<S>,
+        outstanding: &Outstanding,
     ) -> Result<impl Iterator<Item = (Granted, Committed)> + use<S, T>> {
-        self.answered(desk).await;
+        self.answered(store, outstanding).await;
         let answers = self.answers.take().unwrap_or_else(|| Ok(Vec::new()))?;
         let batch = self.granted.iter_mut().zip(self.finished.iter());
         let batch = batch.zip(&answers);

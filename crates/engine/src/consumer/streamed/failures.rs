@@ -63,9 +63,12 @@ impl Failures {
             }
             Verdict::Done(_) => return,
         };
-        let pipeline = &desk.pipeline;
+        let pipeline = &desk.context.pipeline;
         if may_again && attempt < pipeline.limits.failed.get() {
-            let backoff = desk.surroundings.jittered(pipeline.backoff.after(attempt));
+            let backoff = desk
+                .context
+                .surroundings
+                .jittered(pipeline.backoff.after(attempt));
             let wait = after.unwrap_or_default().max(backoff);
             self.0.insert(incoming.delivery, attempt);
             desk.released(incoming, &error, wait);

@@ -3,18 +3,19 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use semel_core::Store;
 use tokio::task::JoinSet;
 
 use super::Granted;
-use crate::consumer::desk::Desk;
+use crate::consumer::context::Context;
+use crate::consumer::outstanding::Outstanding;
 use crate::consumer::steps::call;
 use crate::effect::{Call, Effect, Verdict};
 
 /// Returns the output for each message: the message itself, or the transform's result. `None` once a
 /// shutdown has run out of patience.
-pub(super) async fn output<S: Store + Clone, E: Effect>(
-    desk: &Desk<S>,
+pub(super) async fn output<E: Effect>(
+    context: &Context,
+    outstanding: &Outstanding,
     transform: Option<&Arc<E>>,
     granted: &[Granted],
 ) -> Option<Vec<Verdict>> {
@@ -22,7 +23,7 @@ pub(super) async fn output<S: Store + Clone, E: Effect>(
         let payloads = granted.iter().map(|it| it.incoming.payload.clone());
         return Some(payloads.map(Verdict::Done).collect());
     };
-    let now = desk.surroundings.clock.now();
+    let now = context.surroundings.clock.now();
     let calls = granted.iter().map(
         |Granted {
              incoming, grant, ..
@@ -31,12 +32,12 @@ pub(super) async fn output<S: Store + Clone, E: Effect>(
             call(incoming, grant.claim(&incoming.request, now))
         },
     );
-    let most = desk.pipeline.concurrency;
+    let most = context.pipeline.concurrency;
     tokio::select! {
         biased;
         verdicts = transformed(transform, calls.collect(), most) => Some(verdicts),
-        () = desk.patience_is_over() => None,
-        never = desk.keep_in_hand() => match never {},
+        () = context.patience_is_over() => None,
+        never = outstanding.keep() => match never {},
     }
 }
 

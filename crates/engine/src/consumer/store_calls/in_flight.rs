@@ -7,10 +7,10 @@ use semel_core::{Admission, ClaimRequest, Error, ErrorKind, Result, Settled, Set
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-use super::Desk;
+use super::StoreCalls;
 use crate::layer::outage::{all_failed, unanswered};
 
-impl<S: Store + Clone> Desk<S> {
+impl<S: Store + Clone> StoreCalls<S> {
     /// Begins to ask for claims, on a task of its own; does nothing if there is nothing to ask for, or the store
     /// is away.
     pub(in crate::consumer) fn begin_claim(
@@ -40,7 +40,7 @@ impl<S: Store + Clone> Desk<S> {
     where
         Fut: Future<Output = Result<T>> + Send + 'static,
     {
-        if batch.is_empty() || self.leaves_store_alone() {
+        if batch.is_empty() || self.is_left_alone() {
             return None;
         }
         let call = call(self.store.clone(), Arc::clone(batch));

@@ -1,16 +1,15 @@
-//! Repeats store calls until the store answers, and keeps deliveries in hand meanwhile.
+//! Store calls that are repeated until the store answers, while deliveries in hand are kept.
 
-use std::convert::Infallible;
 use std::future::Future;
 use std::time::Duration;
 
 use semel_core::{Result, Store};
 
-use super::Desk;
-use super::begun::Begun;
+use super::StoreCalls;
+use super::in_flight::Begun;
+use crate::consumer::outstanding::Outstanding;
 use crate::event::Event;
 use crate::layer::outage::{Entry, unanswered};
-use crate::pipeline::Fail;
 use crate::retry::{self, Pauses, hint, is_final};
 
 /// The result of a store call.
@@ -25,7 +24,7 @@ pub(in crate::consumer) enum Asked<T> {
     },
 }
 
-impl<S: Store + Clone> Desk<S> {
+impl<S: Store + Clone> StoreCalls<S> {
     /// Makes a store call until the store answers, with longer and longer waits, and together with
     /// all other callers while the store is away. The call is repeated with the same claim ids, so
     /// that a lost answer is found again.
@@ -35,6 +34,7 @@ impl<S: Store + Clone> Desk<S> {
     /// errors that no repetition mends, and any error once the shutdown ran out of patience
     pub(in crate::consumer) async fn ask<T, Fut>(
         &self,
+        outstanding: &Outstanding,
         call: impl Fn() -> Fut + Send + Sync,
     ) -> Result<T>
     where
@@ -42,12 +42,13 @@ impl<S: Store + Clone> Desk<S> {
         Fut: Future<Output = Result<T>> + Send,
     {
         let within = Some(self.outage.answer_within);
-        answer(self.asked((within, false), None, call).await)
+        answer(self.asked(outstanding, (within, false), None, call).await)
     }
 
     /// Does the same for a transaction in which the user's own statements run.
     pub(in crate::consumer) async fn ask_slow<T, Fut>(
         &self,
+        outstanding: &Outstanding,
         call: impl Fn() -> Fut + Send + Sync,
     ) -> Result<T>
     where
@@ -55,7 +56,7 @@ impl<S: Store + Clone> Desk<S> {
         Fut: Future<Output = Result<T>> + Send,
     {
         let within = Some(self.slow_answer_within());
-        answer(self.asked((within, false), None, call).await)
+        answer(self.asked(outstanding, (within, false), None, call).await)
     }
 
     /// Returns the longest wait for the answer of such a call.
@@ -68,30 +69,33 @@ impl<S: Store + Clone> Desk<S> {
     /// failed.
     pub(in crate::consumer) async fn ask_in_turn<T, Fut>(
         &self,
+        outstanding: &Outstanding,
         call: impl Fn() -> Fut + Send + Sync,
     ) -> Result<T>
     where
         T: 'static,
         Fut: Future<Output = Result<T>> + Send,
     {
-        answer(self.asked((None, false), None, call).await)
+        answer(self.asked(outstanding, (None, false), None, call).await)
     }
 
     /// Does the same, but does not wait while the store is away and the pipeline fails open.
     pub(in crate::consumer) async fn try_ask<T, Fut>(
         &self,
+        outstanding: &Outstanding,
         call: impl Fn() -> Fut + Send + Sync,
     ) -> Result<Asked<T>>
     where
         T: 'static,
         Fut: Future<Output = Result<T>> + Send,
     {
-        self.try_ask_again(None, call).await
+        self.try_ask_again(outstanding, None, call).await
     }
 
     /// Does the same for a call that may have been begun already.
     pub(super) async fn try_ask_again<T, Fut>(
         &self,
+        outstanding: &Outstanding,
         begun: Option<Begun<T>>,
         call: impl Fn() -> Fut + Send + Sync,
     ) -> Result<Asked<T>>
@@ -99,13 +103,15 @@ impl<S: Store + Clone> Desk<S> {
         T: 'static,
         Fut: Future<Output = Result<T>> + Send,
     {
-        let gives_way = self.outage.fail == Fail::Open;
+        let gives_way = self.fails_open();
         let within = Some(self.outage.answer_within);
-        self.asked((within, gives_way), begun, call).await
+        self.asked(outstanding, (within, gives_way), begun, call)
+            .await
     }
 
     async fn asked<T, Fut>(
         &self,
+        outstanding: &Outstanding,
         (within, gives_way): (Option<Duration>, bool),
         begun: Option<Begun<T>>,
         call: impl Fn() -> Fut + Send + Sync,
@@ -116,13 +122,14 @@ impl<S: Store + Clone> Desk<S> {
     {
         tokio::select! {
             biased;
-            asked = self.repeated((within, gives_way), begun, call) => asked,
-            never = self.keep_in_hand() => match never {},
+            asked = self.repeated(outstanding, (within, gives_way), begun, call) => asked,
+            never = outstanding.keep() => match never {},
         }
     }
 
     async fn repeated<T, Fut>(
         &self,
+        outstanding: &Outstanding,
         (within, gives_way): (Option<Duration>, bool),
         mut begun: Option<Begun<T>>,
         call: impl Fn() -> Fut + Send + Sync,
@@ -158,7 +165,7 @@ impl<S: Store + Clone> Desk<S> {
                 Err((wait, error)) => (error, Some(wait)),
                 Ok((permit, result)) => {
                     if let Some(turn) = permit.tell(&result) {
-                        self.observe(&turn.event());
+                        self.context.observe(&turn.event());
                     }
                     match result {
                         Ok(answer) => return Ok(Asked::Answered(answer)),
@@ -166,9 +173,9 @@ impl<S: Store + Clone> Desk<S> {
                     }
                 }
             };
-            if self.is_stopping() {
-                let since = *stopping_since.get_or_insert_with(|| self.now());
-                if self.now().saturating_sub(since) >= self.shutdown.patience {
+            if outstanding.is_stopping() {
+                let since = *stopping_since.get_or_insert_with(|| self.context.now());
+                if self.context.now().saturating_sub(since) >= self.context.shutdown.patience {
                     return Err(error);
                 }
             }
@@ -184,9 +191,11 @@ impl<S: Store + Clone> Desk<S> {
                 return Ok(Asked::NotNow { is_maybe });
             }
             let wait = pauses.longer().max(hint(&error));
-            let next = breaker.next_try().map(|at| at.saturating_sub(self.now()));
-            let pause = next.unwrap_or_else(|| self.surroundings.jittered(wait));
-            self.observe(&Event::StoreFailed {
+            let next = breaker
+                .next_try()
+                .map(|at| at.saturating_sub(self.context.now()));
+            let pause = next.unwrap_or_else(|| self.context.surroundings.jittered(wait));
+            self.context.observe(&Event::StoreFailed {
                 error: &error,
                 wait: pause,
             });
@@ -199,19 +208,7 @@ impl<S: Store + Clone> Desk<S> {
         tokio::select! {
             biased;
             answered = call => answered,
-            () = self.patience_is_over() => Err(unanswered(self.shutdown.patience)),
-        }
-    }
-
-    /// Extends the deliveries in hand at the source while the consumer waits for the store:
-    /// otherwise a broker would hand them to others, or count them as failed.
-    pub(in crate::consumer) async fn keep_in_hand(&self) -> Infallible {
-        if semel_core::planted("U07") {
-            return std::future::pending().await;
-        }
-        loop {
-            tokio::time::sleep(self.extend_at().saturating_sub(self.now())).await;
-            self.extend_if_due().await;
+            () = self.context.patience_is_over() => Err(unanswered(self.context.shutdown.patience)),
         }
     }
 }

@@ -12,14 +12,16 @@ use semel_core::port::sink::{AnySink, Publication, Sink};
 use semel_core::{ByteString, Error, ErrorKind, Operation, Parked, Result, Store};
 use tokio::task::{JoinError, JoinSet};
 
-use super::{Asked, Desk, Met};
+use super::{Met, Outcomes};
+use crate::consumer::outstanding::Outstanding;
+use crate::consumer::store_calls::{Asked, StoreCalls};
 use crate::event::Event;
 use crate::publication;
 use crate::retry::{self, Pauses};
 use crate::summary::Fate;
 
 /// Dead letters that are not confirmed yet.
-pub(in crate::consumer) struct Letters {
+pub(super) struct Letters {
     sink: Option<AnySink>,
     /// In the order in which they died.
     waiting: VecDeque<Letter>,
@@ -64,18 +66,18 @@ impl Letters {
     }
 
     /// Returns the time at which more is published, if letters wait for nothing but their time.
-    pub(in crate::consumer) fn next_due(&self) -> Option<Duration> {
+    fn next_due(&self) -> Option<Duration> {
         let is_idle = self.under_way.is_empty() && !self.waiting.is_empty();
         is_idle.then_some(self.retry_at)
     }
 
     /// Tells whether answers are on their way.
-    pub(in crate::consumer) fn are_under_way(&self) -> bool {
+    fn are_under_way(&self) -> bool {
         !self.task.is_empty()
     }
 
     /// Waits for the answers to the letters under way. Cancel safe.
-    pub(in crate::consumer) async fn answers(&mut self) {
+    async fn answers(&mut self) {
         if let Some(joined) = self.task.join_next().await {
             self.heard = Some(joined);
         }
@@ -86,10 +88,30 @@ impl Letters {
     }
 }
 
-impl<S: Store + Clone> Desk<S> {
+impl Outcomes {
+    /// Returns the time at which more dead letters are published, if they wait for nothing but their time.
+    pub(in crate::consumer) fn letters_due(&self) -> Option<Duration> {
+        self.letters.next_due()
+    }
+
+    /// Tells whether answers about dead letters are on their way.
+    pub(in crate::consumer) fn awaits_letters(&self) -> bool {
+        self.letters.are_under_way()
+    }
+
+    /// Waits for the answers about dead letters that are on their way. Cancel safe.
+    pub(in crate::consumer) async fn letters_are_answered(&mut self) {
+        self.letters.answers().await;
+    }
+
     /// Deals with parked messages that the store keeps now. Dead letters go to their broker first, if they
     /// have one.
-    pub(super) async fn kept(&mut self, kept: Vec<(Parked, Met)>) -> Result<()> {
+    pub(super) async fn kept<S: Store + Clone>(
+        &mut self,
+        store: &StoreCalls<S>,
+        outstanding: &Outstanding,
+        kept: Vec<(Parked, Met)>,
+    ) -> Result<()> {
         if self.letters.sink.is_none() {
             self.settled.extend(kept.into_iter().map(|(_, met)| met));
             return Ok(());
@@ -114,7 +136,7 @@ impl<S: Store + Clone> Desk<S> {
             .iter()
             .map(|(operation, ..)| operation.clone())
             .collect();
-        let mut records = match self.try_ask(|| self.store.get(&operations)).await? {
+        let mut records = match store.try_get(outstanding, &operations).await? {
             Asked::Answered(records) => records,
             Asked::NotNow { .. } => Vec::new(),
         };
@@ -136,21 +158,21 @@ impl<S: Store + Clone> Desk<S> {
     }
 
     /// Deals with the answers that are here, and publishes waiting letters if their time has come.
-    pub(super) fn post(&mut self) {
+    pub(in crate::consumer) fn post(&mut self) {
         if let Some(joined) = self.letters.task.try_join_next() {
             self.letters.heard = Some(joined);
         }
         if let Some(joined) = self.letters.heard.take() {
             self.heard(joined);
         }
-        let now = self.now();
+        let now = self.context.now();
         if self.letters.next_due().is_none_or(|due| due > now) {
             return;
         }
         let Some(sink) = self.letters.sink.clone() else {
             return;
         };
-        let most = self.pipeline.batch.min(self.letters.waiting.len());
+        let most = self.context.pipeline.batch.min(self.letters.waiting.len());
         self.letters.under_way = self.letters.waiting.drain(..most).collect();
         let letters = self.letters.under_way.iter();
         let batch: Vec<_> = letters.map(|letter| letter.publication.clone()).collect();
@@ -185,7 +207,7 @@ impl<S: Store + Clone> Desk<S> {
                 }
                 Err(error) => {
                     let coordinates = &letter.coordinates;
-                    self.observe(&Event::DeadLetterRefused {
+                    self.context.observe(&Event::DeadLetterRefused {
                         coordinates,
                         error: &error,
                     });
@@ -201,33 +223,36 @@ impl<S: Store + Clone> Desk<S> {
             self.letters.pauses = Pauses::new(retry::BROKER);
             self.letters.told_at = None;
             if let Some(since) = self.letters.away_since.take() {
-                let lasted = self.now().saturating_sub(since);
-                self.observe(&Event::TargetBack { lasted });
+                let lasted = self.context.now().saturating_sub(since);
+                self.context.observe(&Event::TargetBack { lasted });
             }
         }
     }
 
     /// Leaves the broker alone for a while, and emits an event, but not every time.
     fn letters_failed(&mut self, error: &Error) {
-        let now = self.now();
+        let now = self.context.now();
         let wait = self.letters.pauses.longer();
-        let wait = self.surroundings.jittered(wait);
+        let wait = self.context.surroundings.jittered(wait);
         self.letters.retry_at = now.saturating_add(wait);
         self.letters.away_since.get_or_insert(now);
         let told_at = self.letters.told_at;
         if told_at.is_none_or(|told_at| now.saturating_sub(told_at) >= TOLD_EVERY) {
             self.letters.told_at = Some(now);
-            self.observe(&Event::TargetAway { error, wait });
+            self.context.observe(&Event::TargetAway { error, wait });
         }
     }
 
     /// Waits at the end of a run for confirmations: until one letter fails, or for as long as running
     /// effects have. Returns the count of the letters that are not confirmed.
-    pub(super) async fn last_letters(&mut self) -> usize {
-        let end = self.now().saturating_add(self.shutdown.patience);
+    pub(in crate::consumer) async fn last_letters(&mut self) -> usize {
+        let end = self
+            .context
+            .now()
+            .saturating_add(self.context.shutdown.patience);
         loop {
             self.post();
-            let left = end.saturating_sub(self.now());
+            let left = end.saturating_sub(self.context.now());
             if self.letters.is_empty() || !self.letters.are_under_way() || left.is_zero() {
                 break;
             }

@@ -1,0 +1,53 @@
+//! The parts of a run that never change: the rules, the inputs from outside, and the request to stop.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::event::{Event, Origin};
+use crate::lease::Lease;
+use crate::pipeline::{Incoming, Pipeline};
+use crate::surroundings::{Shutdown, Surroundings};
+
+/// The pipeline of a run, and its surroundings; see the module.
+pub(super) struct Context {
+    pub(super) pipeline: Arc<Pipeline>,
+    pub(super) surroundings: Surroundings,
+    pub(super) shutdown: Shutdown,
+}
+
+impl Context {
+    /// Returns monotonic time.
+    pub(super) fn now(&self) -> Duration {
+        self.surroundings.clock.monotonic()
+    }
+
+    pub(super) fn observe(&self, event: &Event<'_>) {
+        self.surroundings
+            .observer
+            .observe(&self.pipeline.name, event);
+    }
+
+    pub(super) fn observe_message(&self, incoming: &Incoming, event: &Event<'_>) {
+        let origin = Origin::new(&incoming.coordinates, &incoming.headers);
+        self.surroundings
+            .observer
+            .observe_message(&self.pipeline.name, event, origin);
+    }
+
+    /// Returns the lease of a claim that was asked for at `asked_at`.
+    pub(super) fn lease(&self, asked_at: Duration) -> Lease {
+        let term = self.pipeline.lease;
+        Lease { asked_at, term }
+    }
+
+    /// Waits until a shutdown is requested.
+    pub(super) async fn shutdown_is_requested(&self) {
+        self.shutdown.clone().request().await;
+    }
+
+    /// Waits until a shutdown was requested and its patience has run out.
+    pub(super) async fn patience_is_over(&self) {
+        self.shutdown_is_requested().await;
+        tokio::time::sleep(self.shutdown.patience).await;
+    }
+}

@@ -1,0 +1,272 @@
+//! The calls of the store: claims, reports on them, longer leases and the rest, each repeated until the store answers.
+//! Not for what the answers mean.
+
+mod in_flight;
+mod retry;
+
+use std::borrow::Cow;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_core::decide::{Directed, Directive};
+use semel_core::{
+    Admission, ClaimRequest, Operation, Parked, Record, Renewal, Renewed, Result, Settled,
+    Settlement, Store, StoreExt,
+};
+
+use super::context::Context;
+use super::outstanding::Outstanding;
+use crate::event::Event;
+use crate::layer::outage::{Policy, all_failed};
+use crate::lease::renewal_interval;
+use crate::pipeline::Fail;
+pub(super) use in_flight::Begun;
+pub(super) use retry::Asked;
+
+/// The store of a run, and the policy for the time in which it does not answer. While a call is waited for, the
+/// outstanding messages are kept at their source.
+pub(super) struct StoreCalls<S> {
+    context: Arc<Context>,
+    store: S,
+    outage: Policy,
+}
+
+impl<S: Store + Clone> StoreCalls<S> {
+    pub(super) const fn new(context: Arc<Context>, store: S, outage: Policy) -> Self {
+        Self {
+            context,
+            store,
+            outage,
+        }
+    }
+
+    /// Tells whether the pipeline fails open.
+    pub(super) fn fails_open(&self) -> bool {
+        self.outage.fail == Fail::Open
+    }
+
+    /// Waits for the store from now on, whatever the pipeline's policy says.
+    pub(super) const fn fail_closed(&mut self) {
+        self.outage.fail = Fail::Closed;
+    }
+
+    /// Tells whether the store is away and the pipeline fails open.
+    pub(super) fn is_away(&self) -> bool {
+        self.fails_open() && self.is_left_alone()
+    }
+
+    /// Tells whether the store is left alone, whatever the pipeline does meanwhile.
+    pub(super) fn is_left_alone(&self) -> bool {
+        self.outage.breaker.is_open()
+    }
+
+    /// Tells whether the store is to be tried now, although it is away.
+    pub(super) fn is_due(&self) -> bool {
+        self.outage.breaker.next_try().is_none()
+    }
+
+    /// Returns the time at which the store may be asked again; `None` means now.
+    pub(super) fn retry_at(&self) -> Option<Duration> {
+        let next = self.outage.breaker.next_try()?;
+        // Another caller's probe may bring the store back any time.
+        Some(next.min(self.context.now() + RECHECK))
+    }
+
+    /// Asks for claims, unless the store is away and the pipeline fails open.
+    pub(super) async fn try_claim(
+        &self,
+        outstanding: &Outstanding,
+        requests: &[ClaimRequest],
+    ) -> Result<Asked<Vec<Admission>>> {
+        self.try_claim_again(outstanding, requests, None).await
+    }
+
+    /// Does the same for a call that may have been begun already.
+    pub(super) async fn try_claim_again(
+        &self,
+        outstanding: &Outstanding,
+        requests: &[ClaimRequest],
+        begun: Option<Begun<Vec<Admission>>>,
+    ) -> Result<Asked<Vec<Admission>>> {
+        if requests.is_empty() {
+            return Ok(Asked::Answered(Vec::new()));
+        }
+        self.try_ask_again(outstanding, begun, || self.claim_all(requests))
+            .await
+    }
+
+    async fn claim_all(&self, requests: &[ClaimRequest]) -> Result<Vec<Admission>> {
+        let mut requests = Cow::Borrowed(requests);
+        if semel_core::planted("M34") {
+            for request in requests.to_mut() {
+                request.claim_id = self.context.surroundings.claim_id();
+            }
+        }
+        all_failed(self.store.claim(&requests).await?)
+    }
+
+    /// Reports on claims until each item is answered. An item that failed alone is reported again:
+    /// asking for its claim again would run its effect again.
+    pub(super) async fn settle_all(
+        &self,
+        outstanding: &Outstanding,
+        settlements: &[Settlement],
+    ) -> Result<Vec<Settled>> {
+        if settlements.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut answers = self
+            .ask(outstanding, || self.store.settle(settlements))
+            .await?;
+        for (settlement, answer) in settlements.iter().zip(&mut answers) {
+            if let Settled::Failed(_) = answer {
+                *answer = self
+                    .ask(outstanding, || self.store.settle_one(settlement))
+                    .await?;
+            }
+        }
+        Ok(answers)
+    }
+
+    /// Reports on claims. `None` marks an item that is still to be reported because the store is
+    /// away and the pipeline fails open.
+    pub(super) async fn try_settle(
+        &self,
+        outstanding: &Outstanding,
+        settlements: &[Settlement],
+    ) -> Result<Vec<Option<Settled>>> {
+        self.try_settle_again(outstanding, settlements, None).await
+    }
+
+    /// Does the same for a report that may have been begun already.
+    pub(super) async fn try_settle_again(
+        &self,
+        outstanding: &Outstanding,
+        settlements: &[Settlement],
+        begun: Option<Begun<Vec<Settled>>>,
+    ) -> Result<Vec<Option<Settled>>> {
+        if settlements.is_empty() {
+            return Ok(Vec::new());
+        }
+        let asked = self.try_ask_again(outstanding, begun, || self.store.settle(settlements));
+        let answers = match asked.await? {
+            Asked::Answered(answers) => answers,
+            Asked::NotNow { .. } => return Ok(settlements.iter().map(|_| None).collect()),
+        };
+        let mut settled = Vec::with_capacity(answers.len());
+        for (settlement, answer) in settlements.iter().zip(answers) {
+            settled.push(match answer {
+                Settled::Failed(_) => {
+                    let asked = self.try_ask(outstanding, || self.store.settle_one(settlement));
+                    match asked.await? {
+                        Asked::Answered(answer) => Some(answer),
+                        Asked::NotNow { .. } => None,
+                    }
+                }
+                Settled::Now(_) | Settled::Fenced { .. } => Some(answer),
+            });
+        }
+        Ok(settled)
+    }
+
+    /// Extends leases, at first after `first`, for as long as the work beside it takes. A claim lost
+    /// meanwhile shows when it is next renewed or settled.
+    pub(super) async fn keep(
+        &self,
+        outstanding: &Outstanding,
+        first: Duration,
+        renewals: impl Fn() -> Vec<Renewal>,
+    ) -> Infallible {
+        let mut wait = first;
+        loop {
+            tokio::time::sleep(wait).await;
+            wait = renewal_interval(self.context.pipeline.lease);
+            let renewals = renewals();
+            if renewals.is_empty() {
+                continue;
+            }
+            if self
+                .ask(outstanding, || self.store.renew(&renewals))
+                .await
+                .is_err()
+            {
+                // The work beside this meets the same error, and knows more.
+                return std::future::pending().await;
+            }
+            self.context.observe(&Event::Renewed {
+                count: renewals.len(),
+            });
+        }
+    }
+
+    /// Extends the leases of running messages; `None` if nothing was asked, as with
+    /// [`try_ask`](Self::try_ask).
+    pub(super) async fn try_renew(
+        &self,
+        outstanding: &Outstanding,
+        renewals: &[Renewal],
+    ) -> Result<Option<Vec<Renewed>>> {
+        if renewals.is_empty() || semel_core::planted("M16") {
+            return Ok(Some(Vec::new()));
+        }
+        let asked = self
+            .try_ask(outstanding, || self.store.renew(renewals))
+            .await?;
+        let Asked::Answered(renewed) = asked else {
+            return Ok(None);
+        };
+        self.context.observe(&Event::Renewed {
+            count: renewals.len(),
+        });
+        Ok(Some(renewed))
+    }
+
+    /// Returns the record of an operation.
+    pub(super) async fn get_one(
+        &self,
+        outstanding: &Outstanding,
+        operation: &Operation,
+    ) -> Result<Option<Record>> {
+        self.ask(outstanding, || self.store.get_one(operation))
+            .await
+    }
+
+    /// Returns the records of operations, unless the store is away and the pipeline fails open.
+    pub(super) async fn try_get(
+        &self,
+        outstanding: &Outstanding,
+        operations: &[Operation],
+    ) -> Result<Asked<Vec<Option<Record>>>> {
+        self.try_ask(outstanding, || self.store.get(operations))
+            .await
+    }
+
+    /// Parks messages, unless the store is away and the pipeline fails open.
+    pub(super) async fn try_park(
+        &self,
+        outstanding: &Outstanding,
+        parked: &[Parked],
+    ) -> Result<Asked<()>> {
+        let parked = self
+            .try_ask(outstanding, || self.store.park(parked))
+            .await?;
+        Ok(match parked {
+            Asked::Answered(_) => Asked::Answered(()),
+            Asked::NotNow { is_maybe } => Asked::NotNow { is_maybe },
+        })
+    }
+
+    /// Carries out directives.
+    pub(super) async fn operate(
+        &self,
+        outstanding: &Outstanding,
+        directives: &[Directive],
+    ) -> Result<Vec<Directed>> {
+        self.ask_in_turn(outstanding, || self.store.operate(directives))
+            .await
+    }
+}
+
+/// The longest time for which a message is held back before its key is looked at again.
+pub(super) const RECHECK: Duration = Duration::from_secs(1);
