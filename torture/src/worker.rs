@@ -93,10 +93,17 @@ impl Site {
         Summary::parse(&stdout)
     }
 
-    /// The last forty lines that workers printed here.
+    /// The last forty lines that workers printed here, without the decisions about messages that met their fate: why a
+    /// worker ended stands before thousands of them.
     pub fn last_words(&self) -> String {
         let said = self.text("stderr.log");
-        let lines: Vec<_> = said.lines().collect();
+        let is_usual = |line: &&str| {
+            let decisions = ["completed", "replayed"];
+            decisions
+                .iter()
+                .any(|it| line.contains(&format!("\"decision\":\"{it}\"")))
+        };
+        let lines: Vec<_> = said.lines().filter(|line| !is_usual(line)).collect();
         lines[lines.len().saturating_sub(40)..].join("\n")
     }
 

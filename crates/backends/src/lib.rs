@@ -1,13 +1,15 @@
 //! The backends that are built into a program, opened by their settings: stores, sources and sinks.
 //!
-//! This is the only crate that knows every driver, and the only one with a feature for each of them: `postgres`,
-//! `mysql` and `redis` for stores, `kafka`, `nats` and `amqp` for brokers. What needs no server is always there. A
-//! program passes [`BACKENDS`] to the configuration, so that settings of a backend that is not built in are
-//! refused where they are written, and opens what the settings name: [`store`], [`source`], [`sink`],
-//! [`streamed`] with its [`changelog`], and with [`layered`] the layers of a pipeline before its store.
+//! This is the only crate of the binary that knows every driver, with a feature for each of them: `postgres`, `mysql`
+//! and `redis` for stores, `kafka`, `nats` and `amqp` for brokers. What needs no server is always there. A program
+//! passes [`BACKENDS`] to the configuration, so that the url of a store that is not built in is refused where it is
+//! written, and opens what the settings name: [`store`], [`source`], [`sink`], [`streamed`] with its [`changelog`],
+//! and with [`layered`] the layers of a pipeline before its store. A broker that is not built in is refused when it is
+//! opened.
 //!
-//! The list of them is data: [`broker::BROKERS`] and [`store::server::DRIVERS`] have an entry for each driver, with
-//! what it can do. A new driver is its crate, an entry there, and its settings in `semel-config`.
+//! The lists of drivers are data: [`broker::BROKERS`] and [`store::server::DRIVERS`] have an entry for each, with what it
+//! can do.
+//! ARCHITECTURE.md names what else belongs to a new one.
 //!
 //! The crate reads no configuration, prints nothing, and decides nothing about messages.
 
@@ -30,6 +32,12 @@ pub const BACKENDS: Backends = Backends {
     target: sink::target,
 };
 
+/// Tells whether a broker is built in, by its name in settings: `kafka`, `nats` or `amqp`.
+#[must_use]
+pub fn is_broker_built_in(name: &str) -> bool {
+    broker::Broker::find(name).is_some()
+}
+
 #[cfg(test)]
 mod tests {
     use semel_config::ServerKind;
@@ -46,6 +54,7 @@ mod tests {
         ] {
             let found = broker::BROKERS.iter().filter(|it| it.name == name);
             assert_eq!(found.count(), usize::from(is_in), "{name}");
+            assert_eq!(is_broker_built_in(name), is_in, "{name}");
         }
         for (kind, is_in) in [
             (ServerKind::Mysql, cfg!(feature = "mysql")),

@@ -79,7 +79,7 @@ pub async fn open(url: &StoreUrl, accepted: Accepted, clock: Arc<dyn Clock>) -> 
 
 /// An open store as the operating verbs need it.
 #[derive(Debug)]
-pub struct Operated {
+pub struct OpenStore {
     /// The store.
     pub store: AnyStore,
     /// The same store, for export and import; none if it was opened to be looked at.
@@ -92,7 +92,7 @@ pub struct Operated {
     pub worker: Option<u32>,
 }
 
-impl Operated {
+impl OpenStore {
     /// Wraps a store that is opened to be looked at or changed.
     fn to_change(store: AnyStore, transfer: AnyTransferStore) -> Self {
         Self {
@@ -110,11 +110,11 @@ impl Operated {
 /// # Errors
 ///
 /// `Unavailable` if there is no store, which is not created; those of the store.
-pub async fn open_for_reading(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result<Operated> {
+pub async fn open_for_reading(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result<OpenStore> {
     match url {
         StoreUrl::Embedded(path) => {
             refuse_absent(url).await?;
-            Ok(Operated {
+            Ok(OpenStore {
                 store: AnyStore::new(Inspector::open(path, clock)?),
                 transfer: None,
                 stores: None,
@@ -136,7 +136,7 @@ pub async fn open_for_reading(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result<O
 /// # Errors
 ///
 /// Those of [`open_for_reading`].
-pub async fn open_for_changing(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result<Operated> {
+pub async fn open_for_changing(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result<OpenStore> {
     if let StoreUrl::Server(url) = url {
         // The server itself says whether the store exists.
         return Ok(served(server::open(url, Terms::of_operator(false)).await?));
@@ -149,7 +149,7 @@ pub async fn open_for_changing(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result<
 }
 
 /// Connects to the worker that has the store open, if that is the reason for `error`.
-async fn of_its_worker(path: &Path, error: Error) -> Result<Operated> {
+async fn of_its_worker(path: &Path, error: Error) -> Result<OpenStore> {
     if error.code() != Code::StoreInUse {
         return Err(error);
     }
@@ -161,7 +161,7 @@ async fn of_its_worker(path: &Path, error: Error) -> Result<Operated> {
     let store = Arc::new(store);
     let transfer = AnyTransferStore::new(Arc::clone(&store));
     let store = AnyStore::new(store);
-    Ok(Operated {
+    Ok(OpenStore {
         store: store.clone(),
         transfer: Some(transfer),
         stores: Some(Stores {
@@ -185,7 +185,7 @@ pub async fn open_for_running(
     url: &StoreUrl,
     accepted: Accepted,
     clock: Arc<dyn Clock>,
-) -> Result<Operated> {
+) -> Result<OpenStore> {
     let stores = if let StoreUrl::Server(url) = url {
         let terms = Terms {
             create: false,
@@ -199,7 +199,7 @@ pub async fn open_for_running(
             (opened, _) => opened?,
         }
     };
-    Ok(Operated {
+    Ok(OpenStore {
         store: stores.store.clone(),
         transfer: None,
         stores: Some(stores),
@@ -213,7 +213,7 @@ pub async fn open_for_running(
 /// # Errors
 ///
 /// `InvalidInput` for a store in memory; those of the store.
-pub async fn open_for_filling(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result<Operated> {
+pub async fn open_for_filling(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result<OpenStore> {
     match url {
         StoreUrl::Memory => Err(Error::new(
             ErrorKind::InvalidInput,
@@ -223,13 +223,13 @@ pub async fn open_for_filling(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result<O
             let options = semel_store_embedded::Options::default();
             let store = Arc::new(EmbeddedStore::open(path, clock, options)?);
             let transfer = AnyTransferStore::new(Arc::clone(&store));
-            Ok(Operated::to_change(AnyStore::new(store), transfer))
+            Ok(OpenStore::to_change(AnyStore::new(store), transfer))
         }
         StoreUrl::Sqlite(path) => {
             let options = semel_store_sqlite::Options::default();
             let store = Arc::new(SqliteStore::open(path, clock, options)?);
             let transfer = AnyTransferStore::new(Arc::clone(&store));
-            Ok(Operated::to_change(AnyStore::new(store), transfer))
+            Ok(OpenStore::to_change(AnyStore::new(store), transfer))
         }
         StoreUrl::Server(url) => {
             let terms = Terms::of_operator(true);
@@ -238,8 +238,8 @@ pub async fn open_for_filling(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result<O
     }
 }
 
-fn served(server::Served { stores, transfer }: server::Served) -> Operated {
-    Operated::to_change(stores.store, transfer)
+fn served(server::Served { stores, transfer }: server::Served) -> OpenStore {
+    OpenStore::to_change(stores.store, transfer)
 }
 
 /// Adds the url of the store to an error that names only the store's files or the kind of its server.

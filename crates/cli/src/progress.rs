@@ -9,7 +9,7 @@ use indicatif::{HumanCount, MultiProgress, ProgressBar, ProgressState, ProgressS
 use semel_engine::summary::Fate;
 use semel_engine::surroundings::OnProgress;
 use semel_engine::system::SystemClock;
-use semel_supervisor::event_log::{Decision, Detail, EventLog, Form, Level, LogWriter};
+use semel_supervisor::event_log::{Decision, EventLog, Form, Level, LogWriter, Verbosity};
 
 use crate::args::{Log, LogFormat, LogLevel};
 use crate::output;
@@ -63,12 +63,12 @@ impl Bars {
             LogFormat::Text => Form::Text,
             LogFormat::Off => Form::Off,
         };
-        let detail = match log.level {
-            LogLevel::Attention => Detail::Attention,
-            LogLevel::Decisions => Detail::Decisions,
+        let verbosity = match log.level {
+            LogLevel::Attention => Verbosity::Attention,
+            LogLevel::Decisions => Verbosity::Decisions,
         };
         let (writer, clock) = (Arc::new(self.clone()), Arc::new(SystemClock::new()));
-        Arc::new(EventLog::new(writer, form, detail, clock))
+        Arc::new(EventLog::new(writer, form, verbosity, clock))
     }
 
     pub(crate) fn clear(&self) {

@@ -55,7 +55,7 @@ pub enum Form {
 
 /// The decisions that are logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Detail {
+pub enum Verbosity {
     /// Those that want attention.
     Attention,
     /// All of them.
@@ -66,7 +66,7 @@ pub enum Detail {
 pub struct EventLog {
     writer: Arc<dyn LogWriter>,
     form: Form,
-    detail: Detail,
+    verbosity: Verbosity,
     clock: Arc<dyn Clock>,
     told: Mutex<BTreeMap<String, Told>>,
     /// True if the output of some pipeline cannot be written, as far as it was reported.
@@ -91,13 +91,13 @@ impl EventLog {
     pub fn new(
         writer: Arc<dyn LogWriter>,
         form: Form,
-        detail: Detail,
+        verbosity: Verbosity,
         clock: Arc<dyn Clock>,
     ) -> Self {
         Self {
             writer,
             form,
-            detail,
+            verbosity,
             clock,
             told: Mutex::default(),
             is_output_away: AtomicBool::new(false),
@@ -220,7 +220,7 @@ impl EventLog {
             let lasted = since.elapsed();
             self.take_note(pipeline, &Event::TargetBack { lasted }, None);
         }
-        let everything = self.detail == Detail::Decisions;
+        let everything = self.verbosity == Verbosity::Decisions;
         if self.form == Form::Off || !(everything || wants_attention(event)) {
             return;
         }

@@ -9,7 +9,9 @@
 //! A program hands in the settings, the clock, the entropy and the channel by which it asks for a stop, and
 //! receives what an operator should know as [`Notice`]s, and through an [`EventLog`](event_log::EventLog): the crate
 //! prints nothing and listens to no signals.
-//! Verbs that run messages without a supervisor use its parts: [`preflight`], [`same_file`] and [`StoreWatch`]. [`replay`] runs messages once more.
+//!
+//! Verbs that run messages without a supervisor use its parts: [`preflight`], [`same_file`] and [`StoreWatch`].
+//! [`replay`] runs messages once more.
 
 pub mod event_log;
 mod key_count;
@@ -29,7 +31,7 @@ mod transaction_overlap;
 mod window_guard;
 
 pub use notice::{Keys, Notice, Reporter};
-pub use results::{Ended, PipelineResult, Results};
+pub use results::{PipelineResult, PipelineSummary, Results};
 pub use status::{PartitionRestoration, Restoration};
 pub use store_watch::StoreWatch;
 pub use supervisor::{Opened, Options, Supervisor, Worker};

@@ -11,7 +11,8 @@ use crate::status::Restoration;
 
 /// Receives what a supervisor reports.
 pub trait Reporter: Send + Sync {
-    /// Takes a notice. Called between the steps of a worker, so it does not wait for anybody.
+    /// Takes a notice. It is called between the steps of a worker: one that waits holds up its start, and the watch
+    /// over its store.
     fn report(&self, notice: &Notice<'_>);
 
     /// Returns a function that takes the progress of a pipeline, which begins now.

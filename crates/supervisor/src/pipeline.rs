@@ -12,7 +12,7 @@ use semel_worker::settings::EffectSettings;
 use tokio::task::JoinSet;
 
 use crate::notice::{Notice, Reporter};
-use crate::results::Ended;
+use crate::results::PipelineSummary;
 use crate::status::Status;
 use crate::window_guard::{Guard, Guarded};
 use crate::{restoration, transaction_overlap};
@@ -31,7 +31,7 @@ pub(crate) struct Pipeline {
 
 impl Pipeline {
     /// Runs it to its end; returns its name, too.
-    pub(crate) async fn run(self) -> (Box<str>, Result<Ended>) {
+    pub(crate) async fn run(self) -> (Box<str>, Result<PipelineSummary>) {
         let name = self.settings.pipeline.name.clone();
         let reporter = Arc::clone(&self.reporter);
         let ended = self.consume().await;
@@ -42,7 +42,7 @@ impl Pipeline {
         (name, ended)
     }
 
-    async fn consume(self) -> Result<Ended> {
+    async fn consume(self) -> Result<PipelineSummary> {
         let Self {
             settings,
             stores,
@@ -97,7 +97,7 @@ impl Pipeline {
             let source = Guarded::new(source, guard);
             run_with(pipeline, effect, source, stores, run, outage).await?
         };
-        Ok(Ended {
+        Ok(PipelineSummary {
             summary,
             fail: layers.fail,
             layer: layer.figures(),

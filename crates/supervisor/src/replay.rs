@@ -11,7 +11,7 @@ use semel_core::{Result, Timestamp};
 use semel_engine::pipeline::REPLAY_ID;
 use semel_worker::run::{Run, Stores, run};
 
-use crate::results::Ended;
+use crate::results::PipelineSummary;
 
 /// A replay of messages through their pipeline.
 #[derive(Clone, Copy)]
@@ -36,7 +36,7 @@ impl Replay<'_> {
     /// # Errors
     ///
     /// Those of the source, of the layers and of [`run`].
-    pub async fn run(self, stores: Stores, around: Run) -> Result<Ended> {
+    pub async fn run(self, stores: Stores, around: Run) -> Result<PipelineSummary> {
         let settings = self.settings;
         let mut pipeline = settings.pipeline.clone();
         if self.allow_expired {
@@ -62,10 +62,10 @@ impl Replay<'_> {
             &*surroundings.entropy,
         )?;
         let summary = run(pipeline, settings.effect.clone(), source, stores, around).await?;
-        Ok(Ended {
+        Ok(PipelineSummary {
             layer: layer.figures(),
             waived: settings.waived,
-            ..Ended::from(summary)
+            ..PipelineSummary::from(summary)
         })
     }
 }

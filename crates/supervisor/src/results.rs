@@ -10,15 +10,15 @@ use serde::Serialize;
 /// The results of all pipelines.
 #[derive(Debug)]
 pub struct Results {
-    /// Each pipeline that ended well, by name.
-    pub pipelines: Vec<(Box<str>, Ended)>,
+    /// Each pipeline that ended well, with its name, in the order in which they ended.
+    pub pipelines: Vec<(Box<str>, PipelineSummary)>,
     /// The first failure of a pipeline, else the loss of the store's files.
     pub failure: Option<Error>,
 }
 
 /// The result of a pipeline, and the figures of the layer before its store.
 #[derive(Clone, Copy, Debug)]
-pub struct Ended {
+pub struct PipelineSummary {
     /// The counts of the run.
     pub summary: Summary,
     /// The policy for messages while the store is away.
@@ -33,7 +33,7 @@ impl Results {
     /// The results of a run that was asked to stop before it had a store.
     pub(crate) fn of_none(pipelines: &[PipelineSettings]) -> Self {
         let pipelines = pipelines.iter().map(|settings| {
-            let ended = Ended {
+            let ended = PipelineSummary {
                 fail: settings.layers.fail,
                 waived: settings.waived,
                 ..Summary::default().into()
@@ -47,7 +47,7 @@ impl Results {
     }
 }
 
-impl From<Summary> for Ended {
+impl From<Summary> for PipelineSummary {
     /// Makes one without layers.
     fn from(summary: Summary) -> Self {
         Self {
@@ -94,7 +94,7 @@ pub struct PipelineResult<'a> {
 
 impl<'a> PipelineResult<'a> {
     /// Lays out the result of a pipeline; `accepted` are the weaknesses of its store that are accepted.
-    pub fn of(name: &'a str, ended: &Ended, accepted: Accepted) -> Self {
+    pub fn of(name: &'a str, ended: &PipelineSummary, accepted: Accepted) -> Self {
         let summary = &ended.summary;
         Self {
             pipeline: name,

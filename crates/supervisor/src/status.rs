@@ -117,11 +117,15 @@ pub struct Restoration {
 /// The progress of restoring a partition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PartitionRestoration {
-    pub(crate) partition: i32,
+    /// The number of the partition.
+    pub partition: i32,
     pub(crate) state: Doing,
-    read: u64,
-    records: Option<u64>,
-    operations: u64,
+    /// Records of the changelog that were read so far.
+    pub read: u64,
+    /// The number of records; none while it is not known.
+    pub records: Option<u64>,
+    /// Operations that were found in these records.
+    pub operations: u64,
 }
 
 impl Status {
@@ -251,13 +255,20 @@ impl Restoration {
         }
     }
 
-    pub(crate) fn is_done(&self) -> bool {
-        let mut all = self.partitions.iter();
-        all.all(|it| it.state != Doing::Restoring)
+    /// Tells whether all of its partitions are restored.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.partitions.iter().all(PartitionRestoration::is_done)
     }
 }
 
 impl PartitionRestoration {
+    /// Tells whether the partition is restored.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.state != Doing::Restoring
+    }
+
     fn of(restored: &Restored) -> Self {
         Self {
             partition: restored.partition,

@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use crate::notice::{Notice, Reporter};
 use crate::pipeline::Pipeline;
 use crate::preflight::{self, preflight};
-use crate::results::{Ended, Results};
+use crate::results::{PipelineSummary, Results};
 use crate::status::{self, Counting, Status};
 use crate::store_opening;
 use crate::store_watch::StoreWatch;
@@ -36,7 +36,8 @@ pub struct Options {
     pub observer: Arc<dyn Observer>,
     /// Receives the notices of the supervisor.
     pub reporter: Arc<dyn Reporter>,
-    /// Turned `true` to stop; the worker turns it itself when one of its pipelines fails.
+    /// Turned `true` to stop, by the program, or by the worker itself: when one of its pipelines fails, when the files
+    /// of its store are gone, and when nobody reads its output any more. One channel for each worker.
     pub stop: watch::Sender<bool>,
 }
 
@@ -69,6 +70,10 @@ impl Supervisor {
     /// # Errors
     ///
     /// `Unavailable`: the address cannot be listened at.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe.
     pub async fn new(options: Options) -> Result<Self> {
         let settings = &options.settings;
         let status = probes::status(
@@ -92,7 +97,11 @@ impl Supervisor {
     ///
     /// # Errors
     ///
-    /// Those of the store, with its url; `Unsupported`: it is too weak for a pipeline.
+    /// Those of opening the store, with its url, and of reading it; `Unsupported`: it is too weak for a pipeline.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it closes the store, if that is open; no message has begun.
     pub async fn open(mut self) -> Result<Opened> {
         let Options {
             settings,
@@ -137,6 +146,12 @@ impl Worker {
     ///
     /// `InvalidConfig`: a window that a broker can outlive; those of a source that cannot be used; `Internal`:
     /// a pipeline panicked. The failure of a pipeline is part of the results.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it aborts the pipelines in the middle of their messages, as a kill would: nothing is lost, and what was
+    /// in hand waits for its leases. Ask for a stop by [`Options::stop`] instead. The store is closed when this returns,
+    /// which waits for its last write.
     pub async fn run(self) -> Result<Results> {
         let Self {
             supervisor,
@@ -249,7 +264,7 @@ fn orders(
 
 /// Waits for all pipelines; one that fails ends the others.
 async fn all(
-    mut running: JoinSet<(Box<str>, Result<Ended>)>,
+    mut running: JoinSet<(Box<str>, Result<PipelineSummary>)>,
     stop: &watch::Sender<bool>,
 ) -> Result<Results> {
     let mut results = Results {

@@ -40,8 +40,10 @@ impl Reporter for Remembered {
                 pipeline,
                 is_failed,
             } => format!("{pipeline} ends, failed: {is_failed}"),
-            // A folder for tests may be open to others.
-            Notice::StoreExposed { .. } => return,
+            // A folder for tests may be open to others, and in memory.
+            Notice::StoreExposed { .. }
+            | Notice::StoreWarning { .. }
+            | Notice::Durability { .. } => return,
             _ => "another notice".to_owned(),
         };
         self.0.lock().expect("no panic").push(word);

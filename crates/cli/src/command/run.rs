@@ -11,7 +11,7 @@ use semel_core::{Error, ErrorKind, Result};
 use semel_engine::summary::Fate;
 use semel_engine::system::{SystemClock, SystemEntropy};
 use semel_supervisor::event_log::EventLog;
-use semel_supervisor::{Ended, Opened, Options, Results, Supervisor, same_file};
+use semel_supervisor::{Opened, Options, PipelineSummary, Results, Supervisor, same_file};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -90,7 +90,7 @@ async fn run_all(settings: Settings, arguments: &args::Run) -> Result<Exit> {
 }
 
 /// Checks whether a run set aside messages that `fail_on` forbids, and says so.
-fn judged(summaries: &[(Box<str>, Ended)], fail_on: &[FailOn], bars: &Bars) -> Exit {
+fn judged(summaries: &[(Box<str>, PipelineSummary)], fail_on: &[FailOn], bars: &Bars) -> Exit {
     let mut exit = Exit::Done;
     for (name, ended) in summaries {
         let of = |fate| ended.summary.of(fate);
@@ -112,7 +112,7 @@ fn judged(summaries: &[(Box<str>, Ended)], fail_on: &[FailOn], bars: &Bars) -> E
 
 /// Prints the result of each pipeline, by name.
 fn print(
-    mut summaries: Vec<(Box<str>, Ended)>,
+    mut summaries: Vec<(Box<str>, PipelineSummary)>,
     accepted: Accepted,
     format: Output,
     log: &EventLog,

@@ -7,10 +7,10 @@ use semel_config::{Accepted, Waived};
 use semel_engine::effect::{Class, OnDoubt};
 use semel_engine::summary::{Fate, Summary};
 use semel_supervisor::event_log::EventLog;
-use semel_supervisor::{Ended, PipelineResult};
+use semel_supervisor::{PipelineResult, PipelineSummary};
 
 /// One object on one line.
-pub(crate) fn json(name: &str, ended: &Ended, accepted: Accepted) -> String {
+pub(crate) fn json(name: &str, ended: &PipelineSummary, accepted: Accepted) -> String {
     serde_json::to_string(&PipelineResult::of(name, ended, accepted)).unwrap_or_default()
 }
 
@@ -34,7 +34,12 @@ fn sent_again(summary: &Summary) -> [(&'static str, u64, bool, &'static str); 2]
 
 /// Formats it for people: what happened, and what each number means. Zeros are left out, except the first
 /// three.
-pub(crate) fn table(name: &str, ended: &Ended, accepted: Accepted, log: &EventLog) -> String {
+pub(crate) fn table(
+    name: &str,
+    ended: &PipelineSummary,
+    accepted: Accepted,
+    log: &EventLog,
+) -> String {
     let summary = &ended.summary;
     let (redelivered, republished) = log.duplicates(name);
     let replayed = match (redelivered, republished) {

@@ -79,7 +79,7 @@ impl Bulk {
     /// Counts the messages that may still begin as far as their target is concerned.
     fn free<S: Store + Clone>(&self, desk: &Desk<S>, ended: Option<&Ask>) -> usize {
         let asked = self.asks.messages() + ended.map_or(0, Ask::messages);
-        // One message alone tries a target that the pipeline waits for, not one per batch.
+        // Nothing is asked ahead for a target that the pipeline waits for: its room counts what has begun.
         if desk.is_paused() && asked > 0 {
             return 0;
         }
@@ -94,9 +94,9 @@ impl Bulk {
         intake: &mut Intake,
     ) -> Option<Ask> {
         self.flights.collect(&mut self.landed);
+        desk.look_after();
         if !self.landed.is_empty() && self.asks.have_room(desk.store.is_left_alone()) {
             desk.take_in(intake);
-            desk.look_after();
             return self.asks.take_ended().await;
         }
         if self.flights.is_empty() && self.asks.is_empty() {

@@ -118,7 +118,9 @@ impl Attempts {
         desk.look_after();
         let now = desk.outstanding.wake();
         let has_slot = self.free(desk) > 0;
+        let has_fates = desk.outcomes.has_settled() || desk.outstanding.has_revoked();
         if !self.finished.is_empty()
+            || has_fates
             || (has_slot && desk.outstanding.has_ready() && !desk.outstanding.is_stopping())
         {
             return;

@@ -4,8 +4,8 @@
 //! reached, a handler that is broken, and one and the same failure many times in a row. Then the pipeline pauses, and
 //! one message at a time tries the target until it works. The first success does not end the pause, since a target may
 //! take one message and not many: each success lets one more try it at once (slow start). The pause ends once as many
-//! have succeeded as a whole batch has, or once nothing has brought the target down for a while. Time and chance are
-//! inputs.
+//! have reached it as the pipeline hands over at once, or once it has answered all that tried it for a while. Time and
+//! chance are inputs.
 
 mod reason;
 
@@ -151,9 +151,11 @@ impl Circuit {
         waits.then_some(paused.next_try)
     }
 
-    /// Returns the time at which the return of the target is confirmed if it does not fail before.
+    /// Returns the time at which the return of the target is confirmed if it does not fail before. While messages try
+    /// it, nothing is confirmed but by their answers.
     pub(super) fn confirmed_at(&self) -> Option<Duration> {
-        let back = self.paused.as_ref()?.back?;
+        let paused = self.paused.as_ref()?;
+        let back = paused.back.filter(|_| paused.trying.is_empty())?;
         Some(back.since.saturating_add(CONFIRM))
     }
 
@@ -300,7 +302,7 @@ impl Circuit {
             failed: 0,
         });
         back.passed += 1;
-        if back.passed >= self.width {
+        if back.passed >= self.width || back.since.saturating_add(CONFIRM) <= now {
             self.confirm();
         }
     }
@@ -429,18 +431,20 @@ impl Circuit {
         }
     }
 
-    /// Goes back to one message at a time, after a longer wait. The wait stays the same if a handler that worked for
-    /// several broke: that may be the fault of one message.
+    /// Goes back to one message at a time, after a longer wait; after the first one if a handler broke that had worked
+    /// again: that may be the fault of one message.
     fn relapse(&mut self, moment: Moment) {
         self.streak = None;
         let Some(paused) = &mut self.paused else {
             return;
         };
         paused.trying.clear();
-        let successes = paused.back.take().map_or(0, |back| back.passed);
-        if paused.cause != Pause::HandlerBroken || successes < 2 {
-            paused.wait = (paused.wait * 2).min(longest_wait(paused.cause));
-        }
+        let has_worked = paused.back.take().is_some();
+        paused.wait = if has_worked && paused.cause == Pause::HandlerBroken {
+            first_wait(paused.cause)
+        } else {
+            (paused.wait * 2).min(longest_wait(paused.cause))
+        };
         let wait = spread(paused.wait, moment.chance);
         paused.next_try = moment.now.saturating_add(wait);
     }
@@ -468,7 +472,7 @@ const fn first_wait(cause: Pause) -> Duration {
 }
 
 /// The longest waits; chance makes them 0.8 and 30 seconds. When a target is back, the try takes time as well, and
-/// both together must take less than one second.
+/// both together must take less than one second: messages begin then, and the end of the pause is told by `CONFIRM`.
 const fn longest_wait(cause: Pause) -> Duration {
     match cause {
         Pause::TargetAway => Duration::from_millis(640),
@@ -476,9 +480,9 @@ const fn longest_wait(cause: Pause) -> Duration {
     }
 }
 
-/// The time after which a target that came back, and has not failed since, is taken to work, however few messages there
-/// are: some tries longer than a target that only seems to be back takes to fail, and short for whoever reads that the
-/// pipeline goes on.
+/// The time after which a target that came back, and has answered all that tried it since, is taken to work, however few
+/// messages there are: longer than several tries of a target that fails at once, and short for whoever waits to read
+/// that the pipeline goes on.
 const CONFIRM: Duration = Duration::from_millis(500);
 /// The time after which a message that was given back may be tried again.
 pub(super) const GIVEN_BACK: Duration = Duration::from_millis(100);

@@ -219,7 +219,7 @@ fn a_store_that_answers_again_is_good_news() {
 #[test]
 fn an_outage_is_told_once_and_so_is_its_end() {
     let clock = Arc::new(SystemClock::new());
-    let log = EventLog::new(Arc::new(Nobody), Form::Off, Detail::Attention, clock);
+    let log = EventLog::new(Arc::new(Nobody), Form::Off, Verbosity::Attention, clock);
     let error = Error::new(ErrorKind::Unavailable, "gone");
     let full = Error::new(ErrorKind::Unavailable, "full").with_code(Code::TargetUnavailable);
     let busy = Error::new(ErrorKind::Throttled, "busy");

@@ -1,7 +1,7 @@
 //! Sources and effects of brokers as `semel init` writes them, and the commands that create their topics,
 //! streams and queues.
 
-use semel_backends::broker::BROKERS;
+use semel_backends::is_broker_built_in;
 
 use crate::args::{EffectKind, SourceKind};
 
@@ -58,7 +58,7 @@ pub(super) fn missing(
         .into_iter()
         .filter(move |(_, from, to)| *from == source || *to == effect)
         .map(|(feature, ..)| feature)
-        .filter(|feature| BROKERS.iter().all(|built_in| built_in.name != *feature))
+        .filter(|feature| !is_broker_built_in(feature))
 }
 
 pub(super) const NATS_WINDOW: &str = "\

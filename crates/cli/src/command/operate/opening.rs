@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use semel_backends::store::{self, Operated};
+use semel_backends::store::{self, OpenStore};
 use semel_config::{Accepted, StoreUrl, suggestion};
 use semel_core::{Clock, Error, ErrorKind, Result, Scope};
 use semel_engine::system::SystemClock;
@@ -31,7 +31,7 @@ async fn telling(
     accepted: Accepted,
     clock: Arc<dyn Clock>,
     purpose: Purpose,
-) -> Result<Operated> {
+) -> Result<OpenStore> {
     let before = store::older_format(url).await;
     let opened = match purpose {
         Purpose::Look => store::open_for_reading(url, clock).await?,
@@ -81,7 +81,7 @@ fn opened(common: &Common, purpose: Purpose) -> Result<Option<(Runtime, Ground)>
     let clock = Arc::new(SystemClock::new());
     let runtime = runtime()?;
     let opened = runtime.block_on(telling(&url, accepted, clock.clone(), purpose));
-    let Operated {
+    let OpenStore {
         store,
         transfer,
         stores,

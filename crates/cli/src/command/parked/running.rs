@@ -13,7 +13,7 @@ use semel_engine::surroundings::Surroundings;
 use semel_engine::system::{SystemClock, SystemEntropy};
 use semel_operate::parked::Search;
 use semel_supervisor::event_log::EventLog;
-use semel_supervisor::{Ended, PipelineResult, StoreWatch, preflight};
+use semel_supervisor::{PipelineResult, PipelineSummary, StoreWatch, preflight};
 use semel_worker::replay::{Job, Kind, Report};
 use semel_worker::run::{Run, Stores};
 use serde::Serialize;
@@ -299,7 +299,7 @@ impl Print {
     fn report(&self, name: &str, report: &Report, log: &EventLog) -> Result<()> {
         log.close();
         let Report { summary, tally } = report;
-        let ended = &Ended::from(*summary);
+        let ended = &PipelineSummary::from(*summary);
         let text = match self.format {
             Output::Table => {
                 let place = match self.kind {

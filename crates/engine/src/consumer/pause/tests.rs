@@ -369,12 +369,50 @@ fn little_traffic_confirms_a_return_in_time_or_the_end_of_the_run_does() {
     assert_eq!(circuit.next_try(now(150)), None, "it may be tried now");
     assert_eq!(circuit.confirmed_at(), Some(now(650)));
     assert!(circuit.begins(now(400), id(2)));
+    assert_eq!(circuit.confirmed_at(), None, "one is not answered yet");
     circuit.heard(at(400), id(2), &done());
     assert_eq!(circuit.confirmed_at(), Some(now(650)), "from the first on");
     circuit.confirm();
     let (cause, lasted) = (Pause::TargetAway, now(150));
     assert_eq!(circuit.told(), [Told::Resumed { cause, lasted }]);
     assert!(!circuit.is_paused());
+}
+
+#[test]
+fn a_return_is_not_confirmed_by_the_clock_alone() {
+    let mut circuit = Circuit::new(3, 64);
+    circuit.heard(at(0), id(0), &away());
+    assert!(circuit.begins(now(100), id(1)));
+    circuit.heard(at(100), id(1), &done());
+    // A target that answers one and hangs: no more of them begin, however long it takes.
+    let stage = begin_all(&mut circuit, 100, 2);
+    assert_eq!((stage.len(), circuit.confirmed_at()), (2, None));
+    assert_eq!(circuit.room(now(9_000), 0), 0);
+    circuit.heard(at(9_000), id(2), &done());
+    let told = [(Pause::TargetAway, true), (Pause::TargetAway, false)];
+    assert_eq!(causes(&mut circuit), told, "one answer is enough by then");
+}
+
+#[test]
+fn a_handler_that_worked_and_broke_is_soon_tried_again() {
+    let mut circuit = Circuit::new(3, 64);
+    for time in [0, 2_000, 6_000, 14_000] {
+        circuit.begins(now(time), id(1));
+        circuit.heard(at(time), id(1), &broken(Certainty::NotApplied));
+    }
+    let next = circuit.next_try(now(14_000)).expect("it is waited for");
+    assert!(next > now(20_000), "{next:?}");
+    assert!(circuit.begins(next, id(2)));
+    let moment = Moment {
+        now: next,
+        chance: 0,
+    };
+    circuit.heard(moment, id(2), &done());
+    assert!(circuit.begins(next, id(3)));
+    circuit.heard(moment, id(3), &broken(Certainty::NotApplied));
+    let soon = circuit.next_try(next).expect("it is waited for");
+    assert!(soon <= next + now(1_250), "{soon:?}");
+    assert_eq!(causes(&mut circuit), [(Pause::HandlerBroken, true)]);
 }
 
 #[test]
