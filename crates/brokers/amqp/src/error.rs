@@ -19,6 +19,20 @@ pub(crate) const PRECONDITION_FAILED: u16 = 406;
 const NOT_ALLOWED: u16 = 530;
 const NOT_IMPLEMENTED: u16 = 540;
 
+/// The words with which RabbitMQ says, by the code of what does not exist, that it has a queue which cannot be used now:
+/// its node is away, it does not answer, or its process is not up yet or has failed.
+const FOUND_BUT: [&str; 4] = [
+    "is down",
+    "due to timeout",
+    "stopped by supervisor",
+    "has crashed",
+];
+
+/// Tells whether the broker has no such queue or exchange, which a person must change.
+fn is_absent(words: &str) -> bool {
+    !FOUND_BUT.iter().any(|reason| words.contains(reason))
+}
+
 /// Returns the code and the words of the broker, where the error is an answer of it.
 pub(crate) fn said(error: &lapin::Error) -> Option<(u16, &str)> {
     match error.kind() {
@@ -101,7 +115,7 @@ fn is_cut_off(error: &lapin::Error) -> bool {
 pub(crate) fn of_queue(address: &Address, queue: &str, error: lapin::Error) -> Error {
     let vhost = address.vhost();
     let made = match said(&error) {
-        Some((NOT_FOUND, words)) if !words.contains("is down") => config(
+        Some((NOT_FOUND, words)) if is_absent(words) => config(
             address,
             format!(
                 "the queue {queue:?} does not exist in the virtual host {vhost:?} of {address}: declare it, or correct its name"
@@ -145,7 +159,7 @@ pub(crate) fn of_queue(address: &Address, queue: &str, error: lapin::Error) -> E
 /// Returns the error for an exchange to which nothing can be published.
 pub(crate) fn of_exchange(address: &Address, exchange: &str, error: lapin::Error) -> Error {
     let made = match said(&error) {
-        Some((NOT_FOUND, words)) if !words.contains("is down") => config(
+        Some((NOT_FOUND, words)) if is_absent(words) => config(
             address,
             format!(
                 "the exchange {exchange:?} does not exist in the virtual host {:?} of {address}: declare it, or correct its name",
@@ -186,4 +200,23 @@ pub(crate) fn away(address: &Address, words: String) -> Error {
 /// Error that stays until a person changes something.
 pub(crate) fn config(address: &Address, words: String) -> Error {
     Error::new(ErrorKind::InvalidConfig, words).with_code(address.code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_whose_process_is_away_is_there() {
+        assert!(is_absent("NOT_FOUND - no queue 'charges' in vhost '/'"));
+        assert!(is_absent("NOT_FOUND - no exchange 'payments' in vhost '/'"));
+        for reason in [
+            "home node 'a@b' of durable queue 'charges' in vhost '/' is down or inaccessible",
+            "failed to perform operation on queue 'charges' in vhost '/' due to timeout",
+            "queue 'charges' in vhost '/' process is stopped by supervisor",
+            "queue 'charges' in vhost '/' has crashed and failed to restart",
+        ] {
+            assert!(!is_absent(&format!("NOT_FOUND - {reason}")), "{reason}");
+        }
+    }
 }
