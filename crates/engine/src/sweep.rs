@@ -8,6 +8,13 @@ use semel_core::{Result, Store};
 use crate::event::{Event, Observer};
 use crate::surroundings::Shutdown;
 
+/// Returns the interval of sweeps for a window: records are forgotten at the latest an eighth of their window after it,
+/// so a sweep comes round twice in that time, and at least every minute.
+#[must_use]
+pub fn interval(window: Duration) -> Duration {
+    (window / 16).clamp(SHORTEST, LONGEST)
+}
+
 /// Sweeps `store` every `every` until shutdown is requested, in steps of bounded work. A step that
 /// fails is tried again in the next round; only space depends on it.
 ///
@@ -51,5 +58,20 @@ pub async fn sweep_once(store: &impl Store) -> Result<(u64, u64)> {
     }
 }
 
+const SHORTEST: Duration = Duration::from_millis(500);
+const LONGEST: Duration = Duration::from_secs(60);
 /// Records visited in one step.
 const STEP: usize = 1_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sweep_comes_round_twice_in_an_eighth_of_the_window() {
+        let secs = Duration::from_secs;
+        assert_eq!(interval(secs(160)), secs(10));
+        assert_eq!(interval(secs(0)), SHORTEST);
+        assert_eq!(interval(secs(7 * 86_400)), LONGEST);
+    }
+}

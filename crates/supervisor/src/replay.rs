@@ -6,8 +6,8 @@ use bytes::Bytes;
 use semel_backends::layered::Layer;
 use semel_backends::source;
 use semel_config::{PipelineSettings, SourceSettings};
-use semel_core::port::source::{Acknowledgement, DeliveryId, Fetched, Progress, Source};
-use semel_core::{Result, Timestamp};
+use semel_core::port::source::{Fetched, Source};
+use semel_core::{Result, Timestamp, forward_source};
 use semel_engine::pipeline::REPLAY_ID;
 use semel_worker::run::{Run, Stores, run};
 
@@ -140,27 +140,5 @@ impl<S: Source> Source for Marked<S> {
         Ok(fetched)
     }
 
-    async fn acknowledge(&mut self, batch: &[Acknowledgement]) -> Result<()> {
-        self.source.acknowledge(batch).await
-    }
-
-    async fn requeue(&mut self, batch: &[DeliveryId]) -> Result<()> {
-        self.source.requeue(batch).await
-    }
-
-    async fn extend(&mut self, batch: &[DeliveryId]) -> Result<()> {
-        self.source.extend(batch).await
-    }
-
-    async fn close(&mut self) -> Result<()> {
-        self.source.close().await
-    }
-
-    fn progress(&self) -> Option<Progress> {
-        self.source.progress()
-    }
-
-    fn hold(&self) -> Option<Duration> {
-        self.source.hold()
-    }
+    forward_source!(self => self.source);
 }

@@ -9,7 +9,7 @@ use semel_core::{Claimant, Clock, Entropy, Error, ErrorKind, Result};
 use semel_engine::event::Observer;
 use semel_engine::layer::outage::{self, Breaker, Policy};
 use semel_engine::surroundings::{Shutdown, Surroundings};
-use semel_engine::sweep::sweep_until;
+use semel_engine::sweep::{self, sweep_until};
 use semel_worker::run::{Run, Stores};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -286,12 +286,11 @@ async fn all(
     Ok(results)
 }
 
-/// The interval of sweeps: records are forgotten at the latest an eighth of their window after it, so a sweep
-/// comes round twice in that time, and at least every minute.
+/// The interval of sweeps over the store of these pipelines: that of the shortest window.
 fn sweep_every(pipelines: &[PipelineSettings]) -> Duration {
     let shortest = pipelines
         .iter()
         .map(|settings| settings.pipeline.window.duration())
         .min();
-    (shortest.unwrap_or_default() / 16).clamp(Duration::from_millis(500), Duration::from_secs(60))
+    sweep::interval(shortest.unwrap_or_default())
 }

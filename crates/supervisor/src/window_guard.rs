@@ -8,8 +8,8 @@ use std::time::Duration;
 use semel_backends::source;
 use semel_config::PipelineSettings;
 use semel_core::port::reach::Reach;
-use semel_core::port::source::{Acknowledgement, DeliveryId, Fetched, Progress, Source};
-use semel_core::{Clock, Error, ErrorKind, Result};
+use semel_core::port::source::{Fetched, Source};
+use semel_core::{Clock, Error, ErrorKind, Result, forward_source};
 use semel_operate::check::window::{Gate, Judgement, Terms, Verdict};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -191,29 +191,7 @@ impl<S: Source> Source for Guarded<S> {
         self.source.fetch(max).await
     }
 
-    async fn acknowledge(&mut self, batch: &[Acknowledgement]) -> Result<()> {
-        self.source.acknowledge(batch).await
-    }
-
-    async fn requeue(&mut self, batch: &[DeliveryId]) -> Result<()> {
-        self.source.requeue(batch).await
-    }
-
-    async fn extend(&mut self, batch: &[DeliveryId]) -> Result<()> {
-        self.source.extend(batch).await
-    }
-
-    async fn close(&mut self) -> Result<()> {
-        self.source.close().await
-    }
-
-    fn progress(&self) -> Option<Progress> {
-        self.source.progress()
-    }
-
-    fn hold(&self) -> Option<Duration> {
-        self.source.hold()
-    }
+    forward_source!(self => self.source);
 }
 
 fn look(settings: &PipelineSettings) -> Look {

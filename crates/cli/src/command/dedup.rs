@@ -14,7 +14,7 @@ use semel_core::{Claimant, Clock, Error, ErrorKind, Result, Scope, Window};
 use semel_engine::effect::{Class, OnDoubt};
 use semel_engine::summary::{Fate, Summary};
 use semel_engine::surroundings::{Shutdown, Surroundings};
-use semel_engine::sweep::sweep_until;
+use semel_engine::sweep::{self, sweep_until};
 use semel_engine::system::{SystemClock, SystemEntropy};
 use semel_supervisor::{StoreWatch, preflight};
 use semel_worker::dedup::{Dedup, Input};
@@ -116,7 +116,7 @@ async fn run(
     beside.spawn(store_watch.clone().watch(stop.clone()));
     beside.spawn(sweep_until(
         stores.store.clone(),
-        sweep_every(dedup.window),
+        sweep::interval(dedup.window.duration()),
         Shutdown {
             requested: stopped,
             patience: PATIENCE,
@@ -199,12 +199,6 @@ fn tell(name: &str, summary: &Summary, url: &StoreUrl) {
     tell(Fate::Quarantined, "without a usable key", "quarantine");
     tell(Fate::InDoubt, "in doubt, not printed", "in-doubt");
     tell(Fate::Dead, "whose key was given up", "dead-letters");
-}
-
-/// The interval of sweeps: lines must be forgotten within an eighth of the window after it, and a sweep comes
-/// round twice in that time, and at least every minute.
-fn sweep_every(window: Window) -> Duration {
-    (window.duration() / 16).clamp(Duration::from_millis(500), Duration::from_secs(60))
 }
 
 /// The time that a reader has for the last batch after a stop was asked for.

@@ -1,5 +1,7 @@
 //! The source: deliveries come in, acknowledgements go back.
 
+mod forward;
+
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
