@@ -78,6 +78,7 @@ const PROOF: &str = "proof";
 /// The features of the binary as people get it, for every kind of server.
 pub(crate) const EVERYTHING: &str = "--features=semel-cli/full";
 /// The same without its allocator, which takes a minute to build: for programs that need not run at full speed.
+/// The default binary is without it as well.
 pub(crate) const SERVERS: &str = "--features=semel-cli/servers";
 const SCHEDULED: &str = "--features=proof/scheduled";
 const MERGE: [&str; 10] = [
@@ -89,7 +90,7 @@ const MERGE: [&str; 10] = [
     TORTURE,
     "--package",
     PROOF,
-    EVERYTHING,
+    SERVERS,
     SCHEDULED,
 ];
 /// By its name: `--tests` would be those of all packages.

@@ -2,41 +2,46 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::process::Command;
 
+use crate::background::Background;
 use crate::builds::Profile;
 use crate::failure::Result;
+use crate::prove;
 use crate::prove::page::Kept;
 use crate::services::Borrowed;
 use crate::tally::{Failed, Tail};
 use crate::workspace::Workspace;
-use crate::{process, prove};
 
 use super::{Report, Verdict};
 
 /// The tiers to run: T5 is in the tests of every store, and T8 has a step of its own, `torture`.
 const PROVEN: &[&str] = &["T1", "T2", "T4", "T6", "T7", "T9", "T10", "T14"];
 
-/// Runs those of them that are listed.
-pub(super) fn run(workspace: &Workspace, servers: &Borrowed) -> Report {
-    let tiers = PROVEN.iter().map(|tier| (*tier).to_owned()).collect();
-    match prove::proof(workspace, Profile::Merge, servers, PROVEN) {
-        Ok(command) => proven(command, tiers, || prove::reports(workspace)),
-        Err(failure) => Report::failed(failure.to_string()),
-    }
+/// Begins those of them that are listed, beside whatever follows.
+pub(super) fn begin(workspace: &Workspace, servers: &Borrowed) -> Result<Background> {
+    let command = prove::proof(workspace, Profile::Merge, servers, PROVEN)?;
+    Background::start(&command, workspace.scratch().join("proof.log"))
 }
 
-/// Runs the proof: its tries are checks, and each of `tiers` must have tried something.
+/// Waits for what has begun.
+pub(super) fn end(workspace: &Workspace, proof: Result<Background>) -> Report {
+    let tiers = PROVEN.iter().map(|tier| (*tier).to_owned()).collect();
+    proven(proof, tiers, || prove::reports(workspace))
+}
+
+/// The result of the proof: its tries are checks, and each of `tiers` must have tried something.
 fn proven(
-    command: Command,
+    proof: Result<Background>,
     tiers: BTreeSet<String>,
     reports: impl FnOnce() -> Result<Vec<PathBuf>>,
 ) -> Report {
-    let mut said = Tail::default();
-    let status = match process::stream(command, |line| said.push(line)) {
-        Ok(status) => status,
+    let (status, text) = match proof.and_then(Background::wait) {
+        Ok(ended) => ended,
         Err(failure) => return Report::failed(failure.to_string()),
     };
+    print!("{text}");
+    let mut said = Tail::default();
+    text.lines().for_each(|line| said.push(line));
     let mut passed = 0;
     let mut faults = Vec::new();
     let mut missing = tiers.clone();
@@ -76,26 +81,28 @@ fn proven(
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use crate::prove::page;
 
     use super::*;
-
-    fn sh(script: &str) -> Command {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]);
-        command
-    }
 
     #[test]
     fn what_the_proof_tried_is_counted_and_a_tier_that_is_missing_is_a_failure() {
         let folder = std::env::temp_dir().join(format!("xtask-proven-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder for the test");
         let path = folder.join("T1.json");
+        let sh = |script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            Background::start(&command, folder.join("log"))
+        };
         let proven = |figure: &str, tiers: &[&str], code: u8| {
             std::fs::write(&path, page::tests::report(figure)).expect("a report");
             let tiers = tiers.iter().map(|tier| (*tier).to_owned()).collect();
-            let command = sh(&format!("echo T1; exit {code}"));
-            let report = proven(command, tiers, || Ok(vec![path.clone()]));
+            let report = proven(sh(&format!("echo T1; exit {code}")), tiers, || {
+                Ok(vec![path.clone()])
+            });
             (report.passed, report.failed, report.verdict)
         };
         let failed = |passed, words: &str| (passed, 1, Verdict::Failed(words.to_owned()));

@@ -376,9 +376,9 @@ fn what_precedes_the_damage_of_a_long_stream_stays_and_is_counted() {
     site.write("semel.toml", config);
     site.write(
         "in",
-        lines(0..60_000, |id| format!("{{\"id\":\"pay-{id}\"}}")),
+        lines(0..36_000, |id| format!("{{\"id\":\"pay-{id}\"}}")),
     );
-    site.run().is(&[("applied", 60_000)]);
+    site.run().is(&[("applied", 36_000)]);
     let export = site.semel(EXPORT).done().stdout;
     let import = ["store", "import", "-", "--store", "embedded:new", "--yes"];
     let cut = &export[..export.len() - 40];
@@ -389,14 +389,14 @@ fn what_precedes_the_damage_of_a_long_stream_stays_and_is_counted() {
         .says("import again to go on");
     assert!(ended.stderr.contains("[export-damaged]"), "{ended:#?}");
     let there = holdings(&site, "embedded:new").len();
-    assert!((1..60_000).contains(&there), "{there} items");
+    assert!((1..36_000).contains(&there), "{there} items");
     let ended = Running::start_with(site.command().args(import), &export)
         .wait()
         .done();
-    assert!(ended.stdout.contains("60000 records"), "{ended:#?}");
+    assert!(ended.stdout.contains("36000 records"), "{ended:#?}");
     assert_eq!(
         holdings(&site, "embedded:new").len(),
-        60_002,
+        36_002,
         "with the mark and the entry"
     );
 }
@@ -514,9 +514,9 @@ fn an_import_that_is_killed_is_finished_by_the_next() {
     site.write("semel.toml", config);
     site.write(
         "in",
-        lines(0..40_000, |id| format!("{{\"id\":\"pay-{id}\"}}")),
+        lines(0..34_000, |id| format!("{{\"id\":\"pay-{id}\"}}")),
     );
-    site.run().is(&[("applied", 40_000)]);
+    site.run().is(&[("applied", 34_000)]);
     site.semel(&["store", "export", "--to", "a.jsonl"]).done();
     for store in ["embedded:new", "sqlite:new.db"] {
         let import = ["store", "import", "a.jsonl", "--store", store, "--yes"];
@@ -528,7 +528,7 @@ fn an_import_that_is_killed_is_finished_by_the_next() {
         site.semel(&import).done();
         assert_eq!(
             holdings(&site, store).len(),
-            40_002,
+            34_002,
             "with the mark and the entry"
         );
     }
