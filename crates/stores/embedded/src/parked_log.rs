@@ -238,11 +238,7 @@ impl ParkedLog {
             }
             let mut message = read_message(log, slot, false, scratch)?;
             read += READ_COST;
-            let fits_scope = query
-                .scope
-                .as_ref()
-                .is_none_or(|scope| *scope == message.scope);
-            if fits_scope && (query.reasons.is_empty() || query.reasons.contains(&message.reason)) {
+            if query.fits_parked(&message) {
                 message = read_message(log, slot, true, scratch)?;
                 read += slot.len as usize;
                 page.items.push(message);

@@ -73,15 +73,7 @@ pub(crate) async fn list_until(
         wants_outcomes: false,
         bytes: 0,
     };
-    let is_wanted = |stored: &Stored| {
-        let record = &stored.record;
-        query
-            .scope
-            .as_ref()
-            .is_none_or(|scope| *scope == stored.operation.scope)
-            && query.state.is_none_or(|state| state == record.state.kind())
-            && (!query.repeated || record.possible_repeats > 0)
-    };
+    let is_wanted = |stored: &Stored| query.fits_record(&stored.operation, &stored.record);
     let is_end = match by {
         By::Index => walk.index(is_wanted).await?,
         By::Live | By::Journal => walk.journal(is_wanted).await?,

@@ -36,7 +36,7 @@ impl Committer {
             if items.len() == limit {
                 return false;
             }
-            if query.scope.is_none() || query.scope == audited.scope {
+            if query.fits_entry(&audited) {
                 items.push(audited);
             }
             true

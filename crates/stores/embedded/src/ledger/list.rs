@@ -38,8 +38,7 @@ impl Ledger {
                         page.next = Some(Cursor::Memory(digest).encode());
                         return Ok(page);
                     }
-                    if matches(query, &kept.record, now) && fits_scope(query, &kept.operation.scope)
-                    {
+                    if matches(query, &kept.record, now) && query.fits(&kept.operation.scope) {
                         let (operation, record) = (kept.operation.clone(), kept.record.clone());
                         page.items.push(Listed { operation, record });
                     }
@@ -62,7 +61,7 @@ impl Ledger {
                 return Ok(true);
             };
             if let Some(operation) = on_disk.body.identity.operation(&mut scopes)
-                && fits_scope(query, &operation.scope)
+                && query.fits(&operation.scope)
             {
                 page.items.push(Listed { operation, record });
             }
@@ -147,10 +146,6 @@ fn matches(query: &ListQuery, record: &Record, now: Timestamp) -> bool {
     query.state.is_none_or(|kind| record.state.kind() == kind)
         && (!query.repeated || record.possible_repeats > 0)
         && !record.is_forgotten(now)
-}
-
-fn fits_scope(query: &ListQuery, scope: &semel_core::Scope) -> bool {
-    query.scope.as_ref().is_none_or(|wanted| wanted == scope)
 }
 
 fn count(stats: &mut Stats, kind: StateKind, more: u64) {
