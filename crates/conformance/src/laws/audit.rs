@@ -309,7 +309,7 @@ pub async fn a_foreign_cursor_of_the_trail_is_refused(lab: Lab) {
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
 }
 
-pub(super) fn note(by: &str, reason: &str) -> Note {
+pub(crate) fn note(by: &str, reason: &str) -> Note {
     Note {
         by: by.into(),
         reason: reason.into(),

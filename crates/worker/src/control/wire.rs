@@ -8,8 +8,8 @@ mod request;
 pub(super) use answer::Answer;
 pub(super) use request::Request;
 
-use semel_core::port::transfer::Item;
 use semel_core::Result;
+use semel_core::port::transfer::Item;
 use serde::{Deserialize, Serialize};
 
 use super::unlike;

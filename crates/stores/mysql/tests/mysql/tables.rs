@@ -356,3 +356,9 @@ async fn a_row_that_lies_fails_alone() {
         Admission::Replay { .. }
     ));
 }
+
+#[tokio::test]
+async fn a_page_with_a_filter_is_bounded() {
+    let lab = Lab::new().await;
+    semel_conformance::page_bounds::check(&lab.store().await).await;
+}

@@ -10,8 +10,7 @@ use semel_core::{
 use serde::{Deserialize, Serialize};
 
 use super::parts::{
-    Blob, Caps, Gate, Kept, Named, Remembered, Who, blob, bytes, claim_id, instant, millis,
-    state,
+    Blob, Caps, Gate, Kept, Named, Remembered, Who, blob, bytes, claim_id, instant, millis, state,
 };
 use super::{Lines, split};
 use crate::control::unlike;
