@@ -10,6 +10,8 @@ use semel_core::{Audited, Error, ErrorKind, OpId, Parked, ParkedId, Record, Resu
 use crate::state::State;
 
 /// Returns a page of records, without their outcomes.
+///
+/// # Cost   goes on until the page is full: nothing is bounded here, and nothing is indexed by tenant or operation
 pub(crate) fn records(state: &State, query: &ListQuery, now: Timestamp) -> Result<Page<Listed>> {
     let wanted = |listed: &Listed| {
         query.fits_record(&listed.operation, &listed.record) && !listed.record.is_forgotten(now)

@@ -41,6 +41,8 @@ pub(crate) async fn records(session: &Session, ids: &[OpId]) -> Result<Vec<Optio
 }
 
 /// Returns a page of records without their outcomes.
+///
+/// # Cost   with a filter, a page looks at [`MOST_VISITED`] records at most; nothing is indexed by tenant or operation
 pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Listed>> {
     list_until(session, query, LAST).await
 }

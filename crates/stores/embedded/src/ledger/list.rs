@@ -21,6 +21,9 @@ enum Cursor {
 
 impl Ledger {
     /// Lists records without their outcomes.
+    ///
+    /// # Cost   with a filter, a page looks at [`MEMORY_AT_ONCE`] records in memory, or a bounded part of the log, at
+    /// most; nothing is indexed by tenant or operation
     pub(crate) fn list(&self, query: &ListQuery, now: Timestamp) -> Result<Page<Listed>> {
         let mut page = Page {
             items: Vec::new(),
