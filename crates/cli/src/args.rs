@@ -29,7 +29,7 @@ pub(crate) use log::{Log, LogFormat, LogLevel};
 pub(crate) use man::Man;
 pub(crate) use replay::Replay;
 pub(crate) use run::{FailOn, Run};
-pub(crate) use shared::{Audit, Colour, Confirm, Format, Listing, Output, Rerun};
+pub(crate) use shared::{Audit, Colour, Confirm, Format, Listing, Output, Rerun, Within};
 
 use std::path::PathBuf;
 

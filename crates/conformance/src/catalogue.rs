@@ -302,6 +302,23 @@ macro_rules! __each_store_law {
                 LawId::ReleaseOrdered => releasing_what_nobody_waits_for_is_refused;
                 LawId::ReleaseOrdered => of_16_claimants_after_the_order_one_is_granted;
             }
+            selection {
+                LawId::ListComplete => records_are_selected_by_tenant;
+                LawId::ListComplete => records_are_selected_by_operation;
+                LawId::ListComplete => records_are_selected_by_tenant_and_operation;
+                LawId::ListComplete => a_list_of_nobodys_records_is_empty;
+                LawId::ListComplete => records_of_a_tenant_are_selected_by_state;
+                LawId::ListComplete => paging_of_a_tenant_goes_on_while_records_arrive;
+                LawId::ListComplete => messages_are_selected_by_tenant;
+                LawId::ListComplete => messages_are_selected_by_operation;
+                LawId::ListComplete => messages_are_selected_by_tenant_and_operation;
+                LawId::ListComplete => a_list_of_nobodys_messages_is_empty;
+                LawId::ListComplete => messages_of_a_tenant_are_selected_by_reason;
+                LawId::ListComplete => entries_are_selected_by_tenant;
+                LawId::ListComplete => entries_are_selected_by_operation;
+                LawId::ListComplete => entries_are_selected_by_tenant_and_operation;
+                LawId::ListComplete => a_list_of_nobodys_entries_is_empty;
+            }
             version {
                 LawId::VersionGate => rising_versions_are_granted;
                 LawId::VersionGate => an_equal_version_is_stale;

@@ -24,6 +24,7 @@ mod output;
 pub mod parked;
 pub mod past;
 pub mod release;
+pub mod selection;
 pub mod statements;
 pub mod survival;
 pub mod transactional;

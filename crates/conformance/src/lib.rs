@@ -78,6 +78,7 @@ mod lab;
     reason = "a case panics where its law is broken"
 )]
 pub mod laws;
+pub mod page_bounds;
 pub mod proxy;
 pub mod redis;
 #[expect(

@@ -165,6 +165,12 @@ bugs! {
     SinceFromCaller a_time_from_the_caller_is_caught ParkedOnce,
     /// A page begins one too late.
     PagesSkip a_skipped_item_is_caught ListComplete,
+    /// The page after the first is of any tenant.
+    CursorForgetsTenant a_tenant_that_a_cursor_forgets_is_caught ListComplete,
+    /// The page after the first is of any operation.
+    CursorForgetsOperation an_operation_that_a_cursor_forgets_is_caught ListComplete,
+    /// The empty tenant is any tenant.
+    EmptyTenantIsAny an_empty_tenant_that_is_any_is_caught ListComplete,
     /// A foreign cursor begins anew.
     AnyCursorGoes a_misread_cursor_is_caught ListComplete,
     /// Dead records are not counted.

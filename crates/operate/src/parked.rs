@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::port::store::{ListQuery, Store};
-use semel_core::{AnyStore, Operation, Parked, Result, Scope, StateKind, Timestamp};
+use semel_core::{AnyStore, Operation, Parked, Result, StateKind, Timestamp};
 use semel_worker::replay::Kind;
 
 /// The messages that a verb is about.
@@ -24,8 +24,8 @@ use semel_worker::replay::Kind;
 pub struct Search {
     /// Their kind.
     pub kind: Kind,
-    /// The only pipeline; none for all.
-    pub scope: Option<Scope>,
+    /// The tenants and operations, by the query that selects them.
+    pub within: ListQuery,
     /// The names that were typed; no names mean all messages.
     pub names: Arc<Names>,
     /// The condition on messages if all are meant.
@@ -94,10 +94,9 @@ impl Search {
     ) -> Result<()> {
         let wanted = self.wanted();
         let mut query = ListQuery {
-            scope: self.scope.clone(),
             reasons: self.kind.reasons(),
             limit: PAGE,
-            ..ListQuery::default()
+            ..self.within.clone()
         };
         let mut most = PAGE;
         loop {

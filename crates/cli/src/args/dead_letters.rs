@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use semel_core::Key;
 
 use super::value::key;
-use super::{Audit, Common, Confirm, Format, Listing, Rerun};
+use super::{Audit, Common, Confirm, Format, Listing, Rerun, Within};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeadLetters {
@@ -31,6 +31,8 @@ pub(crate) enum DeadLetters {
 
 #[derive(Debug, Args)]
 pub(crate) struct List {
+    #[command(flatten)]
+    pub(crate) within: Within,
     #[command(flatten)]
     pub(crate) common: Common,
     #[command(flatten)]

@@ -8,7 +8,7 @@ use semel_core::Key;
 
 use super::dead_letters::Which;
 use super::value::key;
-use super::{Audit, Common, Confirm, Format, Listing, Rerun};
+use super::{Audit, Common, Confirm, Format, Listing, Rerun, Within};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum InDoubt {
@@ -38,6 +38,8 @@ pub(crate) struct List {
     /// Instead, the keys whose effect may have happened more than once, whatever became of them
     #[arg(long)]
     pub(crate) repeated: bool,
+    #[command(flatten)]
+    pub(crate) within: Within,
     #[command(flatten)]
     pub(crate) common: Common,
     #[command(flatten)]

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use semel_core::{Key, StateKind};
 
 use super::value::key;
-use super::{Audit, Common, Confirm, Format, Listing};
+use super::{Audit, Common, Confirm, Format, Listing, Within};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Keys {
@@ -88,6 +88,8 @@ pub(crate) struct List {
     /// Only keys that have been in their state for at least so long
     #[arg(long, value_name = "DURATION", value_parser = semel_core::units::duration)]
     pub(crate) older_than: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) within: Within,
     #[command(flatten)]
     pub(crate) common: Common,
     #[command(flatten)]

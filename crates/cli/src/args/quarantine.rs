@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 
 use super::dead_letters::Matching;
-use super::{Audit, Common, Confirm, Format, Listing, Rerun};
+use super::{Audit, Common, Confirm, Format, Listing, Rerun, Within};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Quarantine {
@@ -28,6 +28,8 @@ pub(crate) enum Quarantine {
 
 #[derive(Debug, Args)]
 pub(crate) struct List {
+    #[command(flatten)]
+    pub(crate) within: Within,
     #[command(flatten)]
     pub(crate) common: Common,
     #[command(flatten)]

@@ -7,7 +7,7 @@ use semel_core::Key;
 
 use super::transfer::{Export, Import};
 use super::value::key;
-use super::{Audit, Common, Confirm, Format, Listing, Place};
+use super::{Audit, Common, Confirm, Format, Listing, Place, Within};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Store {
@@ -73,6 +73,8 @@ pub(crate) struct Trail {
     /// Only what concerns this key
     #[arg(long, value_name = "KEY", value_parser = key)]
     pub(crate) key: Option<Key>,
+    #[command(flatten)]
+    pub(crate) within: Within,
     #[command(flatten)]
     pub(crate) common: Common,
     #[command(flatten)]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use semel_core::port::store::ListQuery;
 use semel_core::{Key, Result};
 use semel_operate::parked::{DeadLetter, Filter, Names, Search};
 use semel_worker::replay::Kind;
@@ -27,7 +28,7 @@ fn list(arguments: &List) -> Result<Exit> {
     operate::look(&arguments.common, async |ground| {
         let search = Search {
             kind: Kind::DeadLetters,
-            scope: ground.narrowed(),
+            within: ground.within(&arguments.within),
             names: Arc::default(),
             filter: Filter::default(),
         };
@@ -97,7 +98,7 @@ fn search(ground: &Ground, which: &Which, keys: Vec<Key>) -> Result<Search> {
     if which.matching.all {
         return Ok(Search {
             kind: Kind::DeadLetters,
-            scope: ground.narrowed(),
+            within: ground.selection(),
             names: Arc::default(),
             filter: parked::filter(&which.matching, ground.now()),
         });
@@ -108,7 +109,7 @@ fn search(ground: &Ground, which: &Which, keys: Vec<Key>) -> Result<Search> {
 fn of_keys(ground: &Ground, keys: Vec<Key>) -> Result<Search> {
     Ok(Search {
         kind: Kind::DeadLetters,
-        scope: Some(ground.scope()?),
+        within: ListQuery::in_scope(&ground.scope()?),
         names: Arc::new(Names::keys(keys)),
         filter: Filter::default(),
     })

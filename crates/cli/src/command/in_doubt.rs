@@ -26,10 +26,9 @@ pub(crate) fn run(verb: &InDoubt) -> Result<Exit> {
 fn list(arguments: &List) -> Result<Exit> {
     operate::look(&arguments.common, async |ground| {
         let query = ListQuery {
-            scope: ground.narrowed(),
             state: (!arguments.repeated).then_some(StateKind::InDoubt),
             repeated: arguments.repeated,
-            ..ListQuery::default()
+            ..ground.within(&arguments.within)
         };
         let fetch = async |query: &ListQuery| ground.store.list(query).await;
         print_list(&arguments.listing, query, fetch, |listed| {

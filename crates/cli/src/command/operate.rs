@@ -36,7 +36,7 @@ use self::named::{Named, place};
 use self::opening::{Purpose, drive, runtime, with};
 use crate::Exit;
 use crate::args::value::key;
-use crate::args::{Audit, Common, Confirm, Listing};
+use crate::args::{Audit, Common, Confirm, Listing, Within};
 use crate::output::{Entry, Go, List, Plan, key_text};
 use crate::shell::quoted;
 
@@ -157,6 +157,25 @@ impl Ground {
     /// The scope that `--pipeline` names, for lists, which go over all pipelines without one.
     pub(crate) fn narrowed(&self) -> Option<Scope> {
         self.named.clone()
+    }
+
+    /// The selection of `--pipeline`, for verbs that go over all pipelines without one.
+    pub(crate) fn selection(&self) -> ListQuery {
+        ListQuery::in_scope_or_all(self.named.as_ref())
+    }
+
+    /// The selection of `--pipeline`, or of `--tenant` and `--operation`, for lists, which go over everything
+    /// without any of them.
+    pub(crate) fn within(&self, within: &Within) -> ListQuery {
+        let Within { tenant, operation } = within;
+        if tenant.is_none() && operation.is_none() {
+            return self.selection();
+        }
+        ListQuery {
+            tenant: tenant.as_deref().map(Into::into),
+            operation: operation.as_deref().map(Into::into),
+            ..ListQuery::default()
+        }
     }
 
     /// Returns the settings of the pipeline of `scope`, if the configuration has it.

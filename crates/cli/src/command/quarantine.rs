@@ -25,7 +25,10 @@ pub(crate) fn run(verb: &Quarantine) -> Result<Exit> {
 
 fn list(arguments: &List) -> Result<Exit> {
     operate::look(&arguments.common, async |ground| {
-        let search = of_names(ground, Names::default(), Filter::default());
+        let search = Search {
+            within: ground.within(&arguments.within),
+            ..of_names(ground, Names::default(), Filter::default())
+        };
         let mut list = output::List::new(&arguments.listing);
         search
             .pages(&ground.store, async |found| {
@@ -85,7 +88,7 @@ fn search(ground: &Ground, which: &Which) -> Result<Search> {
 fn of_names(ground: &Ground, names: Names, filter: Filter) -> Search {
     Search {
         kind: Kind::Quarantined,
-        scope: ground.narrowed(),
+        within: ground.selection(),
         names: Arc::new(names),
         filter,
     }

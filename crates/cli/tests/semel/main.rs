@@ -50,6 +50,7 @@ mod site;
 mod store;
 mod store_verbs;
 mod summary;
+mod tenants;
 mod terminal;
 mod transfer;
 mod unreachable;

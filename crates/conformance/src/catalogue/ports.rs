@@ -190,6 +190,7 @@ macro_rules! __each_transfer_law {
                 LawId::ImportAdds => an_import_replaces_no_message;
                 LawId::ImportAdds => an_import_replaces_no_mark;
                 LawId::ImportAdds => an_imported_token_only_raises;
+                LawId::ListComplete => an_imported_entry_without_a_scope_is_of_no_tenant;
                 LawId::ImportAdds => an_import_adds_to_what_is_there;
                 LawId::ImportAdds => items_may_come_in_any_order;
                 LawId::ImportAdds => importers_at_once_add_each_item_once;

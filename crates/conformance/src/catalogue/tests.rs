@@ -11,7 +11,7 @@ const CATALOGUE: [&str; 4] = [
     include_str!("../sink.rs"),
     include_str!("../source.rs"),
 ];
-const TOPICS: [(&str, &str); 30] = [
+const TOPICS: [(&str, &str); 31] = [
     ("admit", include_str!("../laws/admit.rs")),
     ("attempts", include_str!("../laws/attempts.rs")),
     ("audit", include_str!("../laws/audit.rs")),
@@ -33,6 +33,7 @@ const TOPICS: [(&str, &str); 30] = [
     ("parked", include_str!("../laws/parked.rs")),
     ("past", include_str!("../laws/past.rs")),
     ("release", include_str!("../laws/release.rs")),
+    ("selection", include_str!("../laws/selection.rs")),
     ("sink", include_str!("../sink.rs")),
     ("source", include_str!("../source/laws.rs")),
     ("statements", include_str!("../laws/statements.rs")),

@@ -284,11 +284,11 @@ pub async fn entries_are_selected_by_scope(lab: Lab) {
     }
     for limit in [1, 100] {
         for (number, scope) in scopes.iter().enumerate() {
-            let listed = lab.list_audit(&query(Some(scope.clone()), limit)).await;
+            let listed = lab.list_audit(&query(Some(scope), limit)).await;
             assert_eq!(listed.len(), number + 1);
             assert!(listed.iter().all(|it| it.scope.as_ref() == Some(scope)));
         }
-        let nobody = query(Some(scope_of("nobody", "laws")), limit);
+        let nobody = query(Some(&scope_of("nobody", "laws")), limit);
         assert_eq!(lab.list_audit(&nobody).await, []);
     }
 }
@@ -309,7 +309,7 @@ pub async fn a_foreign_cursor_of_the_trail_is_refused(lab: Lab) {
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
 }
 
-pub(super) fn note(by: &str, reason: &str) -> Note {
+pub(crate) fn note(by: &str, reason: &str) -> Note {
     Note {
         by: by.into(),
         reason: reason.into(),
@@ -353,11 +353,10 @@ async fn every_order(lab: &Lab) -> Vec<(Operation, Order)> {
     ]
 }
 
-fn query(scope: Option<Scope>, limit: usize) -> ListQuery {
+fn query(scope: Option<&Scope>, limit: usize) -> ListQuery {
     ListQuery {
-        scope,
         limit,
-        ..ListQuery::default()
+        ..ListQuery::in_scope_or_all(scope)
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use semel_core::decide::Order;
+use semel_core::decide::{Directed, Order};
 use semel_core::port::checkpoint::{CheckpointStore, Together};
+use semel_core::port::store::ListQuery;
 use semel_core::port::transfer::{Item, TransferStore};
 use semel_core::{
     Audited, ClaimRequest, EntityRecord, FencingToken, Mark, Parked, StateKind, Timestamp,
@@ -176,6 +177,34 @@ pub async fn an_imported_token_only_raises(lab: Lab) {
     let new = lab.import(&items).await;
     assert_eq!((new[0], new[2], new[3]), (false, true, false));
     assert!(lab.grant(&lab.request("pay-2", 1)).await.token > high);
+}
+
+/// An entry about the store as a whole is of no tenant, not even of the empty one, and of no operation.
+pub async fn an_imported_entry_without_a_scope_is_of_no_tenant(lab: Lab) {
+    let items = ["one", "two", "three"].map(|why| Item::Audited(Box::new(entry(why))));
+    assert_eq!(lab.import(&items).await, [true; 3]);
+    let of_it = lab.request("pay-1", 1);
+    lab.finish(&of_it, complete("done")).await;
+    let (order, why) = (Order::Hold(true), note("on call", "audit"));
+    let held = lab.order_noted(&of_it.operation, order, &why).await;
+    assert!(matches!(held, Directed::Now(_)), "{held:?}");
+    for limit in [1, 100] {
+        for (tenant, operation, count) in [
+            (None, None, 4),
+            (Some(""), None, 1),
+            (None, Some("laws"), 1),
+            (Some("acme"), None, 0),
+        ] {
+            let query = ListQuery {
+                tenant: tenant.map(Into::into),
+                operation: operation.map(Into::into),
+                limit,
+                ..ListQuery::default()
+            };
+            let listed = lab.list_audit(&query).await;
+            assert_eq!(listed.len(), count, "{tenant:?} {operation:?}");
+        }
+    }
 }
 
 /// Existing operations are decided as before, beside those that came.

@@ -77,8 +77,8 @@ pub async fn records_are_selected_by_scope(lab: Lab) {
     for limit in [1, 100] {
         for (number, scope) in scopes.iter().enumerate() {
             let query = ListQuery {
-                scope: Some(scope.clone()),
-                ..query(limit)
+                limit,
+                ..ListQuery::in_scope(scope)
             };
             let listed = lab.list(&query).await;
             assert_eq!(listed.len(), number + 1);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use semel_core::port::store::ListQuery;
-use semel_core::{Key, Parked, Store, Timestamp};
+use semel_core::{Key, Parked, Scope, Store, Timestamp};
 
 use crate::lab::{Lab, answered, scope, scope_of, text_key};
 
@@ -202,13 +202,12 @@ pub async fn parked_messages_are_selected_by_reason_and_scope(lab: Lab) {
             .await
         );
     }
-    let count = |scope, reasons: &[&str]| {
+    let count = |scope: Option<Scope>, reasons: &[&str]| {
         let reasons = reasons.iter().map(|&reason| reason.into()).collect();
         ListQuery {
-            scope,
             reasons,
             limit: 10,
-            ..ListQuery::default()
+            ..ListQuery::in_scope_or_all(scope.as_ref())
         }
     };
     for (query, expected) in [

@@ -170,17 +170,10 @@ impl Store for Planted {
     }
 
     async fn list(&self, query: &ListQuery) -> Result<Page<Listed>> {
+        let query = &self.asked(query);
         let (memory, now) = (self.memory(), self.clock.now());
         let wanted = |listed: &Listed| {
-            query
-                .scope
-                .as_ref()
-                .is_none_or(|it| *it == listed.operation.scope)
-                && query
-                    .state
-                    .is_none_or(|it| it == listed.record.state.kind())
-                && (!query.repeated || listed.record.possible_repeats > 0)
-                && !listed.record.is_forgotten(now)
+            query.fits_record(&listed.operation, &listed.record) && !listed.record.is_forgotten(now)
         };
         let bare = |listed: &Listed| Listed {
             record: Record {
@@ -194,11 +187,9 @@ impl Store for Planted {
     }
 
     async fn list_parked(&self, query: &ListQuery) -> Result<Page<Parked>> {
+        let query = &self.asked(query);
         let memory = self.memory();
-        let wanted = |parked: &Parked| {
-            query.scope.as_ref().is_none_or(|it| *it == parked.scope)
-                && (query.reasons.is_empty() || query.reasons.contains(&parked.reason))
-        };
+        let wanted = |parked: &Parked| query.fits_parked(parked);
         let all = memory.parked.iter().map(|(id, it)| (id.to_bytes(), it));
         self.page(query, all.collect(), wanted, Parked::clone)
     }
@@ -251,10 +242,11 @@ impl Store for Planted {
     }
 
     async fn list_audit(&self, query: &ListQuery) -> Result<Page<Audited>> {
+        let query = &self.asked(query);
         let memory = self.memory();
         let all = memory.audit.iter().enumerate();
         let all = all.map(|(at, entry)| ((at as u64).to_be_bytes(), entry));
-        let wanted = |entry: &Audited| query.scope.is_none() || entry.scope == query.scope;
+        let wanted = |entry: &Audited| query.fits_entry(entry);
         self.page(query, all.collect(), wanted, Audited::clone)
     }
 
@@ -365,6 +357,22 @@ impl Planted {
             before: if misplaced { after.clone() } else { before },
             after,
         });
+    }
+
+    /// Returns the query as far as the bug lets the list see it.
+    fn asked(&self, query: &ListQuery) -> ListQuery {
+        let mut query = query.clone();
+        let is_later = query.after.is_some();
+        let is_empty = query.tenant.as_deref() == Some("");
+        if is_later && self.has(Bug::CursorForgetsTenant)
+            || is_empty && self.has(Bug::EmptyTenantIsAny)
+        {
+            query.tenant = None;
+        }
+        if is_later && self.has(Bug::CursorForgetsOperation) {
+            query.operation = None;
+        }
+        query
     }
 
     fn page<const N: usize, T, U>(

@@ -81,6 +81,7 @@ pub trait Store: Send + Sync + 'static {
     /// Lists records, a page at a time, without their outcomes.
     ///
     /// # Guarantee   LST-1
+    /// # Cost        a page visits a bounded number of records; see the store for what a filter costs there
     /// # Errors      as [`Store::get`]; `InvalidInput` for a cursor that is not this store's
     fn list(&self, query: &ListQuery) -> impl Future<Output = Result<Page<Listed>>> + Send;
 
@@ -96,8 +97,8 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors      as [`Store::claim`]
     fn operate(&self, batch: &[Directive]) -> impl Future<Output = Result<Vec<Directed>>> + Send;
 
-    /// Lists the audit trail, oldest first, a page at a time. Of the query, `scope`, `after` and
-    /// `limit` count.
+    /// Lists the audit trail, oldest first, a page at a time. Of the query, `tenant`, `operation`, `after`
+    /// and `limit` count. Entries without a scope are listed only if the query names neither.
     ///
     /// # Guarantee   LST-1
     /// # Errors      as [`Store::list`]
@@ -148,21 +149,84 @@ pub struct Capabilities {
     pub warnings: Vec<Box<str>>,
 }
 
-/// A selection of records or parked messages to list.
+/// A selection of records, parked messages or audit entries to list. Filters that are set together select what
+/// each of them selects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListQuery {
-    /// Only this scope.
-    pub scope: Option<Scope>,
+    /// Only this tenant, byte for byte, whatever the operation. The empty one is a tenant like any other: that
+    /// of stores that have no more.
+    pub tenant: Option<Box<str>>,
+    /// Only operations of this name, byte for byte, whatever the tenant.
+    pub operation: Option<Box<str>>,
     /// Only records in this state.
     pub state: Option<StateKind>,
     /// Only records that may have repeated their effect.
     pub repeated: bool,
     /// Only parked messages with one of these reasons (codes); empty is any.
     pub reasons: Vec<Box<str>>,
-    /// The cursor to continue from: [`Page::next`] of the page before.
+    /// The cursor to continue from: [`Page::next`] of the page before. It belongs to the query that made it,
+    /// in which only the limit may change.
     pub after: Option<Bytes>,
-    /// At most this many; a store may return fewer and still say `next`.
+    /// At most this many; a store may return fewer, or none, and still say `next`.
     pub limit: usize,
+}
+
+impl ListQuery {
+    /// Selects one scope: a tenant and an operation name.
+    ///
+    /// # Shape
+    /// `ListQuery { limit: 100, ..ListQuery::in_scope(&scope) }`
+    pub fn in_scope(scope: &Scope) -> Self {
+        Self {
+            tenant: Some(scope.tenant().into()),
+            operation: Some(scope.operation().into()),
+            ..Self::default()
+        }
+    }
+
+    /// Selects one scope, or all where there is none.
+    pub fn in_scope_or_all(scope: Option<&Scope>) -> Self {
+        scope.map_or_else(Self::default, Self::in_scope)
+    }
+
+    /// Returns whether the tenant and the operation name of `scope` are selected. Every store filters by this.
+    pub fn fits(&self, scope: &Scope) -> bool {
+        self.fits_parts(scope.tenant(), scope.operation())
+    }
+
+    /// Returns whether a tenant and an operation name are selected, for stores that read them without making a
+    /// scope of them.
+    pub fn fits_parts(&self, tenant: &str, operation: &str) -> bool {
+        self.tenant.as_deref().is_none_or(|it| it == tenant)
+            && self.operation.as_deref().is_none_or(|it| it == operation)
+    }
+
+    /// Returns whether a record is selected; one that counts as absent is not asked about.
+    pub fn fits_record(&self, operation: &Operation, record: &Record) -> bool {
+        self.state.is_none_or(|kind| kind == record.state.kind())
+            && (!self.repeated || record.possible_repeats > 0)
+            && self.fits(&operation.scope)
+    }
+
+    /// Returns whether a parked message is selected.
+    pub fn fits_parked(&self, message: &Parked) -> bool {
+        (self.reasons.is_empty() || self.reasons.contains(&message.reason))
+            && self.fits(&message.scope)
+    }
+
+    /// Returns whether an entry of the audit trail is selected. One without a scope is of no tenant and of no
+    /// operation.
+    pub fn fits_entry(&self, entry: &Audited) -> bool {
+        match &entry.scope {
+            Some(scope) => self.fits(scope),
+            None => !self.is_scoped(),
+        }
+    }
+
+    /// Returns whether the query names a tenant or an operation.
+    pub const fn is_scoped(&self) -> bool {
+        self.tenant.is_some() || self.operation.is_some()
+    }
 }
 
 /// One page of a list.
@@ -235,4 +299,67 @@ impl Store for AnyStore {
 #[deny(clippy::missing_trait_methods)]
 impl<S: Store> Store for Arc<S> {
     crate::forward_store!(self => **self);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Timestamp;
+
+    fn scope(tenant: &str, operation: &str) -> Scope {
+        Scope::new(tenant, operation).expect("a scope")
+    }
+
+    #[test]
+    fn a_query_selects_by_tenant_by_operation_or_by_both() {
+        let all = [scope("a", "pay"), scope("a", "ship"), scope("", "pay")];
+        let fitting = |query: &ListQuery| all.clone().map(|it| query.fits(&it));
+        let by = |tenant: Option<&str>, operation: Option<&str>| ListQuery {
+            tenant: tenant.map(Into::into),
+            operation: operation.map(Into::into),
+            ..ListQuery::default()
+        };
+        assert_eq!(fitting(&by(None, None)), [true; 3]);
+        assert_eq!(fitting(&by(Some("a"), None)), [true, true, false]);
+        assert_eq!(fitting(&by(Some(""), None)), [false, false, true]);
+        assert_eq!(fitting(&by(None, Some("pay"))), [true, false, true]);
+        assert_eq!(fitting(&by(Some("a"), Some("pay"))), [true, false, false]);
+        assert_eq!(fitting(&by(Some("A"), None)), [false; 3]);
+        assert_eq!(fitting(&by(None, Some(""))), [false; 3]);
+        let one = ListQuery::in_scope(&all[1]);
+        assert_eq!(one, by(Some("a"), Some("ship")));
+        assert_eq!(ListQuery::in_scope_or_all(Some(&all[1])), one);
+        assert_eq!(ListQuery::in_scope_or_all(None), ListQuery::default());
+    }
+
+    #[test]
+    fn an_entry_without_a_scope_is_of_no_tenant_and_no_operation() {
+        let entry = |scope| Audited {
+            at: Timestamp::EPOCH,
+            note: Note {
+                by: "on call".into(),
+                reason: "".into(),
+            },
+            action: "sweep".into(),
+            scope,
+            key: None,
+            before: "".into(),
+            after: "".into(),
+        };
+        let (of_all, of_pay) = (entry(None), entry(Some(scope("", "pay"))));
+        for (tenant, operation, fitting) in [
+            (None, None, [true, true]),
+            (Some(""), None, [false, true]),
+            (None, Some("pay"), [false, true]),
+            (None, Some("ship"), [false, false]),
+        ] {
+            let query = ListQuery {
+                tenant: tenant.map(Into::into),
+                operation: operation.map(Into::into),
+                ..ListQuery::default()
+            };
+            let found = [&of_all, &of_pay].map(|it| query.fits_entry(it));
+            assert_eq!(found, fitting, "{tenant:?} {operation:?}");
+        }
+    }
 }

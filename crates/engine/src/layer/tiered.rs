@@ -133,10 +133,9 @@ impl<S: Store> Tiered<S> {
     /// # Cancel safety   safe
     pub async fn warm(&self, scope: Option<&Scope>, most: u64) -> Result<u64> {
         let mut query = ListQuery {
-            scope: scope.cloned(),
             state: Some(StateKind::Completed),
             limit: PAGE,
-            ..ListQuery::default()
+            ..ListQuery::in_scope_or_all(scope)
         };
         let (mut looked_at, mut kept) = (0, 0);
         loop {

@@ -25,9 +25,8 @@ pub async fn doubts(
     let like = like.map(str::to_lowercase);
     let mut named = Vec::new();
     let query = ListQuery {
-        scope,
         state: Some(StateKind::InDoubt),
-        ..ListQuery::default()
+        ..ListQuery::in_scope_or_all(scope.as_ref())
     };
     let fetch = async |query: &ListQuery| store.list(query).await;
     for_each_page(query, fetch, |page| {
@@ -63,7 +62,7 @@ pub async fn mark_messages(store: &AnyStore, doubts: &mut [Doubt]) -> Result<()>
     };
     let scope = &first.operation.scope;
     let is_one = doubts.iter().all(|it| it.operation.scope == *scope);
-    let query = messages(is_one.then(|| scope.clone()));
+    let query = messages(is_one.then_some(scope));
     let places = doubts.iter().enumerate();
     let places: BTreeMap<_, _> = places
         .map(|(at, it)| (message_id(&it.operation), at))
@@ -92,7 +91,7 @@ pub async fn mark_messages(store: &AnyStore, doubts: &mut [Doubt]) -> Result<()>
 pub async fn message_of(store: &AnyStore, operation: &Operation) -> Result<Option<Parked>> {
     let mut found = None;
     let fetch = async |query: &ListQuery| store.list_parked(query).await;
-    for_each_page(messages(Some(operation.scope.clone())), fetch, |messages| {
+    for_each_page(messages(Some(&operation.scope)), fetch, |messages| {
         let mut messages = messages.into_iter();
         found = messages.find(|message| message.key.as_ref() == Some(&operation.key));
         Ok(match found {
@@ -105,11 +104,10 @@ pub async fn message_of(store: &AnyStore, operation: &Operation) -> Result<Optio
 }
 
 /// The query for messages that are kept for doubts, of one pipeline or of all.
-pub fn messages(scope: Option<Scope>) -> ListQuery {
+pub fn messages(scope: Option<&Scope>) -> ListQuery {
     ListQuery {
-        scope,
         reasons: vec![Reason::InDoubt.code().into()],
-        ..ListQuery::default()
+        ..ListQuery::in_scope_or_all(scope)
     }
 }
 

@@ -83,10 +83,7 @@ async fn search(
     if lost.count() == 0 {
         return Ok(Vec::new());
     }
-    let query = ListQuery {
-        scope,
-        ..ListQuery::default()
-    };
+    let query = ListQuery::in_scope_or_all(scope.as_ref());
     let fetch = async |query: &ListQuery| store.list(query).await;
     for_each_page(query, fetch, |page| {
         for operation in page.into_iter().map(|listed| listed.operation) {

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use semel_core::Key;
+use semel_core::{Key, Scope};
 use semel_store_memory::MemoryStore;
 
 use super::*;
@@ -31,7 +31,7 @@ fn search(names: &[&str]) -> Search {
     let names: Vec<_> = names.iter().copied().map(str::to_owned).collect();
     Search {
         kind: Kind::Quarantined,
-        scope: None,
+        within: ListQuery::default(),
         names: Arc::new(Names::parse(&names).expect("names")),
         filter: Filter::default(),
     }

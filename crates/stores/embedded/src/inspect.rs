@@ -173,6 +173,8 @@ impl<W> Default for Paging<W> {
 }
 
 /// Returns the next page of a list: pages are read one after the other, each once.
+///
+/// # Cost   reads on until the page is full, whatever its filters leave out: all pages together read the logs once
 fn page<W, T>(
     paging: &Mutex<Paging<W>>,
     query: &ListQuery,

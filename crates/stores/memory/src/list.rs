@@ -10,17 +10,11 @@ use semel_core::{Audited, Error, ErrorKind, OpId, Parked, ParkedId, Record, Resu
 use crate::state::State;
 
 /// Returns a page of records, without their outcomes.
+///
+/// # Cost   goes on until the page is full: nothing is bounded here, and nothing is indexed by tenant or operation
 pub(crate) fn records(state: &State, query: &ListQuery, now: Timestamp) -> Result<Page<Listed>> {
     let wanted = |listed: &Listed| {
-        query
-            .scope
-            .as_ref()
-            .is_none_or(|scope| *scope == listed.operation.scope)
-            && query
-                .state
-                .is_none_or(|kind| kind == listed.record.state.kind())
-            && (!query.repeated || listed.record.possible_repeats > 0)
-            && !listed.record.is_forgotten(now)
+        query.fits_record(&listed.operation, &listed.record) && !listed.record.is_forgotten(now)
     };
     let after = cursor(query)?.map(OpId::from_bytes);
     let mut page = page(&state.records, after, query.limit, wanted, |id| {
@@ -37,13 +31,7 @@ pub(crate) fn records(state: &State, query: &ListQuery, now: Timestamp) -> Resul
 
 /// Returns a page of parked messages.
 pub(crate) fn parked(state: &State, query: &ListQuery) -> Result<Page<Parked>> {
-    let wanted = |parked: &Parked| {
-        query
-            .scope
-            .as_ref()
-            .is_none_or(|scope| *scope == parked.scope)
-            && (query.reasons.is_empty() || query.reasons.contains(&parked.reason))
-    };
+    let wanted = |parked: &Parked| query.fits_parked(parked);
     let after = cursor(query)?.map(ParkedId::from_bytes);
     Ok(page(&state.parked, after, query.limit, wanted, |id| {
         Bytes::copy_from_slice(&id.to_bytes())
@@ -53,11 +41,10 @@ pub(crate) fn parked(state: &State, query: &ListQuery) -> Result<Page<Parked>> {
 /// Returns a page of the audit trail; its cursor is a count of entries.
 pub(crate) fn audit(state: &State, query: &ListQuery) -> Result<Page<Audited>> {
     let from = cursor(query)?.map_or(0, u64::from_be_bytes);
-    let wanted = |entry: &Audited| query.scope.is_none() || entry.scope == query.scope;
     let mut rest = (0..).zip(&state.audit);
     let mut rest = rest
         .by_ref()
-        .filter(|(at, entry)| *at >= from && wanted(entry));
+        .filter(|(at, entry)| *at >= from && query.fits_entry(entry));
     let page: Vec<_> = rest.by_ref().take(query.limit.max(1)).collect();
     let next = rest
         .next()

@@ -5,21 +5,27 @@ use semel_core::port::store::{ListQuery, Page};
 use semel_core::{Audited, Note, Result};
 
 use crate::answer::{key, scope, some_number, some_text, time};
-use crate::listing::{cursor, of_scope, sequence};
+use crate::listing::{bounded, cursor, sequence};
 use crate::script::{Literal, Script};
 use crate::session::Session;
 
 /// Returns a page of entries, oldest first.
+///
+/// # Cost   with a filter, two round trips, and a bounded number of rows; no index has tenants or operations
 pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Audited>> {
     let after = sequence(query.after.as_ref())?;
     let mut conditions = Literal::code(format!("seq > {after}"));
-    if let Some(scope) = &query.scope {
-        conditions.push(&of_scope(scope));
-    }
+    let text = &session.texts.audit_list_end;
+    // Reasons are those of parked messages.
+    let query = &ListQuery {
+        reasons: Vec::new(),
+        ..query.clone()
+    };
+    let end = bounded(session, text, &mut conditions, query).await?;
     let (items, next) = page(session, &conditions, query.limit.max(1)).await?;
     Ok(Page {
         items,
-        next: next.map(cursor),
+        next: next.or(end).map(cursor),
     })
 }
 

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
+use mysql_async::Row;
 use semel_core::decide::{self, Change};
 use semel_core::ledger::Found;
 use semel_core::port::store::{ListQuery, Listed, Page, Stats, Swept};
-use semel_core::{Error, ErrorKind, OpId, Record, Result, Scope, StateKind};
+use semel_core::{Error, ErrorKind, OpId, Record, Result, StateKind};
 
 use crate::answer::{Set, id, only, some_number, time};
 use crate::error::corrupt;
@@ -15,6 +16,7 @@ use crate::pool::PooledConnection;
 use crate::row::{self, ID, push_assignments, state_column};
 use crate::script::{Literal, Script, addend};
 use crate::session::{Session, ask, pause};
+use crate::sql::Text;
 use crate::transaction::{end, run_through};
 
 /// Returns records with their outcomes, except those that count as absent.
@@ -40,6 +42,10 @@ pub(crate) async fn records(session: &Session, ids: &[OpId]) -> Result<Vec<Optio
 }
 
 /// Returns a page of records in the order of their ids.
+///
+/// # Cost   records of one state that is not completed are found by its index, all of them for each page; everything
+/// else is read by id. With a filter, that is two round trips, and [`MOST_VISITED`] rows at most: no index has tenants
+/// or operations.
 pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Listed>> {
     let mut conditions = Literal::code("1");
     match &query.after {
@@ -50,15 +56,7 @@ pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Li
         }
         Some(_) => return Err(foreign_cursor()),
     }
-    if let Some(scope) = &query.scope {
-        conditions.push(&of_scope(scope));
-    }
-    if let Some(state) = query.state {
-        conditions.push_code(&format!(" AND state = {}", state_column(state)));
-    }
-    if query.repeated {
-        conditions.push_code(" AND repeats > 0");
-    }
+    let limit = query.limit.max(1);
     // Most records are completed; every other state is a short list of a long table.
     let index = match query.state {
         None | Some(StateKind::Completed) => "PRIMARY",
@@ -70,7 +68,24 @@ pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Li
             | StateKind::InDoubt,
         ) => "state",
     };
-    let limit = query.limit.max(1);
+    let is_filtered = query.is_scoped() || query.repeated || query.state.is_some();
+    let end = if is_filtered && index == "PRIMARY" {
+        let row = row_at_end(session, &session.texts.list_end, &conditions, limit).await?;
+        row.map(|row| id(&row, 0)).transpose()?
+    } else {
+        None
+    };
+    if let Some(end) = &end {
+        conditions.push_code(" AND id <= ");
+        conditions.push_bytes(end.as_bytes());
+    }
+    push_scope(&mut conditions, query);
+    if let Some(state) = query.state {
+        conditions.push_code(&format!(" AND state = {}", state_column(state)));
+    }
+    if query.repeated {
+        conditions.push_code(" AND repeats > 0");
+    }
     let mut script = Script::default();
     session.add_now(&mut script);
     let told = script.add(&session.texts.time, &[]);
@@ -83,7 +98,7 @@ pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Li
     let now = time(only(&sets[told])?, 0)?;
     let rows = &sets[read].rows;
     let next = rows.last().filter(|_| rows.len() >= limit);
-    let next = next.map(|row| id(row, ID)).transpose()?;
+    let next = next.map(|row| id(row, ID)).transpose()?.or(end);
     let mut items = Vec::with_capacity(rows.len());
     for row in rows {
         let record = row::read(row)?;
@@ -244,14 +259,50 @@ async fn sweep_part(
     Ok((sets[due].rows.len(), lost, swept))
 }
 
-/// Returns the condition that a row is of a scope, byte for byte: texts that are compared as texts lose the spaces at
-/// their ends.
-pub(crate) fn of_scope(scope: &Scope) -> Literal {
-    let mut condition = Literal::code(" AND CAST(tenant AS BINARY) = ");
-    condition.push_bytes(scope.tenant().as_bytes());
-    condition.push_code(" AND CAST(operation AS BINARY) = ");
-    condition.push_bytes(scope.operation().as_bytes());
-    condition
+/// Returns the row that ends a page with a filter, if there are so many from where it begins.
+async fn row_at_end(
+    session: &Session,
+    text: &Text,
+    conditions: &Literal,
+    limit: usize,
+) -> Result<Option<Row>> {
+    let before = limit.max(MOST_VISITED) - 1;
+    let mut script = Script::default();
+    script.add(text, &[conditions, &Literal::number(before as u64)]);
+    let mut sets = session.ask_patiently(&script).await?;
+    Ok(sets.swap_remove(0).rows.pop())
+}
+
+/// Adds the filter of `query` to the condition that a row of `seq` comes next. Returns the number of the row that ends
+/// the page, if the filter may leave out so many.
+pub(crate) async fn bounded(
+    session: &Session,
+    text: &Text,
+    conditions: &mut Literal,
+    query: &ListQuery,
+) -> Result<Option<u64>> {
+    if !query.is_scoped() && query.reasons.is_empty() {
+        return Ok(None);
+    }
+    let row = row_at_end(session, text, conditions, query.limit.max(1)).await?;
+    let end = row.map(|row| some_number(&row, 0)).transpose()?;
+    if let Some(end) = end {
+        conditions.push_code(&format!(" AND seq <= {end}"));
+    }
+    push_scope(conditions, query);
+    Ok(end)
+}
+
+/// Adds the condition that a row is of the tenant and of the operation, byte for byte: texts that are compared as texts
+/// lose the spaces at their ends.
+fn push_scope(conditions: &mut Literal, query: &ListQuery) {
+    let parts = [("tenant", &query.tenant), ("operation", &query.operation)];
+    for (column, wanted) in parts {
+        if let Some(wanted) = wanted {
+            conditions.push_code(&format!(" AND CAST({column} AS BINARY) = "));
+            conditions.push_bytes(wanted.as_bytes());
+        }
+    }
 }
 
 /// Reads the row number in a cursor.
@@ -275,3 +326,5 @@ pub(crate) fn foreign_cursor() -> Error {
 
 /// Rounds in which a sweep looks again at records that others wrote meanwhile.
 const SWEEPS: u32 = 8;
+/// Rows that one page looks at, so that a filter does not make it endless.
+const MOST_VISITED: usize = 16_384;

@@ -5,41 +5,52 @@ use semel_core::port::store::{ListQuery, Page};
 use semel_core::{Audited, Note, Result};
 
 use crate::error::undone;
-use crate::listing::{cursor, key, scope_at, scope_filter, sequence};
+use crate::listing::{bounds, cursor, has_scope, key, last_of_page, scope_at, sequence};
 use crate::row::timestamp;
 use crate::session::{Runs, Session};
 
 /// Returns a page of the trail, oldest first.
+///
+/// # Cost   with a filter, a page looks at a bounded number of rows: no index has scopes
 pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Audited>> {
     let after = sequence(query.after.as_ref())?;
     let client = session.client().await?;
-    let Some(scope) = scope_filter(session, &client, query.scope.as_ref()).await? else {
+    if !has_scope(session, &client, query).await? {
         return Ok(Page {
             items: Vec::new(),
             next: None,
         });
-    };
-    let (items, next) = page(session, &client, after, scope, query.limit.max(1)).await?;
+    }
+    let (items, next) = page(session, &client, after, query, query.limit.max(1)).await?;
     Ok(Page {
         items,
         next: next.map(cursor),
     })
 }
 
-/// Returns the entries behind `after`, and the number of the last one if there may be more.
+/// Returns the entries behind `after` that fit `filter`, and the number of the last one if there may be more.
 pub(crate) async fn page(
     session: &Session,
     client: &impl Runs<Row = Row>,
     after: i64,
-    scope: Option<i32>,
+    filter: &ListQuery,
     limit: usize,
 ) -> Result<(Vec<Audited>, Option<i64>)> {
-    let most = i64::try_from(limit).unwrap_or(i64::MAX);
+    let [most, looked_at] = bounds(limit, filter.is_scoped());
+    let (tenant, operation) = (filter.tenant.as_deref(), filter.operation.as_deref());
     let text = &session.texts.audit_list;
-    let rows = session.run(client, text, &[&after, &scope, &most]).await?;
-    let next = rows.last().filter(|_| rows.len() >= limit);
+    let rows = session
+        .run(
+            client,
+            text,
+            &[&after, &tenant, &operation, &most, &looked_at],
+        )
+        .await?;
+    let next = last_of_page(&rows, 10, limit, looked_at)?;
     let next = next.map(|row| row.try_get(0)).transpose().map_err(undone)?;
-    Ok((rows.iter().map(entry).collect::<Result<_>>()?, next))
+    let mut entries = rows.iter().map(entry).collect::<Result<Vec<_>>>()?;
+    entries.retain(|entry| filter.fits_entry(entry));
+    Ok((entries, next))
 }
 
 fn entry(row: &Row) -> Result<Audited> {

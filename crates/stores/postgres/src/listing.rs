@@ -38,6 +38,9 @@ pub(crate) async fn records(session: &Session, ids: &[OpId]) -> Result<Vec<Optio
 }
 
 /// Returns a page of records in the order of their ids.
+///
+/// # Cost   those of some states, and those that may have repeated their effect, are found by an index; everything else
+/// is read by id. With a filter, a page looks at [`MOST_VISITED`] rows at most: no index has scopes.
 pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Listed>> {
     let after = match &query.after {
         None => Bytes::new(),
@@ -45,12 +48,12 @@ pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Li
         Some(_) => return Err(foreign_cursor()),
     };
     let client = session.client().await?;
-    let Some(scope) = scope_filter(session, &client, query.scope.as_ref()).await? else {
+    if !has_scope(session, &client, query).await? {
         return Ok(Page {
             items: Vec::new(),
             next: None,
         });
-    };
+    }
     let texts = &session.texts;
     let text = match query.state {
         Some(StateKind::Released | StateKind::Dead | StateKind::InDoubt) => &texts.list_open,
@@ -63,25 +66,38 @@ pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Li
     };
     let state = query.state.map(|state| i32::from(state_column(state)));
     let limit = query.limit.max(1);
-    let most = i64::try_from(limit).unwrap_or(i64::MAX);
+    let is_filtered = query.is_scoped() || query.repeated || query.state.is_some();
+    let [most, looked_at] = bounds(limit, is_filtered);
+    let (tenant, operation) = (query.tenant.as_deref(), query.operation.as_deref());
     let now = now(session, &client).await?;
     let rows = session
         .run(
             &client,
             text,
-            &[&&*after, &scope, &state, &query.repeated, &most],
+            &[
+                &&*after,
+                &tenant,
+                &operation,
+                &state,
+                &query.repeated,
+                &most,
+                &looked_at,
+            ],
         )
         .await?;
-    let next = rows.last().filter(|_| rows.len() >= limit);
+    let next = last_of_page(&rows, row::COLUMNS + 5, limit, looked_at)?;
     let next = next.map(|row| id_at(row, row::COLUMNS + 1)).transpose()?;
     let mut items = Vec::with_capacity(rows.len());
     for row in &rows {
+        let operation = operation_at(row, row::COLUMNS + 2)?;
+        let state: i16 = row.try_get(0).map_err(undone)?;
+        let has_state = query.state.is_none_or(|it| state_column(it) == state);
+        if !has_state || !query.fits(&operation.scope) {
+            continue;
+        }
         let record = row::read(row)?;
-        if !record.is_forgotten(now) {
-            items.push(Listed {
-                operation: operation(row, row::COLUMNS + 2)?,
-                record,
-            });
+        if query.fits_record(&operation, &record) && !record.is_forgotten(now) {
+            items.push(Listed { operation, record });
         }
     }
     Ok(Page {
@@ -212,26 +228,56 @@ pub(crate) async fn now(session: &Session, client: &Object) -> Result<Timestamp>
     now.map(timestamp).map_err(undone)
 }
 
-/// Returns the number of the query's scope: `None` for a scope of which nothing is stored,
-/// `Some(None)` for any.
-pub(crate) async fn scope_filter(
+/// Returns whether anything can be of the scopes that the query selects, so that a list of nothing ends at once.
+pub(crate) async fn has_scope(
     session: &Session,
     client: &Object,
-    scope: Option<&Scope>,
-) -> Result<Option<Option<i32>>> {
-    let Some(scope) = scope else {
-        return Ok(Some(None));
-    };
+    query: &ListQuery,
+) -> Result<bool> {
+    if !query.is_scoped() {
+        return Ok(true);
+    }
+    let (tenant, operation) = (query.tenant.as_deref(), query.operation.as_deref());
+    // No scope has this character, and no text of the server.
+    if [tenant, operation]
+        .iter()
+        .flatten()
+        .any(|it| it.contains('\0'))
+    {
+        return Ok(false);
+    }
     let text = &session.texts.scope_find;
-    let parameters: [&(dyn deadpool_postgres::tokio_postgres::types::ToSql + Sync); 2] =
-        [&scope.tenant(), &scope.operation()];
-    let rows = session.run(client, text, &parameters).await?;
-    let number = rows.first().map(|row| row.try_get(0)).transpose();
-    Ok(number.map_err(undone)?.map(Some))
+    let rows = session.run(client, text, &[&tenant, &operation]).await?;
+    Ok(!rows.is_empty())
+}
+
+/// Returns how many rows a page has at most, and how many it looks at for them: more where a filter leaves some out.
+pub(crate) fn bounds(limit: usize, is_filtered: bool) -> [i64; 2] {
+    let looked_at = if is_filtered {
+        limit.max(MOST_VISITED)
+    } else {
+        limit
+    };
+    [limit, looked_at].map(|count| i64::try_from(count).unwrap_or(i64::MAX))
+}
+
+/// Returns the row behind which the next page begins, if there may be one: the page is full, or the row is the last one
+/// that was looked at.
+pub(crate) fn last_of_page(
+    rows: &[Row],
+    place: usize,
+    limit: usize,
+    looked_at: i64,
+) -> Result<Option<&Row>> {
+    let Some(last) = rows.last() else {
+        return Ok(None);
+    };
+    let place: i64 = last.try_get(place).map_err(undone)?;
+    Ok((rows.len() >= limit || place == looked_at).then_some(last))
 }
 
 /// Reads the operation of a row that has tenant, name and key from `first` on.
-pub(crate) fn operation(row: &Row, first: usize) -> Result<Operation> {
+pub(crate) fn operation_at(row: &Row, first: usize) -> Result<Operation> {
     let key = key(row, first + 2)?.ok_or_else(|| corrupt("key"))?;
     Ok(Operation::new(scope_at(row, first)?, key))
 }
@@ -271,3 +317,5 @@ pub(crate) fn foreign_cursor() -> Error {
 
 /// Rounds in which a sweep looks again at records that others wrote meanwhile.
 const SWEEPS: u32 = 8;
+/// Rows that one page looks at, so that a filter does not make it endless.
+const MOST_VISITED: usize = 16_384;

@@ -10,7 +10,7 @@ use semel_core::port::store::{ListQuery, Page};
 use semel_core::{Key, Note, Parked, ParkedId, Result, Timestamp};
 
 use crate::error::{corrupt, is_passing, undone};
-use crate::listing::{cursor, key, scope_at, scope_filter, sequence};
+use crate::listing::{bounds, cursor, has_scope, key, last_of_page, scope_at, sequence};
 use crate::locked::{Stop, add_audited};
 use crate::row::{millis, text, timestamp};
 use crate::session::{Runs, Session, TRIES, pause, store_scope};
@@ -98,42 +98,49 @@ pub(crate) async fn park_in(
 }
 
 /// Returns a page of parked messages in the order of their arrival.
+///
+/// # Cost   with a filter, a page looks at a bounded number of rows: no index has scopes or reasons
 pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Parked>> {
     let after = sequence(query.after.as_ref())?;
     let client = session.client().await?;
-    let Some(scope) = scope_filter(session, &client, query.scope.as_ref()).await? else {
+    if !has_scope(session, &client, query).await? {
         return Ok(Page {
             items: Vec::new(),
             next: None,
         });
-    };
-    let reasons: Vec<&str> = query.reasons.iter().map(|reason| &**reason).collect();
-    let reasons = Some(reasons).filter(|reasons| !reasons.is_empty());
-    let limit = query.limit.max(1);
-    let (items, next) = page(session, &client, after, scope, reasons.as_deref(), limit).await?;
+    }
+    let (items, next) = page(session, &client, after, query, query.limit.max(1)).await?;
     Ok(Page {
         items,
         next: next.map(cursor),
     })
 }
 
-/// Returns the messages behind `after`, and the number of the last one if there may be more.
+/// Returns the messages behind `after` that fit `filter`, and the number of the last one if there may be more.
 pub(crate) async fn page(
     session: &Session,
     client: &impl Runs<Row = Row>,
     after: i64,
-    scope: Option<i32>,
-    reasons: Option<&[&str]>,
+    filter: &ListQuery,
     limit: usize,
 ) -> Result<(Vec<Parked>, Option<i64>)> {
-    let most = i64::try_from(limit).unwrap_or(i64::MAX);
+    let reasons: Vec<&str> = filter.reasons.iter().map(|reason| &**reason).collect();
+    let reasons = Some(reasons).filter(|reasons| !reasons.is_empty());
+    let [most, looked_at] = bounds(limit, filter.is_scoped() || reasons.is_some());
+    let (tenant, operation) = (filter.tenant.as_deref(), filter.operation.as_deref());
     let text = &session.texts.parked_list;
     let rows = session
-        .run(client, text, &[&after, &scope, &reasons, &most])
+        .run(
+            client,
+            text,
+            &[&after, &tenant, &operation, &reasons, &most, &looked_at],
+        )
         .await?;
-    let next = rows.last().filter(|_| rows.len() >= limit);
+    let next = last_of_page(&rows, 12, limit, looked_at)?;
     let next = next.map(|row| row.try_get(0)).transpose().map_err(undone)?;
-    Ok((rows.iter().map(message).collect::<Result<_>>()?, next))
+    let mut messages = rows.iter().map(message).collect::<Result<Vec<_>>>()?;
+    messages.retain(|message| filter.fits_parked(message));
+    Ok((messages, next))
 }
 
 /// Drops messages, and adds an audit entry for each where there is a note; answers for each whether

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 use deadpool_postgres::Transaction;
-use semel_core::port::store::{Listed, Page};
+use semel_core::port::store::{ListQuery, Listed, Page};
 use semel_core::port::transfer::Item;
 use semel_core::{
     Audited, Entity, EntityRecord, Error, ErrorKind, FencingToken, Mark, OpId, Parked, Result,
@@ -13,7 +13,7 @@ use semel_core::{
 
 use crate::columns::Columns;
 use crate::error::{corrupt, undone};
-use crate::listing::{key, now, operation, scope_at};
+use crate::listing::{key, now, operation_at, scope_at};
 use crate::locked::{Stop, add_audited, entity_record};
 use crate::parked::park_in;
 use crate::rounds::id_at;
@@ -86,7 +86,7 @@ impl Export<'_> {
                 for row in &rows {
                     let record = row::read(row)?;
                     if !record.is_forgotten(self.now) {
-                        let operation = operation(row, row::COLUMNS + 2)?;
+                        let operation = operation_at(row, row::COLUMNS + 2)?;
                         items.push(Item::Record(Box::new(Listed { operation, record })));
                     }
                 }
@@ -128,12 +128,14 @@ impl Export<'_> {
                 Ok(last.map(|name| Cursor::Marks(Some(name.into()))))
             }
             Cursor::Parked(after) => {
-                let (some, next) = parked::page(session, client, *after, None, None, room).await?;
+                let all = ListQuery::default();
+                let (some, next) = parked::page(session, client, *after, &all, room).await?;
                 items.extend(some.into_iter().map(|it| Item::Parked(Box::new(it))));
                 Ok(next.map(Cursor::Parked))
             }
             Cursor::Audit(after) => {
-                let (some, next) = audit::page(session, client, *after, None, room).await?;
+                let all = ListQuery::default();
+                let (some, next) = audit::page(session, client, *after, &all, room).await?;
                 items.extend(some.into_iter().map(|it| Item::Audited(Box::new(it))));
                 Ok(next.map(Cursor::Audit))
             }

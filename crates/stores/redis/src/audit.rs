@@ -13,8 +13,10 @@ use crate::session::{Reply, Session};
 use crate::wire::{In, Out};
 
 /// Returns a page of entries, oldest first.
+///
+/// # Cost   with a filter, a page reads the trails of all buckets [`MOST_TURNS`] times at most
 pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Audited>> {
-    let wanted = |entry: &Audited| query.scope.is_none() || entry.scope == query.scope;
+    let wanted = |entry: &Audited| query.fits_entry(entry);
     page(session, query.after.as_deref(), query.limit.max(1), wanted).await
 }
 

@@ -41,6 +41,8 @@ pub(crate) async fn records(session: &Session, ids: &[OpId]) -> Result<Vec<Optio
 }
 
 /// Returns a page of records without their outcomes.
+///
+/// # Cost   with a filter, a page looks at [`MOST_VISITED`] records at most; nothing is indexed by tenant or operation
 pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Listed>> {
     list_until(session, query, LAST).await
 }
@@ -73,15 +75,7 @@ pub(crate) async fn list_until(
         wants_outcomes: false,
         bytes: 0,
     };
-    let is_wanted = |stored: &Stored| {
-        let record = &stored.record;
-        query
-            .scope
-            .as_ref()
-            .is_none_or(|scope| *scope == stored.operation.scope)
-            && query.state.is_none_or(|state| state == record.state.kind())
-            && (!query.repeated || record.possible_repeats > 0)
-    };
+    let is_wanted = |stored: &Stored| query.fits_record(&stored.operation, &stored.record);
     let is_end = match by {
         By::Index => walk.index(is_wanted).await?,
         By::Live | By::Journal => walk.journal(is_wanted).await?,

@@ -1,5 +1,5 @@
--- One page, oldest first. ?1 after, ?2 scope or NULL, ?3 at most.
+-- Oldest first. ?1 after. The caller filters them.
 SELECT seq, at, who, reason, action, tenant, operation, key, was, became
 FROM semel_audit LEFT JOIN semel_scopes USING (scope)
-WHERE seq > ?1 AND (?2 IS NULL OR scope = ?2)
-ORDER BY seq LIMIT ?3
+WHERE seq > ?1
+ORDER BY seq

@@ -1,6 +1,6 @@
--- In the order of arrival. ?1 after, ?2 scope or NULL. The reasons are looked at by the caller.
+-- In the order of arrival. ?1 after. The caller filters them.
 SELECT seq, tenant, operation, key, reason, detail, transport, coordinates, since, payload,
        headers
 FROM semel_parked JOIN semel_scopes USING (scope)
-WHERE seq > ?1 AND (?2 IS NULL OR scope = ?2)
+WHERE seq > ?1
 ORDER BY seq

@@ -7,7 +7,7 @@ use semel_core::{Audited, Key, Note, Result};
 
 use crate::error::undone;
 use crate::ledger::Ledger;
-use crate::listing::{Rows, cursor, cursor_at, scope_at, scope_filter};
+use crate::listing::{Rows, cursor, cursor_at, has_scope, is_of_scope, most_visited, scope_at};
 use crate::{row, sql};
 
 /// Adds the entry of an order that is carried out within this transaction. AUD-1.
@@ -25,40 +25,44 @@ pub(crate) fn import(ledger: &mut Ledger<'_>, entry: &Audited) -> Result<bool> {
 }
 
 /// Returns a page of entries, oldest first.
+///
+/// # Cost   a page reads on until it is full; with a filter, past a bounded number of entries at most
 pub(crate) fn list(connection: &Connection, query: &ListQuery) -> Result<Page<Audited>> {
-    let Some(scope) = scope_filter(connection, query)? else {
+    let (after, limit) = (cursor(query)?, query.limit.max(1));
+    if !has_scope(connection, query)? {
         return Ok(Page {
             items: Vec::new(),
             next: None,
         });
-    };
-    let page = page(connection, cursor(query)?, scope, query.limit.max(1))?;
+    }
+    let page = page(connection, after, query, limit)?;
     Ok(Page {
         items: page.items,
         next: page.next.map(cursor_at),
     })
 }
 
-/// Returns the entries behind `after`, and where the next page begins.
+/// Returns the entries behind `after` that fit `filter`, and where the next page begins.
 pub(crate) fn page(
     connection: &Connection,
     after: i64,
-    scope: Option<i64>,
+    filter: &ListQuery,
     limit: usize,
 ) -> Result<Rows<Audited>> {
-    let one_more = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
+    let most = most_visited(limit, filter.is_scoped());
     let mut select = connection.prepare_cached(sql::AUDIT_LIST).map_err(undone)?;
-    let mut rows = select
-        .query(params![after, scope, one_more])
-        .map_err(undone)?;
-    let (mut items, mut last) = (Vec::new(), after);
+    let mut rows = select.query([after]).map_err(undone)?;
+    let (mut items, mut last, mut visited) = (Vec::new(), after, 0);
     while let Some(row) = rows.next().map_err(undone)? {
-        if items.len() == limit {
+        if visited == most || items.len() == limit {
             let next = Some(last);
             return Ok(Rows { items, next });
         }
+        visited += 1;
         last = row.get(0).map_err(undone)?;
-        items.push(entry(row)?);
+        if is_of_scope(row, 5, filter)? {
+            items.push(entry(row)?);
+        }
     }
     Ok(Rows { items, next: None })
 }

@@ -10,7 +10,7 @@ use semel_core::{
 };
 
 use crate::error::{corrupt, undone};
-use crate::lookup::{find_scope, load};
+use crate::lookup::load;
 use crate::row;
 use crate::sql;
 
@@ -32,44 +32,41 @@ pub(crate) fn records(
 }
 
 /// Returns a page of records in the order of their creation.
+///
+/// # Cost   a page reads on until it is full; with a filter, past [`MOST_VISITED`] rows at most. Those of one state
+/// that is not completed are found by an index, and nothing else is.
 pub(crate) fn list(
     connection: &Connection,
     query: &ListQuery,
     now: Timestamp,
 ) -> Result<Page<Listed>> {
-    let Some(scope) = scope_filter(connection, query)? else {
-        return Ok(EMPTY);
-    };
-    let after = cursor(query)?;
-    let limit = query.limit.max(1);
-    let one_more = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
-    let text = match query.state {
+    let (after, limit) = (cursor(query)?, query.limit.max(1));
+    if !has_scope(connection, query)? {
+        return Ok(Page {
+            items: Vec::new(),
+            next: None,
+        });
+    }
+    let is_filtered = query.is_scoped() || query.repeated || query.state.is_some();
+    let most = most_visited(limit, is_filtered);
+    let one_more = i64::try_from(most).unwrap_or(i64::MAX).saturating_add(1);
+    let open = query.state.filter(|state| *state != StateKind::Completed);
+    let text = match open {
         None => sql::RECORD_LIST,
-        Some(StateKind::Completed) => sql::RECORD_LIST_COMPLETED,
-        Some(
-            StateKind::Claimed
-            | StateKind::Started
-            | StateKind::Released
-            | StateKind::Dead
-            | StateKind::InDoubt,
-        ) => sql::RECORD_LIST_OPEN,
+        Some(_) => sql::RECORD_LIST_OPEN,
     };
     let mut select = connection.prepare_cached(text).map_err(undone)?;
     select.raw_bind_parameter(1, after).map_err(undone)?;
-    select.raw_bind_parameter(2, scope).map_err(undone)?;
-    select
-        .raw_bind_parameter(3, query.repeated)
-        .map_err(undone)?;
-    select.raw_bind_parameter(4, one_more).map_err(undone)?;
-    if text == sql::RECORD_LIST_OPEN {
+    select.raw_bind_parameter(2, one_more).map_err(undone)?;
+    if let Some(state) = open {
         select
-            .raw_bind_parameter(5, query.state.map(row::state_column))
+            .raw_bind_parameter(3, row::state_column(state))
             .map_err(undone)?;
     }
     let mut rows = select.raw_query();
     let (mut items, mut last, mut visited) = (Vec::new(), after, 0);
     while let Some(row) = rows.next().map_err(undone)? {
-        if visited == limit {
+        if visited == most || items.len() == limit {
             return Ok(Page {
                 items,
                 next: Some(cursor_at(last)),
@@ -77,27 +74,31 @@ pub(crate) fn list(
         }
         visited += 1;
         last = row.get(row::COLUMNS).map_err(undone)?;
-        let record = row::read(row)?;
-        if !record.is_forgotten(now) {
-            items.push(Listed {
-                operation: operation(row, row::COLUMNS + 1)?,
-                record,
-            });
+        let state: i64 = row.get(0).map_err(undone)?;
+        let has_state = query.state.is_none_or(|it| row::state_column(it) == state);
+        if !has_state || !is_of_scope(row, row::COLUMNS + 1, query)? {
+            continue;
+        }
+        let (record, operation) = (row::read(row)?, operation(row, row::COLUMNS + 1)?);
+        if query.fits_record(&operation, &record) && !record.is_forgotten(now) {
+            items.push(Listed { operation, record });
         }
     }
     Ok(Page { items, next: None })
 }
 
 /// Returns a page of parked messages in the order of their arrival.
+///
+/// # Cost   a page reads on until it is full; with a filter, past [`MOST_VISITED`] rows at most
 pub(crate) fn parked(connection: &Connection, query: &ListQuery) -> Result<Page<Parked>> {
-    let Some(scope) = scope_filter(connection, query)? else {
+    let (after, limit) = (cursor(query)?, query.limit.max(1));
+    if !has_scope(connection, query)? {
         return Ok(Page {
             items: Vec::new(),
             next: None,
         });
-    };
-    let (after, limit) = (cursor(query)?, query.limit.max(1));
-    let page = parked_page(connection, after, scope, &query.reasons, limit)?;
+    }
+    let page = parked_page(connection, after, query, limit)?;
     Ok(Page {
         items: page.items,
         next: page.next.map(cursor_at),
@@ -110,30 +111,31 @@ pub(crate) struct Rows<T> {
     pub(crate) next: Option<i64>,
 }
 
-/// Returns the parked messages behind `after`.
+/// Returns the parked messages behind `after` that fit `filter`.
 pub(crate) fn parked_page(
     connection: &Connection,
     after: i64,
-    scope: Option<i64>,
-    reasons: &[Box<str>],
+    filter: &ListQuery,
     limit: usize,
 ) -> Result<Rows<Parked>> {
+    let most = most_visited(limit, filter.is_scoped() || !filter.reasons.is_empty());
     let mut select = connection
         .prepare_cached(sql::PARKED_LIST)
         .map_err(undone)?;
-    let mut rows = select.query(params![after, scope]).map_err(undone)?;
-    let (mut items, mut last) = (Vec::new(), after);
+    let mut rows = select.query([after]).map_err(undone)?;
+    let (mut items, mut last, mut visited) = (Vec::new(), after, 0);
     while let Some(row) = rows.next().map_err(undone)? {
-        let reason: Box<str> = row.get(4).map_err(undone)?;
-        if !reasons.is_empty() && !reasons.contains(&reason) {
-            continue;
-        }
-        if items.len() == limit {
+        if visited == most || items.len() == limit {
             let next = Some(last);
             return Ok(Rows { items, next });
         }
+        visited += 1;
         last = row.get(0).map_err(undone)?;
-        items.push(parked_message(row, reason)?);
+        let reason: Box<str> = row.get(4).map_err(undone)?;
+        let has_reason = filter.reasons.is_empty() || filter.reasons.contains(&reason);
+        if has_reason && is_of_scope(row, 1, filter)? {
+            items.push(parked_message(row, reason)?);
+        }
     }
     Ok(Rows { items, next: None })
 }
@@ -240,16 +242,34 @@ pub(crate) fn scope_at(row: &Row<'_>, first: usize) -> Result<Scope> {
     }
 }
 
-/// Returns the number of the query's scope: `None` for a scope of which nothing is stored,
-/// `Some(None)` for any.
-#[expect(clippy::option_option, reason = "the outer one ends the search")]
-pub(crate) fn scope_filter(
-    connection: &Connection,
-    query: &ListQuery,
-) -> Result<Option<Option<i64>>> {
-    match &query.scope {
-        None => Ok(Some(None)),
-        Some(scope) => Ok(find_scope(connection, scope)?.map(Some)),
+/// Returns whether anything can be of the scopes that the query selects, so that a list of nothing ends at once.
+pub(crate) fn has_scope(connection: &Connection, query: &ListQuery) -> Result<bool> {
+    if !query.is_scoped() {
+        return Ok(true);
+    }
+    let mut any = connection.prepare_cached(sql::SCOPE_ANY).map_err(undone)?;
+    any.query_row(params![query.tenant, query.operation], |row| row.get(0))
+        .map_err(undone)
+}
+
+/// Returns whether the query selects a row that has tenant and name from `first` on. One without them is of no scope.
+pub(crate) fn is_of_scope(row: &Row<'_>, first: usize, query: &ListQuery) -> Result<bool> {
+    if !query.is_scoped() {
+        return Ok(true);
+    }
+    let part = |index| row.get_ref(index).map_err(undone);
+    Ok(match (part(first)?.as_str(), part(first + 1)?.as_str()) {
+        (Ok(tenant), Ok(operation)) => query.fits_parts(tenant, operation),
+        _ => false,
+    })
+}
+
+/// Returns the rows that one page visits at most: those that it has room for, or more where a filter leaves some out.
+pub(crate) fn most_visited(limit: usize, is_filtered: bool) -> usize {
+    if is_filtered {
+        limit.max(MOST_VISITED)
+    } else {
+        limit
     }
 }
 
@@ -270,7 +290,5 @@ pub(crate) fn cursor_at(seq: i64) -> Bytes {
     Bytes::copy_from_slice(&seq.to_be_bytes())
 }
 
-const EMPTY: Page<Listed> = Page {
-    items: Vec::new(),
-    next: None,
-};
+/// Rows that one page looks at, so that a filter does not make it endless.
+const MOST_VISITED: usize = 16_384;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use bytes::Bytes;
 use rusqlite::{Connection, Row, params};
-use semel_core::port::store::{Listed, Page};
+use semel_core::port::store::{ListQuery, Listed, Page};
 use semel_core::port::transfer::Item;
 use semel_core::{
     EntityRecord, Error, ErrorKind, FencingToken, Key, Mark, OpId, Operation, Result, Scope,
@@ -225,14 +225,16 @@ impl Exported<'_> {
                 }
             }
             Cursor::Parked(after) => {
-                let page = listing::parked_page(self.connection, *after, None, &[], self.room())?;
+                let all = ListQuery::default();
+                let page = listing::parked_page(self.connection, *after, &all, self.room())?;
                 let messages = page.items.into_iter();
                 self.items
                     .extend(messages.map(|it| Item::Parked(Box::new(it))));
                 return Ok(page.next.map(Cursor::Parked));
             }
             Cursor::Audit(after) => {
-                let page = audit::page(self.connection, *after, None, self.room())?;
+                let all = ListQuery::default();
+                let page = audit::page(self.connection, *after, &all, self.room())?;
                 let entries = page.items.into_iter();
                 self.items
                     .extend(entries.map(|it| Item::Audited(Box::new(it))));

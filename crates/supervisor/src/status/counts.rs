@@ -51,10 +51,9 @@ impl Counts {
 /// Counts in the order of [`WHY`].
 async fn counts(store: &impl Store, scope: &Scope) -> Result<[u64; 3]> {
     let query = |reasons| ListQuery {
-        scope: Some(scope.clone()),
         reasons,
         limit: PAGE,
-        ..ListQuery::default()
+        ..ListQuery::in_scope(scope)
     };
     let mut dead = 0;
     for reason in Kind::DeadLetters.reasons() {

@@ -179,10 +179,9 @@ async fn every_call_is_made_by_the_worker_and_answered_as_it_answered() {
     assert_eq!(client.get(&batch).await.expect("records"), direct);
     assert!(direct[0].is_some() && direct[1].is_none());
     let query = ListQuery {
-        scope: Some(batch[0].scope.clone()),
         state: Some(StateKind::InDoubt),
         limit: 10,
-        ..ListQuery::default()
+        ..ListQuery::in_scope(&batch[0].scope)
     };
     let direct = site.store.list(&query).await.expect("a page");
     assert_eq!(
@@ -313,6 +312,14 @@ fn a_request_is_read_as_it_was_asked() {
             .into(),
         ),
         Request::List(ListQuery {
+            tenant: Some("acme".into()),
+            ..ListQuery::default()
+        }),
+        Request::ListAudit(ListQuery {
+            operation: Some("payments".into()),
+            ..ListQuery::default()
+        }),
+        Request::List(ListQuery {
             after: Some(Bytes::from_static(b"\x00\xff")),
             repeated: true,
             ..ListQuery::default()
@@ -405,7 +412,7 @@ async fn another_version_is_told_which_is_which() {
     other.spawn(async move {
         let (mut stream, _) = listener.accept().await.expect("a verb");
         let greeting = Greeting {
-            semel_control: 2,
+            semel_control: super::VERSION + 1,
             semel: "9.9.9".to_owned(),
             ..Greeting::own()
         };

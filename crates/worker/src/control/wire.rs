@@ -8,8 +8,8 @@ mod request;
 pub(super) use answer::Answer;
 pub(super) use request::Request;
 
+use semel_core::Result;
 use semel_core::port::transfer::Item;
-use semel_core::{Result, Scope};
 use serde::{Deserialize, Serialize};
 
 use super::unlike;
@@ -100,9 +100,4 @@ impl Iterator for Items<'_> {
                 .map_err(|_| unlike("no item")),
         )
     }
-}
-
-/// Names of a scope, as queries have them.
-fn names(scope: &Scope) -> (String, String) {
-    (scope.tenant().to_owned(), scope.operation().to_owned())
 }

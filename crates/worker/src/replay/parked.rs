@@ -197,10 +197,9 @@ struct Pager {
 impl Pager {
     async fn run(mut self, pages: mpsc::Sender<Result<Vec<Assessed>>>) {
         let mut query = ListQuery {
-            scope: Some(self.assessor.scope().clone()),
             reasons: self.job.kind.reasons(),
             limit: self.assessor.batch().min(MOST_AT_ONCE),
-            ..ListQuery::default()
+            ..ListQuery::in_scope(self.assessor.scope())
         };
         loop {
             let page = self.page(&mut query).await;

@@ -242,7 +242,7 @@ async fn settle_messages(ground: &Ground, resolved: &[&Case], note: &Note) -> Re
             .map(|it| &it.doubt().operation.scope)
             .collect();
         for scope in scopes {
-            let query = messages(Some(scope.clone()));
+            let query = messages(Some(scope));
             let mut dead = Vec::new();
             let fetch = async |query: &ListQuery| store.list_parked(query).await;
             for_each_page(query, fetch, |messages| {

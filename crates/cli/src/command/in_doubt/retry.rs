@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use semel_core::Result;
+use semel_core::port::store::ListQuery;
 use semel_operate::in_doubt::message_id;
 use semel_operate::parked::{Filter, Names, Search};
 use semel_worker::replay::Kind;
@@ -36,7 +37,7 @@ pub(super) fn retry(arguments: &Rerun<Which>) -> Result<Exit> {
         Ok(Meant {
             search: Search {
                 kind: Kind::InDoubt,
-                scope: None,
+                within: ListQuery::default(),
                 names: Arc::new(Names::ids(ids)),
                 filter: Filter::default(),
             },

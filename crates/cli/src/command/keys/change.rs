@@ -180,10 +180,7 @@ async fn records(ground: &Ground, operations: &[Operation]) -> Result<Vec<Option
     let places = operations.iter().enumerate();
     let places: BTreeMap<_, _> = places.map(|(at, it)| (&it.key, at)).collect();
     // All keys of a plan have one scope.
-    let query = ListQuery {
-        scope: Some(first.scope.clone()),
-        ..ListQuery::default()
-    };
+    let query = ListQuery::in_scope(&first.scope);
     let fetch = async |query: &ListQuery| ground.store.list(query).await;
     for_each_page(query, fetch, |page| {
         for Listed { operation, record } in page {

@@ -81,10 +81,7 @@ fn tell(
 ///
 /// # Cost   reads the trail of its pipeline
 async fn audit_of(ground: &Ground, operation: &Operation) -> Result<Vec<Audited>> {
-    let query = ListQuery {
-        scope: Some(operation.scope.clone()),
-        ..ListQuery::default()
-    };
+    let query = ListQuery::in_scope(&operation.scope);
     let mut found = Vec::new();
     let fetch = async |query: &ListQuery| ground.store.list_audit(query).await;
     for_each_page(query, fetch, |entries| {
@@ -100,10 +97,7 @@ async fn audit_of(ground: &Ground, operation: &Operation) -> Result<Vec<Audited>
 ///
 /// # Cost   reads the kept messages of its pipeline
 async fn messages_of(ground: &Ground, operation: &Operation) -> Result<(Vec<Parked>, usize)> {
-    let query = ListQuery {
-        scope: Some(operation.scope.clone()),
-        ..ListQuery::default()
-    };
+    let query = ListQuery::in_scope(&operation.scope);
     let (mut first, mut count) = (Vec::new(), 0);
     let fetch = async |query: &ListQuery| ground.store.list_parked(query).await;
     for_each_page(query, fetch, |messages| {

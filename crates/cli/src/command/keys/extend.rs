@@ -99,9 +99,8 @@ async fn next(
 
 fn of(scope: &Scope) -> ListQuery {
     ListQuery {
-        scope: Some(scope.clone()),
         limit: PAGE,
-        ..ListQuery::default()
+        ..ListQuery::in_scope(scope)
     }
 }
 

@@ -14,12 +14,11 @@ use crate::output::key_text;
 pub(crate) fn list(arguments: &List) -> Result<Exit> {
     operate::look(&arguments.common, async |ground| {
         let query = ListQuery {
-            scope: ground.narrowed(),
             state: arguments.state,
             repeated: arguments.repeated,
-            ..ListQuery::default()
+            ..ground.within(&arguments.within)
         };
-        ground.tell_of_streamed();
+        ground.tell_of_streamed(&query);
         let latest = arguments.older_than.map(|age| ground.now().minus(age));
         let is_wanted = |listed: &Listed| {
             let Listed { operation, record } = listed;

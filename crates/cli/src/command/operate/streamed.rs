@@ -3,7 +3,7 @@
 
 use semel_backends::changelog::{self, streamed};
 use semel_config::PipelineSettings;
-use semel_core::port::store::Store;
+use semel_core::port::store::{ListQuery, Store};
 use semel_core::{ClaimRequest, Error, ErrorKind, Key, Operation, Record, Result, Scope};
 use semel_worker::settings::StreamedSettings;
 
@@ -66,12 +66,9 @@ impl Ground {
     }
 
     /// Tells the operator what a list of the store leaves out.
-    pub(crate) fn tell_of_streamed(&self) {
-        let wanted = self.narrowed();
+    pub(crate) fn tell_of_streamed(&self, list: &ListQuery) {
         for settings in &self.pipelines {
-            let is_wanted = wanted
-                .as_ref()
-                .is_none_or(|scope| *scope == settings.pipeline.scope);
+            let is_wanted = list.fits(&settings.pipeline.scope);
             if let Some(streamed) = streamed(settings).filter(|_| is_wanted) {
                 let name = &settings.pipeline.name;
                 output::note(format_args!(

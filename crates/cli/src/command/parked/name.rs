@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use semel_core::{Result, Scope};
+use semel_core::Result;
 use semel_operate::parked::{LookUp, Meaning, Names, NotAName, Search};
 use semel_worker::replay::Kind;
 
@@ -50,7 +50,7 @@ pub(super) async fn look_up(ground: &Ground, search: &Search) -> Result<ControlF
 }
 
 fn nothing(search: &Search) -> String {
-    let place = search.scope.as_ref().map(Scope::operation);
+    let place = search.within.operation.as_deref();
     let place = place.map_or_else(String::new, |name| format!(" of {name}"));
     match search.kind {
         Kind::DeadLetters => format!("no dead letter{place} has this key"),

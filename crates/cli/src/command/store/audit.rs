@@ -12,10 +12,7 @@ use crate::output::{Column, Entry, Row, key_text, state_text};
 /// Lists who changed what and why, oldest first.
 pub(super) fn audit(arguments: &Trail) -> Result<Exit> {
     operate::look(&arguments.common, async |ground| {
-        let query = ListQuery {
-            scope: ground.narrowed(),
-            ..ListQuery::default()
-        };
+        let query = ground.within(&arguments.within);
         let since = arguments
             .since
             .map_or(Timestamp::EPOCH, |age| ground.now().minus(age));

@@ -113,10 +113,7 @@ impl Unfinished {
         let from = after.map_or(Bound::Unbounded, |id| Bound::Excluded(OpId::from_bytes(id)));
         let wanted = |listed: &Listed| {
             let Listed { operation, record } = listed;
-            query.scope.as_ref().is_none_or(|it| *it == operation.scope)
-                && query.state.is_none_or(|it| it == record.state.kind())
-                && (!query.repeated || record.possible_repeats > 0)
-                && !record.is_forgotten(now)
+            query.fits_record(operation, record) && !record.is_forgotten(now)
         };
         let range = self.records.range((from, Bound::Unbounded));
         let mut rest = range.filter(|(_, listed)| wanted(listed));

@@ -27,7 +27,7 @@ impl AuditWalk {
                     let body = header.meta(bytes).and_then(AuditedBody::decode);
                     let damaged = || segment.damaged(location.offset, "an audit entry");
                     let AuditedBody { order, audited } = body.ok_or_else(damaged)?;
-                    if query.scope.is_none() || audited.scope == query.scope {
+                    if query.fits_entry(&audited) {
                         // An entry that was carried forward so that its segment could go has the
                         // same order.
                         audit.insert(order, audited);

@@ -66,7 +66,7 @@ impl ParkedWalk {
                 let body = header.meta(bytes).and_then(ParkedBody::decode);
                 let ParkedBody { id, message, .. } = body.ok_or_else(damaged)?;
                 let is_gone = self.moved.get(&id).is_some_and(|at| *at > location);
-                if is_gone || !is_wanted(&self.query, &message) {
+                if is_gone || !self.query.fits_parked(&message) {
                     continue;
                 }
                 let payload = header.tail(bytes).ok_or_else(damaged)?;
@@ -111,14 +111,6 @@ fn moves(snapshot: &Snapshot) -> Result<HashMap<ParkedId, Location>> {
         segment.check_end(&scan)?;
     }
     Ok(moved)
-}
-
-fn is_wanted(query: &ListQuery, message: &Parked) -> bool {
-    let has_scope = query
-        .scope
-        .as_ref()
-        .is_none_or(|scope| *scope == message.scope);
-    has_scope && (query.reasons.is_empty() || query.reasons.contains(&message.reason))
 }
 
 /// Bytes of the log that are read before their messages are handed out.

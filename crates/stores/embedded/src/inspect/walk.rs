@@ -302,13 +302,7 @@ fn is_at_rest(record: &Record) -> bool {
 
 fn is_wanted(query: &ListQuery, listed: &Listed, now: Timestamp) -> bool {
     let Listed { operation, record } = listed;
-    query.state.is_none_or(|kind| record.state.kind() == kind)
-        && (!query.repeated || record.possible_repeats > 0)
-        && query
-            .scope
-            .as_ref()
-            .is_none_or(|scope| *scope == operation.scope)
-        && !record.is_forgotten(now)
+    query.fits_record(operation, record) && !record.is_forgotten(now)
 }
 
 /// Bytes of the log that are read before their records are handed out.

@@ -21,6 +21,9 @@ enum Cursor {
 
 impl Ledger {
     /// Lists records without their outcomes.
+    ///
+    /// # Cost   with a filter, a page looks at [`MEMORY_AT_ONCE`] records in memory, or a bounded part of the log, at
+    /// most; nothing is indexed by tenant or operation
     pub(crate) fn list(&self, query: &ListQuery, now: Timestamp) -> Result<Page<Listed>> {
         let mut page = Page {
             items: Vec::new(),
@@ -38,8 +41,7 @@ impl Ledger {
                         page.next = Some(Cursor::Memory(digest).encode());
                         return Ok(page);
                     }
-                    if matches(query, &kept.record, now) && fits_scope(query, &kept.operation.scope)
-                    {
+                    if matches(query, &kept.record, now) && query.fits(&kept.operation.scope) {
                         let (operation, record) = (kept.operation.clone(), kept.record.clone());
                         page.items.push(Listed { operation, record });
                     }
@@ -62,7 +64,7 @@ impl Ledger {
                 return Ok(true);
             };
             if let Some(operation) = on_disk.body.identity.operation(&mut scopes)
-                && fits_scope(query, &operation.scope)
+                && query.fits(&operation.scope)
             {
                 page.items.push(Listed { operation, record });
             }
@@ -147,10 +149,6 @@ fn matches(query: &ListQuery, record: &Record, now: Timestamp) -> bool {
     query.state.is_none_or(|kind| record.state.kind() == kind)
         && (!query.repeated || record.possible_repeats > 0)
         && !record.is_forgotten(now)
-}
-
-fn fits_scope(query: &ListQuery, scope: &semel_core::Scope) -> bool {
-    query.scope.as_ref().is_none_or(|wanted| wanted == scope)
 }
 
 fn count(stats: &mut Stats, kind: StateKind, more: u64) {

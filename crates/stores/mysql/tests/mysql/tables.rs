@@ -25,9 +25,8 @@ async fn spaces_at_the_end_tell_scopes_keys_and_marks_apart() {
         let request = ClaimRequest::new(scope.clone(), key, ClaimId::from_u128(number as u128));
         let _ = grant(&store, &request).await;
         let query = ListQuery {
-            scope: Some(scope),
             limit: 10,
-            ..ListQuery::default()
+            ..ListQuery::in_scope(&scope)
         };
         let listed = store.list(&query).await.expect("a list");
         assert_eq!(listed.items.len(), 1, "{operation:?}");
@@ -356,4 +355,10 @@ async fn a_row_that_lies_fails_alone() {
         claim(&store, &request("good", 1)).await,
         Admission::Replay { .. }
     ));
+}
+
+#[tokio::test]
+async fn a_page_with_a_filter_is_bounded() {
+    let lab = Lab::new().await;
+    semel_conformance::page_bounds::check(&lab.store().await).await;
 }

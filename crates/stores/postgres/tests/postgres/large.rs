@@ -109,3 +109,9 @@ fn random(size: usize) -> Outcome {
     });
     Outcome::raw(bytes.collect::<Vec<_>>().into(), usize::MAX)
 }
+
+#[tokio::test]
+async fn a_page_with_a_filter_is_bounded() {
+    let lab = Lab::new();
+    semel_conformance::page_bounds::check(&lab.store().await).await;
+}

@@ -15,6 +15,12 @@ use crate::lab::{completion, connect, grant, request};
 use crate::server::Server;
 
 #[tokio::test]
+async fn a_page_with_a_filter_is_bounded() {
+    let server = Server::durable();
+    semel_conformance::page_bounds::check(&connect(&server).await).await;
+}
+
+#[tokio::test]
 async fn the_indexes_agree_with_the_records_after_every_kind_of_change() {
     let server = Server::durable();
     let store = connect(&server).await;

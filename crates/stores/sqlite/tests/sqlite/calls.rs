@@ -82,3 +82,9 @@ async fn a_failing_call_undoes_no_other_that_shares_its_transaction() {
     let error = failing.await.expect("a task").expect_err("no such table");
     assert_eq!(error.code(), Code::InvalidConfig);
 }
+
+#[tokio::test]
+async fn a_page_with_a_filter_is_bounded() {
+    let lab = Lab::new();
+    semel_conformance::page_bounds::check(&lab.store()).await;
+}

@@ -47,7 +47,7 @@ impl Named {
     }
 }
 
-pub(super) fn scope(tenant: &str, operation: &str) -> Result<Scope> {
+fn scope(tenant: &str, operation: &str) -> Result<Scope> {
     Scope::new(tenant, operation).map_err(|_| unlike("a scope that is none"))
 }
 

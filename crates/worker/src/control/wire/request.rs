@@ -10,10 +10,9 @@ use semel_core::{
 use serde::{Deserialize, Serialize};
 
 use super::parts::{
-    Blob, Caps, Gate, Kept, Named, Remembered, Who, blob, bytes, claim_id, instant, millis, scope,
-    state,
+    Blob, Caps, Gate, Kept, Named, Remembered, Who, blob, bytes, claim_id, instant, millis, state,
 };
-use super::{Lines, names, split};
+use super::{Lines, split};
 use crate::control::unlike;
 use crate::transfer::value::{Course, Hashes, Hex, Print, Span};
 
@@ -421,7 +420,8 @@ impl OrderLine {
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Query {
-    scope: Option<(String, String)>,
+    tenant: Option<String>,
+    operation: Option<String>,
     state: Option<String>,
     repeated: bool,
     reasons: Vec<String>,
@@ -432,7 +432,8 @@ struct Query {
 impl Query {
     fn of(query: &ListQuery) -> Self {
         Self {
-            scope: query.scope.as_ref().map(names),
+            tenant: query.tenant.as_deref().map(str::to_owned),
+            operation: query.operation.as_deref().map(str::to_owned),
             state: query.state.map(|state| state.as_str().to_owned()),
             repeated: query.repeated,
             reasons: query.reasons.iter().map(|it| (**it).to_owned()).collect(),
@@ -442,11 +443,9 @@ impl Query {
     }
 
     fn query(self) -> Result<ListQuery> {
-        let named = self
-            .scope
-            .map(|(tenant, operation)| scope(&tenant, &operation));
         Ok(ListQuery {
-            scope: named.transpose()?,
+            tenant: self.tenant.map(Into::into),
+            operation: self.operation.map(Into::into),
             state: self.state.as_deref().map(state).transpose()?,
             repeated: self.repeated,
             reasons: self.reasons.into_iter().map(Into::into).collect(),
