@@ -8,8 +8,7 @@ use semel_config::{Front, PipelineSettings, SourceSettings};
 use semel_core::port::reach::{Horizon, Reach};
 use semel_core::units::{duration_text, spelled};
 use semel_core::{Error, ErrorKind, Result, Timestamp, Window};
-use semel_engine::effect::{Class, OnDoubt};
-use semel_worker::settings::within_provider_window;
+use semel_engine::effect::{Class, OnDoubt, within_provider_window};
 use serde::Serialize;
 
 use super::attempts;

@@ -4,10 +4,11 @@ use deadpool_postgres::tokio_postgres::Row;
 use semel_core::port::store::{ListQuery, Page};
 use semel_core::{Audited, Note, Result};
 
+use crate::connection::Runs;
 use crate::error::undone;
 use crate::listing::{cursor, key, scope_at, scope_filter, sequence};
 use crate::row::timestamp;
-use crate::session::{Runs, Session};
+use crate::session::Session;
 
 /// Returns a page of the trail, oldest first.
 pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Audited>> {
