@@ -36,22 +36,24 @@ pub mod inbox;
 mod key;
 mod op;
 mod outcome;
+mod pending;
 mod receipt;
 mod resolve;
 mod round;
 mod run;
 mod settings;
 mod settle;
+mod values;
 
 pub use batch::{Batch, Granted};
 pub use breaker::{EffectBreaker, TargetAway};
-pub use call::Pending;
 pub use declared::Declared;
 pub use error::{Cause, Error, Happened};
 pub use failure::{Dropped, Failure, Panicked, TimedOut};
 pub use key::ToKey;
 pub use op::Op;
 pub use outcome::{Remember, TYPED_JSON, Typed, Unreadable};
+pub use pending::Pending;
 pub use receipt::{Answered, Receipt};
 pub use settings::Settings;
 

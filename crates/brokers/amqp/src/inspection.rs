@@ -12,6 +12,7 @@ use semel_core::{Code, Result};
 use tokio::time::timeout;
 
 use crate::address::{Address, OPEN};
+use crate::connection::connect;
 use crate::error;
 use crate::options::Options;
 use crate::session::REPLY_SUCCESS;
@@ -29,7 +30,7 @@ use crate::source::AmqpSource;
 pub async fn inspect(options: &Options) -> Result<Reach> {
     AmqpSource::new(options.clone())?;
     let address = Address::of(&options.url, &options.tls, Code::SourceUnavailable)?;
-    let connection = address.connect("semel check").await?;
+    let connection = connect(&address, "semel check").await?;
     let declared = timeout(OPEN, passively(&connection, &options.queue)).await;
     let declared = declared.map_err(|_| error::silent(&address))?;
     let queue = declared.map_err(|error| error::of_queue(&address, &options.queue, error))?;

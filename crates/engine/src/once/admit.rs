@@ -11,17 +11,11 @@ use tokio::time::timeout;
 
 use super::error::{Cause, Error};
 use super::op::Op;
-use super::run::{Answer, Held, Run, unanswered};
+use super::run::{Answer, Busy, Held, Run, unanswered};
 use crate::effect::Class;
 use crate::event::Event;
 use crate::lease::Lease;
 use crate::retry::is_final;
-
-/// An item that another caller runs.
-pub(super) struct Busy {
-    pub(super) index: usize,
-    pub(super) wait: Duration,
-}
 
 impl<S: Store + Clone> Run<S> {
     /// Asks for claims and answers items that are decided by that alone.

@@ -19,7 +19,6 @@ use semel_core::{Claim, ClaimRequest, Duplicate, Outcome, Store};
 use tokio::sync::{oneshot, watch};
 use tokio::time::sleep;
 
-use super::admit::Busy;
 use super::declared::Wanted;
 use super::error::Error;
 use super::failure::Failure;
@@ -87,6 +86,12 @@ pub(super) struct Held<S> {
     pub(super) begin_by: Option<Duration>,
     /// The mark that it runs here; it wakes duplicates in this process when dropped.
     pub(super) presence: Presence<S>,
+}
+
+/// An item that another caller runs.
+pub(super) struct Busy {
+    pub(super) index: usize,
+    pub(super) wait: Duration,
 }
 
 impl<S: Store + Clone> Run<S> {

@@ -10,7 +10,8 @@ use semel_engine::once::{Once, Settings};
 use semel_engine::surroundings::Surroundings;
 use semel_engine::system::{SystemClock, SystemEntropy};
 
-use crate::{Semel, url};
+use super::Semel;
+use crate::url;
 
 /// The settings, clock, entropy and observer of a [`Semel`] that is being built.
 ///
