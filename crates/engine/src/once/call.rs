@@ -120,19 +120,19 @@ impl<S: Store + Clone> Declared<S> {
                     .unwrap_or(Err(Failure::maybe_applied(Dropped)))
             })
         };
-        let hub = &self.hub;
-        let store = hub.store()?;
+        let shared = &self.shared;
+        let store = shared.store()?;
         let requests = vec![self.wanted(operation)];
         let work = Work::Each(Box::new(work));
         let (run, answers) = Run::new(
-            Arc::clone(hub),
+            Arc::clone(shared),
             store.clone(),
             self.name(),
             self.settings.clone(),
             requests,
             work,
         );
-        hub.spawn(&store, run.go())?;
+        shared.spawn(&store, run.go())?;
         let mut value = None;
         // The effect of a duplicate never begins.
         if let Ok((op, tell)) = first.await {
@@ -246,7 +246,7 @@ impl<S: Store + Clone> Declared<S> {
     ///
     /// # Cancel safety   safe
     pub fn record(&self, key: impl ToKey) -> Pending<Result<Option<Record>, Error>> {
-        let (store, operation) = (self.hub.store(), self.operation(key));
+        let (store, operation) = (self.shared.store(), self.operation(key));
         Pending::new(async move {
             let operation = operation?;
             let operation_id = operation.id();
@@ -273,11 +273,11 @@ impl<S: Store + Clone> Declared<S> {
             .map(|request| request.claim.operation.id())
             .collect();
         let answers = async {
-            let store = self.hub.store()?;
-            let hub = Arc::clone(&self.hub);
+            let store = self.shared.store()?;
+            let shared = Arc::clone(&self.shared);
             let (name, settings) = (self.name(), self.settings.clone());
-            let (run, answers) = Run::new(hub, store.clone(), name, settings, requests, work);
-            self.hub.spawn(&store, run.go())?;
+            let (run, answers) = Run::new(shared, store.clone(), name, settings, requests, work);
+            self.shared.spawn(&store, run.go())?;
             answers.await.map_err(|_| Error::Closed)
         };
         match answers.await {

@@ -72,7 +72,7 @@ impl<S: Store + Clone> Declared<S> {
         verdict: Verdict,
         note: Note,
     ) -> Pending<Result<Directed, Error>> {
-        let store = self.hub.store();
+        let store = self.shared.store();
         Pending::new(async move {
             let operation = operation?;
             let operation_id = operation.id();

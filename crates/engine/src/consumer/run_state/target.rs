@@ -5,14 +5,14 @@ use std::time::Duration;
 use semel_core::port::source::DeliveryId;
 use semel_core::{Claim, Settlement, Store};
 
-use super::Desk;
+use super::RunState;
 use crate::consumer::in_hand::InHand;
 use crate::consumer::pause::{Judged, Moment, Told};
 use crate::consumer::report::settlement;
 use crate::effect::Verdict;
 use crate::event::Event;
 
-impl<S: Store + Clone> Desk<S> {
+impl<S: Store + Clone> RunState<S> {
     /// Returns how many more effects may begin beside those in flight, as far as their target is concerned.
     pub(in crate::consumer) fn room(&self, in_flight: usize) -> usize {
         self.circuit.room(self.now(), in_flight)

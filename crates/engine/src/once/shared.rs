@@ -17,7 +17,7 @@ use crate::event::Event;
 use crate::surroundings::{Shutdown, Surroundings};
 use crate::sweep::sweep_until;
 
-pub(super) struct Hub<S> {
+pub(super) struct Shared<S> {
     pub(super) surroundings: Surroundings,
     pub(super) defaults: Settings,
     sweep_every: Option<Duration>,
@@ -26,18 +26,18 @@ pub(super) struct Hub<S> {
     closing: watch::Sender<bool>,
     /// The lock of the caller that waits for the tasks to end; one at a time.
     closer: tokio::sync::Mutex<()>,
-    /// Operations that a call of this hub runs now, each with the callers that wait for its end, in the order in which
+    /// Operations that a call of this handle runs now, each with the callers that wait for its end, in the order in which
     /// they came.
     running: Mutex<BTreeMap<(Scope, Key), Arc<Notify>>>,
 }
 
-/// Every task of the hub; all of them end with it.
+/// Every task of the handle; all of them end with it.
 struct Tasks {
     calls: JoinSet<()>,
     sweeper: JoinSet<()>,
 }
 
-impl<S: Store + Clone> Hub<S> {
+impl<S: Store + Clone> Shared<S> {
     pub(super) fn new(
         store: S,
         surroundings: Surroundings,
@@ -59,7 +59,7 @@ impl<S: Store + Clone> Hub<S> {
         }
     }
 
-    /// Returns the store, unless the hub was closed.
+    /// Returns the store, unless the handle was closed.
     pub(super) fn store(&self) -> Result<S, Error> {
         locked(&self.store).clone().ok_or(Error::Closed)
     }
@@ -81,7 +81,7 @@ impl<S: Store + Clone> Hub<S> {
         Ok(())
     }
 
-    /// Removes records past their window for work that is not one of this hub's calls. Does nothing outside a runtime.
+    /// Removes records past their window for work that is not one of this handle's calls. Does nothing outside a runtime.
     pub(super) fn sweep_beside(&self, store: &S) {
         if Handle::try_current().is_ok() && !self.is_closing() {
             self.tend(&mut locked(&self.tasks), store);
@@ -121,14 +121,14 @@ impl<S: Store + Clone> Hub<S> {
     }
 }
 
-impl<S> Hub<S> {
+impl<S> Shared<S> {
     pub(super) fn is_closing(&self) -> bool {
         *self.closing.borrow()
     }
 
-    /// Waits until the hub is being closed.
+    /// Waits until the handle is being closed.
     pub(super) async fn closing(&self) {
-        // The sender lives as long as the hub, so this is never an error.
+        // The sender lives as long as this state, so this is never an error.
         let _ = self.closing.subscribe().wait_for(|closing| *closing).await;
     }
 
@@ -149,7 +149,7 @@ impl<S> Hub<S> {
             former.notify_waiters();
         }
         Presence {
-            hub: Arc::clone(self),
+            shared: Arc::clone(self),
             place,
         }
     }
@@ -169,13 +169,13 @@ impl<S> Hub<S> {
 
 /// An operation that runs here.
 pub(super) struct Presence<S> {
-    hub: Arc<Hub<S>>,
+    shared: Arc<Shared<S>>,
     place: (Scope, Key),
 }
 
 impl<S> Drop for Presence<S> {
     fn drop(&mut self) {
-        if let Some(running) = locked(&self.hub.running).remove(&self.place) {
+        if let Some(running) = locked(&self.shared.running).remove(&self.place) {
             running.notify_waiters();
         }
     }

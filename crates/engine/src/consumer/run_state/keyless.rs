@@ -10,7 +10,7 @@ use std::time::Duration;
 use semel_core::port::source::DeliveryId;
 use semel_core::{Code, Error, ErrorKind, Store};
 
-use super::Desk;
+use super::RunState;
 use crate::pipeline::{Pipeline, Rejected};
 
 /// The first messages without a usable key; see the module.
@@ -52,7 +52,7 @@ impl Keyless {
     }
 }
 
-impl<S: Store + Clone> Desk<S> {
+impl<S: Store + Clone> RunState<S> {
     /// Deals with messages without a usable key, some of which come before the first one that has one.
     pub(super) fn rejected(&mut self, rejected: Vec<Rejected>, first_usable: Option<DeliveryId>) {
         for rejected in rejected {

@@ -15,13 +15,13 @@ use crate::pipeline::Incoming;
 
 /// The batches under way; see the module. Dropping this ends all of them.
 #[derive(Default)]
-pub(super) struct Flights {
+pub(super) struct RunningBatches {
     tasks: JoinSet<Vec<Verdict>>,
-    aloft: BTreeMap<Id, Flight>,
+    running: BTreeMap<Id, RunningBatch>,
 }
 
 /// One batch.
-struct Flight {
+struct RunningBatch {
     /// Messages without the parts that their calls have borrowed.
     waiting: Vec<InHand>,
     calls: Arc<Vec<Call>>,
@@ -29,7 +29,7 @@ struct Flight {
 }
 
 /// A batch that has ended.
-pub(super) struct Landed {
+pub(super) struct FinishedBatch {
     pub(super) messages: Vec<(InHand, Claim, Verdict)>,
     /// The store knows of the claims.
     pub(super) is_protected: bool,
@@ -37,19 +37,19 @@ pub(super) struct Landed {
     pub(super) is_broken_off: bool,
 }
 
-impl Flights {
+impl RunningBatches {
     pub(super) fn is_empty(&self) -> bool {
-        self.aloft.is_empty()
+        self.running.is_empty()
     }
 
     /// Tells whether another batch may begin in addition to these and `more` that are about to begin.
     pub(super) fn have_room(&self, more: usize) -> bool {
-        self.aloft.len() + more < MOST_ALOFT
+        self.running.len() + more < MAX_RUNNING
     }
 
     /// Counts the messages under way.
     pub(super) fn messages(&self) -> usize {
-        self.aloft.values().map(|flight| flight.waiting.len()).sum()
+        self.running.values().map(|batch| batch.waiting.len()).sum()
     }
 
     /// Calls the effect for a batch, unless it is empty.
@@ -65,48 +65,48 @@ impl Flights {
         let calls = Arc::new(calls);
         let (effect, theirs) = (Arc::clone(effect), Arc::clone(&calls));
         let task = self.tasks.spawn(async move { effect.call(&theirs).await });
-        let flight = Flight {
+        let batch = RunningBatch {
             waiting,
             calls,
             is_protected,
         };
-        self.aloft.insert(task.id(), flight);
+        self.running.insert(task.id(), batch);
     }
 
     /// Waits until one batch ends, and takes all that have; for ever if there is none. Cancel safe.
-    pub(super) async fn ended(&mut self, landed: &mut Vec<Landed>) {
+    pub(super) async fn ended(&mut self, finished: &mut Vec<FinishedBatch>) {
         match self.tasks.join_next_with_id().await {
             Some(joined) => {
-                landed.extend(self.landed(joined));
-                self.collect(landed);
+                finished.extend(self.finished(joined));
+                self.collect(finished);
             }
             None => std::future::pending().await,
         }
     }
 
     /// Takes all batches that have ended by now.
-    pub(super) fn collect(&mut self, landed: &mut Vec<Landed>) {
+    pub(super) fn collect(&mut self, finished: &mut Vec<FinishedBatch>) {
         while let Some(joined) = self.tasks.try_join_next_with_id() {
-            landed.extend(self.landed(joined));
+            finished.extend(self.finished(joined));
         }
     }
 
     /// Breaks off all batches under way.
-    pub(super) async fn break_off(&mut self, landed: &mut Vec<Landed>) {
+    pub(super) async fn break_off(&mut self, finished: &mut Vec<FinishedBatch>) {
         self.tasks.abort_all();
         while !self.tasks.is_empty() {
-            self.ended(landed).await;
+            self.ended(finished).await;
         }
     }
 
     /// Returns renewals for the claims under way.
     pub(super) fn renewals(&self, lease: Duration) -> Vec<Renewal> {
-        let protected = self.aloft.values().filter(|flight| flight.is_protected);
-        let claims = protected.flat_map(|flight| flight.calls.iter().map(|call| &call.claim));
+        let protected = self.running.values().filter(|batch| batch.is_protected);
+        let claims = protected.flat_map(|batch| batch.calls.iter().map(|call| &call.claim));
         claims.map(|claim| renewal(claim, lease)).collect()
     }
 
-    fn landed(&mut self, joined: Result<(Id, Vec<Verdict>), JoinError>) -> Option<Landed> {
+    fn finished(&mut self, joined: Result<(Id, Vec<Verdict>), JoinError>) -> Option<FinishedBatch> {
         let (id, verdicts, why, is_broken_off) = match joined {
             Ok((id, verdicts)) => (id, verdicts, "the effect gave no verdict", false),
             // A panic or a dropped call is neither a success nor a proof that nothing was applied.
@@ -115,11 +115,11 @@ impl Flights {
             }
             Err(error) => (error.id(), Vec::new(), "the call was dropped", true),
         };
-        let Flight {
+        let RunningBatch {
             waiting,
             calls,
             is_protected,
-        } = self.aloft.remove(&id)?;
+        } = self.running.remove(&id)?;
         // Nobody knows anything about a call without a verdict.
         let unknown = || Verdict::MaybeApplied { error: why.into() };
         let verdicts = verdicts.into_iter().chain(std::iter::repeat_with(unknown));
@@ -129,7 +129,7 @@ impl Flights {
             let claim = unite(&mut incoming, call);
             (incoming, claim, verdict)
         });
-        Some(Landed {
+        Some(FinishedBatch {
             messages: messages.collect(),
             is_protected,
             is_broken_off,
@@ -164,4 +164,4 @@ fn unite(incoming: &mut Incoming, call: Call) -> Claim {
 
 /// The most batches under way. Beyond a few there is nothing left to wait for at the same time, and messages
 /// that come meanwhile make a larger batch.
-const MOST_ALOFT: usize = 4;
+const MAX_RUNNING: usize = 4;

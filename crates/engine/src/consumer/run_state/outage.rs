@@ -10,10 +10,10 @@ use std::time::Duration;
 use semel_core::port::source::DeliveryId;
 use semel_core::{Certainty, Claim, FencingToken, Settlement, Store, Timestamp};
 
-use super::Desk;
+use super::RunState;
 use crate::consumer::in_hand::InHand;
 use crate::consumer::pause::{GIVEN_BACK, Judged};
-use crate::consumer::unsettled::Unsettled;
+use crate::consumer::pending_settlements::PendingSettlements;
 use crate::effect::{Class, Verdict};
 use crate::event::Event;
 use crate::step;
@@ -21,13 +21,13 @@ use crate::summary::Fate;
 
 /// Messages and settlements that wait for the store.
 #[derive(Debug, Default)]
-pub(in crate::consumer) struct Away {
+pub(in crate::consumer) struct OutageBacklog {
     /// Messages that the store must be asked about: they may have been claimed, or must not run without a claim
     /// (any more).
     suspended: Vec<InHand>,
     /// Settlements of claims whose attempt has ended or will not begin, and which the store has not accepted
     /// yet.
-    unsettled: Unsettled,
+    unsettled: PendingSettlements,
     /// Deliveries in hand that were attempted without a claim, or must not be.
     tried: BTreeMap<DeliveryId, Tried>,
 }
@@ -44,7 +44,7 @@ struct Tried {
     is_over: bool,
 }
 
-impl Away {
+impl OutageBacklog {
     /// Tells whether nothing waits for the store.
     pub(in crate::consumer) fn is_empty(&self) -> bool {
         self.suspended.is_empty() && self.unsettled.is_empty()
@@ -56,7 +56,7 @@ impl Away {
     }
 
     /// Takes out the settlements that the store has not accepted yet.
-    pub(in crate::consumer) fn take_unsettled(&mut self) -> Unsettled {
+    pub(in crate::consumer) fn take_unsettled(&mut self) -> PendingSettlements {
         std::mem::take(&mut self.unsettled)
     }
 
@@ -76,19 +76,19 @@ impl Away {
     }
 }
 
-impl<S: Store + Clone> Desk<S> {
+impl<S: Store + Clone> RunState<S> {
     /// Tells whether something waits for the store; suspended messages count only if there is a slot for them.
     pub(in crate::consumer) fn waits_for_store(&self, has_slot: bool) -> bool {
-        let has_suspended = has_slot && !self.away.suspended.is_empty();
-        has_suspended || !self.away.unsettled.is_empty() || self.outcomes.parking() > 0
+        let has_suspended = has_slot && !self.backlog.suspended.is_empty();
+        has_suspended || !self.backlog.unsettled.is_empty() || self.outcomes.parking() > 0
     }
 
     /// Takes messages to ask the store about, at most `max`, and counts those that were suspended before. While
     /// the store is away, it takes only suspended ones; if there are none, it takes one ready message, to find
     /// out whether the store is back.
     pub(in crate::consumer) fn take_to_ask(&mut self, max: usize) -> (Vec<InHand>, usize) {
-        let count = max.min(self.away.suspended.len());
-        let mut asking: Vec<_> = self.away.suspended.drain(..count).collect();
+        let count = max.min(self.backlog.suspended.len());
+        let mut asking: Vec<_> = self.backlog.suspended.drain(..count).collect();
         let further = if self.store.is_away() {
             let is_due = self.store.is_due();
             usize::from(asking.is_empty() && max > 0 && is_due)
@@ -101,19 +101,19 @@ impl<S: Store + Clone> Desk<S> {
 
     /// Keeps a message until the store can be asked about it.
     pub(in crate::consumer) fn suspend(&mut self, incoming: InHand) {
-        self.away.suspended.push(incoming);
+        self.backlog.suspended.push(incoming);
     }
 
     /// Notes that a message was claimed, or may have been: it is not run without a claim any more.
     pub(in crate::consumer) fn note_claimed(&mut self, delivery: DeliveryId) {
         if self.store.fails_open() && !semel_core::planted("U08") {
-            self.away.tried.entry(delivery).or_default().is_over = true;
+            self.backlog.tried.entry(delivery).or_default().is_over = true;
         }
     }
 
     /// Stops waiting for the store, at a shutdown.
     pub(in crate::consumer) fn put_back_suspended(&mut self) {
-        let suspended = std::mem::take(&mut self.away.suspended);
+        let suspended = std::mem::take(&mut self.backlog.suspended);
         self.outstanding.put_back(suspended);
     }
 
@@ -133,7 +133,7 @@ impl<S: Store + Clone> Desk<S> {
             self.suspend(incoming);
             return None;
         }
-        let tried = self.away.tried.entry(incoming.delivery).or_default();
+        let tried = self.backlog.tried.entry(incoming.delivery).or_default();
         if tried.is_over {
             self.suspend(incoming);
             return None;
@@ -142,7 +142,7 @@ impl<S: Store + Clone> Desk<S> {
             self.outstanding.put_back(vec![incoming]);
             return None;
         }
-        let tried = self.away.tried.entry(incoming.delivery).or_default();
+        let tried = self.backlog.tried.entry(incoming.delivery).or_default();
         tried.attempts += 1;
         tried.began = now;
         let attempt = tried.attempts;
@@ -173,7 +173,7 @@ impl<S: Store + Clone> Desk<S> {
         let Class::Keyed { provider_window } = self.class else {
             return false;
         };
-        let tried = self.away.tried.get(&delivery);
+        let tried = self.backlog.tried.get(&delivery);
         let since = tried.and_then(|tried| tried.maybe_since);
         since.is_some_and(|since| self.now().saturating_sub(since) >= provider_window)
     }
@@ -184,7 +184,7 @@ impl<S: Store + Clone> Desk<S> {
         delivery: DeliveryId,
         verdict: Verdict,
     ) -> Verdict {
-        let tried = self.away.tried.get(&delivery);
+        let tried = self.backlog.tried.get(&delivery);
         if tried.is_some_and(|tried| tried.maybe_since.is_some()) {
             return doubting(verdict);
         }
@@ -197,7 +197,7 @@ impl<S: Store + Clone> Desk<S> {
         let judged = self.hear(incoming.delivery, &verdict);
         let most = self.context.pipeline.limits.failed.get();
         let backoff = self.context.pipeline.backoff;
-        let tried = self.away.tried.entry(incoming.delivery).or_default();
+        let tried = self.backlog.tried.entry(incoming.delivery).or_default();
         if judged == Judged::GivenBack {
             tried.attempts = tried.attempts.saturating_sub(1);
         }

@@ -6,20 +6,20 @@ use std::sync::Arc;
 use semel_core::{Admission, ClaimRequest, Result, Settled, Store};
 
 use crate::consumer::outstanding::Outstanding;
+use crate::consumer::pending_settlements::PendingSettlements;
 use crate::consumer::steps::Taken;
 use crate::consumer::store_calls::{Asked, Begun, StoreCalls};
-use crate::consumer::unsettled::Unsettled;
 
 /// The turns that the store works on, the oldest first. Dropping this ends all of them.
 #[derive(Default)]
-pub(super) struct Asks {
-    under_way: VecDeque<Ask>,
+pub(super) struct BackgroundCalls {
+    under_way: VecDeque<BackgroundCall>,
 }
 
 /// One turn: a report of what has ended and a request for claims, side by side, so that one durable write can
 /// carry both.
-pub(super) struct Ask {
-    settling: Unsettled,
+pub(super) struct BackgroundCall {
+    settling: PendingSettlements,
     settled: Option<Begun<Vec<Settled>>>,
     taken: Taken,
     requests: Arc<Vec<ClaimRequest>>,
@@ -28,26 +28,26 @@ pub(super) struct Ask {
 
 /// The store's answers to one turn.
 pub(super) struct Answered {
-    pub(super) settling: Unsettled,
+    pub(super) settling: PendingSettlements,
     pub(super) settled: Vec<Option<Settled>>,
     pub(super) taken: Taken,
     pub(super) admitted: Asked<Vec<Admission>>,
 }
 
-impl Asks {
+impl BackgroundCalls {
     pub(super) fn is_empty(&self) -> bool {
         self.under_way.is_empty()
     }
 
     /// Counts the turns that ask for claims.
     pub(super) fn claiming(&self) -> usize {
-        let claiming = self.under_way.iter().filter(|ask| ask.is_claiming());
+        let claiming = self.under_way.iter().filter(|call| call.is_claiming());
         claiming.count()
     }
 
     /// Counts the messages for which these turns ask for claims.
     pub(super) fn messages(&self) -> usize {
-        self.under_way.iter().map(Ask::messages).sum()
+        self.under_way.iter().map(BackgroundCall::messages).sum()
     }
 
     /// Tells whether another turn may begin. A store that is away gets one turn at a time, and the consumer
@@ -60,13 +60,13 @@ impl Asks {
     pub(super) fn begin<S: Store + Clone>(
         &mut self,
         store: &StoreCalls<S>,
-        settling: Unsettled,
+        settling: PendingSettlements,
         taken: Taken,
     ) {
         let requests = taken.messages.iter();
         let requests: Vec<_> = requests.map(|incoming| incoming.request.clone()).collect();
         let requests = Arc::new(requests);
-        self.under_way.push_back(Ask {
+        self.under_way.push_back(BackgroundCall {
             settled: store.begin_settle(settling.settlements()),
             settling,
             admitted: store.begin_claim(&requests),
@@ -84,7 +84,7 @@ impl Asks {
     }
 
     /// Takes out the first turn if it has ended by now.
-    pub(super) async fn take_ended(&mut self) -> Option<Ask> {
+    pub(super) async fn take_ended(&mut self) -> Option<BackgroundCall> {
         tokio::select! {
             biased;
             () = self.ended() => self.take_first(),
@@ -93,19 +93,19 @@ impl Asks {
     }
 
     /// Takes out the first turn.
-    pub(super) fn take_first(&mut self) -> Option<Ask> {
+    pub(super) fn take_first(&mut self) -> Option<BackgroundCall> {
         self.under_way.pop_front()
     }
 
     /// Takes out the first turn if it was made while the store was left alone: it has not been asked.
-    pub(super) fn take_unbegun(&mut self) -> Option<Ask> {
+    pub(super) fn take_unbegun(&mut self) -> Option<BackgroundCall> {
         let first = self.under_way.front()?;
         let is_unbegun = !first.is_begun();
         is_unbegun.then(|| self.take_first()).flatten()
     }
 }
 
-impl Ask {
+impl BackgroundCall {
     /// Tells whether this turn asks for claims.
     pub(super) fn is_claiming(&self) -> bool {
         !self.requests.is_empty()

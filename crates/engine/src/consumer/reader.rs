@@ -62,7 +62,7 @@ impl Chunk {
 
 /// A message to the source about deliveries. If it cannot be passed on, a later redelivery follows, which is
 /// harmless.
-pub(super) enum Told {
+pub(super) enum Disposition {
     /// They are settled, each with its fate.
     Acknowledge(Vec<Acknowledgement>),
     /// They are still worked on.
@@ -71,17 +71,17 @@ pub(super) enum Told {
     Requeue(Vec<DeliveryId>),
 }
 
-/// See [`Intake::teller`].
-pub(super) type Teller = mpsc::WeakSender<Told>;
+/// See [`ReaderHandle::disposition_sender`].
+pub(super) type DispositionSender = mpsc::WeakSender<Disposition>;
 
-/// The consumer's end of the intake task. Dropping it ends the task.
-pub(super) struct Intake {
+/// The consumer's end of the reader's task. Dropping it ends the task.
+pub(super) struct ReaderHandle {
     chunks: mpsc::Receiver<Chunk>,
-    told: mpsc::Sender<Told>,
+    dispositions: mpsc::Sender<Disposition>,
     _task: JoinSet<()>,
 }
 
-impl Intake {
+impl ReaderHandle {
     /// Waits for the next chunk. Cancel safe.
     pub(super) async fn next(&mut self) -> Chunk {
         // A source says when it ends; a task that is simply gone has panicked.
@@ -95,14 +95,14 @@ impl Intake {
     }
 
     /// Tells the source what became of deliveries.
-    pub(super) async fn tell(&self, told: Told) -> Result<()> {
-        let sent = self.told.send(told).await;
+    pub(super) async fn send(&self, disposition: Disposition) -> Result<()> {
+        let sent = self.dispositions.send(disposition).await;
         sent.map_err(|_| Error::new(ErrorKind::Unavailable, "the source has stopped"))
     }
 
     /// Returns a sender to the source that does not keep it open.
-    pub(super) fn teller(&self) -> Teller {
-        self.told.downgrade()
+    pub(super) fn disposition_sender(&self) -> DispositionSender {
+        self.dispositions.downgrade()
     }
 
     /// Stops fetching, passes on the messages to the source that are left, and waits for the
@@ -110,11 +110,11 @@ impl Intake {
     pub(super) async fn close(self) -> usize {
         let Self {
             mut chunks,
-            told,
+            dispositions,
             _task: mut task,
         } = self;
         chunks.close();
-        drop(told);
+        drop(dispositions);
         while task.join_next().await.is_some() {}
         let mut read_ahead = 0;
         while let Ok(chunk) = chunks.try_recv() {
@@ -135,10 +135,10 @@ pub(super) fn open(
     class: Class,
     laning: Laning,
     surroundings: Surroundings,
-) -> Intake {
+) -> ReaderHandle {
     // Two chunks ahead keep the store busy; more would only hold memory.
     let (chunk_sender, chunks) = mpsc::channel(2);
-    let (told, telling) = mpsc::channel(64);
+    let (dispositions, receiver) = mpsc::channel(64);
     let mut task = JoinSet::new();
     let mut scratch = Scratch::new(&pipeline, class.start());
     if class == Class::Streamed {
@@ -154,10 +154,10 @@ pub(super) fn open(
         ended: false,
         sent: VecDeque::new(),
     };
-    task.spawn(reader.run(chunk_sender, telling));
-    Intake {
+    task.spawn(reader.run(chunk_sender, receiver));
+    ReaderHandle {
         chunks,
-        told,
+        dispositions,
         _task: task,
     }
 }
@@ -175,18 +175,22 @@ struct Reader<Src> {
 }
 
 impl<Src: Source> Reader<Src> {
-    async fn run(mut self, chunks: mpsc::Sender<Chunk>, mut telling: mpsc::Receiver<Told>) {
+    async fn run(
+        mut self,
+        chunks: mpsc::Sender<Chunk>,
+        mut dispositions: mpsc::Receiver<Disposition>,
+    ) {
         loop {
             let max = self.pipeline.batch;
             let fetched = tokio::select! {
                 biased;
-                told = telling.recv() => {
-                    let Some(told) = told else {
+                disposition = dispositions.recv() => {
+                    let Some(disposition) = disposition else {
                         // Deliveries that are not confirmed are delivered again, which is harmless.
                         let _ = self.source.close().await;
                         return;
                     };
-                    self.tell(told, chunks.max_capacity() - chunks.capacity()).await;
+                    self.apply(disposition, chunks.max_capacity() - chunks.capacity()).await;
                     continue;
                 }
                 fetched = fetch(&mut self.source, &chunks, max), if !self.ended => fetched,
@@ -206,15 +210,15 @@ impl<Src: Source> Reader<Src> {
     }
 
     /// Passes on a message of the consumer; it has not received the last `waiting` chunks yet.
-    async fn tell(&mut self, told: Told, waiting: usize) {
-        let _ = match told {
-            Told::Acknowledge(batch) => self.source.acknowledge(&batch).await,
-            Told::Extend(mut batch) => {
+    async fn apply(&mut self, disposition: Disposition, waiting: usize) {
+        let _ = match disposition {
+            Disposition::Acknowledge(batch) => self.source.acknowledge(&batch).await,
+            Disposition::Extend(mut batch) => {
                 // These deliveries are worked on soon, and the broker must know.
                 batch.extend(self.sent.iter().rev().take(waiting).flatten());
                 self.source.extend(&batch).await
             }
-            Told::Requeue(batch) => self.source.requeue(&batch).await,
+            Disposition::Requeue(batch) => self.source.requeue(&batch).await,
         };
     }
 

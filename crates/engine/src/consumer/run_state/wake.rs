@@ -1,6 +1,6 @@
 //! The one wait of a consumer: for the work of its strategy, for messages, and for everything that is due.
 //!
-//! A new reason to wake up belongs into [`Desk::wait`], and what it wakes up for into [`Desk::look_after`]; every
+//! A new reason to wake up belongs into [`RunState::wait`], and what it wakes up for into [`RunState::look_after`]; every
 //! strategy has both then.
 
 use std::future::{pending, ready};
@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use semel_core::Store;
 
-use super::Desk;
-use crate::consumer::intake::Intake;
+use super::RunState;
+use crate::consumer::reader::ReaderHandle;
 
-impl<S: Store + Clone> Desk<S> {
+impl<S: Store + Clone> RunState<S> {
     /// Takes in hand every message that is there, and waits for something to do if there is none.
-    pub(in crate::consumer) async fn gather(&mut self, intake: &mut Intake) {
-        self.gather_beside(intake, true, None, pending::<()>())
+    pub(in crate::consumer) async fn gather(&mut self, reader: &mut ReaderHandle) {
+        self.gather_beside(reader, true, None, pending::<()>())
             .await;
     }
 
@@ -23,7 +23,7 @@ impl<S: Store + Clone> Desk<S> {
     /// only if it may begin.
     pub(in crate::consumer) async fn gather_beside<T>(
         &mut self,
-        intake: &mut Intake,
+        reader: &mut ReaderHandle,
         may_begin: bool,
         at: Option<Duration>,
         work: impl Future<Output = T>,
@@ -36,7 +36,7 @@ impl<S: Store + Clone> Desk<S> {
                 ended = &mut work => return Some(ended),
                 () = ready(()) => {}
             }
-            self.take_in(intake);
+            self.take_in(reader);
             self.look_after();
             let now = self.now();
             // Ended attempts are reported whether or not the target may be tried.
@@ -49,7 +49,7 @@ impl<S: Store + Clone> Desk<S> {
             if is_to_begin || self.outstanding.is_done() || has_fates || is_over {
                 return None;
             }
-            if let Some(ended) = self.wait(intake, may_try, at, &mut work).await {
+            if let Some(ended) = self.wait(reader, may_try, at, &mut work).await {
                 return Some(ended);
             }
             self.outstanding.extend_if_due().await;
@@ -61,7 +61,7 @@ impl<S: Store + Clone> Desk<S> {
     /// ones are due only if there is a slot for them.
     pub(in crate::consumer) async fn wait<T>(
         &mut self,
-        intake: &mut Intake,
+        reader: &mut ReaderHandle,
         has_slot: bool,
         at: Option<Duration>,
         work: impl Future<Output = T>,
@@ -86,7 +86,7 @@ impl<S: Store + Clone> Desk<S> {
             ended = work => return Some(ended),
             () = self.context.shutdown_is_requested(), if !is_stopping => return None,
             () = self.outcomes.letters_are_answered(), if awaits_letters => return None,
-            chunk = intake.next(), if has_room => chunk,
+            chunk = reader.next(), if has_room => chunk,
             () = tokio::time::sleep(nap.unwrap_or_default()), if nap.is_some() => return None,
         };
         self.receive(chunk);

@@ -28,7 +28,7 @@ impl<S: Store + Clone> Run<S> {
             .iter()
             .map(|&index| self.requests[index].clone())
             .collect();
-        let asked_at = self.hub.now();
+        let asked_at = self.shared.now();
         let admissions = match self.claim(requests.clone()).await {
             Ok(admissions) => admissions,
             Err(error) => {
@@ -55,7 +55,7 @@ impl<S: Store + Clone> Run<S> {
                     let wait = until.since(now);
                     if is_first {
                         let operation = &request.operation;
-                        self.hub
+                        self.shared
                             .observe(&self.name, &Event::Busy { operation, wait });
                     }
                     busy.push(Busy { index, wait });
@@ -74,7 +74,7 @@ impl<S: Store + Clone> Run<S> {
     fn decided(&mut self, index: usize, admission: Admission) {
         let operation = self.requests[index].operation.clone();
         let operation_id = || operation.id();
-        let observe = |event: &Event<'_>| self.hub.observe(&self.name, event);
+        let observe = |event: &Event<'_>| self.shared.observe(&self.name, event);
         let operation = &operation;
         let coordinates = "";
         let answer = match admission {
@@ -152,7 +152,7 @@ impl<S: Store + Clone> Run<S> {
             .into_iter();
         for ((index, state), operation) in parked.into_iter().zip(&operations) {
             let coordinates = "";
-            self.hub.observe(
+            self.shared.observe(
                 &self.name,
                 &Event::Parked {
                     operation,
@@ -187,12 +187,12 @@ impl<S: Store + Clone> Run<S> {
             let (mut claimed_at, mut asked_at) = (asked_at, asked_at);
             let mut is_fresh = !claim.resumed;
             while !(is_fresh && self.may_begin(asked_at)) {
-                (asked_at, is_fresh) = (self.hub.now(), true);
+                (asked_at, is_fresh) = (self.shared.now(), true);
                 match self.renew_alone(&claim).await {
                     Ok(Renewed::Until(until)) => claim.lease_until = until,
                     // Nothing was begun under the claim, so the item asks again like a new claimant.
                     Ok(Renewed::Lost { .. }) => {
-                        self.requests[index].claim_id = self.hub.surroundings.claim_id();
+                        self.requests[index].claim_id = self.shared.surroundings.claim_id();
                         let request = self.requests[index].clone();
                         match self.claim_alone(&request).await {
                             Ok(Admission::Granted(newer)) => {
@@ -241,7 +241,7 @@ impl<S: Store + Clone> Run<S> {
         Held {
             index,
             op: Op::new(claim.clone(), stopped),
-            presence: self.hub.enter(&claim.operation),
+            presence: self.shared.enter(&claim.operation),
             claim,
             stop,
             asked_at,
@@ -279,7 +279,7 @@ impl<S: Store + Clone> Run<S> {
 
     /// Tells whether a lease that was asked for at `asked_at` has enough left to begin under it.
     pub(super) fn may_begin(&self, asked_at: Duration) -> bool {
-        self.lease(asked_at).may_begin(self.hub.now()) || semel_core::planted("O10")
+        self.lease(asked_at).may_begin(self.shared.now()) || semel_core::planted("O10")
     }
 }
 

@@ -9,12 +9,12 @@ use super::in_hand::InHand;
 /// Messages and the settlements of their claims. The settlements are in a list of their own, as the
 /// store takes them.
 #[derive(Debug, Default)]
-pub(super) struct Unsettled {
+pub(super) struct PendingSettlements {
     messages: Vec<(InHand, FencingToken)>,
     settlements: Arc<Vec<Settlement>>,
 }
 
-impl Unsettled {
+impl PendingSettlements {
     pub(super) fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }

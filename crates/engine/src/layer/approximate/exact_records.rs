@@ -15,14 +15,14 @@ use semel_core::{
 
 /// Records by operation.
 #[derive(Debug, Default)]
-pub(super) struct Unfinished {
+pub(super) struct ExactRecords {
     records: BTreeMap<OpId, Listed>,
     token: u64,
     /// The record at which the last sweep stopped.
     swept_to: Option<OpId>,
 }
 
-impl Unfinished {
+impl ExactRecords {
     pub(super) fn get(&self, id: &OpId) -> Option<&Record> {
         self.records.get(id).map(|listed| &listed.record)
     }

@@ -17,7 +17,7 @@ pub(super) struct Round<S> {
     /// The time by which the first of these must have begun.
     late_at: Option<Duration>,
     pub(super) tasks: JoinSet<Vec<(usize, Verdict)>>,
-    pub(super) running: BTreeMap<Id, Flight<S>>,
+    pub(super) running: BTreeMap<Id, RunningTask<S>>,
     /// The deadline of each task, in the order in which they began.
     pub(super) deadlines: VecDeque<(Duration, Id)>,
     /// Items that have ended and are not settled yet.
@@ -34,7 +34,7 @@ pub(super) struct Round<S> {
 }
 
 /// A task and the items that it runs.
-pub(super) struct Flight<S> {
+pub(super) struct RunningTask<S> {
     pub(super) held: Vec<Held<S>>,
     pub(super) abort: AbortHandle,
 }
@@ -106,10 +106,10 @@ impl<S> Round<S> {
         };
         let mut verdicts: BTreeMap<usize, Verdict> = verdicts.into_iter().collect();
         // A task that was given up is no longer known.
-        let Some(flight) = self.running.remove(&id) else {
+        let Some(task) = self.running.remove(&id) else {
             return;
         };
-        for held in flight.held {
+        for held in task.held {
             let verdict = verdicts.remove(&held.index).unwrap_or_else(|| {
                 Err(match cause {
                     Some(true) if semel_core::planted("O04") => Failure::not_applied(Panicked),
@@ -135,11 +135,11 @@ impl<S> Round<S> {
             && (at <= now || !self.running.contains_key(&id))
         {
             self.deadlines.pop_front();
-            let (Some(flight), Some(limit)) = (self.running.remove(&id), limit) else {
+            let (Some(task), Some(limit)) = (self.running.remove(&id), limit) else {
                 continue;
             };
-            flight.abort.abort();
-            for held in flight.held {
+            task.abort.abort();
+            for held in task.held {
                 held.stop.send_replace(true);
                 let failure = if semel_core::planted("O08") {
                     Failure::not_applied(TimedOut { limit })
@@ -152,7 +152,7 @@ impl<S> Round<S> {
     }
 }
 
-impl<S> Flight<S> {
+impl<S> RunningTask<S> {
     pub(super) fn has(&self, index: usize) -> bool {
         self.held.iter().any(|held| held.index == index)
     }

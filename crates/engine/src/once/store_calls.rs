@@ -54,11 +54,11 @@ impl<S: Store + Clone> Run<S> {
         Fut: Future<Output = semel_core::Result<T>> + Send,
     {
         let patience = self.settings.patience;
-        let since = self.hub.now();
+        let since = self.shared.now();
         let mut pauses = Pauses::new(retry::STORE);
         let mut is_maybe = false;
         loop {
-            let left = patience.saturating_sub(self.hub.now().saturating_sub(since));
+            let left = patience.saturating_sub(self.shared.now().saturating_sub(since));
             // With no caller left to answer, there is time.
             let limit = if self.is_wanted() {
                 left.max(retry::STORE.first)
@@ -72,8 +72,8 @@ impl<S: Store + Clone> Run<S> {
                 Err(_) => no_answer(),
             };
             is_maybe |= error.certainty() == Certainty::MaybeApplied;
-            let waited = self.hub.now().saturating_sub(since);
-            if is_final(&error) || self.hub.is_closing() {
+            let waited = self.shared.now().saturating_sub(since);
+            if is_final(&error) || self.shared.is_closing() {
                 return Err(error);
             }
             if waited >= patience {
@@ -83,7 +83,7 @@ impl<S: Store + Clone> Run<S> {
                 return Err(error);
             }
             let pause = pauses.longer().max(hint(&error));
-            let mut pause = self.hub.surroundings.jittered(pause);
+            let mut pause = self.shared.surroundings.jittered(pause);
             if self.is_wanted() {
                 pause = pause.min(patience.saturating_sub(waited));
             }

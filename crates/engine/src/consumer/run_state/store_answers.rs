@@ -8,7 +8,7 @@ use semel_core::{
     StateKind, Step, Store, Timestamp,
 };
 
-use super::Desk;
+use super::RunState;
 use crate::consumer::in_hand::InHand;
 use crate::consumer::store_calls::RECHECK;
 use crate::event::Event;
@@ -16,7 +16,7 @@ use crate::pipeline::Incoming;
 use crate::retry::is_final;
 use crate::summary::Fate;
 
-impl<S: Store + Clone> Desk<S> {
+impl<S: Store + Clone> RunState<S> {
     /// Deals with an admission that grants nothing.
     pub(in crate::consumer) fn refused(
         &mut self,
@@ -127,7 +127,7 @@ impl<S: Store + Clone> Desk<S> {
                 window: self.context.pipeline.window,
             },
         };
-        self.away.push_unsettled(incoming, token, settlement);
+        self.backlog.push_unsettled(incoming, token, settlement);
     }
 
     /// Holds back an item that the store could not decide; fails if the store never will.

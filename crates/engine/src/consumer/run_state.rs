@@ -1,15 +1,15 @@
 //! The parts that every way of running an effect shares, and what takes more than one of them.
 //!
 //! Each part owns its state: [`Outstanding`] the messages in hand, [`StoreCalls`] the store, [`Outcomes`] the fates,
-//! [`Circuit`] the state of the target. Whatever needs one or two of them takes these, not the desk.
+//! [`Circuit`] the state of the target. Whatever needs one or two of them takes these, not all of it.
 
-mod away;
-mod fates;
 mod keyless;
+mod outage;
+mod store_answers;
 mod target;
 mod wake;
 
-pub(super) use away::past_provider;
+pub(super) use outage::past_provider;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use semel_core::port::source::DeliveryId;
 use semel_core::{Result, Store};
 
 use super::context::Context;
-use super::intake::{Chunk, Intake, Teller};
 use super::outcomes::Outcomes;
 use super::outstanding::Outstanding;
 use super::pause::Circuit;
+use super::reader::{Chunk, DispositionSender, ReaderHandle};
 use super::store_calls::StoreCalls;
 use crate::effect::Class;
 use crate::event::Event;
@@ -31,10 +31,10 @@ use crate::layer::outage::Policy;
 use crate::pipeline::Pipeline;
 use crate::summary::Fate;
 use crate::surroundings::{OnProgress, Shutdown, Surroundings};
-use away::Away;
 use keyless::Keyless;
+use outage::OutageBacklog;
 
-pub(super) struct Desk<S> {
+pub(super) struct RunState<S> {
     pub(super) context: Arc<Context>,
     pub(super) outstanding: Outstanding,
     pub(super) store: StoreCalls<S>,
@@ -43,26 +43,26 @@ pub(super) struct Desk<S> {
     /// The state of the effects' target.
     circuit: Circuit,
     /// Messages and settlements that wait for a store that is away.
-    pub(super) away: Away,
+    pub(super) backlog: OutageBacklog,
     /// The first messages, as long as none of them has a usable key.
     keyless: Keyless,
 }
 
-/// Everything that a desk needs besides its pipeline and its store.
+/// Everything that a run needs besides its pipeline and its store.
 pub(super) struct Around {
     pub(super) surroundings: Surroundings,
     pub(super) shutdown: Shutdown,
     pub(super) on_progress: Option<OnProgress>,
     pub(super) outage: Policy,
     pub(super) dead_letters: Option<AnySink>,
-    pub(super) source: Teller,
+    pub(super) source: DispositionSender,
     pub(super) class: Class,
 }
 
 /// The parts that keep work alive while it is waited for: its leases at the store, its messages at their source.
 pub(super) type Parts<'a, S> = (&'a Context, &'a StoreCalls<S>, &'a Outstanding);
 
-impl<S: Store + Clone> Desk<S> {
+impl<S: Store + Clone> RunState<S> {
     pub(super) fn new(pipeline: Arc<Pipeline>, store: S, around: Around, every_lane: bool) -> Self {
         let Around {
             surroundings,
@@ -88,7 +88,7 @@ impl<S: Store + Clone> Desk<S> {
             context,
             class,
             circuit,
-            away: Away::default(),
+            backlog: OutageBacklog::default(),
             keyless: Keyless::new(is_lenient),
         }
     }
@@ -107,14 +107,14 @@ impl<S: Store + Clone> Desk<S> {
     fn has_room(&self) -> bool {
         let most = self.outstanding.most();
         // Finished messages that wait for a store that is away must not block those that need no store.
-        let unsettled = self.away.unsettled().min(most);
+        let unsettled = self.backlog.unsettled().min(most);
         self.outcomes.parking() < most && self.outstanding.has_room(unsettled + self.room_to_try())
     }
 
     /// Takes in hand every message that is there, and makes ready those that are due.
-    pub(super) fn take_in(&mut self, intake: &mut Intake) {
+    pub(super) fn take_in(&mut self, reader: &mut ReaderHandle) {
         while self.has_room() {
-            let Some(chunk) = intake.try_next() else {
+            let Some(chunk) = reader.try_next() else {
                 break;
             };
             self.receive(chunk);
@@ -169,28 +169,28 @@ impl<S: Store + Clone> Desk<S> {
 
     /// Forgets everything about a message that met its fate.
     fn forget(&mut self, delivery: DeliveryId) {
-        self.away.forget(delivery);
+        self.backlog.forget(delivery);
         self.circuit.forget(delivery);
     }
 
     /// Makes parked messages durable, then counts and acknowledges everything that met its fate.
-    pub(super) async fn flush(&mut self, intake: &Intake) -> Result<()> {
+    pub(super) async fn flush(&mut self, reader: &ReaderHandle) -> Result<()> {
         self.outcomes
-            .flush(&self.store, &mut self.outstanding, intake)
+            .flush(&self.store, &mut self.outstanding, reader)
             .await
     }
 
     /// Gives back what is in hand and not running, and closes the source.
-    pub(super) async fn close(&mut self, intake: Intake) -> Result<()> {
+    pub(super) async fn close(&mut self, reader: ReaderHandle) -> Result<()> {
         self.end_pause();
         // No more messages begin: from here on the consumer waits for the store.
         self.store.fail_closed();
-        self.flush(&intake).await?;
+        self.flush(&reader).await?;
         let unconfirmed = self.outcomes.last_letters().await;
-        self.flush(&intake).await?;
-        self.outstanding.give_back(&intake).await;
+        self.flush(&reader).await?;
+        self.outstanding.give_back(&reader).await;
         let held = self.keyless.abandon();
-        for _ in 0..self.outstanding.abandon() + held + unconfirmed + intake.close().await {
+        for _ in 0..self.outstanding.abandon() + held + unconfirmed + reader.close().await {
             self.outcomes.count(Fate::Released);
         }
         self.outcomes.report(true);
