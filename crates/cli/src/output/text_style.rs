@@ -5,7 +5,7 @@ use semel_core::StateKind;
 
 /// The role of a piece of text, which decides its colour if there are colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum TextStyle {
     /// Most text.
     #[default]
     Plain,
@@ -23,8 +23,8 @@ pub(crate) enum Look {
     Code,
 }
 
-impl Look {
-    /// The look of a state.
+impl TextStyle {
+    /// The style of a state.
     pub(crate) const fn of(state: StateKind) -> Self {
         match state {
             StateKind::Completed => Self::Good,
@@ -34,7 +34,7 @@ impl Look {
         }
     }
 
-    /// Writes `text` in this look.
+    /// Writes `text` in this style.
     pub(super) fn paint(self, text: &str, colour: bool, to: &mut String) {
         use std::fmt::Write;
         let style = match self {

@@ -11,9 +11,9 @@ use super::spec::Spec;
 
 /// The entries that a sequence should have left, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Trail(Vec<Audited>);
+pub(super) struct AuditTrail(Vec<Audited>);
 
-impl Trail {
+impl AuditTrail {
     /// Notes a call that was answered as expected.
     pub(super) fn step(
         &mut self,

@@ -8,7 +8,7 @@ use crate::time::Timestamp;
 /// The findings about one source. Each adapter has a function that looks at its live broker and changes
 /// nothing there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reach {
+pub struct HorizonReport {
     /// The time, after the broker took a message in, during which it can be delivered again unasked:
     /// after a crash, a rebalance, or an absence of all consumers.
     pub redelivery: Horizon,
@@ -32,8 +32,8 @@ pub struct Reach {
     pub warnings: Vec<Box<str>>,
 }
 
-impl Reach {
-    /// A reach of which nothing is known.
+impl HorizonReport {
+    /// A report of which nothing is known.
     pub const fn unknown() -> Self {
         Self {
             redelivery: Horizon::Unknown,
@@ -143,20 +143,20 @@ mod tests {
 
     #[test]
     fn what_is_found_and_what_cannot_be_read_are_told_apart() {
-        let mut reach = Reach::unknown();
-        reach.fact("retention", "7d", "how long a message stays");
-        reach.unread("max_deliver", "not permitted");
+        let mut horizons = HorizonReport::unknown();
+        horizons.fact("retention", "7d", "how long a message stays");
+        horizons.unread("max_deliver", "not permitted");
         let fact = Fact {
             name: "retention".into(),
             value: "7d".into(),
             meaning: "how long a message stays".into(),
         };
-        assert_eq!(reach.facts, [fact]);
+        assert_eq!(horizons.facts, [fact]);
         let unread = Unread {
             name: "max_deliver".into(),
             why: "not permitted".into(),
         };
-        assert_eq!(reach.unread, [unread]);
+        assert_eq!(horizons.unread, [unread]);
     }
 
     #[test]

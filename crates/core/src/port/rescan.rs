@@ -10,7 +10,7 @@ use crate::error::Result;
 
 /// A source over batches that are read ahead elsewhere. Nothing of it is acknowledged or comes again: a caller that
 /// reads it a second time finds on record what was done.
-pub struct Again {
+pub struct RescanSource {
     next: Box<Next>,
     waiting: VecDeque<Delivery>,
     next_id: u64,
@@ -18,7 +18,7 @@ pub struct Again {
 
 type Next = dyn FnMut(&mut Context<'_>) -> Poll<Option<Result<Fetched>>> + Send;
 
-impl Again {
+impl RescanSource {
     /// The batches of `next`, as a channel's receiver polls them, up to `None`. Their delivery ids are not looked
     /// at.
     pub fn new(
@@ -32,7 +32,7 @@ impl Again {
     }
 }
 
-impl Source for Again {
+impl Source for RescanSource {
     async fn fetch(&mut self, max: usize) -> Result<Fetched> {
         while self.waiting.is_empty() {
             match poll_fn(&mut self.next).await {
@@ -67,9 +67,9 @@ impl Source for Again {
     }
 }
 
-impl fmt::Debug for Again {
+impl fmt::Debug for RescanSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Again")
+        f.debug_struct("RescanSource")
             .field("waiting", &self.waiting.len())
             .field("next_id", &self.next_id)
             .finish_non_exhaustive()
