@@ -8,7 +8,7 @@ use crate::builds::Profile;
 use crate::failure::Result;
 use crate::prove::page::Kept;
 use crate::services::Borrowed;
-use crate::tally::{Failed, Tail};
+use crate::test_results::{Failed, Tail};
 use crate::workspace::Workspace;
 use crate::{process, prove};
 

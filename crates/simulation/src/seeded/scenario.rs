@@ -1,10 +1,10 @@
-//! The story to be played.
+//! The scenario to be played.
 
 use crate::seeded::kind::Kind;
 
-/// The parameters of a story; its seed fixes the rest.
+/// The parameters of a scenario; its seed fixes the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Story {
+pub struct Scenario {
     /// The kind of effect.
     pub kind: Kind,
     /// The errors of its clocks.
@@ -13,7 +13,7 @@ pub struct Story {
     pub seed: u64,
 }
 
-/// The errors of the clocks of a story.
+/// The errors of the clocks of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Clocks {
     /// Workers are some minutes off, and the store's clock may jump by some minutes once.
@@ -23,8 +23,8 @@ pub enum Clocks {
     Wild,
 }
 
-impl Story {
-    /// A story with the usual clocks.
+impl Scenario {
+    /// A scenario with the usual clocks.
     pub const fn new(kind: Kind, seed: u64) -> Self {
         Self {
             kind,
@@ -42,7 +42,7 @@ impl Story {
         }
     }
 
-    /// The hard cases, of [`Told::seen`](super::Told::seen), that some story like this must have met; else too
+    /// The hard cases, of [`Told::seen`](super::Told::seen), that some scenario like this must have met; else too
     /// little was tried.
     pub fn hard_cases(self) -> Vec<&'static str> {
         let mut cases = match self.clocks {

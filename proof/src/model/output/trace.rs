@@ -18,7 +18,7 @@ pub(crate) fn tell(model: &Output, path: &[(World, Option<Action>)]) -> String {
         let Some(next) = worlds.next() else { continue };
         for at in 0..next.records.len() {
             if next.records[at] != world.records[at] {
-                let state = crate::model::story::standing(next.records[at]);
+                let state = crate::model::trace::standing(next.records[at]);
                 let _ = write!(told, " -> operation {} {state}", at + 1);
             }
         }

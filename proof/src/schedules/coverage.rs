@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Shared by all orders of one scenario.
-pub(super) struct Tally {
+pub(super) struct Coverage {
     played: AtomicU64,
     /// The first random number of this order, for scenarios with dice of their own.
     chance: AtomicU64,
@@ -13,7 +13,7 @@ pub(super) struct Tally {
     broken: Mutex<Option<(u64, String)>>,
 }
 
-impl Tally {
+impl Coverage {
     pub(super) fn new(seen: &[&'static str]) -> Arc<Self> {
         Arc::new(Self {
             played: AtomicU64::new(0),

@@ -17,7 +17,7 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Scenario;
-use super::tally::Tally;
+use super::coverage::Coverage;
 
 pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
@@ -27,17 +27,17 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             "woken at the moment of its end",
             "found it at a later look",
         ],
-        play: |tally, broken| on_one_thread(shared(tally, broken)),
+        play: |coverage, broken| on_one_thread(shared(coverage, broken)),
     },
     Scenario {
         law: "once: after close no effect runs, and who was refused ran none",
         seen: &["refused", "finished", "closed while an effect ran"],
-        play: |tally, broken| on_one_thread(closed(tally, broken)),
+        play: |coverage, broken| on_one_thread(closed(coverage, broken)),
     },
     Scenario {
         law: "once: of a caller who goes away, the effect runs once or is left to the next",
         seen: &["gone before it began", "gone while it ran", "stayed"],
-        play: |tally, broken| on_one_thread(gone(tally, broken)),
+        play: |coverage, broken| on_one_thread(gone(coverage, broken)),
     },
 ];
 
@@ -55,8 +55,8 @@ struct Dice(Arc<AtomicU64>);
 
 impl Dice {
     /// Other dice for each order.
-    fn of(tally: &Tally) -> Self {
-        Self(Arc::new(AtomicU64::new(tally.chance())))
+    fn of(coverage: &Coverage) -> Self {
+        Self(Arc::new(AtomicU64::new(coverage.chance())))
     }
 
     fn below(&self, most: u64) -> u64 {
@@ -132,8 +132,8 @@ struct Site {
 }
 
 impl Site {
-    fn new(tally: &Tally) -> Self {
-        let (dice, clock) = (Dice::of(tally), Instant::now());
+    fn new(coverage: &Coverage) -> Self {
+        let (dice, clock) = (Dice::of(coverage), Instant::now());
         let over = || {
             let time: Arc<dyn Clock> = Arc::new(PausedClock(clock));
             let store = Hesitant {
@@ -195,15 +195,15 @@ impl Site {
     }
 }
 
-async fn shared(tally: &Tally, broken: bool) {
-    let site = Site::new(tally);
+async fn shared(coverage: &Coverage, broken: bool) {
+    let site = Site::new(coverage);
     let callers: Vec<_> = (0..3)
         .map(|number| tokio::spawn(site.clone().call(broken && number == 2)))
         .collect();
     let (mut waited, mut at_once, mut later) = (0, false, false);
     for caller in callers {
         let (came, answered, answer) = caller.await.expect("a caller without a panic");
-        tally.law(matches!(answer, Ok(1)), || {
+        coverage.law(matches!(answer, Ok(1)), || {
             format!("a caller was answered {answer:?}")
         });
         waited += u64::from(came < site.ended_at());
@@ -211,14 +211,14 @@ async fn shared(tally: &Tally, broken: bool) {
         later |= came < site.ended_at() && answered > site.ended_at();
     }
     let begun = site.begun();
-    tally.law(begun == 1, || format!("the effect was begun {begun} times"));
-    tally.saw("a caller waited for another's effect", waited > 1);
-    tally.saw("woken at the moment of its end", at_once);
-    tally.saw("found it at a later look", later);
+    coverage.law(begun == 1, || format!("the effect was begun {begun} times"));
+    coverage.saw("a caller waited for another's effect", waited > 1);
+    coverage.saw("woken at the moment of its end", at_once);
+    coverage.saw("found it at a later look", later);
 }
 
-async fn closed(tally: &Tally, broken: bool) {
-    let site = Site::new(tally);
+async fn closed(coverage: &Coverage, broken: bool) {
+    let site = Site::new(coverage);
     let callers: Vec<_> = (0..2)
         .map(|_| tokio::spawn(site.clone().call(false)))
         .collect();
@@ -236,8 +236,8 @@ async fn closed(tally: &Tally, broken: bool) {
         })
     };
     let (running, closed, begun, ended) = ending.await.expect("a closer without a panic");
-    tally.law(broken || closed, || "it never closed".to_owned());
-    tally.law(begun == ended, || {
+    coverage.law(broken || closed, || "it never closed".to_owned());
+    coverage.law(begun == ended, || {
         format!("closed after {begun} effects began and {ended} ended")
     });
     let (mut refused, mut finished) = (0, 0);
@@ -246,37 +246,37 @@ async fn closed(tally: &Tally, broken: bool) {
         match answer {
             Ok(_) => finished += 1,
             Err(Error::Closed) => refused += 1,
-            Err(other) => tally.law(false, || format!("neither done nor refused: {other}")),
+            Err(other) => coverage.law(false, || format!("neither done nor refused: {other}")),
         }
     }
-    tally.law(site.begun() == begun, || {
+    coverage.law(site.begun() == begun, || {
         "an effect began after the close".to_owned()
     });
-    tally.law(finished == 0 || site.ended() == 1, || {
+    coverage.law(finished == 0 || site.ended() == 1, || {
         "told that it is done, and it is not".to_owned()
     });
-    tally.saw("refused", refused > 0);
-    tally.saw("finished", finished > 0);
-    tally.saw("closed while an effect ran", running);
+    coverage.saw("refused", refused > 0);
+    coverage.saw("finished", finished > 0);
+    coverage.saw("closed while an effect ran", running);
 }
 
-async fn gone(tally: &Tally, broken: bool) {
-    let site = Site::new(tally);
+async fn gone(coverage: &Coverage, broken: bool) {
+    let site = Site::new(coverage);
     let patience = Duration::from_millis(site.dice.below(700));
     let first = tokio::spawn(timeout(patience, site.clone().call(false)));
     let first = first.await.expect("a caller without a panic");
     let (begun, ended) = (site.begun(), site.ended());
     let (_, _, answer) = site.clone().call(broken).await;
-    tally.law(matches!(answer, Ok(1)), || {
+    coverage.law(matches!(answer, Ok(1)), || {
         format!("the next caller was answered {answer:?}")
     });
     let in_all = site.begun();
-    tally.law(in_all == 1, || {
+    coverage.law(in_all == 1, || {
         format!("the effect was begun {in_all} times")
     });
-    tally.saw("gone before it began", first.is_err() && begun == 0);
-    tally.saw("gone while it ran", first.is_err() && begun > ended);
-    tally.saw("stayed", first.is_ok());
+    coverage.saw("gone before it began", first.is_err() && begun == 0);
+    coverage.saw("gone while it ran", first.is_err() && begun > ended);
+    coverage.saw("stayed", first.is_ok());
 }
 
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -5,7 +5,7 @@ use std::process::ExitStatus;
 
 /// The result of a run.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct RunOutput {
     /// The number of inputs that it ran.
     pub(super) inputs: u64,
     /// The number of edges of code that they reached.
@@ -16,7 +16,7 @@ pub(super) struct Said {
     pub(super) find: Option<PathBuf>,
 }
 
-impl Said {
+impl RunOutput {
     pub(super) fn read(text: &str, status: ExitStatus) -> Self {
         let wrong = (!status.success()).then(|| match why(text) {
             Some(why) => why,
@@ -91,7 +91,7 @@ INFO: Seed: 2
     #[test]
     fn a_run_that_found_nothing_says_how_much_it_tried() {
         let sum = "stat::number_of_executed_units: 20015\nstat::peak_rss_mb: 90\n";
-        let said = Said::read(&format!("{PROGRESS}{sum}"), ExitStatus::from_raw(0));
+        let said = RunOutput::read(&format!("{PROGRESS}{sum}"), ExitStatus::from_raw(0));
         assert_eq!((said.inputs, said.edges), (20_015, 215));
         assert_eq!((said.wrong, said.find), (None, None));
     }
@@ -100,7 +100,7 @@ INFO: Seed: 2
     fn a_find_is_told_in_its_own_words_and_with_its_file() {
         let found = "\nthread '<unnamed>' (7) panicked at src/lib.rs:9:9:\n1.0 is not 1\nnote: run with\n\
                      ==7== ERROR: libFuzzer: deadly signal\nartifact_prefix='/f/'; Test unit written to /f/crash-1\n";
-        let said = Said::read(&format!("{PROGRESS}{found}"), ExitStatus::from_raw(77 << 8));
+        let said = RunOutput::read(&format!("{PROGRESS}{found}"), ExitStatus::from_raw(77 << 8));
         assert_eq!(said.inputs, 4_096);
         assert_eq!(said.wrong.as_deref(), Some("panicked: 1.0 is not 1"));
         assert_eq!(said.find, Some("/f/crash-1".into()));
@@ -110,10 +110,10 @@ INFO: Seed: 2
     fn a_hang_and_a_death_without_a_word_are_finds_too() {
         let hung =
             "==7== ERROR: libFuzzer: timeout after 30 seconds\nTest unit written to /f/timeout-1\n";
-        let said = Said::read(hung, ExitStatus::from_raw(70 << 8));
+        let said = RunOutput::read(hung, ExitStatus::from_raw(70 << 8));
         let why = "libFuzzer: timeout after 30 seconds";
         assert_eq!(said.wrong.as_deref(), Some(why));
-        let said = Said::read("", ExitStatus::from_raw(9));
+        let said = RunOutput::read("", ExitStatus::from_raw(9));
         assert!(said.wrong.is_some_and(|why| why.contains("signal: 9")));
         assert_eq!((said.inputs, said.edges), (0, 0));
     }

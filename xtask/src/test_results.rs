@@ -5,7 +5,7 @@ use std::process::ExitStatus;
 
 /// Sums over the test binaries of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub(crate) struct TestResults {
     /// Test binaries and doc-test runs that reported a result.
     pub(crate) suites: usize,
     /// Tests that passed.
@@ -52,7 +52,7 @@ impl Tail {
     }
 }
 
-impl Tally {
+impl TestResults {
     /// Counts a suite that was run on its own, with all of its output: one that ended badly, or without a result,
     /// has failed whatever it counted.
     pub(crate) fn suite(&mut self, name: &str, status: ExitStatus, said: &str) {
@@ -197,12 +197,12 @@ mod tests {
 
     use super::*;
 
-    fn tally(lines: &[&str]) -> Tally {
-        let mut tally = Tally::default();
+    fn results(lines: &[&str]) -> TestResults {
+        let mut results = TestResults::default();
         for line in lines {
-            tally.read(line);
+            results.read(line);
         }
-        tally
+        results
     }
 
     fn exited(code: i32) -> ExitStatus {
@@ -214,9 +214,9 @@ mod tests {
     #[test]
     fn suites_add_up() {
         let colours = OK.replace(" ok.", " \u{1b}[32mok\u{1b}(B\u{1b}[m.");
-        let tally = tally(&["running 12 tests", "test a ... ok", OK, &colours]);
-        assert_eq!((tally.suites, tally.passed, tally.failed), (2, 24, 0));
-        assert_eq!(tally.fault(exited(0)), None);
+        let results = results(&["running 12 tests", "test a ... ok", OK, &colours]);
+        assert_eq!((results.suites, results.passed, results.failed), (2, 24, 0));
+        assert_eq!(results.fault(exited(0)), None);
     }
 
     #[test]
@@ -239,58 +239,58 @@ mod tests {
             "   Doc-tests semel",
             "later",
         ];
-        let tally = tally(&lines);
-        let [failed] = tally.failures.as_slice() else {
-            panic!("{:?}", tally.failures);
+        let results = results(&lines);
+        let [failed] = results.failures.as_slice() else {
+            panic!("{:?}", results.failures);
         };
         assert_eq!(failed.name, "one (tests/laws.rs)");
         let said: Vec<&str> = failed.said.lines().collect();
         assert_eq!(said, ["thread 'one' panicked at tests/laws.rs:1:1:", "why"]);
-        let fault = tally.fault(exited(101));
+        let fault = results.fault(exited(101));
         let expected = "1 failed, 1 passed: one (tests/laws.rs)";
         assert_eq!(fault.as_deref(), Some(expected));
     }
 
     #[test]
     fn what_had_not_ended_is_named() {
-        let tally = tally(&[
+        let results = results(&[
             OK,
             "test quick has been running for over 60 seconds",
             "test stuck has been running for over 60 seconds",
             "test quick ... ok",
         ]);
-        let fault = tally.fault(exited(124)).unwrap_or_default();
+        let fault = results.fault(exited(124)).unwrap_or_default();
         assert!(fault.ends_with("; still running: stuck"), "{fault}");
     }
 
     #[test]
     fn a_suite_that_dies_has_failed_whatever_passed_before() {
-        let mut tally = Tally::default();
-        tally.suite("a tests/a.rs", exited(0), OK);
-        assert_eq!(tally.fault(exited(0)), None);
+        let mut results = TestResults::default();
+        results.suite("a tests/a.rs", exited(0), OK);
+        assert_eq!(results.fault(exited(0)), None);
         let slow = "test stuck has been running for over 60 seconds";
-        tally.suite("b tests/b.rs", exited(124), slow);
-        tally.suite("c src/lib.rs", exited(0), "running 3 tests");
-        let names: Vec<_> = tally.failures.iter().map(|it| it.name.as_str()).collect();
+        results.suite("b tests/b.rs", exited(124), slow);
+        results.suite("c src/lib.rs", exited(0), "running 3 tests");
+        let names: Vec<_> = results.failures.iter().map(|it| it.name.as_str()).collect();
         let expected = [
             "b tests/b.rs: exit status: 124; still running: stuck",
             "c src/lib.rs: it ended without a result",
         ];
         assert_eq!(names, expected);
-        let said: Vec<_> = tally.failures[0].said.lines().collect();
+        let said: Vec<_> = results.failures[0].said.lines().collect();
         assert_eq!(said, [slow]);
-        let fault = tally.fault(exited(0)).unwrap_or_default();
+        let fault = results.fault(exited(0)).unwrap_or_default();
         assert!(fault.starts_with("2 failed, 12 passed: b tests"), "{fault}");
     }
 
     #[test]
     fn a_failed_test_of_a_suite_is_named_with_it_and_counted_once() {
-        let mut tally = Tally::default();
+        let mut results = TestResults::default();
         let said = "test one ... FAILED\n\n---- one stdout ----\nwhy\nfailures:\n    one\n\n\
                     test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; x\n";
-        tally.suite("semel-core src/lib.rs", exited(101), said);
-        assert_eq!((tally.passed, tally.failed), (1, 1));
-        assert_eq!(tally.failures[0].name, "one (semel-core src/lib.rs)");
+        results.suite("semel-core src/lib.rs", exited(101), said);
+        assert_eq!((results.passed, results.failed), (1, 1));
+        assert_eq!(results.failures[0].name, "one (semel-core src/lib.rs)");
     }
 
     #[test]
@@ -312,7 +312,7 @@ mod tests {
             "test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 3 filtered out; x";
         let failed =
             "test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; x";
-        let fault = |lines: &[&str], code| tally(lines).fault(exited(code)).unwrap_or_default();
+        let fault = |lines: &[&str], code| results(lines).fault(exited(code)).unwrap_or_default();
         assert_eq!(fault(&[], 0), "not one test ran");
         assert_eq!(fault(&[none], 0), "not one test ran");
         assert_eq!(
