@@ -4,7 +4,7 @@
 //! The inputs that it learned for a target stay in `target/fuzz`, where the next run continues from them. Nothing
 //! is put into the corpus of the proof: a find is reported with the command that keeps it.
 
-mod said;
+mod run_output;
 mod tools;
 
 use std::fs::{self, File};
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use proof_inputs::TARGETS;
 
-use self::said::Said;
+use self::run_output::RunOutput;
 use self::tools::Tools;
 use crate::effort::{Effort, Size};
 use crate::inputs::CORPUS;
@@ -91,7 +91,7 @@ impl Work {
     }
 
     /// Runs the fuzzer to its end, and reads its output.
-    fn ended(&self, words: &[&[u8]], limit: Limit, seed: u64) -> io::Result<Said> {
+    fn ended(&self, words: &[&[u8]], limit: Limit, seed: u64) -> io::Result<RunOutput> {
         if self.name == CONTROL && self.learned.exists() {
             // The bug is to be found anew each time.
             fs::remove_dir_all(&self.learned)?;
@@ -125,7 +125,7 @@ impl Work {
             .stderr(log)
             .status()?;
         let text = fs::read(&self.log)?;
-        Ok(Said::read(&String::from_utf8_lossy(&text), status))
+        Ok(RunOutput::read(&String::from_utf8_lossy(&text), status))
     }
 }
 

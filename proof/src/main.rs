@@ -21,7 +21,7 @@ mod report;
 mod schedules;
 mod simulation;
 mod stopwatch;
-mod tortured;
+mod torture_tests;
 
 use std::process::{Command, ExitCode};
 
@@ -72,7 +72,7 @@ const TIERS: &[Tier] = &[
     Tier {
         id: "T8",
         what: "real processes and servers, killed, stopped and cut off",
-        run: tortured::run,
+        run: torture_tests::run,
     },
     Tier {
         id: "T9",

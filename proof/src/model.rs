@@ -14,10 +14,8 @@
 mod broker;
 mod configurations;
 mod effect;
-mod happen;
 mod judge;
 mod law;
-mod look;
 mod named;
 mod numbers;
 mod order;
@@ -28,12 +26,14 @@ mod report;
 mod requests;
 mod search;
 mod setup;
+mod state_laws;
 mod steps;
 mod store;
-mod story;
 mod streamed;
 #[cfg(test)]
 mod tests;
+mod trace;
+mod transitions;
 mod world;
 mod wrong;
 
@@ -95,7 +95,7 @@ impl Subject for Protocol {
     }
 
     fn tell(&self, path: &[(World, Option<Action>)]) -> String {
-        story::tell(self, path)
+        trace::tell(self, path)
     }
 
     fn report(&self, broken: &[&str], row: &mut Row) {

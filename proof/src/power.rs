@@ -20,7 +20,7 @@
 mod cuts;
 mod dice;
 mod disk;
-mod failing;
+mod disk_faults;
 mod host;
 mod mount;
 mod notes;
@@ -51,8 +51,8 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
         cuts::row(Kind::Embedded, effort, 50, u64::MAX),
         cuts::row(Kind::Sqlite, effort, 50, u64::MAX),
         cuts::row(Kind::SqliteNormal, effort, 50, CONTROL),
-        failing::row(Kind::Embedded, effort),
-        failing::row(Kind::Sqlite, effort),
+        disk_faults::row(Kind::Embedded, effort),
+        disk_faults::row(Kind::Sqlite, effort),
     ];
     if effort.size == Size::Merge {
         return rows;

@@ -10,14 +10,14 @@
 //!
 //! Each scenario states a law, and has a break of its own; its test shows that it sees that break.
 
-mod awaits;
 mod cache;
 mod cast;
+mod coverage;
 mod disk;
 mod durable;
 mod outage;
 mod shared;
-mod tally;
+mod single_thread;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, FailurePersistence, Runner};
 
-use self::tally::Tally;
+use self::coverage::Coverage;
 use crate::effort::Effort;
 use crate::panics::quietly;
 use crate::report::Row;
@@ -38,7 +38,7 @@ struct Scenario {
     /// The cases that have to occur in some of the orders.
     seen: &'static [&'static str],
     /// Plays it once; with its own break, if that is `true`.
-    play: fn(&Tally, bool),
+    play: fn(&Coverage, bool),
 }
 
 /// The choice of the order.
@@ -60,7 +60,7 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
                 Way::Awaits => "schedules of tasks",
             };
             let row = Row::new(it.law, unit);
-            ((it, way), Tally::new(it.seen), row)
+            ((it, way), Coverage::new(it.seen), row)
         })
         .collect();
     // Shuttle puts its hook in the way with its first run; afterwards it would stay in place of a quiet one.
@@ -77,14 +77,14 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
     let (mut count, mut seed) = (0, effort.seed);
     while budget.allows(count) {
         let block = BLOCK.min(budget.most() - count);
-        for ((scenario, way), tally, row) in &mut tried {
+        for ((scenario, way), coverage, row) in &mut tried {
             // One order that breaks a law is enough.
             if row.violations.is_empty() {
-                let (since, before) = (Stopwatch::start(), tally.played());
-                let violations = played((scenario, *way), tally, false, seed, block);
+                let (since, before) = (Stopwatch::start(), coverage.played());
+                let violations = played((scenario, *way), coverage, false, seed, block);
                 row.add(&Row {
                     violations: violations.into_iter().collect(),
-                    tried: tally.played() - before,
+                    tried: coverage.played() - before,
                     seconds: since.elapsed().as_secs_f64(),
                     ..Row::default()
                 });
@@ -93,8 +93,8 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
         count += block;
         seed = seed.wrapping_add(1);
     }
-    let rows = tried.into_iter().map(|(_, tally, row)| Row {
-        seen: tally.seen(),
+    let rows = tried.into_iter().map(|(_, coverage, row)| Row {
+        seen: coverage.seen(),
         ..row
     });
     rows.collect()
@@ -110,7 +110,7 @@ fn scenarios() -> impl Iterator<Item = (&'static Scenario, Way)> {
     .into_iter()
     .flatten()
     .map(|it| (it, Way::Threads))
-    .chain(awaits::SCENARIOS.iter().map(|it| (it, Way::Awaits)))
+    .chain(single_thread::SCENARIOS.iter().map(|it| (it, Way::Awaits)))
 }
 
 fn config() -> Config {
@@ -132,23 +132,23 @@ fn blind(scenario: (&Scenario, Way)) -> Option<String> {
 
 /// The first order in which the law is broken, in this many blocks of a few hundred.
 fn broken(scenario: (&Scenario, Way), with_break: bool, blocks: u64) -> Option<String> {
-    let tally = Tally::new(scenario.0.seen);
+    let coverage = Coverage::new(scenario.0.seen);
     let mut seeds = 1..=blocks;
-    seeds.find_map(|seed| played(scenario, &tally, with_break, seed, BLOCK / 2))
+    seeds.find_map(|seed| played(scenario, &coverage, with_break, seed, BLOCK / 2))
 }
 
 /// Plays `count` orders, which `seed` fixes; returns what broke the law.
 fn played(
     (scenario, way): (&Scenario, Way),
-    tally: &Arc<Tally>,
+    coverage: &Arc<Coverage>,
     with_break: bool,
     seed: u64,
     count: u64,
 ) -> Option<String> {
-    let before = tally.played();
-    tally.block(seed);
+    let before = coverage.played();
+    coverage.block(seed);
     let times = usize::try_from(count).unwrap_or(usize::MAX);
-    let (play, told) = (scenario.play, Arc::clone(tally));
+    let (play, told) = (scenario.play, Arc::clone(coverage));
     let play = move || {
         told.begins();
         play(&told, with_break);
@@ -164,11 +164,11 @@ fn played(
             Runner::new(scheduler, config()).run(play);
         }
     }));
-    let (number, what) = match (tally.broken(), ran) {
+    let (number, what) = match (coverage.broken(), ran) {
         (Some((number, what)), _) => (number, what),
         (None, Ok(())) => return None,
         // Threads that all wait for each other, or a panic in the code under test.
-        (None, Err(payload)) => (tally.played(), said(&*payload)),
+        (None, Err(payload)) => (coverage.played(), said(&*payload)),
     };
     Some(format!(
         "{what} (--seed {seed} --seeds {})",

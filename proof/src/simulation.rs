@@ -1,4 +1,4 @@
-//! T2 and T10: the engine in a seeded world, story by story, as many at once as there are processors. In T10 the
+//! T2 and T10: the engine in a seeded world, scenario by scenario, as many at once as there are processors. In T10 the
 //! clocks are wild.
 
 use std::collections::BTreeSet;
@@ -7,23 +7,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use semel_simulation::seeded::{Clocks, Kind, Story, Told, minimised, play};
+use semel_simulation::seeded::{Clocks, Kind, Scenario, Told, minimised, play};
 
 use crate::effort::{Effort, Size};
 use crate::report::Row;
 use crate::stopwatch::Stopwatch;
 
-/// T2: as many stories of each kind as the effort has room for.
+/// T2: as many scenarios of each kind as the effort has room for.
 pub(crate) fn run(effort: Effort) -> Vec<Row> {
-    stories(effort, Clocks::Usual, MERGE)
+    scenarios(effort, Clocks::Usual, MERGE)
 }
 
 /// T10: the same with wild clocks.
 pub(crate) fn with_wild_clocks(effort: Effort) -> Vec<Row> {
-    stories(effort, Clocks::Wild, MERGE_OF_CLOCKS)
+    scenarios(effort, Clocks::Wild, MERGE_OF_CLOCKS)
 }
 
-fn stories(effort: Effort, clocks: Clocks, merge: u64) -> Vec<Row> {
+fn scenarios(effort: Effort, clocks: Clocks, merge: u64) -> Vec<Row> {
     let budget = effort.budget(merge);
     let mut rows = Kind::ALL.map(|kind| (kind, Row::new(kind.name(), "seeds")));
     let mut tried = 0;
@@ -31,7 +31,7 @@ fn stories(effort: Effort, clocks: Clocks, merge: u64) -> Vec<Row> {
         let seeds = ROUND.min(budget.most() - tried);
         for (kind, row) in &mut rows {
             let since = Stopwatch::start();
-            let first = Story {
+            let first = Scenario {
                 kind: *kind,
                 clocks,
                 seed: effort.seed + tried,
@@ -46,14 +46,14 @@ fn stories(effort: Effort, clocks: Clocks, merge: u64) -> Vec<Row> {
         }
     }
     for (kind, row) in &mut rows {
-        // A few stories cannot meet every hard case.
+        // A few scenarios cannot meet every hard case.
         if row.tried >= merge / 2 {
-            let story = Story {
+            let scenario = Scenario {
                 kind: *kind,
                 clocks,
                 seed: effort.seed,
             };
-            for case in story.hard_cases() {
+            for case in scenario.hard_cases() {
                 row.seen.entry(case.to_owned()).or_default();
             }
         }
@@ -61,8 +61,8 @@ fn stories(effort: Effort, clocks: Clocks, merge: u64) -> Vec<Row> {
     rows.map(|(_, row)| row).into()
 }
 
-/// Plays this many stories from `first` on, on all processors.
-fn round(first: Story, seeds: u64, always_twice: bool, row: &mut Row) {
+/// Plays this many scenarios from `first` on, on all processors.
+fn round(first: Scenario, seeds: u64, always_twice: bool, row: &mut Row) {
     let next = AtomicU64::new(first.seed);
     let shared = Mutex::new(row);
     let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
@@ -76,7 +76,7 @@ fn round(first: Story, seeds: u64, always_twice: bool, row: &mut Row) {
                         break;
                     }
                     let is_twice = always_twice || seed.is_multiple_of(TWICE);
-                    one(Story { seed, ..first }, is_twice, &mut own);
+                    one(Scenario { seed, ..first }, is_twice, &mut own);
                 }
                 shared
                     .lock()
@@ -90,24 +90,24 @@ fn round(first: Story, seeds: u64, always_twice: bool, row: &mut Row) {
     row.violations.sort();
 }
 
-fn one(story: Story, is_twice: bool, row: &mut Row) {
-    let seed = story.seed;
-    let tier = match story.clocks {
+fn one(scenario: Scenario, is_twice: bool, row: &mut Row) {
+    let seed = scenario.seed;
+    let tier = match scenario.clocks {
         Clocks::Usual => "T2",
         Clocks::Wild => "T10",
     };
-    let told = play(story, &BTreeSet::new());
+    let told = play(scenario, &BTreeSet::new());
     let again = format!("cargo xtask prove {tier} --seeds 1 --seed {seed}");
-    if is_twice && play(story, &BTreeSet::new()) != told {
+    if is_twice && play(scenario, &BTreeSet::new()) != told {
         row.violations.push(format!(
             "seed {seed} tells another story each time: {again}"
         ));
     }
     if !told.violations.is_empty() {
         let what = told.violations.join("; ");
-        // No one reads the story of a known bug.
+        // No one reads the scenario of a known bug.
         let words = if row.violations.is_empty() && !cfg!(semel_planted) {
-            format!("\n{}", minimised(story))
+            format!("\n{}", minimised(scenario))
         } else {
             String::new()
         };
@@ -117,7 +117,7 @@ fn one(story: Story, is_twice: bool, row: &mut Row) {
     row.add(&counted(told));
 }
 
-/// A story as a row of one.
+/// A scenario as a row of one.
 fn counted(told: Told) -> Row {
     let named = |counts: std::collections::BTreeMap<&'static str, u64>| {
         counts
@@ -141,7 +141,7 @@ fn counted(told: Told) -> Row {
 
 /// Seeds of each kind for a merge.
 const MERGE: u64 = 2_000;
-/// The same where clocks are wild: some stories take days.
+/// The same where clocks are wild: some scenarios take days.
 const MERGE_OF_CLOCKS: u64 = 300;
 /// Seeds of one kind before the next one has its turn.
 const ROUND: u64 = if cfg!(semel_planted) { 50 } else { 2_000 };

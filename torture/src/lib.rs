@@ -6,6 +6,7 @@
 
 mod broker;
 mod disk;
+mod figures;
 mod kafka;
 mod leases;
 mod lines;
@@ -23,12 +24,12 @@ mod redis_cluster;
 mod scale;
 mod shop;
 mod storm;
-mod told;
 mod versions;
 mod worker;
 
 pub use broker::{Broker, Publish};
 pub use disk::Disk;
+pub use figures::tell;
 pub use kafka::Kafka;
 pub use leases::{Server, Under, held_once};
 pub use lines::{LineKey, Lines};
@@ -46,6 +47,5 @@ pub use redis_cluster::RedisCluster;
 pub use scale::scaled;
 pub use shop::{Listed, Shop};
 pub use storm::{Crew, Figures, Kind, Storm, Stream};
-pub use told::tell;
 pub use versions::Versions;
 pub use worker::{Run, Site, Summary};

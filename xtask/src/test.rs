@@ -12,7 +12,7 @@ use crate::background::Background;
 use crate::builds::{CLI, EVERYTHING, Profile, SERVERS, TORTURE};
 use crate::failure::{Failure, Result};
 use crate::services::Borrowed;
-use crate::tally::{Failed, Tail, Tally};
+use crate::test_results::{Failed, Tail, TestResults};
 use crate::utilization::Ticks;
 use crate::workspace::Workspace;
 use crate::{builds, examples, process, readme, tidy};
@@ -298,32 +298,32 @@ fn succeeded(status: ExitStatus, said: Tail) -> Report {
 
 /// Runs `cargo test`, with two tests at once for each processor, since those on servers wait more than they work.
 fn tests(mut command: Command) -> Report {
-    let mut tally = Tally::default();
+    let mut results = TestResults::default();
     // A user who sets the number of threads has a reason.
     if std::env::var_os(THREADS).is_none() {
         command.env(THREADS, (2 * processors()).to_string());
     }
     // A test that waits in vain must not hold up the rest for ever.
     let command = process::by("timeout", &["--kill-after=30s", LONGEST], &command);
-    let status = match process::stream(command, |line| tally.read(line)) {
+    let status = match process::stream(command, |line| results.read(line)) {
         Ok(status) => status,
         Err(failure) => return Report::failed(failure.to_string()),
     };
-    summed(tally, status)
+    summed(results, status)
 }
 
 /// The result of a run of tests that ended with this status.
-fn summed(tally: Tally, status: ExitStatus) -> Report {
-    match tally.fault(status) {
+fn summed(results: TestResults, status: ExitStatus) -> Report {
+    match results.fault(status) {
         None => {
-            let words = format!("{} tests in {} suites", tally.passed, tally.suites);
-            Report::passed(tally.passed, words)
+            let words = format!("{} tests in {} suites", results.passed, results.suites);
+            Report::passed(results.passed, words)
         }
         Some(fault) => Report {
-            passed: tally.passed,
-            failed: tally.failed.max(1),
+            passed: results.passed,
+            failed: results.failed.max(1),
             verdict: Verdict::Failed(fault),
-            failures: tally.failures,
+            failures: results.failures,
         },
     }
 }

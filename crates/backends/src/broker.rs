@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use semel_config::{SinkSettings, SourceSettings};
-use semel_core::port::reach::Reach;
+use semel_core::port::horizon::HorizonReport;
 use semel_core::port::sink::AnySink;
 use semel_core::port::source::AnySource;
 use semel_core::{Result, Timestamp};
@@ -38,7 +38,7 @@ pub struct Broker {
     /// nothing.
     pub rescan: Option<Rescan>,
     /// Asks how long a message can come again; the duration is the lease of a delivery.
-    pub reach: for<'a> fn(&'a SourceSettings, Duration) -> Answer<'a, Reach>,
+    pub horizons: for<'a> fn(&'a SourceSettings, Duration) -> Answer<'a, HorizonReport>,
     /// Opens a target.
     pub sink: fn(&SinkSettings) -> Result<AnySink>,
     /// Inspects a target and publishes nothing.

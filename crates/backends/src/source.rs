@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use semel_broker_file::{FileSource, Format, Options, StdinSource};
 use semel_config::SourceSettings;
-use semel_core::port::reach::{Horizon, Reach};
+use semel_core::port::horizon::{Horizon, HorizonReport};
 use semel_core::port::source::AnySource;
 use semel_core::units::spelled;
 use semel_core::{Error, ErrorKind, Result, Timestamp};
@@ -75,15 +75,15 @@ pub async fn open_again(
 /// # Cancel safety
 ///
 /// Cancel safe.
-pub async fn reach(settings: &SourceSettings, lease: Duration) -> Result<Option<Reach>> {
+pub async fn horizons(settings: &SourceSettings, lease: Duration) -> Result<Option<HorizonReport>> {
     if !settings.has_broker() {
         return Ok(None);
     }
-    let mut reach = (broker(settings)?.reach)(settings, lease).await?;
+    let mut horizons = (broker(settings)?.horizons)(settings, lease).await?;
     if let Some(retention) = settings.retention() {
         let declared = Horizon::Within(retention);
         let mut is_taken = false;
-        for horizon in [&mut reach.redelivery, &mut reach.replay] {
+        for horizon in [&mut horizons.redelivery, &mut horizons.replay] {
             if *horizon == Horizon::Unknown {
                 *horizon = declared;
                 is_taken = true;
@@ -94,9 +94,9 @@ pub async fn reach(settings: &SourceSettings, lease: Duration) -> Result<Option<
         } else {
             "declared, and not taken: the broker tells"
         };
-        reach.fact("source.retention", spelled(retention), meaning);
+        horizons.fact("source.retention", spelled(retention), meaning);
     }
-    Ok(Some(reach))
+    Ok(Some(horizons))
 }
 
 /// Tells whether the broker may be there later. Every other error is wrong now and stays so.

@@ -37,26 +37,26 @@
 mod answer;
 mod conversation;
 mod list;
-mod look;
 mod markdown;
 mod plan;
 mod screen;
 mod stream;
 mod table;
 mod text;
+mod text_style;
 
 pub(crate) use answer::{Answer, Answers, Block};
 pub(crate) use conversation::{
     Level, error, failure, is_told_in_text, log, note, set_log, warning,
 };
 pub(crate) use list::{Entry, List};
-pub(crate) use look::{Look, state_text};
 pub(crate) use markdown::plain;
 pub(crate) use plan::Plan;
 pub(crate) use screen::set_colour;
 pub(crate) use stream::{Go, Stream, cannot_print};
 pub(crate) use table::{Column, Row};
 pub(crate) use text::key_text;
+pub(crate) use text_style::{TextStyle, state_text};
 
 use std::fmt::Display;
 use std::io::Write;

@@ -6,6 +6,7 @@
 //! its calls; each answer must be the one that `decide` gives, also where everything moves to a
 //! fresh instance in between. A seed fixes what is called, and, for a sequence, everything.
 
+mod audit_trail;
 mod call;
 mod generate;
 mod race;
@@ -13,7 +14,6 @@ pub(crate) mod random;
 mod search;
 mod sequence;
 mod spec;
-mod trail;
 
 use semel_core::LawId;
 

@@ -1,6 +1,6 @@
 //! The cases, by topic. Each takes a fresh instance and panics if its law is broken.
 
-pub mod admit;
+pub mod admission;
 pub mod attempts;
 pub mod audit;
 pub mod batch;
@@ -24,11 +24,11 @@ mod output;
 pub mod parked;
 pub mod past;
 pub mod release;
+pub mod rollback;
 pub mod selection;
 pub mod statements;
 pub mod survival;
 pub mod transactional;
 pub mod transfer;
-pub mod unwritten;
 pub mod version;
 pub mod window;

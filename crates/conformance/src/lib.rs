@@ -66,7 +66,7 @@ mod catalogue;
 pub mod certificates;
 mod check;
 mod clock;
-mod counted;
+mod counting_layer;
 pub mod history;
 #[expect(
     clippy::missing_panics_doc,
@@ -97,7 +97,7 @@ mod subject;
 pub use backend::{AnySubject, Backend, Boxed, Ports};
 pub use check::{Case, checkpoint_cases, store_cases, transfer_cases};
 pub use clock::TestClock;
-pub use counted::{Counted, Observed};
+pub use counting_layer::{Counted, Observed};
 pub use lab::Lab;
 #[doc(hidden)]
 pub use semel_core::LawId;

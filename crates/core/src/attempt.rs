@@ -1,9 +1,9 @@
-//! Past attempts: what a record keeps of them, and the form in which stores keep it.
+//! Attempts: how many there may be, what a record keeps of those that ended, and the form in which stores keep it.
 
 use std::fmt;
+use std::num::NonZeroU32;
 
-use crate::claim::{ClaimId, FencingToken};
-use crate::record::Record;
+use crate::ids::{ClaimId, FencingToken};
 use crate::time::Timestamp;
 
 /// An attempt that ended without completing its operation.
@@ -68,26 +68,23 @@ impl fmt::Display for AttemptEnd {
     }
 }
 
-impl Record {
-    /// Adds the latest claim to the past attempts: it ended at `ended_at`. ATT-3.
-    pub(crate) fn remember(&mut self, ended_at: Timestamp, end: AttemptEnd, error: Option<&str>) {
-        while self.past.len() >= Self::MAX_PAST {
-            // Of two in a row that were given back, the earlier one says the least.
-            let is_given_back = |end| end == AttemptEnd::GivenBack;
-            let followers = self.past.iter().skip(1).map(|it| it.end).chain([end]);
-            let mut pairs = self.past.iter().zip(followers);
-            let least = pairs.position(|(it, next)| is_given_back(it.end) && is_given_back(next));
-            self.past.remove(least.unwrap_or_default());
+/// The number of attempts after which an operation is given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttemptLimits {
+    /// Attempts that end with a failure; with 5, the effect is called five times.
+    pub failed: NonZeroU32,
+    /// Attempts that vanish with their worker; this limit ends crash loops.
+    pub vanished: NonZeroU32,
+}
+
+impl Default for AttemptLimits {
+    fn default() -> Self {
+        const TEN: NonZeroU32 = NonZeroU32::MIN.saturating_add(9);
+        const TWENTY: NonZeroU32 = NonZeroU32::MIN.saturating_add(19);
+        Self {
+            failed: TEN,
+            vanished: TWENTY,
         }
-        self.past.push(PastAttempt {
-            attempt: self.attempts,
-            claim_id: self.claim_id,
-            token: self.token,
-            claimed_at: self.claimed_at,
-            ended_at,
-            end,
-            error: error.map(|error| beginning(error).into()),
-        });
     }
 }
 
@@ -153,7 +150,8 @@ fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     Some(*taken)
 }
 
-fn beginning(error: &str) -> &str {
+/// The part of an error that a past attempt keeps.
+pub(crate) fn beginning(error: &str) -> &str {
     let end = (0..=MAX_ERROR_BYTES.min(error.len())).rev();
     let mut boundaries = end.filter(|&at| error.is_char_boundary(at));
     &error[..boundaries.next().unwrap_or(0)]

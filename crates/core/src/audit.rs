@@ -2,17 +2,9 @@
 
 use crate::decide::Order;
 use crate::key::{Key, Scope};
+pub use crate::note::Note;
 use crate::record::Record;
 use crate::time::Timestamp;
-
-/// The author of an order and the reason for it, as the audit trail keeps them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
-    /// The name that the author gives. It is not authenticated: anyone who can open a store can write to it.
-    pub by: Box<str>,
-    /// The reason, one line.
-    pub reason: Box<str>,
-}
 
 /// One entry of the audit trail. It is kept until the store is gone. AUD-1.
 #[derive(Clone, Debug, PartialEq, Eq)]

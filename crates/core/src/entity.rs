@@ -1,6 +1,6 @@
 //! The version gate: an older or equal version of an entity is stale, whatever its key.
 
-use crate::claim::ClaimId;
+use crate::ids::ClaimId;
 use crate::key::Key;
 use crate::time::Timestamp;
 

@@ -18,6 +18,8 @@ use bytes::Bytes;
 use crate::json::{Document, JsonError, Kind, Node, write_string};
 use crate::select::Selected;
 
+use unusable::KEY_MAX_BYTES;
+
 /// The canonical text of an idempotency key.
 ///
 /// # Shape
@@ -32,7 +34,7 @@ pub struct Key(Bytes);
 
 impl Key {
     /// The longest key text, except of keys selected by `line`.
-    pub const MAX_BYTES: usize = 1024;
+    pub const MAX_BYTES: usize = KEY_MAX_BYTES;
 
     /// The key that is the string `text`, even if it begins with `json:`.
     ///

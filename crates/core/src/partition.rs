@@ -5,8 +5,10 @@
 //! decides nothing about duplicates, and because the model of the proof plays these same decisions without a broker.
 //! Not for stores, which keep a record of each operation: those have [`ledger`](crate::ledger).
 
+mod entry;
 mod image;
 mod prefix;
 
-pub use image::{Entry, Image};
+pub use entry::Entry;
+pub use image::Image;
 pub use prefix::Prefix;

@@ -4,10 +4,10 @@
 //! form (`Any…`) for callers that pick the backend at run time, and the conformance suite runs over
 //! both.
 
-pub mod again;
 pub mod checkpoint;
 mod erased;
-pub mod reach;
+pub mod horizon;
+pub mod rescan;
 pub mod sink;
 pub mod source;
 pub mod store;

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::attempt::PastAttempt;
-use crate::claim::{ClaimId, FencingToken};
+use crate::attempt::{AttemptEnd, PastAttempt, beginning};
 use crate::entity::VersionGate;
 use crate::fingerprint::{Fingerprint, Members};
+use crate::ids::{ClaimId, FencingToken};
 use crate::outcome::Outcome;
 use crate::time::Timestamp;
 use crate::window::Window;
@@ -218,6 +218,29 @@ impl Record {
             | State::Released { .. }
             | State::InDoubt { .. } => false,
         }
+    }
+}
+
+impl Record {
+    /// Adds the latest claim to the past attempts: it ended at `ended_at`. ATT-3.
+    pub(crate) fn remember(&mut self, ended_at: Timestamp, end: AttemptEnd, error: Option<&str>) {
+        while self.past.len() >= Self::MAX_PAST {
+            // Of two in a row that were given back, the earlier one says the least.
+            let is_given_back = |end| end == AttemptEnd::GivenBack;
+            let followers = self.past.iter().skip(1).map(|it| it.end).chain([end]);
+            let mut pairs = self.past.iter().zip(followers);
+            let least = pairs.position(|(it, next)| is_given_back(it.end) && is_given_back(next));
+            self.past.remove(least.unwrap_or_default());
+        }
+        self.past.push(PastAttempt {
+            attempt: self.attempts,
+            claim_id: self.claim_id,
+            token: self.token,
+            claimed_at: self.claimed_at,
+            ended_at,
+            end,
+            error: error.map(|error| beginning(error).into()),
+        });
     }
 }
 

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::claim::{AttemptLimits, ClaimId};
+use crate::attempt::AttemptLimits;
 use crate::error::{Certainty, Error};
+use crate::ids::ClaimId;
 use crate::operation::Operation;
 use crate::outcome::Outcome;
 use crate::record::{Recovery, StateKind};

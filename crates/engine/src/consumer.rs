@@ -8,23 +8,23 @@
 
 mod bulk;
 mod context;
-mod desk;
 mod each;
 mod in_hand;
-mod intake;
 mod lanes;
 mod outcomes;
 mod output;
 mod outstanding;
 mod patience;
 mod pause;
+mod pending_settlements;
+mod reader;
 mod report;
+mod run_state;
 mod steps;
 mod store_calls;
 mod stream;
 mod streamed;
 mod transaction;
-mod unsettled;
 
 use std::sync::Arc;
 
@@ -40,9 +40,9 @@ use crate::layer::outage::Policy;
 use crate::pipeline::Pipeline;
 use crate::summary::Summary;
 use crate::surroundings::{OnProgress, Shutdown, Surroundings};
-use desk::Desk;
 use in_hand::Laning;
-use intake::Intake;
+use reader::ReaderHandle;
+use run_state::RunState;
 
 /// Runs one pipeline over one source and one store.
 pub struct Consumer<S, Src> {
@@ -77,10 +77,10 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
     ///
     /// # Cancel safety   dropping the future is as safe as `kill -9`
     pub async fn run_each(self, effect: Arc<impl Effect>, class: Class) -> Result<Summary> {
-        let (mut desk, intake) = self.open(class, true)?;
-        Box::pin(each::run(&mut desk, intake, effect))
+        let (mut run, reader) = self.open(class, true)?;
+        Box::pin(each::run(&mut run, reader, effect))
             .await
-            .map(|()| desk.outcomes.summary())
+            .map(|()| run.outcomes.summary())
     }
 
     /// Runs `effect` batch by batch; see [`Consumer::run_each`].
@@ -89,10 +89,10 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
     ///
     /// as [`Consumer::run_each`]
     pub async fn run_stream(self, effect: impl BatchEffect, class: Class) -> Result<Summary> {
-        let (mut desk, intake) = self.open(class, true)?;
-        Box::pin(stream::run(&mut desk, intake, effect))
+        let (mut run, reader) = self.open(class, true)?;
+        Box::pin(stream::run(&mut run, reader, effect))
             .await
-            .map(|()| desk.outcomes.summary())
+            .map(|()| run.outcomes.summary())
     }
 
     /// Runs `effect` batch by batch, several of them at once; see [`Consumer::run_each`].
@@ -101,10 +101,10 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
     ///
     /// as [`Consumer::run_each`]
     pub async fn run_bulk(self, effect: Arc<impl BulkEffect>, class: Class) -> Result<Summary> {
-        let (mut desk, intake) = self.open(class, true)?;
-        Box::pin(bulk::run(&mut desk, intake, effect))
+        let (mut run, reader) = self.open(class, true)?;
+        Box::pin(bulk::run(&mut run, reader, effect))
             .await
-            .map(|()| desk.outcomes.summary())
+            .map(|()| run.outcomes.summary())
     }
 
     /// Appends each message to `output` and records its length with each batch: exactly once.
@@ -117,10 +117,10 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
         output: impl Output,
         checkpoints: AnyCheckpointStore,
     ) -> Result<Summary> {
-        let (mut desk, intake) = self.open(Class::Transactional, true)?;
-        Box::pin(output::run(&mut desk, intake, output, checkpoints))
+        let (mut run, reader) = self.open(Class::Transactional, true)?;
+        Box::pin(output::run(&mut run, reader, output, checkpoints))
             .await
-            .map(|()| desk.outcomes.summary())
+            .map(|()| run.outcomes.summary())
     }
 
     /// Runs `statements` for each message in the store's own transaction: exactly once.
@@ -135,15 +135,10 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
     ) -> Result<Summary> {
         transactions.prepare(&statements).await?;
         // Within one transaction the source's order holds by itself, key by key.
-        let (mut desk, intake) = self.open(Class::Transactional, false)?;
-        Box::pin(transaction::run(
-            &mut desk,
-            intake,
-            transactions,
-            statements,
-        ))
-        .await
-        .map(|()| desk.outcomes.summary())
+        let (mut run, reader) = self.open(Class::Transactional, false)?;
+        Box::pin(transaction::run(&mut run, reader, transactions, statements))
+            .await
+            .map(|()| run.outcomes.summary())
     }
 
     /// Commits the output of `transform` for each message, or the message itself, together with the position
@@ -166,33 +161,33 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         // Only one message of a key is in hand at a time, so a batch has each key once.
-        let (mut desk, intake) = self.open(Class::Streamed, true)?;
-        Box::pin(streamed::run(&mut desk, intake, streamed, transform))
+        let (mut run, reader) = self.open(Class::Streamed, true)?;
+        Box::pin(streamed::run(&mut run, reader, streamed, transform))
             .await
-            .map(|()| desk.outcomes.summary())
+            .map(|()| run.outcomes.summary())
     }
 
-    fn open(self, class: Class, every_lane: bool) -> Result<(Desk<S>, Intake)> {
+    fn open(self, class: Class, every_lane: bool) -> Result<(RunState<S>, ReaderHandle)> {
         let has_gate = self.pipeline.gate.is_some();
         self.outage.fail.check(class, has_gate)?;
         let every_lane = every_lane || self.pipeline.order.is_some() || has_gate;
-        let intake = intake::open(
+        let reader = reader::open(
             self.source,
             Arc::clone(&self.pipeline),
             class,
             Laning::new(&*self.surroundings.entropy),
             self.surroundings.clone(),
         );
-        let around = desk::Around {
+        let around = run_state::Around {
             surroundings: self.surroundings,
             shutdown: self.shutdown,
             on_progress: self.on_progress,
             outage: self.outage,
             dead_letters: self.dead_letters,
-            source: intake.teller(),
+            source: reader.disposition_sender(),
             class,
         };
-        let desk = Desk::new(self.pipeline, self.store, around, every_lane);
-        Ok((desk, intake))
+        let run = RunState::new(self.pipeline, self.store, around, every_lane);
+        Ok((run, reader))
     }
 }

@@ -58,6 +58,12 @@ impl Class {
     }
 }
 
+/// Returns the time that remains of a provider's window after a margin for clocks and queues: an eighth, at most one
+/// minute.
+pub fn within_provider_window(provider_window: Duration) -> Duration {
+    provider_window.saturating_sub((provider_window / 8).min(Duration::from_secs(60)))
+}
+
 /// One call of an effect: the message, and the claim under which it runs.
 #[derive(Clone, Debug)]
 pub struct Call {

@@ -22,36 +22,39 @@
 //! # }
 //! ```
 
-mod admit;
-mod asking;
+mod admission;
+
 mod batch;
 mod breaker;
 mod call;
 mod declared;
 mod error;
 mod failure;
-mod flight;
-mod hub;
 pub mod inbox;
 mod key;
 mod op;
 mod outcome;
+mod pending;
 mod receipt;
 mod resolve;
 mod round;
 mod run;
+mod running_items;
 mod settings;
 mod settle;
+mod shared;
+mod store_calls;
+mod values;
 
 pub use batch::{Batch, Granted};
 pub use breaker::{EffectBreaker, TargetAway};
-pub use call::Pending;
 pub use declared::Declared;
 pub use error::{Cause, Error, Happened};
 pub use failure::{Dropped, Failure, Panicked, TimedOut};
 pub use key::ToKey;
 pub use op::Op;
 pub use outcome::{Remember, TYPED_JSON, Typed, Unreadable};
+pub use pending::Pending;
 pub use receipt::{Answered, Receipt};
 pub use settings::Settings;
 
@@ -66,11 +69,11 @@ use crate::event::Unobserved;
 use crate::handler::Builder;
 use crate::surroundings::Surroundings;
 use crate::system::{SystemClock, SystemEntropy};
-use hub::Hub;
+use shared::Shared;
 
-/// Runs operations over one store. Cheap to clone; all clones share one hub.
+/// Runs operations over one store. Cheap to clone; all clones share one state.
 pub struct Once<S> {
-    hub: Arc<Hub<S>>,
+    shared: Arc<Shared<S>>,
 }
 
 impl<S: Store + Clone> Once<S> {
@@ -95,13 +98,13 @@ impl<S: Store + Clone> Once<S> {
         defaults: Settings,
         sweep_every: Option<Duration>,
     ) -> Self {
-        let hub = Arc::new(Hub::new(store, surroundings, defaults, sweep_every));
-        Self { hub }
+        let shared = Arc::new(Shared::new(store, surroundings, defaults, sweep_every));
+        Self { shared }
     }
 
     /// Returns the operation of that name, with the default settings.
     pub fn operation(&self, name: &str) -> Declared<S> {
-        Declared::new(Arc::clone(&self.hub), name)
+        Declared::new(Arc::clone(&self.shared), name)
     }
 
     /// Returns a consumer of that name over `source`, with the default settings.
@@ -112,15 +115,15 @@ impl<S: Store + Clone> Once<S> {
     ///
     /// [`Error::Closed`]
     pub fn consumer<Src: Source>(&self, name: &str, source: Src) -> Result<Builder<S, Src>, Error> {
-        let store = self.hub.store()?;
-        self.hub.sweep_beside(&store);
-        let surroundings = self.hub.surroundings.clone();
+        let store = self.shared.store()?;
+        self.shared.sweep_beside(&store);
+        let surroundings = self.shared.surroundings.clone();
         Ok(Builder::new(
             name,
             source,
             store,
             surroundings,
-            &self.hub.defaults,
+            &self.shared.defaults,
         ))
     }
 
@@ -130,17 +133,17 @@ impl<S: Store + Clone> Once<S> {
     ///
     /// [`Error::Closed`]
     pub fn store(&self) -> Result<S, Error> {
-        self.hub.store()
+        self.shared.store()
     }
 
     /// Returns the clock, the entropy and the observer.
     pub fn surroundings(&self) -> &Surroundings {
-        &self.hub.surroundings
+        &self.shared.surroundings
     }
 
     /// Returns the settings that operations begin with.
     pub fn defaults(&self) -> &Settings {
-        &self.hub.defaults
+        &self.shared.defaults
     }
 
     /// Takes no more calls on any clone, waits until the running ones are settled, and lets the
@@ -152,14 +155,14 @@ impl<S: Store + Clone> Once<S> {
     ///
     /// # Cancel safety   safe: running calls go on, and no more calls are taken
     pub async fn close(&self) {
-        self.hub.close().await;
+        self.shared.close().await;
     }
 }
 
 impl<S> Clone for Once<S> {
     fn clone(&self) -> Self {
         Self {
-            hub: Arc::clone(&self.hub),
+            shared: Arc::clone(&self.shared),
         }
     }
 }

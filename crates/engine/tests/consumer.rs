@@ -3,9 +3,9 @@
 mod acknowledgement;
 mod broker;
 mod bulk;
+mod dead_letters;
 mod doubt;
 mod lease;
-mod letters;
 mod open;
 mod order;
 mod outage;

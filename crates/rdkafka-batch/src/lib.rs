@@ -8,12 +8,12 @@
     unsafe_code,
     reason = "calls of librdkafka that the crate has no safe way to"
 )]
-mod read;
+mod batch;
 #[expect(
     unsafe_code,
     reason = "calls of librdkafka that the crate has no safe way to"
 )]
-mod send;
+mod read;
 
-pub use read::{Record, RecordHeaders, RecordQueue, Records};
-pub use send::{Batch, NotTaken, Topic, flush};
+pub use batch::{Batch, NotTaken, Topic, flush};
+pub use read::{BorrowedRecord, RecordHeaders, RecordQueue, Records};

@@ -129,13 +129,13 @@ pub struct Records<'q> {
 }
 
 impl<'q> Iterator for Records<'q> {
-    type Item = KafkaResult<Record<'q>>;
+    type Item = KafkaResult<BorrowedRecord<'q>>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let message = self.read.next()?;
         let native::rd_kafka_message_t { err, partition, .. } = *message.get();
         Some(match err {
-            RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR => Ok(Record::of(message)),
+            RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR => Ok(BorrowedRecord::of(message)),
             RDKafkaRespErr::RD_KAFKA_RESP_ERR__PARTITION_EOF => {
                 Err(KafkaError::PartitionEOF(partition))
             }
@@ -151,13 +151,13 @@ impl<'q> Iterator for Records<'q> {
 impl ExactSizeIterator for Records<'_> {}
 
 /// A record, in librdkafka's memory.
-pub struct Record<'q> {
+pub struct BorrowedRecord<'q> {
     headers: Option<RecordHeaders>,
     message: Owned,
     queue: PhantomData<&'q ()>,
 }
 
-impl Record<'_> {
+impl BorrowedRecord<'_> {
     fn of(message: Owned) -> Self {
         let mut headers = ptr::null_mut();
         // SAFETY: the message is there; where this succeeds, `headers` are the message's own and live as long as it.
@@ -180,7 +180,7 @@ unsafe fn bytes<'m>(start: *const std::ffi::c_void, len: usize) -> Option<&'m [u
     (!start.is_null()).then(|| unsafe { slice::from_raw_parts(start.cast(), len) })
 }
 
-impl Message for Record<'_> {
+impl Message for BorrowedRecord<'_> {
     type Headers = RecordHeaders;
 
     fn key(&self) -> Option<&[u8]> {

@@ -1,5 +1,7 @@
 //! The handle through which callers reach everything else.
 
+mod builder;
+
 use std::future::Future;
 
 use semel_core::{AnyStore, Result, Store};
@@ -9,7 +11,8 @@ use semel_engine::once::{
 use semel_engine::{handler, once};
 
 use crate::Source;
-use crate::builder::Builder;
+
+pub use builder::Builder;
 
 /// An operation by name, with the settings of its effects.
 pub type Declared<S = AnyStore> = once::Declared<S>;

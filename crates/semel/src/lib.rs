@@ -16,7 +16,6 @@
 //! [`consumer`]: Semel::consumer
 // Re-exports of the crates below and one handle over them; the work is done in `semel-engine`.
 
-mod builder;
 mod handle;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod inbox;
@@ -30,8 +29,7 @@ pub mod sqlx;
 pub mod testing;
 mod url;
 
-pub use builder::Builder;
-pub use handle::{Batch, ConsumerBuilder, Declared, Semel};
+pub use handle::{Batch, Builder, ConsumerBuilder, Declared, Semel};
 
 /// Operations: the inputs of a call and its results.
 #[doc(inline)]

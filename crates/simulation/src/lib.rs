@@ -1,7 +1,7 @@
 //! The worlds in which the engine is tested, by its own tests and by the proof.
 //!
 //! [`on_cue`] fails on cue: a test says which call of which worker fails, and how. In [`seeded`] a
-//! seed decides that, story by story. Nothing here is for production.
+//! seed decides that, scenario by scenario. Nothing here is for production.
 
 #[expect(
     missing_docs,

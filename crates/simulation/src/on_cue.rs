@@ -32,7 +32,7 @@ use semel_engine::surroundings::Surroundings;
 
 use backing::{Backing, Database};
 use broker::Broker;
-use sink::{Recognises, Sink};
+use sink::{EffectSink, Recognises};
 use tables::Tables;
 use time::{Chance, PausedClock};
 use watch::Watch;
@@ -46,7 +46,7 @@ pub struct World {
     pub store: Arc<AnyStore>,
     pub tables: Arc<Tables>,
     pub database: Database,
-    pub sink: Arc<Sink>,
+    pub sink: Arc<EffectSink>,
     pub watch: Arc<Watch>,
     checkpoints: AnyCheckpointStore,
     scope: Scope,
@@ -65,7 +65,7 @@ impl World {
 
     /// A world whose records are kept in `backing`, which uses `clock`.
     pub fn over(recognises: Recognises, clock: PausedClock, backing: Backing) -> Self {
-        let sink = Arc::new(Sink::new(recognises, clock));
+        let sink = Arc::new(EffectSink::new(recognises, clock));
         let tables = Arc::new(Tables::new(backing.store.clone(), Arc::clone(&sink)));
         let double = || Database::double(&tables, &sink);
         Self {

@@ -1,9 +1,9 @@
 //! The engine of Semel in a seeded world, judged from outside.
 //!
-//! A story is a handful of operations, two or three workers that run the engine's own
+//! A scenario is a handful of operations, two or three workers that run the engine's own
 //! [`Consumer`](semel_engine::consumer::Consumer) or answer callers by its `once`, a broker or those callers, a store
 //! and a far side. A seed fixes everything: the messages, those that are lost on their way there or back, the slow
-//! calls, and the workers that are killed or stand still. Time is tokio's paused clock. [`play`] plays a story and
+//! calls, and the workers that are killed or stand still. Time is tokio's paused clock. [`play`] plays a scenario and
 //! returns its result; [`minimised`] replays one that fails with as few of its faults as it needs.
 //!
 //! Not for faults of a network or a disk: brokers and stores are doubles here.
@@ -22,8 +22,8 @@ mod once_store;
 mod plan;
 mod play;
 mod provider;
+mod scenario;
 mod store;
-mod story;
 mod streamed;
 mod tables;
 mod watch;
@@ -33,4 +33,4 @@ mod world;
 pub use dice::Site;
 pub use kind::Kind;
 pub use play::{Told, minimised, play};
-pub use story::{Clocks, Story};
+pub use scenario::{Clocks, Scenario};

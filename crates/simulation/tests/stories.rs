@@ -1,24 +1,24 @@
-//! Stories by the dozen, each played twice, and stories that once failed.
+//! Scenarios by the dozen, each played twice, and scenarios that once failed.
 
 use std::collections::BTreeSet;
 
-use semel_simulation::seeded::{Kind, Story, minimised, play};
+use semel_simulation::seeded::{Kind, Scenario, minimised, play};
 
-macro_rules! stories {
+macro_rules! scenarios {
     ($($test:ident $kind:ident,)+) => {
         $(#[test]
         fn $test() {
             for seed in 1..=STORIES {
-                stands(Story::new(Kind::$kind, seed));
+                stands(Scenario::new(Kind::$kind, seed));
             }
             for seed in 1..=STORIES / 3 {
-                stands(Story::new(Kind::$kind, seed).with_wild_clocks());
+                stands(Scenario::new(Kind::$kind, seed).with_wild_clocks());
             }
         })+
     };
 }
 
-stories! {
+scenarios! {
     outputs_stay_exact Output,
     transactions_stay_exact Transaction,
     keyed_calls_stay_exact Keyed,
@@ -93,36 +93,36 @@ const NOT_ITS_OWNER: &str =
 #[test]
 fn what_failed_once_stands() {
     for &(kind, seed, _why) in FAILED {
-        stands(Story::new(kind, seed));
+        stands(Scenario::new(kind, seed));
     }
 }
 
 #[track_caller]
-fn stands(story: Story) {
-    let told = play(story, &BTreeSet::new());
+fn stands(scenario: Scenario) {
+    let told = play(scenario, &BTreeSet::new());
     assert_eq!(
         told.violations,
         Vec::<String>::new(),
         "{}",
-        minimised(story)
+        minimised(scenario)
     );
-    let again = play(story, &BTreeSet::new());
-    assert_eq!(told, again, "{story:?}: another story each time");
+    let again = play(scenario, &BTreeSet::new());
+    assert_eq!(told, again, "{scenario:?}: another scenario each time");
 }
 
 #[test]
 fn seeds_differ_from_each_other() {
-    let one = play(Story::new(Kind::Keyed, 1), &BTreeSet::new());
-    let other = play(Story::new(Kind::Keyed, 2), &BTreeSet::new());
+    let one = play(Scenario::new(Kind::Keyed, 1), &BTreeSet::new());
+    let other = play(Scenario::new(Kind::Keyed, 2), &BTreeSet::new());
     assert_ne!(one.log, other.log);
 }
 
 #[test]
 fn a_fault_that_is_switched_off_is_not_dealt() {
-    let told = play(Story::new(Kind::Park, 1), &BTreeSet::new());
+    let told = play(Scenario::new(Kind::Park, 1), &BTreeSet::new());
     let all: BTreeSet<_> = told.dealt.iter().map(|(site, _)| *site).collect();
     assert!(!all.is_empty(), "the story has faults");
-    let without = play(Story::new(Kind::Park, 1), &all);
+    let without = play(Scenario::new(Kind::Park, 1), &all);
     assert!(without.dealt.iter().all(|(site, _)| !all.contains(site)));
 }
 

@@ -103,7 +103,7 @@ pub async fn age(
     if !has_times(source) {
         return Ok(Age::Unknown);
     }
-    Ok(match source::reach(source, pipeline.lease).await? {
+    Ok(match source::horizons(source, pipeline.lease).await? {
         Some(reach) if reach.is_stamped => Age::Told,
         Some(_) | None => Age::Unknown,
     })

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use semel_backends::source;
 use semel_config::PipelineSettings;
-use semel_core::port::reach::Reach;
+use semel_core::port::horizon::HorizonReport;
 use semel_core::port::source::{Fetched, Source};
 use semel_core::{Clock, Error, ErrorKind, Result, forward_source};
 use semel_operate::check::window::{Gate, Judgement, Terms, Verdict};
@@ -80,14 +80,14 @@ pub(crate) async fn outlooks(
         let Some(looked) = looked else {
             break;
         };
-        let (place, reach) = looked.map_err(|error| {
+        let (place, horizons) = looked.map_err(|error| {
             Error::new(ErrorKind::Internal, "the look at a broker panicked").with_source(error)
         })?;
         is_open[place] = false;
-        outlooks[place] = match reach {
+        outlooks[place] = match horizons {
             Ok(None) => (Outlook::NoBroker, None),
-            Ok(Some(reach)) => {
-                let judgement = judge(&pipelines[place], &reach, clock, reporter)?;
+            Ok(Some(horizons)) => {
+                let judgement = judge(&pipelines[place], &horizons, clock, reporter)?;
                 (Outlook::Judged(judgement), None)
             }
             Err(error) if source::is_away(&error) => {
@@ -118,7 +118,7 @@ pub(crate) struct Guard {
     tell_at: Instant,
 }
 
-type Look = Pin<Box<dyn Future<Output = Result<Option<Reach>>> + Send>>;
+type Look = Pin<Box<dyn Future<Output = Result<Option<HorizonReport>>> + Send>>;
 
 impl<S> Guarded<S> {
     pub(crate) const fn new(source: S, guard: Option<Guard>) -> Self {
@@ -161,8 +161,8 @@ impl Guard {
             self.try_at = now + RETRY;
             match looked {
                 Ok(None) => return Ok(None),
-                Ok(Some(reach)) => {
-                    judge(&self.settings, &reach, &*self.clock, &*self.reporter)?;
+                Ok(Some(horizons)) => {
+                    judge(&self.settings, &horizons, &*self.clock, &*self.reporter)?;
                     return Ok(None);
                 }
                 Err(error) if source::is_away(&error) => {
@@ -196,20 +196,20 @@ impl<S: Source> Source for Guarded<S> {
 
 fn look(settings: &PipelineSettings) -> Look {
     let (source, lease) = (settings.source.clone(), settings.pipeline.lease);
-    Box::pin(async move { source::reach(&source, lease).await })
+    Box::pin(async move { source::horizons(&source, lease).await })
 }
 
-/// Reports what follows from the reach, and refuses a pipeline that must not run.
+/// Reports what follows from the horizons, and refuses a pipeline that must not run.
 fn judge(
     settings: &PipelineSettings,
-    reach: &Reach,
+    horizons: &HorizonReport,
     clock: &dyn Clock,
     reporter: &dyn Reporter,
 ) -> Result<Judgement> {
-    let judgement = Terms::of(settings).judge(reach, clock.now());
+    let judgement = Terms::of(settings).judge(horizons, clock.now());
     judgement.check(settings)?;
     let pipeline = &*settings.pipeline.name;
-    for warning in &reach.warnings {
+    for warning in &horizons.warnings {
         reporter.report(&Notice::BrokerWarning { pipeline, warning });
     }
     if let Some(why) = judgement.why(settings) {

@@ -99,9 +99,3 @@ impl EffectSettings {
         command.first().map(String::as_str)
     }
 }
-
-/// The time that remains of a provider's window after a margin for clocks and queues: an eighth, at
-/// most one minute.
-pub fn within_provider_window(provider_window: Duration) -> Duration {
-    provider_window.saturating_sub((provider_window / 8).min(Duration::from_secs(60)))
-}

@@ -9,16 +9,16 @@
 //!
 //! The model assumes that a store does not carry out a request after a later one of the same life of its worker.
 
-mod admit;
-mod happen;
+mod admission;
 mod law;
-mod look;
 pub(crate) mod setup;
+mod state_laws;
 mod steps;
 mod store;
-mod story;
 #[cfg(test)]
 mod tests;
+mod trace;
+mod transitions;
 mod world;
 
 use semel_core::{Entity, Operation};
@@ -76,7 +76,7 @@ impl Subject for Output {
     }
 
     fn tell(&self, path: &[(World, Option<Action>)]) -> String {
-        story::tell(self, path)
+        trace::tell(self, path)
     }
 
     fn report(&self, broken: &[&str], row: &mut Row) {

@@ -7,15 +7,15 @@
 //! Members crash, are thrown out without noticing, stand still at any step, and do not learn the result of a commit.
 
 mod broker;
-mod happen;
 mod image;
 mod law;
-mod look;
 pub(crate) mod setup;
+mod state_laws;
 mod steps;
-mod story;
 #[cfg(test)]
 mod tests;
+mod trace;
+mod transitions;
 mod world;
 
 use semel_core::Operation;
@@ -61,7 +61,7 @@ impl Subject for Streamed {
     }
 
     fn tell(&self, path: &[(World, Option<Action>)]) -> String {
-        story::tell(self, path)
+        trace::tell(self, path)
     }
 
     fn report(&self, broken: &[&str], row: &mut Row) {

@@ -2,17 +2,17 @@
 //! renamed or removed names once their folder is. When the power goes, each sector of a file is as it
 //! was at some moment since its last sync, and so is each name.
 
+mod crash_image;
 mod names;
-mod survive;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
 
+pub(crate) use crash_image::{Forgotten, Way};
 use names::Names;
 use serde::{Deserialize, Serialize};
-pub(crate) use survive::{Forgotten, Way};
 
 /// The folder that everything is in.
 pub(crate) const ROOT: u64 = 1;

@@ -13,7 +13,7 @@ use super::cast::{
     TestClock, claim, completes, dawdle, forgets, is_granted, is_replay, joined, request, spawn,
     wait,
 };
-use super::tally::Tally;
+use super::coverage::Coverage;
 
 pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
@@ -51,7 +51,7 @@ enum Cache {
 impl Cache {
     /// A cache over a store in which `done` is completed. The cache has no more than a hint of
     /// that.
-    fn over(done: &ClaimRequest, tally: &Tally, broken: bool) -> Arc<Self> {
+    fn over(done: &ClaimRequest, coverage: &Coverage, broken: bool) -> Arc<Self> {
         let clock = TestClock::default();
         let memory = MemoryStore::new(Arc::new(clock.clone()));
         let cache = if broken {
@@ -63,7 +63,7 @@ impl Cache {
             Self::Real(Tiered::new(memory, Settings::default(), Arc::new(clock)))
         };
         let granted = is_granted(&cache.claim(done));
-        tally.law(granted && cache.completes(done), || {
+        coverage.law(granted && cache.completes(done), || {
             "the key was not completed".to_owned()
         });
         Arc::new(cache)
@@ -146,9 +146,9 @@ impl Naive {
     }
 }
 
-fn forgotten_while_read(tally: &Tally, broken: bool) {
+fn forgotten_while_read(coverage: &Coverage, broken: bool) {
     let done = request(0, 1);
-    let cache = Cache::over(&done, tally, broken);
+    let cache = Cache::over(&done, coverage, broken);
     let readers = (10..12).map(|number| {
         let cache = Arc::clone(&cache);
         spawn(move || {
@@ -171,24 +171,24 @@ fn forgotten_while_read(tally: &Tally, broken: bool) {
     };
     let (forgotten, after) = operator.join().expect("a thread without a panic");
     let readers = joined(readers);
-    tally.law(forgotten, || "the order was not carried out".to_owned());
-    tally.law(!is_replay(&after), || {
+    coverage.law(forgotten, || "the order was not carried out".to_owned());
+    coverage.law(!is_replay(&after), || {
         "forgotten, and skipped as done afterwards".to_owned()
     });
     let last = cache.claim(&request(0, 30));
-    tally.law(!is_replay(&last), || {
+    coverage.law(!is_replay(&last), || {
         "forgotten, and skipped as done in the end".to_owned()
     });
-    tally.saw("answered from the cache", cache.answered() > 0);
+    coverage.saw("answered from the cache", cache.answered() > 0);
     let skipped = readers.iter().any(|(_, skipped)| *skipped);
-    tally.saw("skipped while it was being forgotten", skipped);
+    coverage.saw("skipped while it was being forgotten", skipped);
     let granted = readers.iter().any(|(granted, _)| *granted);
-    tally.saw("granted to whoever read it", granted);
+    coverage.saw("granted to whoever read it", granted);
 }
 
-fn forgotten_while_warmed(tally: &Tally, broken: bool) {
+fn forgotten_while_warmed(coverage: &Coverage, broken: bool) {
     let done = request(0, 1);
-    let cache = Cache::over(&done, tally, broken);
+    let cache = Cache::over(&done, coverage, broken);
     let warmer = {
         let (cache, done) = (Arc::clone(&cache), done.clone());
         spawn(move || cache.warm(&done))
@@ -202,18 +202,18 @@ fn forgotten_while_warmed(tally: &Tally, broken: bool) {
     };
     let forgotten = operator.join().expect("a thread without a panic");
     let kept = warmer.join().expect("a thread without a panic");
-    tally.law(forgotten, || "the order was not carried out".to_owned());
+    coverage.law(forgotten, || "the order was not carried out".to_owned());
     let after = cache.claim(&request(0, 20));
-    tally.law(is_granted(&after), || {
+    coverage.law(is_granted(&after), || {
         format!("forgotten, and not granted afterwards: {after:?}")
     });
-    tally.saw("warmed before", kept > 0);
-    tally.saw("forgotten before", kept == 0);
+    coverage.saw("warmed before", kept > 0);
+    coverage.saw("forgotten before", kept == 0);
 }
 
-fn done_again(tally: &Tally, broken: bool) {
+fn done_again(coverage: &Coverage, broken: bool) {
     let done = request(0, 1);
-    let cache = Cache::over(&done, tally, broken);
+    let cache = Cache::over(&done, coverage, broken);
     let operator = {
         let cache = Arc::clone(&cache);
         spawn(move || {
@@ -241,10 +241,10 @@ fn done_again(tally: &Tally, broken: bool) {
     let last = request(0, 30);
     let granted = is_granted(&cache.claim(&last)) && cache.completes(&last);
     let ran_in_all = ran + u64::from(granted);
-    tally.law(ran_in_all == forgotten, || {
+    coverage.law(ran_in_all == forgotten, || {
         format!("forgotten {forgotten} times and done again {ran_in_all} times")
     });
-    tally.saw("granted", ran > 0);
-    tally.saw("skipped before", granted);
-    tally.saw("skipped after", !granted);
+    coverage.saw("granted", ran > 0);
+    coverage.saw("skipped before", granted);
+    coverage.saw("skipped after", !granted);
 }

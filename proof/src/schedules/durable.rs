@@ -14,8 +14,8 @@ use super::Scenario;
 use super::cast::{
     TestClock, claim, completes, dawdle, is_granted, is_replay, joined, request, spawn,
 };
+use super::coverage::Coverage;
 use super::disk::{Disk, How};
-use super::tally::Tally;
 
 pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
@@ -86,17 +86,17 @@ fn finish(store: &EmbeddedStore, key: u64) -> bool {
 }
 
 /// Checks that every key of `heard` is completed in the contents left on `disk`.
-fn all_there(tally: &Tally, disk: &Disk, heard: &[u64]) {
+fn all_there(coverage: &Coverage, disk: &Disk, heard: &[u64]) {
     let left = open(&disk.after_power_cut(), &TestClock::default());
     for key in heard {
         let again = claim(&left, &request(*key, 99));
-        tally.law(is_replay(&again), || {
+        coverage.law(is_replay(&again), || {
             format!("key {key} was answered as completed, and is not: {again:?}")
         });
     }
 }
 
-fn answered_is_durable(tally: &Tally, broken: bool) {
+fn answered_is_durable(coverage: &Coverage, broken: bool) {
     let (disk, clock, heard) = (Disk::default(), TestClock::default(), Heard::default());
     let store = Arc::new(open(&disk, &clock));
     if broken {
@@ -122,20 +122,20 @@ fn answered_is_durable(tally: &Tally, broken: bool) {
     };
     let (told, left) = power.join().expect("a thread without a panic");
     joined(callers);
-    tally.law(heard.keys().len() as u64 == CALLERS, || {
+    coverage.law(heard.keys().len() as u64 == CALLERS, || {
         "a caller was not told that its key is done".to_owned()
     });
-    tally.saw(
+    coverage.saw(
         "calls that share a sync",
         disk.syncs() - before < 2 * CALLERS,
     );
-    tally.saw("the power went before any answer", told.is_empty());
+    coverage.saw("the power went before any answer", told.is_empty());
     let between = !told.is_empty() && (told.len() as u64) < CALLERS;
-    tally.saw("the power went between answers", between);
-    all_there(tally, &left, &told);
+    coverage.saw("the power went between answers", between);
+    all_there(coverage, &left, &told);
 }
 
-fn short_queue(tally: &Tally, broken: bool) {
+fn short_queue(coverage: &Coverage, broken: bool) {
     let (disk, clock) = (Disk::default(), TestClock::default());
     let store = Arc::new(opened(&disk, &clock, 1).expect("a store on this disk"));
     let before = disk.syncs();
@@ -146,15 +146,15 @@ fn short_queue(tally: &Tally, broken: bool) {
         spawn(move || finish(&store, key))
     });
     let done = joined(callers.collect());
-    tally.law(done.iter().all(|it| *it), || {
+    coverage.law(done.iter().all(|it| *it), || {
         format!("not every caller finished its key: {done:?}")
     });
     let syncs = disk.syncs() - before;
-    tally.saw("calls that share a sync", syncs < 2 * FULL);
-    tally.saw("calls that share none", syncs == 2 * FULL);
+    coverage.saw("calls that share a sync", syncs < 2 * FULL);
+    coverage.saw("calls that share none", syncs == 2 * FULL);
 }
 
-fn failed_sync(tally: &Tally, broken: bool) {
+fn failed_sync(coverage: &Coverage, broken: bool) {
     let (disk, clock, heard) = (Disk::default(), TestClock::default(), Heard::default());
     let store = Arc::new(open(&disk, &clock));
     if broken {
@@ -174,24 +174,24 @@ fn failed_sync(tally: &Tally, broken: bool) {
     });
     let ended = joined(callers.collect());
     let failed = ended.iter().filter(|(_, done)| !done).count();
-    tally.saw("calls failed", failed > 0);
-    tally.saw("calls failed together", failed > 1);
-    tally.saw(
+    coverage.saw("calls failed", failed > 0);
+    coverage.saw("calls failed together", failed > 1);
+    coverage.saw(
         "calls were answered before",
         disk.has_failed() && !heard.keys().is_empty(),
     );
     let answered_late = ended.iter().any(|(too_late, done)| *too_late && *done);
-    tally.law(!answered_late, || {
+    coverage.law(!answered_late, || {
         "answered after a sync had failed".to_owned()
     });
     let later = claim(&*store, &request(50, 50));
-    tally.law(!disk.has_failed() || later.is_err(), || {
+    coverage.law(!disk.has_failed() || later.is_err(), || {
         format!("claimed after a sync had failed: {later:?}")
     });
-    all_there(tally, &disk, &heard.keys());
+    all_there(coverage, &disk, &heard.keys());
 }
 
-fn given_up(tally: &Tally, broken: bool) {
+fn given_up(coverage: &Coverage, broken: bool) {
     let (disk, clock, heard) = (Disk::default(), TestClock::default(), Heard::default());
     let store = Arc::new(open(&disk, &clock));
     if broken {
@@ -218,18 +218,18 @@ fn given_up(tally: &Tally, broken: bool) {
     drop(store);
     let syncs = disk.syncs() - before;
     // One more is that of the superblock, at the end.
-    tally.saw("given up with others", syncs <= 3);
-    tally.saw("given up alone", syncs > 3);
-    all_there(tally, &disk, &heard.keys());
+    coverage.saw("given up with others", syncs <= 3);
+    coverage.saw("given up alone", syncs > 3);
+    all_there(coverage, &disk, &heard.keys());
     let left = open(&disk.after_power_cut(), &clock);
     let again = claim(&left, &request(0, 99));
     let is_there = !matches!(&again, Ok(semel_core::Admission::Granted(it)) if !it.possible_repeat);
-    tally.law(is_there, || {
+    coverage.law(is_there, || {
         format!("what was asked and given up on was not written: {again:?}")
     });
 }
 
-fn opened_anew(tally: &Tally, broken: bool) {
+fn opened_anew(coverage: &Coverage, broken: bool) {
     let (disk, clock, heard) = (Disk::default(), TestClock::default(), Heard::default());
     let store = Arc::new(open(&disk, &clock));
     let users = Arc::new(AtomicUsize::new(2));
@@ -253,19 +253,19 @@ fn opened_anew(tally: &Tally, broken: bool) {
         let next = opened(&disk, &clock, 64).ok();
         refused += u64::from(next.is_none());
         let used = users.load(Ordering::SeqCst);
-        tally.law(next.is_none() || used == 0, || {
+        coverage.law(next.is_none() || used == 0, || {
             format!("opened while {used} others were at it")
         });
         next
     });
     joined(callers);
-    tally.saw("refused while it was open", refused > 0);
-    tally.saw("opened anew at once", refused == 0 && next.is_some());
+    coverage.saw("refused while it was open", refused > 0);
+    coverage.saw("opened anew at once", refused == 0 && next.is_some());
     drop(next);
     let last = opened(&disk, &clock, 64);
-    tally.law(last.is_ok(), || format!("not to be opened: {last:?}"));
+    coverage.law(last.is_ok(), || format!("not to be opened: {last:?}"));
     drop(last);
-    all_there(tally, &disk, &heard.keys());
+    all_there(coverage, &disk, &heard.keys());
 }
 
 const CALLERS: u64 = 3;

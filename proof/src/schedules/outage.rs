@@ -9,7 +9,7 @@ use semel_scheduled_engine::layer::outage::{Breaker, Entry, Settings, Turn};
 
 use super::Scenario;
 use super::cast::{NoChance, Place, TestClock, joined, spawn};
-use super::tally::Tally;
+use super::coverage::Coverage;
 
 pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
@@ -55,7 +55,7 @@ fn opened(clock: &TestClock) -> Arc<Breaker> {
     breaker
 }
 
-fn one_probe(tally: &Tally, broken: bool) {
+fn one_probe(coverage: &Coverage, broken: bool) {
     let clock = TestClock::default();
     let shared = opened(&clock);
     let (inside, probes) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
@@ -86,13 +86,13 @@ fn one_probe(tally: &Tally, broken: bool) {
     });
     let waited = joined(callers.collect()).contains(&true);
     let most = most.load(Ordering::SeqCst);
-    tally.law(most == 1, || format!("{most} probes at the same time"));
+    coverage.law(most == 1, || format!("{most} probes at the same time"));
     let probes = probes.load(Ordering::SeqCst);
-    tally.saw("two probes, one after the other", probes > 1);
-    tally.saw("somebody waited", waited);
+    coverage.saw("two probes, one after the other", probes > 1);
+    coverage.saw("somebody waited", waited);
 }
 
-fn probe_given_up(tally: &Tally, broken: bool) {
+fn probe_given_up(coverage: &Coverage, broken: bool) {
     let clock = TestClock::default();
     let breaker = opened(&clock);
     let callers = (0..2).map(|_| {
@@ -111,15 +111,15 @@ fn probe_given_up(tally: &Tally, broken: bool) {
         })
     });
     let began = joined(callers.collect());
-    tally.saw("the next came at once", began == [true, true]);
-    tally.saw("the next had to wait", began != [true, true]);
+    coverage.saw("the next came at once", began == [true, true]);
+    coverage.saw("the next had to wait", began != [true, true]);
     let next = matches!(breaker.enter(), Entry::Call(_));
-    tally.law(next, || {
+    coverage.law(next, || {
         "no probe is under way, and none may begin".to_owned()
     });
 }
 
-fn one_turn(tally: &Tally, broken: bool) {
+fn one_turn(coverage: &Coverage, broken: bool) {
     let clock = TestClock::default();
     let breaker = breaker(&clock);
     let callers = (0..4).map(|number| {
@@ -144,9 +144,9 @@ fn one_turn(tally: &Tally, broken: bool) {
     let opened: u64 = told.iter().map(|it| it.0).sum();
     let closed: u64 = told.iter().map(|it| it.1).sum();
     let is_open = breaker.is_open();
-    tally.law(opened == closed + u64::from(is_open), || {
+    coverage.law(opened == closed + u64::from(is_open), || {
         format!("opened {opened} times, closed {closed} times, and is open: {is_open}")
     });
-    tally.saw("an answer came late", told.iter().any(|it| it.2));
-    tally.saw("a failure came late", opened == 1 && is_open);
+    coverage.saw("an answer came late", told.iter().any(|it| it.2));
+    coverage.saw("a failure came late", opened == 1 && is_open);
 }

@@ -12,9 +12,9 @@ use super::cast::{
     LEASE, NoChance, TestClock, claim, completes, is_granted, is_replay, joined, request, spawn,
     wait,
 };
+use super::coverage::Coverage;
 use super::disk::Disk;
 use super::durable;
-use super::tally::Tally;
 
 /// A store for the scenarios, on this clock.
 trait Kind {
@@ -116,7 +116,7 @@ const fn claimant(number: u128, broken: bool) -> u128 {
     if broken { 1 } else { number }
 }
 
-fn one_granted<K: Kind>(tally: &Tally, broken: bool) {
+fn one_granted<K: Kind>(coverage: &Coverage, broken: bool) {
     let store = Arc::new(K::open(&TestClock::default()));
     let callers = (1..=3).map(|number| {
         let store = Arc::clone(&store);
@@ -131,21 +131,21 @@ fn one_granted<K: Kind>(tally: &Tally, broken: bool) {
     let ended = joined(callers.collect());
     let granted = ended.iter().filter(|(granted, ..)| *granted).count();
     let done = ended.iter().filter(|(_, done, _)| *done).count();
-    tally.law(granted == 1 && done == 1, || {
+    coverage.law(granted == 1 && done == 1, || {
         format!("{granted} of three claims were granted, {done} completed")
     });
-    tally.saw("the first was granted", ended[0].0);
-    tally.saw("the last was granted", ended[2].0);
+    coverage.saw("the first was granted", ended[0].0);
+    coverage.saw("the last was granted", ended[2].0);
     let replayed = ended.iter().any(|(.., replayed)| *replayed);
-    tally.saw("a late one was answered by a replay", replayed);
+    coverage.saw("a late one was answered by a replay", replayed);
 }
 
-fn one_completes<K: Kind>(tally: &Tally, broken: bool) {
+fn one_completes<K: Kind>(coverage: &Coverage, broken: bool) {
     let clock = TestClock::default();
     let store = Arc::new(K::open(&clock));
     let old = request(0, 1);
     let new = request(0, claimant(2, broken));
-    tally.law(is_granted(&claim(&*store, &old)), || {
+    coverage.law(is_granted(&claim(&*store, &old)), || {
         "nobody else is there, and the claim was not granted".to_owned()
     });
     clock.advance(LEASE + Duration::from_millis(1));
@@ -161,22 +161,22 @@ fn one_completes<K: Kind>(tally: &Tally, broken: bool) {
         })
     };
     let done = joined(vec![late, taker]);
-    tally.law(done[0] != done[1], || {
+    coverage.law(done[0] != done[1], || {
         format!(
             "the old claim completed: {}, its takeover: {}",
             done[0], done[1]
         )
     });
-    tally.saw("the old one was fenced", !done[0]);
-    tally.saw("the old one was first", done[0]);
+    coverage.saw("the old one was fenced", !done[0]);
+    coverage.saw("the old one was first", done[0]);
 }
 
-fn renewed_or_taken<K: Kind>(tally: &Tally, broken: bool) {
+fn renewed_or_taken<K: Kind>(coverage: &Coverage, broken: bool) {
     let clock = TestClock::default();
     let store = Arc::new(K::open(&clock));
     let old = request(0, 1);
     let new = request(0, claimant(2, broken));
-    tally.law(is_granted(&claim(&*store, &old)), || {
+    coverage.law(is_granted(&claim(&*store, &old)), || {
         "nobody else is there, and the claim was not granted".to_owned()
     });
     clock.advance(LEASE + Duration::from_millis(1));
@@ -197,20 +197,20 @@ fn renewed_or_taken<K: Kind>(tally: &Tally, broken: bool) {
         spawn(move || is_granted(&claim(&*store, &new)))
     };
     let done = joined(vec![renewer, taker]);
-    tally.law(done[0] != done[1], || {
+    coverage.law(done[0] != done[1], || {
         format!("renewed: {}, taken over: {}", done[0], done[1])
     });
-    tally.saw("renewed", done[0]);
-    tally.saw("taken over", done[1]);
+    coverage.saw("renewed", done[0]);
+    coverage.saw("taken over", done[1]);
 }
 
 /// Plays a sweep of a key that was completed long ago.
-fn swept<K: Kind>(tally: &Tally, broken: bool) {
+fn swept<K: Kind>(coverage: &Coverage, broken: bool) {
     let clock = TestClock::default();
     let store = Arc::new(K::open(&clock));
     let old = request(0, 9);
     let finished = is_granted(&claim(&*store, &old)) && completes(&*store, &old).unwrap_or(false);
-    tally.law(finished, || "the key was not completed".to_owned());
+    coverage.law(finished, || "the key was not completed".to_owned());
     clock.advance(Duration::from_secs(30 * 86_400));
     let sweeper = {
         let store = Arc::clone(&store);
@@ -223,13 +223,13 @@ fn swept<K: Kind>(tally: &Tally, broken: bool) {
     });
     let granted = joined(callers.collect()).iter().filter(|it| **it).count();
     let removed = sweeper.join().expect("a thread without a panic");
-    tally.law(granted == 1, || {
+    coverage.law(granted == 1, || {
         format!("{granted} of two claims were granted beside a sweep")
     });
-    tally.saw("the sweep found it", removed > 0);
-    tally.saw("the sweep came too late", removed == 0);
+    coverage.saw("the sweep found it", removed > 0);
+    coverage.saw("the sweep came too late", removed == 0);
     let later = claim(&*store, &request(0, 50));
-    tally.law(!is_granted(&later), || {
+    coverage.law(!is_granted(&later), || {
         "what was just claimed was swept away".to_owned()
     });
 }

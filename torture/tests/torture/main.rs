@@ -2,7 +2,6 @@
 //! under torture. One program, since most of them wait more than they work, so that several run at once.
 
 mod amqp;
-mod away;
 mod backlog;
 mod certainty;
 mod dedup;
@@ -13,6 +12,7 @@ mod mixed;
 mod mysql;
 mod nats;
 mod orders;
+mod outage;
 mod postgres;
 mod redis;
 mod redis_cluster;

@@ -9,7 +9,7 @@ use crate::failure::Result;
 use crate::prove;
 use crate::prove::page::Kept;
 use crate::services::Borrowed;
-use crate::tally::{Failed, Tail};
+use crate::test_results::{Failed, Tail};
 use crate::workspace::Workspace;
 
 use super::{Report, Verdict};

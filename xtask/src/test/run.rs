@@ -7,7 +7,7 @@ use crate::lanes::{self, Ended};
 use crate::process;
 use crate::services::Borrowed;
 use crate::suites::{Load, Suite};
-use crate::tally::{Tail, Tally};
+use crate::test_results::{Tail, TestResults};
 use crate::workspace::Workspace;
 
 use super::scratch::Scratch;
@@ -65,7 +65,7 @@ fn counted(
     run: impl Fn(&Suite) -> Result<(ExitStatus, String)> + Sync,
 ) -> Report {
     let (all, mut done) = (suites.len(), 0);
-    let mut tally = Tally::default();
+    let mut results = TestResults::default();
     lanes::run(suites, &LANES, run, |ended| {
         done += 1;
         let Ended { suite, ran, time } = ended;
@@ -76,18 +76,18 @@ fn counted(
         match ran {
             Ok((status, said)) => {
                 print!("{said}");
-                tally.suite(name, status, &said);
+                results.suite(name, status, &said);
             }
             Err(failure) => {
                 println!("{failure}");
-                tally.died(format!("{name}: {failure}"), Tail::default());
+                results.died(format!("{name}: {failure}"), Tail::default());
             }
         }
     });
     if done != all {
-        tally.died(format!("{done} of {all} suites ended"), Tail::default());
+        results.died(format!("{done} of {all} suites ended"), Tail::default());
     }
-    super::summed(tally, ExitStatus::default())
+    super::summed(results, ExitStatus::default())
 }
 
 /// The suite with a limit of its own, and the number of concurrent tests that suits its load. A suite that

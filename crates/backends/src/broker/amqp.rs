@@ -17,7 +17,7 @@ pub(super) static BROKER: Broker = Broker {
         AmqpSource::new(options).map(AnySource::new)
     },
     rescan: None,
-    reach: |settings, _| Box::pin(async move { inspect(&options(settings)?).await }),
+    horizons: |settings, _| Box::pin(async move { inspect(&options(settings)?).await }),
     sink: |settings| AmqpSink::new(sink_options(settings)?).map(AnySink::new),
     inspect: |settings| {
         Box::pin(async move {

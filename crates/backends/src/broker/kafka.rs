@@ -15,7 +15,7 @@ pub(super) static BROKER: Broker = Broker {
     rescan: Some(|settings, limits, since| {
         rescan(limited(settings, limits)?, since).map(AnySource::new)
     }),
-    reach: |settings, _| Box::pin(async move { inspect(&options(of(settings)?)).await }),
+    horizons: |settings, _| Box::pin(async move { inspect(&options(of(settings)?)).await }),
     sink: |settings| sink(settings).map(AnySink::new),
     inspect: |settings| {
         Box::pin(async move {

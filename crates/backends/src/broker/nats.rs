@@ -17,7 +17,7 @@ pub(super) static BROKER: Broker = Broker {
     rescan: Some(|settings, limits, since| {
         rescan(limited(settings, limits)?, since).map(AnySource::new)
     }),
-    reach: |settings, lease| Box::pin(async move { inspect(&options(settings, lease)?).await }),
+    horizons: |settings, lease| Box::pin(async move { inspect(&options(settings, lease)?).await }),
     sink: |settings| sink(settings).map(AnySink::new),
     inspect: |settings| {
         Box::pin(async move {

@@ -3,21 +3,15 @@
 use std::fmt;
 use std::time::Duration;
 
-use lapin::runtime::default_runtime;
-use lapin::tcp::{AMQPUriTcpExt, RustlsConnector};
 use lapin::uri::{AMQPScheme, AMQPUri};
-use lapin::{Connection, ConnectionProperties};
 use semel_core::{Code, Error, ErrorKind, Result};
 use semel_tls::Tls;
-use tokio::time::timeout;
-
-use crate::error;
 
 /// A broker, a virtual host of it, and a login.
 #[derive(Clone)]
 pub(crate) struct Address {
-    uri: AMQPUri,
-    tls: Tls,
+    pub(crate) uri: AMQPUri,
+    pub(crate) tls: Tls,
     /// The code of its errors: a source's or a sink's.
     pub(crate) code: Code,
 }
@@ -105,48 +99,6 @@ impl Address {
 
     pub(crate) fn is_encrypted(&self) -> bool {
         self.uri.scheme == AMQPScheme::AMQPS
-    }
-
-    /// Opens a connection. The driver itself reopens nothing.
-    pub(crate) async fn connect(&self, name: &str) -> Result<Connection> {
-        let name = ConnectionProperties::default().with_connection_name(name.into());
-        let connect = async {
-            if self.is_encrypted() {
-                let encrypted = self.tls.config();
-                let encrypted = encrypted.map_err(|error| error.with_code(self.code))?;
-                self.connect_over(encrypted.into(), name).await
-            } else {
-                Connection::connect_uri(self.uri.clone(), name).await
-            }
-            .map_err(|error| error::of_connecting(self, error))
-        };
-        match timeout(OPEN, connect).await {
-            Ok(connected) => connected,
-            Err(_) => Err(error::silent(self)),
-        }
-    }
-
-    /// Connects with certificates of our choice: the driver would trust the system's beside them.
-    async fn connect_over(
-        &self,
-        connector: RustlsConnector,
-        name: ConnectionProperties,
-    ) -> lapin::Result<Connection> {
-        Connection::connector(
-            self.uri.clone(),
-            default_runtime()?,
-            async move |uri, runtime| {
-                let host = uri.authority.host.clone();
-                let plain = AMQPUri {
-                    scheme: AMQPScheme::AMQP,
-                    ..uri
-                };
-                let stream = plain.connect_async(&runtime).await?;
-                Ok(stream.into_rustls(&connector, &host).await?)
-            },
-            name,
-        )
-        .await
     }
 }
 

@@ -6,12 +6,13 @@ use std::time::Duration;
 use lapin::options::QueueDeclareOptions;
 use lapin::types::FieldTable;
 use lapin::{Connection, Queue};
-use semel_core::port::reach::Reach;
+use semel_core::port::horizon::HorizonReport;
 use semel_core::units::spelled;
 use semel_core::{Code, Result};
 use tokio::time::timeout;
 
 use crate::address::{Address, OPEN};
+use crate::connection::connect;
 use crate::error;
 use crate::options::Options;
 use crate::session::REPLY_SUCCESS;
@@ -26,10 +27,10 @@ use crate::source::AmqpSource;
 /// # Cancel safety
 ///
 /// Safe
-pub async fn inspect(options: &Options) -> Result<Reach> {
+pub async fn inspect(options: &Options) -> Result<HorizonReport> {
     AmqpSource::new(options.clone())?;
     let address = Address::of(&options.url, &options.tls, Code::SourceUnavailable)?;
-    let connection = address.connect("semel check").await?;
+    let connection = connect(&address, "semel check").await?;
     let declared = timeout(OPEN, passively(&connection, &options.queue)).await;
     let declared = declared.map_err(|_| error::silent(&address))?;
     let queue = declared.map_err(|error| error::of_queue(&address, &options.queue, error))?;
@@ -48,19 +49,19 @@ async fn passively(connection: &Connection, queue: &str) -> Result<Queue, lapin:
     declared.await
 }
 
-fn of_queue(messages: u32, consumers: u32) -> Reach {
-    let mut reach = Reach::unknown();
-    reach.hold = Some(CONSUMER_TIMEOUT);
-    reach.fact("messages", messages.to_string(), "ready in the queue now");
-    reach.fact("consumers", consumers.to_string(), "of the queue now");
+fn of_queue(messages: u32, consumers: u32) -> HorizonReport {
+    let mut horizons = HorizonReport::unknown();
+    horizons.hold = Some(CONSUMER_TIMEOUT);
+    horizons.fact("messages", messages.to_string(), "ready in the queue now");
+    horizons.fact("consumers", consumers.to_string(), "of the queue now");
     let why = "AMQP tells no arguments and no policies of a queue";
     for name in ["x-message-ttl", "x-max-length", "x-delivery-limit"] {
-        reach.unread(name, why);
+        horizons.unread(name, why);
     }
     let timeout = spelled(CONSUMER_TIMEOUT);
     let why = format!("{why}; taken for {timeout}, which is RabbitMQ's own");
-    reach.unread("x-consumer-timeout", why);
-    reach
+    horizons.unread("x-consumer-timeout", why);
+    horizons
 }
 
 /// The default of RabbitMQ, unless it was changed.
@@ -68,17 +69,17 @@ const CONSUMER_TIMEOUT: Duration = Duration::from_secs(1_800);
 
 #[cfg(test)]
 mod tests {
-    use semel_core::port::reach::Horizon;
+    use semel_core::port::horizon::Horizon;
 
     use super::*;
 
     #[test]
     fn what_amqp_does_not_tell_is_not_guessed() {
-        let reach = of_queue(3, 1);
-        assert_eq!(reach.redelivery, Horizon::Unknown);
-        assert_eq!(reach.replay, Horizon::Unknown);
-        assert!(!reach.is_stamped, "`timestamp` is the publisher's");
-        assert_eq!(reach.unread.len(), 4);
-        assert_eq!(reach.hold, Some(CONSUMER_TIMEOUT));
+        let horizons = of_queue(3, 1);
+        assert_eq!(horizons.redelivery, Horizon::Unknown);
+        assert_eq!(horizons.replay, Horizon::Unknown);
+        assert!(!horizons.is_stamped, "`timestamp` is the publisher's");
+        assert_eq!(horizons.unread.len(), 4);
+        assert_eq!(horizons.hold, Some(CONSUMER_TIMEOUT));
     }
 }

@@ -22,6 +22,7 @@
 //! ```
 
 mod address;
+mod connection;
 mod error;
 mod inspection;
 mod message;

@@ -15,6 +15,7 @@ use semel_core::{Error, Result};
 use tokio::time::timeout;
 
 use crate::address::Address;
+use crate::connection::connect;
 use crate::error;
 use crate::options::Options;
 use crate::tags::BasicAck;
@@ -56,7 +57,7 @@ impl End {
 
 impl Session {
     pub(crate) async fn open(address: &Address, options: &Options) -> Result<Self> {
-        let connection = address.connect("semel source").await?;
+        let connection = connect(address, "semel source").await?;
         let made = timeout(JOIN, Self::consume(&connection, options)).await;
         let made = made.map_err(|_| error::silent(address))?;
         let (channel, consumer) =

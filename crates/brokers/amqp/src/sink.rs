@@ -14,6 +14,7 @@ use semel_core::{Code, Error, ErrorKind, Result};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::address::{Address, OPEN, SHORT_BYTES};
+use crate::connection::connect;
 use crate::error;
 use crate::options::SinkOptions;
 use crate::session::REPLY_SUCCESS;
@@ -159,7 +160,7 @@ impl AmqpSink {
         let mut latest = self.connection.lock().await;
         let connection = match latest.take().filter(|it| it.status().connected()) {
             Some(connection) => connection,
-            None => Arc::new(self.address.connect("semel sink").await?),
+            None => Arc::new(connect(&self.address, "semel sink").await?),
         };
         *latest = Some(Arc::clone(&connection));
         drop(latest);

@@ -3,17 +3,17 @@
 //! The client crate reports to nobody how a commit ended that is not waited for, and a refused one, as during a
 //! rebalance, may have no later one that makes it good. So a thread of its own waits.
 
-use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
+use std::time::Duration;
+
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext};
 use rdkafka::error::KafkaResult;
 use rdkafka::{Offset, TopicPartitionList};
 
-use crate::consumer_thread::Context;
 use crate::shared::{Assignment, AssignmentId, Shared, State};
 
-/// Does the thread's work: commits finished offsets, as often as the options say and soon after the last one in hand,
+/// Does the thread's work: commits finished offsets, as often as `every` says and soon after the last one in hand,
 /// until an end is asked for.
-pub(crate) fn run(consumer: &BaseConsumer<Context>, shared: &Shared) {
-    let every = consumer.context().options.commit_every;
+pub(crate) fn run(consumer: &BaseConsumer<impl ConsumerContext>, shared: &Shared, every: Duration) {
     while shared.commit_is_due(every) {
         // A refused commit is repeated when the next one is due.
         let _ = commit(consumer, shared, None);
@@ -22,7 +22,7 @@ pub(crate) fn run(consumer: &BaseConsumer<Context>, shared: &Shared) {
 
 /// Commits offsets that are finished and not committed, of these assignments or of all.
 pub(crate) fn commit(
-    consumer: &BaseConsumer<Context>,
+    consumer: &BaseConsumer<impl ConsumerContext>,
     shared: &Shared,
     only: Option<&[AssignmentId]>,
 ) -> KafkaResult<()> {

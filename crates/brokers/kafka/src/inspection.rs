@@ -10,7 +10,7 @@ use rdkafka::admin::{AdminOptions, ResourceSpecifier};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::metadata::{MetadataBroker, MetadataPartition, MetadataTopic};
-use semel_core::port::reach::{Horizon, Reach};
+use semel_core::port::horizon::{Horizon, HorizonReport};
 use semel_core::units::{self, spelled};
 use semel_core::{Error, ErrorKind, Result};
 use tokio::runtime::Handle;
@@ -31,7 +31,7 @@ use crate::options::Options;
 ///
 /// # Cancel safety
 /// Safe; a call to the cluster that has begun ends by itself within half a minute
-pub async fn inspect(options: &Options) -> Result<Reach> {
+pub async fn inspect(options: &Options) -> Result<HorizonReport> {
     let (options, handle) = (options.clone(), Handle::current());
     let looked = tokio::task::spawn_blocking(move || all(&options, &handle));
     looked.await.unwrap_or_else(|error| {
@@ -40,7 +40,7 @@ pub async fn inspect(options: &Options) -> Result<Reach> {
     })
 }
 
-fn all(options: &Options, handle: &Handle) -> Result<Reach> {
+fn all(options: &Options, handle: &Handle) -> Result<HorizonReport> {
     let mut config = options.config()?;
     config.set("enable.partition.eof", "true");
     config.set("queued.min.messages", "1");
@@ -50,17 +50,17 @@ fn all(options: &Options, handle: &Handle) -> Result<Reach> {
         .map_err(not_made)?;
     let consumer = BackgroundDrop::new(consumer);
     let admin = Admin::new(config.create().map_err(not_made)?);
-    let mut reach: Option<Reach> = None;
+    let mut horizons: Option<HorizonReport> = None;
     for topic in &options.topics {
         let found = one(options, handle, &admin, &consumer, &watch, topic)?;
-        reach = Some(match reach {
-            Some(reach) => both(reach, found),
+        horizons = Some(match horizons {
+            Some(horizons) => both(horizons, found),
             None => found,
         });
     }
-    let mut reach = reach.unwrap_or_else(Reach::unknown);
-    reach.warnings.extend(of_client(options));
-    Ok(reach)
+    let mut horizons = horizons.unwrap_or_else(HorizonReport::unknown);
+    horizons.warnings.extend(of_client(options));
+    Ok(horizons)
 }
 
 fn one(
@@ -70,7 +70,7 @@ fn one(
     consumer: &Asker,
     watch: &Watch,
     topic: &str,
-) -> Result<Reach> {
+) -> Result<HorizonReport> {
     let unanswered = |error: &KafkaError| {
         let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail);
         // Earlier events are heard by the next poll.
@@ -105,9 +105,9 @@ fn one(
     let broker = metadata.brokers().first();
     let broker = broker.map_or(metadata.orig_broker_id(), MetadataBroker::id);
     let broker = describe(handle, admin, &ResourceSpecifier::Broker(broker));
-    let mut reach = of_settings(settings.as_ref(), broker.as_ref(), options);
-    oldest::add(&mut reach, consumer, topic, &partitions);
-    Ok(reach)
+    let mut horizons = of_settings(settings.as_ref(), broker.as_ref(), options);
+    oldest::add(&mut horizons, consumer, topic, &partitions);
+    Ok(horizons)
 }
 
 /// A consumer that is in no group.
@@ -148,15 +148,15 @@ fn of_settings(
     topic: std::result::Result<&Settings, &String>,
     broker: std::result::Result<&Settings, &String>,
     options: &Options,
-) -> Reach {
-    let mut reach = Reach::unknown();
+) -> HorizonReport {
+    let mut horizons = HorizonReport::unknown();
     let mut check = USUAL_CHECK;
     match broker {
         Ok(broker) => {
             if let Some(every) = millis(broker, "log.retention.check.interval.ms") {
                 check = every;
                 let meaning = "so long after it may go, a record can still be there";
-                reach.fact("log.retention.check.interval.ms", spelled(every), meaning);
+                horizons.fact("log.retention.check.interval.ms", spelled(every), meaning);
             }
             if let Some(minutes) = number(broker, "offsets.retention.minutes") {
                 let absence = Duration::from_secs(u64::try_from(minutes).unwrap_or(0) * 60);
@@ -165,26 +165,26 @@ fn of_settings(
                 } else {
                     "when a group is empty for longer, everything that the topic has comes again"
                 };
-                reach.fact("offsets.retention.minutes", spelled(absence), meaning);
+                horizons.fact("offsets.retention.minutes", spelled(absence), meaning);
             }
         }
         Err(why) => {
-            reach.unread("offsets.retention.minutes", why.as_str());
+            horizons.unread("offsets.retention.minutes", why.as_str());
             let why = format!("{why}; taken for {}", spelled(USUAL_CHECK));
-            reach.unread("log.retention.check.interval.ms", why);
+            horizons.unread("log.retention.check.interval.ms", why);
         }
     }
     let topic = match topic {
         Ok(topic) => topic,
         Err(why) => {
             for name in ["retention.ms", "segment.ms", "cleanup.policy"] {
-                reach.unread(name, why.as_str());
+                horizons.unread(name, why.as_str());
             }
-            return reach;
+            return horizons;
         }
     };
     let is_appended = is(topic, "message.timestamp.type", "LogAppendTime");
-    reach.is_stamped = is_appended;
+    horizons.is_stamped = is_appended;
     let meaning = if is_appended {
         "the age of a record is known from the time of its appending"
     } else {
@@ -195,21 +195,26 @@ fn of_settings(
     } else {
         "CreateTime"
     };
-    reach.fact("message.timestamp.type", kind, meaning);
-    let kept = kept(&mut reach, topic, check, is_appended);
-    (reach.redelivery, reach.replay) = (kept, kept);
+    horizons.fact("message.timestamp.type", kind, meaning);
+    let kept = kept(&mut horizons, topic, check, is_appended);
+    (horizons.redelivery, horizons.replay) = (kept, kept);
     if is(topic, "unclean.leader.election.enable", "true") {
-        reach.warnings.push(
+        horizons.warnings.push(
             "unclean.leader.election.enable is true: after the loss of a leader another record may have the \
              coordinates of one that was read"
                 .into(),
         );
     }
-    reach
+    horizons
 }
 
 /// Returns the time for which a record stays: then nobody can have it again.
-fn kept(reach: &mut Reach, topic: &Settings, check: Duration, is_appended: bool) -> Horizon {
+fn kept(
+    horizons: &mut HorizonReport,
+    topic: &Settings,
+    check: Duration,
+    is_appended: bool,
+) -> Horizon {
     let policy = topic.get("cleanup.policy").map_or("delete", String::as_str);
     let is_compacted = policy.contains("compact");
     let meaning = if is_compacted {
@@ -217,45 +222,45 @@ fn kept(reach: &mut Reach, topic: &Settings, check: Duration, is_appended: bool)
     } else {
         "records go by age or size"
     };
-    reach.fact("cleanup.policy", policy, meaning);
+    horizons.fact("cleanup.policy", policy, meaning);
     let Some(retention) = number(topic, "retention.ms") else {
-        reach.unread("retention.ms", "the cluster does not tell it");
+        horizons.unread("retention.ms", "the cluster does not tell it");
         return Horizon::Unknown;
     };
     let Ok(retention) = u64::try_from(retention) else {
         let bytes = number(topic, "retention.bytes").unwrap_or(-1);
         if is_compacted || bytes < 0 {
-            reach.fact("retention.ms", "-1", "no record goes because it is old");
+            horizons.fact("retention.ms", "-1", "no record goes because it is old");
             return Horizon::Endless;
         }
         let meaning = "no record goes because it is old";
-        reach.fact("retention.ms", "-1", meaning);
+        horizons.fact("retention.ms", "-1", meaning);
         let meaning = "records go by size: how long they stay depends on how many come";
-        reach.fact("retention.bytes", bytes.to_string(), meaning);
+        horizons.fact("retention.bytes", bytes.to_string(), meaning);
         return Horizon::Unknown;
     };
     let retention = Duration::from_millis(retention);
     let meaning = "a segment goes when its newest record is older";
-    reach.fact("retention.ms", spelled(retention), meaning);
+    horizons.fact("retention.ms", spelled(retention), meaning);
     if is_compacted {
         return Horizon::Endless;
     }
     let mut longest = retention.saturating_add(check);
     if let Some(segment) = millis(topic, "segment.ms") {
         let meaning = "a segment takes in records for so long; its oldest goes with its newest";
-        reach.fact("segment.ms", spelled(segment), meaning);
+        horizons.fact("segment.ms", spelled(segment), meaning);
         longest = longest.saturating_add(segment);
     }
     if !is_appended && let Some(ahead) = millis(topic, "message.timestamp.after.max.ms") {
         if ahead < FOREVER {
             let meaning =
                 "a producer's time may lie so far ahead, and its record stays so much longer";
-            reach.fact("message.timestamp.after.max.ms", spelled(ahead), meaning);
+            horizons.fact("message.timestamp.after.max.ms", spelled(ahead), meaning);
             longest = longest.saturating_add(ahead);
         } else {
             let meaning =
                 "a record whose producer's time lies ahead stays longer; that is not counted";
-            reach.fact("message.timestamp.after.max.ms", "no limit", meaning);
+            horizons.fact("message.timestamp.after.max.ms", "no limit", meaning);
         }
     }
     if longest < FOREVER {
@@ -289,7 +294,7 @@ fn of_client(options: &Options) -> Vec<Box<str>> {
 }
 
 /// Combines two topics; the farther horizon counts.
-fn both(mut one: Reach, mut other: Reach) -> Reach {
+fn both(mut one: HorizonReport, mut other: HorizonReport) -> HorizonReport {
     one.redelivery = one.redelivery.max(other.redelivery);
     one.replay = one.replay.max(other.replay);
     one.is_stamped &= other.is_stamped;

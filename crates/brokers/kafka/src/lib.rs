@@ -25,6 +25,7 @@ mod background_drop;
 mod commit;
 mod connection_error;
 mod consumer_thread;
+mod context;
 mod delivery;
 mod error;
 mod inspection;

@@ -8,7 +8,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::Message;
 use rdkafka::topic_partition_list::TopicPartitionListElem;
 use rdkafka::{Offset, TopicPartitionList};
-use semel_core::port::again::Again;
+use semel_core::port::rescan::RescanSource;
 use semel_core::port::source::Fetched;
 use semel_core::{Result, Timestamp};
 use tokio::sync::mpsc;
@@ -25,7 +25,7 @@ use crate::options::{Options, invalid};
 /// # Guarantee   every record that is still there when it is read, in the order of its partition
 /// # Cost        a thread of its own, and a few thousand records read ahead
 /// # Errors      `InvalidConfig`: a setting that librdkafka does not take, or that is not the user's
-pub fn rescan(options: Options, since: Option<Timestamp>) -> Result<Again> {
+pub fn rescan(options: Options, since: Option<Timestamp>) -> Result<RescanSource> {
     if options.topics.len() != 1 {
         return Err(invalid("one topic is read again at a time"));
     }
@@ -44,7 +44,7 @@ pub fn rescan(options: Options, since: Option<Timestamp>) -> Result<Again> {
         .name("semel-kafka-again".into())
         .spawn(move || reading.run());
     thread.map_err(no_thread)?;
-    Ok(Again::new(move |context| batches.poll_recv(context)))
+    Ok(RescanSource::new(move |context| batches.poll_recv(context)))
 }
 
 struct Reading {

@@ -8,11 +8,13 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use semel_core::port::source::{Acknowledgement, DeliveryId, Fetched, Progress, Source};
 use semel_core::{Clock, Result};
 
-use crate::consumer_thread::{Context, run};
+use crate::consumer_thread::run;
+use crate::context::Context;
 use crate::error::{no_thread, not_made};
 use crate::options::{Options, invalid};
 use crate::shared::{End, Found, Shared};
-use crate::streamed::{KafkaStream, Restoring, StreamOptions};
+use crate::streamed::images::Restoring;
+use crate::streamed::{KafkaStream, StreamOptions};
 
 /// Records of the partitions that the group gives to this member.
 ///

@@ -17,6 +17,7 @@
 mod batch;
 mod block;
 mod changelog;
+pub(crate) mod images;
 mod line;
 mod lookup;
 mod placement;
@@ -25,22 +26,21 @@ mod producer;
 mod restore;
 mod transactor;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::time::Duration;
 
 use rdkafka::consumer::BaseConsumer;
-use semel_core::partition::Image;
 use semel_core::port::streamed::{
     Claimed, CommitProgress, Committed, Finished, Restored, Standing, StreamedStore, Turn,
 };
-use semel_core::{Admission, Clock, Code, Error, ErrorKind, Result, Window};
+use semel_core::{Admission, Clock, Error, ErrorKind, Result, Window};
 
-use crate::consumer_thread::Context;
+use crate::context::Context;
 use crate::options::Options;
-use crate::shared::{AssignmentId, Position, Shared};
+use crate::shared::{Position, Shared};
+use images::{AGAIN, Images, Partition, Restoring, lock};
 use line::Line;
 pub use lookup::{Remembered, find};
 use placement::Placement;
@@ -250,117 +250,9 @@ impl fmt::Debug for KafkaStream {
     }
 }
 
-/// The images of the partitions that this member has.
-pub(crate) struct Images {
-    window: Window,
-    clock: Arc<dyn Clock>,
-    /// Number of partitions of the input, once that is known.
-    partitions: AtomicI32,
-    state: Mutex<Known>,
-    /// Notified when an image is to be restored, or no longer is.
-    changed: Condvar,
-}
-
-type Known = BTreeMap<AssignmentId, Partition>;
-
-/// State of one assignment of one partition.
-struct Partition {
-    number: i32,
-    image: Image,
-    /// The offset of the changelog behind the image's last record, once something was read.
-    next: Option<i64>,
-    /// The range of the changelog that is read, once that is known.
-    reach: Option<(i64, i64)>,
-    /// Operations that were found there.
-    operations: usize,
-    /// Set once the image has everything that was committed before.
-    is_restored: bool,
-}
-
-impl Partition {
-    /// Returns an error while the image may lack committed operations.
-    fn is_known(&self) -> Result<()> {
-        if self.is_restored {
-            return Ok(());
-        }
-        let message = "what was committed is being restored from the changelog";
-        Err(unavailable(message).not_applied())
-    }
-
-    fn restored(&self) -> Restored {
-        let (from, end) = self.reach.unwrap_or_default();
-        let records = u64::try_from(end - from).unwrap_or_default();
-        let read = self.next.map_or(0, |next| next - from);
-        let read = u64::try_from(read).unwrap_or_default().min(records);
-        Restored {
-            partition: self.number,
-            read: if self.is_restored { records } else { read },
-            records: self.reach.map(|_| records),
-            operations: self.operations as u64,
-            is_done: self.is_restored,
-        }
-    }
-}
-
-impl Images {
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        lock(&self.state)
-    }
-
-    /// Marks all images as incomplete, since it is unknown how the last transaction ended: they are restored again.
-    fn doubt(&self) {
-        for known in self.lock().values_mut() {
-            known.is_restored = false;
-            known.reach = None;
-        }
-        self.changed.notify_all();
-    }
-}
-
-/// Receiver of a consumer's assignments.
-pub(crate) struct Restoring(Arc<Images>);
-
-impl Restoring {
-    /// Notes that a partition was assigned.
-    pub(crate) fn begin(&self, id: AssignmentId, partition: i32) {
-        let known = Partition {
-            number: partition,
-            image: Image::new(self.0.window),
-            next: None,
-            reach: None,
-            operations: 0,
-            is_restored: false,
-        };
-        self.0.lock().insert(id, known);
-        self.0.changed.notify_all();
-    }
-
-    /// Notes that these assignments are over.
-    pub(crate) fn end(&self, ids: &[AssignmentId]) {
-        let mut state = self.0.lock();
-        for id in ids {
-            state.remove(id);
-        }
-        self.0.changed.notify_all();
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Error for transactions that are unavailable now.
-fn unavailable(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Unavailable, message.into())
-        .with_code(Code::TargetUnavailable)
-        .retry_after(AGAIN)
-}
-
 fn panicked(error: tokio::task::JoinError) -> Error {
     Error::new(ErrorKind::Internal, "committing to Kafka panicked").with_source(error)
 }
 
 /// Operations whose entries are loaded at once: few enough to stay in the cache.
 const AT_HAND: usize = 64;
-/// Pause before the next look at a partition whose image is being restored.
-const AGAIN: Duration = Duration::from_millis(50);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_nats::jetstream::consumer;
 use async_nats::jetstream::stream::{self, DiscardPolicy, RetentionPolicy};
-use semel_core::port::reach::{Horizon, Reach};
+use semel_core::port::horizon::{Horizon, HorizonReport};
 use semel_core::units::spelled;
 use semel_core::{Code, Result, Timestamp};
 
@@ -21,19 +21,19 @@ use crate::options::Options;
 /// # Cancel safety
 ///
 /// Safe
-pub async fn inspect(options: &Options) -> Result<Reach> {
+pub async fn inspect(options: &Options) -> Result<HorizonReport> {
     let address = options.address()?;
     let link = Link::open(&address, Code::SourceUnavailable, PATIENCE).await?;
     let stream = stream(&link, options).await?;
     let consumer = found(&link, &stream, options).await?;
     let info = stream.cached_info();
-    let mut reach = of_config(&info.config);
+    let mut horizons = of_config(&info.config);
     if info.state.messages > 0 {
         let nanos = info.state.first_timestamp.unix_timestamp_nanos();
         let oldest = u64::try_from(nanos / 1_000_000).ok();
-        reach.oldest = oldest.map(Timestamp::from_millis);
-        if let Some(oldest) = reach.oldest {
-            reach.fact(
+        horizons.oldest = oldest.map(Timestamp::from_millis);
+        if let Some(oldest) = horizons.oldest {
+            horizons.fact(
                 "first_ts",
                 oldest.to_string(),
                 "the oldest message that is still there",
@@ -43,41 +43,41 @@ pub async fn inspect(options: &Options) -> Result<Reach> {
     match consumer {
         Some(there) => {
             usable(&there, options)?;
-            add_consumer(&mut reach, &there);
+            add_consumer(&mut horizons, &there);
             let worse = differences(&there, options).into_iter();
-            reach.warnings.extend(worse.map(String::into_boxed_str));
+            horizons.warnings.extend(worse.map(String::into_boxed_str));
         }
-        None => reach.fact("consumer", "not there yet", "a run makes it"),
+        None => horizons.fact("consumer", "not there yet", "a run makes it"),
     }
     let worse = of_stream(&info.config).into_iter();
-    reach.warnings.extend(worse.map(String::into_boxed_str));
+    horizons.warnings.extend(worse.map(String::into_boxed_str));
     link.end().await;
-    Ok(reach)
+    Ok(horizons)
 }
 
 /// Derives the horizons from the settings of a stream.
-fn of_config(config: &stream::Config) -> Reach {
-    let mut reach = Reach::unknown();
+fn of_config(config: &stream::Config) -> HorizonReport {
+    let mut horizons = HorizonReport::unknown();
     // Every message has the time at which the stream took it in.
-    reach.is_stamped = true;
+    horizons.is_stamped = true;
     let kept = if config.max_age.is_zero() {
         let meaning = "no message goes because it is old";
-        reach.fact("max_age", "0", meaning);
+        horizons.fact("max_age", "0", meaning);
         let by_size = config.max_messages > 0 || config.max_bytes > 0;
         if by_size && config.discard == DiscardPolicy::Old {
             let meaning =
                 "the oldest go by number or size: how long they stay depends on how many come";
-            reach.fact("max_msgs, max_bytes", "set", meaning);
+            horizons.fact("max_msgs, max_bytes", "set", meaning);
             Horizon::Unknown
         } else {
             Horizon::Endless
         }
     } else {
         let meaning = "a message goes when it is older";
-        reach.fact("max_age", spelled(config.max_age), meaning);
+        horizons.fact("max_age", spelled(config.max_age), meaning);
         Horizon::Within(config.max_age)
     };
-    (reach.redelivery, reach.replay) = (kept, kept);
+    (horizons.redelivery, horizons.replay) = (kept, kept);
     let (policy, meaning) = match config.retention {
         RetentionPolicy::Limits => (
             "limits",
@@ -89,36 +89,36 @@ fn of_config(config: &stream::Config) -> Reach {
         ),
         RetentionPolicy::WorkQueue => ("workqueue", "a message goes when it is acknowledged"),
     };
-    reach.fact("retention", policy, meaning);
-    reach.fact(
+    horizons.fact("retention", policy, meaning);
+    horizons.fact(
         "duplicate_window",
         spelled(config.duplicate_window),
         "so long the stream drops a second message with the same Nats-Msg-Id; later ones come through, and \
          Semel's window tells them",
     );
-    reach
+    horizons
 }
 
 /// Adds the facts from the settings of a consumer.
-fn add_consumer(reach: &mut Reach, there: &consumer::Config) {
+fn add_consumer(horizons: &mut HorizonReport, there: &consumer::Config) {
     let meaning = "a delivery that is not extended comes again after so long";
     if there.backoff.is_empty() {
-        reach.fact("ack_wait", spelled(there.ack_wait), meaning);
+        horizons.fact("ack_wait", spelled(there.ack_wait), meaning);
     } else {
         let waits: Vec<_> = there.backoff.iter().copied().map(spelled).collect();
-        reach.fact("backoff", waits.join(", "), meaning);
+        horizons.fact("backoff", waits.join(", "), meaning);
     }
     match u32::try_from(there.max_deliver) {
         Ok(most) if most > 0 => {
-            reach.deliveries = Some(most);
+            horizons.deliveries = Some(most);
             let waited = longest_wait(there).saturating_mul(most);
             let meaning = format!(
                 "a message that is never extended is left out for good after {}",
                 spelled(waited)
             );
-            reach.fact("max_deliver", most.to_string(), meaning);
+            horizons.fact("max_deliver", most.to_string(), meaning);
         }
-        _ => reach.fact("max_deliver", "-1", "deliveries are not limited"),
+        _ => horizons.fact("max_deliver", "-1", "deliveries are not limited"),
     }
 }
 
@@ -183,34 +183,37 @@ mod tests {
                 Horizon::Endless,
             ),
         ] {
-            let reach = of_config(&config);
-            assert_eq!(reach.redelivery, expected, "{config:?}");
-            assert_eq!(reach.replay, expected, "{config:?}");
-            assert!(reach.is_stamped);
+            let horizons = of_config(&config);
+            assert_eq!(horizons.redelivery, expected, "{config:?}");
+            assert_eq!(horizons.replay, expected, "{config:?}");
+            assert!(horizons.is_stamped);
         }
     }
 
     #[test]
     fn a_limit_of_deliveries_is_told_with_what_it_comes_to() {
-        let mut reach = Reach::unknown();
+        let mut horizons = HorizonReport::unknown();
         let there = consumer::Config {
             ack_wait: Duration::from_secs(30),
             max_deliver: 5,
             ..consumer::Config::default()
         };
-        add_consumer(&mut reach, &there);
-        assert_eq!(reach.deliveries, Some(5));
-        let limit = reach.facts.iter().find(|fact| &*fact.name == "max_deliver");
+        add_consumer(&mut horizons, &there);
+        assert_eq!(horizons.deliveries, Some(5));
+        let limit = horizons
+            .facts
+            .iter()
+            .find(|fact| &*fact.name == "max_deliver");
         let limit = limit.expect("a limit");
         assert!(limit.meaning.ends_with("after 2m 30s"), "{}", limit.meaning);
-        let mut reach = Reach::unknown();
+        let mut horizons = HorizonReport::unknown();
         let there = consumer::Config {
             max_deliver: -1,
             backoff: vec![Duration::from_secs(1), Duration::from_secs(60)],
             ..there
         };
-        add_consumer(&mut reach, &there);
-        assert_eq!(reach.deliveries, None);
-        assert!(reach.facts.iter().any(|fact| &*fact.value == "1s, 1m"));
+        add_consumer(&mut horizons, &there);
+        assert_eq!(horizons.deliveries, None);
+        assert!(horizons.facts.iter().any(|fact| &*fact.value == "1s, 1m"));
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_nats::datetime::from_nanos;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
 use async_nats::jetstream::stream::{RetentionPolicy, Stream};
-use semel_core::port::again::Again;
+use semel_core::port::rescan::RescanSource;
 use semel_core::port::source::{DeliveryId, Fetched};
 use semel_core::{Error, ErrorKind, Result, Timestamp};
 use tokio::sync::mpsc;
@@ -31,7 +31,7 @@ use crate::pull::Pull;
 ///
 /// # Panics
 /// Outside a Tokio runtime.
-pub fn rescan(options: Options, since: Option<Timestamp>) -> Result<Again> {
+pub fn rescan(options: Options, since: Option<Timestamp>) -> Result<RescanSource> {
     let address = options.address()?;
     let from = match since {
         None => Start::First,
@@ -52,7 +52,7 @@ pub fn rescan(options: Options, since: Option<Timestamp>) -> Result<Again> {
             () = reading.run() => {}
         }
     });
-    Ok(Again::new(move |context| batches.poll_recv(context)))
+    Ok(RescanSource::new(move |context| batches.poll_recv(context)))
 }
 
 /// Position at which the reading continues.

@@ -2,9 +2,9 @@
 //! Changes nothing and calls no target.
 
 mod line;
-mod place;
 mod report;
 mod sample;
+mod store_path;
 mod target;
 
 use std::path::Path;
@@ -69,17 +69,18 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
             away.get_or_insert_with(|| error.clone());
         }
         let broker = Broker {
-            reach: source::reach(&pipeline.source, pipeline.pipeline.lease).await,
+            horizons: source::horizons(&pipeline.source, pipeline.pipeline.lease).await,
             at: now.now(),
         };
-        if let Err(error) = &broker.reach
+        if let Err(error) = &broker.horizons
             && source::is_away(error)
         {
             away.get_or_insert_with(|| error.clone());
         }
         let storage = Storage::of(&settings.store, pipeline.pipeline.window, arguments.rate);
         let place = store.as_ref().ok();
-        let place = place.map(|looked| place::findings(&settings.store, looked.is_there, &storage));
+        let place =
+            place.map(|looked| store_path::findings(&settings.store, looked.is_there, &storage));
         let subject = Subject {
             settings,
             pipeline,

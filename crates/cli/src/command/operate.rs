@@ -5,12 +5,12 @@
 //! `--store` or the configuration names, and never create one. Printing is not done here: that is
 //! [`crate::output`].
 
-mod find;
+mod lookup;
 mod named;
 mod opening;
 mod streamed;
 
-pub(crate) use find::Found;
+pub(crate) use lookup::Found;
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -72,7 +72,7 @@ pub(crate) fn look(
     common: &Common,
     verb: impl AsyncFnOnce(&Ground) -> Result<Exit>,
 ) -> Result<Exit> {
-    with(common, Purpose::Look, verb)
+    with(common, Purpose::TextStyle, verb)
 }
 
 /// Runs a verb that changes something.

@@ -2,15 +2,15 @@
 //! Each verb says itself what its messages are kept for.
 
 mod detail;
-mod dropping;
 mod forecast;
 mod name;
 mod publishing;
+mod removal;
 mod running;
 
 pub(crate) use detail::show;
-pub(crate) use dropping::{SHORT, drop_all};
 pub(crate) use name::names;
+pub(crate) use removal::{SHORT, drop_all};
 pub(crate) use running::{Meant, Running, replay};
 
 use semel_core::Timestamp;

@@ -8,10 +8,10 @@ use semel_operate::value::Base64;
 use serde::Serialize;
 
 use super::list::object;
-use super::look::{Look, state_text};
 use super::screen::Screen;
 use super::stream::{Go, Stream};
 use super::text;
+use super::text_style::{TextStyle, state_text};
 use crate::args::{Format, Output};
 
 /// An answer: in JSON one object on one line, for people a block of labels and values.
@@ -85,7 +85,7 @@ enum Part {
     Field {
         label: String,
         value: String,
-        look: Look,
+        style: TextStyle,
     },
     Prose(String),
     /// The whole text of a message, with its lines.
@@ -95,19 +95,19 @@ enum Part {
 impl Block {
     /// Adds `label: value`; no value is `-`. Characters that a terminal would obey are escaped.
     pub(crate) fn field(&mut self, label: &str, value: impl Display) -> &mut Self {
-        self.look(Look::Plain, label, &value.to_string())
+        self.styled(TextStyle::Plain, label, &value.to_string())
     }
 
-    /// Adds the same in another look.
-    pub(crate) fn look(&mut self, look: Look, label: &str, value: &str) -> &mut Self {
-        let (value, look) = match value {
-            "" => ("-", Look::Faint),
-            value => (value, look),
+    /// Adds the same in another style.
+    pub(crate) fn styled(&mut self, style: TextStyle, label: &str, value: &str) -> &mut Self {
+        let (value, style) = match value {
+            "" => ("-", TextStyle::Faint),
+            value => (value, style),
         };
         self.parts.push(Part::Field {
             label: text::escaped(label).into_owned(),
             value: text::escaped(value).into_owned(),
-            look,
+            style,
         });
         self
     }
@@ -122,7 +122,7 @@ impl Block {
 
     /// Adds a field with the name of a state.
     pub(crate) fn state(&mut self, label: &str, state: StateKind) -> &mut Self {
-        self.look(Look::of(state), label, state_text(state))
+        self.styled(TextStyle::of(state), label, state_text(state))
     }
 
     /// Adds a heading, with an empty line before it.
@@ -150,7 +150,7 @@ impl Block {
                 return self.field(&label, Base64(bytes));
             }
         };
-        self.look(Look::Plain, label, "");
+        self.styled(TextStyle::Plain, label, "");
         if let Some(Part::Field { value, .. }) = self.parts.last_mut() {
             value.clear();
         }
@@ -172,15 +172,19 @@ impl Block {
                     if !out.is_empty() {
                         out.push('\n');
                     }
-                    Look::Heading.paint(title, screen.colour, &mut out);
+                    TextStyle::Heading.paint(title, screen.colour, &mut out);
                     out.push('\n');
                 }
-                Part::Field { label, value, look } => {
-                    Look::Heading.paint(&format!("{label}:"), screen.colour, &mut out);
+                Part::Field {
+                    label,
+                    value,
+                    style,
+                } => {
+                    TextStyle::Heading.paint(&format!("{label}:"), screen.colour, &mut out);
                     if !value.is_empty() {
                         let pad = widest - text::width(label) + 1;
                         text::write_spaces(pad, &mut out);
-                        look.paint(value, screen.colour, &mut out);
+                        style.paint(value, screen.colour, &mut out);
                     }
                     out.push('\n');
                 }

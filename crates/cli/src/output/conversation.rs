@@ -11,9 +11,9 @@ use semel_engine::system::SystemClock;
 use semel_operate::value::Time;
 use serde::Serialize;
 
-use super::look::Look;
 use super::screen::colours_stderr;
 use super::text;
+use super::text_style::TextStyle;
 use crate::args::LogFormat;
 
 /// The importance of a message.
@@ -109,12 +109,12 @@ fn say(level: Level, code: Option<Code>, message: &str, causes: &[String]) {
         LogFormat::Off if level != Level::Error => {}
         LogFormat::Text | LogFormat::Off => {
             let mut lines = String::new();
-            let (label, look) = match level {
-                Level::Info => ("", Look::Plain),
-                Level::Warning => ("warning: ", Look::Attention),
-                Level::Error => ("error: ", Look::Bad),
+            let (label, style) = match level {
+                Level::Info => ("", TextStyle::Plain),
+                Level::Warning => ("warning: ", TextStyle::Attention),
+                Level::Error => ("error: ", TextStyle::Bad),
             };
-            look.paint(label, colours_stderr(), &mut lines);
+            style.paint(label, colours_stderr(), &mut lines);
             // A message may quote a file or a server.
             lines.push_str(&text::escaped_but(message, |c| c == '\n'));
             if let Some(code) = code {

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::iter::Peekable;
 use std::str::Lines;
 
-use super::look::Look;
 use super::text;
+use super::text_style::TextStyle;
 
 /// Renders the page, broken into lines of at most `width` columns. Its links start from `folder` of the book.
 pub(super) fn rendered(page: &str, folder: &str, width: usize, colour: bool) -> String {
@@ -70,7 +70,7 @@ impl Renderer<'_> {
         let title = plain(title.trim_start_matches('#').trim());
         let mut heading = String::new();
         if self.colour || is_top {
-            Look::Heading.paint(&title, self.colour, &mut heading);
+            TextStyle::Heading.paint(&title, self.colour, &mut heading);
         } else {
             heading = title.to_uppercase();
         }
@@ -84,10 +84,10 @@ impl Renderer<'_> {
         let marked = marked(body, |text, target| self.link(text, target));
         let indent = " ".repeat(bullet);
         let room = self.width.saturating_sub(bullet).max(1);
-        let mut look = Look::Plain;
+        let mut style = TextStyle::Plain;
         for (at, line) in broken(&marked, room).iter().enumerate() {
             let start = if at == 0 { first } else { &*indent };
-            let line = self.painted(line, &mut look);
+            let line = self.painted(line, &mut style);
             self.out.push(format!("{start}{line}"));
         }
     }
@@ -143,16 +143,16 @@ impl Renderer<'_> {
         }
     }
 
-    /// Returns a line with colours for its marks, or as plain text that can be read without them; `look`
+    /// Returns a line with colours for its marks, or as plain text that can be read without them; `style`
     /// continues from line to line.
-    fn painted(&self, line: &str, look: &mut Look) -> String {
+    fn painted(&self, line: &str, style: &mut TextStyle) -> String {
         let mut painted = String::new();
         let mut piece = String::new();
         for c in line.chars() {
             let next = match c {
-                CODE => Look::Code,
-                STRONG => Look::Heading,
-                END => Look::Plain,
+                CODE => TextStyle::Code,
+                STRONG => TextStyle::Heading,
+                END => TextStyle::Plain,
                 GLUE => {
                     piece.push(' ');
                     continue;
@@ -162,16 +162,16 @@ impl Renderer<'_> {
                     continue;
                 }
             };
-            look.paint(&piece, self.colour, &mut painted);
+            style.paint(&piece, self.colour, &mut painted);
             piece.clear();
             // Without colours, text to be typed stands in the same quotes as in messages.
-            let is_code = next == Look::Code || *look == Look::Code;
+            let is_code = next == TextStyle::Code || *style == TextStyle::Code;
             if !self.colour && is_code {
                 painted.push('`');
             }
-            *look = next;
+            *style = next;
         }
-        look.paint(&piece, self.colour, &mut painted);
+        style.paint(&piece, self.colour, &mut painted);
         painted
     }
 }

@@ -9,9 +9,9 @@ pub(crate) use row::Row;
 
 use std::borrow::Cow;
 
-use super::look::Look;
 use super::screen::Screen;
 use super::text;
+use super::text_style::TextStyle;
 
 /// A column: its title is the name of the JSON member that it shows.
 #[derive(Clone, Copy, Debug)]
@@ -162,7 +162,9 @@ impl Table {
             }
         }
         let headings = self.fit(&mut widths, &headings);
-        let headings = headings.iter().map(|heading| (&**heading, Look::Heading));
+        let headings = headings
+            .iter()
+            .map(|heading| (&**heading, TextStyle::Heading));
         self.line(&widths, headings, to);
         for row in &held {
             self.line(&widths, row.cells(), to);
@@ -287,13 +289,13 @@ impl Table {
     fn line<'a>(
         &self,
         widths: &[usize],
-        cells: impl Iterator<Item = (&'a str, Look)>,
+        cells: impl Iterator<Item = (&'a str, TextStyle)>,
         to: &mut String,
     ) {
         let start = to.len();
         // Spaces are written only when something follows them.
         let mut spaces = 0;
-        for (at, ((cell, look), (column, &width))) in
+        for (at, ((cell, style), (column, &width))) in
             cells.zip(self.columns.iter().zip(widths)).enumerate()
         {
             if width == 0 {
@@ -318,7 +320,7 @@ impl Table {
             }
             if used > 0 {
                 text::write_spaces(spaces, to);
-                look.paint(&cell, self.screen.colour, to);
+                style.paint(&cell, self.screen.colour, to);
                 spaces = 0;
             }
             if !column.is_number() {

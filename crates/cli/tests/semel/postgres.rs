@@ -1,10 +1,10 @@
 //! The binary with its store on a real PostgreSQL server, which `SEMEL_TEST_POSTGRES_URL` names.
 
 mod init;
-mod moving;
 mod outage;
 mod run;
 mod secrets;
+mod transfer;
 mod values;
 mod verbs;
 mod weak;

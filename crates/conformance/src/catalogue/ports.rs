@@ -63,7 +63,7 @@ macro_rules! __each_checkpoint_law {
                 LawId::MarkTogether => a_mark_is_what_was_written_last;
                 LawId::MarkTogether => checkpoints_at_once_do_not_disturb_each_other;
             }
-            admit {
+            admission {
                 LawId::AdmittedTogether => what_is_admitted_is_complete;
                 LawId::AdmittedTogether => the_answers_are_written_before_they_are_given;
                 LawId::AdmittedTogether => a_batch_of_duplicates_moves_the_mark;
@@ -75,7 +75,7 @@ macro_rules! __each_checkpoint_law {
                 LawId::AdmittedTogether => claims_and_admissions_at_once_grant_each_key_once;
                 LawId::AdmittedTogether => admissions_at_once_are_written_one_by_one;
             }
-            unwritten {
+            rollback {
                 LawId::AdmittedTogether => what_is_given_up_is_given_up_with_the_mark;
                 LawId::AdmittedTogether => a_failed_write_changes_nothing;
                 LawId::AdmittedTogether => tokens_rise_over_a_failed_write;
@@ -95,10 +95,10 @@ macro_rules! __each_durable_checkpoint_law {
                 LawId::MarkTogether => a_checkpoint_survives;
                 LawId::MarkTogether => a_refused_checkpoint_leaves_nothing;
             }
-            admit {
+            admission {
                 LawId::AdmittedTogether => an_admission_survives;
             }
-            unwritten {
+            rollback {
                 LawId::AdmittedTogether => a_failed_admission_leaves_nothing;
             }
         }

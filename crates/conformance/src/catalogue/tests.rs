@@ -12,7 +12,7 @@ const CATALOGUE: [&str; 4] = [
     include_str!("../source.rs"),
 ];
 const TOPICS: [(&str, &str); 31] = [
-    ("admit", include_str!("../laws/admit.rs")),
+    ("admission", include_str!("../laws/admission.rs")),
     ("attempts", include_str!("../laws/attempts.rs")),
     ("audit", include_str!("../laws/audit.rs")),
     ("batch", include_str!("../laws/batch.rs")),
@@ -33,6 +33,7 @@ const TOPICS: [(&str, &str); 31] = [
     ("parked", include_str!("../laws/parked.rs")),
     ("past", include_str!("../laws/past.rs")),
     ("release", include_str!("../laws/release.rs")),
+    ("rollback", include_str!("../laws/rollback.rs")),
     ("selection", include_str!("../laws/selection.rs")),
     ("sink", include_str!("../sink.rs")),
     ("source", include_str!("../source/laws.rs")),
@@ -40,7 +41,6 @@ const TOPICS: [(&str, &str); 31] = [
     ("survival", include_str!("../laws/survival.rs")),
     ("transactional", include_str!("../laws/transactional.rs")),
     ("transfer", include_str!("../laws/transfer.rs")),
-    ("unwritten", include_str!("../laws/unwritten.rs")),
     ("version", include_str!("../laws/version.rs")),
     ("window", include_str!("../laws/window.rs")),
 ];

@@ -9,11 +9,11 @@ use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use super::Broken;
+use super::audit_trail::check_race;
 use super::call::{Times, ask};
 use super::generate::{Alphabet, is_gated};
 use super::random::Random;
 use super::search::{Event, shown, unexplained};
-use super::trail::check_race;
 use crate::backend::AnySubject;
 
 /// Runs one race on an empty instance, and searches for an order that explains it.

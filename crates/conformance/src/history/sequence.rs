@@ -8,11 +8,11 @@ use semel_core::port::transfer::TransferStore;
 use semel_core::{Clock, Key, Store, Timestamp};
 
 use super::Broken;
+use super::audit_trail::AuditTrail;
 use super::call::{Call, Times, ask};
 use super::generate::Alphabet;
 use super::random::Random;
 use super::spec::Spec;
-use super::trail::Trail;
 use crate::backend::{AnySubject, Backend};
 
 /// One step of a sequence.
@@ -106,7 +106,7 @@ async fn play(backend: &Backend, turns: &[Turn]) -> Result<(), String> {
     } else {
         Times::Ignored
     };
-    let (mut spec, mut trail, mut told) = (Spec::new(times), Trail::default(), String::new());
+    let (mut spec, mut trail, mut told) = (Spec::new(times), AuditTrail::default(), String::new());
     for turn in turns {
         let now = subject.clock().map_or(STILL, Clock::now);
         match turn {

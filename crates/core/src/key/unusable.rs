@@ -2,9 +2,11 @@
 
 use std::fmt;
 
-use super::Key;
 use crate::json::{Fault, JsonError};
 use crate::select::Selected;
+
+/// The longest text of a key that is not selected by `line`.
+pub(super) const KEY_MAX_BYTES: usize = 1024;
 
 /// The reason why a message cannot be given to an effect; it is kept with the message in quarantine.
 ///
@@ -35,7 +37,7 @@ pub enum Unusable {
         /// The selector at fault.
         at: Box<str>,
     },
-    /// The canonical text of the key is over [`Key::MAX_BYTES`] long.
+    /// The canonical text of the key is over [`Key::MAX_BYTES`](super::Key::MAX_BYTES) long.
     KeyTooLong {
         /// The selectors of the key.
         at: Box<str>,
@@ -216,7 +218,7 @@ impl fmt::Display for Unusable {
                     f,
                     "the key from {} is over {} bytes long",
                     Shown(at),
-                    Key::MAX_BYTES
+                    KEY_MAX_BYTES
                 )
             }
             Self::KeyControlCharacter { at } => {

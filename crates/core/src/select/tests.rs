@@ -1,5 +1,6 @@
 use super::*;
 
+use std::borrow::Cow;
 use std::error::Error;
 
 use bytes::Bytes;

@@ -5,126 +5,132 @@
 //! before, and batches are under way meanwhile. Only one message of each order key is in hand at a time, so no
 //! batch can overtake another in a way that matters.
 
-mod asks;
-mod flight;
+mod background_calls;
+mod running_batches;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::{Result, Store};
 
-use super::desk::{Desk, Parts};
-use super::intake::Intake;
 use super::patience::Patience;
+use super::pending_settlements::PendingSettlements;
+use super::reader::ReaderHandle;
+use super::run_state::{Parts, RunState};
 use super::steps::{Admitted, Taken, admitted, conclude_all, given_back, jitter};
 use super::store_calls::{Asked, RECHECK};
-use super::unsettled::Unsettled;
 use crate::effect::BulkEffect;
 use crate::lease::renewal_interval;
-use asks::{Ask, Asks};
-use flight::{Flights, Landed};
+use background_calls::{BackgroundCall, BackgroundCalls};
+use running_batches::{FinishedBatch, RunningBatches};
 
 pub(super) async fn run<S: Store + Clone, E: BulkEffect>(
-    desk: &mut Desk<S>,
-    mut intake: Intake,
+    run: &mut RunState<S>,
+    mut reader: ReaderHandle,
     effect: Arc<E>,
 ) -> Result<()> {
     // Two that the store is asked about, one under way and one being gathered.
-    desk.outstanding.limit(4);
+    run.outstanding.limit(4);
     let mut bulk = Bulk {
-        asks: Asks::default(),
-        flights: Flights::default(),
-        landed: Vec::new(),
-        renew_at: desk.now(),
+        background: BackgroundCalls::default(),
+        running: RunningBatches::default(),
+        finished: Vec::new(),
+        renew_at: run.now(),
         patience: Patience::default(),
     };
     loop {
-        let ended = bulk.wait(desk, &mut intake).await;
-        if desk.outstanding.is_done()
+        let ended = bulk.wait(run, &mut reader).await;
+        if run.outstanding.is_done()
             && (bulk.is_idle(ended.as_ref())
-                || bulk.patience.is_over(&desk.context, &desk.outstanding))
+                || bulk.patience.is_over(&run.context, &run.outstanding))
         {
-            bulk.give_back(desk, ended).await?;
-            return desk.close(intake).await;
+            bulk.give_back(run, ended).await?;
+            return run.close(reader).await;
         }
-        bulk.renew_if_due(desk.parts()).await?;
-        bulk.turn(desk, &effect, ended).await?;
-        desk.flush(&intake).await?;
+        bulk.renew_if_due(run.parts()).await?;
+        bulk.turn(run, &effect, ended).await?;
+        run.flush(&reader).await?;
     }
 }
 
 /// Batches under way, batches that wait to be settled, and the turns that the store works on.
 struct Bulk {
-    asks: Asks,
-    flights: Flights,
-    landed: Vec<Landed>,
+    background: BackgroundCalls,
+    running: RunningBatches,
+    finished: Vec<FinishedBatch>,
     renew_at: Duration,
     patience: Patience,
 }
 
 impl Bulk {
-    fn is_idle(&self, ended: Option<&Ask>) -> bool {
-        let nothing_is_asked = self.asks.is_empty() && ended.is_none();
-        nothing_is_asked && self.flights.is_empty() && self.landed.is_empty()
+    fn is_idle(&self, ended: Option<&BackgroundCall>) -> bool {
+        let nothing_is_asked = self.background.is_empty() && ended.is_none();
+        nothing_is_asked && self.running.is_empty() && self.finished.is_empty()
     }
 
     /// Tells whether another batch may be claimed in addition to those under way.
-    fn may_claim<S: Store + Clone>(&self, desk: &Desk<S>, ended: Option<&Ask>) -> bool {
-        let claiming = self.asks.claiming() + usize::from(ended.is_some_and(Ask::is_claiming));
-        let has_room = self.asks.have_room(desk.store.is_left_alone());
-        let has_flight = !desk.outstanding.is_stopping() && self.flights.have_room(claiming);
-        has_room && has_flight && self.free(desk, ended) > 0
+    fn may_claim<S: Store + Clone>(
+        &self,
+        run: &RunState<S>,
+        ended: Option<&BackgroundCall>,
+    ) -> bool {
+        let claiming = self.background.claiming()
+            + usize::from(ended.is_some_and(BackgroundCall::is_claiming));
+        let has_room = self.background.have_room(run.store.is_left_alone());
+        let may_run = !run.outstanding.is_stopping() && self.running.have_room(claiming);
+        has_room && may_run && self.free(run, ended) > 0
     }
 
     /// Counts the messages that may still begin as far as their target is concerned.
-    fn free<S: Store + Clone>(&self, desk: &Desk<S>, ended: Option<&Ask>) -> usize {
-        let asked = self.asks.messages() + ended.map_or(0, Ask::messages);
+    fn free<S: Store + Clone>(&self, run: &RunState<S>, ended: Option<&BackgroundCall>) -> usize {
+        let asked = self.background.messages() + ended.map_or(0, BackgroundCall::messages);
         // Nothing is asked ahead for a target that the pipeline waits for: its room counts what has begun.
-        if desk.is_paused() && asked > 0 {
+        if run.is_paused() && asked > 0 {
             return 0;
         }
-        desk.room(self.flights.messages() + asked)
+        run.room(self.running.messages() + asked)
     }
 
     /// Waits until the store has answered, a batch ends, a batch is ready to begin, leases need renewing, or the
     /// store may be asked again. Returns the turn that the store has answered.
     async fn wait<S: Store + Clone>(
         &mut self,
-        desk: &mut Desk<S>,
-        intake: &mut Intake,
-    ) -> Option<Ask> {
-        self.flights.collect(&mut self.landed);
-        desk.look_after();
-        if !self.landed.is_empty() && self.asks.have_room(desk.store.is_left_alone()) {
-            desk.take_in(intake);
-            return self.asks.take_ended().await;
+        run: &mut RunState<S>,
+        reader: &mut ReaderHandle,
+    ) -> Option<BackgroundCall> {
+        self.running.collect(&mut self.finished);
+        run.look_after();
+        if !self.finished.is_empty() && self.background.have_room(run.store.is_left_alone()) {
+            run.take_in(reader);
+            return self.background.take_ended().await;
         }
-        if self.flights.is_empty() && self.asks.is_empty() {
-            desk.gather(intake).await;
+        if self.running.is_empty() && self.background.is_empty() {
+            run.gather(reader).await;
             return None;
         }
         let at = [
-            self.patience.ends(&desk.context, &desk.outstanding),
-            desk.next_try(),
+            self.patience.ends(&run.context, &run.outstanding),
+            run.next_try(),
         ];
         let at = at.into_iter().flatten();
         let at = Some(at.fold(self.renew_at, Duration::min));
-        let may_claim = self.may_claim(desk, None);
-        let (asks, flights, landed) = (&mut self.asks, &mut self.flights, &mut self.landed);
+        let may_claim = self.may_claim(run, None);
+        let (background, running, finished) =
+            (&mut self.background, &mut self.running, &mut self.finished);
         let ended = async {
             tokio::select! {
                 biased;
-                () = asks.ended() => true,
-                () = flights.ended(landed) => false,
+                () = background.ended() => true,
+                () = running.ended(finished) => false,
             }
         };
-        let ended = if desk.outstanding.is_stopping() {
-            desk.wait(intake, false, at, ended).await
+        let ended = if run.outstanding.is_stopping() {
+            run.wait(reader, false, at, ended).await
         } else {
-            desk.gather_beside(intake, may_claim, at, ended).await
+            run.gather_beside(reader, may_claim, at, ended).await
         };
         match ended {
-            Some(true) => self.asks.take_first(),
+            Some(true) => self.background.take_first(),
             Some(false) | None => None,
         }
     }
@@ -133,64 +139,72 @@ impl Bulk {
     /// meanwhile.
     async fn turn<S: Store + Clone, E: BulkEffect>(
         &mut self,
-        desk: &mut Desk<S>,
+        run: &mut RunState<S>,
         effect: &Arc<E>,
-        ended: Option<Ask>,
+        ended: Option<BackgroundCall>,
     ) -> Result<()> {
         // Settlements that a store that is away has not taken are asked about again, but not at once.
-        if ended.is_none() || !desk.store.is_left_alone() {
-            self.ask(desk, ended.as_ref());
+        if ended.is_none() || !run.store.is_left_alone() {
+            self.begin_turn(run, ended.as_ref());
         }
-        let Some(ask) = ended.or_else(|| self.asks.take_unbegun()) else {
+        let Some(call) = ended.or_else(|| self.background.take_unbegun()) else {
             return Ok(());
         };
-        if desk.outstanding.is_stopping() {
-            return self.conclude_only(desk, ask).await;
+        if run.outstanding.is_stopping() {
+            return self.conclude_only(run, call).await;
         }
         let answered = self
-            .beside(desk.parts(), ask.answered(&desk.store, &desk.outstanding))
+            .beside(run.parts(), call.answered(&run.store, &run.outstanding))
             .await?;
         // The batch runs while the consumer deals with what has ended.
-        let admitted = admitted(desk, answered.taken, answered.admitted)?;
-        self.begin(desk, effect, admitted);
-        conclude_all(desk, answered.settling, answered.settled)
+        let admitted = admitted(run, answered.taken, answered.admitted)?;
+        self.begin(run, effect, admitted);
+        conclude_all(run, answered.settling, answered.settled)
     }
 
     /// Deals with the store's answers during a shutdown: messages that were claimed do not begin, and their claims
     /// are given back.
-    async fn conclude_only<S: Store + Clone>(&self, desk: &mut Desk<S>, ask: Ask) -> Result<()> {
+    async fn conclude_only<S: Store + Clone>(
+        &self,
+        run: &mut RunState<S>,
+        call: BackgroundCall,
+    ) -> Result<()> {
         let answered = self
-            .beside(desk.parts(), ask.answered(&desk.store, &desk.outstanding))
+            .beside(run.parts(), call.answered(&run.store, &run.outstanding))
             .await?;
         match answered.admitted {
             Asked::Answered(admissions) => {
                 for (incoming, admission) in answered.taken.messages.into_iter().zip(admissions) {
-                    desk.refused(incoming, admission)?;
+                    run.refused(incoming, admission)?;
                 }
             }
             Asked::NotNow { .. } => {
                 for incoming in answered.taken.messages {
-                    desk.suspend(incoming);
+                    run.suspend(incoming);
                 }
             }
         }
-        conclude_all(desk, answered.settling, answered.settled)
+        conclude_all(run, answered.settling, answered.settled)
     }
 
     /// Asks the store to settle what has ended and to grant claims for as many messages as there is room for.
-    fn ask<S: Store + Clone>(&mut self, desk: &mut Desk<S>, ended: Option<&Ask>) {
-        if !self.asks.have_room(desk.store.is_left_alone()) {
+    fn begin_turn<S: Store + Clone>(
+        &mut self,
+        run: &mut RunState<S>,
+        ended: Option<&BackgroundCall>,
+    ) {
+        if !self.background.have_room(run.store.is_left_alone()) {
             return;
         }
         // The batches that have ended may say something about the target.
-        let settling = self.ended(desk, desk.outstanding.is_stopping());
-        let room = if self.may_claim(desk, ended) {
-            desk.context.pipeline.batch.min(self.free(desk, ended))
+        let settling = self.ended(run, run.outstanding.is_stopping());
+        let room = if self.may_claim(run, ended) {
+            run.context.pipeline.batch.min(self.free(run, ended))
         } else {
             0
         };
-        let (messages, suspended) = desk.take_to_ask(room);
-        let begins_unprotected = room > 0 && desk.store.is_away() && desk.outstanding.has_ready();
+        let (messages, suspended) = run.take_to_ask(room);
+        let begins_unprotected = room > 0 && run.store.is_away() && run.outstanding.has_ready();
         if settling.is_empty() && messages.is_empty() && !begins_unprotected {
             return;
         }
@@ -198,40 +212,44 @@ impl Bulk {
             messages,
             suspended,
             room,
-            asked_at: desk.now(),
+            asked_at: run.now(),
         };
-        self.asks.begin(&desk.store, settling, taken);
+        self.background.begin(&run.store, settling, taken);
     }
 
     fn begin<S: Store + Clone, E: BulkEffect>(
         &mut self,
-        desk: &Desk<S>,
+        run: &RunState<S>,
         effect: &Arc<E>,
         batch: Admitted,
     ) {
         if batch.messages.iter().any(|(_, claim)| claim.resumed) {
             // The lease of a resumed claim has been running since the claim was first granted.
-            self.renew_at = desk.now();
+            self.renew_at = run.now();
         }
-        self.flights.begin(effect, batch);
+        self.running.begin(effect, batch);
     }
 
     /// Returns the settlements of the batches that have ended, behind those that were left over.
-    fn ended<S: Store + Clone>(&mut self, desk: &mut Desk<S>, is_stopping: bool) -> Unsettled {
-        let mut settling = desk.away.take_unsettled();
-        for landed in self.landed.drain(..) {
-            let is_broken_off = landed.is_broken_off;
-            for (incoming, claim, verdict) in landed.messages {
-                if !landed.is_protected {
-                    desk.end_unprotected(incoming, verdict);
+    fn ended<S: Store + Clone>(
+        &mut self,
+        run: &mut RunState<S>,
+        is_stopping: bool,
+    ) -> PendingSettlements {
+        let mut settling = run.backlog.take_unsettled();
+        for finished in self.finished.drain(..) {
+            let is_broken_off = finished.is_broken_off;
+            for (incoming, claim, verdict) in finished.messages {
+                if !finished.is_protected {
+                    run.end_unprotected(incoming, verdict);
                     continue;
                 }
                 let token = claim.token;
-                let settlement = desk.report_of(incoming.delivery, claim, verdict);
+                let settlement = run.report_of(incoming.delivery, claim, verdict);
                 let settlement = if is_stopping {
                     given_back(settlement, is_broken_off)
                 } else {
-                    jitter(&desk.context, settlement)
+                    jitter(&run.context, settlement)
                 };
                 settling.push(incoming, token, settlement);
             }
@@ -245,7 +263,7 @@ impl Bulk {
         (context, store, outstanding): Parts<'_, S>,
     ) -> Result<()> {
         let (now, lease) = (context.now(), context.pipeline.lease);
-        if self.flights.is_empty() {
+        if self.running.is_empty() {
             self.renew_at = context.lease(now).renew_at();
             return Ok(());
         }
@@ -255,7 +273,7 @@ impl Bulk {
         self.renew_at = context.lease(now).renew_at();
         // A lost claim shows when it is settled.
         if store
-            .try_renew(outstanding, &self.flights.renewals(lease))
+            .try_renew(outstanding, &self.running.renewals(lease))
             .await?
             .is_none()
         {
@@ -274,28 +292,28 @@ impl Bulk {
         tokio::select! {
             biased;
             done = work => done,
-            never = store.keep(outstanding, first, || self.flights.renewals(context.pipeline.lease)) => match never {},
+            never = store.keep(outstanding, first, || self.running.renewals(context.pipeline.lease)) => match never {},
         }
     }
 
     /// Breaks off everything still under way at the end, and reports that nobody knows how it ended.
     async fn give_back<S: Store + Clone>(
         &mut self,
-        desk: &mut Desk<S>,
-        ended: Option<Ask>,
+        run: &mut RunState<S>,
+        ended: Option<BackgroundCall>,
     ) -> Result<()> {
         let mut next = ended;
-        while let Some(ask) = next.take().or_else(|| self.asks.take_first()) {
-            self.conclude_only(desk, ask).await?;
+        while let Some(call) = next.take().or_else(|| self.background.take_first()) {
+            self.conclude_only(run, call).await?;
         }
-        self.flights.break_off(&mut self.landed).await;
-        let settling = self.ended(desk, true);
-        let settled = desk
+        self.running.break_off(&mut self.finished).await;
+        let settling = self.ended(run, true);
+        let settled = run
             .store
-            .settle_all(&desk.outstanding, settling.settlements())
+            .settle_all(&run.outstanding, settling.settlements())
             .await?;
-        conclude_all(desk, settling, settled.into_iter().map(Some))?;
-        desk.put_back_suspended();
+        conclude_all(run, settling, settled.into_iter().map(Some))?;
+        run.put_back_suspended();
         Ok(())
     }
 }

@@ -18,11 +18,11 @@ use semel_core::port::source::Acknowledgement;
 use semel_core::{Admission, Claim, Fate, Result, StateKind, Store};
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 
-use super::desk::{Desk, past_provider};
-use super::intake::{Intake, Told};
 use super::patience::Patience;
 use super::pause::Judged;
+use super::reader::{Disposition, ReaderHandle};
 use super::report::settlement;
+use super::run_state::{RunState, past_provider};
 use super::steps::{call, conclude_all, given_back, jitter};
 use super::store_calls::Asked;
 use crate::consumer::in_hand::InHand;
@@ -31,25 +31,25 @@ use probe::probe;
 use side_by_side::side_by_side;
 
 pub(super) async fn run<S: Store + Clone, E: Effect>(
-    desk: &mut Desk<S>,
-    mut intake: Intake,
+    run: &mut RunState<S>,
+    mut reader: ReaderHandle,
     effect: Arc<E>,
 ) -> Result<()> {
-    let mut attempts = Attempts::new(desk.now());
+    let mut attempts = Attempts::new(run.now());
     loop {
-        if attempts.is_idle() && desk.away.is_empty() {
-            desk.gather(&mut intake).await;
-            if desk.outstanding.is_done() {
-                return desk.close(intake).await;
+        if attempts.is_idle() && run.backlog.is_empty() {
+            run.gather(&mut reader).await;
+            if run.outstanding.is_done() {
+                return run.close(reader).await;
             }
         } else {
-            attempts.wait(desk, &mut intake).await;
+            attempts.wait(run, &mut reader).await;
             // At the end, nothing waits for a store that is away.
             let is_over =
-                attempts.is_idle() || attempts.patience.is_over(&desk.context, &desk.outstanding);
-            if desk.outstanding.is_stopping() && is_over {
-                attempts.give_back(desk).await?;
-                return desk.close(intake).await;
+                attempts.is_idle() || attempts.patience.is_over(&run.context, &run.outstanding);
+            if run.outstanding.is_stopping() && is_over {
+                attempts.give_back(run).await?;
+                return run.close(reader).await;
             }
         }
         if semel_core::planted("M04") {
@@ -57,11 +57,13 @@ pub(super) async fn run<S: Store + Clone, E: Effect>(
                 .finished
                 .iter()
                 .map(|(running, _)| Acknowledgement::new(running.incoming.delivery, Fate::Applied));
-            intake.tell(Told::Acknowledge(early.collect())).await?;
+            reader
+                .send(Disposition::Acknowledge(early.collect()))
+                .await?;
         }
-        attempts.renew_if_due(desk).await?;
-        attempts.turn(desk, &effect).await?;
-        desk.flush(&intake).await?;
+        attempts.renew_if_due(run).await?;
+        attempts.turn(run, &effect).await?;
+        run.flush(&reader).await?;
     }
 }
 
@@ -105,29 +107,29 @@ impl Attempts {
     }
 
     /// Returns how many more attempts may begin.
-    fn free<S: Store + Clone>(&self, desk: &Desk<S>) -> usize {
+    fn free<S: Store + Clone>(&self, run: &RunState<S>) -> usize {
         let running = self.running.len();
-        let free = desk.context.pipeline.concurrency.saturating_sub(running);
-        free.min(desk.room(running))
+        let free = run.context.pipeline.concurrency.saturating_sub(running);
+        free.min(run.room(running))
     }
 
     /// Waits until an attempt ends, another one may begin, leases need renewing, or the store may be
     /// asked again.
-    async fn wait<S: Store + Clone>(&mut self, desk: &mut Desk<S>, intake: &mut Intake) {
+    async fn wait<S: Store + Clone>(&mut self, run: &mut RunState<S>, reader: &mut ReaderHandle) {
         self.collect();
-        desk.look_after();
-        let now = desk.outstanding.wake();
-        let has_slot = self.free(desk) > 0;
-        let has_fates = desk.outcomes.has_settled() || desk.outstanding.has_revoked();
+        run.look_after();
+        let now = run.outstanding.wake();
+        let has_slot = self.free(run) > 0;
+        let has_fates = run.outcomes.has_settled() || run.outstanding.has_revoked();
         if !self.finished.is_empty()
             || has_fates
-            || (has_slot && desk.outstanding.has_ready() && !desk.outstanding.is_stopping())
+            || (has_slot && run.outstanding.has_ready() && !run.outstanding.is_stopping())
         {
             return;
         }
-        let patience = self.patience.ends(&desk.context, &desk.outstanding);
-        let may_ask = desk.waits_for_store(has_slot);
-        let ask_at = may_ask.then(|| desk.store.retry_at().unwrap_or(now));
+        let patience = self.patience.ends(&run.context, &run.outstanding);
+        let may_ask = run.waits_for_store(has_slot);
+        let ask_at = may_ask.then(|| run.store.retry_at().unwrap_or(now));
         let at = [patience, ask_at].into_iter().flatten();
         let at = at.fold(self.renew_at, Duration::min);
         let tasks = &mut self.tasks;
@@ -137,7 +139,7 @@ impl Attempts {
                 None => std::future::pending().await,
             }
         };
-        if let Some(joined) = desk.wait(intake, has_slot, Some(at), ended).await {
+        if let Some(joined) = run.wait(reader, has_slot, Some(at), ended).await {
             self.take(joined);
             self.collect();
         }
@@ -175,10 +177,10 @@ impl Attempts {
     /// by side.
     async fn turn<S: Store + Clone, E: Effect>(
         &mut self,
-        desk: &mut Desk<S>,
+        run: &mut RunState<S>,
         effect: &Arc<E>,
     ) -> Result<()> {
-        let mut settling = desk.away.take_unsettled();
+        let mut settling = run.backlog.take_unsettled();
         for (running, verdict) in self.finished.drain(..) {
             let Running {
                 incoming,
@@ -188,110 +190,110 @@ impl Attempts {
                 ..
             } = running;
             if !is_protected {
-                desk.end_unprotected(incoming, verdict);
+                run.end_unprotected(incoming, verdict);
             } else if let Some(Found(found)) = lost {
-                desk.ends_unheard(incoming.delivery);
-                desk.fenced(incoming, claim.token, found);
+                run.ends_unheard(incoming.delivery);
+                run.fenced(incoming, claim.token, found);
             } else {
                 let token = claim.token;
-                let settlement = desk.report_of(incoming.delivery, claim, verdict);
-                let settlement = jitter(&desk.context, settlement);
+                let settlement = run.report_of(incoming.delivery, claim, verdict);
+                let settlement = jitter(&run.context, settlement);
                 settling.push(incoming, token, settlement);
             }
         }
-        let free = self.free(desk);
-        let begin = if desk.outstanding.is_stopping() {
+        let free = self.free(run);
+        let begin = if run.outstanding.is_stopping() {
             0
         } else {
-            free.min(desk.context.pipeline.batch)
+            free.min(run.context.pipeline.batch)
         };
-        let (taken, suspended) = desk.take_to_ask(begin);
+        let (taken, suspended) = run.take_to_ask(begin);
         let requests: Vec<_> = taken
             .iter()
             .map(|incoming| incoming.request.clone())
             .collect();
-        let asked_at = desk.now();
+        let asked_at = run.now();
         let asking = async {
-            if desk.store.is_away() {
+            if run.store.is_away() {
                 // One probe, not two.
-                let settled = desk
+                let settled = run
                     .store
-                    .try_settle(&desk.outstanding, settling.settlements())
+                    .try_settle(&run.outstanding, settling.settlements())
                     .await?;
                 return Ok((
                     Some(settled),
-                    desk.store.try_claim(&desk.outstanding, &requests).await?,
+                    run.store.try_claim(&run.outstanding, &requests).await?,
                 ));
             }
-            let settled = desk
+            let settled = run
                 .store
-                .try_settle(&desk.outstanding, settling.settlements());
+                .try_settle(&run.outstanding, settling.settlements());
             side_by_side(
                 settled,
-                desk.store.try_claim(&desk.outstanding, &requests),
-                desk.context.pipeline.lease / 6,
+                run.store.try_claim(&run.outstanding, &requests),
+                run.context.pipeline.lease / 6,
             )
             .await
         };
-        let (settled, admissions) = self.beside(desk.parts(), asking).await?;
+        let (settled, admissions) = self.beside(run.parts(), asking).await?;
         let settled =
             settled.unwrap_or_else(|| settling.settlements().iter().map(|_| None).collect());
-        conclude_all(desk, settling, settled)?;
+        conclude_all(run, settling, settled)?;
         match admissions {
             Asked::Answered(admissions) => {
                 let admitted = taken.into_iter().zip(admissions).collect();
-                self.admit(desk, effect, admitted, asked_at).await?;
+                self.admit(run, effect, admitted, asked_at).await?;
             }
             Asked::NotNow { is_maybe } => {
                 for (place, incoming) in taken.into_iter().enumerate() {
                     if (is_maybe && !semel_core::planted("U02")) || place < suspended {
-                        desk.suspend(incoming);
+                        run.suspend(incoming);
                     } else {
-                        self.begin_unprotected(desk, effect, incoming);
+                        self.begin_unprotected(run, effect, incoming);
                     }
                 }
             }
         }
-        self.run_unprotected(desk, effect);
+        self.run_unprotected(run, effect);
         Ok(())
     }
 
     /// Deals with the store's answers to messages that asked for a claim at `asked_at`.
     async fn admit<S: Store + Clone, E: Effect>(
         &mut self,
-        desk: &mut Desk<S>,
+        run: &mut RunState<S>,
         effect: &Arc<E>,
         admitted: Vec<(InHand, Admission)>,
         asked_at: Duration,
     ) -> Result<()> {
         let mut doubts = Vec::new();
-        let lease = desk.context.lease(asked_at);
+        let lease = run.context.lease(asked_at);
         for (incoming, admission) in admitted {
             match admission {
                 Admission::Granted(claim)
-                    if lease.may_begin(desk.now()) && desk.begins(incoming.delivery) =>
+                    if lease.may_begin(run.now()) && run.begins(incoming.delivery) =>
                 {
                     if semel_core::planted("M01") {
                         let done = Verdict::Done(bytes::Bytes::new());
                         let judged = Judged::AsSaid;
-                        let done = settlement(&desk.context.pipeline, claim.clone(), done, judged);
-                        desk.store.settle_all(&desk.outstanding, &[done]).await?;
+                        let done = settlement(&run.context.pipeline, claim.clone(), done, judged);
+                        run.store.settle_all(&run.outstanding, &[done]).await?;
                     }
-                    self.begin(desk, effect, incoming, claim);
+                    self.begin(run, effect, incoming, claim);
                 }
                 Admission::Parked {
                     state: StateKind::InDoubt,
                     duplicate,
                     now,
                 } => doubts.push((incoming, duplicate, now)),
-                admission => desk.refused(incoming, admission)?,
+                admission => run.refused(incoming, admission)?,
             }
         }
         // Only once all others have begun: a probe may take longer than a lease that nobody extends.
         for (incoming, duplicate, now) in doubts {
-            let probed = probe(desk.parts(), effect, &incoming, now);
-            if self.beside(desk.parts(), probed).await? {
-                desk.outstanding.put_back(vec![incoming]);
+            let probed = probe(run.parts(), effect, &incoming, now);
+            if self.beside(run.parts(), probed).await? {
+                run.outstanding.put_back(vec![incoming]);
             } else {
                 let state = StateKind::InDoubt;
                 let parked = Admission::Parked {
@@ -299,7 +301,7 @@ impl Attempts {
                     duplicate,
                     now,
                 };
-                desk.refused(incoming, parked)?;
+                run.refused(incoming, parked)?;
             }
         }
         Ok(())
@@ -307,21 +309,21 @@ impl Attempts {
 
     fn begin<S: Store + Clone, E: Effect>(
         &mut self,
-        desk: &mut Desk<S>,
+        run: &mut RunState<S>,
         effect: &Arc<E>,
         incoming: InHand,
         claim: Claim,
     ) {
         if claim.takeover {
-            desk.taken_over();
+            run.taken_over();
         }
         if claim.resumed {
             // The lease of a resumed claim has been running since the claim was first granted.
-            self.renew_at = desk.now();
+            self.renew_at = run.now();
         }
-        desk.note_claimed(incoming.delivery);
-        desk.granted(&incoming, claim.grant());
-        let is_past_provider = desk.is_past_provider(incoming.delivery);
+        run.note_claimed(incoming.delivery);
+        run.granted(&incoming, claim.grant());
+        let is_past_provider = run.is_past_provider(incoming.delivery);
         self.spawn(incoming, claim, true, effect, is_past_provider);
     }
 
@@ -357,28 +359,28 @@ impl Attempts {
 
     /// Stops the calls that still run at the end of a shutdown and reports that nobody knows how they
     /// ended.
-    async fn give_back<S: Store + Clone>(&mut self, desk: &mut Desk<S>) -> Result<()> {
+    async fn give_back<S: Store + Clone>(&mut self, run: &mut RunState<S>) -> Result<()> {
         self.tasks.abort_all();
         while let Some(joined) = self.tasks.join_next_with_id().await {
             self.take(joined);
         }
-        desk.put_back_suspended();
-        let mut settling = desk.away.take_unsettled();
+        run.put_back_suspended();
+        let mut settling = run.backlog.take_unsettled();
         for (running, verdict) in std::mem::take(&mut self.finished) {
             if running.is_protected {
                 let token = running.claim.token;
                 let delivery = running.incoming.delivery;
-                let settlement = desk.report_of(delivery, running.claim, verdict);
+                let settlement = run.report_of(delivery, running.claim, verdict);
                 let settlement = given_back(settlement, true);
                 settling.push(running.incoming, token, settlement);
             } else {
-                desk.end_unprotected(running.incoming, verdict);
+                run.end_unprotected(running.incoming, verdict);
             }
         }
-        let settled = desk
+        let settled = run
             .store
-            .settle_all(&desk.outstanding, settling.settlements())
+            .settle_all(&run.outstanding, settling.settlements())
             .await?;
-        conclude_all(desk, settling, settled.into_iter().map(Some))
+        conclude_all(run, settling, settled.into_iter().map(Some))
     }
 }

@@ -12,8 +12,8 @@ use semel_core::{Parked, Result, Store};
 
 use super::context::Context;
 use super::in_hand::{InHand, LaneId};
-use super::intake::Intake;
 use super::outstanding::Outstanding;
+use super::reader::ReaderHandle;
 use super::store_calls::{Asked, StoreCalls};
 use crate::event::{Event, Origin};
 use crate::pipeline::{Rejected, is_sent_again};
@@ -167,7 +167,7 @@ impl Outcomes {
         &mut self,
         store: &StoreCalls<S>,
         outstanding: &mut Outstanding,
-        intake: &Intake,
+        reader: &ReaderHandle,
     ) -> Result<()> {
         if !self.to_park.is_empty() {
             let (to_park, met): (Vec<_>, Vec<_>) =
@@ -199,7 +199,7 @@ impl Outcomes {
             self.context.observe(&Event::Settled { delivery, fate });
             acknowledge.push(Acknowledgement::new(delivery, fate));
         }
-        outstanding.acknowledge(intake, acknowledge).await;
+        outstanding.acknowledge(reader, acknowledge).await;
         outstanding.extend_if_due().await;
         self.report(false);
         Ok(())

@@ -9,10 +9,10 @@ use semel_core::{
     Certainty, Claim, Error, Mark, Outcome, Result, Settled, Settlement, Step, Store,
 };
 
-use super::desk::Desk;
-use super::intake::Intake;
 use super::outstanding::Outstanding;
 use super::pause::GIVEN_BACK;
+use super::reader::ReaderHandle;
+use super::run_state::RunState;
 use super::steps::{Patience, admit, conclude, settle_left};
 use super::store_calls::StoreCalls;
 use crate::consumer::in_hand::InHand;
@@ -20,26 +20,26 @@ use crate::effect::{Output, Verdict};
 use crate::retry::is_final;
 
 pub(super) async fn run<S: Store + Clone>(
-    desk: &mut Desk<S>,
-    mut intake: Intake,
+    run: &mut RunState<S>,
+    mut reader: ReaderHandle,
     mut output: impl Output,
     checkpoints: AnyCheckpointStore,
 ) -> Result<()> {
-    let mut recorded = recover(&desk.store, &desk.outstanding, &mut output, &checkpoints).await?;
+    let mut recorded = recover(&run.store, &run.outstanding, &mut output, &checkpoints).await?;
     loop {
-        desk.gather(&mut intake).await;
+        run.gather(&mut reader).await;
         // Messages whose claims were granted too late to be appended.
-        settle_left(desk, Patience::Waits).await?;
-        if desk.outstanding.is_done() {
-            return desk.close(intake).await;
+        settle_left(run, Patience::Waits).await?;
+        if run.outstanding.is_done() {
+            return run.close(reader).await;
         }
-        let mut granted = admit(desk).await?.messages;
+        let mut granted = admit(run).await?.messages;
         // A batch is refused whole when one of its claims was lost; the other messages go in without
         // it.
         while !granted.is_empty() {
-            granted = append(desk, granted, &mut output, &checkpoints, &mut recorded).await?;
+            granted = append(run, granted, &mut output, &checkpoints, &mut recorded).await?;
         }
-        desk.flush(&intake).await?;
+        run.flush(&reader).await?;
     }
 }
 
@@ -72,7 +72,7 @@ async fn recover<S: Store + Clone>(
 
 /// Appends a batch and records it; returns the messages to try again without the rest.
 async fn append<S: Store + Clone>(
-    desk: &mut Desk<S>,
+    run: &mut RunState<S>,
     granted: Vec<(InHand, Claim)>,
     output: &mut impl Output,
     checkpoints: &AnyCheckpointStore,
@@ -84,14 +84,14 @@ async fn append<S: Store + Clone>(
         .collect();
     let value = match output.append(&payloads).await {
         Ok(value) => value,
-        Err(error) => return give_back(desk, granted, output, recorded, error).await,
+        Err(error) => return give_back(run, granted, output, recorded, error).await,
     };
     // One speaks for all, except where it is counted how many the output takes.
-    let heard = if desk.is_paused() { granted.len() } else { 1 };
+    let heard = if run.is_paused() { granted.len() } else { 1 };
     for (incoming, _) in granted.iter().take(heard) {
-        desk.hear(incoming.delivery, &Verdict::Done(Bytes::new()));
+        run.hear(incoming.delivery, &Verdict::Done(Bytes::new()));
     }
-    let window = desk.context.pipeline.window;
+    let window = run.context.pipeline.window;
     let settlements: Vec<_> = granted
         .iter()
         .map(|(_, claim)| claim.completion(Outcome::empty(), window))
@@ -100,9 +100,9 @@ async fn append<S: Store + Clone>(
         name: recorded.name.clone(),
         value,
     };
-    let together = desk
+    let together = run
         .store
-        .ask_in_turn(&desk.outstanding, || {
+        .ask_in_turn(&run.outstanding, || {
             checkpoints.settle_with(&settlements, &mark)
         })
         .await?;
@@ -110,9 +110,9 @@ async fn append<S: Store + Clone>(
         Together::Applied(_) => None,
         Together::Refused(answers) => {
             // An earlier try may have been carried out and its answer lost: the mark knows.
-            let found = desk
+            let found = run
                 .store
-                .ask(&desk.outstanding, || checkpoints.mark(&mark.name))
+                .ask(&run.outstanding, || checkpoints.mark(&mark.name))
                 .await?;
             let is_recorded = found == Some(mark.value) && !semel_core::planted("M15");
             (!is_recorded).then_some(answers)
@@ -121,7 +121,7 @@ async fn append<S: Store + Clone>(
     let Some(answers) = answers else {
         *recorded = mark;
         for (incoming, _) in granted {
-            desk.completed(&incoming, false);
+            run.completed(&incoming, false);
         }
         return Ok(Vec::new());
     };
@@ -133,7 +133,7 @@ async fn append<S: Store + Clone>(
         match answer {
             Settled::Now(_) => again.push((incoming, claim)),
             Settled::Fenced { .. } | Settled::Failed(_) => {
-                conclude(desk, incoming, claim.token, &settlement.step, answer)?;
+                conclude(run, incoming, claim.token, &settlement.step, answer)?;
             }
         }
     }
@@ -143,7 +143,7 @@ async fn append<S: Store + Clone>(
 /// Undoes what was half written of a batch that the output could not take, and releases the claims,
 /// so that the next consumer, also after a shutdown, does not wait for their leases.
 async fn give_back<S: Store + Clone>(
-    desk: &mut Desk<S>,
+    run: &mut RunState<S>,
     granted: Vec<(InHand, Claim)>,
     output: &mut impl Output,
     recorded: &Mark,
@@ -155,9 +155,9 @@ async fn give_back<S: Store + Clone>(
     }
     let why: Box<str> = error.to_string().into();
     for (incoming, _) in &granted {
-        desk.hear(incoming.delivery, &Verdict::Away { error: why.clone() });
+        run.hear(incoming.delivery, &Verdict::Away { error: why.clone() });
     }
-    let (limits, window) = (desk.context.pipeline.limits, desk.context.pipeline.window);
+    let (limits, window) = (run.context.pipeline.limits, run.context.pipeline.window);
     let settlements: Vec<_> = granted
         .iter()
         .map(|(_, claim)| Settlement {
@@ -174,14 +174,11 @@ async fn give_back<S: Store + Clone>(
             },
         })
         .collect();
-    let settled = desk
-        .store
-        .settle_all(&desk.outstanding, &settlements)
-        .await?;
+    let settled = run.store.settle_all(&run.outstanding, &settlements).await?;
     for (((incoming, claim), settlement), settled) in
         granted.into_iter().zip(settlements).zip(settled)
     {
-        conclude(desk, incoming, claim.token, &settlement.step, settled)?;
+        conclude(run, incoming, claim.token, &settlement.step, settled)?;
     }
     Ok(Vec::new())
 }

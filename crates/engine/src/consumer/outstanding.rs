@@ -14,8 +14,8 @@ use semel_core::{Error, Result};
 
 use super::context::Context;
 use super::in_hand::{InHand, LaneId};
-use super::intake::{Intake, Teller, Told};
 use super::lanes::Lanes;
+use super::reader::{Disposition, DispositionSender, ReaderHandle};
 use crate::event::Event;
 use crate::pipeline::Rejected;
 use deliveries::Deliveries;
@@ -30,7 +30,7 @@ pub(super) struct Outstanding {
     deliveries: Deliveries,
     /// Deliveries to be given back because another consumer is about to get them.
     revoked: Vec<DeliveryId>,
-    source: Teller,
+    source: DispositionSender,
     /// The time of the next extension that is sent to the source, in milliseconds.
     extend_at: AtomicU64,
     /// The time for which the broker leaves an unextended delivery here.
@@ -43,7 +43,7 @@ pub(super) struct Outstanding {
 }
 
 impl Outstanding {
-    pub(super) fn new(context: Arc<Context>, source: Teller, every_lane: bool) -> Self {
+    pub(super) fn new(context: Arc<Context>, source: DispositionSender, every_lane: bool) -> Self {
         let extend_at = context.now() + context.pipeline.lease / 3;
         let mut outstanding = Self {
             context,
@@ -216,27 +216,27 @@ impl Outstanding {
     }
 
     /// Tells the source the fates of deliveries, and gives back those that are another consumer's.
-    pub(super) async fn acknowledge(&mut self, intake: &Intake, fates: Vec<Acknowledgement>) {
+    pub(super) async fn acknowledge(&mut self, reader: &ReaderHandle, fates: Vec<Acknowledgement>) {
         self.deliveries.remove(fates.iter().map(|it| it.delivery));
         if !fates.is_empty() {
-            self.tell(intake, Told::Acknowledge(fates)).await;
+            self.send(reader, Disposition::Acknowledge(fates)).await;
         }
         let revoked = std::mem::take(&mut self.revoked);
         if !revoked.is_empty() {
-            self.tell(intake, Told::Requeue(revoked)).await;
+            self.send(reader, Disposition::Requeue(revoked)).await;
         }
     }
 
     /// Gives back everything in hand, at the end of the run.
-    pub(super) async fn give_back(&mut self, intake: &Intake) {
+    pub(super) async fn give_back(&mut self, reader: &ReaderHandle) {
         if !self.deliveries.is_empty() {
             let deliveries = std::mem::take(&mut self.deliveries).in_order();
-            self.tell(intake, Told::Requeue(deliveries)).await;
+            self.send(reader, Disposition::Requeue(deliveries)).await;
         }
     }
 
-    async fn tell(&mut self, intake: &Intake, told: Told) {
-        if let Err(error) = intake.tell(told).await {
+    async fn send(&mut self, reader: &ReaderHandle, disposition: Disposition) {
+        if let Err(error) = reader.send(disposition).await {
             self.fail(error);
         }
     }
@@ -268,7 +268,7 @@ impl Outstanding {
         // A source that has stopped is noticed when it is told of a fate.
         if let Some(source) = self.source.upgrade() {
             let deliveries = self.deliveries.in_order();
-            let _ = source.send(Told::Extend(deliveries)).await;
+            let _ = source.send(Disposition::Extend(deliveries)).await;
         }
     }
 

@@ -7,12 +7,12 @@ use semel_core::{
 };
 
 use super::context::Context;
-use super::desk::{Desk, past_provider};
 use super::in_hand::InHand;
 use super::pause::Judged;
+use super::pending_settlements::PendingSettlements;
 use super::report::settlement;
+use super::run_state::{RunState, past_provider};
 use super::store_calls::{Asked, RECHECK};
-use super::unsettled::Unsettled;
 use crate::effect::Call;
 use crate::pipeline::Incoming;
 
@@ -25,34 +25,34 @@ pub(super) enum Patience {
 
 /// Reports the settlements that are left over from before.
 pub(super) async fn settle_left<S: Store + Clone>(
-    desk: &mut Desk<S>,
+    run: &mut RunState<S>,
     patience: Patience,
 ) -> Result<()> {
-    let left = desk.away.take_unsettled();
-    settle(desk, left, patience).await
+    let left = run.backlog.take_unsettled();
+    settle(run, left, patience).await
 }
 
 /// Reports attempts that have ended under a claim.
 pub(super) async fn settle<S: Store + Clone>(
-    desk: &mut Desk<S>,
-    ended: Unsettled,
+    run: &mut RunState<S>,
+    ended: PendingSettlements,
     patience: Patience,
 ) -> Result<()> {
     let settled = match patience {
         Patience::Waits => {
-            let settled = desk
+            let settled = run
                 .store
-                .settle_all(&desk.outstanding, ended.settlements())
+                .settle_all(&run.outstanding, ended.settlements())
                 .await?;
             settled.into_iter().map(Some).collect()
         }
         Patience::GivesWay => {
-            desk.store
-                .try_settle(&desk.outstanding, ended.settlements())
+            run.store
+                .try_settle(&run.outstanding, ended.settlements())
                 .await?
         }
     };
-    conclude_all(desk, ended, settled)
+    conclude_all(run, ended, settled)
 }
 
 /// A batch that may run.
@@ -73,22 +73,22 @@ impl Admitted {
 /// Takes a batch of ready messages, asks for its claims and deals with those that are not granted. Claims
 /// that took so long that they may be lost are given back. While the store is away and the pipeline fails
 /// open, the batch is one that needs no claim.
-pub(super) async fn admit<S: Store + Clone>(desk: &mut Desk<S>) -> Result<Admitted> {
-    let room = desk.context.pipeline.batch.min(desk.room(0));
-    let (messages, suspended) = desk.take_to_ask(room);
+pub(super) async fn admit<S: Store + Clone>(run: &mut RunState<S>) -> Result<Admitted> {
+    let room = run.context.pipeline.batch.min(run.room(0));
+    let (messages, suspended) = run.take_to_ask(room);
     let requests: Vec<_> = messages
         .iter()
         .map(|incoming| incoming.request.clone())
         .collect();
-    let asked_at = desk.now();
-    let asked = desk.store.try_claim(&desk.outstanding, &requests).await?;
+    let asked_at = run.now();
+    let asked = run.store.try_claim(&run.outstanding, &requests).await?;
     let taken = Taken {
         messages,
         suspended,
         room,
         asked_at,
     };
-    admitted(desk, taken, asked)
+    admitted(run, taken, asked)
 }
 
 /// Messages whose claims were asked for.
@@ -103,46 +103,46 @@ pub(super) struct Taken {
 
 /// Deals with the store's answers to messages that asked for a claim.
 pub(super) fn admitted<S: Store + Clone>(
-    desk: &mut Desk<S>,
+    run: &mut RunState<S>,
     taken: Taken,
     asked: Asked<Vec<Admission>>,
 ) -> Result<Admitted> {
     let (asked_at, room) = (taken.asked_at, taken.room);
     let admissions = match asked {
         Asked::Answered(admissions) => admissions,
-        Asked::NotNow { is_maybe } => return Ok(unprotected(desk, taken, is_maybe)),
+        Asked::NotNow { is_maybe } => return Ok(unprotected(run, taken, is_maybe)),
     };
     let mut messages = Vec::with_capacity(taken.messages.len());
-    let may_begin = desk.context.lease(asked_at).may_begin(desk.now());
+    let may_begin = run.context.lease(asked_at).may_begin(run.now());
     for (incoming, admission) in taken.messages.into_iter().zip(admissions) {
         match admission {
-            Admission::Granted(claim) if may_begin && desk.begins(incoming.delivery) => {
+            Admission::Granted(claim) if may_begin && run.begins(incoming.delivery) => {
                 if claim.takeover {
-                    desk.taken_over();
+                    run.taken_over();
                 }
-                desk.note_claimed(incoming.delivery);
-                desk.granted(&incoming, claim.grant());
-                if desk.is_past_provider(incoming.delivery) {
+                run.note_claimed(incoming.delivery);
+                run.granted(&incoming, claim.grant());
+                if run.is_past_provider(incoming.delivery) {
                     let fencing = claim.token;
-                    desk.ends_unheard(incoming.delivery);
+                    run.ends_unheard(incoming.delivery);
                     let (verdict, judged) = (past_provider(), Judged::AsSaid);
-                    let settlement = settlement(&desk.context.pipeline, claim, verdict, judged);
-                    desk.away.push_unsettled(incoming, fencing, settlement);
+                    let settlement = settlement(&run.context.pipeline, claim, verdict, judged);
+                    run.backlog.push_unsettled(incoming, fencing, settlement);
                 } else {
                     messages.push((incoming, claim));
                 }
             }
-            admission => desk.refused(incoming, admission)?,
+            admission => run.refused(incoming, admission)?,
         }
     }
-    if messages.is_empty() && desk.store.is_away() {
+    if messages.is_empty() && run.store.is_away() {
         let none = Taken {
             messages: Vec::new(),
             suspended: 0,
             room,
             asked_at,
         };
-        return Ok(unprotected(desk, none, false));
+        return Ok(unprotected(run, none, false));
     }
     Ok(Admitted {
         messages,
@@ -151,19 +151,19 @@ pub(super) fn admitted<S: Store + Clone>(
 }
 
 /// Picks the messages that may run without a claim, from those taken and from the others that are ready.
-fn unprotected<S: Store + Clone>(desk: &mut Desk<S>, taken: Taken, is_maybe: bool) -> Admitted {
+fn unprotected<S: Store + Clone>(run: &mut RunState<S>, taken: Taken, is_maybe: bool) -> Admitted {
     let mut batch = Admitted::default();
     for (place, incoming) in taken.messages.into_iter().enumerate() {
         if is_maybe || place < taken.suspended {
-            desk.suspend(incoming);
-        } else if let Some((incoming, claim)) = desk.begin_unprotected(incoming) {
+            run.suspend(incoming);
+        } else if let Some((incoming, claim)) = run.begin_unprotected(incoming) {
             batch.messages.push((incoming, claim));
         }
     }
-    if desk.store.is_away() && !desk.outstanding.is_stopping() {
+    if run.store.is_away() && !run.outstanding.is_stopping() {
         let room = taken.room.saturating_sub(batch.messages.len());
-        for incoming in desk.take_ready(room) {
-            if let Some((incoming, claim)) = desk.begin_unprotected(incoming) {
+        for incoming in run.take_ready(room) {
+            if let Some((incoming, claim)) = run.begin_unprotected(incoming) {
                 batch.messages.push((incoming, claim));
             }
         }
@@ -207,7 +207,7 @@ pub(super) fn given_back(mut settlement: Settlement, is_broken_off: bool) -> Set
 
 /// Deals with the answer to a settlement.
 pub(super) fn conclude<S: Store + Clone>(
-    desk: &mut Desk<S>,
+    run: &mut RunState<S>,
     incoming: InHand,
     token: FencingToken,
     step: &Step,
@@ -219,32 +219,32 @@ pub(super) fn conclude<S: Store + Clone>(
         Step::Start { .. } | Step::Complete { .. } => ("", RECHECK),
     };
     match settled {
-        Settled::Now(StateKind::Completed) => desk.completed(&incoming, false),
-        Settled::Now(StateKind::Released) => desk.released(incoming, error, wait),
+        Settled::Now(StateKind::Completed) => run.completed(&incoming, false),
+        Settled::Now(StateKind::Released) => run.released(incoming, error, wait),
         Settled::Now(state @ (StateKind::Dead | StateKind::InDoubt)) => {
-            desk.given_up(&incoming, state, error);
+            run.given_up(&incoming, state, error);
         }
         // No step that is reported here leads to these states; ask again.
         Settled::Now(state @ (StateKind::Claimed | StateKind::Started)) => {
-            desk.fenced(incoming, token, Some(state));
+            run.fenced(incoming, token, Some(state));
         }
-        Settled::Fenced { found } => desk.fenced(incoming, token, found),
-        Settled::Failed(error) => desk.hold_failed(incoming, error)?,
+        Settled::Fenced { found } => run.fenced(incoming, token, found),
+        Settled::Failed(error) => run.hold_failed(incoming, error)?,
     }
     Ok(())
 }
 
 /// Deals with the answers to settlements, one for each; a settlement without an answer goes on waiting.
 pub(super) fn conclude_all<S: Store + Clone>(
-    desk: &mut Desk<S>,
-    reported: Unsettled,
+    run: &mut RunState<S>,
+    reported: PendingSettlements,
     answers: impl IntoIterator<Item = Option<Settled>>,
 ) -> Result<()> {
     for ((incoming, token, settlement), answer) in reported.into_reports().zip(answers) {
         match answer {
-            Some(settled) => conclude(desk, incoming, token, &settlement.step, settled)?,
-            None if semel_core::planted("U04") => desk.completed(&incoming, false),
-            None => desk.away.push_unsettled(incoming, token, settlement),
+            Some(settled) => conclude(run, incoming, token, &settlement.step, settled)?,
+            None if semel_core::planted("U04") => run.completed(&incoming, false),
+            None => run.backlog.push_unsettled(incoming, token, settlement),
         }
     }
     Ok(())

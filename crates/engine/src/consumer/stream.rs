@@ -5,36 +5,36 @@ use std::time::Duration;
 
 use semel_core::{Result, Store};
 
-use super::desk::Desk;
-use super::intake::Intake;
+use super::reader::ReaderHandle;
+use super::run_state::RunState;
 use super::steps::{Admitted, Patience, admit, call, given_back, jitter, settle, settle_left};
 use crate::effect::{BatchEffect, Call, Verdict};
 use crate::lease::{renewal, renewal_interval};
 
 pub(super) async fn run<S: Store + Clone>(
-    desk: &mut Desk<S>,
-    mut intake: Intake,
+    run: &mut RunState<S>,
+    mut reader: ReaderHandle,
     mut effect: impl BatchEffect,
 ) -> Result<()> {
     loop {
-        desk.gather(&mut intake).await;
-        if desk.outstanding.is_done() {
-            settle_left(desk, Patience::Waits).await?;
-            desk.put_back_suspended();
-            return desk.close(intake).await;
+        run.gather(&mut reader).await;
+        if run.outstanding.is_done() {
+            settle_left(run, Patience::Waits).await?;
+            run.put_back_suspended();
+            return run.close(reader).await;
         }
-        settle_left(desk, Patience::GivesWay).await?;
-        let batch = admit(desk).await?;
+        settle_left(run, Patience::GivesWay).await?;
+        let batch = admit(run).await?;
         if !batch.is_empty() {
-            call_all(desk, &mut effect, batch).await?;
+            call_all(run, &mut effect, batch).await?;
         }
-        desk.flush(&intake).await?;
+        run.flush(&reader).await?;
     }
 }
 
 /// Runs a batch and settles it, as far as the store answers.
 async fn call_all<S: Store + Clone>(
-    desk: &mut Desk<S>,
+    run: &mut RunState<S>,
     effect: &mut impl BatchEffect,
     batch: Admitted,
 ) -> Result<()> {
@@ -46,7 +46,7 @@ async fn call_all<S: Store + Clone>(
         .iter()
         .map(|(incoming, claim)| call(incoming, claim.clone()))
         .collect();
-    let lease = desk.context.pipeline.lease;
+    let lease = run.context.pipeline.lease;
     let is_resumed = calls.iter().any(|call| call.claim.resumed);
     let first = if is_resumed {
         Duration::ZERO
@@ -64,9 +64,9 @@ async fn call_all<S: Store + Clone>(
     let verdicts = tokio::select! {
         biased;
         verdicts = effect.call(&calls) => Some(verdicts),
-        () = desk.context.patience_is_over() => None,
-        never = desk.store.keep(&desk.outstanding, first, kept) => match never {},
-        never = desk.outstanding.keep() => match never {},
+        () = run.context.patience_is_over() => None,
+        never = run.store.keep(&run.outstanding, first, kept) => match never {},
+        never = run.outstanding.keep() => match never {},
     };
     let is_given_back = verdicts.is_none();
     let mut verdicts = verdicts.unwrap_or_default();
@@ -75,20 +75,20 @@ async fn call_all<S: Store + Clone>(
         error: "the effect gave no verdict".into(),
     };
     verdicts.resize(calls.len(), unknown);
-    let mut settling = desk.away.take_unsettled();
+    let mut settling = run.backlog.take_unsettled();
     for ((incoming, claim), verdict) in messages.into_iter().zip(verdicts) {
         if !is_protected {
-            desk.end_unprotected(incoming, verdict);
+            run.end_unprotected(incoming, verdict);
             continue;
         }
         let token = claim.token;
-        let settlement = desk.report_of(incoming.delivery, claim, verdict);
-        let settlement = if is_given_back || desk.outstanding.is_stopping() {
+        let settlement = run.report_of(incoming.delivery, claim, verdict);
+        let settlement = if is_given_back || run.outstanding.is_stopping() {
             given_back(settlement, is_given_back)
         } else {
-            jitter(&desk.context, settlement)
+            jitter(&run.context, settlement)
         };
         settling.push(incoming, token, settlement);
     }
-    settle(desk, settling, Patience::GivesWay).await
+    settle(run, settling, Patience::GivesWay).await
 }

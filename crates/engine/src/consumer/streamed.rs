@@ -14,10 +14,10 @@ use semel_core::partition::Entry;
 use semel_core::port::streamed::{Claimed, Committed, Finished, Outgoing, Standing, StreamedStore};
 use semel_core::{Admission, Grant, OpId, Result, Store};
 
-use super::desk::Desk;
-use super::intake::Intake;
 use super::outstanding::Outstanding;
 use super::pause::Judged;
+use super::reader::ReaderHandle;
+use super::run_state::RunState;
 use super::store_calls::StoreCalls;
 use crate::consumer::in_hand::InHand;
 use crate::effect::{Effect, Verdict};
@@ -30,45 +30,45 @@ use output::output;
 /// Runs the pipeline: while batches are committed, one behind the other, the next one is gathered, decided and
 /// transformed. Whatever happens to a batch, the later ones stay behind it.
 pub(super) async fn run<S: Store + Clone, T: StreamedStore, E: Effect>(
-    desk: &mut Desk<S>,
-    mut intake: Intake,
+    run: &mut RunState<S>,
+    mut reader: ReaderHandle,
     streamed: T,
     transform: Option<Arc<E>>,
 ) -> Result<()> {
     // One being committed, one being written, one waiting for that, and one being gathered.
-    desk.outstanding.limit(4);
+    run.outstanding.limit(4);
     let mut failures = Failures::default();
-    let within = desk.store.slow_answer_within();
+    let within = run.store.slow_answer_within();
     let mut under_way = Commits::new(streamed);
     let mut next = Ready::default();
     loop {
-        if !gather(desk, &mut intake, under_way.first(), next.len()).await
+        if !gather(run, &mut reader, under_way.first(), next.len()).await
             && let Some(ended) = under_way.take_first()
         {
-            let committed = ended.conclude(&desk.store, &desk.outstanding).await?;
+            let committed = ended.conclude(&run.store, &run.outstanding).await?;
             // The broker goes on with the next batch while this one is dealt with.
-            under_way.begin(&desk.context.pipeline, within, &mut next);
-            conclude(desk, &mut failures, committed);
+            under_way.begin(&run.context.pipeline, within, &mut next);
+            conclude(run, &mut failures, committed);
         }
-        let is_done = desk.outstanding.is_done();
+        let is_done = run.outstanding.is_done();
         if !is_done {
-            let room = desk.context.pipeline.batch.saturating_sub(next.len());
+            let room = run.context.pipeline.batch.saturating_sub(next.len());
             let room = match &transform {
-                Some(_) => room.min(desk.room(0)),
+                Some(_) => room.min(run.room(0)),
                 None => room,
             };
-            let taken = desk.take_ready(room);
+            let taken = run.take_ready(room);
             let transforms = transform.is_some();
-            let granted = admit(desk, &failures, taken, (&under_way, &next, transforms)).await?;
+            let granted = admit(run, &failures, taken, (&under_way, &next, transforms)).await?;
             let outputs = tokio::select! {
                 biased;
-                outputs = output(&desk.context, &desk.outstanding, transform.as_ref(), &granted) => outputs,
-                never = answered(&desk.store, &desk.outstanding, under_way.first_mut()) => match never {},
+                outputs = output(&run.context, &run.outstanding, transform.as_ref(), &granted) => outputs,
+                never = answered(&run.store, &run.outstanding, under_way.first_mut()) => match never {},
             };
             if let Some(outputs) = outputs {
                 let has_transform = transform.is_some();
                 finish(
-                    desk,
+                    run,
                     &mut failures,
                     granted,
                     outputs,
@@ -77,13 +77,13 @@ pub(super) async fn run<S: Store + Clone, T: StreamedStore, E: Effect>(
             } else {
                 // Nothing of it was committed, and all of it is given back.
                 let taken = granted.into_iter().map(|granted| granted.incoming);
-                desk.outstanding.put_back(taken.collect());
+                run.outstanding.put_back(taken.collect());
             }
         }
-        under_way.begin(&desk.context.pipeline, within, &mut next);
-        desk.flush(&intake).await?;
+        under_way.begin(&run.context.pipeline, within, &mut next);
+        run.flush(&reader).await?;
         if is_done && under_way.first().is_none() {
-            return desk.close(intake).await;
+            return run.close(reader).await;
         }
     }
 }
@@ -91,26 +91,26 @@ pub(super) async fn run<S: Store + Clone, T: StreamedStore, E: Effect>(
 /// Takes in hand every message that is there, until there is something to do. Returns `false` if the first batch
 /// under way has ended, `true` for any other reason.
 async fn gather<S: Store + Clone, T: StreamedStore>(
-    desk: &mut Desk<S>,
-    intake: &mut Intake,
+    run: &mut RunState<S>,
+    reader: &mut ReaderHandle,
     first: Option<&Commit<T>>,
     ready: usize,
 ) -> bool {
     let Some(first) = first else {
-        desk.gather(intake).await;
+        run.gather(reader).await;
         return true;
     };
-    if ready >= desk.context.pipeline.batch || desk.outstanding.is_done() {
+    if ready >= run.context.pipeline.batch || run.outstanding.is_done() {
         tokio::select! {
             biased;
             () = first.ended() => return false,
-            never = desk.outstanding.keep() => match never {},
+            never = run.outstanding.keep() => match never {},
         }
     }
     tokio::select! {
         biased;
         () = first.ended() => false,
-        () = desk.gather(intake) => true,
+        () = run.gather(reader) => true,
     }
 }
 
@@ -144,7 +144,7 @@ fn claimed(incoming: &Incoming, id: OpId) -> Claimed<'_> {
 
 /// Deals with messages that are not granted, and returns the others.
 async fn admit<S: Store + Clone>(
-    desk: &mut Desk<S>,
+    run: &mut RunState<S>,
     failures: &Failures,
     taken: Vec<InHand>,
     (under_way, next, has_transform): (&Commits<impl StreamedStore>, &Ready, bool),
@@ -156,39 +156,39 @@ async fn admit<S: Store + Clone>(
     let ids: Vec<_> = ids.collect();
     let asked = taken.iter().zip(&ids);
     let asked: Vec<_> = asked.map(|(incoming, id)| claimed(incoming, *id)).collect();
-    let standings = desk
+    let standings = run
         .store
-        .ask(&desk.outstanding, || under_way.streamed.admit(&asked))
+        .ask(&run.outstanding, || under_way.streamed.admit(&asked))
         .await?;
     drop(asked);
     // A claim is not stored, so nothing else sees that a key is in this batch twice, or in one that is being
     // committed. Messages of one order key are taken one by one, and so are those of one key if the key is the
     // order.
-    let has_order = desk.context.pipeline.order.is_some();
+    let has_order = run.context.pipeline.order.is_some();
     let ready = next.granted.iter().filter(|_| has_order);
     let mut seen: BTreeSet<_> = ready.map(|granted| granted.id).collect();
     let is_pending = |id| under_way.have(id) && !semel_core::planted("K04");
     let mut granted = Vec::with_capacity(taken.len());
     for ((incoming, standing), id) in taken.into_iter().zip(standings).zip(ids) {
         match standing {
-            Standing::Gone => desk.gone(&incoming),
+            Standing::Gone => run.gone(&incoming),
             Standing::Free(_) if has_order && (is_pending(id) || !seen.insert(id)) => {
-                let now = desk.context.surroundings.clock.now();
-                desk.refused(incoming, Admission::Busy { until: now, now })?;
+                let now = run.context.surroundings.clock.now();
+                run.refused(incoming, Admission::Busy { until: now, now })?;
             }
-            Standing::Free(_) if has_transform && !desk.begins(incoming.delivery) => {
-                desk.outstanding.put_back(vec![incoming]);
+            Standing::Free(_) if has_transform && !run.begins(incoming.delivery) => {
+                run.outstanding.put_back(vec![incoming]);
             }
             Standing::Free(mut grant) => {
                 grant.attempt = failures.of(incoming.delivery) + 1;
-                desk.granted(&incoming, grant);
+                run.granted(&incoming, grant);
                 granted.push(Granted {
                     incoming,
                     id,
                     grant,
                 });
             }
-            Standing::Ours(admission) => desk.refused(incoming, *admission)?,
+            Standing::Ours(admission) => run.refused(incoming, *admission)?,
         }
     }
     Ok(granted)
@@ -196,7 +196,7 @@ async fn admit<S: Store + Clone>(
 
 /// Moves finished messages of the transform into the next batch, and deals with the rest.
 fn finish<S: Store + Clone>(
-    desk: &mut Desk<S>,
+    run: &mut RunState<S>,
     failures: &mut Failures,
     granted: Vec<Granted>,
     outputs: Vec<Verdict>,
@@ -206,7 +206,7 @@ fn finish<S: Store + Clone>(
     next.finished.reserve(granted.len());
     for (mut granted, verdict) in granted.into_iter().zip(outputs) {
         let judged = if has_transform {
-            desk.hear(granted.incoming.delivery, &verdict)
+            run.hear(granted.incoming.delivery, &verdict)
         } else {
             Judged::AsSaid
         };
@@ -215,7 +215,7 @@ fn finish<S: Store + Clone>(
                 next.finished.push(finished(&mut granted, payload));
                 next.granted.push(granted);
             }
-            verdict => failures.count(desk, granted, verdict, judged),
+            verdict => failures.count(run, granted, verdict, judged),
         }
     }
 }
@@ -239,7 +239,7 @@ fn finished(granted: &mut Granted, payload: Bytes) -> Finished {
 
 /// Deals with the results of a batch.
 fn conclude<S: Store + Clone>(
-    desk: &mut Desk<S>,
+    run: &mut RunState<S>,
     failures: &mut Failures,
     batch: impl Iterator<Item = (Granted, Committed)>,
 ) {
@@ -247,16 +247,16 @@ fn conclude<S: Store + Clone>(
         match committed {
             Committed::Done => {
                 failures.forget(granted.incoming.delivery);
-                desk.completed(&granted.incoming, false);
+                run.completed(&granted.incoming, false);
             }
             Committed::Gone => {
                 failures.forget(granted.incoming.delivery);
-                desk.gone(&granted.incoming);
+                run.gone(&granted.incoming);
             }
             Committed::Refused(error) => {
                 let error = error.to_string().into();
                 failures.count(
-                    desk,
+                    run,
                     granted,
                     Verdict::Dead {
                         error,

@@ -8,15 +8,15 @@ use semel_core::port::transactional::{
 };
 use semel_core::{Backoff, Result, StateKind, Store};
 
-use super::desk::Desk;
-use super::intake::Intake;
 use super::pause::{GIVEN_BACK, Judged};
+use super::reader::ReaderHandle;
+use super::run_state::RunState;
 use crate::consumer::in_hand::InHand;
 use crate::effect::Verdict;
 
 pub(super) async fn run<S: Store + Clone>(
-    desk: &mut Desk<S>,
-    mut intake: Intake,
+    run: &mut RunState<S>,
+    mut reader: ReaderHandle,
     transactions: AnyTransactionalStore,
     statements: Statements,
 ) -> Result<()> {
@@ -25,36 +25,36 @@ pub(super) async fn run<S: Store + Clone>(
         statements,
     };
     loop {
-        desk.gather(&mut intake).await;
-        if desk.outstanding.is_done() {
-            return desk.close(intake).await;
+        run.gather(&mut reader).await;
+        if run.outstanding.is_done() {
+            return run.close(reader).await;
         }
-        let room = desk.context.pipeline.batch.min(desk.room(0));
-        let taken = desk.take_ready(room);
+        let room = run.context.pipeline.batch.min(run.room(0));
+        let taken = run.take_ready(room);
         for incoming in &taken {
-            desk.begins(incoming.delivery);
+            run.begins(incoming.delivery);
         }
         // If more messages may fail than are set aside before the pipeline pauses, the database gives back the
         // failed ones, and those that are to be set aside fail once more.
-        let gives_back = !desk.may_all_fail(taken.len());
+        let gives_back = !run.may_all_fail(taken.len());
         let mut again = Vec::new();
-        for (incoming, applied) in database.apply(desk, taken, gives_back).await? {
-            let judged = heard(desk, &incoming, &applied);
+        for (incoming, applied) in database.apply(run, taken, gives_back).await? {
+            let judged = heard(run, &incoming, &applied);
             match applied {
                 Applied::Failed { error, .. } if gives_back => match judged {
                     Judged::AsSaid => again.push(incoming),
-                    Judged::GivenBack => desk.released(incoming, &error, GIVEN_BACK),
+                    Judged::GivenBack => run.released(incoming, &error, GIVEN_BACK),
                 },
-                applied => conclude(desk, incoming, applied)?,
+                applied => conclude(run, incoming, applied)?,
             }
         }
         for incoming in &mut again {
-            incoming.request.claim_id = desk.context.surroundings.claim_id();
+            incoming.request.claim_id = run.context.surroundings.claim_id();
         }
-        for (incoming, applied) in database.apply(desk, again, false).await? {
-            conclude(desk, incoming, applied)?;
+        for (incoming, applied) in database.apply(run, again, false).await? {
+            conclude(run, incoming, applied)?;
         }
-        desk.flush(&intake).await?;
+        run.flush(&reader).await?;
     }
 }
 
@@ -68,15 +68,15 @@ impl Database {
     /// Applies a batch; each message comes back with its result.
     async fn apply<S: Store + Clone>(
         &self,
-        desk: &Desk<S>,
+        run: &RunState<S>,
         mut batch: Vec<InHand>,
         gives_back: bool,
     ) -> Result<impl Iterator<Item = (InHand, Applied)> + use<S>> {
-        let window = desk.context.pipeline.window;
+        let window = run.context.pipeline.window;
         let backoff = if gives_back {
             AT_ONCE
         } else {
-            desk.context.pipeline.backoff
+            run.context.pipeline.backoff
         };
         let apply = batch.iter_mut().map(|incoming| Application {
             claim: incoming.request.clone(),
@@ -89,8 +89,8 @@ impl Database {
         let applied = if apply.is_empty() {
             Vec::new()
         } else {
-            desk.store
-                .ask_slow(&desk.outstanding, || {
+            run.store
+                .ask_slow(&run.outstanding, || {
                     self.transactions.apply(&self.statements, &apply)
                 })
                 .await?
@@ -103,7 +103,7 @@ impl Database {
     }
 }
 
-fn heard<S: Store + Clone>(desk: &mut Desk<S>, incoming: &InHand, applied: &Applied) -> Judged {
+fn heard<S: Store + Clone>(run: &mut RunState<S>, incoming: &InHand, applied: &Applied) -> Judged {
     let verdict = match applied {
         Applied::Completed { .. } => Verdict::Done(Bytes::new()),
         Applied::Failed { error, .. } => Verdict::NotApplied {
@@ -111,29 +111,29 @@ fn heard<S: Store + Clone>(desk: &mut Desk<S>, incoming: &InHand, applied: &Appl
             retry_after: None,
         },
         Applied::NotGranted(_) => {
-            desk.ends_unheard(incoming.delivery);
+            run.ends_unheard(incoming.delivery);
             return Judged::AsSaid;
         }
     };
-    desk.hear(incoming.delivery, &verdict)
+    run.hear(incoming.delivery, &verdict)
 }
 
 /// Deals with a result that the database has recorded.
 fn conclude<S: Store + Clone>(
-    desk: &mut Desk<S>,
+    run: &mut RunState<S>,
     incoming: InHand,
     applied: Applied,
 ) -> Result<()> {
     match applied {
-        Applied::Completed { takeover } => desk.completed(&incoming, takeover),
-        Applied::NotGranted(admission) => desk.refused(incoming, admission)?,
+        Applied::Completed { takeover } => run.completed(&incoming, takeover),
+        Applied::NotGranted(admission) => run.refused(incoming, admission)?,
         Applied::Failed {
             state: StateKind::Released,
             not_before,
             now,
             error,
-        } => desk.released(incoming, &error, not_before.since(now)),
-        Applied::Failed { state, error, .. } => desk.given_up(&incoming, state, &error),
+        } => run.released(incoming, &error, not_before.since(now)),
+        Applied::Failed { state, error, .. } => run.given_up(&incoming, state, &error),
     }
     Ok(())
 }

@@ -11,12 +11,12 @@
 //! nothing of them. Outcomes, fingerprints and transport ids of finished keys are gone. Not for version
 //! gates, and not for effects in the store's transaction or with a mark: it has none.
 
+mod exact_records;
 mod filter;
 mod recent;
 mod rotating;
 mod statistics;
 mod store;
-mod unfinished;
 
 pub use statistics::Statistics;
 
@@ -31,9 +31,9 @@ use semel_core::{
 
 use crate::effect::{Class, OnDoubt};
 use crate::sync::{Mutex, MutexGuard};
+use exact_records::ExactRecords;
 use recent::Recent;
 use rotating::Rotating;
-use unfinished::Unfinished;
 
 /// A store whose finished keys are bits of a filter, over a store that keeps messages that are set aside.
 ///
@@ -127,7 +127,7 @@ impl Settings {
 /// Everything that the store remembers.
 #[derive(Debug)]
 struct State {
-    unfinished: Unfinished,
+    unfinished: ExactRecords,
     finished: Rotating,
     recent: Recent,
     counts: statistics::Counts,
@@ -157,7 +157,7 @@ impl<S: Store> Approximate<S> {
             clock,
             settings,
             state: Mutex::new(State {
-                unfinished: Unfinished::default(),
+                unfinished: ExactRecords::default(),
                 finished,
                 recent: Recent::default(),
                 counts: statistics::Counts::default(),

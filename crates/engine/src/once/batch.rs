@@ -7,14 +7,16 @@ use std::sync::{Arc, Mutex};
 use semel_core::{Operation, Store};
 use serde::Serialize;
 
-use super::call::{Pending, Values, guarded, locked};
+use super::breaker::guarded;
 use super::declared::{Declared, Wanted};
 use super::error::Error;
 use super::failure::{End, Failure};
 use super::op::Op;
 use super::outcome::Remember;
+use super::pending::Pending;
 use super::receipt::Receipt;
 use super::run::{Boxed, Verdict, Work};
+use super::values::{Values, locked};
 
 /// Many keys with an item each, to be run in one call; made by [`Declared::batch`].
 ///

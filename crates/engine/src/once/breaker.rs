@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::call::locked;
 use super::failure::{End, Failure};
+use super::op::Op;
+use super::values::locked;
 
 /// Leaves a target alone that was not reached. Cheap to clone; clones are the same breaker, and operations with one
 /// target share it.
@@ -117,6 +118,21 @@ impl Open {
         self.wait = wait;
         self.next_try = Instant::now() + wait;
         self.is_tried = false;
+    }
+}
+
+/// Runs an effect, unless its target is left alone.
+pub(super) async fn guarded<T, Fut>(
+    breaker: Option<&EffectBreaker>,
+    effect: impl FnOnce(Op) -> Fut,
+    op: Op,
+) -> Result<T, Failure>
+where
+    Fut: Future<Output = Result<T, Failure>>,
+{
+    match breaker {
+        Some(breaker) => breaker.guard(async { effect(op).await }).await,
+        None => effect(op).await,
     }
 }
 

@@ -1,24 +1,23 @@
 //! Runs of a declared operation: every way of calling it, and the parts that they share.
 
-use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex};
 
 use semel_core::{OpId, Operation, Record, Store, StoreExt};
 use tokio::sync::oneshot;
 
 use super::batch::Batch;
-use super::breaker::EffectBreaker;
+use super::breaker::guarded;
 use super::declared::{Declared, Wanted};
 use super::error::Error;
 use super::failure::{Dropped, End, Failure};
 use super::key::ToKey;
 use super::op::Op;
 use super::outcome::{Remember, Unreadable};
+use super::pending::Pending;
 use super::receipt::{Answered, Receipt};
 use super::run::{Answer, Boxed, Run, Verdict, Work};
+use super::values::{Values, locked};
 
 impl<S: Store + Clone> Declared<S> {
     /// Runs `effect` for `key`, or returns the outcome of the time when it ran.
@@ -121,19 +120,19 @@ impl<S: Store + Clone> Declared<S> {
                     .unwrap_or(Err(Failure::maybe_applied(Dropped)))
             })
         };
-        let hub = &self.hub;
-        let store = hub.store()?;
+        let shared = &self.shared;
+        let store = shared.store()?;
         let requests = vec![self.wanted(operation)];
         let work = Work::Each(Box::new(work));
         let (run, answers) = Run::new(
-            Arc::clone(hub),
+            Arc::clone(shared),
             store.clone(),
             self.name(),
             self.settings.clone(),
             requests,
             work,
         );
-        hub.spawn(&store, run.go())?;
+        shared.spawn(&store, run.go())?;
         let mut value = None;
         // The effect of a duplicate never begins.
         if let Ok((op, tell)) = first.await {
@@ -247,7 +246,7 @@ impl<S: Store + Clone> Declared<S> {
     ///
     /// # Cancel safety   safe
     pub fn record(&self, key: impl ToKey) -> Pending<Result<Option<Record>, Error>> {
-        let (store, operation) = (self.hub.store(), self.operation(key));
+        let (store, operation) = (self.shared.store(), self.operation(key));
         Pending::new(async move {
             let operation = operation?;
             let operation_id = operation.id();
@@ -274,11 +273,11 @@ impl<S: Store + Clone> Declared<S> {
             .map(|request| request.claim.operation.id())
             .collect();
         let answers = async {
-            let store = self.hub.store()?;
-            let hub = Arc::clone(&self.hub);
+            let store = self.shared.store()?;
+            let shared = Arc::clone(&self.shared);
             let (name, settings) = (self.name(), self.settings.clone());
-            let (run, answers) = Run::new(hub, store.clone(), name, settings, requests, work);
-            self.hub.spawn(&store, run.go())?;
+            let (run, answers) = Run::new(shared, store.clone(), name, settings, requests, work);
+            self.shared.spawn(&store, run.go())?;
             answers.await.map_err(|_| Error::Closed)
         };
         match answers.await {
@@ -290,70 +289,6 @@ impl<S: Store + Clone> Declared<S> {
                 .collect(),
             Err(_) => ids.iter().map(|_| Err(Error::Closed)).collect(),
         }
-    }
-}
-
-/// Runs an effect, unless its target is left alone.
-pub(super) async fn guarded<T, Fut>(
-    breaker: Option<&EffectBreaker>,
-    effect: impl FnOnce(Op) -> Fut,
-    op: Op,
-) -> Result<T, Failure>
-where
-    Fut: Future<Output = Result<T, Failure>>,
-{
-    match breaker {
-        Some(breaker) => breaker.guard(async { effect(op).await }).await,
-        None => effect(op).await,
-    }
-}
-
-/// A call that runs once it is awaited. It borrows nothing, so it can be spawned or kept.
-#[must_use = "a call does nothing until it is awaited"]
-pub struct Pending<O>(Boxed<O>);
-
-impl<O> Pending<O> {
-    pub(super) fn new(call: impl Future<Output = O> + Send + 'static) -> Self {
-        Self(Box::pin(call))
-    }
-}
-
-impl<O> Future for Pending<O> {
-    type Output = O;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<O> {
-        self.0.as_mut().poll(context)
-    }
-}
-
-impl<O> fmt::Debug for Pending<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Pending")
-    }
-}
-
-/// The values of effects, until their caller takes them.
-pub(super) struct Values<T>(Arc<Mutex<Vec<Option<T>>>>);
-
-impl<T> Values<T> {
-    pub(super) fn new(count: usize) -> Self {
-        Self(Arc::new(Mutex::new((0..count).map(|_| None).collect())))
-    }
-
-    pub(super) fn put(&self, index: usize, value: T) {
-        if let Some(place) = locked(&self.0).get_mut(index) {
-            *place = Some(value);
-        }
-    }
-
-    fn take(&self, index: usize) -> Option<T> {
-        locked(&self.0).get_mut(index).and_then(Option::take)
-    }
-}
-
-impl<T> Clone for Values<T> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
     }
 }
 
@@ -401,9 +336,4 @@ fn receipt<T: Remember>(
             }),
         },
     }
-}
-
-/// Locks a mutex; a panic of the effect leaves nothing in it half done.
-pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -17,9 +17,9 @@ use serde::Serialize;
 
 use super::breaker::EffectBreaker;
 use super::error::Error;
-use super::hub::Hub;
 use super::key::ToKey;
 use super::settings::Settings;
+use super::shared::Shared;
 use crate::effect::{Class, OnDoubt};
 
 /// An operation by name, and the way in which its effects run. Cheap to clone; make it once and keep it.
@@ -34,7 +34,7 @@ use crate::effect::{Class, OnDoubt};
 /// leaves: [`keyed`](Self::keyed) runs the effect again with the same key, [`unkeyed`](Self::unkeyed) with
 /// [`OnDoubt::Park`], the default, never does.
 pub struct Declared<S> {
-    pub(super) hub: Arc<Hub<S>>,
+    pub(super) shared: Arc<Shared<S>>,
     name: Arc<str>,
     tenant: Arc<str>,
     scope: Option<Scope>,
@@ -49,10 +49,10 @@ pub struct Declared<S> {
 }
 
 impl<S> Declared<S> {
-    pub(super) fn new(hub: Arc<Hub<S>>, name: &str) -> Self {
-        let settings = hub.defaults.clone();
+    pub(super) fn new(shared: Arc<Shared<S>>, name: &str) -> Self {
+        let settings = shared.defaults.clone();
         let mut declared = Self {
-            hub,
+            shared,
             name: name.into(),
             tenant: "".into(),
             scope: None,
@@ -293,7 +293,7 @@ impl<S> Declared<S> {
         let reading = self.reading.as_ref();
         let members = reading.and_then(|reading| reading.members(&operation));
         let Operation { scope, key } = operation;
-        let claim_id = self.hub.surroundings.claim_id();
+        let claim_id = self.shared.surroundings.claim_id();
         ClaimRequest {
             fingerprint: reading.map(|reading| reading.fingerprint()),
             members,
@@ -346,7 +346,7 @@ pub(super) struct Wanted {
 impl<S> Clone for Declared<S> {
     fn clone(&self) -> Self {
         Self {
-            hub: Arc::clone(&self.hub),
+            shared: Arc::clone(&self.shared),
             name: Arc::clone(&self.name),
             tenant: Arc::clone(&self.tenant),
             scope: self.scope.clone(),

@@ -3,11 +3,11 @@
 use semel_core::decide::{Directed, Directive, Order, Verdict};
 use semel_core::{Note, Operation, Store, StoreExt};
 
-use super::call::Pending;
 use super::declared::Declared;
 use super::error::Error;
 use super::key::ToKey;
 use super::outcome::Remember;
+use super::pending::Pending;
 
 impl<S: Store + Clone> Declared<S> {
     /// Resolves a key in doubt: its effect happened, with this outcome, which duplicates get from
@@ -72,7 +72,7 @@ impl<S: Store + Clone> Declared<S> {
         verdict: Verdict,
         note: Note,
     ) -> Pending<Result<Directed, Error>> {
-        let store = self.hub.store();
+        let store = self.shared.store();
         Pending::new(async move {
             let operation = operation?;
             let operation_id = operation.id();

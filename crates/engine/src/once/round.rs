@@ -8,12 +8,12 @@ use std::time::Duration;
 use semel_core::{Renewed, StateKind, Store};
 use tokio::time::{sleep, timeout};
 
-use super::asking::no_answer;
 use super::error::{Error, Happened};
 use super::failure::{End, Failure};
-use super::flight::{Flight, Round};
 use super::run::{Answer, Boxed, Held, Run, Verdict, Work};
+use super::running_items::{Round, RunningTask};
 use super::settle::{Told, settle_all};
+use super::store_calls::no_answer;
 use crate::event::Event;
 use crate::lease::{renewal, renewal_interval};
 use crate::retry::{self, hint, is_final};
@@ -25,12 +25,12 @@ impl<S: Store + Clone> Run<S> {
     /// Runs the granted items until all of them are settled and answered. Returns the items whose claims were
     /// lost before their effect began.
     pub(super) async fn attend(&mut self, granted: Vec<Held<S>>) -> Vec<usize> {
-        let mut round = Round::new(granted, self.hub.now(), self.settings.lease);
+        let mut round = Round::new(granted, self.shared.now(), self.settings.lease);
         let mut renewing: Option<Renewing> = None;
         let mut settling: Option<Settling> = None;
         let mut settling_since = Duration::ZERO;
         loop {
-            let now = self.hub.now();
+            let now = self.shared.now();
             self.begin(&mut round, now);
             if settling.is_none() && round.is_ripe(now) {
                 settling = Some(self.settle(&mut round));
@@ -66,7 +66,7 @@ impl<S: Store + Clone> Run<S> {
                 }
                 joined = round.tasks.join_next_with_id(), if !round.running.is_empty() => {
                     if let Some(joined) = joined {
-                        round.take(joined, self.hub.now());
+                        round.take(joined, self.shared.now());
                     }
                 }
                 () = sleep(nap) => {}
@@ -74,7 +74,7 @@ impl<S: Store + Clone> Run<S> {
             if semel_core::planted("O06") && !self.is_wanted() {
                 round.tasks.abort_all();
             }
-            round.time_out(self.hub.now(), self.settings.timeout);
+            round.time_out(self.shared.now(), self.settings.timeout);
         }
     }
 
@@ -127,13 +127,13 @@ impl<S: Store + Clone> Run<S> {
                     operation: &claim.operation,
                     grant: claim.grant(),
                 };
-                self.hub.observe(&self.name, &granted);
+                self.shared.observe(&self.name, &granted);
             }
             let id = abort.id();
             if let Some(limit) = self.settings.timeout {
                 round.deadlines.push_back((now.saturating_add(limit), id));
             }
-            round.running.insert(id, Flight { held, abort });
+            round.running.insert(id, RunningTask { held, abort });
         }
     }
 
@@ -141,7 +141,7 @@ impl<S: Store + Clone> Run<S> {
     fn renew(&self, round: &mut Round<S>, now: Duration) -> Renewing {
         let lease = self.settings.lease;
         round.renew_at = self.lease(now).renew_at();
-        let running = round.running.values().flat_map(|flight| &flight.held);
+        let running = round.running.values().flat_map(|task| &task.held);
         let finished = round.finished.iter().map(|(held, _)| held);
         let settling = round.settling.iter().map(|(held, _)| held);
         let all = round
@@ -181,13 +181,13 @@ impl<S: Store + Clone> Run<S> {
                 } else {
                     (lease / 12).min(retry::STORE.most)
                 };
-                round.renew_at = self.hub.now() + soon.max(hint(&error));
+                round.renew_at = self.shared.now() + soon.max(hint(&error));
                 self.store_failed(&error, soon);
                 return;
             }
         };
         round.renewed_at = asked_at;
-        self.hub.observe(
+        self.shared.observe(
             &self.name,
             &Event::Renewed {
                 count: renewed.len(),
@@ -211,20 +211,20 @@ impl<S: Store + Clone> Run<S> {
     fn lost(&mut self, round: &mut Round<S>, index: usize, found: Option<StateKind>) {
         if let Some(at) = round.waiting.iter().position(|held| held.index == index) {
             round.waiting.remove(at);
-            self.requests[index].claim_id = self.hub.surroundings.claim_id();
+            self.requests[index].claim_id = self.shared.surroundings.claim_id();
             round.again.push(index);
             return;
         }
-        let mut flights = round.running.iter_mut();
-        let Some((&id, flight)) = flights.find(|(_, flight)| flight.has(index)) else {
+        let mut tasks = round.running.iter_mut();
+        let Some((&id, task)) = tasks.find(|(_, task)| task.has(index)) else {
             return;
         };
-        let lost: Vec<_> = flight
+        let lost: Vec<_> = task
             .held
             .extract_if(.., |held| held.index == index)
             .collect();
-        if flight.held.is_empty() {
-            flight.abort.abort();
+        if task.held.is_empty() {
+            task.abort.abort();
             round.running.remove(&id);
         }
         for held in lost {
@@ -245,7 +245,7 @@ impl<S: Store + Clone> Run<S> {
         let steps = round.settling.iter();
         let steps = steps.map(|(_, report)| report.settlement.clone()).collect();
         Box::pin(settle_all(
-            Arc::clone(&self.hub),
+            Arc::clone(&self.shared),
             self.store.clone(),
             Arc::clone(&self.name),
             self.settings.clone(),
@@ -296,7 +296,7 @@ impl<S: Store + Clone> Run<S> {
     pub(super) fn fenced(&mut self, held: &Held<S>, found: Option<StateKind>) {
         let operation = &held.claim.operation;
         let token = held.claim.token;
-        self.hub.observe(
+        self.shared.observe(
             &self.name,
             &Event::Fenced {
                 operation,

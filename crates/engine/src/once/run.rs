@@ -19,13 +19,12 @@ use semel_core::{Claim, ClaimRequest, Duplicate, Outcome, Store};
 use tokio::sync::{oneshot, watch};
 use tokio::time::sleep;
 
-use super::admit::Busy;
 use super::declared::Wanted;
 use super::error::Error;
 use super::failure::Failure;
-use super::hub::{Hub, Presence};
 use super::op::Op;
 use super::settings::Settings;
+use super::shared::{Presence, Shared};
 use crate::event::Event;
 
 /// The end of one effect.
@@ -63,7 +62,7 @@ pub(super) enum Answer {
 pub(super) type Answers = Vec<Result<Answer, Error>>;
 
 pub(super) struct Run<S> {
-    pub(super) hub: Arc<Hub<S>>,
+    pub(super) shared: Arc<Shared<S>>,
     pub(super) store: S,
     pub(super) name: Arc<str>,
     pub(super) settings: Settings,
@@ -89,9 +88,15 @@ pub(super) struct Held<S> {
     pub(super) presence: Presence<S>,
 }
 
+/// An item that another caller runs.
+pub(super) struct Busy {
+    pub(super) index: usize,
+    pub(super) wait: Duration,
+}
+
 impl<S: Store + Clone> Run<S> {
     pub(super) fn new(
-        hub: Arc<Hub<S>>,
+        shared: Arc<Shared<S>>,
         store: S,
         name: Arc<str>,
         settings: Settings,
@@ -103,7 +108,7 @@ impl<S: Store + Clone> Run<S> {
             wanted.into_iter().map(|it| (it.claim, it.reading)).unzip();
         let run = Self {
             answers: requests.iter().map(|_| None).collect(),
-            hub,
+            shared,
             store,
             name,
             settings,
@@ -116,7 +121,7 @@ impl<S: Store + Clone> Run<S> {
     }
 
     pub(super) async fn go(mut self) {
-        let began_at = self.hub.now();
+        let began_at = self.shared.now();
         let mut pause = FIRST_PAUSE;
         let mut pending: Vec<usize> = (0..self.requests.len()).collect();
         let mut is_first = true;
@@ -128,8 +133,8 @@ impl<S: Store + Clone> Run<S> {
             let left = self
                 .settings
                 .wait
-                .saturating_sub(self.hub.now().saturating_sub(began_at));
-            if !ran && pending.is_empty() && (left.is_zero() || self.hub.is_closing()) {
+                .saturating_sub(self.shared.now().saturating_sub(began_at));
+            if !ran && pending.is_empty() && (left.is_zero() || self.shared.is_closing()) {
                 for Busy { index, wait } in &busy {
                     self.answer(*index, Err(self.busy(*index, *wait)));
                 }
@@ -151,7 +156,7 @@ impl<S: Store + Clone> Run<S> {
     }
 
     pub(super) fn busy(&self, index: usize, wait: Duration) -> Error {
-        if self.hub.is_closing() {
+        if self.shared.is_closing() {
             return Error::Closed;
         }
         Error::Busy {
@@ -165,18 +170,18 @@ impl<S: Store + Clone> Run<S> {
         let Some(reply) = &mut self.reply else {
             return;
         };
-        let hub = &self.hub;
+        let shared = &self.shared;
         tokio::select! {
             biased;
             () = reply.closed() => {}
-            () = hub.closing() => {}
-            () = hub.left(&self.requests[index].operation) => {}
+            () = shared.closing() => {}
+            () = shared.left(&self.requests[index].operation) => {}
             () = sleep(nap.max(Duration::from_millis(1))) => {}
         }
     }
 
     pub(super) fn store_failed(&self, error: &semel_core::Error, wait: Duration) {
-        self.hub
+        self.shared
             .observe(&self.name, &Event::StoreFailed { error, wait });
     }
 

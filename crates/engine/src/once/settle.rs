@@ -10,12 +10,12 @@ use semel_core::{
 };
 use tokio::time::{sleep, timeout};
 
-use super::asking::no_answer;
 use super::error::{Cause, Error, Happened};
 use super::failure::{End, Failure};
-use super::hub::Hub;
 use super::run::{Answer, Held, Run, Verdict};
 use super::settings::Settings;
+use super::shared::Shared;
+use super::store_calls::no_answer;
 use crate::effect::Class;
 use crate::event::Event;
 use crate::retry::{self, Pauses, hint, is_final};
@@ -41,10 +41,12 @@ impl<S: Store + Clone> Run<S> {
     /// Returns the report of a claim whose effect ended with this verdict.
     pub(super) fn report(&self, held: &Held<S>, verdict: Verdict) -> Report {
         let usual = self.settings.backoff.after(held.claim.attempt);
-        let usual = self.hub.surroundings.jittered(usual);
+        let usual = self.shared.surroundings.jittered(usual);
         let (backoff, counted) = match verdict.as_ref().err().map(|failure| failure.end) {
             Some(End::GivenBack) => (Duration::ZERO, false),
-            Some(End::Away { retry_after }) => (self.hub.surroundings.jittered(retry_after), false),
+            Some(End::Away { retry_after }) => {
+                (self.shared.surroundings.jittered(retry_after), false)
+            }
             Some(End::NotApplied { .. } | End::MaybeApplied | End::Dead { .. }) | None => {
                 (usual, true)
             }
@@ -78,7 +80,7 @@ impl<S: Store + Clone> Run<S> {
         let source = report.cause.unwrap_or_else(|| "no reason was given".into());
         let error = source.to_string();
         let error = error.as_str();
-        let observe = |event: &Event<'_>| self.hub.observe(&self.name, event);
+        let observe = |event: &Event<'_>| self.shared.observe(&self.name, event);
         let answer = match told.settled {
             Ok(Settled::Now(StateKind::Completed)) => {
                 observe(&Event::Completed { operation });
@@ -189,17 +191,17 @@ impl Failure {
 }
 
 /// Reports all of `settlements`, again and again until each is answered: asking for a claim anew would run
-/// its effect anew. Only a store that refuses for good, or the end of the hub, stops it.
+/// its effect anew. Only a store that refuses for good, or the end of the handle, stops it.
 pub(super) async fn settle_all<S: Store + Clone>(
-    hub: Arc<Hub<S>>,
+    shared: Arc<Shared<S>>,
     store: S,
     name: Arc<str>,
     settings: Settings,
     settlements: Vec<Settlement>,
 ) -> Vec<Told> {
     let asking = Asking {
-        since: hub.now(),
-        hub,
+        since: shared.now(),
+        shared,
         store,
         name,
         settings,
@@ -221,7 +223,7 @@ pub(super) async fn settle_all<S: Store + Clone>(
 }
 
 struct Asking<S> {
-    hub: Arc<Hub<S>>,
+    shared: Arc<Shared<S>>,
     store: S,
     name: Arc<str>,
     settings: Settings,
@@ -281,15 +283,15 @@ impl<S: Store + Clone> Asking<S> {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            let waited = self.hub.now().saturating_sub(self.since);
-            let is_last = self.hub.is_closing() && waited >= self.settings.patience;
+            let waited = self.shared.now().saturating_sub(self.since);
+            let is_last = self.shared.is_closing() && waited >= self.settings.patience;
             if is_final(&error) || is_last || semel_core::planted("O11") {
                 return Err(error);
             }
             let pause = pauses.longer().max(hint(&error));
-            let pause = self.hub.surroundings.jittered(pause);
+            let pause = self.shared.surroundings.jittered(pause);
             let (error, wait) = (&error, pause);
-            self.hub
+            self.shared
                 .observe(&self.name, &Event::StoreFailed { error, wait });
             sleep(pause).await;
         }

@@ -20,7 +20,7 @@ use crate::world::World;
 use crate::world::broker::Broker;
 use crate::world::message::Message;
 use crate::world::scripted::{Act, Scripted, maybe_applied, not_applied};
-use crate::world::sink::Sink;
+use crate::world::sink::EffectSink;
 use crate::world::watch::Seen;
 
 /// No transform, of any type.
@@ -43,7 +43,7 @@ struct Log {
     /// Keys that another consumer has.
     gone: Vec<String>,
     /// The sink in which committed effects have happened.
-    sink: Option<Arc<Sink>>,
+    sink: Option<Arc<EffectSink>>,
 }
 
 enum Answer {

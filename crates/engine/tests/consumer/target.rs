@@ -17,7 +17,7 @@ use crate::world::broker::Broker;
 use crate::world::file::{Append, Disk, MemoryFile};
 use crate::world::message::Message;
 use crate::world::scripted::{Act, Scripted};
-use crate::world::sink::Sink;
+use crate::world::sink::EffectSink;
 use crate::world::tables::Statement;
 use crate::world::time::PausedClock;
 use crate::world::watch::Seen;
@@ -33,7 +33,7 @@ struct Until {
     /// The call reaches the target meanwhile.
     arrives: bool,
     clock: PausedClock,
-    sink: Arc<Sink>,
+    sink: Arc<EffectSink>,
     running: AtomicUsize,
     /// The most calls at once after the first failure.
     most: AtomicUsize,
@@ -260,7 +260,7 @@ async fn doubts_count_as_well_and_what_may_have_happened_is_in_doubt() {
 /// A target that works, but does not know the objects of the first messages.
 struct Gone {
     until: String,
-    sink: Arc<Sink>,
+    sink: Arc<EffectSink>,
 }
 
 impl Gone {

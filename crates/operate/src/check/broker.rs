@@ -1,7 +1,7 @@
 //! Compares the answers of the live broker with the window.
 
 use semel_config::{PipelineSettings, SourceSettings};
-use semel_core::port::reach::Reach;
+use semel_core::port::horizon::HorizonReport;
 use semel_core::units::duration_text;
 use semel_core::{Error, Timestamp};
 use semel_engine::effect::Class;
@@ -16,16 +16,16 @@ use crate::value::{Span, Time};
 #[derive(Debug)]
 pub struct Broker {
     /// The time for which its messages can come again; nothing if the source is no broker.
-    pub reach: Result<Option<Reach>, Error>,
+    pub horizons: Result<Option<HorizonReport>, Error>,
     /// The time of the look.
     pub at: Timestamp,
 }
 
 impl Broker {
     /// Judges the window by the broker; nothing if there is no broker or the look failed.
-    pub fn judgement(&self, settings: &PipelineSettings) -> Option<(&Reach, Judgement)> {
-        let reach = self.reach.as_ref().ok()?.as_ref()?;
-        Some((reach, Terms::of(settings).judge(reach, self.at)))
+    pub fn judgement(&self, settings: &PipelineSettings) -> Option<(&HorizonReport, Judgement)> {
+        let horizons = self.horizons.as_ref().ok()?.as_ref()?;
+        Some((horizons, Terms::of(settings).judge(horizons, self.at)))
     }
 
     /// Returns the time that the age gate uses, as far as it is known.
@@ -39,16 +39,16 @@ impl Broker {
     /// Lists the findings about the broker.
     pub fn findings(&self, settings: &PipelineSettings) -> Vec<Finding> {
         let mut findings = Vec::new();
-        if let Err(error) = &self.reach {
+        if let Err(error) = &self.horizons {
             let code = error.code().as_str();
             let advice = format!("see `semel explain {code}`");
             findings.push(fail(code, error.to_string(), advice));
         }
-        if let Some((reach, judgement)) = self.judgement(settings) {
+        if let Some((horizons, judgement)) = self.judgement(settings) {
             findings.extend(of_window(settings, &judgement));
-            findings.extend(of_limits(settings, reach));
+            findings.extend(of_limits(settings, horizons));
             let advice = "change the setting of the broker or of the source that it names";
-            let warnings = reach.warnings.iter();
+            let warnings = horizons.warnings.iter();
             findings.extend(warnings.map(|warning| warn("source-weak", &**warning, advice)));
         }
         findings.extend(of_transactions(settings));
@@ -73,10 +73,10 @@ fn of_window(settings: &PipelineSettings, judgement: &Judgement) -> Option<Findi
 }
 
 /// Finds limits at which the broker gives up before Semel does.
-fn of_limits(settings: &PipelineSettings, reach: &Reach) -> Vec<Finding> {
+fn of_limits(settings: &PipelineSettings, horizons: &HorizonReport) -> Vec<Finding> {
     let mut findings = Vec::new();
     let crashes = settings.pipeline.limits.vanished.get();
-    if let Some(most) = reach.deliveries
+    if let Some(most) = horizons.deliveries
         && most <= crashes
     {
         findings.push(warn(
@@ -89,7 +89,7 @@ fn of_limits(settings: &PipelineSettings, reach: &Reach) -> Vec<Finding> {
         ));
     }
     let longest = attempts::longest(settings);
-    if let Some(hold) = reach.hold
+    if let Some(hold) = horizons.hold
         && longest > hold
     {
         findings.push(warn(
@@ -180,25 +180,25 @@ pub struct UnreadSetting<'a> {
 impl<'a> Reached<'a> {
     /// Takes the answers of `broker`; nothing if there is no broker or the look failed.
     pub fn of(broker: &'a Broker, settings: &PipelineSettings) -> Option<Self> {
-        let (reach, judgement) = broker.judgement(settings)?;
-        let facts = reach.facts.iter().map(|fact| BrokerFact {
+        let (horizons, judgement) = broker.judgement(settings)?;
+        let facts = horizons.facts.iter().map(|fact| BrokerFact {
             setting: &fact.name,
             value: &fact.value,
             meaning: &fact.meaning,
         });
-        let unread = reach.unread.iter().map(|unread| UnreadSetting {
+        let unread = horizons.unread.iter().map(|unread| UnreadSetting {
             setting: &unread.name,
             why: &unread.why,
         });
         Some(Self {
-            redelivery: Shown(reach.redelivery),
-            replay: Shown(reach.replay),
+            redelivery: Shown(horizons.redelivery),
+            replay: Shown(horizons.replay),
             needed: Shown(judgement.needed),
             set: Span(settings.pipeline.window.duration()),
             age_gate: judgement.gate,
             verdict: judgement.verdict,
             accepted: settings.waived.names(),
-            oldest: reach.oldest.map(Time),
+            oldest: horizons.oldest.map(Time),
             facts: facts.collect(),
             unread: unread.collect(),
         })

@@ -5,10 +5,10 @@ use semel_core::fingerprint::FingerprintSelector;
 use semel_core::port::store::Durability;
 use semel_core::select::Selector;
 use semel_core::units::{duration_text, spelled};
-use semel_engine::effect::{Class, OnDoubt};
+use semel_engine::effect::{Class, OnDoubt, within_provider_window};
 use semel_worker::effect::http::masked;
 use semel_worker::effect::publish::{Promise, Settings as PublishSettings};
-use semel_worker::settings::{EffectSettings, within_provider_window};
+use semel_worker::settings::EffectSettings;
 use serde::Serialize;
 
 use super::broker::Reached;

@@ -8,10 +8,10 @@ use semel_core::fingerprint::FingerprintSelector;
 use semel_core::port::store::Durability;
 use semel_core::select::Selector;
 use semel_core::units::duration_text;
-use semel_engine::effect::Class;
+use semel_engine::effect::{Class, within_provider_window};
 use semel_engine::pipeline::Fail;
 use semel_worker::effect::{ExecEffect, JsonlEffect};
-use semel_worker::settings::{EffectSettings, within_provider_window};
+use semel_worker::settings::EffectSettings;
 
 use super::attempts;
 use super::broker::Broker;

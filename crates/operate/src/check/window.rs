@@ -5,11 +5,10 @@ use std::fmt;
 use std::time::Duration;
 
 use semel_config::{Front, PipelineSettings, SourceSettings};
-use semel_core::port::reach::{Horizon, Reach};
+use semel_core::port::horizon::{Horizon, HorizonReport};
 use semel_core::units::{duration_text, spelled};
 use semel_core::{Error, ErrorKind, Result, Timestamp, Window};
-use semel_engine::effect::{Class, OnDoubt};
-use semel_worker::settings::within_provider_window;
+use semel_engine::effect::{Class, OnDoubt, within_provider_window};
 use serde::Serialize;
 
 use super::attempts;
@@ -29,7 +28,7 @@ pub struct Terms {
     is_accepted: bool,
 }
 
-/// The conclusion from terms and reach.
+/// The conclusion from terms and horizons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Judgement {
     /// The time for which a key has to be remembered.
@@ -84,7 +83,7 @@ impl Terms {
         }
     }
 
-    /// Compares the window with the reach of the broker.
+    /// Compares the window with the horizons of the broker.
     ///
     /// | | gate on | gate off |
     /// |---|---|---|
@@ -93,9 +92,9 @@ impl Terms {
     /// | needed unknown | unknown | unknown |
     ///
     /// A message that the broker has now counts as well, even if it is older than the settings allow.
-    pub fn judge(self, reach: &Reach, now: Timestamp) -> Judgement {
-        let longest = reach.redelivery.max(reach.replay);
-        let seen = reach.oldest.map(|oldest| now.since(oldest));
+    pub fn judge(self, horizons: &HorizonReport, now: Timestamp) -> Judgement {
+        let longest = horizons.redelivery.max(horizons.replay);
+        let seen = horizons.oldest.map(|oldest| now.since(oldest));
         let longest = match (longest, seen) {
             (Horizon::Within(told), Some(seen)) => Horizon::Within(told.max(seen)),
             (Horizon::Unknown, Some(seen)) if seen > self.window.duration() => {
@@ -104,7 +103,7 @@ impl Terms {
             (told, _) => told,
         };
         let needed = longest.plus(self.in_hand).plus(self.window.margin());
-        let gate = if reach.is_stamped {
+        let gate = if horizons.is_stamped {
             Gate::Appended
         } else if self.has_birth {
             Gate::Birth

@@ -8,7 +8,7 @@ use semel_core::port::checkpoint::AnyCheckpointStore;
 use semel_core::port::transactional::{AnyTransactionalStore, Statements};
 use semel_store_memory::MemoryStore;
 
-use super::sink::Sink;
+use super::sink::EffectSink;
 use super::tables::Tables;
 use super::time::PausedClock;
 
@@ -45,7 +45,7 @@ pub struct Database {
 
 impl Database {
     /// A double, whose rows are at `sink`.
-    pub(super) fn double(tables: &Arc<Tables>, sink: &Arc<Sink>) -> Self {
+    pub(super) fn double(tables: &Arc<Tables>, sink: &Arc<EffectSink>) -> Self {
         let sink = Arc::clone(sink);
         Self {
             store: AnyTransactionalStore::new(Arc::clone(tables)),

@@ -17,14 +17,14 @@ use semel_engine::summary::{Fate, Summary};
 
 use super::crash::Crash;
 use super::message::{Message, member};
-use super::sink::Sink;
+use super::sink::EffectSink;
 
 /// A queue. Clones are the same queue.
 #[derive(Clone)]
 pub struct Broker {
     queue: Arc<Mutex<Queue>>,
     store: AnyStore,
-    sink: Arc<Sink>,
+    sink: Arc<EffectSink>,
     scope: Scope,
     /// True if an effect that has happened may be acknowledged without a record.
     is_open: Arc<AtomicBool>,
@@ -45,7 +45,7 @@ struct Queue {
 }
 
 impl Broker {
-    pub fn new(store: AnyStore, sink: Arc<Sink>, scope: Scope) -> Self {
+    pub fn new(store: AnyStore, sink: Arc<EffectSink>, scope: Scope) -> Self {
         Self {
             queue: Arc::default(),
             store,

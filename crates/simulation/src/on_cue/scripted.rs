@@ -9,7 +9,7 @@ use semel_engine::effect::{BatchEffect, BulkEffect, Call, Effect, Probe, Verdict
 
 use super::World;
 use super::crash::Crash;
-use super::sink::Sink;
+use super::sink::EffectSink;
 
 /// The act of one call.
 #[derive(Clone, Debug)]
@@ -34,9 +34,9 @@ pub enum Act {
     DieKnowing,
 }
 
-/// An effect on [`Sink`] with a script.
+/// An effect on [`EffectSink`] with a script.
 pub struct Scripted {
-    sink: Arc<Sink>,
+    sink: Arc<EffectSink>,
     crash: Crash,
     acts: Mutex<VecDeque<Act>>,
     otherwise: Act,

@@ -45,14 +45,14 @@ pub struct Span {
 
 /// The far side.
 #[derive(Debug)]
-pub struct Sink {
+pub struct EffectSink {
     recognises: Recognises,
     clock: PausedClock,
     arrivals: Mutex<Vec<Arrival>>,
     spans: Mutex<Vec<Span>>,
 }
 
-impl Sink {
+impl EffectSink {
     pub fn new(recognises: Recognises, clock: PausedClock) -> Self {
         Self {
             recognises,
@@ -162,7 +162,7 @@ impl Sink {
 
 /// A call under way.
 pub struct Open {
-    sink: Arc<Sink>,
+    sink: Arc<EffectSink>,
     index: usize,
 }
 

@@ -12,7 +12,7 @@ use semel_core::{
     StateKind, Step, StoreExt,
 };
 
-use super::sink::Sink;
+use super::sink::EffectSink;
 use super::time::PausedClock;
 
 /// The scripted result of the statements of one granted message.
@@ -29,14 +29,14 @@ pub enum Statement {
 /// The database.
 pub struct Tables {
     store: AnyStore,
-    sink: Arc<Sink>,
+    sink: Arc<EffectSink>,
     script: Mutex<VecDeque<Statement>>,
     bound: Mutex<Vec<Vec<Value>>>,
     clock: PausedClock,
 }
 
 impl Tables {
-    pub fn new(store: AnyStore, sink: Arc<Sink>) -> Self {
+    pub fn new(store: AnyStore, sink: Arc<EffectSink>) -> Self {
         let clock = PausedClock::new();
         Self {
             store,

@@ -391,5 +391,5 @@ async fn is_settled(world: &World, number: usize, payload: &Bytes) -> bool {
     parked.iter().any(is_its)
 }
 
-/// Longer than any story.
+/// Longer than any scenario.
 const FOR_EVER: Duration = Duration::from_secs(1 << 20);

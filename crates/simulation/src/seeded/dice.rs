@@ -14,7 +14,7 @@ pub(crate) const fn mix(count: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// A place in a story where something may happen, the same in each run of it.
+/// A place in a scenario where something may happen, the same in each run of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Site(u64);
 

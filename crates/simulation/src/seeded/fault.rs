@@ -1,4 +1,4 @@
-//! The faults of the calls of one life of a worker: drawn at the place of each call, by the weights of its story.
+//! The faults of the calls of one life of a worker: drawn at the place of each call, by the weights of its scenario.
 
 use std::time::Duration;
 

@@ -11,7 +11,7 @@ use crate::seeded::kind::Kind;
 use crate::seeded::play::Told;
 use crate::seeded::world::{World, number_in};
 
-/// Judges the result of the story.
+/// Judges the result of the scenario.
 pub(crate) async fn judge(world: &World) -> Told {
     let mut told = Told::default();
     let store = world.store();
@@ -125,7 +125,7 @@ impl Case<'_> {
             .any(|it| &*it.reason == reason && number_in(&it.payload) == self.number)
     }
 
-    /// Returns the same for stories with only callers, from the record and from the answers that the callers had.
+    /// Returns the same for scenarios with only callers, from the record and from the answers that the callers had.
     fn was_answered(&self, reason: &str) -> bool {
         match reason {
             // Its record may be forgotten by now.

@@ -1,4 +1,4 @@
-//! The kinds of effect that stories are played with.
+//! The kinds of effect that scenarios are played with.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ impl Kind {
         }
     }
 
-    /// The hard cases, of [`Told::seen`](super::Told::seen), that some story of this kind must have met; else too
+    /// The hard cases, of [`Told::seen`](super::Told::seen), that some scenario of this kind must have met; else too
     /// little was tried.
     pub fn hard_cases(self) -> Vec<&'static str> {
         if self.is_direct() {

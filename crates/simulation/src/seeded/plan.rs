@@ -1,13 +1,13 @@
-//! The draws before a story begins: messages, workers, and the faults of the whole world. Weights differ from story to
-//! story, so that some are all about one kind of fault.
+//! The draws before a scenario begins: messages, workers, and the faults of the whole world. Weights differ from
+//! scenario to scenario, so that some are all about one kind of fault.
 
 use std::time::Duration;
 
 use crate::seeded::dice::{Dice, Site};
 use crate::seeded::kind::{Kind, LEASE};
-use crate::seeded::story::{Clocks, Story};
+use crate::seeded::scenario::{Clocks, Scenario};
 
-/// A story before it is played.
+/// A scenario before it is played.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) messages: Vec<Planned>,
@@ -22,7 +22,7 @@ pub(crate) struct Plan {
     pub(crate) amnesia_at: Option<Duration>,
     /// The faults of the store's clock, in the order of their times.
     pub(crate) turns: Vec<(Duration, Turn)>,
-    /// The time at which the story begins, in milliseconds since 1970.
+    /// The time at which the scenario begins, in milliseconds since 1970.
     pub(crate) start_millis: u64,
     pub(crate) sweep_every: Duration,
     pub(crate) safety: Duration,
@@ -113,11 +113,11 @@ pub(crate) const fn secs(secs: u64) -> Duration {
 }
 
 impl Plan {
-    pub(crate) fn draw(story: Story) -> Self {
-        let mut plan = Self::usual(story.kind, story.seed);
-        match story.clocks {
+    pub(crate) fn draw(scenario: Scenario) -> Self {
+        let mut plan = Self::usual(scenario.kind, scenario.seed);
+        match scenario.clocks {
             Clocks::Usual => {}
-            Clocks::Wild => plan.go_wild(story),
+            Clocks::Wild => plan.go_wild(scenario),
         }
         plan
     }
@@ -128,8 +128,8 @@ impl Plan {
     }
 
     /// Draws clocks that are off by hours, again and again.
-    fn go_wild(&mut self, story: Story) {
-        let mut dice = Dice::new(story.seed, Site::at(&[6]));
+    fn go_wild(&mut self, scenario: Scenario) {
+        let mut dice = Dice::new(scenario.seed, Site::at(&[6]));
         let dice = &mut dice;
         if dice.one_in(2) {
             self.start_millis = YEAR_2038_MILLIS - 1_000 * dice.roll(60);
@@ -137,7 +137,7 @@ impl Plan {
         for worker in &mut self.workers {
             worker.skew_millis = up_to(dice, DAY_MILLIS);
         }
-        if !self.may_jump(story.kind) {
+        if !self.may_jump(scenario.kind) {
             return;
         }
         // A clock that jumps by a day must not jump out of the window: records would be forgotten, and then known to
@@ -322,7 +322,7 @@ const START_MILLIS: u64 = 1_795_255_200_000;
 /// 2038-01-19T03:14:08Z, when seconds since 1970 need more than 31 bits.
 pub(crate) const YEAR_2038_MILLIS: u64 = 2_147_483_648_000;
 const DAY_MILLIS: u64 = 86_400_000;
-/// The window of stories about the end of a window.
+/// The window of scenarios about the end of a window.
 const LATE_WINDOW: Duration = secs(600);
-/// A window longer than the error of any clock of a story.
+/// A window longer than the error of any clock of a scenario.
 const LONG_WINDOW: Duration = secs(30 * 86_400);

@@ -1,4 +1,4 @@
-//! A story from its beginning to its end: a phase with faults, a phase without faults in which everything must come
+//! A scenario from its beginning to its end: a phase with faults, a phase without faults in which everything must come
 //! to an end, and the judge.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,11 +14,11 @@ use tokio::task::JoinSet;
 use crate::seeded::dice::Site;
 use crate::seeded::judge;
 use crate::seeded::plan::{Turn, YEAR_2038_MILLIS, secs};
-use crate::seeded::story::Story;
+use crate::seeded::scenario::Scenario;
 use crate::seeded::worker::work;
 use crate::seeded::world::{World, number_of};
 
-/// The result of a story.
+/// The result of a scenario.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Told {
     /// Everything that happened, line by line. The same in each run of the same seed.
@@ -45,9 +45,9 @@ pub struct Told {
     pub violations: Vec<String>,
 }
 
-/// Plays a story, without the faults in `muted`.
-pub fn play(story: Story, muted: &BTreeSet<Site>) -> Told {
-    // A runtime of its own, so that a story does not depend on the ones before it.
+/// Plays a scenario, without the faults in `muted`.
+pub fn play(scenario: Scenario, muted: &BTreeSet<Site>) -> Told {
+    // A runtime of its own, so that a scenario does not depend on the ones before it.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -57,7 +57,7 @@ pub fn play(story: Story, muted: &BTreeSet<Site>) -> Told {
         Err(error) => return failed(format!("no runtime: {error}")),
     };
     let played = catch_unwind(AssertUnwindSafe(|| {
-        runtime.block_on(tell(story, muted.clone()))
+        runtime.block_on(tell(scenario, muted.clone()))
     }));
     played.unwrap_or_else(|_| failed("the story panicked".to_owned()))
 }
@@ -69,8 +69,8 @@ fn failed(why: String) -> Told {
     }
 }
 
-async fn tell(story: Story, muted: BTreeSet<Site>) -> Told {
-    let world = World::new(story, muted);
+async fn tell(scenario: Scenario, muted: BTreeSet<Site>) -> Told {
+    let world = World::new(scenario, muted);
     let mut workers = JoinSet::new();
     for worker in 0..world.plan.workers.len() {
         workers.spawn(work(Arc::clone(&world), worker));
@@ -290,10 +290,10 @@ async fn remember(world: &World) {
 }
 
 /// Plays a failing seed again and again with fewer faults, and returns the rest, for a person to read.
-pub fn minimised(story: Story) -> String {
-    let Story { kind, seed, .. } = story;
+pub fn minimised(scenario: Scenario) -> String {
+    let Scenario { kind, seed, .. } = scenario;
     let mut muted = BTreeSet::new();
-    let mut told = play(story, &muted);
+    let mut told = play(scenario, &muted);
     if told.violations.is_empty() {
         return format!("{} stands with seed {seed}", kind.name());
     }
@@ -301,7 +301,7 @@ pub fn minimised(story: Story) -> String {
         let before = muted.len();
         for (site, _) in told.dealt.clone() {
             muted.insert(site);
-            let without = play(story, &muted);
+            let without = play(scenario, &muted);
             if without.violations.is_empty() {
                 muted.remove(&site);
             } else {

@@ -1,4 +1,4 @@
-//! A worker: life after life, each the engine's own consumer, until the story is over.
+//! A worker: life after life, each the engine's own consumer, until the scenario is over.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::seeded::tables::SimTables;
 use crate::seeded::watch::Watch;
 use crate::seeded::world::World;
 
-/// Runs worker after worker, each until it is killed or stopped, the last one until the story is over.
+/// Runs worker after worker, each until it is killed or stopped, the last one until the scenario is over.
 pub(crate) async fn work(world: Arc<World>, worker: usize) {
     let plan = world.plan.workers[worker].clone();
     let mut strikes = plan.strikes.iter().copied().peekable();
@@ -238,7 +238,7 @@ fn pipeline(world: &World, plan: &WorkerPlan) -> Pipeline {
     }
 }
 
-/// Longer than any story.
+/// Longer than any scenario.
 const FOR_EVER: Duration = secs(1 << 20);
-/// More than any story has faults for.
+/// More than any scenario has faults for.
 const MOST_LIVES: u64 = 200;

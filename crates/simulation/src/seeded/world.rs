@@ -1,4 +1,4 @@
-//! The state that everything in a story shares: time, the store, the dealt faults, the log. A story runs on one
+//! The state that everything in a scenario shares: time, the store, the dealt faults, the log. A scenario runs on one
 //! thread, so the locks are never contended.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,9 +18,9 @@ use crate::seeded::kind::Kind;
 use crate::seeded::life::Life;
 use crate::seeded::plan::Plan;
 use crate::seeded::provider::Provider;
-use crate::seeded::story::Story;
+use crate::seeded::scenario::Scenario;
 
-/// A story under way.
+/// A scenario under way.
 pub(crate) struct World {
     pub(crate) kind: Kind,
     pub(crate) seed: u64,
@@ -43,7 +43,7 @@ pub(crate) struct World {
     tally: Mutex<Tally>,
 }
 
-/// The counts of a story.
+/// The counts of a scenario.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) log: String,
@@ -74,9 +74,9 @@ pub(crate) struct Tally {
 }
 
 impl World {
-    pub(crate) fn new(story: Story, muted: BTreeSet<Site>) -> Arc<Self> {
-        let Story { kind, seed, .. } = story;
-        let plan = Plan::draw(story);
+    pub(crate) fn new(scenario: Scenario, muted: BTreeSet<Site>) -> Arc<Self> {
+        let Scenario { kind, seed, .. } = scenario;
+        let plan = Plan::draw(scenario);
         let origin = Instant::now();
         let store_clock = WorldClock::new(origin, plan.start_millis, 0);
         let queue = Queue::new(&plan);
@@ -157,15 +157,15 @@ impl World {
     }
 
     /// Deals a fault, unless it is switched off or the faults are over.
-    pub(crate) fn deal(&self, site: Site, kind: &'static str, story: Arguments<'_>) -> bool {
+    pub(crate) fn deal(&self, site: Site, kind: &'static str, what: Arguments<'_>) -> bool {
         if self.is_calm() || self.muted.contains(&site) {
             return false;
         }
         let now = self.now();
         let mut tally = self.tally();
         *tally.faults.entry(kind).or_default() += 1;
-        tally.dealt.push((site, format!("{} {story}", At(now))));
-        line(&mut tally.log, now, format_args!("! {story}"));
+        tally.dealt.push((site, format!("{} {what}", At(now))));
+        line(&mut tally.log, now, format_args!("! {what}"));
         true
     }
 
@@ -264,7 +264,7 @@ impl std::fmt::Display for At {
     }
 }
 
-/// Locks a mutex that is never contended; a panic in a story is a finding of its own.
+/// Locks a mutex that is never contended; a panic in a scenario is a finding of its own.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

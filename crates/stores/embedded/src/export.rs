@@ -1,11 +1,14 @@
 //! Everything out, page by page: first the token, then the ledger, the parked messages, the audit
 //! trail. A cursor names the next part and the position in it.
 
+mod page;
+
 use bytes::Bytes;
 use semel_core::Result;
-use semel_core::port::transfer::Item;
 
 use crate::ledger::{Part, foreign_cursor};
+
+pub(crate) use page::ExportPage;
 
 /// The next part of an export.
 #[derive(Clone, Debug)]
@@ -16,15 +19,6 @@ pub(crate) enum Cursor {
     Parked(u64),
     /// Entries of the audit trail from this order on.
     Audited(u64),
-}
-
-/// The items of a page, while there is room.
-#[derive(Debug)]
-pub(crate) struct Basket {
-    items: Vec<Item>,
-    limit: usize,
-    /// About how much memory the items take.
-    len_bytes: usize,
 }
 
 impl Cursor {
@@ -55,34 +49,3 @@ impl Cursor {
         }
     }
 }
-
-impl Basket {
-    pub(crate) fn new(limit: usize) -> Self {
-        let limit = limit.max(1);
-        Self {
-            items: Vec::with_capacity(limit.min(MOST_AT_FIRST)),
-            limit,
-            len_bytes: 0,
-        }
-    }
-
-    pub(crate) fn is_full(&self) -> bool {
-        self.items.len() >= self.limit || self.len_bytes >= MOST_BYTES
-    }
-
-    /// Adds an item that takes about `len_bytes` besides its own size.
-    pub(crate) fn put(&mut self, item: Item, len_bytes: usize) {
-        self.len_bytes += len_bytes + ITEM_BYTES;
-        self.items.push(item);
-    }
-
-    pub(crate) fn into_items(self) -> Vec<Item> {
-        self.items
-    }
-}
-
-/// Items for which memory is reserved at first.
-const MOST_AT_FIRST: usize = 16_384;
-/// Memory that a page takes at most, about, and that an item takes at least.
-const MOST_BYTES: usize = 64 << 20;
-const ITEM_BYTES: usize = 512;

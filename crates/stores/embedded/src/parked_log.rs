@@ -15,7 +15,7 @@ use semel_core::{Audited, ErrorKind, Note, Parked, ParkedId, Result, Timestamp};
 use crate::audit_index::{AuditIndex, Orders, Spot};
 use crate::entry::{self, Kind, ParkedBody};
 use crate::error::{self, WriteFailure};
-use crate::export::Basket;
+use crate::export::ExportPage;
 use crate::ledger::{foreign_cursor, read_audited};
 use crate::log::{Location, Log};
 use crate::options::Options;
@@ -187,8 +187,8 @@ impl ParkedLog {
         self.compact_slice(oldest)
     }
 
-    /// Puts the messages from `order` on into `basket`; returns where to continue.
-    pub(crate) fn export(&mut self, order: u64, basket: &mut Basket) -> Result<Option<u64>> {
+    /// Puts the messages from `order` on into `page`; returns where to continue.
+    pub(crate) fn export(&mut self, order: u64, page: &mut ExportPage) -> Result<Option<u64>> {
         let Self {
             log,
             slots,
@@ -196,11 +196,11 @@ impl ParkedLog {
             ..
         } = self;
         for (&order, slot) in slots.range(order..) {
-            if basket.is_full() {
+            if page.is_full() {
                 return Ok(Some(order));
             }
             let message = read_message(log, slot, true, scratch)?;
-            basket.put(Item::Parked(Box::new(message)), slot.len as usize);
+            page.put(Item::Parked(Box::new(message)), slot.len as usize);
         }
         Ok(None)
     }

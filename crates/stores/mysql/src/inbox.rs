@@ -12,7 +12,7 @@ use semel_core::{
 
 use crate::answer::{Cells, number, only_of, time};
 use crate::config;
-use crate::driver::{Borrowed, Driver};
+use crate::driver::Driver;
 use crate::error::contended;
 use crate::locked::{entity_columns, entity_record, push_entity};
 use crate::row::{self, push_assignments, push_claim, young_until};
@@ -21,6 +21,7 @@ use crate::script::{Literal, Script};
 use crate::session::given_now;
 use crate::sql::Texts;
 use crate::tokens;
+use crate::user_connection::UserConnection;
 
 /// Admits and completes operations within transactions that the user begins and commits, on the user's
 /// own connection to the store's database.
@@ -104,7 +105,7 @@ impl Inbox {
         driver: &mut impl Driver,
         request: &ClaimRequest,
     ) -> Result<Admission> {
-        self.admit_in(&mut Borrowed(driver), request).await
+        self.admit_in(&mut UserConnection(driver), request).await
     }
 
     async fn admit_in<C: Runs>(
@@ -211,7 +212,8 @@ impl Inbox {
         driver: &mut impl Driver,
         settlement: &Settlement,
     ) -> Result<Settled> {
-        self.settle_in(&mut Borrowed(driver), settlement).await
+        self.settle_in(&mut UserConnection(driver), settlement)
+            .await
     }
 
     async fn settle_in<C: Runs>(

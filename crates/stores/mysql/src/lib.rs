@@ -58,6 +58,7 @@ mod store;
 mod tokens;
 mod transaction;
 mod transfer;
+mod user_connection;
 
 pub use config::{Options, check_url};
 pub use inbox::Inbox;

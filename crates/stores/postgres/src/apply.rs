@@ -350,14 +350,17 @@ async fn lock<'t>(
     Locked::begin(transaction, &session.texts, wanted).await
 }
 
-fn claim<C: crate::session::Runs>(locked: &mut Locked<'_, C>, message: &Message<'_>) -> Admission {
+fn claim<C: crate::connection::Runs>(
+    locked: &mut Locked<'_, C>,
+    message: &Message<'_>,
+) -> Admission {
     let id = message.claim.operation.id();
     let answer = locked.ledger.claim(id, message.claim, &mut locked.tokens);
     answer.unwrap_or_else(|| Admission::Failed(crate::error::contended()))
 }
 
 /// Completes the claim, or reports the failure of its statements.
-fn settle<C: crate::session::Runs>(
+fn settle<C: crate::connection::Runs>(
     locked: &mut Locked<'_, C>,
     message: &Message<'_>,
     claim: Claim,

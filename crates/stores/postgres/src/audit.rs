@@ -4,10 +4,11 @@ use deadpool_postgres::tokio_postgres::Row;
 use semel_core::port::store::{ListQuery, Page};
 use semel_core::{Audited, Note, Result};
 
+use crate::connection::Runs;
 use crate::error::undone;
 use crate::listing::{bounds, cursor, has_scope, key, last_of_page, scope_at, sequence};
 use crate::row::timestamp;
-use crate::session::{Runs, Session};
+use crate::session::Session;
 
 /// Returns a page of the trail, oldest first.
 ///

@@ -6,10 +6,11 @@ use semel_core::{
     Admission, ClaimRequest, Error, ErrorKind, Mark, Outcome, Result, Settled, Settlement, Start,
 };
 
+use crate::connection::Runs;
 use crate::error::contended;
 use crate::jobs::{claim_all, lock, wanted_claims};
 use crate::locked::{Locked, Stop};
-use crate::session::{Runs, Session};
+use crate::session::Session;
 use crate::transaction::Job;
 
 /// Settles all of a batch and sets the mark, or changes nothing. MRK-1.

@@ -8,7 +8,7 @@ use deadpool_postgres::tokio_postgres::{self, error::SqlState};
 use deadpool_postgres::{HookError, PoolError};
 use semel_core::{Code, Error, ErrorKind, connection};
 
-use crate::session::Failure;
+use crate::failure::Failure;
 
 /// Error for a failure of a statement that commits by itself, or of one before the commit. An answer of the server says
 /// that it was undone; a connection that broke says nothing.

@@ -8,12 +8,14 @@ use semel_core::{
     Admission, Claim, ClaimRequest, Clock, Outcome, Result, Settled, Settlement, Window,
 };
 
-use crate::driver::{Borrowed, Driver};
+use crate::connection::{Nests, Runs};
+use crate::driver::Driver;
 use crate::error::contended;
 use crate::locked::{Locked, Stop, Wanted};
 use crate::row::millis;
-use crate::session::{Nests, Runs, TRIES};
+use crate::session::TRIES;
 use crate::sql::Texts;
+use crate::user_connection::UserConnection;
 
 /// Admits and completes operations within transactions that the user begins and commits, on the
 /// user's own `tokio-postgres` connection to the store's database.
@@ -91,7 +93,7 @@ impl Inbox {
         driver: &mut impl Driver,
         request: &ClaimRequest,
     ) -> Result<Admission> {
-        self.admit_in(&Borrowed::new(driver), request).await
+        self.admit_in(&UserConnection::new(driver), request).await
     }
 
     async fn admit_in<C: Nests>(
@@ -193,7 +195,8 @@ impl Inbox {
         driver: &mut impl Driver,
         settlement: &Settlement,
     ) -> Result<Settled> {
-        self.settle_in(&Borrowed::new(driver), settlement).await
+        self.settle_in(&UserConnection::new(driver), settlement)
+            .await
     }
 
     async fn settle_in<C: Runs>(

@@ -45,7 +45,7 @@ pub(crate) fn wanted_claims<'b>(session: &Session, batch: &'b [ClaimRequest]) ->
 }
 
 /// Decides every claim; there is a token for each.
-pub(crate) fn claim_all<C: crate::session::Runs>(
+pub(crate) fn claim_all<C: crate::connection::Runs>(
     locked: &mut Locked<'_, C>,
     batch: &[ClaimRequest],
 ) -> Vec<Admission> {
@@ -118,7 +118,7 @@ impl Job for Operate<'_> {
 }
 
 /// Locks and reads operations and the entities that gate them.
-pub(crate) async fn lock<'t, 'b, C: crate::session::Runs>(
+pub(crate) async fn lock<'t, 'b, C: crate::connection::Runs>(
     session: &'t Session,
     client: &'t C,
     operations: impl Iterator<Item = &'b Operation>,

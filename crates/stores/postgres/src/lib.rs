@@ -10,8 +10,10 @@ mod checkpoint;
 mod columns;
 mod config;
 mod connect;
+mod connection;
 pub mod driver;
 mod error;
+mod failure;
 mod inbox;
 mod inspection;
 mod jobs;
@@ -30,6 +32,7 @@ mod statements;
 mod store;
 mod transaction;
 mod transfer;
+mod user_connection;
 
 pub use config::{Options, check_url};
 pub use deadpool_postgres::tokio_postgres;

@@ -14,9 +14,11 @@ use semel_core::{
 };
 
 use crate::columns::Columns;
+use crate::connection::{Cells, Runs};
 use crate::error::{corrupt, uncommitted};
+use crate::failure::Failure;
 use crate::row::{self, millis, timestamp};
-use crate::session::{Cells, Failure, Runs, store_scope};
+use crate::session::store_scope;
 use crate::sql::Texts;
 
 /// Reason why a transaction did not come to its commit.

@@ -9,11 +9,12 @@ use semel_core::parked::{headers_from_bytes, headers_to_bytes};
 use semel_core::port::store::{ListQuery, Page};
 use semel_core::{Key, Note, Parked, ParkedId, Result, Timestamp};
 
+use crate::connection::Runs;
 use crate::error::{corrupt, is_passing, undone};
 use crate::listing::{bounds, cursor, has_scope, key, last_of_page, scope_at, sequence};
 use crate::locked::{Stop, add_audited};
 use crate::row::{millis, text, timestamp};
-use crate::session::{Runs, Session, TRIES, pause, store_scope};
+use crate::session::{Session, TRIES, pause, store_scope};
 use crate::transaction::Job;
 
 /// Keeps messages as of `since`, or of now; returns for each whether it is new.

@@ -21,9 +21,10 @@ use semel_core::{
 };
 
 use crate::columns::Columns;
+use crate::connection::{Cells, Runs};
 use crate::error::{contended, undone};
 use crate::row::{self, timestamp};
-use crate::session::{Cells, Runs, Session, pause};
+use crate::session::{Session, pause};
 
 /// Rounds after which an item that is still open is given up.
 const ROUNDS: u32 = 32;

@@ -9,8 +9,9 @@ use semel_core::{
     StateKind, Timestamp, VersionGate, Window,
 };
 
+use crate::connection::Cells;
 use crate::error::{corrupt, undone};
-use crate::session::{Cells, Failure};
+use crate::failure::Failure;
 
 /// Columns of a record, which come first in every query; then comes the revision.
 pub(crate) const COLUMNS: usize = 24;

@@ -5,8 +5,9 @@ use deadpool_postgres::tokio_postgres::error::SqlState;
 use semel_core::{Code, Error, ErrorKind, Result};
 
 use crate::FORMAT;
+use crate::connection::Runs;
 use crate::error::{is_passing, uncommitted, undone};
-use crate::session::{Runs, Session, TRIES, pause};
+use crate::session::{Session, TRIES, pause};
 use crate::sql::quoted;
 
 /// Returns the format of the tables; `None` where there are none.

@@ -1,20 +1,20 @@
 //! State that all calls of a store share, and the running of statements.
 
 use std::collections::HashMap;
-use std::future::Future;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use deadpool_postgres::tokio_postgres::types::{FromSql, ToSql, Type};
-use deadpool_postgres::tokio_postgres::{self, Row};
+use deadpool_postgres::tokio_postgres::types::ToSql;
 use deadpool_postgres::{Object, Pool};
-use semel_core::{Clock, Error, Result, Scope};
+use semel_core::{Clock, Result, Scope};
 
 use crate::config::Address;
-use crate::driver::Refused;
+use crate::connection::{Cells, Runs};
 use crate::error::{is_passing, no_connection, undone};
+use crate::failure::Failure;
 use crate::new_key_run::NewKeyRun;
+use crate::row::millis;
 use crate::sql::{Text, Texts};
 
 /// State that all calls share.
@@ -31,72 +31,6 @@ pub(crate) struct Session {
     pub(crate) new_key_run: NewKeyRun,
     /// The numbers of scopes that are known to be stored.
     scopes: Mutex<HashMap<Scope, i32>>,
-}
-
-/// Runs statements: a connection of the pool, a transaction on it, or a user's own transaction on a
-/// connection of any driver.
-pub(crate) trait Runs: Sync {
-    /// A row as the driver hands it over.
-    type Row: Cells + Send + Sync;
-
-    /// Runs a statement and returns its rows.
-    fn rows(
-        &self,
-        text: &Text,
-        parameters: &[&(dyn ToSql + Sync)],
-    ) -> impl Future<Output = Result<Vec<Self::Row>, Failure>> + Send;
-}
-
-/// A user's transaction, in which a savepoint may be set.
-pub(crate) trait Nests: Runs {
-    /// Runs statements without parameters or rows.
-    fn order(&self, sql: &str) -> impl Future<Output = Result<(), Failure>> + Send;
-}
-
-/// The columns of a row.
-pub(crate) trait Cells {
-    /// Returns the value of a column.
-    fn try_get<'r, T: FromSql<'r>>(&'r self, column: usize) -> Result<T, Failure>;
-}
-
-/// Reason why a statement did not run, or why its answer cannot be read.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    /// A failure of our own driver.
-    Driver(tokio_postgres::Error),
-    /// A failure of another driver.
-    Refused(Refused),
-    /// A value of another type than the statement has, over another driver.
-    Unreadable(Box<str>),
-}
-
-impl Failure {
-    /// Returns the `SQLSTATE` of the server's answer, and its words, if it is one.
-    pub(crate) fn answer(&self) -> Option<(&str, &str)> {
-        match self {
-            Self::Driver(error) => {
-                let db = error.as_db_error()?;
-                Some((db.code().code(), db.message()))
-            }
-            Self::Refused(Refused::Answered { state, message, .. }) => Some((state, message)),
-            Self::Refused(Refused::Broken(_)) | Self::Unreadable(_) => None,
-        }
-    }
-
-    /// Returns `error` with this as its cause.
-    pub(crate) fn because(self, error: Error) -> Error {
-        match self {
-            Self::Driver(cause) => error.with_source(cause),
-            Self::Refused(cause) => error.with_source(cause),
-            Self::Unreadable(_) => error,
-        }
-    }
-}
-
-impl From<tokio_postgres::Error> for Failure {
-    fn from(error: tokio_postgres::Error) -> Self {
-        Self::Driver(error)
-    }
 }
 
 impl Session {
@@ -129,7 +63,7 @@ impl Session {
     /// Returns the time to send along where the store was given a clock, for tests.
     pub(crate) fn given_now(&self) -> Option<i64> {
         let clock = self.clock.as_ref()?;
-        Some(crate::row::millis(clock.now()))
+        Some(millis(clock.now()))
     }
 
     /// Runs a statement that commits by itself; tries again where others were in its way.
@@ -205,61 +139,6 @@ pub(crate) async fn pause(tries: u32) {
     let most = 4_u32.saturating_pow(tries.min(4));
     let millis = u32::from(u16::from_le_bytes(random)) % most.max(1) + 1;
     tokio::time::sleep(Duration::from_millis(millis.into())).await;
-}
-
-impl Runs for Object {
-    type Row = Row;
-
-    async fn rows(
-        &self,
-        text: &Text,
-        parameters: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<Row>, Failure> {
-        let statement = self.prepare_typed_cached(&text.sql, &text.types).await?;
-        Ok(self.query(&statement, parameters).await?)
-    }
-}
-
-impl Runs for deadpool_postgres::Transaction<'_> {
-    type Row = Row;
-
-    async fn rows(
-        &self,
-        text: &Text,
-        parameters: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<Row>, Failure> {
-        let statement = self.prepare_typed_cached(&text.sql, &text.types).await?;
-        Ok(self.query(&statement, parameters).await?)
-    }
-}
-
-impl Runs for tokio_postgres::Transaction<'_> {
-    type Row = Row;
-
-    async fn rows(
-        &self,
-        text: &Text,
-        parameters: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<Row>, Failure> {
-        let typed: Vec<(&(dyn ToSql + Sync), Type)> = parameters
-            .iter()
-            .copied()
-            .zip(text.types.iter().cloned())
-            .collect();
-        Ok(self.query_typed(&text.sql, &typed).await?)
-    }
-}
-
-impl Nests for tokio_postgres::Transaction<'_> {
-    async fn order(&self, sql: &str) -> Result<(), Failure> {
-        Ok(self.batch_execute(sql).await?)
-    }
-}
-
-impl Cells for Row {
-    fn try_get<'r, T: FromSql<'r>>(&'r self, column: usize) -> Result<T, Failure> {
-        Ok(Self::try_get(self, column)?)
-    }
 }
 
 /// Tries of a statement that others are in the way of.

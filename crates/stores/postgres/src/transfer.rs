@@ -12,13 +12,14 @@ use semel_core::{
 };
 
 use crate::columns::Columns;
+use crate::connection::Runs;
 use crate::error::{corrupt, undone};
 use crate::listing::{key, now, operation_at, scope_at};
 use crate::locked::{Stop, add_audited, entity_record};
 use crate::parked::park_in;
 use crate::rounds::id_at;
 use crate::row::{self, millis};
-use crate::session::{Runs, Session, store_scope};
+use crate::session::{Session, store_scope};
 use crate::transaction::{Job, transact};
 use crate::{audit, parked};
 

@@ -46,6 +46,7 @@ mod parked;
 mod preflight;
 mod record;
 mod report;
+mod retry;
 mod rounds;
 mod script;
 mod server;

@@ -13,7 +13,8 @@ use semel_core::{Error, OpId, Operation, Result};
 
 use crate::changes::{MOST_BYTES, MOST_KEYS};
 use crate::error::contended;
-use crate::session::{Session, pause};
+use crate::retry::{PATIENT, ROUNDS, pause};
+use crate::session::Session;
 use crate::versioned::{self, Job};
 
 /// One batch.
@@ -206,8 +207,3 @@ pub(crate) async fn each<'p, F: Future>(
         many => join_all(many.iter().map(ask)).await,
     }
 }
-
-/// Rounds after which an open item has failed.
-pub(crate) const ROUNDS: u32 = 32;
-/// Round from which on a caller waits a little before it asks again.
-pub(crate) const PATIENT: u32 = 4;

@@ -1,7 +1,6 @@
 //! State that all calls of a store share, and the running of scripts and commands.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use redis::{Cmd, Value};
 use semel_core::{Clock, Result, Timestamp};
@@ -10,7 +9,7 @@ use crate::buckets::{Buckets, Name};
 use crate::error::strange;
 use crate::script::{Call, Script, Scripts};
 use crate::server::{Asked, Server};
-use crate::sweep::Position;
+use crate::sweep::position::Position;
 
 /// State that all calls share.
 pub(crate) struct Session {
@@ -120,14 +119,4 @@ impl Reply {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.len() == 0
     }
-}
-
-/// Waits a little longer each time, and never as long as other processes do.
-pub(crate) async fn pause(tries: u32) {
-    let mut random = [0; 2];
-    // Without entropy all processes wait alike, which is slower and nothing else.
-    let _ = getrandom::fill(&mut random);
-    let most = 4_u32.saturating_pow(tries.min(4));
-    let millis = u32::from(u16::from_le_bytes(random)) % most.max(1) + 1;
-    tokio::time::sleep(Duration::from_millis(millis.into())).await;
 }

@@ -4,6 +4,8 @@
 //! Finished records expire by themselves, unless a clock of a test decides; the sweep only has to remove their places
 //! in the journal. A sweep goes round all buckets, a little further with each call, and says `more` until it is round.
 
+pub(crate) mod position;
+
 use std::collections::HashSet;
 use std::sync::PoisonError;
 
@@ -20,27 +22,7 @@ use crate::listing::{list_until, score};
 use crate::server::Asked;
 use crate::session::Session;
 
-/// Position at which a sweep continues.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Position {
-    bucket: usize,
-    /// A segment of the journal that is being visited.
-    segment: Option<Segment>,
-    /// Abandoned records are being counted, from here on.
-    counting: Option<(StateKind, Option<Bytes>)>,
-    is_round: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Segment {
-    name: [u8; 5],
-    /// The score that it was due for.
-    due: u64,
-    /// The stamp to continue from.
-    from: u64,
-    /// Time at which the last of its records is forgotten.
-    next: Option<u64>,
-}
+use position::{Position, Segment};
 
 /// Visits about `limit` records.
 pub(crate) async fn sweep(session: &Session, limit: usize) -> Result<Swept> {

@@ -18,8 +18,8 @@ use crate::error::{contended, strange, ungated};
 use crate::journal;
 use crate::kinds::decode_entity;
 use crate::record::{token, token_parts};
-use crate::rounds::{PATIENT, ROUNDS};
-use crate::session::{Reply, Session, pause};
+use crate::retry::{PATIENT, ROUNDS, pause};
+use crate::session::{Reply, Session};
 use crate::wire::owned;
 use crate::{audit, listing, parked};
 

@@ -17,8 +17,8 @@ use crate::changes::Changes;
 use crate::error::{contended, strange};
 use crate::kinds::decode_entity;
 use crate::record::{self, decode};
-use crate::rounds::{PATIENT, ROUNDS};
-use crate::session::{Session, pause};
+use crate::retry::{PATIENT, ROUNDS, pause};
+use crate::session::Session;
 
 /// Items of one bucket that are decided together.
 pub(crate) trait Job: Sized {

@@ -1,28 +1,13 @@
-//! The audit trail: entries written in the transaction of their orders, and pages of them.
+//! Pages of the audit trail.
 
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, Row};
 use semel_core::port::store::{ListQuery, Page};
-use semel_core::{Audited, Key, Note, Result};
+use semel_core::{Audited, Note, Result};
 
 use crate::error::undone;
-use crate::ledger::Ledger;
 use crate::listing::{Rows, cursor, cursor_at, has_scope, is_of_scope, most_visited, scope_at};
 use crate::{row, sql};
-
-/// Adds the entry of an order that is carried out within this transaction. AUD-1.
-pub(crate) fn add(ledger: &mut Ledger<'_>, entry: &Audited) -> Result<()> {
-    put(ledger, entry, sql::AUDIT_ADD).map(drop)
-}
-
-/// Adds an entry of another store, unless an equal one is there; returns whether it is new.
-pub(crate) fn import(ledger: &mut Ledger<'_>, entry: &Audited) -> Result<bool> {
-    if put(ledger, entry, sql::AUDIT_FIND)? {
-        return Ok(false);
-    }
-    add(ledger, entry)?;
-    Ok(true)
-}
 
 /// Returns a page of entries, oldest first.
 ///
@@ -65,32 +50,6 @@ pub(crate) fn page(
         }
     }
     Ok(Rows { items, next: None })
-}
-
-/// Runs a statement with the fields of an entry; returns whether it found or changed anything.
-fn put(ledger: &mut Ledger<'_>, entry: &Audited, text: &str) -> Result<bool> {
-    let scope = match &entry.scope {
-        Some(scope) => Some(ledger.scope(scope)?),
-        None => None,
-    };
-    let mut statement = ledger.connection.prepare_cached(text).map_err(undone)?;
-    let fields = params![
-        row::millis(entry.at),
-        entry.note.by,
-        entry.note.reason,
-        entry.action,
-        scope,
-        entry.key.as_ref().map(Key::as_str),
-        entry.before,
-        entry.after,
-    ];
-    if statement.column_count() > 0 {
-        return statement.exists(fields).map_err(undone);
-    }
-    statement
-        .execute(fields)
-        .map(|rows| rows > 0)
-        .map_err(undone)
 }
 
 fn entry(row: &Row<'_>) -> Result<Audited> {

@@ -5,6 +5,8 @@
 //! index, so that a message claimed and completed in one batch costs one row. Not for reading
 //! lists: that is `listing`.
 
+mod audit;
+
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
@@ -18,8 +20,9 @@ use semel_core::{
 };
 
 use crate::error::undone;
-use crate::lookup::{find_scope, load, load_entity, tag};
-use crate::{audit, row, sql};
+use crate::id_columns::tag;
+use crate::lookup::{find_scope, load, load_entity};
+use crate::{row, sql};
 
 /// The numbers of scopes that are known to be stored. To be cleared when a transaction is undone.
 pub(crate) type Scopes = HashMap<Scope, i64>;
@@ -169,7 +172,7 @@ impl<'c> Ledger<'c> {
                 before,
                 after: standing(self.slots[place].record.as_ref()),
             };
-            audit::add(self, &entry)?;
+            self.add_audited(&entry)?;
         }
         Ok(directed)
     }

@@ -49,6 +49,7 @@ mod checkpoint;
 mod config;
 pub mod driver;
 mod error;
+mod id_columns;
 mod inbox;
 mod inspection;
 mod ledger;

@@ -4,6 +4,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
 use semel_core::{ClaimId, EntityRecord, OpId, Record, Result, Scope};
 
 use crate::error::{corrupt, undone};
+use crate::id_columns::{halves, tag};
 use crate::row;
 use crate::sql;
 
@@ -60,17 +61,4 @@ pub(crate) fn entity_record(row: &Row<'_>, first: usize) -> rusqlite::Result<Ent
             .map(ClaimId::from_bytes)
             .zip(until.map(row::timestamp)),
     })
-}
-
-/// Returns the indexed and the compared part of an operation id.
-pub(crate) fn halves(id: &OpId) -> (&[u8; 8], &[u8]) {
-    id.as_bytes()
-        .split_first_chunk()
-        .expect("an operation id has 32 bytes")
-}
-
-/// Returns the indexed part of an operation id, as it is stored.
-pub(crate) fn tag(id: OpId) -> i64 {
-    let (tag, _) = halves(&id);
-    i64::from_be_bytes(*tag)
 }

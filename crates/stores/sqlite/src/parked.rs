@@ -6,7 +6,7 @@ use semel_core::{Key, Note, Parked, ParkedId, Result, Timestamp};
 
 use crate::error::undone;
 use crate::ledger::Ledger;
-use crate::{audit, listing, row, sql};
+use crate::{listing, row, sql};
 
 /// Keeps a message as of `since`; returns whether it is new.
 pub(crate) fn park(
@@ -45,7 +45,7 @@ pub(crate) fn drop_parked(
     if let Some(note) = note
         && let Some(message) = listing::parked_one(ledger.connection, id)?
     {
-        audit::add(ledger, &message.dropped(note, ledger.now))?;
+        ledger.add_audited(&message.dropped(note, ledger.now))?;
     }
     let mut drop = ledger
         .connection

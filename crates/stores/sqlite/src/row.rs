@@ -13,7 +13,7 @@ use semel_core::{
 };
 
 use crate::error::{corrupt, undone};
-use crate::lookup::{halves, tag};
+use crate::id_columns::{halves, tag};
 
 /// Columns of a record, which come first in every query; the rest are the query's own.
 pub(crate) const COLUMNS: usize = 24;

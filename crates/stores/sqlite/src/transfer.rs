@@ -13,8 +13,9 @@ use semel_core::{
 };
 
 use crate::error::{corrupt, undone};
+use crate::id_columns::tag;
 use crate::ledger::Ledger;
-use crate::lookup::{entity_record, load, tag};
+use crate::lookup::{entity_record, load};
 use crate::parked::park;
 use crate::{audit, listing, row, sql};
 
@@ -88,7 +89,7 @@ pub(crate) fn import(ledger: &mut Ledger<'_>, items: &[Item], ids: &[OpId]) -> R
             Item::Parked(message) => {
                 new[at] = park(ledger, message.id(), message, message.since)?;
             }
-            Item::Audited(entry) => new[at] = audit::import(ledger, entry)?,
+            Item::Audited(entry) => new[at] = ledger.import_audited(entry)?,
         }
     }
     Ok(new)

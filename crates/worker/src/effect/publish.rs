@@ -12,14 +12,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use semel_core::port::sink::{AnySink, Publication, Sink};
 use semel_core::{Certainty, Error, ErrorKind, Result};
-use semel_engine::effect::{BulkEffect, Call, Class, OnDoubt, Verdict};
+use semel_engine::effect::{BulkEffect, Call, Class, OnDoubt, Verdict, within_provider_window};
 use semel_engine::event::{Event, Observer, Pause};
 use semel_engine::publication;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::excerpt::one_line;
-use crate::settings::within_provider_window;
 
 /// A place of a broker: a topic, a subject, an exchange. Shown without secrets.
 pub trait Target: fmt::Debug + fmt::Display + Send + Sync + 'static {

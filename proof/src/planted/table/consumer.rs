@@ -9,7 +9,7 @@ pub(super) const BUGS: &[Bug] = &[
         "all",
         "acknowledges a dead message before its letter is confirmed",
         WORLD,
-        &["consumer::letters"],
+        &["consumer::dead_letters"],
     ),
     engine(
         "M01",

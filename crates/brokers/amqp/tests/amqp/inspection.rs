@@ -2,20 +2,20 @@
 
 use semel_broker_amqp::{Options, inspect};
 use semel_core::ErrorKind;
-use semel_core::port::reach::Horizon;
+use semel_core::port::horizon::Horizon;
 
 use crate::lab::Queue;
 
 #[tokio::test]
 async fn a_queue_is_there_and_tells_no_more() {
     let queue = Queue::open().await;
-    let reach = inspect(&queue.options()).await.expect("an inspection");
-    assert_eq!(reach.redelivery, Horizon::Unknown);
-    assert_eq!(reach.replay, Horizon::Unknown);
+    let horizons = inspect(&queue.options()).await.expect("an inspection");
+    assert_eq!(horizons.redelivery, Horizon::Unknown);
+    assert_eq!(horizons.replay, Horizon::Unknown);
     // `x-expires` is an argument of every queue of these tests, and AMQP does not say so.
-    let facts: Vec<_> = reach.facts.iter().map(|fact| &*fact.name).collect();
+    let facts: Vec<_> = horizons.facts.iter().map(|fact| &*fact.name).collect();
     assert_eq!(facts, ["messages", "consumers"]);
-    let unread = reach.unread.iter();
+    let unread = horizons.unread.iter();
     assert!(unread.clone().any(|it| &*it.name == "x-message-ttl"));
 }
 

@@ -8,14 +8,14 @@ use rdkafka::error::KafkaError;
 use rdkafka::message::{Message, Timestamp as RecordTime};
 use rdkafka::{Offset, TopicPartitionList};
 use semel_core::Timestamp;
-use semel_core::port::reach::Reach;
+use semel_core::port::horizon::HorizonReport;
 use tokio::time::Instant;
 
 use super::Asker;
 
 /// Adds the oldest record: as evidence where the broker has stamped it, else as a fact alone, since a producer may
 /// stamp anything.
-pub(super) fn add(reach: &mut Reach, consumer: &Asker, topic: &str, partitions: &[i32]) {
+pub(super) fn add(horizons: &mut HorizonReport, consumer: &Asker, topic: &str, partitions: &[i32]) {
     let looked_at = &partitions[..partitions.len().min(MOST_PARTITIONS)];
     let found = first_records(consumer, topic, looked_at);
     // The later steps of the look read nothing more.
@@ -27,7 +27,7 @@ pub(super) fn add(reach: &mut Reach, consumer: &Asker, topic: &str, partitions: 
                 Some(code) => format!("the cluster does not tell: {code}"),
                 None => "the cluster does not tell".to_owned(),
             };
-            reach.unread(OLDEST, why);
+            horizons.unread(OLDEST, why);
             return;
         }
     };
@@ -37,17 +37,17 @@ pub(super) fn add(reach: &mut Reach, consumer: &Asker, topic: &str, partitions: 
             "{unseen} of {} partitions were not looked at in time",
             partitions.len()
         );
-        reach.unread(OLDEST, why);
+        horizons.unread(OLDEST, why);
     }
     let Some(oldest) = oldest else {
         return;
     };
-    if reach.is_stamped {
-        reach.oldest = Some(oldest);
-        reach.fact(OLDEST, oldest.to_string(), "taken in then, and still there");
+    if horizons.is_stamped {
+        horizons.oldest = Some(oldest);
+        horizons.fact(OLDEST, oldest.to_string(), "taken in then, and still there");
     } else {
         let meaning = "what its producer says; it is still there";
-        reach.fact(OLDEST, oldest.to_string(), meaning);
+        horizons.fact(OLDEST, oldest.to_string(), meaning);
     }
 }
 

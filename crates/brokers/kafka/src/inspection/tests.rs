@@ -7,7 +7,7 @@ fn settings(pairs: &[(&str, &str)]) -> Settings {
         .collect()
 }
 
-fn reach(topic: &[(&str, &str)], broker: &[(&str, &str)]) -> Reach {
+fn horizons(topic: &[(&str, &str)], broker: &[(&str, &str)]) -> HorizonReport {
     let options = Options::new("localhost:9092", "payments", "billing");
     of_settings(Ok(&settings(topic)), Ok(&settings(broker)), &options)
 }
@@ -52,7 +52,7 @@ fn a_record_stays_its_retention_its_segment_and_until_somebody_looks() {
             minutes(week + 1),
         ),
     ] {
-        let found = reach(topic, broker);
+        let found = horizons(topic, broker);
         assert_eq!(found.redelivery, expected, "{topic:?}");
         assert_eq!(found.replay, expected, "{topic:?}");
     }
@@ -78,7 +78,7 @@ fn what_no_age_ends_has_no_end_or_a_size() {
         (&[("retention.ms", "9223372036854775807")], Horizon::Endless),
         (&[("cleanup.policy", "delete")], Horizon::Unknown),
     ] {
-        assert_eq!(reach(topic, &[]).redelivery, expected, "{topic:?}");
+        assert_eq!(horizons(topic, &[]).redelivery, expected, "{topic:?}");
     }
 }
 
@@ -106,9 +106,9 @@ fn what_may_not_be_read_is_told() {
 
 #[test]
 fn the_age_of_a_record_is_the_brokers_word_alone() {
-    assert!(reach(&[WEEK, APPENDED], &[]).is_stamped);
-    assert!(!reach(&[WEEK, ("message.timestamp.type", "CreateTime")], &[]).is_stamped);
-    assert!(!reach(&[WEEK], &[]).is_stamped);
+    assert!(horizons(&[WEEK, APPENDED], &[]).is_stamped);
+    assert!(!horizons(&[WEEK, ("message.timestamp.type", "CreateTime")], &[]).is_stamped);
+    assert!(!horizons(&[WEEK], &[]).is_stamped);
 }
 
 #[test]
@@ -127,6 +127,6 @@ fn what_skips_records_or_hands_over_too_many_is_told() {
         assert_eq!(of_client(&options).len(), count, "{reset}");
     }
     let unclean = ("unclean.leader.election.enable", "true");
-    assert_eq!(reach(&[WEEK, unclean], &[]).warnings.len(), 1);
-    assert_eq!(reach(&[WEEK], &[]).warnings.len(), 0);
+    assert_eq!(horizons(&[WEEK, unclean], &[]).warnings.len(), 1);
+    assert_eq!(horizons(&[WEEK], &[]).warnings.len(), 0);
 }

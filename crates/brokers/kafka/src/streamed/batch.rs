@@ -7,7 +7,8 @@ use semel_core::port::source::DeliveryId;
 use semel_core::port::streamed::{Committed, Finished};
 use semel_core::{Error, Result, Timestamp};
 
-use super::{AT_HAND, Images};
+use super::AT_HAND;
+use super::images::Images;
 use crate::record::KEY;
 use crate::shared::{AssignmentId, Position, Shared};
 

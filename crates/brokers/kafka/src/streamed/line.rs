@@ -9,7 +9,7 @@ use semel_core::port::streamed::{CommitProgress, Turn};
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 
-use super::unavailable;
+use super::images::unavailable;
 
 /// A batch's place in line. Dropped without a commit, it counts as unwritten.
 pub(super) struct Line<T: Turn> {

@@ -9,8 +9,9 @@ use rdkafka::producer::{BaseProducer, Producer};
 use semel_core::{Error, Result};
 use tokio::time::Instant;
 
+use super::StreamOptions;
+use super::images::{lock, unavailable};
 use super::producer::{Reports, retried};
-use super::{StreamOptions, lock, unavailable};
 use crate::error::{NO_RIGHT, NO_TOPIC, no_thread, not_made};
 use crate::options::{AUTO_CREATE, Options, client};
 

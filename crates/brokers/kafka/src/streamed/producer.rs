@@ -11,7 +11,7 @@ use semel_core::port::streamed::{Finished, Outgoing};
 use semel_rdkafka_batch::{Batch, NotTaken, Topic, flush};
 use tokio::time::Instant;
 
-use super::lock;
+use super::images::lock;
 use crate::record::parts;
 
 /// Reports on the records of a transaction.

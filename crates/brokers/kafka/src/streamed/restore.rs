@@ -13,8 +13,9 @@ use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use semel_core::{Error, ErrorKind, Result};
 use tokio::runtime::Handle;
 
+use super::StreamOptions;
 use super::changelog::{self, Unfit};
-use super::{Images, Known, StreamOptions};
+use super::images::{Images, Known, Partition};
 use crate::connection_error::ConnectionError;
 use crate::error::{away, no_thread, not_made};
 use crate::options::{Options, client};
@@ -281,7 +282,7 @@ impl Restorer {
 /// Collects the images to restore.
 fn batch(known: &Known) -> Batch {
     let all = known.iter().filter(|(_, known)| !known.is_restored);
-    let wanted = |(id, known): (&AssignmentId, &super::Partition)| {
+    let wanted = |(id, known): (&AssignmentId, &Partition)| {
         let next = known.next;
         (known.number, Wanted { id: *id, next })
     };

@@ -16,13 +16,14 @@ use semel_core::port::source::DeliveryId;
 use semel_core::port::streamed::{CommitProgress, Committed, Finished, Turn};
 use semel_core::{Error, ErrorKind, Result, Timestamp};
 
+use super::StreamOptions;
 use super::batch::{self, Batch, Doubts, first, in_turns, leave_out_committed, sort, sorted};
 use super::block;
+use super::images::{AGAIN, Images, lock};
 use super::line::Line;
 use super::pool::Producers;
 use super::producer::{Reports, drain, publish, retried, send};
-use super::{AGAIN, Images, StreamOptions, lock};
-use crate::consumer_thread::Context;
+use crate::context::Context;
 use crate::error::TOO_LARGE;
 use crate::options::Options;
 use crate::shared::{AssignmentId, Position, Shared};

@@ -4,18 +4,20 @@ use std::time::Duration;
 
 use semel_broker_kafka::inspect;
 use semel_conformance::source::Message;
-use semel_core::port::reach::{Horizon, Reach};
+use semel_core::port::horizon::{Horizon, HorizonReport};
 use semel_core::{ErrorKind, Timestamp};
 
 use crate::cluster::{Topic, brokers};
 
-fn fact<'a>(reach: &'a Reach, name: &str) -> &'a str {
-    let mut facts = reach.facts.iter();
+fn fact<'a>(horizons: &'a HorizonReport, name: &str) -> &'a str {
+    let mut facts = horizons.facts.iter();
     let fact = facts.find(|fact| &*fact.name == name);
-    &fact.unwrap_or_else(|| panic!("no {name}: {reach:?}")).value
+    &fact
+        .unwrap_or_else(|| panic!("no {name}: {horizons:?}"))
+        .value
 }
 
-async fn reach(settings: &[(&str, &str)]) -> Reach {
+async fn horizons(settings: &[(&str, &str)]) -> HorizonReport {
     let topic = Topic::with(2, settings).await;
     inspect(&topic.options()).await.expect("an inspection")
 }
@@ -23,22 +25,22 @@ async fn reach(settings: &[(&str, &str)]) -> Reach {
 #[tokio::test]
 async fn a_topic_of_a_week_is_known_by_its_settings() {
     let week = ("retention.ms", "604800000");
-    let reach = reach(&[week, ("segment.ms", "86400000")]).await;
-    assert_eq!(reach.unread, [], "everything may be read");
-    assert_eq!(fact(&reach, "retention.ms"), "7d");
-    assert_eq!(fact(&reach, "segment.ms"), "1d");
-    assert_eq!(fact(&reach, "cleanup.policy"), "delete");
-    fact(&reach, "offsets.retention.minutes");
-    fact(&reach, "log.retention.check.interval.ms");
-    let Horizon::Within(kept) = reach.redelivery else {
-        panic!("{reach:?}")
+    let horizons = horizons(&[week, ("segment.ms", "86400000")]).await;
+    assert_eq!(horizons.unread, [], "everything may be read");
+    assert_eq!(fact(&horizons, "retention.ms"), "7d");
+    assert_eq!(fact(&horizons, "segment.ms"), "1d");
+    assert_eq!(fact(&horizons, "cleanup.policy"), "delete");
+    fact(&horizons, "offsets.retention.minutes");
+    fact(&horizons, "log.retention.check.interval.ms");
+    let Horizon::Within(kept) = horizons.redelivery else {
+        panic!("{horizons:?}")
     };
     let (day, hour) = (Duration::from_secs(86_400), Duration::from_secs(3_600));
     assert!(kept > day * 8 && kept < day * 8 + hour * 2, "{kept:?}");
-    assert_eq!(reach.replay, reach.redelivery);
-    assert!(!reach.is_stamped, "a producer's time is no evidence");
-    assert_eq!(reach.oldest, None);
-    assert_eq!(reach.warnings.len(), 0, "{reach:?}");
+    assert_eq!(horizons.replay, horizons.redelivery);
+    assert!(!horizons.is_stamped, "a producer's time is no evidence");
+    assert_eq!(horizons.oldest, None);
+    assert_eq!(horizons.warnings.len(), 0, "{horizons:?}");
 }
 
 #[tokio::test]
@@ -47,11 +49,11 @@ async fn what_goes_by_no_age_has_no_end() {
         &[("retention.ms", "-1")][..],
         &[("cleanup.policy", "compact")],
     ] {
-        let reach = reach(settings).await;
-        assert_eq!(reach.redelivery, Horizon::Endless, "{settings:?}");
+        let horizons = horizons(settings).await;
+        assert_eq!(horizons.redelivery, Horizon::Endless, "{settings:?}");
     }
     let by_size = [("retention.ms", "-1"), ("retention.bytes", "1000000")];
-    assert_eq!(reach(&by_size).await.redelivery, Horizon::Unknown);
+    assert_eq!(horizons(&by_size).await.redelivery, Horizon::Unknown);
 }
 
 #[tokio::test]

@@ -4,18 +4,20 @@ use std::time::Duration;
 
 use async_nats::jetstream::consumer::{AckPolicy, pull};
 use semel_broker_nats::{Options, inspect};
-use semel_core::port::reach::{Horizon, Reach};
+use semel_core::port::horizon::{Horizon, HorizonReport};
 use semel_core::{ErrorKind, Timestamp};
 
 use crate::test_stream::{CONSUMER, TestStream};
 
-fn fact<'a>(reach: &'a Reach, name: &str) -> &'a str {
-    let mut facts = reach.facts.iter();
+fn fact<'a>(horizons: &'a HorizonReport, name: &str) -> &'a str {
+    let mut facts = horizons.facts.iter();
     let fact = facts.find(|fact| &*fact.name == name);
-    &fact.unwrap_or_else(|| panic!("no {name}: {reach:?}")).value
+    &fact
+        .unwrap_or_else(|| panic!("no {name}: {horizons:?}"))
+        .value
 }
 
-async fn reach(test_stream: &TestStream) -> Reach {
+async fn horizons(test_stream: &TestStream) -> HorizonReport {
     inspect(&test_stream.options())
         .await
         .expect("an inspection")
@@ -25,12 +27,12 @@ async fn reach(test_stream: &TestStream) -> Reach {
 async fn a_stream_is_known_by_its_age_and_its_oldest_message() {
     let test_stream = TestStream::open().await;
     let hour = Duration::from_secs(3_600);
-    let endless = reach(&test_stream).await;
+    let endless = horizons(&test_stream).await;
     assert_eq!(endless.redelivery, Horizon::Endless);
     assert_eq!(endless.oldest, None, "it is empty");
     test_stream.make(|config| config.max_age = hour).await;
     test_stream.put_numbers(2).await;
-    let aged = reach(&test_stream).await;
+    let aged = horizons(&test_stream).await;
     assert_eq!(aged.redelivery, Horizon::Within(hour));
     assert_eq!(aged.replay, Horizon::Within(hour));
     assert!(aged.is_stamped);
@@ -54,7 +56,7 @@ async fn a_stream_is_known_by_its_age_and_its_oldest_message() {
 async fn what_goes_by_number_goes_nobody_knows_when() {
     let test_stream = TestStream::open().await;
     test_stream.make(|config| config.max_messages = 1_000).await;
-    assert_eq!(reach(&test_stream).await.redelivery, Horizon::Unknown);
+    assert_eq!(horizons(&test_stream).await.redelivery, Horizon::Unknown);
 }
 
 #[tokio::test]
@@ -70,7 +72,7 @@ async fn a_consumer_is_known_by_its_limits() {
     let stream = test_stream.stream().await;
     let made = stream.create_consumer(config(AckPolicy::Explicit)).await;
     let _ = made.expect("a consumer");
-    let found = reach(&test_stream).await;
+    let found = horizons(&test_stream).await;
     assert_eq!(found.deliveries, Some(4));
     assert_eq!(fact(&found, "ack_wait"), "1s");
     assert_eq!(fact(&found, "max_deliver"), "4");

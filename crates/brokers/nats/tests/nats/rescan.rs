@@ -7,7 +7,7 @@ use async_nats::jetstream::consumer::pull;
 use async_nats::jetstream::stream::RetentionPolicy;
 use semel_broker_nats::Options;
 use semel_conformance::source::applied;
-use semel_core::port::again::Again;
+use semel_core::port::rescan::RescanSource;
 use semel_core::port::source::{Delivery, Fetched, Source};
 use semel_core::{Error, ErrorKind, Timestamp};
 use tokio::time::{sleep, timeout};
@@ -15,12 +15,12 @@ use tokio::time::{sleep, timeout};
 use crate::test_stream::{CONSUMER, TestStream};
 use crate::{ids, in_front_of, numbers, take};
 
-fn rescan(options: Options, since: Option<Timestamp>) -> Again {
+fn rescan(options: Options, since: Option<Timestamp>) -> RescanSource {
     semel_broker_nats::rescan(options, since).expect("good options")
 }
 
 /// Returns all messages until the end, whatever is away meanwhile.
-async fn rest(source: &mut Again) -> Result<Vec<Delivery>, Error> {
+async fn rest(source: &mut RescanSource) -> Result<Vec<Delivery>, Error> {
     let mut all = Vec::new();
     loop {
         let fetched = timeout(Duration::from_secs(40), source.fetch(300));

@@ -1,7 +1,7 @@
 //! The table of the windows of all pipelines.
 
 use semel_config::PipelineSettings;
-use semel_core::port::reach::Horizon;
+use semel_core::port::horizon::Horizon;
 use semel_core::units::duration_text;
 use semel_operate::check::window::{Shown, Verdict};
 use semel_operate::check::{Broker, Reached};
@@ -30,7 +30,7 @@ impl Line {
     ) -> Option<Self> {
         let pipeline = settings.pipeline.name.to_string();
         let set = duration_text(settings.pipeline.window.duration());
-        if let Err(error) = &broker.reach {
+        if let Err(error) = &broker.horizons {
             let unknown = || Shown(Horizon::Unknown).to_string();
             return Some(Self {
                 pipeline,

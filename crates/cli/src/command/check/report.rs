@@ -1,6 +1,6 @@
 //! Prints the report of one pipeline.
 
-use semel_core::port::reach::Horizon;
+use semel_core::port::horizon::Horizon;
 use semel_core::units::duration_text;
 use semel_operate::check::window::{Gate, Verdict};
 use semel_operate::check::{
@@ -8,7 +8,7 @@ use semel_operate::check::{
     Storage, StoreReport, UnreadSetting,
 };
 
-use crate::output::{Answer, Block, Look};
+use crate::output::{Answer, Block, TextStyle};
 
 impl Answer for Report<'_> {
     fn describe(&self, block: &mut Block) {
@@ -27,7 +27,7 @@ impl Answer for Report<'_> {
             .field("class", format!("{}: {}", self.class, self.guarantee))
             .field("source", &self.source)
             .field("effect", &self.effect)
-            .look(
+            .styled(
                 look_of(self.coverage.protection),
                 "coverage",
                 &coverage(&self.coverage),
@@ -61,10 +61,10 @@ impl Answer for Report<'_> {
             .field("storage", StorageText(&self.storage))
             .some("sample", self.sample.map(SampleText));
         for finding in &self.findings {
-            let look = match finding.severity {
-                Severity::Ok => Look::Good,
-                Severity::Warn => Look::Attention,
-                Severity::Fail => Look::Bad,
+            let style = match finding.severity {
+                Severity::Ok => TextStyle::Good,
+                Severity::Warn => TextStyle::Attention,
+                Severity::Fail => TextStyle::Bad,
             };
             let Finding {
                 code,
@@ -73,7 +73,7 @@ impl Answer for Report<'_> {
                 advice,
             } = finding;
             block
-                .look(look, severity.as_str(), &format!("{code}: {message}"))
+                .styled(style, severity.as_str(), &format!("{code}: {message}"))
                 .field("do", advice);
         }
     }
@@ -81,10 +81,10 @@ impl Answer for Report<'_> {
 
 /// Describes the broker's answers.
 fn describe_reach(reach: &Reached<'_>, block: &mut Block) {
-    let look = match reach.verdict {
-        Verdict::Enough => Look::Good,
-        Verdict::Unknown | Verdict::SetsAside | Verdict::RepeatsBorne => Look::Attention,
-        Verdict::Repeats => Look::Bad,
+    let style = match reach.verdict {
+        Verdict::Enough => TextStyle::Good,
+        Verdict::Unknown | Verdict::SetsAside | Verdict::RepeatsBorne => TextStyle::Attention,
+        Verdict::Repeats => TextStyle::Bad,
     };
     let (needed, set) = (reach.needed, duration_text(reach.set.0));
     let outlasts = match needed.0 {
@@ -100,7 +100,7 @@ fn describe_reach(reach: &Reached<'_>, block: &mut Block) {
     block
         .field("redelivery", reach.redelivery)
         .field("replay", reach.replay)
-        .look(look, "needed", &needed);
+        .styled(style, "needed", &needed);
     for BrokerFact {
         setting,
         value,
@@ -110,15 +110,19 @@ fn describe_reach(reach: &Reached<'_>, block: &mut Block) {
         block.field("broker", format!("{setting} {value}: {meaning}"));
     }
     for UnreadSetting { setting, why } in &reach.unread {
-        block.look(Look::Attention, "not read", &format!("{setting}: {why}"));
+        block.styled(
+            TextStyle::Attention,
+            "not read",
+            &format!("{setting}: {why}"),
+        );
     }
 }
 
-const fn look_of(protection: Protection) -> Look {
+const fn look_of(protection: Protection) -> TextStyle {
     match protection {
-        Protection::Protected => Look::Good,
-        Protection::Partial => Look::Attention,
-        Protection::Unprotected => Look::Bad,
+        Protection::Protected => TextStyle::Good,
+        Protection::Partial => TextStyle::Attention,
+        Protection::Unprotected => TextStyle::Bad,
     }
 }
 

@@ -19,7 +19,7 @@ use crate::{Exit, output};
 /// The purpose for which a verb opens its store.
 #[derive(Clone, Copy)]
 pub(super) enum Purpose {
-    Look,
+    TextStyle,
     Change,
     Fill,
     Run,
@@ -34,7 +34,7 @@ async fn telling(
 ) -> Result<OpenStore> {
     let before = store::older_format(url).await;
     let opened = match purpose {
-        Purpose::Look => store::open_for_reading(url, clock).await?,
+        Purpose::TextStyle => store::open_for_reading(url, clock).await?,
         Purpose::Change => store::open_for_changing(url, clock).await?,
         Purpose::Fill => store::open_for_filling(url, clock).await?,
         Purpose::Run => store::open_for_running(url, accepted, clock).await?,

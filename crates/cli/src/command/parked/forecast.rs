@@ -7,7 +7,7 @@ use semel_operate::parked::{self, Found, Search};
 use semel_worker::replay::{Assessor, Kind, Prospect};
 use serde::Serialize;
 
-use super::dropping::name_of;
+use super::removal::name_of;
 use crate::args::{Format, Listing};
 use crate::command::operate::Ground;
 use crate::output::{Column, Entry, Go, List, Plan, Row};
@@ -140,7 +140,7 @@ impl Entry for Foretold {
     const NONE: &'static str = "none";
 
     fn fill(&self, row: &mut Row) {
-        row.text(&self.id[..super::dropping::SHORT])
+        row.text(&self.id[..super::removal::SHORT])
             .show_some(self.key.as_ref())
             .text(&self.pipeline)
             .text(&self.state.replace('_', " "))

@@ -6,7 +6,7 @@ use semel_operate::store::{Holdings, Records, Statistics};
 use crate::Exit;
 use crate::args::store::Whole;
 use crate::command::operate;
-use crate::output::{Answer, Answers, Block, Look, state_text};
+use crate::output::{Answer, Answers, Block, TextStyle, state_text};
 
 /// Counts what the store holds.
 pub(super) fn stats(arguments: &Whole) -> Result<Exit> {
@@ -31,10 +31,10 @@ impl Answer for Statistics<'_> {
             .field("used by", used_by)
             .some("on disk", self.disk_bytes.map(bytes));
         for name in self.accepted {
-            block.look(Look::Attention, "accepted", name);
+            block.styled(TextStyle::Attention, "accepted", name);
         }
         for warning in self.warnings {
-            block.look(Look::Attention, "warning", warning);
+            block.styled(TextStyle::Attention, "warning", warning);
         }
         block.heading("Records");
         let Records {
@@ -48,12 +48,12 @@ impl Answer for Statistics<'_> {
         } = self.records;
         let counts = [claimed, started, released, completed, dead, in_doubt];
         for (state, count) in StateKind::ALL.into_iter().zip(counts) {
-            let look = if count > 0 {
-                Look::of(state)
+            let style = if count > 0 {
+                TextStyle::of(state)
             } else {
-                Look::Faint
+                TextStyle::Faint
             };
-            block.look(look, state_text(state), &count.to_string());
+            block.styled(style, state_text(state), &count.to_string());
         }
         block.field("total", total);
         block.heading("Version gate");

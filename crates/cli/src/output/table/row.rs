@@ -5,8 +5,8 @@ use std::fmt::{Display, Write as _};
 
 use semel_core::{StateKind, Timestamp};
 
-use crate::output::look::{Look, state_text};
 use crate::output::text;
+use crate::output::text_style::{TextStyle, state_text};
 
 /// The cells of one row, filled in the order of the columns.
 #[derive(Clone, Debug, Default)]
@@ -18,19 +18,19 @@ pub(crate) struct Row {
 #[derive(Clone, Copy, Debug)]
 struct Cell {
     end: usize,
-    look: Look,
+    style: TextStyle,
 }
 
 impl Row {
     /// Adds a cell with this text; characters that a terminal would obey are escaped.
     pub(crate) fn text(&mut self, value: &str) -> &mut Self {
-        self.look(Look::Plain, value)
+        self.styled(TextStyle::Plain, value)
     }
 
-    /// Adds the same in another look.
-    pub(crate) fn look(&mut self, look: Look, value: &str) -> &mut Self {
+    /// Adds the same in another style.
+    pub(crate) fn styled(&mut self, style: TextStyle, value: &str) -> &mut Self {
         self.text.push_str(&text::escaped(value));
-        self.close(look)
+        self.close(style)
     }
 
     /// Adds a cell with a value that prints itself, for example a number.
@@ -42,7 +42,7 @@ impl Row {
             self.text.truncate(start);
             self.text.push_str(&safe);
         }
-        self.close(Look::Plain)
+        self.close(TextStyle::Plain)
     }
 
     /// Adds the same, or an empty value.
@@ -55,7 +55,7 @@ impl Row {
 
     /// Adds a cell with the name of a state.
     pub(crate) fn state(&mut self, state: StateKind) -> &mut Self {
-        self.look(Look::of(state), state_text(state))
+        self.styled(TextStyle::of(state), state_text(state))
     }
 
     /// Adds a cell with a time.
@@ -65,12 +65,12 @@ impl Row {
 
     /// Adds a cell without a value: `-`.
     pub(crate) fn nothing(&mut self) -> &mut Self {
-        self.look(Look::Faint, "-")
+        self.styled(TextStyle::Faint, "-")
     }
 
-    fn close(&mut self, look: Look) -> &mut Self {
+    fn close(&mut self, style: TextStyle) -> &mut Self {
         let end = self.text.len();
-        self.cells.push(Cell { end, look });
+        self.cells.push(Cell { end, style });
         self
     }
 
@@ -92,12 +92,12 @@ impl Row {
         self.cells.clear();
     }
 
-    pub(super) fn cells(&self) -> impl Iterator<Item = (&str, Look)> {
+    pub(super) fn cells(&self) -> impl Iterator<Item = (&str, TextStyle)> {
         let mut start = 0;
         self.cells.iter().map(move |cell| {
             let text = &self.text[start..cell.end];
             start = cell.end;
-            (text, cell.look)
+            (text, cell.style)
         })
     }
 }

@@ -1,5 +1,10 @@
+use bytes::Bytes;
+
+use super::super::entry::digest;
 use super::*;
 use crate::claim::{Duplicate, Start};
+use crate::fingerprint::Fingerprint;
+use crate::ids::ClaimId;
 use crate::key::{Key, Scope};
 use crate::record::Recovery;
 

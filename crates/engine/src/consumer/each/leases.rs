@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use semel_core::{Renewal, Renewed, Result, StateKind, Store};
 
-use super::super::desk::{Desk, Parts};
+use super::super::run_state::{Parts, RunState};
 use super::super::store_calls::RECHECK;
 use super::{Attempts, Found};
 use crate::lease::{renewal, renewal_interval};
@@ -14,23 +14,23 @@ impl Attempts {
     /// Extends the leases of everything under way, at a third of the lease.
     pub(super) async fn renew_if_due<S: Store + Clone>(
         &mut self,
-        desk: &mut Desk<S>,
+        run: &mut RunState<S>,
     ) -> Result<()> {
-        let (now, lease) = (desk.now(), desk.context.pipeline.lease);
+        let (now, lease) = (run.now(), run.context.pipeline.lease);
         if self.running.is_empty() {
-            self.renew_at = desk.context.lease(now).renew_at();
+            self.renew_at = run.context.lease(now).renew_at();
             return Ok(());
         }
         if now < self.renew_at {
             return Ok(());
         }
-        self.renew_at = desk.context.lease(now).renew_at();
-        let Some(renewed) = desk
+        self.renew_at = run.context.lease(now).renew_at();
+        let Some(renewed) = run
             .store
-            .try_renew(&desk.outstanding, &self.renewals(lease))
+            .try_renew(&run.outstanding, &self.renewals(lease))
             .await?
         else {
-            self.renew_at = desk.now() + RECHECK.min(renewal_interval(lease));
+            self.renew_at = run.now() + RECHECK.min(renewal_interval(lease));
             return Ok(());
         };
         let protected = self.running.values_mut().filter(|it| it.is_protected);

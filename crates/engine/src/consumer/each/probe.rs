@@ -5,7 +5,7 @@ use std::sync::Arc;
 use semel_core::decide::{Directed, Directive, Order, Refusal, Verdict};
 use semel_core::{Claim, Outcome, Result, Store, Timestamp};
 
-use super::super::desk::Parts;
+use super::super::run_state::Parts;
 use super::super::steps::call;
 use crate::effect::{Effect, Probe};
 use crate::pipeline::Incoming;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use semel_core::Store;
 
-use super::super::desk::Desk;
+use super::super::run_state::RunState;
 use super::Attempts;
 use crate::consumer::in_hand::InHand;
 use crate::effect::Effect;
@@ -14,25 +14,25 @@ impl Attempts {
     /// the pipeline fails open.
     pub(super) fn run_unprotected<S: Store + Clone, E: Effect>(
         &mut self,
-        desk: &mut Desk<S>,
+        run: &mut RunState<S>,
         effect: &Arc<E>,
     ) {
-        while desk.store.is_away()
-            && !desk.outstanding.is_stopping()
-            && self.free(desk) > 0
-            && let Some(incoming) = desk.take_ready(1).pop()
+        while run.store.is_away()
+            && !run.outstanding.is_stopping()
+            && self.free(run) > 0
+            && let Some(incoming) = run.take_ready(1).pop()
         {
-            self.begin_unprotected(desk, effect, incoming);
+            self.begin_unprotected(run, effect, incoming);
         }
     }
 
     pub(super) fn begin_unprotected<S: Store + Clone, E: Effect>(
         &mut self,
-        desk: &mut Desk<S>,
+        run: &mut RunState<S>,
         effect: &Arc<E>,
         incoming: InHand,
     ) {
-        if let Some((incoming, claim)) = desk.begin_unprotected(incoming) {
+        if let Some((incoming, claim)) = run.begin_unprotected(incoming) {
             self.spawn(incoming, claim, false, effect, false);
         }
     }

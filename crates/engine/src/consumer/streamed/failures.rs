@@ -6,8 +6,8 @@ use semel_core::port::source::DeliveryId;
 use semel_core::{StateKind, Store};
 
 use super::Granted;
-use crate::consumer::desk::Desk;
 use crate::consumer::pause::{GIVEN_BACK, Judged};
+use crate::consumer::run_state::RunState;
 use crate::effect::Verdict;
 
 /// Counts of the transform's failures for messages in hand. The counts do not outlive the process: a
@@ -29,7 +29,7 @@ impl Failures {
     /// Has the message tried again, or gives it up.
     pub(super) fn count<S: Store + Clone>(
         &mut self,
-        desk: &mut Desk<S>,
+        run: &mut RunState<S>,
         granted: Granted,
         verdict: Verdict,
         judged: Judged,
@@ -48,7 +48,7 @@ impl Failures {
                 if judged == Judged::GivenBack =>
             {
                 self.0.insert(incoming.delivery, attempt.saturating_sub(1));
-                desk.released(incoming, &error, GIVEN_BACK);
+                run.released(incoming, &error, GIVEN_BACK);
                 return;
             }
             // Whatever a transform did outside is its own promise: it may be run again.
@@ -63,18 +63,18 @@ impl Failures {
             }
             Verdict::Done(_) => return,
         };
-        let pipeline = &desk.context.pipeline;
+        let pipeline = &run.context.pipeline;
         if may_again && attempt < pipeline.limits.failed.get() {
-            let backoff = desk
+            let backoff = run
                 .context
                 .surroundings
                 .jittered(pipeline.backoff.after(attempt));
             let wait = after.unwrap_or_default().max(backoff);
             self.0.insert(incoming.delivery, attempt);
-            desk.released(incoming, &error, wait);
+            run.released(incoming, &error, wait);
         } else {
             self.forget(incoming.delivery);
-            desk.given_up(&incoming, StateKind::Dead, &error);
+            run.given_up(&incoming, StateKind::Dead, &error);
         }
     }
 }

@@ -15,20 +15,20 @@ fn terms(class: Class) -> Terms {
     }
 }
 
-fn reach(redelivery: Horizon, replay: Horizon) -> Reach {
-    Reach {
+fn horizons(redelivery: Horizon, replay: Horizon) -> HorizonReport {
+    HorizonReport {
         redelivery,
         replay,
-        ..Reach::unknown()
+        ..HorizonReport::unknown()
     }
 }
 
-fn kept(length: Duration) -> Reach {
-    reach(Horizon::Within(length), Horizon::Within(length))
+fn kept(length: Duration) -> HorizonReport {
+    horizons(Horizon::Within(length), Horizon::Within(length))
 }
 
-fn endless() -> Reach {
-    reach(Horizon::Endless, Horizon::Endless)
+fn endless() -> HorizonReport {
+    horizons(Horizon::Endless, Horizon::Endless)
 }
 
 const PARK: Class = Class::Unkeyed(OnDoubt::Park);
@@ -47,7 +47,7 @@ fn what_is_needed_is_the_farther_horizon_the_attempts_and_the_margin() {
         (Horizon::Endless, within(DAY), Horizon::Endless),
         (within(DAY), Horizon::Unknown, Horizon::Unknown),
     ] {
-        let judgement = terms(PARK).judge(&reach(redelivery, replay), NOW);
+        let judgement = terms(PARK).judge(&horizons(redelivery, replay), NOW);
         let margin = Duration::from_secs(60);
         assert_eq!(judgement.needed, needed.plus(HOUR).plus(margin));
     }
@@ -56,7 +56,7 @@ fn what_is_needed_is_the_farther_horizon_the_attempts_and_the_margin() {
 #[test]
 fn a_window_is_enough_to_the_millisecond() {
     let least = Duration::from_secs(7 * 86_400 - 3_600 - 60);
-    let judge = |kept: &Reach| terms(Class::Transactional).judge(kept, NOW).verdict;
+    let judge = |kept: &HorizonReport| terms(Class::Transactional).judge(kept, NOW).verdict;
     assert_eq!(judge(&kept(least)), Verdict::Enough);
     let more = least + Duration::from_millis(1);
     assert_eq!(judge(&kept(more)), Verdict::Repeats);
@@ -65,7 +65,7 @@ fn a_window_is_enough_to_the_millisecond() {
 #[test]
 fn beyond_the_window_the_gate_decides() {
     let long = DAY * 8;
-    for (reach, has_birth, is_stamped, gate, verdict) in [
+    for (horizons, has_birth, is_stamped, gate, verdict) in [
         (kept(DAY), false, false, Gate::Off, Verdict::Enough),
         (kept(DAY), true, false, Gate::Birth, Verdict::Enough),
         (kept(long), false, false, Gate::Off, Verdict::Repeats),
@@ -74,22 +74,34 @@ fn beyond_the_window_the_gate_decides() {
         (kept(long), true, true, Gate::Appended, Verdict::SetsAside),
         (endless(), false, false, Gate::Off, Verdict::Repeats),
         (endless(), true, false, Gate::Birth, Verdict::SetsAside),
-        (Reach::unknown(), false, false, Gate::Off, Verdict::Unknown),
-        (Reach::unknown(), true, false, Gate::Birth, Verdict::Unknown),
+        (
+            HorizonReport::unknown(),
+            false,
+            false,
+            Gate::Off,
+            Verdict::Unknown,
+        ),
+        (
+            HorizonReport::unknown(),
+            true,
+            false,
+            Gate::Birth,
+            Verdict::Unknown,
+        ),
     ] {
         let terms = Terms {
             has_birth,
             ..terms(PARK)
         };
-        let reach = Reach {
+        let horizons = HorizonReport {
             is_stamped,
-            ..reach
+            ..horizons
         };
-        let judgement = terms.judge(&reach, NOW);
+        let judgement = terms.judge(&horizons, NOW);
         assert_eq!(
             (judgement.gate, judgement.verdict),
             (gate, verdict),
-            "{reach:?}"
+            "{horizons:?}"
         );
     }
 }
@@ -131,15 +143,15 @@ fn a_class_bears_what_it_promises_no_more_than() {
 
 #[test]
 fn what_is_there_counts_more_than_what_is_set() {
-    let aged = |reach: Reach, days: u32| Reach {
+    let aged = |horizons: HorizonReport, days: u32| HorizonReport {
         oldest: Some(NOW.minus(DAY * days)),
-        ..reach
+        ..horizons
     };
-    let judge = |reach: &Reach| terms(PARK).judge(reach, NOW).verdict;
+    let judge = |horizons: &HorizonReport| terms(PARK).judge(horizons, NOW).verdict;
     assert_eq!(judge(&aged(kept(DAY), 2)), Verdict::Enough);
     assert_eq!(judge(&aged(kept(DAY), 8)), Verdict::Repeats);
-    assert_eq!(judge(&aged(Reach::unknown(), 2)), Verdict::Unknown);
-    assert_eq!(judge(&aged(Reach::unknown(), 8)), Verdict::Repeats);
+    assert_eq!(judge(&aged(HorizonReport::unknown(), 2)), Verdict::Unknown);
+    assert_eq!(judge(&aged(HorizonReport::unknown(), 8)), Verdict::Repeats);
     assert_eq!(judge(&aged(endless(), 1)), Verdict::Repeats);
 }
 

@@ -8,7 +8,7 @@ use super::job::in_part;
 use super::{Committer, PART_BYTES};
 use crate::digest::Addresses;
 use crate::error;
-use crate::export::{Basket, Cursor};
+use crate::export::{Cursor, ExportPage};
 use crate::import::{FinishedRecord, Import, Imported};
 use crate::ledger::Part;
 use crate::superblock::{Superblock, epoch_of};
@@ -21,27 +21,27 @@ impl Committer {
         limit: usize,
         now: Timestamp,
     ) -> Result<Page<Item>> {
-        let mut basket = Basket::new(limit);
+        let mut page = ExportPage::new(limit);
         let mut cursor = Some(Cursor::decode(after)?);
-        while let Some(at) = cursor.take_if(|_| !basket.is_full()) {
+        while let Some(at) = cursor.take_if(|_| !page.is_full()) {
             cursor = match at {
                 Cursor::Start => {
-                    basket.put(Item::Token(self.ledger.token()), 0);
+                    page.put(Item::Token(self.ledger.token()), 0);
                     Some(Cursor::Ledger(Part::FIRST))
                 }
                 Cursor::Ledger(part) => {
-                    let next = self.ledger.export(part, &mut basket, now)?;
+                    let next = self.ledger.export(part, &mut page, now)?;
                     Some(next.map_or(Cursor::Parked(0), Cursor::Ledger))
                 }
                 Cursor::Parked(order) => {
-                    let next = self.parked_log.export(order, &mut basket)?;
+                    let next = self.parked_log.export(order, &mut page)?;
                     Some(next.map_or(Cursor::Audited(0), Cursor::Parked))
                 }
                 Cursor::Audited(order) => {
                     let next = self.read_audit(order, |audited| {
-                        let has_room = !basket.is_full();
+                        let has_room = !page.is_full();
                         if has_room {
-                            basket.put(Item::Audited(Box::new(audited)), 0);
+                            page.put(Item::Audited(Box::new(audited)), 0);
                         }
                         has_room
                     })?;
@@ -50,7 +50,7 @@ impl Committer {
             };
         }
         let next = cursor.map(|cursor| cursor.encode());
-        let items = basket.into_items();
+        let items = page.into_items();
         Ok(Page { items, next })
     }
 

@@ -10,7 +10,7 @@ use super::{Kept, Ledger, foreign_cursor};
 use crate::digest::Digest;
 use crate::entry::{self, EntityBody, Scopes};
 use crate::error;
-use crate::export::Basket;
+use crate::export::ExportPage;
 
 /// The next part of the ledger.
 #[derive(Clone, Debug)]
@@ -83,19 +83,19 @@ impl Part {
 }
 
 impl Ledger {
-    /// Puts the items at `part` into `basket`; returns where to continue.
+    /// Puts the items at `part` into `page`; returns where to continue.
     pub(crate) fn export(
         &mut self,
         part: Part,
-        basket: &mut Basket,
+        page: &mut ExportPage,
         now: Timestamp,
     ) -> Result<Option<Part>> {
         match part {
-            Part::Kept(from) => self.export_kept(from, basket, now),
-            Part::Entities(after) => Ok(Some(self.export_entities(after, basket))),
-            Part::Marks(after) => Ok(Some(self.export_marks(after.as_deref(), basket))),
+            Part::Kept(from) => self.export_kept(from, page, now),
+            Part::Entities(after) => Ok(Some(self.export_entities(after, page))),
+            Part::Marks(after) => Ok(Some(self.export_marks(after.as_deref(), page))),
             Part::Finished(DiskPart(at)) => {
-                let next = self.export_finished(at, basket, now)?;
+                let next = self.export_finished(at, page, now)?;
                 Ok(next.map(|at| Part::Finished(DiskPart(at))))
             }
         }
@@ -104,7 +104,7 @@ impl Ledger {
     fn export_kept(
         &mut self,
         from: Digest,
-        basket: &mut Basket,
+        page: &mut ExportPage,
         now: Timestamp,
     ) -> Result<Option<Part>> {
         let next = self.kept.range(from).take(KEPT_AT_ONCE + 1);
@@ -115,7 +115,7 @@ impl Ledger {
             let Some(kept) = self.kept.get(digest) else {
                 continue;
             };
-            if basket.is_full() {
+            if page.is_full() {
                 return Ok(Some(Part::Kept(digest)));
             }
             if !kept.record.is_forgotten(now) {
@@ -131,41 +131,41 @@ impl Ledger {
                 let len = outcome_len(outcome.as_ref());
                 let record = Record { outcome, ..record };
                 let listed = Listed { operation, record };
-                basket.put(Item::Record(Box::new(listed)), len);
+                page.put(Item::Record(Box::new(listed)), len);
             }
         }
         Ok(Some(further.map_or(Part::Entities(None), Part::Kept)))
     }
 
-    fn export_entities(&self, after: Option<super::EntityKey>, basket: &mut Basket) -> Part {
+    fn export_entities(&self, after: Option<super::EntityKey>, page: &mut ExportPage) -> Part {
         use std::ops::Bound;
         let mut last = after.clone();
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         for (key, entity) in self.entities.range((from, Bound::Unbounded)) {
-            if basket.is_full() {
+            if page.is_full() {
                 return Part::Entities(last);
             }
             let (scope, entity_key) = key;
             let record = entity.value.record.clone();
-            basket.put(Item::Entity(scope.clone(), entity_key.clone(), record), 0);
+            page.put(Item::Entity(scope.clone(), entity_key.clone(), record), 0);
             last = Some(key.clone());
         }
         Part::Marks(None)
     }
 
-    fn export_marks(&self, after: Option<&str>, basket: &mut Basket) -> Part {
+    fn export_marks(&self, after: Option<&str>, page: &mut ExportPage) -> Part {
         use std::ops::Bound;
         let mut last: Option<Box<str>> = after.map(Box::from);
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         for (name, mark) in self.marks.range::<str, _>((from, Bound::Unbounded)) {
-            if basket.is_full() {
+            if page.is_full() {
                 return Part::Marks(last);
             }
             let mark = Mark {
                 name: name.clone(),
                 value: mark.value,
             };
-            basket.put(Item::Mark(mark), 0);
+            page.put(Item::Mark(mark), 0);
             last = Some((&**name).into());
         }
         Part::Finished(DiskPart(DiskAt::START))
@@ -174,17 +174,17 @@ impl Ledger {
     fn export_finished(
         &self,
         from: DiskAt,
-        basket: &mut Basket,
+        page: &mut ExportPage,
         now: Timestamp,
     ) -> Result<Option<DiskAt>> {
         let mut scopes = Scopes::default();
         self.walk_finished(from, |on_disk| {
-            if basket.is_full() {
+            if page.is_full() {
                 return Ok(false);
             }
             let (listed, len) = listed(on_disk, &mut scopes).ok_or_else(|| self.bad(on_disk))?;
             if !listed.record.is_forgotten(now) {
-                basket.put(Item::Record(Box::new(listed)), len);
+                page.put(Item::Record(Box::new(listed)), len);
             }
             Ok(true)
         })

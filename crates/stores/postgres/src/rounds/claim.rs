@@ -9,9 +9,10 @@ use semel_core::{Admission, ClaimRequest, Error, ErrorKind, FencingToken, Result
 
 use super::{Rounds, line, unasked};
 use crate::columns::Asked;
+use crate::connection::Runs as _;
 use crate::error::{is_overtaken, is_passing, is_there, undone};
 use crate::row::{self, timestamp};
-use crate::session::{Runs as _, Session};
+use crate::session::Session;
 
 impl Rounds<'_, Admission> {
     pub(super) async fn claim(&mut self, batch: &[ClaimRequest]) -> Result<()> {

@@ -1,0 +1,167 @@
+//! Batches under way, each on a task of its own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_core::{Claim, Renewal};
+use tokio::task::{Id, JoinError, JoinSet};
+
+use crate::consumer::in_hand::InHand;
+use crate::consumer::steps::Admitted;
+use crate::effect::{BulkEffect, Call, Verdict};
+use crate::lease::renewal;
+use crate::pipeline::Incoming;
+
+/// The batches under way; see the module. Dropping this ends all of them.
+#[derive(Default)]
+pub(super) struct RunningBatches {
+    tasks: JoinSet<Vec<Verdict>>,
+    running: BTreeMap<Id, RunningBatch>,
+}
+
+/// One batch.
+struct RunningBatch {
+    /// Messages without the parts that their calls have borrowed.
+    waiting: Vec<InHand>,
+    calls: Arc<Vec<Call>>,
+    is_protected: bool,
+}
+
+/// A batch that has ended.
+pub(super) struct FinishedBatch {
+    pub(super) messages: Vec<(InHand, Claim, Verdict)>,
+    /// The store knows of the claims.
+    pub(super) is_protected: bool,
+    /// The call was dropped.
+    pub(super) is_broken_off: bool,
+}
+
+impl RunningBatches {
+    pub(super) fn is_empty(&self) -> bool {
+        self.running.is_empty()
+    }
+
+    /// Tells whether another batch may begin in addition to these and `more` that are about to begin.
+    pub(super) fn have_room(&self, more: usize) -> bool {
+        self.running.len() + more < MAX_RUNNING
+    }
+
+    /// Counts the messages under way.
+    pub(super) fn messages(&self) -> usize {
+        self.running.values().map(|batch| batch.waiting.len()).sum()
+    }
+
+    /// Calls the effect for a batch, unless it is empty.
+    pub(super) fn begin<E: BulkEffect>(&mut self, effect: &Arc<E>, batch: Admitted) {
+        let Admitted {
+            messages,
+            is_protected,
+        } = batch;
+        if messages.is_empty() {
+            return;
+        }
+        let (waiting, calls): (Vec<_>, Vec<_>) = messages.into_iter().map(split).unzip();
+        let calls = Arc::new(calls);
+        let (effect, theirs) = (Arc::clone(effect), Arc::clone(&calls));
+        let task = self.tasks.spawn(async move { effect.call(&theirs).await });
+        let batch = RunningBatch {
+            waiting,
+            calls,
+            is_protected,
+        };
+        self.running.insert(task.id(), batch);
+    }
+
+    /// Waits until one batch ends, and takes all that have; for ever if there is none. Cancel safe.
+    pub(super) async fn ended(&mut self, finished: &mut Vec<FinishedBatch>) {
+        match self.tasks.join_next_with_id().await {
+            Some(joined) => {
+                finished.extend(self.finished(joined));
+                self.collect(finished);
+            }
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Takes all batches that have ended by now.
+    pub(super) fn collect(&mut self, finished: &mut Vec<FinishedBatch>) {
+        while let Some(joined) = self.tasks.try_join_next_with_id() {
+            finished.extend(self.finished(joined));
+        }
+    }
+
+    /// Breaks off all batches under way.
+    pub(super) async fn break_off(&mut self, finished: &mut Vec<FinishedBatch>) {
+        self.tasks.abort_all();
+        while !self.tasks.is_empty() {
+            self.ended(finished).await;
+        }
+    }
+
+    /// Returns renewals for the claims under way.
+    pub(super) fn renewals(&self, lease: Duration) -> Vec<Renewal> {
+        let protected = self.running.values().filter(|batch| batch.is_protected);
+        let claims = protected.flat_map(|batch| batch.calls.iter().map(|call| &call.claim));
+        claims.map(|claim| renewal(claim, lease)).collect()
+    }
+
+    fn finished(&mut self, joined: Result<(Id, Vec<Verdict>), JoinError>) -> Option<FinishedBatch> {
+        let (id, verdicts, why, is_broken_off) = match joined {
+            Ok((id, verdicts)) => (id, verdicts, "the effect gave no verdict", false),
+            // A panic or a dropped call is neither a success nor a proof that nothing was applied.
+            Err(error) if error.is_panic() => {
+                (error.id(), Vec::new(), "the effect panicked", false)
+            }
+            Err(error) => (error.id(), Vec::new(), "the call was dropped", true),
+        };
+        let RunningBatch {
+            waiting,
+            calls,
+            is_protected,
+        } = self.running.remove(&id)?;
+        // Nobody knows anything about a call without a verdict.
+        let unknown = || Verdict::MaybeApplied { error: why.into() };
+        let verdicts = verdicts.into_iter().chain(std::iter::repeat_with(unknown));
+        let calls = Arc::try_unwrap(calls).unwrap_or_else(|shared| shared.to_vec());
+        let messages = waiting.into_iter().zip(calls).zip(verdicts);
+        let messages = messages.map(|((mut incoming, call), verdict)| {
+            let claim = unite(&mut incoming, call);
+            (incoming, claim, verdict)
+        });
+        Some(FinishedBatch {
+            messages: messages.collect(),
+            is_protected,
+            is_broken_off,
+        })
+    }
+}
+
+/// Moves to the call everything that only the call needs while it runs.
+fn split((mut incoming, claim): (InHand, Claim)) -> (InHand, Call) {
+    let call = Call {
+        claim,
+        payload: std::mem::take(&mut incoming.payload),
+        headers: std::mem::take(&mut incoming.headers),
+        coordinates: std::mem::take(&mut incoming.coordinates),
+    };
+    (incoming, call)
+}
+
+/// Moves it back from the call.
+fn unite(incoming: &mut Incoming, call: Call) -> Claim {
+    let Call {
+        claim,
+        payload,
+        headers,
+        coordinates,
+    } = call;
+    incoming.payload = payload;
+    incoming.headers = headers;
+    incoming.coordinates = coordinates;
+    claim
+}
+
+/// The most batches under way. Beyond a few there is nothing left to wait for at the same time, and messages
+/// that come meanwhile make a larger batch.
+const MAX_RUNNING: usize = 4;
