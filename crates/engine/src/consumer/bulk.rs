@@ -255,7 +255,7 @@ impl Bulk {
         self.renew_at = context.lease(now).renew_at();
         // A lost claim shows when it is settled.
         if store
-            .try_renew(outstanding, &self.flights.renewals(lease))
+            .try_renew(outstanding, self.flights.renewals(lease))
             .await?
             .is_none()
         {
@@ -289,12 +289,12 @@ impl Bulk {
             self.conclude_only(desk, ask).await?;
         }
         self.flights.break_off(&mut self.landed).await;
-        let settling = self.ended(desk, true);
+        let mut settling = self.ended(desk, true);
         let settled = desk
             .store
-            .settle_all(&desk.outstanding, settling.settlements())
+            .settle_all(&desk.outstanding, &settling.report())
             .await?;
-        conclude_all(desk, settling, settled.into_iter().map(Some))?;
+        conclude_all(desk, settling, settled.into_iter().map(Some).collect())?;
         desk.put_back_suspended();
         Ok(())
     }

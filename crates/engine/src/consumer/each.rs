@@ -206,7 +206,8 @@ impl Attempts {
             free.min(desk.context.pipeline.batch)
         };
         let (taken, suspended) = desk.take_to_ask(begin);
-        let requests: Vec<_> = taken
+        let settlements = settling.report();
+        let requests: Arc<[_]> = taken
             .iter()
             .map(|incoming| incoming.request.clone())
             .collect();
@@ -216,16 +217,14 @@ impl Attempts {
                 // One probe, not two.
                 let settled = desk
                     .store
-                    .try_settle(&desk.outstanding, settling.settlements())
+                    .try_settle(&desk.outstanding, &settlements)
                     .await?;
                 return Ok((
                     Some(settled),
                     desk.store.try_claim(&desk.outstanding, &requests).await?,
                 ));
             }
-            let settled = desk
-                .store
-                .try_settle(&desk.outstanding, settling.settlements());
+            let settled = desk.store.try_settle(&desk.outstanding, &settlements);
             side_by_side(
                 settled,
                 desk.store.try_claim(&desk.outstanding, &requests),
@@ -234,8 +233,7 @@ impl Attempts {
             .await
         };
         let (settled, admissions) = self.beside(desk.parts(), asking).await?;
-        let settled =
-            settled.unwrap_or_else(|| settling.settlements().iter().map(|_| None).collect());
+        let settled = settled.unwrap_or_else(|| vec![None; settlements.len()]);
         conclude_all(desk, settling, settled)?;
         match admissions {
             Asked::Answered(admissions) => {
@@ -275,7 +273,8 @@ impl Attempts {
                         let done = Verdict::Done(bytes::Bytes::new());
                         let judged = Judged::AsSaid;
                         let done = settlement(&desk.context.pipeline, claim.clone(), done, judged);
-                        desk.store.settle_all(&desk.outstanding, &[done]).await?;
+                        let done = Arc::from([done]);
+                        desk.store.settle_all(&desk.outstanding, &done).await?;
                     }
                     self.begin(desk, effect, incoming, claim);
                 }
@@ -377,8 +376,8 @@ impl Attempts {
         }
         let settled = desk
             .store
-            .settle_all(&desk.outstanding, settling.settlements())
+            .settle_all(&desk.outstanding, &settling.report())
             .await?;
-        conclude_all(desk, settling, settled.into_iter().map(Some))
+        conclude_all(desk, settling, settled.into_iter().map(Some).collect())
     }
 }

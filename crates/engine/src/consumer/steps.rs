@@ -1,5 +1,6 @@
 //! Steps of an attempt that the strategies share: ask for claims, call, report, deal with the answer.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::{
@@ -35,20 +36,21 @@ pub(super) async fn settle_left<S: Store + Clone>(
 /// Reports attempts that have ended under a claim.
 pub(super) async fn settle<S: Store + Clone>(
     desk: &mut Desk<S>,
-    ended: Unsettled,
+    mut ended: Unsettled,
     patience: Patience,
 ) -> Result<()> {
+    let settlements = ended.report();
     let settled = match patience {
         Patience::Waits => {
             let settled = desk
                 .store
-                .settle_all(&desk.outstanding, ended.settlements())
+                .settle_all(&desk.outstanding, &settlements)
                 .await?;
             settled.into_iter().map(Some).collect()
         }
         Patience::GivesWay => {
             desk.store
-                .try_settle(&desk.outstanding, ended.settlements())
+                .try_settle(&desk.outstanding, &settlements)
                 .await?
         }
     };
@@ -76,7 +78,7 @@ impl Admitted {
 pub(super) async fn admit<S: Store + Clone>(desk: &mut Desk<S>) -> Result<Admitted> {
     let room = desk.context.pipeline.batch.min(desk.room(0));
     let (messages, suspended) = desk.take_to_ask(room);
-    let requests: Vec<_> = messages
+    let requests: Arc<[_]> = messages
         .iter()
         .map(|incoming| incoming.request.clone())
         .collect();
@@ -238,13 +240,23 @@ pub(super) fn conclude<S: Store + Clone>(
 pub(super) fn conclude_all<S: Store + Clone>(
     desk: &mut Desk<S>,
     reported: Unsettled,
-    answers: impl IntoIterator<Item = Option<Settled>>,
+    answers: Vec<Option<Settled>>,
 ) -> Result<()> {
-    for ((incoming, token, settlement), answer) in reported.into_reports().zip(answers) {
+    if answers.iter().all(Option::is_none) && !semel_core::planted("U04") {
+        desk.away.put_back_unsettled(reported);
+        return Ok(());
+    }
+    let (messages, settlements) = reported.into_report();
+    for (((incoming, token), settlement), answer) in
+        messages.into_iter().zip(&*settlements).zip(answers)
+    {
         match answer {
             Some(settled) => conclude(desk, incoming, token, &settlement.step, settled)?,
             None if semel_core::planted("U04") => desk.completed(&incoming, false),
-            None => desk.away.push_unsettled(incoming, token, settlement),
+            None => {
+                let settlement = settlement.clone();
+                desk.away.push_unsettled(incoming, token, settlement);
+            }
         }
     }
     Ok(())

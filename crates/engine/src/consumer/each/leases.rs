@@ -27,7 +27,7 @@ impl Attempts {
         self.renew_at = desk.context.lease(now).renew_at();
         let Some(renewed) = desk
             .store
-            .try_renew(&desk.outstanding, &self.renewals(lease))
+            .try_renew(&desk.outstanding, self.renewals(lease))
             .await?
         else {
             self.renew_at = desk.now() + RECHECK.min(renewal_interval(lease));
