@@ -96,7 +96,7 @@ fn open(folder: &Path) -> semel_core::Result<EmbeddedStore> {
     EmbeddedStore::open(folder, Arc::new(SystemClock::new()), Options::default())
 }
 
-type Batch = Vec<ClaimRequest>;
+type Batch = Arc<[ClaimRequest]>;
 
 /// Batches of claims, made outside the timed region.
 fn requests(
@@ -122,14 +122,14 @@ fn requests(
 async fn decide(store: &EmbeddedStore, input: &[Batch]) -> Result<u64, Box<dyn std::error::Error>> {
     let mut fresh = 0;
     for batch in input {
-        let admissions = store.claim(batch).await?;
+        let admissions = store.claim(Arc::clone(batch)).await?;
         let granted = admissions
             .into_iter()
             .filter_map(|admission| match admission {
                 Admission::Granted(claim) => Some(claim),
                 _ => None,
             });
-        let settlements: Vec<_> = granted
+        let settlements = granted
             .map(|claim| Settlement {
                 operation: claim.operation,
                 claim_id: claim.claim_id,
@@ -139,7 +139,7 @@ async fn decide(store: &EmbeddedStore, input: &[Batch]) -> Result<u64, Box<dyn s
                 },
             })
             .collect();
-        let settled = store.settle(&settlements).await?;
+        let settled = store.settle(settlements).await?;
         if !settled
             .iter()
             .all(|settled| matches!(settled, Settled::Now(StateKind::Completed)))

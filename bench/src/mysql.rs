@@ -142,7 +142,7 @@ impl Site {
     async fn claims(&self, count: u64) -> Result<(), Failure> {
         for _ in 0..count / BATCH {
             let batch = self.requests()?;
-            let granted = self.store.claim(&batch).await?;
+            let granted = self.store.claim(batch.into()).await?;
             if !granted.iter().all(|it| matches!(it, Admission::Granted(_))) {
                 return Err("a fresh key was not granted".into());
             }
@@ -172,10 +172,11 @@ impl Site {
         };
         for _ in 0..count / BATCH {
             let application = |claim: ClaimRequest| Application {
-                values: vec![
+                values: [
                     Value::Text(claim.operation.key.as_str().into()),
                     Value::Number("4200".into()),
-                ],
+                ]
+                .into(),
                 claim,
                 window: Window::DEFAULT,
                 backoff: Backoff {
@@ -184,8 +185,8 @@ impl Site {
                 },
                 gives_back: false,
             };
-            let batch: Vec<_> = self.requests()?.into_iter().map(application).collect();
-            let applied = self.store.apply(&statements, &batch).await?;
+            let batch = self.requests()?.into_iter().map(application);
+            let applied = self.store.apply(&statements, batch.collect()).await?;
             let is_done = |it: &Applied| matches!(it, Applied::Completed { .. });
             if !applied.iter().all(is_done) {
                 return Err("a fresh key was not applied".into());

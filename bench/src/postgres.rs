@@ -173,7 +173,7 @@ impl Site {
     async fn claims(&self, count: u64) -> Result<(), Failure> {
         for _ in 0..count / BATCH {
             let batch = self.requests()?;
-            let granted = self.store.claim(&batch).await?;
+            let granted = self.store.claim(batch.into()).await?;
             if !granted.iter().all(|it| matches!(it, Admission::Granted(_))) {
                 return Err("a fresh key was not granted".into());
             }
@@ -232,14 +232,15 @@ impl Site {
             params: ["account".into(), "amount".into()].into(),
         };
         for _ in 0..count / BATCH {
-            let batch: Vec<Application> = self
+            let batch = self
                 .requests()?
                 .into_iter()
                 .map(|claim| Application {
-                    values: vec![
+                    values: [
                         Value::Text(claim.operation.key.as_str().into()),
                         Value::Number("4200".into()),
-                    ],
+                    ]
+                    .into(),
                     claim,
                     window: Window::DEFAULT,
                     backoff: Backoff {
@@ -249,7 +250,7 @@ impl Site {
                     gives_back: false,
                 })
                 .collect();
-            let _ = self.store.apply(&statements, &batch).await?;
+            let _ = self.store.apply(&statements, batch).await?;
         }
         Ok(())
     }
@@ -274,8 +275,8 @@ impl Site {
     async fn age(&self) -> Result<(), Failure> {
         for _ in 0..MESSAGES / BATCH {
             let batch = self.requests()?;
-            let _ = self.store.claim(&batch).await?;
-            let done: Vec<Settlement> = batch
+            let _ = self.store.claim(batch.as_slice().into()).await?;
+            let done = batch
                 .into_iter()
                 .map(|request| Settlement {
                     operation: request.operation,
@@ -286,7 +287,7 @@ impl Site {
                     },
                 })
                 .collect();
-            let _ = self.store.settle(&done).await?;
+            let _ = self.store.settle(done).await?;
         }
         Ok(())
     }

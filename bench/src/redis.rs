@@ -138,7 +138,7 @@ impl Site {
     async fn batches(&mut self, count: u64, batch: u64, completes: bool) -> Result<(), Failure> {
         for _ in 0..count / batch {
             let requests = self.requests(batch)?;
-            let granted = self.store.claim(&requests).await?;
+            let granted = self.store.claim(requests.as_slice().into()).await?;
             if !granted.iter().all(|it| matches!(it, Admission::Granted(_))) {
                 return Err("a fresh key was not granted".into());
             }
@@ -153,8 +153,8 @@ impl Site {
                     window: Window::new(WINDOW),
                 },
             };
-            let completions: Vec<_> = requests.into_iter().map(completion).collect();
-            let settled = self.store.settle(&completions).await?;
+            let completions = requests.into_iter().map(completion);
+            let settled = self.store.settle(completions.collect()).await?;
             let is_done = |it: &Settled| matches!(it, Settled::Now(StateKind::Completed));
             if !settled.iter().all(is_done) {
                 return Err("a claim was not completed".into());

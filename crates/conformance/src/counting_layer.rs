@@ -47,7 +47,7 @@ impl<T: Store> Store for Counted<T> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<T: CheckpointStore> CheckpointStore for Counted<T> {
-    async fn settle_with(&self, batch: &[Settlement], mark: &Mark) -> Result<Together> {
+    async fn settle_with(&self, batch: Arc<[Settlement]>, mark: &Mark) -> Result<Together> {
         self.inner().settle_with(batch, mark).await
     }
 
@@ -66,7 +66,7 @@ impl<T: TransferStore> TransferStore for Counted<T> {
         self.inner().export(after, limit).await
     }
 
-    async fn import(&self, batch: &[Item]) -> Result<Vec<bool>> {
+    async fn import(&self, batch: Arc<[Item]>) -> Result<Vec<bool>> {
         self.inner().import(batch).await
     }
 }

@@ -115,10 +115,7 @@ impl Lab {
 
     /// Claims.
     pub async fn claim(&self, request: &ClaimRequest) -> Admission {
-        one(
-            self.store().claim(std::slice::from_ref(request)).await,
-            "claim",
-        )
+        one(self.store().claim([request.clone()].into()).await, "claim")
     }
 
     /// Claims, and expects to be granted.
@@ -141,7 +138,7 @@ impl Lab {
             claim_id,
             step,
         };
-        one(self.store().settle(&[settlement]).await, "settle")
+        one(self.store().settle([settlement].into()).await, "settle")
     }
 
     /// Settles a claim, and expects the record to be in `state` now.
@@ -166,15 +163,12 @@ impl Lab {
             claim_id: claim.claim_id,
             lease,
         };
-        one(self.store().renew(&[renewal]).await, "renew")
+        one(self.store().renew([renewal].into()).await, "renew")
     }
 
     /// Reads a record.
     pub async fn get(&self, operation: &Operation) -> Option<Record> {
-        one(
-            self.store().get(std::slice::from_ref(operation)).await,
-            "get",
-        )
+        one(self.store().get([operation.clone()].into()).await, "get")
     }
 
     /// Reads a record, and expects it to be there.
@@ -190,7 +184,7 @@ impl Lab {
             order,
             note: None,
         };
-        one(self.store().operate(&[directive]).await, "operate")
+        one(self.store().operate([directive].into()).await, "operate")
     }
 
     /// Gives an operator's order that is to be audited.
@@ -200,7 +194,7 @@ impl Lab {
             order,
             note: Some(note.clone()),
         };
-        one(self.store().operate(&[directive]).await, "operate")
+        one(self.store().operate([directive].into()).await, "operate")
     }
 
     /// Gives an operator's order, and expects the record to be in `state` now.
@@ -214,15 +208,15 @@ impl Lab {
 
     /// Parks a message. Returns whether it is new.
     pub async fn park(&self, message: &Parked) -> bool {
-        one(
-            self.store().park(std::slice::from_ref(message)).await,
-            "park",
-        )
+        one(self.store().park([message.clone()].into()).await, "park")
     }
 
     /// Drops a parked message. Returns whether it was there.
     pub async fn drop_parked(&self, id: ParkedId) -> bool {
-        one(self.store().drop_parked(&[id], None).await, "drop_parked")
+        one(
+            self.store().drop_parked([id].into(), None).await,
+            "drop_parked",
+        )
     }
 
     /// Sweeps until nothing is left to do. Returns the sum of the results.

@@ -52,7 +52,7 @@ impl<S: Store + Clone> Attempt<S> {
     /// # Cancel safety   safe: an unanswered claim expires with its lease
     pub async fn begin(store: S, request: ClaimRequest) -> Result<Admitted<S>> {
         let (window, limits) = (request.window, request.limits);
-        match store.claim_one(&request).await? {
+        match store.claim_one(request).await? {
             Admission::Granted(claim) => Ok(Admitted::Run(Self {
                 store,
                 claim,
@@ -92,7 +92,7 @@ impl<S: Store + Clone> Attempt<S> {
     /// # Cancel safety   safe
     pub async fn renew(&mut self, lease: Duration) -> Result<Timestamp> {
         let renewal = renewal(&self.claim, lease);
-        match self.store.renew_one(&renewal).await? {
+        match self.store.renew_one(renewal).await? {
             Renewed::Until(until) => {
                 self.claim.lease_until = until;
                 Ok(until)
@@ -180,7 +180,7 @@ impl<S: Store + Clone> Attempt<S> {
             claim_id,
             step,
         };
-        self.store.settle_one(&settlement).await
+        self.store.settle_one(settlement).await
     }
 }
 

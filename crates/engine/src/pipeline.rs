@@ -123,6 +123,9 @@ pub trait Bind: Send + Sync + 'static {
     fn values(&self, view: &View<'_>) -> Result<Vec<Value>, Unusable>;
 }
 
+/// The parts read of a message: its order key, the claim to ask for, and the values to bind.
+type Parts = (Option<Bytes>, ClaimRequest, Option<Arc<[Value]>>);
+
 /// A delivery on its way: the claim to ask for, and the message to run and acknowledge then.
 #[derive(Clone, Debug)]
 pub struct Incoming {
@@ -138,8 +141,8 @@ pub struct Incoming {
     pub order: Option<Bytes>,
     /// The claim to ask for.
     pub request: ClaimRequest,
-    /// Values for an effect in the store's transaction.
-    pub values: Vec<Value>,
+    /// Values for an effect in the store's transaction; none for another effect.
+    pub values: Option<Arc<[Value]>>,
     /// The message carries a replay id.
     pub(crate) is_sent_again: bool,
 }
@@ -302,7 +305,7 @@ impl Pipeline {
         delivery: &Delivery,
         scratch: &Scratch,
         claim_id: ClaimId,
-    ) -> Result<(Option<Bytes>, ClaimRequest, Vec<Value>), Unusable> {
+    ) -> Result<Parts, Unusable> {
         let key = self.key.key(view)?;
         let gate = self
             .gate
@@ -342,10 +345,10 @@ impl Pipeline {
             gate,
             wants_outcome: false,
         };
-        let values = self
-            .bind
-            .as_ref()
-            .map_or(Ok(Vec::new()), |bind| bind.values(view))?;
+        let values = match &self.bind {
+            Some(bind) => Some(bind.values(view)?.into()),
+            None => None,
+        };
         Ok((order, request, values))
     }
 

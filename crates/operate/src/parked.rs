@@ -146,11 +146,11 @@ impl Found {
 }
 
 async fn with_states(store: &AnyStore, messages: Vec<Parked>) -> Result<Vec<Found>> {
-    let operations: Vec<_> = messages.iter().filter_map(operation).collect();
+    let operations: Arc<[_]> = messages.iter().filter_map(operation).collect();
     let records = if operations.is_empty() {
         Vec::new()
     } else {
-        store.get(&operations).await?
+        store.get(operations).await?
     };
     let mut records = records.into_iter();
     let found = messages.into_iter().map(|message| {

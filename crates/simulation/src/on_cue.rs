@@ -149,7 +149,7 @@ impl World {
     }
 
     pub async fn record(&self, key: &str) -> Option<Record> {
-        let record = self.store.get_one(&self.operation(key)).await;
+        let record = self.store.get_one(self.operation(key)).await;
         record.expect("the memory store answers")
     }
 

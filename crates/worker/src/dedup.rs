@@ -306,7 +306,8 @@ impl Context {
             return Ok(());
         }
         let (parked, reasons): (Vec<_>, Vec<_>) = unusable.into_iter().unzip();
-        self.stores.store.park(&parked).await?;
+        let parked: Arc<[_]> = parked.into();
+        self.stores.store.park(Arc::clone(&parked)).await?;
         for (parked, unusable) in parked.iter().zip(&reasons) {
             let coordinates = &parked.coordinates;
             self.observe(&Event::Unusable {
@@ -323,14 +324,14 @@ impl Context {
         if aside.is_empty() {
             return Ok(());
         }
-        let parked: Vec<_> = aside
+        let parked = aside
             .iter()
             .map(|(at, aside)| {
                 let (reason, detail) = aside.reason();
                 self.extractor.parked(lines, *at, reason, detail)
             })
             .collect();
-        self.stores.store.park(&parked).await.map(drop)
+        self.stores.store.park(parked).await.map(drop)
     }
 
     /// Waits until a key may be free. Returns whether to go on.

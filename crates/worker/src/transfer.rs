@@ -181,7 +181,8 @@ pub async fn import<R: Read + Send + 'static>(
         result: Ok(()),
     };
     while let Some((items, bytes)) = coming.recv().await {
-        match store.import(&items).await {
+        let items: Arc<[_]> = items.into();
+        match store.import(Arc::clone(&items)).await {
             Ok(answers) => {
                 for (item, is_new) in items.iter().zip(answers) {
                     imported.read.add(item);

@@ -193,7 +193,7 @@ fn taken_over(items: &[Item]) -> Result<(), String> {
     let files = Arc::new(folder.clone());
     let store = EmbeddedStore::open_in(files, Arc::new(Still), Options::default())
         .map_err(|why| format!("a new store: {why}"))?;
-    let taken = block_on(store.import(items)).map_err(|why| format!("{items:?}: {why}"))?;
+    let taken = block_on(store.import(items.into())).map_err(|why| format!("{items:?}: {why}"))?;
     drop(store);
     let again = contents(&folder).map_err(|why| format!("{items:?}: {why}"))?;
     let lost = items.iter().zip(taken);

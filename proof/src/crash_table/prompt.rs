@@ -136,7 +136,7 @@ semel_core::store_methods!(prompt);
 
 #[deny(clippy::missing_trait_methods)]
 impl<S: CheckpointStore> CheckpointStore for Prompt<S> {
-    async fn settle_with(&self, batch: &[Settlement], mark: &Mark) -> Result<Together> {
+    async fn settle_with(&self, batch: Arc<[Settlement]>, mark: &Mark) -> Result<Together> {
         self.wait(self.inner.settle_with(batch, mark))
     }
 
@@ -155,7 +155,11 @@ impl<S: TransactionalStore> TransactionalStore for Prompt<S> {
         self.wait(self.inner.prepare(statements))
     }
 
-    async fn apply(&self, statements: &Statements, batch: &[Application]) -> Result<Vec<Applied>> {
+    async fn apply(
+        &self,
+        statements: &Statements,
+        batch: Arc<[Application]>,
+    ) -> Result<Vec<Applied>> {
         self.wait(self.inner.apply(statements, batch))
     }
 }

@@ -174,7 +174,7 @@ async fn redis(site: &Site, (clock, hand): Clocks) -> Result<Backing, String> {
 struct NoCheckpoints;
 
 impl CheckpointStore for NoCheckpoints {
-    async fn settle_with(&self, _: &[Settlement], _: &Mark) -> Result<Together> {
+    async fn settle_with(&self, _: Arc<[Settlement]>, _: &Mark) -> Result<Together> {
         Err(unsupported())
     }
 

@@ -102,7 +102,7 @@ impl Notes {
         for key in &keys {
             self.note(key, Said::Nothing);
         }
-        let admissions = store.claim(&requests).await.map_err(Stop::Refused)?;
+        let admissions = store.claim(requests.into()).await.map_err(Stop::Refused)?;
         for (key, admission) in keys.iter().zip(admissions) {
             match admission {
                 Admission::Granted(_) if is_marked => self.note(key, Said::Started),
@@ -115,7 +115,7 @@ impl Notes {
             return Ok(());
         }
         let reports: Vec<_> = keys.iter().map(|key| report(key)).collect();
-        let settled = store.settle(&reports).await.map_err(Stop::Refused)?;
+        let settled = store.settle(reports.into()).await.map_err(Stop::Refused)?;
         for (key, settled) in keys.iter().zip(settled) {
             match settled {
                 Settled::Now(_) => self.note(key, Said::Completed),
@@ -157,7 +157,7 @@ impl Notes {
         let mut found = Found::default();
         for some in asked.chunks(500) {
             let operations: Vec<_> = some.iter().map(|(key, _)| operation(key)).collect();
-            let records = store.get(&operations).await?;
+            let records = store.get(operations.into()).await?;
             for ((key, said), record) in some.iter().zip(records) {
                 let state = record.as_ref().map(|record| record.state.kind());
                 let is_whole = record.is_none_or(|record| {
@@ -199,7 +199,7 @@ impl Notes {
         for (key, before) in granted.take(3) {
             let mut request = request(key, false);
             request.claim_id = ClaimId::from_u128(2);
-            for admission in store.claim(&[request]).await? {
+            for admission in store.claim([request].into()).await? {
                 if let Admission::Granted(Claim { token, .. }) = admission {
                     if token <= before {
                         wrong.push(format!("{key} has token {token} after {before}"));

@@ -116,11 +116,7 @@ impl Cache {
         match self {
             Self::Real(tiered) => wait(tiered.warm(None, 10)).unwrap_or(0),
             Self::Naive(naive) => {
-                let found = wait(
-                    naive
-                        .authority
-                        .get(std::slice::from_ref(&request.operation)),
-                );
+                let found = wait(naive.authority.get([request.operation.clone()].into()));
                 let found = found.is_ok_and(|it| it[0].is_some());
                 if found {
                     naive.keep(request.operation.id());

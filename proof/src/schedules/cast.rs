@@ -103,7 +103,7 @@ pub(super) fn completion(of: &ClaimRequest) -> Settlement {
 }
 
 pub(super) fn claim(store: &impl Store, request: &ClaimRequest) -> semel_core::Result<Admission> {
-    let answers = wait(store.claim(std::slice::from_ref(request)));
+    let answers = wait(store.claim([request.clone()].into()));
     answers.map(|mut it| it.remove(0))
 }
 
@@ -117,7 +117,7 @@ pub(super) fn is_replay(admission: &semel_core::Result<Admission>) -> bool {
 
 /// Returns whether the claim reports its completion and the store accepts it.
 pub(super) fn completes(store: &impl Store, request: &ClaimRequest) -> semel_core::Result<bool> {
-    let answers = wait(store.settle(&[completion(request)]));
+    let answers = wait(store.settle([completion(request)].into()));
     answers.map(|it| matches!(it[..], [Settled::Now(StateKind::Completed)]))
 }
 
@@ -128,7 +128,7 @@ pub(super) fn forgets(store: &impl Store, request: &ClaimRequest) -> bool {
         order: Order::Forget,
         note: None,
     };
-    let directed = wait(store.operate(&[directive]));
+    let directed = wait(store.operate([directive].into()));
     directed.is_ok_and(|it| matches!(it[..], [Directed::Now(None)]))
 }
 

@@ -202,7 +202,7 @@ fn given_up(coverage: &Coverage, broken: bool) {
         let store = Arc::clone(&store);
         spawn(move || {
             let asked = [request(0, 1)];
-            let mut call = pin!(store.claim(&asked));
+            let mut call = pin!(store.claim(asked.clone().into()));
             let _ = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         })
     };

@@ -188,7 +188,7 @@ fn renewed_or_taken<K: Kind>(coverage: &Coverage, broken: bool) {
                 claim_id: old.claim_id,
                 lease: LEASE,
             };
-            let answers = wait(store.renew(&[renewal]));
+            let answers = wait(store.renew([renewal].into()));
             answers.is_ok_and(|it| matches!(it[..], [Renewed::Until(_)]))
         })
     };

@@ -278,34 +278,34 @@ pub(super) async fn ask(store: &AnyStore, batch: &[Call], times: Times) -> Resul
     Ok(match batch.first() {
         None => Vec::new(),
         Some(Call::Claim(_)) => {
-            let answers = store.claim(&all!(Claim)).await?;
+            let answers = store.claim(all!(Claim).into()).await?;
             answers
                 .into_iter()
                 .map(|it| Answer::to_claim(it, times))
                 .collect()
         }
         Some(Call::Settle(_)) => store
-            .settle(&all!(Settle))
+            .settle(all!(Settle).into())
             .await?
             .iter()
             .map(Answer::to_settle)
             .collect(),
         Some(Call::Renew(_)) => {
-            let answers = store.renew(&all!(Renew)).await?;
+            let answers = store.renew(all!(Renew).into()).await?;
             answers
                 .into_iter()
                 .map(|it| Answer::to_renew(it, times))
                 .collect()
         }
         Some(Call::Operate(_)) => {
-            let answers = store.operate(&all!(Operate)).await?;
+            let answers = store.operate(all!(Operate).into()).await?;
             answers
                 .into_iter()
                 .map(|it| Answer::to_operate(it, times))
                 .collect()
         }
         Some(Call::Get(_)) => {
-            let answers = store.get(&all!(Get)).await?;
+            let answers = store.get(all!(Get).into()).await?;
             answers
                 .into_iter()
                 .map(|it| Answer::to_get(it, times))

@@ -168,7 +168,7 @@ async fn moved(here: AnySubject) -> Result<AnySubject, String> {
         loop {
             let page = here.transfer().export(after.as_deref(), EXPORTED).await;
             let page = page.map_err(|error| format!("the export failed: {error:?}"))?;
-            let new = there.transfer().import(&page.items).await;
+            let new = there.transfer().import(page.items.as_slice().into()).await;
             let new = new.map_err(|error| format!("the import failed: {error:?}"))?;
             let (count, asked) = (new.len(), page.items.len());
             if count != asked {

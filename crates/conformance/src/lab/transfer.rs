@@ -62,7 +62,7 @@ impl Lab {
     pub async fn import(&self, items: &[Item]) -> Vec<bool> {
         let mut all = Vec::new();
         for batch in items.chunks(BATCH) {
-            let new = self.subject.transfer().import(batch).await;
+            let new = self.subject.transfer().import(batch.into()).await;
             all.extend(answered(new, "import"));
         }
         assert_eq!(all.len(), items.len(), "import answers each item");

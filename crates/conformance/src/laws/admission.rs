@@ -168,7 +168,7 @@ pub async fn versions_in_a_batch_follow_each_other(lab: Lab) {
 pub async fn what_is_not_granted_changes_nothing(lab: Lab) {
     let batch = refused_in_every_way(&lab).await;
     let expected: Vec<_> = {
-        let claims = lab.store().claim(&batch).await;
+        let claims = lab.store().claim(batch.clone().into()).await;
         answered(claims, "claim")
     };
     let before = records(&lab, &batch).await;
@@ -235,7 +235,7 @@ pub async fn claims_and_admissions_at_once_grant_each_key_once(lab: Lab) {
                 let written = admit(&lab, &batch, move |_| Ok(to(&name, 1))).await;
                 answered(written, "admit_with")
             } else {
-                let claims = lab.store().claim(&batch).await;
+                let claims = lab.store().claim(batch.into()).await;
                 answered(claims, "claim")
             };
             let granted = answers

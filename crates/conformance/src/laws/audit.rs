@@ -87,10 +87,10 @@ pub async fn a_dropped_message_leaves_one_entry(lab: Lab) {
         ..message(1)
     };
     let messages = [letter, message(2)];
-    answered(lab.store().park(&messages).await, "park");
+    answered(lab.store().park(messages.clone().into()).await, "park");
     let ids = messages.each_ref().map(Parked::id);
     let note = note("on call", "handled by hand");
-    let dropped = lab.store().drop_parked(&ids, Some(&note)).await;
+    let dropped = lab.store().drop_parked(ids.into(), Some(&note)).await;
     assert_eq!(answered(dropped, "drop_parked"), [true, true]);
     let trail = lab.audit().await;
     let told = messages.iter().zip(&trail);
@@ -107,7 +107,7 @@ pub async fn a_drop_of_nothing_leaves_none(lab: Lab) {
     assert!(lab.drop_parked(message(1).id()).await);
     let note = note("on call", "again");
     let ids = [message(1).id(), message(2).id()];
-    let dropped = lab.store().drop_parked(&ids, Some(&note)).await;
+    let dropped = lab.store().drop_parked(ids.into(), Some(&note)).await;
     assert_eq!(answered(dropped, "drop_parked"), [false, false]);
     assert_eq!(lab.audit().await, []);
 }
@@ -131,7 +131,7 @@ pub async fn orders_of_a_batch_are_entered_in_their_order(lab: Lab) {
         directive(&request.operation, Order::Hold(false), None),
         directive(&request.operation, Order::Forget, Some("4")),
     ];
-    let _ = answered(lab.store().operate(&batch).await, "operate");
+    let _ = answered(lab.store().operate(batch.into()).await, "operate");
     let trail = lab.audit().await;
     let told: Vec<_> = trail
         .iter()
@@ -224,7 +224,7 @@ pub async fn pages_of_entries_are_complete(lab: Lab) {
             note: Some(note("on call", &number.to_string())),
         })
         .collect();
-    let _ = answered(lab.store().operate(&batch).await, "operate");
+    let _ = answered(lab.store().operate(batch.into()).await, "operate");
     let expected: Vec<_> = (0..40).map(|number| number.to_string()).collect();
     for limit in [1, 7, 40, 1_000] {
         let listed = lab.list_audit(&query(None, limit)).await;

@@ -12,16 +12,16 @@ use crate::steps::{complete, outcome, release};
 /// Nothing asked, nothing answered, nothing done.
 pub async fn an_empty_batch_is_answered_empty(lab: Lab) {
     let store = lab.store();
-    assert_eq!(answered(store.claim(&[]).await, "claim").len(), 0);
-    assert_eq!(answered(store.settle(&[]).await, "settle").len(), 0);
-    assert_eq!(answered(store.renew(&[]).await, "renew").len(), 0);
-    assert_eq!(answered(store.park(&[]).await, "park").len(), 0);
+    assert_eq!(answered(store.claim([].into()).await, "claim").len(), 0);
+    assert_eq!(answered(store.settle([].into()).await, "settle").len(), 0);
+    assert_eq!(answered(store.renew([].into()).await, "renew").len(), 0);
+    assert_eq!(answered(store.park([].into()).await, "park").len(), 0);
     assert_eq!(
-        answered(store.drop_parked(&[], None).await, "drop_parked").len(),
+        answered(store.drop_parked([].into(), None).await, "drop_parked").len(),
         0
     );
-    assert_eq!(answered(store.get(&[]).await, "get").len(), 0);
-    assert_eq!(answered(store.operate(&[]).await, "operate").len(), 0);
+    assert_eq!(answered(store.get([].into()).await, "get").len(), 0);
+    assert_eq!(answered(store.operate([].into()).await, "operate").len(), 0);
     assert_eq!(lab.stats().await.records, [0; 6]);
 }
 
@@ -36,7 +36,7 @@ pub async fn a_batch_of_1000_is_answered_in_order(lab: Lab) {
             )
         })
         .collect();
-    let claims = answered(lab.store().claim(&requests).await, "claim");
+    let claims = answered(lab.store().claim(requests.clone().into()).await, "claim");
     assert_eq!(claims.len(), 1_000);
     for (request, claim) in requests.iter().zip(&claims) {
         match claim {
@@ -48,7 +48,7 @@ pub async fn a_batch_of_1000_is_answered_in_order(lab: Lab) {
         .iter()
         .map(|it| completion(it, &own_outcome(it)))
         .collect();
-    let settled = answered(lab.store().settle(&settlements).await, "settle");
+    let settled = answered(lab.store().settle(settlements.into()).await, "settle");
     assert_eq!(settled.len(), 1_000);
     assert!(
         settled
@@ -56,7 +56,7 @@ pub async fn a_batch_of_1000_is_answered_in_order(lab: Lab) {
             .all(|it| matches!(it, Settled::Now(StateKind::Completed)))
     );
     let operations: Vec<_> = requests.iter().map(|it| it.operation.clone()).collect();
-    let records = answered(lab.store().get(&operations).await, "get");
+    let records = answered(lab.store().get(operations.into()).await, "get");
     for (request, record) in requests.iter().zip(records) {
         let found = record.and_then(|record| record.outcome);
         assert_eq!(found, Some(outcome(own_outcome(request))));
@@ -93,7 +93,7 @@ pub async fn a_mixed_batch_is_answered_in_order(lab: Lab) {
         lab.request("held", 2),
         lab.request("fresh too", 2),
     ];
-    let answers = answered(lab.store().claim(&batch).await, "claim");
+    let answers = answered(lab.store().claim(batch.clone().into()).await, "claim");
     assert_eq!(answers.len(), 6);
     assert!(matches!(&answers[0], Admission::Granted(it) if it.operation == batch[0].operation));
     assert!(matches!(&answers[1], Admission::Replay { .. }));
@@ -115,10 +115,10 @@ pub async fn one_fenced_settlement_fences_itself_alone(lab: Lab) {
     let requests: Vec<_> = (0..9)
         .map(|number| lab.request(&format!("pay-{number}"), 1))
         .collect();
-    let _ = answered(lab.store().claim(&requests).await, "claim");
+    let _ = answered(lab.store().claim(requests.clone().into()).await, "claim");
     let mut batch: Vec<_> = requests.iter().map(|it| completion(it, "done")).collect();
     batch[4].claim_id = ClaimId::from_u128(2);
-    let answers = answered(lab.store().settle(&batch).await, "settle");
+    let answers = answered(lab.store().settle(batch.into()).await, "settle");
     for (number, (answer, request)) in answers.iter().zip(&requests).enumerate() {
         if number == 4 {
             assert!(matches!(
@@ -140,14 +140,14 @@ pub async fn one_lost_renewal_is_lost_alone(lab: Lab) {
     let requests: Vec<_> = (0..5)
         .map(|number| lab.request(&format!("pay-{number}"), 1))
         .collect();
-    let _ = answered(lab.store().claim(&requests).await, "claim");
+    let _ = answered(lab.store().claim(requests.clone().into()).await, "claim");
     let renewal = |(number, request): (usize, &ClaimRequest)| Renewal {
         operation: request.operation.clone(),
         claim_id: ClaimId::from_u128(if number == 2 { 9 } else { 1 }),
         lease: lab.lease(),
     };
     let batch: Vec<_> = requests.iter().enumerate().map(renewal).collect();
-    let answers = answered(lab.store().renew(&batch).await, "renew");
+    let answers = answered(lab.store().renew(batch.into()).await, "renew");
     let lost: Vec<_> = answers
         .iter()
         .map(|it| matches!(it, Renewed::Lost { .. }))
@@ -161,7 +161,7 @@ pub async fn a_mixed_read_is_answered_in_order(lab: Lab) {
         lab.finish(&lab.request(key, 1), complete(key)).await;
     }
     let operations = ["b", "absent", "a", "b"].map(|key| lab.request(key, 1).operation);
-    let found = answered(lab.store().get(&operations).await, "get");
+    let found = answered(lab.store().get(operations.into()).await, "get");
     let found: Vec<_> = found
         .into_iter()
         .map(|it| it.and_then(|it| it.outcome))
@@ -193,7 +193,7 @@ pub async fn mixed_orders_are_answered_in_order(lab: Lab) {
         forget("claimed"),
         forget("completed"),
     ];
-    let answers = answered(lab.store().operate(&batch).await, "operate");
+    let answers = answered(lab.store().operate(batch.into()).await, "operate");
     assert!(matches!(answers[0], Directed::Refused(Refusal::Absent)));
     assert!(matches!(answers[1], Directed::Now(None)));
     assert!(matches!(
@@ -210,7 +210,7 @@ pub async fn a_key_twice_in_a_batch_is_granted_once(lab: Lab) {
         lab.request("pay-2", 1),
         lab.request("pay-1", 2),
     ];
-    let answers = answered(lab.store().claim(&batch).await, "claim");
+    let answers = answered(lab.store().claim(batch.clone().into()).await, "claim");
     assert!(matches!(&answers[0], Admission::Granted(claim) if !claim.resumed));
     assert!(matches!(&answers[1], Admission::Granted(_)));
     assert!(matches!(&answers[2], Admission::Busy { .. }));
@@ -224,7 +224,7 @@ pub async fn a_key_twice_in_a_batch_is_granted_once(lab: Lab) {
 /// The same request twice in a batch is one claim.
 pub async fn a_request_twice_in_a_batch_is_resumed(lab: Lab) {
     let batch = [lab.request("pay-1", 1), lab.request("pay-1", 1)];
-    let answers = answered(lab.store().claim(&batch).await, "claim");
+    let answers = answered(lab.store().claim(batch.clone().into()).await, "claim");
     let [Admission::Granted(first), Admission::Granted(second)] = &answers[..] else {
         panic!("both should be granted, got {answers:?}");
     };
@@ -242,7 +242,10 @@ pub async fn a_reused_key_in_a_batch_conflicts(lab: Lab) {
         }),
         ..lab.request("pay-1", u128::from(claimant))
     };
-    let answers = answered(lab.store().claim(&[printed(1), printed(2)]).await, "claim");
+    let answers = answered(
+        lab.store().claim([printed(1), printed(2)].into()).await,
+        "claim",
+    );
     assert!(matches!(answers[0], Admission::Granted(_)));
     assert!(matches!(answers[1], Admission::Conflict { .. }));
 }
@@ -254,7 +257,7 @@ pub async fn an_entity_twice_in_a_batch_is_busy(lab: Lab) {
         ..lab.request(key, u128::from(version))
     };
     let batch = [gated("first", 1), gated("second", 2)];
-    let answers = answered(lab.store().claim(&batch).await, "claim");
+    let answers = answered(lab.store().claim(batch.into()).await, "claim");
     assert!(matches!(answers[0], Admission::Granted(_)));
     assert!(matches!(answers[1], Admission::Busy { .. }));
 }
@@ -267,7 +270,7 @@ pub async fn a_completion_twice_in_a_batch_is_harmless(lab: Lab) {
         completion(&request, "first"),
         completion(&request, "second"),
     ];
-    let answers = answered(lab.store().settle(&batch).await, "settle");
+    let answers = answered(lab.store().settle(batch.into()).await, "settle");
     assert!(
         answers
             .iter()
@@ -289,7 +292,7 @@ pub async fn steps_of_one_claim_in_a_batch_follow_each_other(lab: Lab) {
         release(),
     ];
     let batch = steps.map(|step| settlement(&request.operation, request.claim_id, step));
-    let answers = answered(lab.store().settle(&batch).await, "settle");
+    let answers = answered(lab.store().settle(batch.into()).await, "settle");
     assert!(matches!(answers[0], Settled::Now(StateKind::Started)));
     assert!(matches!(answers[1], Settled::Now(StateKind::Completed)));
     assert!(matches!(
@@ -308,13 +311,13 @@ pub async fn settlements_of_one_entity_in_a_batch_add_up(lab: Lab) {
         ..lab.request(&format!("cart at {version}"), u128::from(version))
     };
     let requests = [gated(3), gated(2)];
-    let claims = answered(lab.store().claim(&requests).await, "claim");
+    let claims = answered(lab.store().claim(requests.clone().into()).await, "claim");
     assert!(
         claims.iter().all(|it| matches!(it, Admission::Granted(_))),
         "{claims:?}"
     );
     let batch: Vec<_> = requests.iter().map(|it| completion(it, "done")).collect();
-    let settled = answered(lab.store().settle(&batch).await, "settle");
+    let settled = answered(lab.store().settle(batch.into()).await, "settle");
     assert!(
         settled
             .iter()

@@ -206,7 +206,7 @@ async fn claimed(lab: &Lab, count: usize) -> Vec<Settlement> {
     let requests: Vec<_> = (0..count)
         .map(|number| lab.request(&format!("pay-{number}"), 1))
         .collect();
-    let claims = answered(lab.store().claim(&requests).await, "claim");
+    let claims = answered(lab.store().claim(requests.clone().into()).await, "claim");
     assert!(
         claims
             .iter()
@@ -233,7 +233,10 @@ async fn together(lab: &Lab, batch: &[Settlement], name: &str, value: u64) -> To
         value,
     };
     answered(
-        lab.subject().checkpoint().settle_with(batch, &mark).await,
+        lab.subject()
+            .checkpoint()
+            .settle_with(batch.into(), &mark)
+            .await,
         "settle_with",
     )
 }

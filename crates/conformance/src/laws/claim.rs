@@ -92,7 +92,7 @@ pub async fn racing_batches_grant_each_key_once(lab: Lab) {
             if claimant % 2 == 1 {
                 batch.reverse();
             }
-            answered(lab.store().claim(&batch).await, "claim")
+            answered(lab.store().claim(batch.into()).await, "claim")
         })
         .await;
     let answers = answers.concat();

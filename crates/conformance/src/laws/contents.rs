@@ -72,7 +72,7 @@ pub(super) async fn finished(lab: &Lab) {
     }
     let ids = [every_message()[0].id()];
     let why = note("on call", "handled by hand");
-    let dropped = lab.store().drop_parked(&ids, Some(&why)).await;
+    let dropped = lab.store().drop_parked(ids.into(), Some(&why)).await;
     answered(dropped, "drop_parked");
 }
 

@@ -73,7 +73,7 @@ pub async fn a_thousand_records_survive(lab: Lab) {
     let requests: Vec<_> = (0..1_000)
         .map(|number| lab.request(&format!("pay-{number}"), 1))
         .collect();
-    let claims = answered(lab.store().claim(&requests).await, "claim");
+    let claims = answered(lab.store().claim(requests.clone().into()).await, "claim");
     assert!(
         claims
             .iter()
@@ -87,7 +87,7 @@ pub async fn a_thousand_records_survive(lab: Lab) {
             step: complete(request.operation.key.as_str().to_owned()),
         })
         .collect();
-    let _ = answered(lab.store().settle(&settlements).await, "settle");
+    let _ = answered(lab.store().settle(settlements.into()).await, "settle");
     let lab = lab.reopen().await;
     assert_eq!(
         lab.list(&ListQuery {

@@ -268,7 +268,7 @@ pub async fn importers_at_once_add_each_item_once(lab: Lab) {
 /// Nothing to import is nothing to answer.
 pub async fn an_empty_import_is_answered_empty(lab: Lab) {
     let transfer = lab.subject().transfer();
-    assert!(answered(transfer.import(&[]).await, "import").is_empty());
+    assert!(answered(transfer.import([].into()).await, "import").is_empty());
 }
 
 /// A hold moves, and orders given at the copy since then stand.
@@ -322,7 +322,11 @@ async fn set_mark(lab: &Lab, name: &str, value: u64) {
         name: name.into(),
         value,
     };
-    let settled = lab.subject().checkpoint().settle_with(&[], &mark).await;
+    let settled = lab
+        .subject()
+        .checkpoint()
+        .settle_with([].into(), &mark)
+        .await;
     let settled = answered(settled, "settle_with");
     assert!(matches!(settled, Together::Applied(_)), "{settled:?}");
 }

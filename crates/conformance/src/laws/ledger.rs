@@ -14,7 +14,7 @@ pub(super) async fn apply(lab: &Lab, batch: &[Application]) -> Vec<Applied> {
     answered(
         lab.subject()
             .transactional()
-            .apply(&payments(), batch)
+            .apply(&payments(), batch.into())
             .await,
         "apply",
     )
@@ -64,7 +64,7 @@ pub(super) fn failed(answer: &Applied) -> StateKind {
 pub(super) fn payment(lab: &Lab, key: &str, claimant: u128, amount: i64) -> Application {
     Application {
         claim: lab.request(key, claimant),
-        values: vec![Value::Text(key.into()), number(amount)],
+        values: vec![Value::Text(key.into()), number(amount)].into(),
         window: LONG_WINDOW,
         backoff: Backoff {
             first: Duration::ZERO,

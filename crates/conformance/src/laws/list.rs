@@ -187,7 +187,7 @@ pub async fn paging_goes_on_while_records_arrive(lab: Lab) {
 /// Parked messages are paged as well.
 pub async fn pages_of_parked_messages_are_complete(lab: Lab) {
     let messages: Vec<_> = (0..40).map(message).collect();
-    let new = answered(lab.store().park(&messages).await, "park");
+    let new = answered(lab.store().park(messages.clone().into()).await, "park");
     assert!(new.iter().all(|new| *new));
     let expected: BTreeSet<_> = messages.iter().map(Parked::id).collect();
     for limit in [1, 7, 40, 1_000] {
@@ -238,7 +238,7 @@ async fn pages_are_complete(lab: &Lab, limit: usize, count: usize) {
     let requests: Vec<_> = (0..count)
         .map(|number| lab.request(&format!("pay-{number}"), 1))
         .collect();
-    let claims = answered(lab.store().claim(&requests).await, "claim");
+    let claims = answered(lab.store().claim(requests.clone().into()).await, "claim");
     assert!(
         claims
             .iter()

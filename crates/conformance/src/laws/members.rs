@@ -128,7 +128,7 @@ pub async fn a_batch_keeps_the_members_of_each(lab: Lab) {
         .collect();
     let answers = lab
         .store()
-        .claim(&batch)
+        .claim(batch.clone().into())
         .await
         .expect("claims are answered");
     let (granted, conflicts) = answers.split_last_chunk::<2>().expect("42 answers");

@@ -8,7 +8,7 @@ use crate::lab::{Lab, answered};
 /// The records of a batch, in its order.
 pub(super) async fn records(lab: &Lab, batch: &[ClaimRequest]) -> Vec<Option<Record>> {
     let operations: Vec<Operation> = batch.iter().map(|it| it.operation.clone()).collect();
-    let records = lab.store().get(&operations).await;
+    let records = lab.store().get(operations.into()).await;
     answered(records, "get")
 }
 

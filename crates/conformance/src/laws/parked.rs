@@ -148,7 +148,7 @@ pub async fn a_dropped_message_is_gone(lab: Lab) {
 /// A batch of parks and drops is answered item by item.
 pub async fn parks_and_drops_are_answered_in_order(lab: Lab) {
     let messages = ["file:1", "file:2", "file:1"].map(|at| unusable(at, "{"));
-    let parked = answered(lab.store().park(&messages).await, "park");
+    let parked = answered(lab.store().park(messages.clone().into()).await, "park");
     assert_eq!(parked, [true, true, false]);
     let ids = [
         messages[1].id(),
@@ -156,7 +156,10 @@ pub async fn parks_and_drops_are_answered_in_order(lab: Lab) {
         messages[0].id(),
         messages[0].id(),
     ];
-    let dropped = answered(lab.store().drop_parked(&ids, None).await, "drop_parked");
+    let dropped = answered(
+        lab.store().drop_parked(ids.into(), None).await,
+        "drop_parked",
+    );
     assert_eq!(dropped, [true, false, true, false]);
 }
 

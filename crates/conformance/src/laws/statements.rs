@@ -1,5 +1,7 @@
 //! Statements that fail: alone, without a trace but their record.
 
+use std::sync::Arc;
+
 use semel_core::port::transactional::{Applied, TransactionalStore, Value};
 use semel_core::{Admission, Backoff, ErrorKind, StateKind};
 
@@ -17,7 +19,7 @@ pub async fn a_failing_message_fails_alone(lab: Lab) {
         let mut batch: Vec<_> = (0..3)
             .map(|at| payment(&lab, &format!("pay-{failing}-{at}"), 1, at))
             .collect();
-        batch[failing].values[1] = Value::Null;
+        Arc::make_mut(&mut batch[failing].values)[1] = Value::Null;
         let answers = apply(&lab, &batch).await;
         for (at, answer) in answers.iter().enumerate() {
             if at == failing {
@@ -32,7 +34,7 @@ pub async fn a_failing_message_fails_alone(lab: Lab) {
     assert_eq!(rows(&lab).await.len(), 6);
     // A message that is to be given back uses up no attempt, however it fails.
     let mut bad = payment(&lab, "given-back", 1, 1);
-    bad.values[1] = Value::Null;
+    Arc::make_mut(&mut bad.values)[1] = Value::Null;
     bad.gives_back = true;
     let state = failed(&apply_one(&lab, &bad).await);
     assert_eq!(state, StateKind::Released);
@@ -46,10 +48,13 @@ pub async fn a_failing_statement_undoes_those_before_it(lab: Lab) {
     lab.subject().make_table().await;
     let both = statements(&[INSERT_ONE, INSERT], &["account", "amount"]);
     let mut bad = payment(&lab, "bad", 1, 10);
-    bad.values[1] = Value::Null;
+    Arc::make_mut(&mut bad.values)[1] = Value::Null;
     let batch = [payment(&lab, "good", 1, 10), bad];
     let answers = answered(
-        lab.subject().transactional().apply(&both, &batch).await,
+        lab.subject()
+            .transactional()
+            .apply(&both, batch.clone().into())
+            .await,
         "apply",
     );
     completed(&answers[0]);
@@ -64,7 +69,7 @@ pub async fn a_failing_statement_undoes_those_before_it(lab: Lab) {
 pub async fn a_failed_message_is_dead_or_tried_again_after_its_backoff(lab: Lab) {
     lab.subject().make_table().await;
     let mut message = payment(&lab, "pay-1", 1, 10);
-    message.values[1] = Value::Null;
+    Arc::make_mut(&mut message.values)[1] = Value::Null;
     message.backoff = Backoff {
         first: lab.lease() * 2,
         most: lab.lease() * 2,
@@ -87,7 +92,7 @@ pub async fn a_failed_message_is_dead_or_tried_again_after_its_backoff(lab: Lab)
             "{error:?} is one line"
         );
     }
-    message.values[1] = number(10);
+    Arc::make_mut(&mut message.values)[1] = number(10);
     let again = apply_one(&lab, &message).await;
     if state == StateKind::Dead {
         assert!(is_dead(&again), "{again:?}");
@@ -107,7 +112,7 @@ pub async fn a_failed_message_is_dead_or_tried_again_after_its_backoff(lab: Lab)
 pub async fn a_message_that_keeps_failing_is_dead(lab: Lab) {
     lab.subject().make_table().await;
     let mut message = payment(&lab, "pay-1", 1, 10);
-    message.values[1] = Value::Null;
+    Arc::make_mut(&mut message.values)[1] = Value::Null;
     message.claim.limits = limits_of(2, 20);
     if failed(&apply_one(&lab, &message).await) == StateKind::Released {
         assert_eq!(failed(&apply_one(&lab, &message).await), StateKind::Dead);

@@ -42,7 +42,10 @@ pub async fn all_statements_of_a_message_commit_together(lab: Lab) {
     let transfer = statements(&[INSERT, INSERT_MIRROR], &["account", "amount"]);
     let batch = [payment(&lab, "pay-1", 1, 10)];
     let answers = answered(
-        lab.subject().transactional().apply(&transfer, &batch).await,
+        lab.subject()
+            .transactional()
+            .apply(&transfer, batch.into())
+            .await,
         "apply",
     );
     completed(&answers[0]);
@@ -117,7 +120,7 @@ pub async fn overlapping_batches_are_applied_once(lab: Lab) {
             if lab
                 .subject()
                 .transactional()
-                .apply(&payments(), &batch)
+                .apply(&payments(), batch.clone().into())
                 .await
                 .is_ok()
             {

@@ -1,5 +1,6 @@
 //! The store port over the planted store.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,7 +17,7 @@ use super::decisions::NOBODY;
 use super::store::{Memory, Planted};
 
 impl Store for Planted {
-    async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
+    async fn claim(&self, batch: Arc<[ClaimRequest]>) -> Result<Vec<Admission>> {
         let mut answers = Vec::new();
         if self.has(Bug::BatchOfOneSnapshot) {
             let mut memory = self.memory();
@@ -32,7 +33,7 @@ impl Store for Planted {
             }
             return Ok(answers);
         }
-        for request in batch {
+        for request in &*batch {
             let (loaded, now) = self.claim_one(&self.memory(), request);
             if self.has(Bug::ClaimNotAtomic) {
                 let (mut early, now) = (loaded, now);
@@ -55,9 +56,9 @@ impl Store for Planted {
         Ok(answers)
     }
 
-    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {
+    async fn settle(&self, batch: Arc<[Settlement]>) -> Result<Vec<Settled>> {
         let mut answers = Vec::new();
-        for settlement in batch {
+        for settlement in &*batch {
             let id = self.id(&settlement.operation);
             let now = self.clock.now();
             let look = |memory: &Memory| {
@@ -86,7 +87,7 @@ impl Store for Planted {
         Ok(answers)
     }
 
-    async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
+    async fn renew(&self, batch: Arc<[Renewal]>) -> Result<Vec<Renewed>> {
         let mut memory = self.memory();
         let now = self.clock.now();
         let renew = |renewal: &Renewal| {
@@ -122,7 +123,7 @@ impl Store for Planted {
         Ok(batch.iter().map(renew).collect())
     }
 
-    async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
+    async fn park(&self, batch: Arc<[Parked]>) -> Result<Vec<bool>> {
         let mut memory = self.memory();
         let park = |message: &Parked| {
             let mut message = message.clone();
@@ -143,7 +144,7 @@ impl Store for Planted {
         Ok(batch.iter().map(park).collect())
     }
 
-    async fn drop_parked(&self, batch: &[ParkedId], note: Option<&Note>) -> Result<Vec<bool>> {
+    async fn drop_parked(&self, batch: Arc<[ParkedId]>, note: Option<&Note>) -> Result<Vec<bool>> {
         let (mut memory, now) = (self.memory(), self.clock.now());
         let drop = |id: &ParkedId| {
             let message = memory.parked.remove(id);
@@ -157,7 +158,7 @@ impl Store for Planted {
         Ok(batch.iter().map(drop).collect())
     }
 
-    async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
+    async fn get(&self, batch: Arc<[Operation]>) -> Result<Vec<Option<Record>>> {
         let (memory, now) = (self.memory(), self.clock.now());
         let get = |operation: &Operation| {
             let record = memory
@@ -194,7 +195,7 @@ impl Store for Planted {
         self.page(query, all.collect(), wanted, Parked::clone)
     }
 
-    async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
+    async fn operate(&self, batch: Arc<[Directive]>) -> Result<Vec<Directed>> {
         let mut memory = self.memory();
         let now = self.clock.now();
         let operate = |directive: &Directive| {

@@ -1,5 +1,7 @@
 //! The checkpoint and the transfer port over the planted store.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use semel_core::port::checkpoint::{CheckpointStore, Together, Write};
 use semel_core::port::store::Page;
@@ -14,7 +16,7 @@ use super::port::A_MOMENT;
 use super::store::{Memory, Planted};
 
 impl CheckpointStore for Planted {
-    async fn settle_with(&self, batch: &[Settlement], mark: &Mark) -> Result<Together> {
+    async fn settle_with(&self, batch: Arc<[Settlement]>, mark: &Mark) -> Result<Together> {
         let mut memory = self.memory();
         let (records, entities) = (memory.records.clone(), memory.entities.clone());
         let settle = |settlement: &Settlement| self.settle_one(&mut memory, settlement);
@@ -94,7 +96,7 @@ impl TransferStore for Planted {
         Ok(Page { items, next })
     }
 
-    async fn import(&self, batch: &[Item]) -> Result<Vec<bool>> {
+    async fn import(&self, batch: Arc<[Item]>) -> Result<Vec<bool>> {
         let mut memory = self.memory();
         let import = |item: &Item| self.import_one(&mut memory, item);
         let new = batch.iter().map(import);

@@ -21,14 +21,14 @@ pub trait CheckpointStore: Send + Sync + 'static {
     /// # Errors      as [`Store::settle`](super::store::Store::settle); repeating it is harmless
     fn settle_with(
         &self,
-        batch: &[Settlement],
+        batch: Arc<[Settlement]>,
         mark: &Mark,
     ) -> impl Future<Output = Result<Together>> + Send;
 
     /// Claims and completes in one step, together with a mark: for an output that is cut back to its mark after a
     /// crash. The store decides each request and hands the answers to `write`, which makes the granted ones durable in
     /// the output and returns the mark. The store then writes the completions and the mark. Each completion has an
-    /// empty outcome and the window of its request.
+    /// empty outcome and the window of its request. `write` is called once, so the batch is given away with it.
     ///
     /// # Guarantee   MRK-2 and those of `claim`; durable before the answer
     /// # Shape       absent → granted, and completed already; all else as [`Store::claim`]
@@ -81,7 +81,7 @@ impl std::fmt::Debug for AnyCheckpointStore {
 }
 
 impl CheckpointStore for AnyCheckpointStore {
-    async fn settle_with(&self, batch: &[Settlement], mark: &Mark) -> Result<Together> {
+    async fn settle_with(&self, batch: Arc<[Settlement]>, mark: &Mark) -> Result<Together> {
         self.0.settle_with(batch, mark).await
     }
 
@@ -95,7 +95,7 @@ impl CheckpointStore for AnyCheckpointStore {
 }
 
 impl<S: CheckpointStore> CheckpointStore for Arc<S> {
-    async fn settle_with(&self, batch: &[Settlement], mark: &Mark) -> Result<Together> {
+    async fn settle_with(&self, batch: Arc<[Settlement]>, mark: &Mark) -> Result<Together> {
         S::settle_with(self, batch, mark).await
     }
 

@@ -7,6 +7,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use super::checkpoint::{CheckpointStore, Together, Write};
 use super::store::{Capabilities, ListQuery, Listed, Page, Stats, Store, Swept};
@@ -38,15 +39,15 @@ macro_rules! erase {
 }
 
 erase!(ErasedStore from Store {
-    claim(input: &'a [ClaimRequest]) -> Vec<Admission>;
-    settle(input: &'a [Settlement]) -> Vec<Settled>;
-    renew(input: &'a [Renewal]) -> Vec<Renewed>;
-    park(input: &'a [Parked]) -> Vec<bool>;
-    drop_parked(batch: &'a [ParkedId], note: Option<&'a Note>) -> Vec<bool>;
-    get(input: &'a [Operation]) -> Vec<Option<Record>>;
+    claim(input: Arc<[ClaimRequest]>) -> Vec<Admission>;
+    settle(input: Arc<[Settlement]>) -> Vec<Settled>;
+    renew(input: Arc<[Renewal]>) -> Vec<Renewed>;
+    park(input: Arc<[Parked]>) -> Vec<bool>;
+    drop_parked(batch: Arc<[ParkedId]>, note: Option<&'a Note>) -> Vec<bool>;
+    get(input: Arc<[Operation]>) -> Vec<Option<Record>>;
     list(input: &'a ListQuery) -> Page<Listed>;
     list_parked(input: &'a ListQuery) -> Page<Parked>;
-    operate(input: &'a [Directive]) -> Vec<Directed>;
+    operate(input: Arc<[Directive]>) -> Vec<Directed>;
     list_audit(input: &'a ListQuery) -> Page<Audited>;
     sweep(input: usize) -> Swept;
     stats() -> Stats;
@@ -54,17 +55,17 @@ erase!(ErasedStore from Store {
 });
 
 erase!(ErasedCheckpoint from CheckpointStore {
-    settle_with(batch: &'a [Settlement], mark: &'a Mark) -> Together;
+    settle_with(batch: Arc<[Settlement]>, mark: &'a Mark) -> Together;
     mark(name: &'a str) -> Option<u64>;
     admit_with(batch: Vec<ClaimRequest>, write: Write) -> Vec<Admission>;
 });
 
 erase!(ErasedTransactional from TransactionalStore {
     prepare(statements: &'a Statements) -> ();
-    apply(statements: &'a Statements, batch: &'a [Application]) -> Vec<Applied>;
+    apply(statements: &'a Statements, batch: Arc<[Application]>) -> Vec<Applied>;
 });
 
 erase!(ErasedTransfer from TransferStore {
     export(after: Option<&'a [u8]>, limit: usize) -> Page<Item>;
-    import(batch: &'a [Item]) -> Vec<bool>;
+    import(batch: Arc<[Item]>) -> Vec<bool>;
 });

@@ -23,10 +23,15 @@ pub use ext::StoreExt;
 
 /// Remembers operations, atomically per key, on its own clock.
 ///
-/// Every method that takes a slice answers with as many items in the same order. `Err` means that nothing is
+/// Every method that takes a batch answers with as many items in the same order. `Err` means that nothing is
 /// known about any item (see the error's certainty); an item that failed alone says so in its place. A key
 /// that occurs twice in a batch is decided as if asked twice in a row (BAT-2). Callers with one item use
 /// [`StoreExt`].
+///
+/// A call outlives a caller that stops waiting for it, so it owns its batch, and the store shares the batch
+/// instead of copying it. A caller that may have to ask again, or that matches answers with items, keeps a
+/// clone of the `Arc`. An `Arc<[T]>` made of a `Vec` costs one allocation and one move of the items; an
+/// iterator whose length is known is collected into one without the `Vec`.
 ///
 /// # Cancel safety
 ///
@@ -39,7 +44,10 @@ pub trait Store: Send + Sync + 'static {
     /// # Shape       absent → granted; completed → replay; claimed → busy; see [`Admission`]
     /// # Cost        one round trip; one durable write if any request has `Start::Marked`
     /// # Errors      `Unavailable`, `Timeout` (maybe applied: ask again), `Poisoned`
-    fn claim(&self, batch: &[ClaimRequest]) -> impl Future<Output = Result<Vec<Admission>>> + Send;
+    fn claim(
+        &self,
+        batch: Arc<[ClaimRequest]>,
+    ) -> impl Future<Output = Result<Vec<Admission>>> + Send;
 
     /// Reports on claims: start, complete, release, fail.
     ///
@@ -47,21 +55,22 @@ pub trait Store: Send + Sync + 'static {
     /// # Shape       mine → the new state; another claim's → fenced
     /// # Cost        one round trip, one durable write
     /// # Errors      as [`Store::claim`]
-    fn settle(&self, batch: &[Settlement]) -> impl Future<Output = Result<Vec<Settled>>> + Send;
+    fn settle(&self, batch: Arc<[Settlement]>)
+    -> impl Future<Output = Result<Vec<Settled>>> + Send;
 
     /// Extends leases. Need not be durable.
     ///
     /// # Guarantee   CLM-5
     /// # Cost        one round trip
     /// # Errors      as [`Store::claim`]
-    fn renew(&self, batch: &[Renewal]) -> impl Future<Output = Result<Vec<Renewed>>> + Send;
+    fn renew(&self, batch: Arc<[Renewal]>) -> impl Future<Output = Result<Vec<Renewed>>> + Send;
 
     /// Keeps messages that were set aside; the store sets `since`. Answers, per message, whether it is new.
     ///
     /// # Guarantee   PRK-1; durable before the answer
     /// # Cost        one round trip, one durable write
     /// # Errors      as [`Store::claim`]
-    fn park(&self, batch: &[Parked]) -> impl Future<Output = Result<Vec<bool>>> + Send;
+    fn park(&self, batch: Arc<[Parked]>) -> impl Future<Output = Result<Vec<bool>>> + Send;
 
     /// Removes parked messages. Answers, per id, whether it was there.
     ///
@@ -69,14 +78,17 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors      as [`Store::claim`]
     fn drop_parked(
         &self,
-        batch: &[ParkedId],
+        batch: Arc<[ParkedId]>,
         note: Option<&Note>,
     ) -> impl Future<Output = Result<Vec<bool>>> + Send;
 
     /// Reads records with their outcomes, as they stand at the authority.
     ///
     /// # Errors      `Unavailable`, `Timeout`, `Corrupt`
-    fn get(&self, batch: &[Operation]) -> impl Future<Output = Result<Vec<Option<Record>>>> + Send;
+    fn get(
+        &self,
+        batch: Arc<[Operation]>,
+    ) -> impl Future<Output = Result<Vec<Option<Record>>>> + Send;
 
     /// Lists records, a page at a time, without their outcomes.
     ///
@@ -95,7 +107,10 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Guarantee   DBT-5, ORD-1, AUD-1; durable before the answer
     /// # Errors      as [`Store::claim`]
-    fn operate(&self, batch: &[Directive]) -> impl Future<Output = Result<Vec<Directed>>> + Send;
+    fn operate(
+        &self,
+        batch: Arc<[Directive]>,
+    ) -> impl Future<Output = Result<Vec<Directed>>> + Send;
 
     /// Lists the audit trail, oldest first, a page at a time. Of the query, `tenant`, `operation`, `after`
     /// and `limit` count. Entries without a scope are listed only if the query names neither.

@@ -32,27 +32,27 @@ fn refusal<T>(call: &str) -> Result<T> {
 }
 
 impl Store for Refuses {
-    async fn claim(&self, _: &[ClaimRequest]) -> Result<Vec<Admission>> {
+    async fn claim(&self, _: Arc<[ClaimRequest]>) -> Result<Vec<Admission>> {
         refusal("claim")
     }
 
-    async fn settle(&self, _: &[Settlement]) -> Result<Vec<Settled>> {
+    async fn settle(&self, _: Arc<[Settlement]>) -> Result<Vec<Settled>> {
         refusal("settle")
     }
 
-    async fn renew(&self, _: &[Renewal]) -> Result<Vec<Renewed>> {
+    async fn renew(&self, _: Arc<[Renewal]>) -> Result<Vec<Renewed>> {
         refusal("renew")
     }
 
-    async fn park(&self, _: &[Parked]) -> Result<Vec<bool>> {
+    async fn park(&self, _: Arc<[Parked]>) -> Result<Vec<bool>> {
         refusal("park")
     }
 
-    async fn drop_parked(&self, _: &[ParkedId], _: Option<&Note>) -> Result<Vec<bool>> {
+    async fn drop_parked(&self, _: Arc<[ParkedId]>, _: Option<&Note>) -> Result<Vec<bool>> {
         refusal("drop_parked")
     }
 
-    async fn get(&self, _: &[Operation]) -> Result<Vec<Option<Record>>> {
+    async fn get(&self, _: Arc<[Operation]>) -> Result<Vec<Option<Record>>> {
         refusal("get")
     }
 
@@ -64,7 +64,7 @@ impl Store for Refuses {
         refusal("list_parked")
     }
 
-    async fn operate(&self, _: &[Directive]) -> Result<Vec<Directed>> {
+    async fn operate(&self, _: Arc<[Directive]>) -> Result<Vec<Directed>> {
         refusal("operate")
     }
 
@@ -86,7 +86,7 @@ impl Store for Refuses {
 }
 
 impl CheckpointStore for Refuses {
-    async fn settle_with(&self, _: &[Settlement], mark: &Mark) -> Result<Together> {
+    async fn settle_with(&self, _: Arc<[Settlement]>, mark: &Mark) -> Result<Together> {
         refusal(&format!("settle_with {}", mark.name))
     }
 
@@ -104,7 +104,7 @@ impl TransactionalStore for Refuses {
         refusal("prepare")
     }
 
-    async fn apply(&self, _: &Statements, _: &[Application]) -> Result<Vec<Applied>> {
+    async fn apply(&self, _: &Statements, _: Arc<[Application]>) -> Result<Vec<Applied>> {
         refusal("apply")
     }
 }
@@ -114,7 +114,7 @@ impl TransferStore for Refuses {
         refusal(&format!("export {limit}"))
     }
 
-    async fn import(&self, _: &[Item]) -> Result<Vec<bool>> {
+    async fn import(&self, _: Arc<[Item]>) -> Result<Vec<bool>> {
         refusal("import")
     }
 }
@@ -184,15 +184,15 @@ fn mark() -> Mark {
 fn calls(store: &impl Store) -> Vec<String> {
     let query = ListQuery::default();
     vec![
-        refused(store.claim(&[])),
-        refused(store.settle(&[])),
-        refused(store.renew(&[])),
-        refused(store.park(&[])),
-        refused(store.drop_parked(&[], None)),
-        refused(store.get(&[])),
+        refused(store.claim(Arc::new([]))),
+        refused(store.settle(Arc::new([]))),
+        refused(store.renew(Arc::new([]))),
+        refused(store.park(Arc::new([]))),
+        refused(store.drop_parked(Arc::new([]), None)),
+        refused(store.get(Arc::new([]))),
         refused(store.list(&query)),
         refused(store.list_parked(&query)),
-        refused(store.operate(&[])),
+        refused(store.operate(Arc::new([]))),
         refused(store.list_audit(&query)),
         refused(store.sweep(3)),
         refused(store.stats()),
@@ -219,7 +219,7 @@ impl Layer {
 
 #[deny(clippy::missing_trait_methods)]
 impl Store for Layer {
-    async fn claim(&self, _: &[ClaimRequest]) -> Result<Vec<Admission>> {
+    async fn claim(&self, _: Arc<[ClaimRequest]>) -> Result<Vec<Admission>> {
         refusal("own claim")
     }
 
@@ -249,7 +249,7 @@ fn a_layer_forwards_all_but_its_own_methods() {
 fn a_checkpoint_store_that_is_picked_or_shared_answers_as_it_does() {
     fn calls(store: &impl CheckpointStore) -> Vec<String> {
         vec![
-            refused(store.settle_with(&[], &mark())),
+            refused(store.settle_with(Arc::new([]), &mark())),
             refused(store.admit_with(Vec::new(), Box::new(|_| Ok(mark())))),
             refused(store.mark("out")),
         ]
@@ -269,7 +269,7 @@ fn a_transactional_store_that_is_picked_or_shared_answers_as_it_does() {
         };
         vec![
             refused(store.prepare(&statements)),
-            refused(store.apply(&statements, &[])),
+            refused(store.apply(&statements, Arc::new([]))),
         ]
     }
     let own = ["prepare", "apply"];
@@ -281,7 +281,10 @@ fn a_transactional_store_that_is_picked_or_shared_answers_as_it_does() {
 #[test]
 fn a_store_to_move_that_is_picked_or_shared_answers_as_it_does() {
     fn calls(store: &impl TransferStore) -> Vec<String> {
-        vec![refused(store.export(None, 5)), refused(store.import(&[]))]
+        vec![
+            refused(store.export(None, 5)),
+            refused(store.import(Arc::new([]))),
+        ]
     }
     let own = ["export 5", "import"];
     assert_eq!(calls(&Refuses), own);

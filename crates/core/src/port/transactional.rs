@@ -32,7 +32,7 @@ pub trait TransactionalStore: Send + Sync + 'static {
     fn apply(
         &self,
         statements: &Statements,
-        batch: &[Application],
+        batch: Arc<[Application]>,
     ) -> impl Future<Output = Result<Vec<Applied>>> + Send;
 }
 
@@ -51,7 +51,7 @@ pub struct Application {
     /// The claim; [`Start::Unmarked`](crate::Start::Unmarked), since nothing can be left behind.
     pub claim: ClaimRequest,
     /// One value per parameter.
-    pub values: Vec<Value>,
+    pub values: Arc<[Value]>,
     /// The time for which the finished record is kept.
     pub window: Window,
     /// The backoff after a failure that another attempt may mend, by the number of failed attempts so
@@ -125,7 +125,11 @@ impl TransactionalStore for AnyTransactionalStore {
         self.0.prepare(statements).await
     }
 
-    async fn apply(&self, statements: &Statements, batch: &[Application]) -> Result<Vec<Applied>> {
+    async fn apply(
+        &self,
+        statements: &Statements,
+        batch: Arc<[Application]>,
+    ) -> Result<Vec<Applied>> {
         self.0.apply(statements, batch).await
     }
 }
@@ -135,7 +139,11 @@ impl<S: TransactionalStore> TransactionalStore for Arc<S> {
         S::prepare(self, statements).await
     }
 
-    async fn apply(&self, statements: &Statements, batch: &[Application]) -> Result<Vec<Applied>> {
+    async fn apply(
+        &self,
+        statements: &Statements,
+        batch: Arc<[Application]>,
+    ) -> Result<Vec<Applied>> {
         S::apply(self, statements, batch).await
     }
 }

@@ -36,7 +36,7 @@ pub trait TransferStore: Send + Sync + 'static {
     /// # Guarantee   XFR-1, XFR-2; durable before the answer
     /// # Cost        one durable write
     /// # Errors      as [`Store::settle`](super::store::Store::settle)
-    fn import(&self, batch: &[Item]) -> impl Future<Output = Result<Vec<bool>>> + Send;
+    fn import(&self, batch: Arc<[Item]>) -> impl Future<Output = Result<Vec<bool>>> + Send;
 }
 
 /// One item of a store's contents.
@@ -79,7 +79,7 @@ impl TransferStore for AnyTransferStore {
         self.0.export(after, limit).await
     }
 
-    async fn import(&self, batch: &[Item]) -> Result<Vec<bool>> {
+    async fn import(&self, batch: Arc<[Item]>) -> Result<Vec<bool>> {
         self.0.import(batch).await
     }
 }
@@ -89,7 +89,7 @@ impl<S: TransferStore> TransferStore for Arc<S> {
         S::export(self, after, limit).await
     }
 
-    async fn import(&self, batch: &[Item]) -> Result<Vec<bool>> {
+    async fn import(&self, batch: Arc<[Item]>) -> Result<Vec<bool>> {
         S::import(self, batch).await
     }
 }

@@ -273,7 +273,7 @@ impl Bulk {
         self.renew_at = context.lease(now).renew_at();
         // A lost claim shows when it is settled.
         if store
-            .try_renew(outstanding, &self.running.renewals(lease))
+            .try_renew(outstanding, self.running.renewals(lease))
             .await?
             .is_none()
         {
@@ -307,12 +307,12 @@ impl Bulk {
             self.conclude_only(run, call).await?;
         }
         self.running.break_off(&mut self.finished).await;
-        let settling = self.ended(run, true);
+        let mut settling = self.ended(run, true);
         let settled = run
             .store
-            .settle_all(&run.outstanding, settling.settlements())
+            .settle_all(&run.outstanding, &settling.report())
             .await?;
-        conclude_all(run, settling, settled.into_iter().map(Some))?;
+        conclude_all(run, settling, settled.into_iter().map(Some).collect())?;
         run.put_back_suspended();
         Ok(())
     }

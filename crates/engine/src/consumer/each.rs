@@ -208,7 +208,8 @@ impl Attempts {
             free.min(run.context.pipeline.batch)
         };
         let (taken, suspended) = run.take_to_ask(begin);
-        let requests: Vec<_> = taken
+        let settlements = settling.report();
+        let requests: Arc<[_]> = taken
             .iter()
             .map(|incoming| incoming.request.clone())
             .collect();
@@ -216,18 +217,13 @@ impl Attempts {
         let asking = async {
             if run.store.is_away() {
                 // One probe, not two.
-                let settled = run
-                    .store
-                    .try_settle(&run.outstanding, settling.settlements())
-                    .await?;
+                let settled = run.store.try_settle(&run.outstanding, &settlements).await?;
                 return Ok((
                     Some(settled),
                     run.store.try_claim(&run.outstanding, &requests).await?,
                 ));
             }
-            let settled = run
-                .store
-                .try_settle(&run.outstanding, settling.settlements());
+            let settled = run.store.try_settle(&run.outstanding, &settlements);
             side_by_side(
                 settled,
                 run.store.try_claim(&run.outstanding, &requests),
@@ -236,8 +232,7 @@ impl Attempts {
             .await
         };
         let (settled, admissions) = self.beside(run.parts(), asking).await?;
-        let settled =
-            settled.unwrap_or_else(|| settling.settlements().iter().map(|_| None).collect());
+        let settled = settled.unwrap_or_else(|| vec![None; settlements.len()]);
         conclude_all(run, settling, settled)?;
         match admissions {
             Asked::Answered(admissions) => {
@@ -277,7 +272,8 @@ impl Attempts {
                         let done = Verdict::Done(bytes::Bytes::new());
                         let judged = Judged::AsSaid;
                         let done = settlement(&run.context.pipeline, claim.clone(), done, judged);
-                        run.store.settle_all(&run.outstanding, &[done]).await?;
+                        let done = Arc::from([done]);
+                        run.store.settle_all(&run.outstanding, &done).await?;
                     }
                     self.begin(run, effect, incoming, claim);
                 }
@@ -379,8 +375,8 @@ impl Attempts {
         }
         let settled = run
             .store
-            .settle_all(&run.outstanding, settling.settlements())
+            .settle_all(&run.outstanding, &settling.report())
             .await?;
-        conclude_all(run, settling, settled.into_iter().map(Some))
+        conclude_all(run, settling, settled.into_iter().map(Some).collect())
     }
 }

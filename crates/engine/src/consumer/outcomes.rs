@@ -26,6 +26,8 @@ pub(super) struct Outcomes {
     context: Arc<Context>,
     /// Fates that count once their messages are parked.
     to_park: Vec<(Parked, Met)>,
+    /// The same, in a batch that was to be parked while the store was away.
+    unparked: Option<ToPark>,
     /// Fates that count now.
     settled: Vec<Met>,
     /// Dead letters that wait for the broker they go to.
@@ -44,6 +46,12 @@ struct Met {
     fate: Fate,
     /// The message carried a replay id.
     is_sent_again: bool,
+}
+
+/// Messages to park in one call, and their fates.
+struct ToPark {
+    messages: Arc<[Parked]>,
+    met: Vec<Met>,
 }
 
 /// The lane and memory that a message in hand occupies until its fate is counted.
@@ -77,6 +85,7 @@ impl Outcomes {
         Self {
             context,
             to_park: Vec::new(),
+            unparked: None,
             settled: Vec::new(),
             letters: Letters::new(dead_letters),
             summary: Summary::default(),
@@ -106,7 +115,11 @@ impl Outcomes {
 
     /// Counts the messages that wait for the store to keep them.
     pub(super) const fn parking(&self) -> usize {
-        self.to_park.len()
+        let unparked = match &self.unparked {
+            Some(unparked) => unparked.met.len(),
+            None => 0,
+        };
+        unparked + self.to_park.len()
     }
 
     /// Tells whether fates are to be counted and told to the source now.
@@ -169,15 +182,13 @@ impl Outcomes {
         outstanding: &mut Outstanding,
         reader: &ReaderHandle,
     ) -> Result<()> {
-        if !self.to_park.is_empty() {
-            let (to_park, met): (Vec<_>, Vec<_>) =
-                std::mem::take(&mut self.to_park).into_iter().unzip();
-            match store.try_park(outstanding, &to_park).await? {
-                Asked::Answered(()) => {
-                    let kept = to_park.into_iter().zip(met).collect();
-                    self.kept(store, outstanding, kept).await?;
+        while let Some(to_park) = self.next_to_park() {
+            match store.try_park(outstanding, &to_park.messages).await? {
+                Asked::Answered(()) => self.kept(store, outstanding, to_park).await?,
+                Asked::NotNow { .. } => {
+                    self.unparked = Some(to_park);
+                    break;
                 }
-                Asked::NotNow { .. } => self.to_park = to_park.into_iter().zip(met).collect(),
             }
         }
         self.post();
@@ -203,6 +214,20 @@ impl Outcomes {
         outstanding.extend_if_due().await;
         self.report(false);
         Ok(())
+    }
+
+    /// Returns the messages to park next: first those that were to be parked while the store was away.
+    fn next_to_park(&mut self) -> Option<ToPark> {
+        if self.unparked.is_some() {
+            return self.unparked.take();
+        }
+        if self.to_park.is_empty() {
+            return None;
+        }
+        let (messages, met): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.to_park).into_iter().unzip();
+        let messages = messages.into();
+        Some(ToPark { messages, met })
     }
 
     /// Reports the progress of the run, but not every time.

@@ -3,6 +3,8 @@
 //! If a crash falls before the record, the next start cuts the output back to the recorded length,
 //! and the messages, whose claims left no mark, run again. If it falls after, they are duplicates.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use semel_core::port::checkpoint::{AnyCheckpointStore, CheckpointStore, Together};
 use semel_core::{
@@ -63,7 +65,7 @@ async fn recover<S: Store + Clone>(
         value: output.len_bytes().await?,
     };
     match store
-        .ask_in_turn(outstanding, || checkpoints.settle_with(&[], &mark))
+        .ask_in_turn(outstanding, || checkpoints.settle_with(Arc::new([]), &mark))
         .await?
     {
         Together::Applied(_) | Together::Refused(_) => Ok(mark),
@@ -92,7 +94,7 @@ async fn append<S: Store + Clone>(
         run.hear(incoming.delivery, &Verdict::Done(Bytes::new()));
     }
     let window = run.context.pipeline.window;
-    let settlements: Vec<_> = granted
+    let settlements: Arc<[_]> = granted
         .iter()
         .map(|(_, claim)| claim.completion(Outcome::empty(), window))
         .collect();
@@ -103,7 +105,7 @@ async fn append<S: Store + Clone>(
     let together = run
         .store
         .ask_in_turn(&run.outstanding, || {
-            checkpoints.settle_with(&settlements, &mark)
+            checkpoints.settle_with(Arc::clone(&settlements), &mark)
         })
         .await?;
     let answers = match together {
@@ -128,7 +130,7 @@ async fn append<S: Store + Clone>(
     output.cut_back(recorded.value).await?;
     let mut again = Vec::new();
     for (((incoming, claim), settlement), answer) in
-        granted.into_iter().zip(settlements).zip(answers)
+        granted.into_iter().zip(&*settlements).zip(answers)
     {
         match answer {
             Settled::Now(_) => again.push((incoming, claim)),
@@ -158,7 +160,7 @@ async fn give_back<S: Store + Clone>(
         run.hear(incoming.delivery, &Verdict::Away { error: why.clone() });
     }
     let (limits, window) = (run.context.pipeline.limits, run.context.pipeline.window);
-    let settlements: Vec<_> = granted
+    let settlements: Arc<[_]> = granted
         .iter()
         .map(|(_, claim)| Settlement {
             operation: claim.operation.clone(),
@@ -176,7 +178,7 @@ async fn give_back<S: Store + Clone>(
         .collect();
     let settled = run.store.settle_all(&run.outstanding, &settlements).await?;
     for (((incoming, claim), settlement), settled) in
-        granted.into_iter().zip(settlements).zip(settled)
+        granted.into_iter().zip(&*settlements).zip(settled)
     {
         conclude(run, incoming, claim.token, &settlement.step, settled)?;
     }

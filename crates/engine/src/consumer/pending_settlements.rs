@@ -11,7 +11,10 @@ use super::in_hand::InHand;
 #[derive(Debug, Default)]
 pub(super) struct PendingSettlements {
     messages: Vec<(InHand, FencingToken)>,
-    settlements: Arc<Vec<Settlement>>,
+    /// The settlements of the first messages, in one batch, which the store may have.
+    reported: Arc<[Settlement]>,
+    /// Those of the other messages, which are in no batch yet.
+    added: Vec<Settlement>,
 }
 
 impl PendingSettlements {
@@ -26,20 +29,38 @@ impl PendingSettlements {
     /// Adds a message whose claim had this token.
     pub(super) fn push(&mut self, incoming: InHand, token: FencingToken, settlement: Settlement) {
         self.messages.push((incoming, token));
-        // Shared only while the store is asked, and nothing is added then.
-        Arc::make_mut(&mut self.settlements).push(settlement);
+        self.added.push(settlement);
     }
 
-    /// Returns the settlements to report.
-    pub(super) const fn settlements(&self) -> &Arc<Vec<Settlement>> {
-        &self.settlements
+    /// Adds what was reported and not answered.
+    pub(super) fn put_back(&mut self, mut unanswered: Self) {
+        if self.is_empty() {
+            *self = unanswered;
+            return;
+        }
+        let settlements = unanswered.report();
+        for ((incoming, token), settlement) in unanswered.messages.into_iter().zip(&*settlements) {
+            self.push(incoming, token, settlement.clone());
+        }
     }
 
-    /// Returns all of them: message, token of its claim, and settlement.
-    pub(super) fn into_reports(self) -> impl Iterator<Item = (InHand, FencingToken, Settlement)> {
-        let settlements =
-            Arc::try_unwrap(self.settlements).unwrap_or_else(|shared| shared.to_vec());
-        let reports = self.messages.into_iter().zip(settlements);
-        reports.map(|((incoming, token), settlement)| (incoming, token, settlement))
+    /// Returns the settlements of all messages, to report and to report again: one batch, until another message is
+    /// added.
+    pub(super) fn report(&mut self) -> Arc<[Settlement]> {
+        if !self.added.is_empty() {
+            let added = std::mem::take(&mut self.added);
+            self.reported = if self.reported.is_empty() {
+                added.into()
+            } else {
+                self.reported.iter().cloned().chain(added).collect()
+            };
+        }
+        Arc::clone(&self.reported)
+    }
+
+    /// Returns the messages, each with the token of its claim, and the settlements of all.
+    pub(super) fn into_report(mut self) -> (Vec<(InHand, FencingToken)>, Arc<[Settlement]>) {
+        let settlements = self.report();
+        (self.messages, settlements)
     }
 }

@@ -1,5 +1,6 @@
 //! Steps of an attempt that the strategies share: ask for claims, call, report, deal with the answer.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::{
@@ -35,22 +36,16 @@ pub(super) async fn settle_left<S: Store + Clone>(
 /// Reports attempts that have ended under a claim.
 pub(super) async fn settle<S: Store + Clone>(
     run: &mut RunState<S>,
-    ended: PendingSettlements,
+    mut ended: PendingSettlements,
     patience: Patience,
 ) -> Result<()> {
+    let settlements = ended.report();
     let settled = match patience {
         Patience::Waits => {
-            let settled = run
-                .store
-                .settle_all(&run.outstanding, ended.settlements())
-                .await?;
+            let settled = run.store.settle_all(&run.outstanding, &settlements).await?;
             settled.into_iter().map(Some).collect()
         }
-        Patience::GivesWay => {
-            run.store
-                .try_settle(&run.outstanding, ended.settlements())
-                .await?
-        }
+        Patience::GivesWay => run.store.try_settle(&run.outstanding, &settlements).await?,
     };
     conclude_all(run, ended, settled)
 }
@@ -76,7 +71,7 @@ impl Admitted {
 pub(super) async fn admit<S: Store + Clone>(run: &mut RunState<S>) -> Result<Admitted> {
     let room = run.context.pipeline.batch.min(run.room(0));
     let (messages, suspended) = run.take_to_ask(room);
-    let requests: Vec<_> = messages
+    let requests: Arc<[_]> = messages
         .iter()
         .map(|incoming| incoming.request.clone())
         .collect();
@@ -238,13 +233,23 @@ pub(super) fn conclude<S: Store + Clone>(
 pub(super) fn conclude_all<S: Store + Clone>(
     run: &mut RunState<S>,
     reported: PendingSettlements,
-    answers: impl IntoIterator<Item = Option<Settled>>,
+    answers: Vec<Option<Settled>>,
 ) -> Result<()> {
-    for ((incoming, token, settlement), answer) in reported.into_reports().zip(answers) {
+    if answers.iter().all(Option::is_none) && !semel_core::planted("U04") {
+        run.backlog.put_back_unsettled(reported);
+        return Ok(());
+    }
+    let (messages, settlements) = reported.into_report();
+    for (((incoming, token), settlement), answer) in
+        messages.into_iter().zip(&*settlements).zip(answers)
+    {
         match answer {
             Some(settled) => conclude(run, incoming, token, &settlement.step, settled)?,
             None if semel_core::planted("U04") => run.completed(&incoming, false),
-            None => run.backlog.push_unsettled(incoming, token, settlement),
+            None => {
+                let settlement = settlement.clone();
+                run.backlog.push_unsettled(incoming, token, settlement);
+            }
         }
     }
     Ok(())

@@ -4,7 +4,6 @@
 mod in_flight;
 mod retry;
 
-use std::borrow::Cow;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,7 +76,7 @@ impl<S: Store + Clone> StoreCalls<S> {
     pub(super) async fn try_claim(
         &self,
         outstanding: &Outstanding,
-        requests: &[ClaimRequest],
+        requests: &Arc<[ClaimRequest]>,
     ) -> Result<Asked<Vec<Admission>>> {
         self.try_claim_again(outstanding, requests, None).await
     }
@@ -86,7 +85,7 @@ impl<S: Store + Clone> StoreCalls<S> {
     pub(super) async fn try_claim_again(
         &self,
         outstanding: &Outstanding,
-        requests: &[ClaimRequest],
+        requests: &Arc<[ClaimRequest]>,
         begun: Option<Begun<Vec<Admission>>>,
     ) -> Result<Asked<Vec<Admission>>> {
         if requests.is_empty() {
@@ -96,14 +95,14 @@ impl<S: Store + Clone> StoreCalls<S> {
             .await
     }
 
-    async fn claim_all(&self, requests: &[ClaimRequest]) -> Result<Vec<Admission>> {
-        let mut requests = Cow::Borrowed(requests);
+    async fn claim_all(&self, requests: &Arc<[ClaimRequest]>) -> Result<Vec<Admission>> {
+        let mut requests = Arc::clone(requests);
         if semel_core::planted("M34") {
-            for request in requests.to_mut() {
+            for request in Arc::make_mut(&mut requests) {
                 request.claim_id = self.context.surroundings.claim_id();
             }
         }
-        all_failed(self.store.claim(&requests).await?)
+        all_failed(self.store.claim(requests).await?)
     }
 
     /// Reports on claims until each item is answered. An item that failed alone is reported again:
@@ -111,18 +110,18 @@ impl<S: Store + Clone> StoreCalls<S> {
     pub(super) async fn settle_all(
         &self,
         outstanding: &Outstanding,
-        settlements: &[Settlement],
+        settlements: &Arc<[Settlement]>,
     ) -> Result<Vec<Settled>> {
         if settlements.is_empty() {
             return Ok(Vec::new());
         }
         let mut answers = self
-            .ask(outstanding, || self.store.settle(settlements))
+            .ask(outstanding, || self.store.settle(Arc::clone(settlements)))
             .await?;
         for (settlement, answer) in settlements.iter().zip(&mut answers) {
             if let Settled::Failed(_) = answer {
                 *answer = self
-                    .ask(outstanding, || self.store.settle_one(settlement))
+                    .ask(outstanding, || self.store.settle_one(settlement.clone()))
                     .await?;
             }
         }
@@ -134,7 +133,7 @@ impl<S: Store + Clone> StoreCalls<S> {
     pub(super) async fn try_settle(
         &self,
         outstanding: &Outstanding,
-        settlements: &[Settlement],
+        settlements: &Arc<[Settlement]>,
     ) -> Result<Vec<Option<Settled>>> {
         self.try_settle_again(outstanding, settlements, None).await
     }
@@ -143,14 +142,14 @@ impl<S: Store + Clone> StoreCalls<S> {
     pub(super) async fn try_settle_again(
         &self,
         outstanding: &Outstanding,
-        settlements: &[Settlement],
+        settlements: &Arc<[Settlement]>,
         begun: Option<Begun<Vec<Settled>>>,
     ) -> Result<Vec<Option<Settled>>> {
         if settlements.is_empty() {
             return Ok(Vec::new());
         }
-        let asked = self.try_ask_again(outstanding, begun, || self.store.settle(settlements));
-        let answers = match asked.await? {
+        let settle = || self.store.settle(Arc::clone(settlements));
+        let answers = match self.try_ask_again(outstanding, begun, settle).await? {
             Asked::Answered(answers) => answers,
             Asked::NotNow { .. } => return Ok(settlements.iter().map(|_| None).collect()),
         };
@@ -158,8 +157,8 @@ impl<S: Store + Clone> StoreCalls<S> {
         for (settlement, answer) in settlements.iter().zip(answers) {
             settled.push(match answer {
                 Settled::Failed(_) => {
-                    let asked = self.try_ask(outstanding, || self.store.settle_one(settlement));
-                    match asked.await? {
+                    let settle = || self.store.settle_one(settlement.clone());
+                    match self.try_ask(outstanding, settle).await? {
                         Asked::Answered(answer) => Some(answer),
                         Asked::NotNow { .. } => None,
                     }
@@ -186,8 +185,9 @@ impl<S: Store + Clone> StoreCalls<S> {
             if renewals.is_empty() {
                 continue;
             }
+            let renewals: Arc<[_]> = renewals.into();
             if self
-                .ask(outstanding, || self.store.renew(&renewals))
+                .ask(outstanding, || self.store.renew(Arc::clone(&renewals)))
                 .await
                 .is_err()
             {
@@ -205,13 +205,14 @@ impl<S: Store + Clone> StoreCalls<S> {
     pub(super) async fn try_renew(
         &self,
         outstanding: &Outstanding,
-        renewals: &[Renewal],
+        renewals: Vec<Renewal>,
     ) -> Result<Option<Vec<Renewed>>> {
         if renewals.is_empty() || semel_core::planted("M16") {
             return Ok(Some(Vec::new()));
         }
+        let renewals: Arc<[_]> = renewals.into();
         let asked = self
-            .try_ask(outstanding, || self.store.renew(renewals))
+            .try_ask(outstanding, || self.store.renew(Arc::clone(&renewals)))
             .await?;
         let Asked::Answered(renewed) = asked else {
             return Ok(None);
@@ -228,7 +229,7 @@ impl<S: Store + Clone> StoreCalls<S> {
         outstanding: &Outstanding,
         operation: &Operation,
     ) -> Result<Option<Record>> {
-        self.ask(outstanding, || self.store.get_one(operation))
+        self.ask(outstanding, || self.store.get_one(operation.clone()))
             .await
     }
 
@@ -236,9 +237,9 @@ impl<S: Store + Clone> StoreCalls<S> {
     pub(super) async fn try_get(
         &self,
         outstanding: &Outstanding,
-        operations: &[Operation],
+        operations: &Arc<[Operation]>,
     ) -> Result<Asked<Vec<Option<Record>>>> {
-        self.try_ask(outstanding, || self.store.get(operations))
+        self.try_ask(outstanding, || self.store.get(Arc::clone(operations)))
             .await
     }
 
@@ -246,10 +247,10 @@ impl<S: Store + Clone> StoreCalls<S> {
     pub(super) async fn try_park(
         &self,
         outstanding: &Outstanding,
-        parked: &[Parked],
+        parked: &Arc<[Parked]>,
     ) -> Result<Asked<()>> {
         let parked = self
-            .try_ask(outstanding, || self.store.park(parked))
+            .try_ask(outstanding, || self.store.park(Arc::clone(parked)))
             .await?;
         Ok(match parked {
             Asked::Answered(_) => Asked::Answered(()),
@@ -261,9 +262,9 @@ impl<S: Store + Clone> StoreCalls<S> {
     pub(super) async fn operate(
         &self,
         outstanding: &Outstanding,
-        directives: &[Directive],
+        directives: &Arc<[Directive]>,
     ) -> Result<Vec<Directed>> {
-        self.ask_in_turn(outstanding, || self.store.operate(directives))
+        self.ask_in_turn(outstanding, || self.store.operate(Arc::clone(directives)))
             .await
     }
 }

@@ -1,5 +1,6 @@
 //! Effects in the store's own transaction: claim, effect and record in one commit per batch.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -69,7 +70,7 @@ impl Database {
     async fn apply<S: Store + Clone>(
         &self,
         run: &RunState<S>,
-        mut batch: Vec<InHand>,
+        batch: Vec<InHand>,
         gives_back: bool,
     ) -> Result<impl Iterator<Item = (InHand, Applied)> + use<S>> {
         let window = run.context.pipeline.window;
@@ -78,28 +79,25 @@ impl Database {
         } else {
             run.context.pipeline.backoff
         };
-        let apply = batch.iter_mut().map(|incoming| Application {
+        let apply = batch.iter().map(|incoming| Application {
             claim: incoming.request.clone(),
-            values: std::mem::take(&mut incoming.values),
+            values: incoming.values.clone().unwrap_or_default(),
             window,
             backoff,
             gives_back,
         });
-        let apply: Vec<_> = apply.collect();
+        let apply: Arc<[_]> = apply.collect();
         let applied = if apply.is_empty() {
             Vec::new()
         } else {
             run.store
                 .ask_slow(&run.outstanding, || {
-                    self.transactions.apply(&self.statements, &apply)
+                    self.transactions
+                        .apply(&self.statements, Arc::clone(&apply))
                 })
                 .await?
         };
-        let batch = batch.into_iter().zip(apply).zip(applied);
-        Ok(batch.map(|((mut incoming, application), applied)| {
-            incoming.values = application.values;
-            (incoming, applied)
-        }))
+        Ok(batch.into_iter().zip(applied))
     }
 }
 

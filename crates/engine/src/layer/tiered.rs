@@ -167,7 +167,7 @@ impl<S: Store> Tiered<S> {
         }
     }
 
-    async fn admit(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
+    async fn admit(&self, batch: &Arc<[ClaimRequest]>) -> Result<Vec<Admission>> {
         let ids: Vec<OpId> = batch.iter().map(|it| it.operation.id()).collect();
         let (mut answers, ways) = self.answers(batch, &ids);
         let of = |wanted: Way| {
@@ -265,12 +265,12 @@ impl<S: Store> Tiered<S> {
         if places.is_empty() {
             return Vec::new();
         }
-        let operations: Vec<Operation> = places
+        let operations: Arc<[Operation]> = places
             .iter()
             .map(|place| batch[*place].operation.clone())
             .collect();
         let (asked, epoch) = (self.moment(), self.memory().epoch());
-        let Ok(records) = self.authority.get(&operations).await else {
+        let Ok(records) = self.authority.get(operations).await else {
             // A key whose record cannot be read may still be claimed.
             return places.iter().map(|_| None).collect();
         };
@@ -292,7 +292,7 @@ impl<S: Store> Tiered<S> {
     /// Asks the authority, and learns from its answers.
     async fn ask(
         &self,
-        batch: &[ClaimRequest],
+        batch: &Arc<[ClaimRequest]>,
         ids: &[OpId],
         places: &[usize],
     ) -> Result<Vec<Admission>> {
@@ -300,10 +300,10 @@ impl<S: Store> Tiered<S> {
             return Ok(Vec::new());
         }
         let admissions = if places.len() == batch.len() {
-            self.authority.claim(batch).await?
+            self.authority.claim(Arc::clone(batch)).await?
         } else {
-            let requests: Vec<_> = places.iter().map(|place| batch[*place].clone()).collect();
-            self.authority.claim(&requests).await?
+            let requests = places.iter().map(|place| batch[*place].clone());
+            self.authority.claim(requests.collect()).await?
         };
         self.counts
             .asked

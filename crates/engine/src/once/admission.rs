@@ -1,5 +1,6 @@
 //! The first part of a call: it asks for claims, and answers items that are decided by that alone.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::{
@@ -24,12 +25,12 @@ impl<S: Store + Clone> Run<S> {
         pending: &[usize],
         is_first: bool,
     ) -> (Vec<Held<S>>, Vec<Busy>) {
-        let requests: Vec<_> = pending
+        let requests: Arc<[_]> = pending
             .iter()
             .map(|&index| self.requests[index].clone())
             .collect();
         let asked_at = self.shared.now();
-        let admissions = match self.claim(requests.clone()).await {
+        let admissions = match self.claim(&requests).await {
             Ok(admissions) => admissions,
             Err(error) => {
                 for &index in pending {
@@ -39,7 +40,7 @@ impl<S: Store + Clone> Run<S> {
             }
         };
         let (mut granted, mut busy, mut parked) = (Vec::new(), Vec::new(), Vec::new());
-        for ((&index, request), admission) in pending.iter().zip(&requests).zip(admissions) {
+        for ((&index, request), admission) in pending.iter().zip(&*requests).zip(admissions) {
             let admission = match admission {
                 Admission::Failed(error) if is_final(&error) => Err(error),
                 Admission::Failed(_) => self.claim_alone(request).await,
@@ -138,19 +139,19 @@ impl<S: Store + Clone> Run<S> {
         if parked.is_empty() {
             return;
         }
-        let operations: Vec<_> = parked
+        let operations: Arc<[_]> = parked
             .iter()
             .map(|&(index, _)| self.requests[index].operation.clone())
             .collect();
         let store = self.store.clone();
         // Only text for people depends on this.
-        let records = timeout(EXPLAIN_WITHIN, store.get(&operations)).await;
+        let records = timeout(EXPLAIN_WITHIN, store.get(Arc::clone(&operations))).await;
         let mut records = records
             .ok()
             .and_then(Result::ok)
             .unwrap_or_default()
             .into_iter();
-        for ((index, state), operation) in parked.into_iter().zip(&operations) {
+        for ((index, state), operation) in parked.into_iter().zip(&*operations) {
             let coordinates = "";
             self.shared.observe(
                 &self.name,

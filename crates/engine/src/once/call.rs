@@ -250,7 +250,7 @@ impl<S: Store + Clone> Declared<S> {
         Pending::new(async move {
             let operation = operation?;
             let operation_id = operation.id();
-            let record = store?.get_one(&operation).await;
+            let record = store?.get_one(operation).await;
             record.map_err(|source| Error::Store {
                 operation_id,
                 source,

@@ -85,7 +85,7 @@ impl<S: Store + Clone> Declared<S> {
                 operation_id,
                 source,
             };
-            store?.operate_one(&directive).await.map_err(failed)
+            store?.operate_one(directive).await.map_err(failed)
         })
     }
 }

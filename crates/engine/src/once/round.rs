@@ -159,7 +159,7 @@ impl<S: Store + Clone> Run<S> {
                 return (now, Vec::new(), Ok(Vec::new()));
             }
             // A later answer is worth nothing, and the next renewal must not wait for it.
-            let renewed = timeout(renewal_interval(lease), store.renew(&renewals)).await;
+            let renewed = timeout(renewal_interval(lease), store.renew(renewals.into())).await;
             (now, indexes, renewed.unwrap_or_else(|_| Err(no_answer())))
         })
     }

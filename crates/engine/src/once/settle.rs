@@ -197,7 +197,7 @@ pub(super) async fn settle_all<S: Store + Clone>(
     store: S,
     name: Arc<str>,
     settings: Settings,
-    settlements: Vec<Settlement>,
+    settlements: Arc<[Settlement]>,
 ) -> Vec<Told> {
     let asking = Asking {
         since: shared.now(),
@@ -216,7 +216,7 @@ pub(super) async fn settle_all<S: Store + Clone>(
     };
     answers.resize(settlements.len(), None);
     let mut all = Vec::with_capacity(settlements.len());
-    for (settlement, answer) in settlements.into_iter().zip(answers) {
+    for (settlement, answer) in settlements.iter().zip(answers) {
         all.push(asking.finish(settlement, answer).await);
     }
     all
@@ -232,43 +232,50 @@ struct Asking<S> {
 
 impl<S: Store + Clone> Asking<S> {
     /// Repeats one settlement until it is answered, if it is not yet.
-    async fn finish(&self, mut settlement: Settlement, answer: Option<Settled>) -> Told {
+    async fn finish(&self, settlement: &Settlement, answer: Option<Settled>) -> Told {
         let settled = match answer {
             Some(Settled::Failed(error)) if is_final(&error) => Err(error),
-            Some(Settled::Failed(_)) | None => self.ask_one(&settlement).await,
+            Some(Settled::Failed(_)) | None => self.ask_one(settlement).await,
             Some(settled) => Ok(settled),
         };
-        let settled = match settled {
+        let cut = match &settled {
             // The effect happened, and that is recorded even if its outcome cannot be.
-            Err(error) if error.kind() == ErrorKind::InvalidInput && cut(&mut settlement) => {
-                self.ask_one(&settlement).await
-            }
-            settled => settled,
+            Err(error) if error.kind() == ErrorKind::InvalidInput => cut(settlement),
+            Err(_) | Ok(_) => None,
+        };
+        let settled = match &cut {
+            Some(cut) => self.ask_one(cut).await,
+            None => settled,
         };
         let kept = !matches!(
-            settlement.step,
+            cut.as_ref().unwrap_or(settlement).step,
             Step::Complete {
                 outcome: Outcome::TooLarge { .. },
                 ..
             }
         );
         Told {
-            doubted: self.is_doubted(&settlement, &settled).await,
+            doubted: self.is_doubted(settlement, &settled).await,
             settled,
             kept,
         }
     }
 
-    async fn ask_all(&self, settlements: &[Settlement]) -> Result<Vec<Settled>> {
-        if let [settlement] = settlements {
-            return self.ask_one(settlement).await.map(|settled| vec![settled]);
-        }
-        self.ask(|| self.store.settle(settlements)).await
+    /// Settles all of them in one call. If there is only one, its failure is a failure of the call.
+    async fn ask_all(&self, settlements: &Arc<[Settlement]>) -> Result<Vec<Settled>> {
+        self.ask(|| async {
+            let answers = self.store.settle(Arc::clone(settlements)).await?;
+            match &*answers {
+                [Settled::Failed(error)] if settlements.len() == 1 => Err(error.clone()),
+                _ => Ok(answers),
+            }
+        })
+        .await
     }
 
     /// Settles one item alone, so that its failure is a failure of the call.
     async fn ask_one(&self, settlement: &Settlement) -> Result<Settled> {
-        self.ask(|| self.store.settle_one(settlement)).await
+        self.ask(|| self.store.settle_one(settlement.clone())).await
     }
 
     async fn ask<T, Fut>(&self, call: impl Fn() -> Fut + Send + Sync) -> Result<T>
@@ -305,7 +312,7 @@ impl<S: Store + Clone> Asking<S> {
         if !is_released || !is_keyed {
             return false;
         }
-        let call = self.store.get_one(&settlement.operation);
+        let call = self.store.get_one(settlement.operation.clone());
         match timeout(self.settings.patience, call).await {
             Ok(Ok(record)) => record.is_some_and(|record| record.doubt.is_some()),
             Ok(Err(_)) | Err(_) => true,
@@ -313,15 +320,15 @@ impl<S: Store + Clone> Asking<S> {
     }
 }
 
-/// Cuts from a completion an outcome that the store refuses to keep; returns whether there was anything to
-/// cut.
-fn cut(settlement: &mut Settlement) -> bool {
-    if let Step::Complete { outcome, .. } = &mut settlement.step
+/// Returns a completion without its outcome, which the store refuses to keep, if there is anything to cut.
+fn cut(settlement: &Settlement) -> Option<Settlement> {
+    let mut cut = settlement.clone();
+    if let Step::Complete { outcome, .. } = &mut cut.step
         && let Outcome::Kept { bytes, .. } = outcome
         && !bytes.is_empty()
     {
         *outcome = Outcome::raw(std::mem::take(bytes), 0);
-        return true;
+        return Some(cut);
     }
-    false
+    None
 }

@@ -17,22 +17,20 @@ impl<S: Store + Clone> Run<S> {
         &mut self,
         request: &ClaimRequest,
     ) -> semel_core::Result<Admission> {
-        let request = request.clone();
-        self.ask(move |store| {
+        self.ask(|store| {
             let request = request.clone();
-            async move { store.claim_one(&request).await }
+            async move { store.claim_one(request).await }
         })
         .await
     }
 
     pub(super) async fn claim(
         &mut self,
-        requests: Vec<ClaimRequest>,
+        requests: &Arc<[ClaimRequest]>,
     ) -> semel_core::Result<Vec<Admission>> {
-        let requests: Arc<[_]> = requests.into();
-        self.ask(move |store| {
-            let requests = Arc::clone(&requests);
-            async move { store.claim(&requests).await }
+        self.ask(|store| {
+            let requests = Arc::clone(requests);
+            async move { store.claim(requests).await }
         })
         .await
     }
@@ -41,7 +39,7 @@ impl<S: Store + Clone> Run<S> {
         let renewal = renewal(claim, self.settings.lease);
         self.ask(move |store| {
             let renewal = renewal.clone();
-            async move { store.renew_one(&renewal).await }
+            async move { store.renew_one(renewal).await }
         })
         .await
     }

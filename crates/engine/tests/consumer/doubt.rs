@@ -176,7 +176,7 @@ async fn a_verdict_that_arrives_after_its_message_was_set_aside_leaves_it_listed
         order: Order::Resolve(verdict),
         note: None,
     };
-    let directed = world.store.operate(&[directive]).await;
+    let directed = world.store.operate([directive].into()).await;
     assert!(directed.is_ok(), "{directed:?}");
     assert_eq!(world.state("a").await, Some(StateKind::Released));
     assert_eq!(

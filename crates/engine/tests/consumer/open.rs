@@ -172,6 +172,7 @@ async fn what_ended_under_its_claim_is_acknowledged_when_the_store_has_taken_it(
         let mut worker = open(&world, &broker);
         (worker.pipeline.batch, worker.pipeline.concurrency) = (4, 4);
         worker.plan.away(SECOND, MINUTE * 5, Fault::Full);
+        let plan = worker.plan.clone();
         let act = Act::Slow(SECOND * 2, Duration::ZERO);
         let effect = Scripted::always(&world, &worker.crash, act);
         let run = async { worker.by(manner, effect, REPEAT).await };
@@ -190,6 +191,8 @@ async fn what_ended_under_its_claim_is_acknowledged_when_the_store_has_taken_it(
         assert!(before <= 30 - protected, "{before} acknowledged");
         assert!(summary.of(Fate::Applied) >= protected as u64);
         assert!(summary.of(Fate::Unprotected) > 0, "the others went on");
+        let (batches, calls) = (plan.batches(Method::Settle), plan.calls(Method::Settle));
+        assert!(batches + 10 < calls, "{batches} in {calls} calls");
         for key in many(30) {
             assert_eq!(world.sink.applied(&key), 1, "{key}");
         }

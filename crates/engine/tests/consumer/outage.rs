@@ -265,6 +265,7 @@ async fn a_call_that_is_never_answered_is_given_up_and_asked_again() {
             let record = world.record("a").await.expect("a record");
             assert_eq!(record.attempts, 1, "{why}");
             assert!(plan.calls(method) >= 2, "{why}");
+            assert_eq!(plan.batches(method), plan.calls(method) - 1, "{why}");
             assert!(world.clock.elapsed() < SECOND * 15, "{why}");
         }
     }

@@ -47,11 +47,19 @@ impl Filtered {
     /// Claims keys and completes those that are granted; returns their count.
     async fn run(&self, keys: impl Iterator<Item = String>) -> usize {
         let batch: Vec<_> = keys.map(|key| request(&key, 1)).collect();
-        let answers = self.store.claim(&batch).await.expect("an answer");
+        let answers = self
+            .store
+            .claim(batch.clone().into())
+            .await
+            .expect("an answer");
         let granted = batch.iter().zip(&answers);
         let granted = granted.filter(|(_, it)| matches!(it, Admission::Granted(_)));
         let settlements: Vec<_> = granted.map(|(it, _)| completion(it)).collect();
-        let settled = self.store.settle(&settlements).await.expect("an answer");
+        let settled = self
+            .store
+            .settle(settlements.clone().into())
+            .await
+            .expect("an answer");
         let is_completed = |it: &Settled| matches!(it, Settled::Now(StateKind::Completed));
         assert!(settled.iter().all(is_completed));
         settlements.len()
@@ -138,7 +146,7 @@ async fn a_finished_key_is_remembered_at_least_its_window_and_at_most_two() {
             site.clock.advance(Duration::from_secs(300));
             let known = site
                 .store
-                .claim(&[request("a", 2)])
+                .claim([request("a", 2)].into())
                 .await
                 .expect("an answer");
             let skipped = matches!(known[..], [Admission::Replay { outcome: None, .. }]);
@@ -183,7 +191,7 @@ async fn strange_keys_are_lost_at_most_at_the_declared_rate_and_that_is_measured
         let strange: Vec<_> = numbered(1_000_000..1_030_000)
             .map(|key| request(&key, 1))
             .collect();
-        let answers = site.store.claim(&strange).await.expect("an answer");
+        let answers = site.store.claim(strange.into()).await.expect("an answer");
         let is_lost = |it: &&Admission| matches!(it, Admission::Replay { .. });
         let lost = answers.iter().filter(is_lost).count();
         let after = site.store.statistics();
@@ -228,7 +236,11 @@ async fn more_keys_than_declared_take_more_memory_and_no_more_losses_up_to_a_lim
     let more: Vec<_> = numbered(50_000..50_500)
         .map(|key| request(&key, 1))
         .collect();
-    let answers = site.store.claim(&more).await.expect("an answer");
+    let answers = site
+        .store
+        .claim(more.clone().into())
+        .await
+        .expect("an answer");
     let mut refused = 0;
     for answer in &answers {
         if let Admission::Failed(error) = answer {
@@ -242,7 +254,7 @@ async fn more_keys_than_declared_take_more_memory_and_no_more_losses_up_to_a_lim
     assert_eq!(site.store.statistics().refused, refused);
     let known = site
         .store
-        .claim(&[request("reading 7", 2)])
+        .claim([request("reading 7", 2)].into())
         .await
         .expect("an answer");
     assert!(
@@ -251,7 +263,7 @@ async fn more_keys_than_declared_take_more_memory_and_no_more_losses_up_to_a_lim
     );
 
     site.clock.advance(Duration::from_secs(3_000));
-    let again = site.store.claim(&more).await.expect("an answer");
+    let again = site.store.claim(more.into()).await.expect("an answer");
     assert!(again.iter().all(|it| !matches!(it, Admission::Failed(_))));
 }
 
@@ -261,7 +273,7 @@ async fn an_attempt_that_failed_is_not_taken_for_finished() {
     let asked = request("a", 1);
     let granted = site
         .store
-        .claim(std::slice::from_ref(&asked))
+        .claim([asked.clone()].into())
         .await
         .expect("an answer");
     assert!(matches!(granted[..], [Admission::Granted(_)]));
@@ -276,10 +288,10 @@ async fn an_attempt_that_failed_is_not_taken_for_finished() {
         },
         ..completion(&asked)
     };
-    assert!(site.store.settle(&[failed]).await.is_ok());
+    assert!(site.store.settle([failed].into()).await.is_ok());
     let again = site
         .store
-        .claim(&[request("a", 2)])
+        .claim([request("a", 2)].into())
         .await
         .expect("an answer");
     assert!(matches!(&again[..], [Admission::Granted(claim)] if claim.attempt == 2));
@@ -289,7 +301,7 @@ async fn an_attempt_that_failed_is_not_taken_for_finished() {
 async fn what_was_never_completed_is_not_taken_for_finished_once_its_record_is_gone() {
     let site = Filtered::with(Settings::new(HOUR, 1_000));
     let asked = request("a", 1);
-    let granted = site.store.claim(std::slice::from_ref(&asked)).await;
+    let granted = site.store.claim([asked.clone()].into()).await;
     assert!(granted.is_ok());
     let dead = Settlement {
         step: Step::Fail {
@@ -299,11 +311,11 @@ async fn what_was_never_completed_is_not_taken_for_finished_once_its_record_is_g
         },
         ..completion(&asked)
     };
-    assert!(site.store.settle(&[dead]).await.is_ok());
+    assert!(site.store.settle([dead].into()).await.is_ok());
     site.clock.advance(HOUR + HOUR / 4);
     let again = site
         .store
-        .claim(&[request("a", 2)])
+        .claim([request("a", 2)].into())
         .await
         .expect("an answer");
     assert!(matches!(again[..], [Admission::Granted(_)]), "{again:?}");
@@ -315,13 +327,13 @@ async fn a_completion_whose_answer_was_lost_can_be_repeated() {
     site.run(std::iter::once("a".to_owned())).await;
     let again = site
         .store
-        .settle(&[completion(&request("a", 1))])
+        .settle([completion(&request("a", 1))].into())
         .await
         .expect("an answer");
     assert!(matches!(again[..], [Settled::Now(StateKind::Completed)]));
     let strange = site
         .store
-        .settle(&[completion(&request("b", 1))])
+        .settle([completion(&request("b", 1))].into())
         .await
         .expect("an answer");
     assert!(matches!(strange[..], [Settled::Fenced { found: None }]));
@@ -332,13 +344,13 @@ async fn a_late_completion_of_a_superseded_claim_is_not_taken_for_its_own() {
     let site = Filtered::with(Settings::new(HOUR, 1_000));
     let (late, next) = (request("a", 1), request("a", 2));
     for request in [&late, &next] {
-        let claim = site.store.claim(std::slice::from_ref(request)).await;
+        let claim = site.store.claim([request.clone()].into()).await;
         let claim = claim.expect("an answer");
         assert!(matches!(claim[..], [Admission::Granted(_)]), "{claim:?}");
         site.clock.advance(late.lease);
     }
     for (request, expected) in [(&next, true), (&late, false), (&next, true)] {
-        let settled = site.store.settle(&[completion(request)]).await;
+        let settled = site.store.settle([completion(request)].into()).await;
         let settled = settled.expect("an answer");
         let is_completed = matches!(settled[..], [Settled::Now(StateKind::Completed)]);
         let found = Some(StateKind::Completed);
@@ -367,7 +379,7 @@ async fn what_is_set_aside_is_kept_by_the_exact_store() {
     };
     let is_new = site
         .store
-        .park(std::slice::from_ref(&parked))
+        .park([parked.clone()].into())
         .await
         .expect("an answer");
     assert_eq!(is_new, [true]);

@@ -42,8 +42,8 @@ impl<S: Store> Insistent<S> {
             let places: Vec<_> = (0..batch.len())
                 .filter(|at| !changed.contains(&batch[*at].operation.id()))
                 .collect();
-            let requests: Vec<_> = places.iter().map(|at| batch[*at].clone()).collect();
-            let again = self.tiered.claim(&requests).await?;
+            let requests = places.iter().map(|at| batch[*at].clone());
+            let again = self.tiered.claim(requests.collect()).await?;
             for (at, admission) in places.into_iter().zip(again) {
                 answers[at] = admission;
             }
@@ -62,15 +62,15 @@ const fn is_of_a_record(answer: &Admission) -> bool {
 
 #[deny(clippy::missing_trait_methods)]
 impl<S: Store> Store for Insistent<S> {
-    async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
+    async fn claim(&self, batch: Arc<[ClaimRequest]>) -> Result<Vec<Admission>> {
         match self.how {
             How::Warmed => {
                 self.tiered.warm(None, u64::MAX).await?;
                 self.tiered.claim(batch).await
             }
             How::Again => {
-                let answers = self.tiered.claim(batch).await?;
-                self.again(batch, answers).await
+                let answers = self.tiered.claim(Arc::clone(&batch)).await?;
+                self.again(&batch, answers).await
             }
         }
     }
@@ -80,7 +80,7 @@ impl<S: Store> Store for Insistent<S> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<S: Store + CheckpointStore> CheckpointStore for Insistent<S> {
-    async fn settle_with(&self, batch: &[Settlement], mark: &Mark) -> Result<Together> {
+    async fn settle_with(&self, batch: Arc<[Settlement]>, mark: &Mark) -> Result<Together> {
         self.tiered.settle_with(batch, mark).await
     }
 
@@ -99,7 +99,7 @@ impl<S: Store + TransferStore> TransferStore for Insistent<S> {
         self.tiered.export(after, limit).await
     }
 
-    async fn import(&self, batch: &[Item]) -> Result<Vec<bool>> {
+    async fn import(&self, batch: Arc<[Item]>) -> Result<Vec<bool>> {
         self.tiered.import(batch).await
     }
 }

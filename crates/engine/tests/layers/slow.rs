@@ -46,7 +46,7 @@ impl Slow {
 
 #[deny(clippy::missing_trait_methods)]
 impl Store for Slow {
-    async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
+    async fn get(&self, batch: Arc<[Operation]>) -> Result<Vec<Option<Record>>> {
         let records = self.alive()?.get(batch).await;
         if self.holds_read.swap(false, Ordering::SeqCst) {
             self.is_held.notify_one();

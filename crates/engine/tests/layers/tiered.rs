@@ -119,7 +119,7 @@ impl Site {
     }
 
     async fn claim(&self, request: &ClaimRequest) -> Admission {
-        let answers = self.tiered.claim(std::slice::from_ref(request)).await;
+        let answers = self.tiered.claim([request.clone()].into()).await;
         answers.expect("an answer").remove(0)
     }
 
@@ -135,7 +135,7 @@ impl Site {
                 window: request.window,
             },
         };
-        let settled = self.tiered.settle(&[settlement]).await;
+        let settled = self.tiered.settle([settlement].into()).await;
         assert!(settled.is_ok());
     }
 
@@ -159,7 +159,7 @@ impl Site {
             order: Order::Forget,
             note: None,
         };
-        let directed = store.operate(&[directive]).await.expect("an answer");
+        let directed = store.operate([directive].into()).await.expect("an answer");
         assert!(
             format!("{directed:?}").contains("Now(None)"),
             "{directed:?}"
@@ -325,7 +325,11 @@ async fn an_entry_does_not_stay_fresh_while_the_machine_sleeps() {
     let tiered = Tiered::new(Arc::clone(&authority), Settings::default(), awake.clone());
     let claim = async |number| {
         let asked = [request("a", number)];
-        tiered.claim(&asked).await.expect("an answer").remove(0)
+        tiered
+            .claim(asked.into())
+            .await
+            .expect("an answer")
+            .remove(0)
     };
     assert!(matches!(claim(1).await, Admission::Granted(_)));
     let first = request("a", 1);
@@ -337,7 +341,7 @@ async fn an_entry_does_not_stay_fresh_while_the_machine_sleeps() {
             window: first.window,
         },
     };
-    assert!(authority.settle(&[done]).await.is_ok());
+    assert!(authority.settle([done].into()).await.is_ok());
     for number in 2..5 {
         assert!(matches!(claim(number).await, Admission::Replay { .. }));
     }
@@ -347,7 +351,7 @@ async fn an_entry_does_not_stay_fresh_while_the_machine_sleeps() {
         order: Order::Forget,
         note: None,
     };
-    assert!(authority.operate(&[forget]).await.is_ok());
+    assert!(authority.operate([forget].into()).await.is_ok());
     assert!(
         matches!(claim(5).await, Admission::Replay { .. }),
         "from memory"
@@ -420,7 +424,7 @@ async fn an_entry_is_not_used_past_the_window_of_its_record() {
     };
     // Its margin is ten seconds. On hold, it stays at the authority; the cache stops believing it all the
     // same.
-    assert!(site.authority.operate(&[hold]).await.is_ok());
+    assert!(site.authority.operate([hold].into()).await.is_ok());
     site.clock.advance(SECOND * 69);
     let before = site.counts();
     let _ = site.claim(&with(3)).await;
@@ -464,14 +468,14 @@ async fn only_completed_records_are_kept() {
         site.know(&request(key, 1)).await;
         site.forget_at(&*site.authority, &request(key, 1)).await;
         let again = request(key, 2);
-        let claimed = site.authority.claim(std::slice::from_ref(&again)).await;
+        let claimed = site.authority.claim([again.clone()].into()).await;
         assert!(claimed.is_ok());
         let settlement = Settlement {
             operation: again.operation.clone(),
             claim_id: again.claim_id,
             step,
         };
-        assert!(site.authority.settle(&[settlement]).await.is_ok());
+        assert!(site.authority.settle([settlement].into()).await.is_ok());
     }
     site.clock.advance(SECOND * 60);
     // The known records are read anew: now one is dead and one busy, and stays so however often it is
@@ -553,7 +557,7 @@ async fn a_batch_from_three_places_is_answered_in_order() {
         .zip(10..)
         .map(|(key, claimant)| request(key, claimant))
         .collect();
-    let answers = site.tiered.claim(&batch).await.expect("an answer");
+    let answers = site.tiered.claim(batch.into()).await.expect("an answer");
     let shown: Vec<_> = answers
         .iter()
         .map(|admission| match admission {
@@ -577,7 +581,7 @@ async fn what_was_read_before_an_order_is_not_kept_after_it() {
     site.finish(&request("a", 1), &outcome("done")).await;
     site.authority.holds_read.store(true, Ordering::SeqCst);
     let tiered = Arc::clone(&site.tiered);
-    let reading = tokio::spawn(async move { tiered.claim(&[request("a", 2)]).await });
+    let reading = tokio::spawn(async move { tiered.claim([request("a", 2)].into()).await });
     let held = tokio::time::timeout(SECOND * 30, site.authority.is_held.notified());
     held.await.expect("the record is read");
     site.forget_at(&*site.tiered, &request("a", 1)).await;
@@ -636,7 +640,7 @@ async fn a_warm_cache_knows_what_was_completed_before_it() {
             ..request(&format!("{number}"), 2)
         })
         .collect();
-    let answers = restarted.claim(&batch).await.expect("an answer");
+    let answers = restarted.claim(batch.into()).await.expect("an answer");
     assert!(
         answers
             .iter()
@@ -671,7 +675,7 @@ async fn without_the_authority_nothing_but_what_is_known_is_answered() {
         "{admission:?}"
     );
     for key in ["new", "hinted"] {
-        let alone = site.tiered.claim(&[request(key, 3)]).await;
+        let alone = site.tiered.claim([request(key, 3)].into()).await;
         let is_failed = match &alone {
             Err(_) => true,
             Ok(answers) => matches!(answers[..], [Admission::Failed(_)]),
@@ -679,7 +683,7 @@ async fn without_the_authority_nothing_but_what_is_known_is_answered() {
         assert!(is_failed, "{key}: {alone:?}");
     }
     let mixed = [request("known", 3), request("new", 3)];
-    let answered = site.tiered.claim(&mixed).await;
+    let answered = site.tiered.claim(mixed.into()).await;
     assert!(answered.is_err(), "nothing is known of the batch");
 }
 

@@ -324,7 +324,7 @@ async fn a_claim_that_is_lost_stops_its_effect_and_discards_its_result() {
         };
         world
             .store
-            .operate(&[directive])
+            .operate([directive].into())
             .await
             .expect("the store answers");
         two.once("a", async |op| {
@@ -375,7 +375,7 @@ async fn a_result_that_comes_too_late_is_never_a_success() {
         };
         world
             .store
-            .operate(&[directive])
+            .operate([directive].into())
             .await
             .expect("the store answers");
         two.once("a", async |_| Ok("second".to_owned())).await

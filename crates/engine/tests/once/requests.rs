@@ -249,7 +249,7 @@ async fn a_claim_for_an_inbox_is_not_marked_as_started() {
     let request = declared(&site).claim_request("a").expect("a request");
     assert_eq!(request.start, semel_core::Start::Unmarked);
     assert_eq!((request.lease, request.window), (LEASE, WINDOW));
-    let asked = world.store.claim(std::slice::from_ref(&request)).await;
+    let asked = world.store.claim([request].into()).await;
     assert!(matches!(
         asked.as_deref(),
         Ok([semel_core::Admission::Granted(_)])

@@ -136,7 +136,7 @@ mod tests {
             payload: Bytes::new(),
             since: NOW,
         };
-        store.park(&[message("pay-1")]).await.expect("parked");
+        store.park([message("pay-1")].into()).await.expect("parked");
         let doubt = |key: &str| Doubt {
             operation: Operation::new(operation().scope, Key::parse(key).expect("a key")),
             record: record(State::Claimed { lease_until: NOW }),

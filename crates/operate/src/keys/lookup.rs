@@ -99,7 +99,7 @@ async fn search(
         })
     })
     .await?;
-    let records = store.get(&met).await?;
+    let records = store.get(met.as_slice().into()).await?;
     let met = places.into_iter().zip(met).zip(records);
     Ok(met
         .filter_map(|((at, operation), record)| Some((at, operation, record?)))
@@ -180,7 +180,7 @@ mod tests {
         let store = AnyStore::new(Arc::new(MemoryStore::new(Arc::new(Stopped))));
         for (at, (pipeline, text)) in (0..).zip(keys) {
             let request = ClaimRequest::new(scope(pipeline), key(text), ClaimId::from_u128(at));
-            store.claim(&[request]).await.expect("a claim");
+            store.claim([request].into()).await.expect("a claim");
         }
         store
     }
@@ -188,7 +188,7 @@ mod tests {
     #[tokio::test]
     async fn a_key_is_found_in_its_pipelines_or_by_the_beginning_of_its_operation_id() {
         let store = store(&[("a", "k1"), ("b", "k1"), ("b", "k2")]).await;
-        let look_up = async |operations: &[Operation]| store.get(operations).await;
+        let look_up = async |operations: &[Operation]| store.get(operations.into()).await;
         let id = Operation::new(scope("b"), key("k2")).id().to_string();
         let keys = [key("k1"), key("k2"), key("k3"), key(&id[..8])];
         let scopes = [scope("a"), scope("b")];

@@ -23,7 +23,7 @@ fn parked(pipeline: &str, key: Option<&str>, payload: &'static str) -> Parked {
 
 async fn store(messages: &[Parked]) -> AnyStore {
     let store = AnyStore::new(Arc::new(MemoryStore::new(Arc::new(Stopped))));
-    store.park(messages).await.expect("parked");
+    store.park(messages.into()).await.expect("parked");
     store
 }
 

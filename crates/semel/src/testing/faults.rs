@@ -103,17 +103,17 @@ impl<S> Failing<S> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<S: Store> Store for Failing<S> {
-    async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
+    async fn claim(&self, batch: Arc<[ClaimRequest]>) -> Result<Vec<Admission>> {
         let work = self.inner.claim(batch);
         self.faults.pass(StoreCall::Claim, work).await
     }
 
-    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {
+    async fn settle(&self, batch: Arc<[Settlement]>) -> Result<Vec<Settled>> {
         let work = self.inner.settle(batch);
         self.faults.pass(StoreCall::Settle, work).await
     }
 
-    async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
+    async fn renew(&self, batch: Arc<[Renewal]>) -> Result<Vec<Renewed>> {
         let work = self.inner.renew(batch);
         self.faults.pass(StoreCall::Renew, work).await
     }

@@ -32,7 +32,7 @@ fn is_complete(settled: &Settled) -> bool {
 }
 
 async fn state(store: &impl Store, key: &str) -> Option<StateKind> {
-    let found = store.get(&[operation(key)]).await.expect("an answer");
+    let found = store.get([operation(key)].into()).await.expect("an answer");
     found[0].as_ref().map(|record| record.state.kind())
 }
 

@@ -160,7 +160,7 @@ impl Broker {
         let key = member(&message.payload, "key").and_then(|key| Key::new(&key).ok());
         if let Some(key) = key {
             let operation = Operation::new(self.scope.clone(), key);
-            let record = self.store.get_one(&operation).await;
+            let record = self.store.get_one(operation).await;
             if let Some(record) = record.expect("the memory store answers") {
                 match record.state.kind() {
                     StateKind::Completed | StateKind::Dead | StateKind::InDoubt => return true,

@@ -1,5 +1,6 @@
 //! A store that fails on cue: at the n-th call of a method, or for as long as an outage lasts.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -91,6 +92,15 @@ pub struct Plan {
     clock: PausedClock,
     faults: Mutex<Vec<(Method, When, Fault)>>,
     calls: Mutex<Vec<(Method, usize)>>,
+    batches: Mutex<Batches>,
+}
+
+/// The batches of the calls, held so that no other batch gets the place of one.
+#[derive(Debug, Default)]
+struct Batches {
+    claimed: Vec<Arc<[ClaimRequest]>>,
+    settled: Vec<Arc<[Settlement]>>,
+    parked: Vec<Arc<[Parked]>>,
 }
 
 impl Plan {
@@ -100,6 +110,7 @@ impl Plan {
             clock,
             faults: Mutex::default(),
             calls: Mutex::default(),
+            batches: Mutex::default(),
         }
     }
 
@@ -141,6 +152,25 @@ impl Plan {
     pub fn calls(&self, method: Method) -> usize {
         let calls = self.calls.lock().expect("plans never panic");
         calls.iter().filter(|(called, _)| *called == method).count()
+    }
+
+    /// The number of batches that these calls of `method` were given, each counted once however often it was passed.
+    pub fn batches(&self, method: Method) -> usize {
+        let batches = self.batches.lock().expect("plans never panic");
+        match method {
+            Method::Claim => distinct(&batches.claimed),
+            Method::Settle => distinct(&batches.settled),
+            Method::Park => distinct(&batches.parked),
+            Method::Renew
+            | Method::Operate
+            | Method::Sweep
+            | Method::SettleWith
+            | Method::Apply => unreachable!("nobody asks for the batches of {method:?}"),
+        }
+    }
+
+    fn given(&self, hold: impl FnOnce(&mut Batches)) {
+        hold(&mut self.batches.lock().expect("plans never panic"));
     }
 
     /// The largest batch that `method` was given.
@@ -241,28 +271,46 @@ impl<S> Faulty<S> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<S: Store> Store for Faulty<S> {
-    async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
+    async fn claim(&self, batch: Arc<[ClaimRequest]>) -> Result<Vec<Admission>> {
+        self.plan.given(|it| it.claimed.push(Arc::clone(&batch)));
         let items = |why: Error, some| failed(batch.len(), some, || Admission::Failed(why.clone()));
         self.plan
-            .pass(Method::Claim, batch.len(), items, self.inner.claim(batch))
+            .pass(
+                Method::Claim,
+                batch.len(),
+                items,
+                self.inner.claim(Arc::clone(&batch)),
+            )
             .await
     }
 
-    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {
+    async fn settle(&self, batch: Arc<[Settlement]>) -> Result<Vec<Settled>> {
+        self.plan.given(|it| it.settled.push(Arc::clone(&batch)));
         let items = |why: Error, some| failed(batch.len(), some, || Settled::Failed(why.clone()));
         self.plan
-            .pass(Method::Settle, batch.len(), items, self.inner.settle(batch))
+            .pass(
+                Method::Settle,
+                batch.len(),
+                items,
+                self.inner.settle(Arc::clone(&batch)),
+            )
             .await
     }
 
-    async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
+    async fn renew(&self, batch: Arc<[Renewal]>) -> Result<Vec<Renewed>> {
         let items = |why: Error, some| failed(batch.len(), some, || Renewed::Failed(why.clone()));
         self.plan
-            .pass(Method::Renew, batch.len(), items, self.inner.renew(batch))
+            .pass(
+                Method::Renew,
+                batch.len(),
+                items,
+                self.inner.renew(Arc::clone(&batch)),
+            )
             .await
     }
 
-    async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
+    async fn park(&self, batch: Arc<[Parked]>) -> Result<Vec<bool>> {
+        self.plan.given(|it| it.parked.push(Arc::clone(&batch)));
         self.plan
             .pass(
                 Method::Park,
@@ -273,14 +321,14 @@ impl<S: Store> Store for Faulty<S> {
             .await
     }
 
-    async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
+    async fn operate(&self, batch: Arc<[Directive]>) -> Result<Vec<Directed>> {
         let items = |why: Error, some| failed(batch.len(), some, || Directed::Failed(why.clone()));
         self.plan
             .pass(
                 Method::Operate,
                 batch.len(),
                 items,
-                self.inner.operate(batch),
+                self.inner.operate(Arc::clone(&batch)),
             )
             .await
     }
@@ -301,15 +349,15 @@ impl<S: Store> Store for Faulty<S> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<S: CheckpointStore> CheckpointStore for Faulty<S> {
-    async fn settle_with(&self, batch: &[Settlement], mark: &Mark) -> Result<Together> {
+    async fn settle_with(&self, batch: Arc<[Settlement]>, mark: &Mark) -> Result<Together> {
         let items = |why: Error, _| {
             Together::Refused(failed(batch.len(), None, || Settled::Failed(why.clone())))
         };
         // An empty batch only sets the mark when an output is opened for the first time.
         if batch.is_empty() {
-            return self.inner.settle_with(batch, mark).await;
+            return self.inner.settle_with(Arc::clone(&batch), mark).await;
         }
-        let call = self.inner.settle_with(batch, mark);
+        let call = self.inner.settle_with(Arc::clone(&batch), mark);
         self.plan
             .pass(Method::SettleWith, batch.len(), items, call)
             .await
@@ -329,16 +377,26 @@ impl<S: TransactionalStore> TransactionalStore for Faulty<S> {
         self.inner.prepare(statements).await
     }
 
-    async fn apply(&self, statements: &Statements, batch: &[Application]) -> Result<Vec<Applied>> {
+    async fn apply(
+        &self,
+        statements: &Statements,
+        batch: Arc<[Application]>,
+    ) -> Result<Vec<Applied>> {
         let items = |why: Error, some| {
             let item = || Applied::NotGranted(Admission::Failed(why.clone()));
             failed(batch.len(), some, item)
         };
-        let call = self.inner.apply(statements, batch);
+        let call = self.inner.apply(statements, Arc::clone(&batch));
         self.plan
             .pass(Method::Apply, batch.len(), items, call)
             .await
     }
+}
+
+/// The number of batches without those that are there twice.
+fn distinct<T>(batches: &[Arc<[T]>]) -> usize {
+    let places: BTreeSet<_> = batches.iter().map(|batch| batch.as_ptr()).collect();
+    places.len()
 }
 
 /// A failure for each item, or the answers with every second one replaced by one.

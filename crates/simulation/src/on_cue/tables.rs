@@ -61,14 +61,14 @@ impl Tables {
     }
 
     async fn apply_one(&self, application: &Application) -> Result<Applied> {
-        let admission = self.store.claim_one(&application.claim).await?;
+        let admission = self.store.claim_one(application.claim.clone()).await?;
         let Admission::Granted(claim) = admission else {
             return Ok(Applied::NotGranted(admission));
         };
         self.bound
             .lock()
             .expect("binding never panics")
-            .push(application.values.clone());
+            .push(application.values.to_vec());
         let statement = self.script.lock().expect("scripts never panic").pop_front();
         let window = application.window;
         let error: Box<str> = "a row violates a constraint".into();
@@ -109,14 +109,14 @@ impl Tables {
             claim_id,
             step,
         };
-        let settled = self.store.settle_one(&settlement).await?;
+        let settled = self.store.settle_one(settlement).await?;
         let Settled::Now(state) = settled else {
             unreachable!("nobody came between the claim and its settlement");
         };
         if state == StateKind::Completed {
             return Ok(Applied::Completed { takeover });
         }
-        let record = self.store.get_one(&operation).await?;
+        let record = self.store.get_one(operation).await?;
         let now = self.clock.now();
         let not_before = match record.as_ref().map(|record| record.state) {
             Some(State::Released { not_before }) => not_before,
@@ -139,9 +139,13 @@ impl TransactionalStore for Tables {
         Ok(())
     }
 
-    async fn apply(&self, _statements: &Statements, batch: &[Application]) -> Result<Vec<Applied>> {
+    async fn apply(
+        &self,
+        _statements: &Statements,
+        batch: Arc<[Application]>,
+    ) -> Result<Vec<Applied>> {
         let mut applied = Vec::with_capacity(batch.len());
-        for application in batch {
+        for application in &*batch {
             applied.push(self.apply_one(application).await?);
         }
         Ok(applied)

@@ -356,7 +356,7 @@ async fn is_settled(world: &World, number: usize, payload: &Bytes) -> bool {
         return true;
     }
     let store = world.store();
-    if let Ok(Some(record)) = store.get_one(&world.operation(number)).await {
+    if let Ok(Some(record)) = store.get_one(world.operation(number)).await {
         match record.state.kind() {
             StateKind::Completed | StateKind::Dead | StateKind::InDoubt => return true,
             StateKind::Claimed | StateKind::Started | StateKind::Released => {}

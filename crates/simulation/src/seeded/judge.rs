@@ -28,7 +28,7 @@ pub(crate) async fn judge(world: &World) -> Told {
         cut_back(world, &store).await;
     }
     for number in 0..world.plan.operations {
-        let record = store.get_one(&world.operation(number)).await;
+        let record = store.get_one(world.operation(number)).await;
         Case {
             world,
             number,

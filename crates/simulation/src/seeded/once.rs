@@ -259,7 +259,7 @@ impl Caller {
 
     async fn record(&self) -> Option<Record> {
         let world = &self.life.world;
-        let record = world.store().get_one(&world.operation(self.number)).await;
+        let record = world.store().get_one(world.operation(self.number)).await;
         record.ok().flatten()
     }
 }

@@ -150,7 +150,7 @@ async fn on_its_way<T: Send + 'static>(
 }
 
 /// The claims that own these operations now; no other task runs between this and the next call.
-async fn owners(store: &MemoryStore, operations: &[Operation]) -> Result<Vec<Option<ClaimId>>> {
+async fn owners(store: &MemoryStore, operations: Arc<[Operation]>) -> Result<Vec<Option<ClaimId>>> {
     let records = store.get(operations).await?;
     let owners = records.into_iter().map(|it| Some(it?.claim_id));
     Ok(owners.collect())
@@ -173,12 +173,11 @@ async fn wait(wait: Duration) {
 
 #[deny(clippy::missing_trait_methods)]
 impl Store for SimStore {
-    async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
+    async fn claim(&self, batch: Arc<[ClaimRequest]>) -> Result<Vec<Admission>> {
         let operations: Vec<_> = batch
             .iter()
             .map(|it| number_of(&it.operation.key))
             .collect();
-        let batch = batch.to_vec();
         let spoil: Spoil<Vec<Admission>> =
             |answers| every_second(answers, || Admission::Failed(broken()));
         let life = Arc::clone(&self.0);
@@ -186,7 +185,7 @@ impl Store for SimStore {
         let fault = life.store_fault(Method::Claim, &operations);
         let is_lost = matches!(fault, Some(StoreFault::LostAnswer));
         let call = move |store: Arc<MemoryStore>| async move {
-            let answers = store.claim(&batch).await?;
+            let answers = store.claim(Arc::clone(&batch)).await?;
             life.was_admitted(&batch, &answers);
             if is_lost {
                 life.was_not_heard(&batch, &answers);
@@ -196,19 +195,18 @@ impl Store for SimStore {
         self.befallen(fault, operations, spoil, call).await
     }
 
-    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {
+    async fn settle(&self, batch: Arc<[Settlement]>) -> Result<Vec<Settled>> {
         let operations = batch
             .iter()
             .map(|it| number_of(&it.operation.key))
             .collect();
-        let batch = batch.to_vec();
         let spoil: Spoil<Vec<Settled>> =
             |answers| every_second(answers, || Settled::Failed(broken()));
         let life = Arc::clone(&self.0);
         self.pass(Method::Settle, operations, spoil, |store| async move {
-            let of: Vec<_> = batch.iter().map(|it| it.operation.clone()).collect();
-            let owners = owners(&store, &of).await?;
-            let answers = store.settle(&batch).await?;
+            let of = batch.iter().map(|it| it.operation.clone()).collect();
+            let owners = owners(&store, of).await?;
+            let answers = store.settle(Arc::clone(&batch)).await?;
             for ((settlement, owner), answer) in batch.iter().zip(owners).zip(&answers) {
                 if let Settled::Now(_) = answer
                     && owner != Some(settlement.claim_id)
@@ -222,19 +220,18 @@ impl Store for SimStore {
         .await
     }
 
-    async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
+    async fn renew(&self, batch: Arc<[Renewal]>) -> Result<Vec<Renewed>> {
         let operations = batch
             .iter()
             .map(|it| number_of(&it.operation.key))
             .collect();
-        let batch = batch.to_vec();
         let spoil: Spoil<Vec<Renewed>> =
             |answers| every_second(answers, || Renewed::Failed(broken()));
         let life = Arc::clone(&self.0);
         self.pass(Method::Renew, operations, spoil, |store| async move {
-            let of: Vec<_> = batch.iter().map(|it| it.operation.clone()).collect();
-            let owners = owners(&store, &of).await?;
-            let answers = store.renew(&batch).await?;
+            let of = batch.iter().map(|it| it.operation.clone()).collect();
+            let owners = owners(&store, of).await?;
+            let answers = store.renew(Arc::clone(&batch)).await?;
             for ((renewal, owner), answer) in batch.iter().zip(owners).zip(&answers) {
                 if let Renewed::Until(_) = answer
                     && owner != Some(renewal.claim_id)
@@ -247,45 +244,42 @@ impl Store for SimStore {
         .await
     }
 
-    async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
+    async fn park(&self, batch: Arc<[Parked]>) -> Result<Vec<bool>> {
         let operations = batch
             .iter()
             .filter_map(|it| it.key.as_ref())
             .map(number_of)
             .collect();
-        let batch = batch.to_vec();
         self.pass(
             Method::Park,
             operations,
             |_| {},
-            |store| async move { store.park(&batch).await },
+            |store| async move { store.park(batch).await },
         )
         .await
     }
 
-    async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
+    async fn get(&self, batch: Arc<[Operation]>) -> Result<Vec<Option<Record>>> {
         let operations = batch.iter().map(|it| number_of(&it.key)).collect();
-        let batch = batch.to_vec();
         self.pass(
             Method::Get,
             operations,
             |_| {},
-            |store| async move { store.get(&batch).await },
+            |store| async move { store.get(batch).await },
         )
         .await
     }
 
-    async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
+    async fn operate(&self, batch: Arc<[Directive]>) -> Result<Vec<Directed>> {
         let operations = batch
             .iter()
             .map(|it| number_of(&it.operation.key))
             .collect();
-        let batch = batch.to_vec();
         let spoil: Spoil<Vec<Directed>> =
             |answers| every_second(answers, || Directed::Failed(broken()));
         let life = Arc::clone(&self.0);
         let call = |store: Arc<MemoryStore>| async move {
-            let directed = store.operate(&batch).await?;
+            let directed = store.operate(batch).await?;
             for answer in &directed {
                 match answer {
                     Directed::Now(_) => life.world.saw("resolved by a probe"),
@@ -305,12 +299,12 @@ impl Store for SimStore {
 
 #[deny(clippy::missing_trait_methods)]
 impl CheckpointStore for SimStore {
-    async fn settle_with(&self, batch: &[Settlement], mark: &Mark) -> Result<Together> {
+    async fn settle_with(&self, batch: Arc<[Settlement]>, mark: &Mark) -> Result<Together> {
         let operations: Vec<_> = batch
             .iter()
             .map(|it| number_of(&it.operation.key))
             .collect();
-        let (batch, mark) = (batch.to_vec(), mark.clone());
+        let mark = mark.clone();
         let fault = self.0.store_fault(Method::SettleWith, &operations);
         if let Some(StoreFault::Items) = fault
             && !batch.is_empty()
@@ -321,7 +315,7 @@ impl CheckpointStore for SimStore {
         }
         let life = Arc::clone(&self.0);
         let call = |store: Arc<MemoryStore>| async move {
-            let together = store.settle_with(&batch, &mark).await?;
+            let together = store.settle_with(Arc::clone(&batch), &mark).await?;
             if let Together::Applied(answers) = &together {
                 life.was_settled(&batch, answers);
             }

@@ -23,16 +23,19 @@ impl TransactionalStore for SimTables {
         Ok(())
     }
 
-    async fn apply(&self, _statements: &Statements, batch: &[Application]) -> Result<Vec<Applied>> {
+    async fn apply(
+        &self,
+        _statements: &Statements,
+        batch: Arc<[Application]>,
+    ) -> Result<Vec<Applied>> {
         let operations = batch
             .iter()
             .map(|it| number_of(&it.claim.operation.key))
             .collect();
-        let batch = batch.to_vec();
         let life = Arc::clone(&self.0);
         let call = |store: Arc<MemoryStore>| async move {
             let mut applied = Vec::with_capacity(batch.len());
-            for application in &batch {
+            for application in &*batch {
                 applied.push(apply_one(&life, &store, application).await?);
             }
             Ok(applied)
@@ -52,9 +55,9 @@ async fn apply_one(
     application: &Application,
 ) -> Result<Applied> {
     let world: &World = &life.world;
-    let requests = std::slice::from_ref(&application.claim);
-    let mut admissions = store.claim(requests).await?;
-    life.was_admitted(requests, &admissions);
+    let requests: Arc<[_]> = [application.claim.clone()].into();
+    let mut admissions = store.claim(Arc::clone(&requests)).await?;
+    life.was_admitted(&requests, &admissions);
     let claim = match admissions.pop() {
         Some(Admission::Granted(claim)) => claim,
         Some(other) => return Ok(Applied::NotGranted(other)),
@@ -88,12 +91,13 @@ async fn apply_one(
             window,
         }
     };
-    let settlements = [Settlement {
+    let settlement = Settlement {
         operation: claim.operation.clone(),
         claim_id: claim.claim_id,
         step,
-    }];
-    let mut settled = store.settle(&settlements).await?;
+    };
+    let settlements: Arc<[_]> = [settlement].into();
+    let mut settled = store.settle(Arc::clone(&settlements)).await?;
     life.was_settled(&settlements, &settled);
     match settled.pop() {
         Some(Settled::Now(StateKind::Completed)) => {
@@ -106,7 +110,7 @@ async fn apply_one(
             })
         }
         Some(Settled::Now(state)) => {
-            let record = store.get_one(&claim.operation).await?;
+            let record = store.get_one(claim.operation).await?;
             let (not_before, error) = match record {
                 Some(record) => match record.state {
                     State::Released { not_before } => (not_before, record.last_error),

@@ -125,7 +125,7 @@ async fn transfer(from: &EmbeddedStore, to: &Path, limit: usize) -> Result<(), B
         exported.add(Spent::since(begun));
         count += page.items.len() as u64;
         let begun = begin();
-        let new = to.import(&page.items).await?;
+        let new = to.import(page.items.as_slice().into()).await?;
         imported.add(Spent::since(begun));
         assert_eq!(new.len(), page.items.len());
         after = page.next;

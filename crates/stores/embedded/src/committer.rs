@@ -120,7 +120,7 @@ impl Committer {
                     .collect();
                 self.answer(reply, records);
             }
-            Job::Park(batch, reply) => self.park(&batch, reply),
+            Job::Park(batch, ids, reply) => self.park(&batch, &ids, reply),
             Job::DropParked(batch, note, reply) => self.drop_parked(&batch, note.as_ref(), reply),
             Job::List(query, reply) => {
                 let page = self.ledger.list(&query, now);
@@ -178,17 +178,17 @@ impl Committer {
         Ok(answers)
     }
 
-    fn park(&mut self, batch: &[(ParkedId, Parked)], reply: Reply<Vec<bool>>) {
+    fn park(&mut self, batch: &[Parked], ids: &[ParkedId], reply: Reply<Vec<bool>>) {
         let now = self.clock.now();
-        let answers = self.each_parked(batch, |parked_log, (id, message)| {
-            Ok(parked_log.park(*id, message, now))
+        let answers = self.each_parked(batch, |parked_log, index, message| {
+            Ok(parked_log.park(ids[index], message, now))
         });
         self.shelf_answers.push(answer(reply, answers));
     }
 
     fn drop_parked(&mut self, batch: &[ParkedId], note: Option<&Note>, reply: Reply<Vec<bool>>) {
         let now = self.clock.now();
-        let answers = self.each_parked(batch, |parked_log, id| {
+        let answers = self.each_parked(batch, |parked_log, _, id| {
             parked_log.drop_parked(*id, note, now)
         });
         self.shelf_answers.push(answer(reply, answers));
@@ -198,11 +198,12 @@ impl Committer {
     fn each_parked<I>(
         &mut self,
         batch: &[I],
-        mut decide: impl FnMut(&mut ParkedLog, &I) -> Result<bool>,
+        mut decide: impl FnMut(&mut ParkedLog, usize, &I) -> Result<bool>,
     ) -> Result<Vec<bool>> {
         let mut answers = Vec::with_capacity(batch.len());
-        for item in batch {
-            answers.push(decide(&mut self.parked_log, item).map_err(|why| in_part(&why))?);
+        for (index, item) in batch.iter().enumerate() {
+            let answer = decide(&mut self.parked_log, index, item);
+            answers.push(answer.map_err(|why| in_part(&why))?);
             if self.parked_log.pending_len() >= PART_BYTES {
                 self.commit_parked_log().map_err(|why| in_part(&why))?;
                 self.keep_up();

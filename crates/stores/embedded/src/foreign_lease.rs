@@ -23,7 +23,7 @@ impl LentStore {
 
 #[deny(clippy::missing_trait_methods)]
 impl Store for LentStore {
-    async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
+    async fn claim(&self, batch: Arc<[ClaimRequest]>) -> Result<Vec<Admission>> {
         self.0.claim_for(batch, true).await
     }
 

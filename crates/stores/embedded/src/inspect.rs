@@ -83,28 +83,28 @@ impl std::fmt::Debug for Inspector {
 }
 
 impl Store for Inspector {
-    async fn claim(&self, _: &[ClaimRequest]) -> Result<Vec<Admission>> {
+    async fn claim(&self, _: Arc<[ClaimRequest]>) -> Result<Vec<Admission>> {
         Err(read_only())
     }
 
-    async fn settle(&self, _: &[Settlement]) -> Result<Vec<Settled>> {
+    async fn settle(&self, _: Arc<[Settlement]>) -> Result<Vec<Settled>> {
         Err(read_only())
     }
 
-    async fn renew(&self, _: &[Renewal]) -> Result<Vec<Renewed>> {
+    async fn renew(&self, _: Arc<[Renewal]>) -> Result<Vec<Renewed>> {
         Err(read_only())
     }
 
-    async fn park(&self, _: &[Parked]) -> Result<Vec<bool>> {
+    async fn park(&self, _: Arc<[Parked]>) -> Result<Vec<bool>> {
         Err(read_only())
     }
 
-    async fn drop_parked(&self, _: &[ParkedId], _: Option<&Note>) -> Result<Vec<bool>> {
+    async fn drop_parked(&self, _: Arc<[ParkedId]>, _: Option<&Note>) -> Result<Vec<bool>> {
         Err(read_only())
     }
 
-    async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
-        let mut found = walk::find(&self.snapshot()?, batch)?;
+    async fn get(&self, batch: Arc<[Operation]>) -> Result<Vec<Option<Record>>> {
+        let mut found = walk::find(&self.snapshot()?, &batch)?;
         let now = self.clock.now();
         for record in &mut found {
             record.take_if(|record| record.is_forgotten(now));
@@ -123,7 +123,7 @@ impl Store for Inspector {
         page(&self.parked, query, begin, ParkedWalk::next)
     }
 
-    async fn operate(&self, _: &[Directive]) -> Result<Vec<Directed>> {
+    async fn operate(&self, _: Arc<[Directive]>) -> Result<Vec<Directed>> {
         Err(read_only())
     }
 

@@ -118,7 +118,7 @@ impl EmbeddedStore {
     /// Claims for this process, or for another one.
     pub(crate) async fn claim_for(
         &self,
-        batch: &[ClaimRequest],
+        batch: Arc<[ClaimRequest]>,
         is_lent: bool,
     ) -> Result<Vec<Admission>> {
         if batch.is_empty() {
@@ -127,7 +127,7 @@ impl EmbeddedStore {
         let addresses = self
             .keyed_hash
             .address(batch.iter().map(|request| &request.operation));
-        self.ask(|reply| Job::Claim(batch.to_vec(), addresses, is_lent, reply))
+        self.ask(|reply| Job::Claim(batch, addresses, is_lent, reply))
             .await
     }
 
@@ -162,52 +162,46 @@ impl std::fmt::Debug for EmbeddedStore {
 }
 
 impl Store for EmbeddedStore {
-    async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
+    async fn claim(&self, batch: Arc<[ClaimRequest]>) -> Result<Vec<Admission>> {
         self.claim_for(batch, false).await
     }
 
-    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {
+    async fn settle(&self, batch: Arc<[Settlement]>) -> Result<Vec<Settled>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
         let addresses = self
             .keyed_hash
             .address(batch.iter().map(|item| &item.operation));
-        self.ask(|reply| Job::Settle(batch.to_vec(), addresses, reply))
-            .await
+        self.ask(|reply| Job::Settle(batch, addresses, reply)).await
     }
 
-    async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
+    async fn renew(&self, batch: Arc<[Renewal]>) -> Result<Vec<Renewed>> {
         let addresses = self
             .keyed_hash
             .address(batch.iter().map(|item| &item.operation));
-        self.ask(|reply| Job::Renew(batch.to_vec(), addresses, reply))
-            .await
+        self.ask(|reply| Job::Renew(batch, addresses, reply)).await
     }
 
-    async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
-        for message in batch {
+    async fn park(&self, batch: Arc<[Parked]>) -> Result<Vec<bool>> {
+        for message in &*batch {
             check_parked(message, &self.options)?;
         }
-        let batch = batch
-            .iter()
-            .map(|message| (message.id(), message.clone()))
-            .collect();
-        self.ask(|reply| Job::Park(batch, reply)).await
+        let ids = batch.iter().map(Parked::id).collect();
+        self.ask(|reply| Job::Park(batch, ids, reply)).await
     }
 
-    async fn drop_parked(&self, batch: &[ParkedId], note: Option<&Note>) -> Result<Vec<bool>> {
+    async fn drop_parked(&self, batch: Arc<[ParkedId]>, note: Option<&Note>) -> Result<Vec<bool>> {
         if let Some(note) = note {
             check_note(note)?;
         }
-        self.ask(|reply| Job::DropParked(batch.to_vec(), note.cloned(), reply))
+        self.ask(|reply| Job::DropParked(batch, note.cloned(), reply))
             .await
     }
 
-    async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
+    async fn get(&self, batch: Arc<[Operation]>) -> Result<Vec<Option<Record>>> {
         let addresses = self.keyed_hash.address(batch.iter());
-        self.ask(|reply| Job::Get(batch.to_vec(), addresses, reply))
-            .await
+        self.ask(|reply| Job::Get(batch, addresses, reply)).await
     }
 
     async fn list(&self, query: &ListQuery) -> Result<Page<Listed>> {
@@ -219,11 +213,11 @@ impl Store for EmbeddedStore {
             .await
     }
 
-    async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
+    async fn operate(&self, batch: Arc<[Directive]>) -> Result<Vec<Directed>> {
         let addresses = self
             .keyed_hash
             .address(batch.iter().map(|item| &item.operation));
-        self.ask(|reply| Job::Operate(batch.to_vec(), addresses, reply))
+        self.ask(|reply| Job::Operate(batch, addresses, reply))
             .await
     }
 
@@ -266,21 +260,21 @@ impl TransferStore for EmbeddedStore {
         self.ask(|reply| Job::Export(after, limit, reply)).await
     }
 
-    async fn import(&self, batch: &[Item]) -> Result<Vec<bool>> {
+    async fn import(&self, batch: Arc<[Item]>) -> Result<Vec<bool>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let import = Import::prepare(batch, &self.keyed_hash, &self.options)?;
+        let import = Import::prepare(&batch, &self.keyed_hash, &self.options)?;
         self.ask(|reply| Job::Import(import, reply)).await
     }
 }
 
 impl CheckpointStore for EmbeddedStore {
-    async fn settle_with(&self, batch: &[Settlement], mark: &Mark) -> Result<Together> {
+    async fn settle_with(&self, batch: Arc<[Settlement]>, mark: &Mark) -> Result<Together> {
         let addresses = self
             .keyed_hash
             .address(batch.iter().map(|item| &item.operation));
-        self.ask(|reply| Job::SettleWith(batch.to_vec(), addresses, mark.clone(), reply))
+        self.ask(|reply| Job::SettleWith(batch, addresses, mark.clone(), reply))
             .await
     }
 

@@ -31,7 +31,7 @@
 //! let store = MemoryStore::new(Arc::new(Stopped));
 //! let scope = Scope::new("", "payments")?;
 //! let request = ClaimRequest::new(scope, Key::parse("pay-1")?, ClaimId::from_u128(7));
-//! let admission = store.claim_one(&request).await?;
+//! let admission = store.claim_one(request).await?;
 //! assert!(matches!(admission, Admission::Granted(_)));
 //! # Ok(())
 //! # }

@@ -46,7 +46,7 @@ impl fmt::Debug for MemoryStore {
 }
 
 impl Store for MemoryStore {
-    async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
+    async fn claim(&self, batch: Arc<[ClaimRequest]>) -> Result<Vec<Admission>> {
         if semel_core::planted("M02") {
             let seen: Vec<_> = {
                 let (state, now) = self.locked()?;
@@ -69,7 +69,7 @@ impl Store for MemoryStore {
             .collect())
     }
 
-    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {
+    async fn settle(&self, batch: Arc<[Settlement]>) -> Result<Vec<Settled>> {
         let (mut state, now) = self.locked()?;
         Ok(batch
             .iter()
@@ -77,7 +77,7 @@ impl Store for MemoryStore {
             .collect())
     }
 
-    async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
+    async fn renew(&self, batch: Arc<[Renewal]>) -> Result<Vec<Renewed>> {
         let (mut state, now) = self.locked()?;
         Ok(batch
             .iter()
@@ -85,7 +85,7 @@ impl Store for MemoryStore {
             .collect())
     }
 
-    async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
+    async fn park(&self, batch: Arc<[Parked]>) -> Result<Vec<bool>> {
         let (mut state, now) = self.locked()?;
         Ok(batch
             .iter()
@@ -93,7 +93,7 @@ impl Store for MemoryStore {
             .collect())
     }
 
-    async fn drop_parked(&self, batch: &[ParkedId], note: Option<&Note>) -> Result<Vec<bool>> {
+    async fn drop_parked(&self, batch: Arc<[ParkedId]>, note: Option<&Note>) -> Result<Vec<bool>> {
         let (mut state, now) = self.locked()?;
         Ok(batch
             .iter()
@@ -101,7 +101,7 @@ impl Store for MemoryStore {
             .collect())
     }
 
-    async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
+    async fn get(&self, batch: Arc<[Operation]>) -> Result<Vec<Option<Record>>> {
         let (state, now) = self.locked()?;
         Ok(batch
             .iter()
@@ -119,7 +119,7 @@ impl Store for MemoryStore {
         list::parked(&state, query)
     }
 
-    async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
+    async fn operate(&self, batch: Arc<[Directive]>) -> Result<Vec<Directed>> {
         let (mut state, now) = self.locked()?;
         Ok(batch
             .iter()
@@ -153,9 +153,9 @@ impl Store for MemoryStore {
 }
 
 impl CheckpointStore for MemoryStore {
-    async fn settle_with(&self, batch: &[Settlement], mark: &Mark) -> Result<Together> {
+    async fn settle_with(&self, batch: Arc<[Settlement]>, mark: &Mark) -> Result<Together> {
         let (mut state, now) = self.locked()?;
-        Ok(state.settle_with(batch, mark, now))
+        Ok(state.settle_with(&batch, mark, now))
     }
 
     async fn admit_with(&self, batch: Vec<ClaimRequest>, write: Write) -> Result<Vec<Admission>> {
@@ -178,7 +178,7 @@ impl TransferStore for MemoryStore {
         transfer::export(&state, after, limit, now)
     }
 
-    async fn import(&self, batch: &[Item]) -> Result<Vec<bool>> {
+    async fn import(&self, batch: Arc<[Item]>) -> Result<Vec<bool>> {
         let (mut state, now) = self.locked()?;
         Ok(batch
             .iter()

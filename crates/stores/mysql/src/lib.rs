@@ -22,7 +22,7 @@
 //! let store = MysqlStore::connect("mysql://semel@127.0.0.1/shop", Options::default()).await?;
 //! let scope = Scope::new("", "payments")?;
 //! let request = ClaimRequest::new(scope, Key::parse("pay-1")?, ClaimId::from_u128(7));
-//! let admission = store.claim_one(&request).await?;
+//! let admission = store.claim_one(request).await?;
 //! assert!(matches!(admission, Admission::Granted(_)));
 //! # Ok(())
 //! # }

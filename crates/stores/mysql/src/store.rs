@@ -89,11 +89,10 @@ impl fmt::Debug for MysqlStore {
 }
 
 impl Store for MysqlStore {
-    async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
+    async fn claim(&self, batch: Arc<[ClaimRequest]>) -> Result<Vec<Admission>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let batch = batch.to_vec();
         // A lease beyond a server's integers is decided here, and never by adding there.
         let is_plain = |it: &ClaimRequest| it.gate.is_none() && addend(it.lease).is_some();
         self.call(|session| async move {
@@ -106,45 +105,42 @@ impl Store for MysqlStore {
         .await
     }
 
-    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {
+    async fn settle(&self, batch: Arc<[Settlement]>) -> Result<Vec<Settled>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let batch = batch.to_vec();
         self.call(|session| async move { settle::settle(&session, &batch).await })
             .await
     }
 
-    async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
+    async fn renew(&self, batch: Arc<[Renewal]>) -> Result<Vec<Renewed>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let batch = batch.to_vec();
         self.call(|session| async move { settle::renew(&session, &batch).await })
             .await
     }
 
-    async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
+    async fn park(&self, batch: Arc<[Parked]>) -> Result<Vec<bool>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let batch = batch.to_vec();
         self.call(|session| async move { parked::park(&session, &batch).await })
             .await
     }
 
-    async fn drop_parked(&self, batch: &[ParkedId], note: Option<&Note>) -> Result<Vec<bool>> {
+    async fn drop_parked(&self, batch: Arc<[ParkedId]>, note: Option<&Note>) -> Result<Vec<bool>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let (batch, note) = (batch.to_vec(), note.cloned());
+        let note = note.cloned();
         self.call(
             |session| async move { transact(&session, parked::Drop(&batch, note.as_ref())).await },
         )
         .await
     }
 
-    async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
+    async fn get(&self, batch: Arc<[Operation]>) -> Result<Vec<Option<Record>>> {
         let ids: Vec<_> = batch.iter().map(Operation::id).collect();
         self.call(|session| async move { listing::records(&session, &ids).await })
             .await
@@ -162,11 +158,10 @@ impl Store for MysqlStore {
             .await
     }
 
-    async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
+    async fn operate(&self, batch: Arc<[Directive]>) -> Result<Vec<Directed>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let batch = batch.to_vec();
         self.call(|session| async move { transact(&session, jobs::Operate(&batch)).await })
             .await
     }
@@ -206,19 +201,18 @@ impl TransferStore for MysqlStore {
             .await
     }
 
-    async fn import(&self, batch: &[Item]) -> Result<Vec<bool>> {
+    async fn import(&self, batch: Arc<[Item]>) -> Result<Vec<bool>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let batch = batch.to_vec();
         self.call(|session| async move { transact(&session, Import(&batch)).await })
             .await
     }
 }
 
 impl CheckpointStore for MysqlStore {
-    async fn settle_with(&self, batch: &[Settlement], mark: &Mark) -> Result<Together> {
-        let (batch, mark) = (batch.to_vec(), mark.clone());
+    async fn settle_with(&self, batch: Arc<[Settlement]>, mark: &Mark) -> Result<Together> {
+        let mark = mark.clone();
         self.call(|session| async move { transact(&session, SettleWith(&batch, &mark)).await })
             .await
     }
@@ -248,11 +242,15 @@ impl TransactionalStore for MysqlStore {
         .await
     }
 
-    async fn apply(&self, statements: &Statements, batch: &[Application]) -> Result<Vec<Applied>> {
+    async fn apply(
+        &self,
+        statements: &Statements,
+        batch: Arc<[Application]>,
+    ) -> Result<Vec<Applied>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let (statements, batch) = (statements.clone(), batch.to_vec());
+        let statements = statements.clone();
         self.call(
             |session| async move { transact(&session, Apply::new(&statements, &batch)?).await },
         )

@@ -126,11 +126,10 @@ impl fmt::Debug for PostgresStore {
 }
 
 impl Store for PostgresStore {
-    async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
+    async fn claim(&self, batch: Arc<[ClaimRequest]>) -> Result<Vec<Admission>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let batch = batch.to_vec();
         self.call(|session| async move {
             if batch.iter().any(|request| request.gate.is_some()) {
                 transact(&session, jobs::Claim(&batch)).await
@@ -141,11 +140,10 @@ impl Store for PostgresStore {
         .await
     }
 
-    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {
+    async fn settle(&self, batch: Arc<[Settlement]>) -> Result<Vec<Settled>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let batch = batch.to_vec();
         self.call(|session| async move {
             let (mut answers, gated) = rounds::settle(&session, &batch).await?;
             if !gated.is_empty() {
@@ -158,11 +156,10 @@ impl Store for PostgresStore {
         .await
     }
 
-    async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
+    async fn renew(&self, batch: Arc<[Renewal]>) -> Result<Vec<Renewed>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let batch = batch.to_vec();
         self.call(|session| async move {
             let (mut answers, gated) = rounds::renew(&session, &batch).await?;
             if !gated.is_empty() {
@@ -175,11 +172,10 @@ impl Store for PostgresStore {
         .await
     }
 
-    async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
+    async fn park(&self, batch: Arc<[Parked]>) -> Result<Vec<bool>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let batch = batch.to_vec();
         self.call(|session| async move {
             let client = session.client().await?;
             let given = session.given_now().map(crate::row::timestamp);
@@ -189,18 +185,18 @@ impl Store for PostgresStore {
         .await
     }
 
-    async fn drop_parked(&self, batch: &[ParkedId], note: Option<&Note>) -> Result<Vec<bool>> {
+    async fn drop_parked(&self, batch: Arc<[ParkedId]>, note: Option<&Note>) -> Result<Vec<bool>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let (batch, note) = (batch.to_vec(), note.cloned());
+        let note = note.cloned();
         self.call(
             |session| async move { transact(&session, parked::Drop(&batch, note.as_ref())).await },
         )
         .await
     }
 
-    async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
+    async fn get(&self, batch: Arc<[Operation]>) -> Result<Vec<Option<Record>>> {
         let ids: Vec<_> = batch.iter().map(Operation::id).collect();
         self.call(|session| async move { listing::records(&session, &ids).await })
             .await
@@ -218,11 +214,10 @@ impl Store for PostgresStore {
             .await
     }
 
-    async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
+    async fn operate(&self, batch: Arc<[Directive]>) -> Result<Vec<Directed>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let batch = batch.to_vec();
         self.call(|session| async move { transact(&session, jobs::Operate(&batch)).await })
             .await
     }
@@ -253,8 +248,8 @@ impl Store for PostgresStore {
 }
 
 impl CheckpointStore for PostgresStore {
-    async fn settle_with(&self, batch: &[Settlement], mark: &Mark) -> Result<Together> {
-        let (batch, mark) = (batch.to_vec(), mark.clone());
+    async fn settle_with(&self, batch: Arc<[Settlement]>, mark: &Mark) -> Result<Together> {
+        let mark = mark.clone();
         self.call(|session| async move { transact(&session, SettleWith(&batch, &mark)).await })
             .await
     }
@@ -282,11 +277,15 @@ impl TransactionalStore for PostgresStore {
         .await
     }
 
-    async fn apply(&self, statements: &Statements, batch: &[Application]) -> Result<Vec<Applied>> {
+    async fn apply(
+        &self,
+        statements: &Statements,
+        batch: Arc<[Application]>,
+    ) -> Result<Vec<Applied>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let (statements, batch) = (statements.clone(), batch.to_vec());
+        let statements = statements.clone();
         self.call(|session| async move { apply::apply(&session, &statements, &batch).await })
             .await
     }
@@ -301,11 +300,10 @@ impl TransferStore for PostgresStore {
         .await
     }
 
-    async fn import(&self, batch: &[Item]) -> Result<Vec<bool>> {
+    async fn import(&self, batch: Arc<[Item]>) -> Result<Vec<bool>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let batch = batch.to_vec();
         self.call(|session| async move { transfer::import(&session, &batch).await })
             .await
     }

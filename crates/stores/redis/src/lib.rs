@@ -23,7 +23,7 @@
 //! let store = RedisStore::connect("redis://127.0.0.1:6379", Options::default()).await?;
 //! let scope = Scope::new("", "payments")?;
 //! let request = ClaimRequest::new(scope, Key::parse("pay-1")?, ClaimId::from_u128(7));
-//! let admission = store.claim_one(&request).await?;
+//! let admission = store.claim_one(request).await?;
 //! assert!(matches!(admission, Admission::Granted(_)));
 //! # Ok(())
 //! # }

@@ -72,38 +72,34 @@ impl fmt::Debug for RedisStore {
 }
 
 impl Store for RedisStore {
-    async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
+    async fn claim(&self, batch: Arc<[ClaimRequest]>) -> Result<Vec<Admission>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let batch = batch.to_vec();
         self.call(|session| async move { claim::claim(&session, &batch).await })
             .await
     }
 
-    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {
+    async fn settle(&self, batch: Arc<[Settlement]>) -> Result<Vec<Settled>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let batch = batch.to_vec();
         self.call(|session| async move { report::<Settle>(&session, &batch).await })
             .await
     }
 
-    async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
+    async fn renew(&self, batch: Arc<[Renewal]>) -> Result<Vec<Renewed>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let batch = batch.to_vec();
         self.call(|session| async move { report::<Renew>(&session, &batch).await })
             .await
     }
 
-    async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
+    async fn park(&self, batch: Arc<[Parked]>) -> Result<Vec<bool>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let batch = batch.to_vec();
         self.call(|session| async move {
             let messages: Vec<_> = batch.iter().collect();
             parked::park(&session, &messages, |_| None).await
@@ -111,18 +107,18 @@ impl Store for RedisStore {
         .await
     }
 
-    async fn drop_parked(&self, batch: &[ParkedId], note: Option<&Note>) -> Result<Vec<bool>> {
+    async fn drop_parked(&self, batch: Arc<[ParkedId]>, note: Option<&Note>) -> Result<Vec<bool>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let (batch, note) = (batch.to_vec(), note.cloned());
+        let note = note.cloned();
         self.call(
             |session| async move { parked::drop_parked(&session, &batch, note.as_ref()).await },
         )
         .await
     }
 
-    async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
+    async fn get(&self, batch: Arc<[Operation]>) -> Result<Vec<Option<Record>>> {
         let ids: Vec<_> = batch.iter().map(Operation::id).collect();
         self.call(|session| async move { listing::records(&session, &ids).await })
             .await
@@ -140,11 +136,10 @@ impl Store for RedisStore {
             .await
     }
 
-    async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
+    async fn operate(&self, batch: Arc<[Directive]>) -> Result<Vec<Directed>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let batch = batch.to_vec();
         self.call(|session| async move { operate::operate(&session, &batch).await })
             .await
     }
@@ -183,11 +178,10 @@ impl TransferStore for RedisStore {
         .await
     }
 
-    async fn import(&self, batch: &[Item]) -> Result<Vec<bool>> {
+    async fn import(&self, batch: Arc<[Item]>) -> Result<Vec<bool>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let batch = batch.to_vec();
         self.call(|session| async move { transfer::import(&session, &batch).await })
             .await
     }

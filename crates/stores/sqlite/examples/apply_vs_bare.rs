@@ -182,7 +182,7 @@ async fn apply(
             check(running.join_next().await)?;
         }
         let (store, statements) = (Arc::clone(&store), statements.clone());
-        running.spawn(async move { store.apply(&statements, &batch).await });
+        running.spawn(async move { store.apply(&statements, batch.into()).await });
     }
     while let Some(answer) = running.join_next().await {
         check(Some(answer))?;
@@ -217,7 +217,8 @@ fn application(scope: &Scope, row: &Row) -> Application {
             Value::Text(row.id.as_str().into()),
             Value::Number(row.amount.to_string().into()),
             Value::Text("EUR".into()),
-        ],
+        ]
+        .into(),
         window: Window::DEFAULT,
         backoff: Backoff {
             first: Duration::from_millis(200),

@@ -95,7 +95,7 @@ async fn import(
             all_new(running.join_next().await)?;
         }
         let store = Arc::clone(&store);
-        running.spawn(async move { store.import(&batch).await });
+        running.spawn(async move { store.import(batch.into()).await });
     }
     while let Some(done) = running.join_next().await {
         all_new(Some(done))?;

@@ -9,12 +9,13 @@
 //! # Guarantee   INB-1, INB-2, BAT-1, BAT-2
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rusqlite::Connection;
 use semel_core::port::transactional::{Application, Applied, Statements};
 use semel_core::{
-    Admission, Backoff, Certainty, Claim, ClaimRequest, Error, ErrorKind, OpId, Outcome, Result,
-    Settled, Settlement, State, StateKind, Step, Window,
+    Admission, Certainty, Claim, Error, ErrorKind, OpId, Outcome, Result, Settled, Settlement,
+    State, StateKind, Step,
 };
 use tokio::sync::oneshot;
 
@@ -27,6 +28,8 @@ use crate::writer::{Job, Memory, Stop};
 /// One call of `apply`.
 pub(crate) struct Apply {
     statements: Statements,
+    batch: Arc<[Application]>,
+    /// The ids and values of the messages in the batch.
     messages: Vec<Message>,
     answers: Vec<Applied>,
     /// Messages that are known to fail in ways that no savepoint contains.
@@ -40,11 +43,7 @@ pub(crate) struct Apply {
 
 struct Message {
     id: OpId,
-    claim: ClaimRequest,
     values: Box<[Bound]>,
-    window: Window,
-    backoff: Backoff,
-    gives_back: bool,
 }
 
 /// The failure of one message's statements.
@@ -57,7 +56,7 @@ struct Failed {
 impl Apply {
     pub(crate) fn new(
         statements: Statements,
-        batch: &[Application],
+        batch: Arc<[Application]>,
         reply: oneshot::Sender<Result<Vec<Applied>>>,
     ) -> Result<Self> {
         let count = statements.params.len();
@@ -67,16 +66,13 @@ impl Apply {
         }
         let message = |application: &Application| Message {
             id: application.claim.operation.id(),
-            claim: application.claim.clone(),
             values: application.values.iter().map(Bound::from).collect(),
-            window: application.window,
-            backoff: application.backoff,
-            gives_back: application.gives_back,
         };
         Ok(Self {
             statements,
             messages: batch.iter().map(message).collect(),
             answers: Vec::with_capacity(batch.len()),
+            batch,
             failed: BTreeMap::new(),
             from: 0,
             alone: false,
@@ -99,8 +95,8 @@ impl Job for Apply {
         ledger.reserve(until - self.from);
         let careful = memory.careful > 0;
         for index in self.from..until {
-            let message = &self.messages[index];
-            let claim = match ledger.claim(message.id, &message.claim)? {
+            let (message, application) = (&self.messages[index], &self.batch[index]);
+            let claim = match ledger.claim(message.id, &application.claim)? {
                 Admission::Granted(claim) => claim,
                 other => {
                     self.answers.push(Applied::NotGranted(other));
@@ -126,7 +122,7 @@ impl Job for Apply {
                     return Err(Stop::Again);
                 }
             };
-            let answer = settle(ledger, message, claim, failed)?;
+            let answer = settle(ledger, message.id, application, claim, failed)?;
             self.answers.push(answer);
         }
         memory.careful = memory.careful.saturating_sub(1);
@@ -193,11 +189,12 @@ impl Apply {
 /// Completes the claim, or reports the failure of its statements.
 fn settle(
     ledger: &mut Ledger<'_>,
-    message: &Message,
+    id: OpId,
+    application: &Application,
     claim: Claim,
     ran: Result<(), Failed>,
 ) -> Result<Applied> {
-    let (takeover, window) = (claim.takeover, message.window);
+    let (takeover, window) = (claim.takeover, application.window);
     let (step, error) = match ran {
         Ok(()) => (
             Step::Complete {
@@ -209,7 +206,7 @@ fn settle(
         Err(Failed {
             words,
             may_retry: false,
-        }) if !message.gives_back => (
+        }) if !application.gives_back => (
             Step::Fail {
                 decisive: false,
                 error: words.clone(),
@@ -221,14 +218,14 @@ fn settle(
             words,
             may_retry: _,
         }) => {
-            let record = ledger.record(message.id, &claim.operation)?;
+            let record = ledger.record(id, &claim.operation)?;
             let failed = record.map_or(1, semel_core::Record::failed_attempts);
             let step = Step::Release {
                 error: words.clone(),
                 certainty: Certainty::NotApplied,
-                after: message.backoff.after(failed),
-                counted: !message.gives_back,
-                limits: message.claim.limits,
+                after: application.backoff.after(failed),
+                counted: !application.gives_back,
+                limits: application.claim.limits,
                 window,
             };
             (step, Some(words))
@@ -244,12 +241,12 @@ fn settle(
         claim_id,
         step,
     };
-    let settled = ledger.settle(message.id, &settlement)?;
+    let settled = ledger.settle(id, &settlement)?;
     let now = ledger.now;
     match (settled, error) {
         (Settled::Now(StateKind::Completed), None) => Ok(Applied::Completed { takeover }),
         (Settled::Now(state), Some(error)) => {
-            let record = ledger.record(message.id, &settlement.operation)?;
+            let record = ledger.record(id, &settlement.operation)?;
             let not_before = match record.map(|record| record.state) {
                 Some(State::Released { not_before }) => not_before,
                 Some(

@@ -15,13 +15,15 @@ use crate::ledger::Ledger;
 use crate::sql;
 use crate::writer::{Job, Memory, Stop};
 
-/// Settles all of `batch` and sets the mark, or decides nothing. MRK-1.
+/// Settles all of `batch`, whose operations have these ids, and sets the mark, or decides nothing. MRK-1.
 pub(crate) fn settle_with(
     ledger: &mut Ledger<'_>,
-    batch: &[(OpId, Settlement)],
+    ids: &[OpId],
+    batch: &[Settlement],
     mark: &Mark,
 ) -> Result<Together> {
-    let answers = batch.iter().map(|(id, item)| ledger.settle(*id, item));
+    let items = ids.iter().zip(batch);
+    let answers = items.map(|(id, item)| ledger.settle(*id, item));
     let answers = answers.collect::<Result<Vec<_>>>()?;
     if !answers
         .iter()

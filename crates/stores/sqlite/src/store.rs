@@ -72,14 +72,15 @@ impl SqliteStore {
         Inbox::new(Arc::clone(&self.clock))
     }
 
-    /// Does `step` for every item of `batch` in one transaction.
+    /// Does `step` for every item of `batch`, whose operations have these ids, in one transaction.
     async fn each<I, A>(
         &self,
-        batch: Vec<(OpId, I)>,
+        ids: Vec<OpId>,
+        batch: Arc<[I]>,
         step: impl Fn(&mut Ledger<'_>, OpId, &I) -> Result<A> + Send + 'static,
     ) -> Result<Vec<A>>
     where
-        I: Send + 'static,
+        I: Send + Sync + 'static,
         A: Send + 'static,
     {
         if batch.is_empty() {
@@ -88,10 +89,8 @@ impl SqliteStore {
         self.writer
             .call(move |ledger| {
                 ledger.reserve(batch.len());
-                batch
-                    .iter()
-                    .map(|(id, item)| step(ledger, *id, item))
-                    .collect()
+                let items = ids.iter().zip(&*batch);
+                items.map(|(id, item)| step(ledger, *id, item)).collect()
             })
             .await
     }
@@ -106,55 +105,49 @@ impl fmt::Debug for SqliteStore {
 }
 
 impl Store for SqliteStore {
-    async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
+    async fn claim(&self, batch: Arc<[ClaimRequest]>) -> Result<Vec<Admission>> {
         let wanted = batch.iter().any(|request| request.wants_outcome);
-        let batch = batch
-            .iter()
-            .map(|it| (it.operation.id(), it.clone()))
-            .collect();
-        self.each(batch, move |ledger, id, request| {
+        let ids = batch.iter().map(|it| it.operation.id()).collect();
+        self.each(ids, batch, move |ledger, id, request| {
             ledger.want_outcomes(wanted);
             ledger.claim(id, request)
         })
         .await
     }
 
-    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {
-        let batch = batch
-            .iter()
-            .map(|it| (it.operation.id(), it.clone()))
-            .collect();
-        self.each(batch, |ledger, id, it: &Settlement| ledger.settle(id, it))
+    async fn settle(&self, batch: Arc<[Settlement]>) -> Result<Vec<Settled>> {
+        let ids = batch.iter().map(|it| it.operation.id()).collect();
+        self.each(ids, batch, |ledger, id, it: &Settlement| {
+            ledger.settle(id, it)
+        })
+        .await
+    }
+
+    async fn renew(&self, batch: Arc<[Renewal]>) -> Result<Vec<Renewed>> {
+        let ids = batch.iter().map(|it| it.operation.id()).collect();
+        self.each(ids, batch, |ledger, id, it: &Renewal| ledger.renew(id, it))
             .await
     }
 
-    async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
-        let batch = batch
-            .iter()
-            .map(|it| (it.operation.id(), it.clone()))
-            .collect();
-        self.each(batch, |ledger, id, it: &Renewal| ledger.renew(id, it))
-            .await
-    }
-
-    async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
+    async fn park(&self, batch: Arc<[Parked]>) -> Result<Vec<bool>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let batch: Vec<_> = batch.iter().map(|it| (it.id(), it.clone())).collect();
+        let ids: Vec<_> = batch.iter().map(Parked::id).collect();
         self.writer
             .call(move |ledger| {
-                let park = |(id, it): &(_, Parked)| park(ledger, *id, it, ledger.now);
-                batch.iter().map(park).collect()
+                let messages = ids.iter().zip(&*batch);
+                let park = |(id, it): (&_, _)| park(ledger, *id, it, ledger.now);
+                messages.map(park).collect()
             })
             .await
     }
 
-    async fn drop_parked(&self, batch: &[ParkedId], note: Option<&Note>) -> Result<Vec<bool>> {
+    async fn drop_parked(&self, batch: Arc<[ParkedId]>, note: Option<&Note>) -> Result<Vec<bool>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let (batch, note) = (batch.to_vec(), note.cloned());
+        let note = note.cloned();
         self.writer
             .call(move |ledger| {
                 let drop = |id: &ParkedId| drop_parked(ledger, *id, note.as_ref());
@@ -163,7 +156,7 @@ impl Store for SqliteStore {
             .await
     }
 
-    async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
+    async fn get(&self, batch: Arc<[Operation]>) -> Result<Vec<Option<Record>>> {
         let ids: Vec<_> = batch.iter().map(Operation::id).collect();
         let clock = Arc::clone(&self.clock);
         self.reader
@@ -185,12 +178,9 @@ impl Store for SqliteStore {
             .await
     }
 
-    async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
-        let batch = batch
-            .iter()
-            .map(|it| (it.operation.id(), it.clone()))
-            .collect();
-        self.each(batch, |ledger, id, directive: &Directive| {
+    async fn operate(&self, batch: Arc<[Directive]>) -> Result<Vec<Directed>> {
+        let ids = batch.iter().map(|it| it.operation.id()).collect();
+        self.each(ids, batch, |ledger, id, directive: &Directive| {
             ledger.want_outcomes(true);
             ledger.operate(id, directive)
         })
@@ -233,7 +223,7 @@ impl TransferStore for SqliteStore {
             .await
     }
 
-    async fn import(&self, batch: &[Item]) -> Result<Vec<bool>> {
+    async fn import(&self, batch: Arc<[Item]>) -> Result<Vec<bool>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
@@ -245,27 +235,24 @@ impl TransferStore for SqliteStore {
             | Item::Parked(_)
             | Item::Audited(_) => None,
         });
+        let ids: Vec<_> = ids.collect();
         // Kept here until the end, so that the writing thread does not spend time on freeing it.
-        let (ids, items): (Vec<_>, Arc<[Item]>) = (ids.collect(), batch.into());
-        let given = Arc::clone(&items);
+        let given = Arc::clone(&batch);
         let answer = self
             .writer
             .call(move |ledger| transfer::import(ledger, &given, &ids))
             .await;
-        drop(items);
+        drop(batch);
         answer
     }
 }
 
 impl CheckpointStore for SqliteStore {
-    async fn settle_with(&self, batch: &[Settlement], mark: &Mark) -> Result<Together> {
-        let batch: Vec<_> = batch
-            .iter()
-            .map(|it| (it.operation.id(), it.clone()))
-            .collect();
+    async fn settle_with(&self, batch: Arc<[Settlement]>, mark: &Mark) -> Result<Together> {
+        let ids: Vec<_> = batch.iter().map(|it| it.operation.id()).collect();
         let mark = mark.clone();
         self.writer
-            .call(move |ledger| settle_with(ledger, &batch, &mark))
+            .call(move |ledger| settle_with(ledger, &ids, &batch, &mark))
             .await
     }
 
@@ -292,7 +279,11 @@ impl TransactionalStore for SqliteStore {
             .await
     }
 
-    async fn apply(&self, statements: &Statements, batch: &[Application]) -> Result<Vec<Applied>> {
+    async fn apply(
+        &self,
+        statements: &Statements,
+        batch: Arc<[Application]>,
+    ) -> Result<Vec<Applied>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }

@@ -2,7 +2,7 @@
 //! page at a time, so they are right after a restart and after an operator's change from elsewhere.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use semel_core::port::store::{ListQuery, Store};
@@ -84,12 +84,12 @@ async fn parked(store: &impl Store, mut query: ListQuery, kind: Kind) -> Result<
         let items = page.items.iter();
         // The record says whether an operation is still in doubt.
         let doubtful = items.filter(|it| &*it.reason == Reason::InDoubt.code());
-        let doubtful: Vec<_> = doubtful
+        let doubtful: Arc<[_]> = doubtful
             .filter_map(|it| Some(Operation::new(it.scope.clone(), it.key.clone()?)))
             .collect();
         let mut doubts = 0;
         if kind == Kind::DeadLetters && !doubtful.is_empty() {
-            let records = store.get(&doubtful).await?.into_iter().flatten();
+            let records = store.get(doubtful).await?.into_iter().flatten();
             doubts = records
                 .filter(|it| it.state.kind() == StateKind::InDoubt)
                 .count();

@@ -101,7 +101,7 @@ async fn try_again(stores: &Stores, breaker: &Breaker, observer: &dyn Observer) 
 async fn read(stores: &Stores) -> Result<()> {
     let scope = Scope::new("", NAME).expect("a constant without a control character");
     let operation = Operation::new(scope, Key::from(0));
-    stores.store.get_one(&operation).await.map(|_| ())
+    stores.store.get_one(operation).await.map(|_| ())
 }
 
 async fn write(checkpoints: &impl CheckpointStore) -> Result<()> {
@@ -109,7 +109,8 @@ async fn write(checkpoints: &impl CheckpointStore) -> Result<()> {
         name: NAME.into(),
         value: 0,
     };
-    let (Together::Applied(_) | Together::Refused(_)) = checkpoints.settle_with(&[], &mark).await?;
+    let (Together::Applied(_) | Together::Refused(_)) =
+        checkpoints.settle_with(Arc::new([]), &mark).await?;
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::decide::{Directed, Directive};
@@ -180,34 +181,34 @@ impl ControlStore {
 
 #[deny(clippy::missing_trait_methods)]
 impl Store for ControlStore {
-    async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
-        let answer = self.ask(Request::Claim(batch.to_vec())).await?;
+    async fn claim(&self, batch: Arc<[ClaimRequest]>) -> Result<Vec<Admission>> {
+        let answer = self.ask(Request::Claim(Arc::clone(&batch))).await?;
         Answer::from_bytes(&answer)?.claimed(batch.len())
     }
 
-    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {
-        let answer = self.ask(Request::Settle(batch.to_vec())).await?;
+    async fn settle(&self, batch: Arc<[Settlement]>) -> Result<Vec<Settled>> {
+        let answer = self.ask(Request::Settle(Arc::clone(&batch))).await?;
         Answer::from_bytes(&answer)?.settled(batch.len())
     }
 
-    async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
-        let answer = self.ask(Request::Renew(batch.to_vec())).await?;
+    async fn renew(&self, batch: Arc<[Renewal]>) -> Result<Vec<Renewed>> {
+        let answer = self.ask(Request::Renew(Arc::clone(&batch))).await?;
         Answer::from_bytes(&answer)?.renewed(batch.len())
     }
 
-    async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
-        let answer = self.ask(Request::Park(batch.to_vec())).await?;
+    async fn park(&self, batch: Arc<[Parked]>) -> Result<Vec<bool>> {
+        let answer = self.ask(Request::Park(Arc::clone(&batch))).await?;
         Answer::from_bytes(&answer)?.flags(batch.len())
     }
 
-    async fn drop_parked(&self, batch: &[ParkedId], note: Option<&Note>) -> Result<Vec<bool>> {
-        let request = Request::DropParked(batch.to_vec(), note.cloned());
+    async fn drop_parked(&self, batch: Arc<[ParkedId]>, note: Option<&Note>) -> Result<Vec<bool>> {
+        let request = Request::DropParked(Arc::clone(&batch), note.cloned());
         let answer = self.ask(request).await?;
         Answer::from_bytes(&answer)?.flags(batch.len())
     }
 
-    async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
-        let answer = self.ask(Request::Get(batch.to_vec())).await?;
+    async fn get(&self, batch: Arc<[Operation]>) -> Result<Vec<Option<Record>>> {
+        let answer = self.ask(Request::Get(Arc::clone(&batch))).await?;
         Answer::from_bytes(&answer)?.records(batch.len())
     }
 
@@ -221,8 +222,8 @@ impl Store for ControlStore {
         Answer::from_bytes(&answer)?.parked()
     }
 
-    async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
-        let answer = self.ask(Request::Operate(batch.to_vec())).await?;
+    async fn operate(&self, batch: Arc<[Directive]>) -> Result<Vec<Directed>> {
+        let answer = self.ask(Request::Operate(Arc::clone(&batch))).await?;
         Answer::from_bytes(&answer)?.directed(batch.len())
     }
 
@@ -253,7 +254,7 @@ impl TransferStore for ControlStore {
         Err(self.in_use("exported"))
     }
 
-    async fn import(&self, batch: &[Item]) -> Result<Vec<bool>> {
+    async fn import(&self, batch: Arc<[Item]>) -> Result<Vec<bool>> {
         let entries = batch.iter().map(|item| match item {
             Item::Audited(entry) => Ok((**entry).clone()),
             Item::Token(_)

@@ -142,18 +142,18 @@ fn bytes_of(answer: &Answer) -> Vec<u8> {
 /// Calls the store.
 async fn answer(Served { store, trail }: &Served, request: Request) -> Answer {
     let answered = match request {
-        Request::Claim(batch) => store.claim(&batch).await.map(Answer::Claimed),
-        Request::Settle(batch) => store.settle(&batch).await.map(Answer::Settled),
-        Request::Renew(batch) => store.renew(&batch).await.map(Answer::Renewed),
-        Request::Park(batch) => store.park(&batch).await.map(Answer::Flags),
+        Request::Claim(batch) => store.claim(batch).await.map(Answer::Claimed),
+        Request::Settle(batch) => store.settle(batch).await.map(Answer::Settled),
+        Request::Renew(batch) => store.renew(batch).await.map(Answer::Renewed),
+        Request::Park(batch) => store.park(batch).await.map(Answer::Flags),
         Request::DropParked(ids, note) => {
-            let dropped = store.drop_parked(&ids, note.as_ref());
+            let dropped = store.drop_parked(ids, note.as_ref());
             dropped.await.map(Answer::Flags)
         }
         Request::Get(batch) => get(store, batch).await,
         Request::List(query) => store.list(&query).await.map(Answer::Listed),
         Request::ListParked(query) => list_parked(store, query).await.map(Answer::Parked),
-        Request::Operate(batch) => store.operate(&batch).await.map(Answer::Directed),
+        Request::Operate(batch) => store.operate(batch).await.map(Answer::Directed),
         Request::ListAudit(query) => store.list_audit(&query).await.map(Answer::Audited),
         Request::Sweep(limit) => store.sweep(limit.min(MOST_SWEPT)).await.map(Answer::Swept),
         Request::Stats => store.stats().await.map(Answer::Stats),
@@ -162,16 +162,16 @@ async fn answer(Served { store, trail }: &Served, request: Request) -> Answer {
             let entries = entries
                 .into_iter()
                 .map(|entry| Item::Audited(Box::new(entry)));
-            let entries: Vec<_> = entries.collect();
-            trail.import(&entries).await.map(Answer::Flags)
+            trail.import(entries.collect()).await.map(Answer::Flags)
         }
     };
     answered.unwrap_or_else(Answer::Failed)
 }
 
-async fn get(store: &AnyStore, batch: Vec<Operation>) -> Result<Answer> {
-    let records = store.get(&batch).await?;
-    Ok(Answer::Records(batch.into_iter().zip(records).collect()))
+async fn get(store: &AnyStore, batch: Arc<[Operation]>) -> Result<Answer> {
+    let records = store.get(Arc::clone(&batch)).await?;
+    let operations = batch.iter().cloned();
+    Ok(Answer::Records(operations.zip(records).collect()))
 }
 
 /// A page of parked messages that is no longer than a message may be, although each of them may be long.

@@ -116,7 +116,10 @@ async fn every_call_is_made_by_the_worker_and_answered_as_it_answered() {
         birth: None,
         ..claim_request("a", 1)
     };
-    let admissions = client.claim(&[asked.clone(), asked]).await.expect("claims");
+    let admissions = client
+        .claim([asked.clone(), asked].into())
+        .await
+        .expect("claims");
     let [Admission::Granted(claim), Admission::Granted(again)] = &admissions[..] else {
         panic!("{admissions:?}");
     };
@@ -130,7 +133,10 @@ async fn every_call_is_made_by_the_worker_and_answered_as_it_answered() {
         ..claim_request("a", 2)
     };
     let kept = other_request.members.clone();
-    let conflict = client.claim(&[other_request]).await.expect("a conflict");
+    let conflict = client
+        .claim([other_request].into())
+        .await
+        .expect("a conflict");
     assert!(
         matches!(&conflict[..], [Admission::Conflict { first, .. }] if *first == kept),
         "{conflict:?}"
@@ -144,7 +150,10 @@ async fn every_call_is_made_by_the_worker_and_answered_as_it_answered() {
         claim_id: ClaimId::from_u128(9),
         ..renewal.clone()
     };
-    let renewed = client.renew(&[renewal, other]).await.expect("renewals");
+    let renewed = client
+        .renew([renewal, other].into())
+        .await
+        .expect("renewals");
     assert!(
         matches!(
             renewed[..],
@@ -169,14 +178,17 @@ async fn every_call_is_made_by_the_worker_and_answered_as_it_answered() {
             window: Window::DEFAULT,
         },
     };
-    let settled = client.settle(&[release]).await.expect("settlements");
+    let settled = client.settle([release].into()).await.expect("settlements");
     assert!(
         matches!(settled[..], [Settled::Now(StateKind::InDoubt)]),
         "{settled:?}"
     );
     let batch = [operation("a"), operation("b")];
-    let direct = site.store.get(&batch).await.expect("records");
-    assert_eq!(client.get(&batch).await.expect("records"), direct);
+    let direct = site.store.get(batch.clone().into()).await.expect("records");
+    assert_eq!(
+        client.get(batch.clone().into()).await.expect("records"),
+        direct
+    );
     assert!(direct[0].is_some() && direct[1].is_none());
     let query = ListQuery {
         state: Some(StateKind::InDoubt),
@@ -191,7 +203,10 @@ async fn every_call_is_made_by_the_worker_and_answered_as_it_answered() {
         ),
         (1, direct)
     );
-    assert_eq!(client.park(&[message("a")]).await.expect("parked"), [true]);
+    assert_eq!(
+        client.park([message("a")].into()).await.expect("parked"),
+        [true]
+    );
     let query = ListQuery {
         reasons: vec!["in-doubt".into()],
         limit: 10,
@@ -213,7 +228,7 @@ async fn every_call_is_made_by_the_worker_and_answered_as_it_answered() {
         order("b", Order::Hold(true)),
         order("a", Order::Requeue),
     ];
-    let directed = client.operate(&orders).await.expect("orders");
+    let directed = client.operate(orders.clone().into()).await.expect("orders");
     assert!(
         matches!(
             directed[..],
@@ -226,7 +241,7 @@ async fn every_call_is_made_by_the_worker_and_answered_as_it_answered() {
         "{directed:?}"
     );
     let dropped = client
-        .drop_parked(&[message("a").id()], Some(&note()))
+        .drop_parked([message("a").id()].into(), Some(&note()))
         .await;
     assert_eq!(dropped.expect("dropped"), [true]);
     let entry = Audited {
@@ -238,7 +253,7 @@ async fn every_call_is_made_by_the_worker_and_answered_as_it_answered() {
         before: "".into(),
         after: "".into(),
     };
-    let imported = client.import(&[Item::Audited(Box::new(entry))]).await;
+    let imported = client.import([Item::Audited(Box::new(entry))].into()).await;
     assert_eq!(imported.expect("an entry"), [true]);
     let all = ListQuery {
         limit: 10,
@@ -277,21 +292,24 @@ fn a_request_is_read_as_it_was_asked() {
         note: None,
     };
     for request in [
-        Request::Claim(vec![gated, claim_request("a", 1)]),
-        Request::Settle(vec![
-            settle(Step::Start {
-                recovery: Recovery::Rerun,
-            }),
-            settle(Step::Complete {
-                outcome: Outcome::TooLarge {
-                    len_bytes: 9,
-                    digest: [1; 32],
-                },
-                window: Window::DEFAULT.with_margin(std::time::Duration::from_millis(3)),
-            }),
-        ]),
-        Request::Park(vec![message("a"), message("b")]),
-        Request::DropParked(vec![message("a").id()], None),
+        Request::Claim([gated, claim_request("a", 1)].into()),
+        Request::Settle(
+            [
+                settle(Step::Start {
+                    recovery: Recovery::Rerun,
+                }),
+                settle(Step::Complete {
+                    outcome: Outcome::TooLarge {
+                        len_bytes: 9,
+                        digest: [1; 32],
+                    },
+                    window: Window::DEFAULT.with_margin(std::time::Duration::from_millis(3)),
+                }),
+            ]
+            .into(),
+        ),
+        Request::Park([message("a"), message("b")].into()),
+        Request::DropParked([message("a").id()].into(), None),
         Request::Operate(
             [
                 Order::Release,

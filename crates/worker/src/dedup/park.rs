@@ -87,7 +87,7 @@ impl Parking {
             Printed::Partly { handed, why } => (handed, Some(why)),
         };
         let starts = std::iter::once(0).chain(ends.iter().copied());
-        let settlements: Vec<_> = granted
+        let settlements = granted
             .iter()
             .zip(starts.zip(&ends))
             .map(|(at, (start, end))| {
@@ -105,7 +105,7 @@ impl Parking {
                 round.settlement(*at, step)
             })
             .collect();
-        let settled = context.stores.store.settle(&settlements).await?;
+        let settled = context.stores.store.settle(settlements).await?;
         for (at, settled) in granted.into_iter().zip(settled) {
             round.settled(at, settled)?;
         }
@@ -122,6 +122,7 @@ struct Round {
     /// The time to wait for the key of line `end`.
     wait: Option<Duration>,
     /// One per key.
+    requests: Arc<[ClaimRequest]>,
     asked: Vec<Asked>,
     /// For each line, the index of its key in `asked`.
     keys: Vec<u32>,
@@ -131,7 +132,6 @@ struct Round {
 
 /// One key of a round.
 struct Asked {
-    request: ClaimRequest,
     /// The first line with this key.
     line: usize,
     /// The fate of the key; nothing while its claim is held.
@@ -148,21 +148,22 @@ impl Round {
     ) -> Result<Self> {
         let (first, keys) = first_of_each(&requests);
         let mut requests: Vec<_> = requests.into_iter().map(Some).collect();
-        let unique: Vec<_> = first.iter().filter_map(|at| requests[*at].take()).collect();
-        let admissions = context.stores.store.claim(&unique).await?;
+        let unique: Arc<[_]> = first.iter().filter_map(|at| requests[*at].take()).collect();
+        let admissions = context.stores.store.claim(Arc::clone(&unique)).await?;
         let mut round = Self {
             lines: Arc::clone(lines),
             start,
             end: lines.len(),
             wait: None,
             asked: Vec::with_capacity(unique.len()),
+            requests: unique,
             keys,
             fenced: 0,
             takeovers: 0,
         };
         let mut failure = None;
         let mut too_early = Vec::new();
-        for ((request, at), admission) in unique.into_iter().zip(first).zip(admissions) {
+        for (at, admission) in first.into_iter().zip(admissions) {
             let line = start + at;
             let is_over = round.end < lines.len();
             let fate = match admission {
@@ -194,11 +195,7 @@ impl Round {
                     Some(Fate::Released)
                 }
             };
-            round.asked.push(Asked {
-                request,
-                line,
-                fate,
-            });
+            round.asked.push(Asked { line, fate });
         }
         if failure.is_some() {
             too_early = round.granted();
@@ -227,13 +224,13 @@ impl Round {
                 "an earlier line is not done yet",
             )
         };
-        let settlements: Vec<_> = held
+        let settlements = held
             .iter()
             .map(|at| self.settlement(*at, release()))
             .collect();
         for (at, settled) in held
             .iter()
-            .zip(context.stores.store.settle(&settlements).await?)
+            .zip(context.stores.store.settle(settlements).await?)
         {
             self.settled(*at, settled)?;
         }
@@ -241,7 +238,7 @@ impl Round {
     }
 
     fn settlement(&self, at: usize, step: Step) -> Settlement {
-        let request = &self.asked[at].request;
+        let request = &self.requests[at];
         Settlement {
             operation: request.operation.clone(),
             claim_id: request.claim_id,
@@ -292,10 +289,10 @@ impl Round {
 async fn renew(context: &Context, round: &Round, granted: &[usize]) -> Infallible {
     loop {
         tokio::time::sleep(LEASE / 3).await;
-        let renewals: Vec<_> = granted
+        let renewals = granted
             .iter()
             .map(|at| {
-                let request = &round.asked[*at].request;
+                let request = &round.requests[*at];
                 Renewal {
                     operation: request.operation.clone(),
                     claim_id: request.claim_id,
@@ -304,7 +301,7 @@ async fn renew(context: &Context, round: &Round, granted: &[usize]) -> Infallibl
             })
             .collect();
         // A lost claim shows when it is settled; so does a store that is gone.
-        let _ = context.stores.store.renew(&renewals).await;
+        let _ = context.stores.store.renew(renewals).await;
     }
 }
 

@@ -1,5 +1,7 @@
 //! The sinks of lines: a file whose length is recorded, or a stream.
 
+use std::sync::Arc;
+
 use semel_core::port::checkpoint::{AnyCheckpointStore, CheckpointStore, Together};
 use semel_core::{Certainty, Code, Error, ErrorKind, Mark, Result};
 use semel_engine::effect::Output as _;
@@ -105,7 +107,7 @@ impl FileSink {
                 return Err(Error::new(ErrorKind::InvalidInput, message));
             }
             // Before the first line: otherwise a crash leaves lines without a record.
-            match checkpoints.settle_with(&[], &recorded).await? {
+            match checkpoints.settle_with(Arc::new([]), &recorded).await? {
                 Together::Applied(_) | Together::Refused(_) => {}
             }
         }
@@ -116,7 +118,10 @@ impl FileSink {
         };
         if sink.recorded.value == 0 && !header.is_empty() {
             sink.recorded = sink.append(|buffer| buffer.extend_from_slice(header))?;
-            match checkpoints.settle_with(&[], &sink.recorded).await? {
+            match checkpoints
+                .settle_with(Arc::new([]), &sink.recorded)
+                .await?
+            {
                 Together::Applied(_) | Together::Refused(_) => {}
             }
         }

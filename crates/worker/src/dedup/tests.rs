@@ -332,7 +332,7 @@ async fn a_key_that_somebody_is_at_is_waited_for_and_lines_stay_in_order() {
         for is_done in [true, false] {
             let (world, shown) = (World::new(), Shown::default());
             let request = claim_of("b");
-            let claimed = world.store.claim(std::slice::from_ref(&request)).await;
+            let claimed = world.store.claim([request.clone()].into()).await;
             assert_eq!(claimed.expect("a claim").len(), 1);
             let step = if is_done {
                 Step::Complete {
@@ -358,7 +358,11 @@ async fn a_key_that_somebody_is_at_is_waited_for_and_lines_stay_in_order() {
                 // By then the run has met the key, if it does not wait for it.
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 assert!(!shown.text().contains('c'), "out of order");
-                let settled = world.store.settle(&[settlement]).await.expect("settled");
+                let settled = world
+                    .store
+                    .settle([settlement].into())
+                    .await
+                    .expect("settled");
                 assert!(matches!(settled[0], Settled::Now(_)), "{settled:?}");
             };
             let output = to_stream(&shown, on_doubt);
@@ -483,7 +487,7 @@ async fn a_key_that_was_given_up_is_kept_as_a_dead_letter() {
     for on_doubt in BOTH {
         let (world, shown) = (World::new(), Shown::default());
         let request = claim_of("b");
-        let claimed = world.store.claim(std::slice::from_ref(&request)).await;
+        let claimed = world.store.claim([request.clone()].into()).await;
         assert_eq!(claimed.expect("a claim").len(), 1);
         let settlement = Settlement {
             operation: request.operation,
@@ -494,7 +498,11 @@ async fn a_key_that_was_given_up_is_kept_as_a_dead_letter() {
                 window: Window::DEFAULT,
             },
         };
-        let settled = world.store.settle(&[settlement]).await.expect("settled");
+        let settled = world
+            .store
+            .settle([settlement].into())
+            .await
+            .expect("settled");
         assert!(matches!(settled[..], [Settled::Now(StateKind::Dead)]));
         let output = to_stream(&shown, on_doubt);
         let summary = world.run_at_once(dedup("line"), "a\nb\n", output).await;

@@ -157,10 +157,11 @@ impl Source for ParkedSource {
         }
         for (rest, ids) in resting {
             // If this fails, the message is still there, and the next run finds it settled.
-            let dropped = self.store.drop_parked(&ids, Some(&self.noted(rest))).await;
+            let (count, note) = (ids.len() as u64, self.noted(rest));
+            let dropped = self.store.drop_parked(ids.into(), Some(&note)).await;
             match &dropped {
-                Ok(_) => self.count(|tally| tally.dropped += ids.len() as u64),
-                Err(_) => self.count(|tally| tally.kept += ids.len() as u64),
+                Ok(_) => self.count(|tally| tally.dropped += count),
+                Err(_) => self.count(|tally| tally.kept += count),
             }
             dropped?;
         }
@@ -226,7 +227,7 @@ impl Pager {
             .filter(|message| message.since <= until && wanted(message))
             .collect();
         let (store, now) = (&self.store, self.clock.now());
-        let look_up = |operations: Vec<_>, _| async move { store.get(&operations).await };
+        let look_up = |operations: Vec<_>, _| async move { store.get(operations.into()).await };
         let mut assessed = self.assessor.assess(look_up, messages, now).await?;
         let all = assessed.len();
         assessed.retain(|it| !matches!(it.prospect, Prospect::Refused(_) | Prospect::Published));
@@ -253,7 +254,7 @@ impl Pager {
     /// messages still parked: as dead letters, when they are run again.
     async fn order(&self, page: &[Assessed], state: StateKind, order: &Order) -> Result<()> {
         let dead = page.iter().filter(|it| it.state == Some(state));
-        let directives: Vec<_> = dead
+        let directives: Arc<[_]> = dead
             .filter_map(|it| it.read.as_ref().ok())
             .map(|incoming| Directive {
                 operation: incoming.request.operation.clone(),
@@ -264,7 +265,7 @@ impl Pager {
         if directives.is_empty() {
             return Ok(());
         }
-        for directed in self.store.operate(&directives).await? {
+        for directed in self.store.operate(directives).await? {
             match directed {
                 // Refused: another caller was faster; the claim finds out the state.
                 Directed::Now(_) | Directed::Refused(_) => {}

@@ -349,7 +349,7 @@ async fn many_pages_are_gone_through_once() {
         .into_iter()
         .map(|it| Item::Parked(Box::new(it)))
         .collect();
-    let _ = desk.store.import(&items).await.expect("an import");
+    let _ = desk.store.import(items.into()).await.expect("an import");
     let out = desk.folder.path().join("appended");
     let report = desk.run_effect(
         job(Kind::DeadLetters),
@@ -487,7 +487,7 @@ async fn a_message_of_which_only_the_beginning_was_kept_is_refused() {
         key: None,
         ..message("pay-1", prospect::TOO_LARGE, 0)
     };
-    let _ = desk.store.park(&[message]).await.expect("a store");
+    let _ = desk.store.park([message].into()).await.expect("a store");
     let report = desk.replay(Kind::Quarantined, "echo >> out").await;
     assert_eq!(report.tally, tally(0, 0, 1));
     assert!(desk.calls().is_empty());
@@ -578,7 +578,8 @@ impl Desk {
 
     async fn prospects(&self, kind: Kind) -> Vec<String> {
         let effect = self.exec("exit 1", UNKEYED);
-        let look_up = |operations: Vec<_>, _| async move { self.store.get(&operations).await };
+        let look_up =
+            |operations: Vec<_>, _| async move { self.store.get(operations.into()).await };
         self.assess(kind, &effect, look_up).await
     }
 
@@ -663,13 +664,13 @@ impl Desk {
             order,
             note: None,
         };
-        let directed = self.store.operate_one(&directive).await;
+        let directed = self.store.operate_one(directive).await;
         assert!(matches!(directed, Ok(Directed::Now(_))), "{directed:?}");
     }
 
     async fn record(&self, key: &str) -> Option<semel_core::Record> {
         let operation = Operation::new(scope(), Key::new(key).expect("a key"));
-        self.store.get_one(&operation).await.expect("a store")
+        self.store.get_one(operation).await.expect("a store")
     }
 
     async fn state(&self, key: &str) -> Option<StateKind> {

@@ -478,7 +478,7 @@ fn key(text: &str) -> Key {
 #[tokio::test]
 async fn a_store_goes_through_a_file_into_another() {
     let from = memory();
-    let _ = from.import(&everything()).await.expect("an import");
+    let _ = from.import(everything().into()).await.expect("an import");
     let (text, counts) = exported(&from).await.expect("an export");
     let (_, items) = read(&text).expect("an export");
     assert_eq!(counts.items(), items.len() as u64);
@@ -576,7 +576,7 @@ impl TransferStore for Broken {
         }
     }
 
-    async fn import(&self, _: &[Item]) -> Result<Vec<bool>> {
+    async fn import(&self, _: Arc<[Item]>) -> Result<Vec<bool>> {
         Err(gone())
     }
 }

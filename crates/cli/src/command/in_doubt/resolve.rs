@@ -195,11 +195,11 @@ async fn order<'c>(
 ) -> Result<Vec<&'c Case>> {
     let (over, open): (Vec<_>, Vec<_>) = batch.iter().partition(|case| case.is_left_over());
     let mut resolved = over;
-    let directives: Vec<_> = open.iter().map(|case| case.directive(note)).collect();
-    if directives.is_empty() {
+    if open.is_empty() {
         return Ok(resolved);
     }
-    let answers = ground.store.operate(&directives).await?;
+    let directives = open.iter().map(|case| case.directive(note)).collect();
+    let answers = ground.store.operate(directives).await?;
     for (case, answer) in open.into_iter().zip(answers) {
         let why = match answer {
             Directed::Now(_) => {
@@ -253,12 +253,12 @@ async fn settle_messages(ground: &Ground, resolved: &[&Case], note: &Note) -> Re
             })
             .await?;
             for few in dead.chunks(MESSAGES) {
-                store.park(few).await?;
+                store.park(few.into()).await?;
             }
         }
     }
-    let ids: Vec<_> = moved.into_keys().collect();
-    store.drop_parked(&ids, Some(note)).await?;
+    let ids = moved.into_keys().collect();
+    store.drop_parked(ids, Some(note)).await?;
     Ok(())
 }
 

@@ -31,7 +31,7 @@ pub(super) async fn select(ground: &Ground, which: &Which, keys: Vec<Key>) -> Re
         let mut unknown = Vec::new();
         let operations = operations(&ground.scope()?, keys);
         for batch in operations.chunks(BATCH) {
-            let records = ground.store.get(batch).await?;
+            let records = ground.store.get(batch.into()).await?;
             for (operation, record) in batch.iter().zip(records) {
                 match record {
                     Some(record) => named.push(Doubt {

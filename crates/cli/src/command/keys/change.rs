@@ -172,7 +172,7 @@ async fn records(ground: &Ground, operations: &[Operation]) -> Result<Vec<Option
         operations.first().filter(|_| operations.len() > FEW),
     ) else {
         for batch in operations.chunks(BATCH) {
-            records.extend(ground.store.get(batch).await?);
+            records.extend(ground.store.get(batch.into()).await?);
         }
         return Ok(records);
     };
@@ -222,7 +222,7 @@ pub(super) async fn carry_out(
     let mut failure: Option<Error> = None;
     let mut is_carried_out = true;
     for batch in all.chunks(BATCH) {
-        let directives: Vec<_> = batch
+        let directives = batch
             .iter()
             .map(|planned| Directive {
                 operation: planned.operation.clone(),
@@ -230,7 +230,7 @@ pub(super) async fn carry_out(
                 note: Some(note.clone()),
             })
             .collect();
-        let answers = ground.store.operate(&directives).await?;
+        let answers = ground.store.operate(directives).await?;
         for (planned, directed) in batch.iter().zip(answers) {
             let Planned {
                 operation,

@@ -1,5 +1,7 @@
 //! Reports a key that is not on record, and suggests where else it might be.
 
+use std::sync::Arc;
+
 use semel_core::port::store::Store;
 use semel_core::{Key, Operation, Record, Result, Scope};
 
@@ -21,7 +23,7 @@ pub(crate) async fn tell_all_unknown(ground: &Ground, unknown: &[Operation]) -> 
         .take(LOOKED_AROUND)
         .map(|it| near(ground, it))
         .collect();
-    let records = ground.store.get(&near.concat()).await?;
+    let records = ground.store.get(near.concat().into()).await?;
     let mut records = records.into_iter();
     for (at, operation) in unknown.iter().enumerate() {
         output::note(format_args!(
@@ -59,8 +61,8 @@ pub(crate) async fn tell_missing(ground: &Ground, key: &Key, unknown: &[Operatio
         let key = otherwise_typed(&operation.key)?;
         Some(Operation::new(operation.scope.clone(), key))
     });
-    let other: Vec<_> = other.collect();
-    let records = ground.store.get(&other).await?;
+    let other: Arc<[_]> = other.collect();
+    let records = ground.store.get(Arc::clone(&other)).await?;
     let found = other.iter().zip(records);
     let mut is_elsewhere = false;
     for (operation, record) in found.filter_map(|(operation, record)| Some((operation, record?))) {

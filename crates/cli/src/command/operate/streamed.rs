@@ -23,7 +23,7 @@ impl Ground {
         operations: &[Operation],
         requests: &[Option<ClaimRequest>],
     ) -> Result<Vec<Option<Record>>> {
-        let records = self.store.get(operations).await?;
+        let records = self.store.get(operations.into()).await?;
         let is_only = self.named.is_some() || self.pipelines.len() <= 1;
         let unread = |settings: &PipelineSettings, error: Error| {
             if is_only {

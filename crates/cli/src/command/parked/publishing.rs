@@ -66,7 +66,10 @@ pub(super) async fn publish(
                 }
             }
             if !over.is_empty() {
-                let dropped = ground.store.drop_parked(&over, Some(&job.note)).await?;
+                let dropped = ground
+                    .store
+                    .drop_parked(over.into(), Some(&job.note))
+                    .await?;
                 done.dropped += dropped.iter().filter(|&&was_there| was_there).count() as u64;
             }
             streamed::publish_again(&settings.source, &again).await?;

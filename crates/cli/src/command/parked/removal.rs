@@ -1,6 +1,7 @@
 //! Drops parked messages: a plan, the operator's consent, then page by page.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use semel_core::port::store::Store;
 use semel_core::{Key, Note, Parked, Result, Timestamp};
@@ -39,14 +40,14 @@ pub(crate) async fn drop_all(
     search
         .pages(&ground.store, async |found| {
             let messages = found.iter().map(|it| &it.message);
-            let ids: Vec<_> = messages
+            let ids: Arc<[_]> = messages
                 .filter(|message| message.since <= until)
                 .map(Parked::id)
                 .collect();
             if !ids.is_empty() {
-                let dropped = ground.store.drop_parked(&ids, Some(note)).await?;
+                let dropped = ground.store.drop_parked(ids, Some(note)).await?;
                 done.dropped += dropped.iter().filter(|&&was_there| was_there).count() as u64;
-                bar.advance(ids.len() as u64);
+                bar.advance(dropped.len() as u64);
             }
             Ok(Go::Continue(()))
         })

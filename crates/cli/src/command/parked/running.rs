@@ -146,7 +146,7 @@ pub(crate) fn replay(
 async fn release(ground: &Ground, alone: &[Operation], running: &Running) -> Result<bool> {
     let mut released = 0;
     for batch in alone.chunks(BATCH) {
-        let directives: Vec<_> = batch
+        let directives = batch
             .iter()
             .map(|operation| Directive {
                 operation: operation.clone(),
@@ -154,7 +154,7 @@ async fn release(ground: &Ground, alone: &[Operation], running: &Running) -> Res
                 note: Some(running.note.clone()),
             })
             .collect();
-        let answers = ground.store.operate(&directives).await?;
+        let answers = ground.store.operate(directives).await?;
         for (operation, answer) in batch.iter().zip(answers) {
             match answer {
                 Directed::Now(_) => released += 1,

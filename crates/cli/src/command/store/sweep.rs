@@ -115,7 +115,9 @@ async fn told(ground: &Ground, arguments: &Sweep, due: &Due, done: &Done) -> Res
         before: format!("{} past their window", due.removed).into(),
         after: format!("{} removed, {} in doubt", done.removed, done.doubted).into(),
     };
-    let _ = trail.import(&[Item::Audited(Box::new(entry))]).await?;
+    let _ = trail
+        .import([Item::Audited(Box::new(entry))].into())
+        .await?;
     Ok(())
 }
 

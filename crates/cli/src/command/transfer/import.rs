@@ -165,7 +165,9 @@ async fn carry_out<R: std::io::Read + Send + 'static>(
         before: before.into(),
         after: format!("{} of {} items were new", things(new), things(read)).into(),
     };
-    let _ = store.import(&[Item::Audited(Box::new(entry))]).await?;
+    let _ = store
+        .import([Item::Audited(Box::new(entry))].into())
+        .await?;
     let done = Done {
         read: read.into(),
         new: new.into(),

@@ -1,7 +1,7 @@
 //! The store's calls for one item, for callers. Implementors provide the batch methods only.
 
 use std::future::Future;
-use std::slice::from_ref;
+use std::sync::Arc;
 
 use super::Store;
 use crate::audit::Note;
@@ -14,6 +14,7 @@ use crate::record::Record;
 use crate::settle::{Renewal, Renewed, Settled, Settlement};
 
 /// The batch methods of a [`Store`] for one item each. Every store has them, and no store implements its own.
+/// A call owns its item, as a batch; a caller that may have to ask again keeps a clone.
 ///
 /// An item that failed alone fails its call, so `Failed` is among the errors and never among the answers. A store that
 /// returns no answer has broken its contract: `Internal`, maybe applied.
@@ -25,7 +26,7 @@ pub trait StoreExt: Store {
     /// # Cost            as [`Store::claim`]
     /// # Errors          as [`Store::claim`], and that of the item
     /// # Cancel safety   as [`Store`]
-    fn claim_one(&self, request: &ClaimRequest) -> impl Future<Output = Result<Admission>> + Send;
+    fn claim_one(&self, request: ClaimRequest) -> impl Future<Output = Result<Admission>> + Send;
 
     /// Reports on a claim: start, complete, release, fail.
     ///
@@ -34,7 +35,7 @@ pub trait StoreExt: Store {
     /// # Cost            as [`Store::settle`]
     /// # Errors          as [`Store::settle`], and that of the item
     /// # Cancel safety   as [`Store`]
-    fn settle_one(&self, settlement: &Settlement) -> impl Future<Output = Result<Settled>> + Send;
+    fn settle_one(&self, settlement: Settlement) -> impl Future<Output = Result<Settled>> + Send;
 
     /// Extends a lease.
     ///
@@ -43,7 +44,7 @@ pub trait StoreExt: Store {
     /// # Cost            as [`Store::renew`]
     /// # Errors          as [`Store::renew`], and that of the item
     /// # Cancel safety   as [`Store`]
-    fn renew_one(&self, renewal: &Renewal) -> impl Future<Output = Result<Renewed>> + Send;
+    fn renew_one(&self, renewal: Renewal) -> impl Future<Output = Result<Renewed>> + Send;
 
     /// Keeps a message that was set aside. Answers whether it is new.
     ///
@@ -52,7 +53,7 @@ pub trait StoreExt: Store {
     /// # Cost            as [`Store::park`]
     /// # Errors          as [`Store::park`]
     /// # Cancel safety   as [`Store`]
-    fn park_one(&self, message: &Parked) -> impl Future<Output = Result<bool>> + Send;
+    fn park_one(&self, message: Parked) -> impl Future<Output = Result<bool>> + Send;
 
     /// Removes a parked message. Answers whether it was there.
     ///
@@ -74,8 +75,7 @@ pub trait StoreExt: Store {
     /// # Cost            as [`Store::get`]
     /// # Errors          as [`Store::get`]
     /// # Cancel safety   as [`Store`]
-    fn get_one(&self, operation: &Operation)
-    -> impl Future<Output = Result<Option<Record>>> + Send;
+    fn get_one(&self, operation: Operation) -> impl Future<Output = Result<Option<Record>>> + Send;
 
     /// Carries out an operator's order.
     ///
@@ -84,45 +84,45 @@ pub trait StoreExt: Store {
     /// # Cost            as [`Store::operate`]
     /// # Errors          as [`Store::operate`], and that of the item
     /// # Cancel safety   as [`Store`]
-    fn operate_one(&self, directive: &Directive) -> impl Future<Output = Result<Directed>> + Send;
+    fn operate_one(&self, directive: Directive) -> impl Future<Output = Result<Directed>> + Send;
 }
 
 impl<S: Store> StoreExt for S {
-    async fn claim_one(&self, request: &ClaimRequest) -> Result<Admission> {
-        match only(self.claim(from_ref(request)).await?)? {
+    async fn claim_one(&self, request: ClaimRequest) -> Result<Admission> {
+        match only(self.claim(Arc::new([request])).await?)? {
             Admission::Failed(error) => Err(error),
             admission => Ok(admission),
         }
     }
 
-    async fn settle_one(&self, settlement: &Settlement) -> Result<Settled> {
-        match only(self.settle(from_ref(settlement)).await?)? {
+    async fn settle_one(&self, settlement: Settlement) -> Result<Settled> {
+        match only(self.settle(Arc::new([settlement])).await?)? {
             Settled::Failed(error) => Err(error),
             settled => Ok(settled),
         }
     }
 
-    async fn renew_one(&self, renewal: &Renewal) -> Result<Renewed> {
-        match only(self.renew(from_ref(renewal)).await?)? {
+    async fn renew_one(&self, renewal: Renewal) -> Result<Renewed> {
+        match only(self.renew(Arc::new([renewal])).await?)? {
             Renewed::Failed(error) => Err(error),
             renewed => Ok(renewed),
         }
     }
 
-    async fn park_one(&self, message: &Parked) -> Result<bool> {
-        only(self.park(from_ref(message)).await?)
+    async fn park_one(&self, message: Parked) -> Result<bool> {
+        only(self.park(Arc::new([message])).await?)
     }
 
     async fn drop_parked_one(&self, id: ParkedId, note: Option<&Note>) -> Result<bool> {
-        only(self.drop_parked(&[id], note).await?)
+        only(self.drop_parked(Arc::new([id]), note).await?)
     }
 
-    async fn get_one(&self, operation: &Operation) -> Result<Option<Record>> {
-        only(self.get(from_ref(operation)).await?)
+    async fn get_one(&self, operation: Operation) -> Result<Option<Record>> {
+        only(self.get(Arc::new([operation])).await?)
     }
 
-    async fn operate_one(&self, directive: &Directive) -> Result<Directed> {
-        match only(self.operate(from_ref(directive)).await?)? {
+    async fn operate_one(&self, directive: Directive) -> Result<Directed> {
+        match only(self.operate(Arc::new([directive])).await?)? {
             Directed::Failed(error) => Err(error),
             directed => Ok(directed),
         }

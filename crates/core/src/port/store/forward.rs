@@ -7,13 +7,15 @@
 /// evaluated anew by each call; with a `?` in it, its error is the answer.
 ///
 /// ```
+/// use std::sync::Arc;
+///
 /// use semel_core::{Admission, ClaimRequest, Result, Store, forward_store};
 ///
 /// /// Says how much is claimed at once.
 /// struct Loud<S>(S);
 ///
 /// impl<S: Store> Store for Loud<S> {
-///     async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
+///     async fn claim(&self, batch: Arc<[ClaimRequest]>) -> Result<Vec<Admission>> {
 ///         println!("{} claims", batch.len());
 ///         self.0.claim(batch).await
 ///     }
@@ -38,17 +40,17 @@ macro_rules! store_methods {
     ([$($each:tt)+] $($with:tt)*) => {
         $($each)+! {
             $($with)*
-            claim(batch: &[$crate::ClaimRequest]) -> Vec<$crate::Admission>;
-            settle(batch: &[$crate::Settlement]) -> Vec<$crate::Settled>;
-            renew(batch: &[$crate::Renewal]) -> Vec<$crate::Renewed>;
-            park(batch: &[$crate::Parked]) -> Vec<bool>;
-            drop_parked(batch: &[$crate::ParkedId], note: Option<&$crate::Note>) -> Vec<bool>;
-            get(batch: &[$crate::Operation]) -> Vec<Option<$crate::Record>>;
+            claim(batch: ::std::sync::Arc<[$crate::ClaimRequest]>) -> Vec<$crate::Admission>;
+            settle(batch: ::std::sync::Arc<[$crate::Settlement]>) -> Vec<$crate::Settled>;
+            renew(batch: ::std::sync::Arc<[$crate::Renewal]>) -> Vec<$crate::Renewed>;
+            park(batch: ::std::sync::Arc<[$crate::Parked]>) -> Vec<bool>;
+            drop_parked(batch: ::std::sync::Arc<[$crate::ParkedId]>, note: Option<&$crate::Note>) -> Vec<bool>;
+            get(batch: ::std::sync::Arc<[$crate::Operation]>) -> Vec<Option<$crate::Record>>;
             list(query: &$crate::port::store::ListQuery)
                 -> $crate::port::store::Page<$crate::port::store::Listed>;
             list_parked(query: &$crate::port::store::ListQuery)
                 -> $crate::port::store::Page<$crate::Parked>;
-            operate(batch: &[$crate::decide::Directive]) -> Vec<$crate::decide::Directed>;
+            operate(batch: ::std::sync::Arc<[$crate::decide::Directive]>) -> Vec<$crate::decide::Directed>;
             list_audit(query: &$crate::port::store::ListQuery)
                 -> $crate::port::store::Page<$crate::Audited>;
             sweep(limit: usize) -> $crate::port::store::Swept;

@@ -22,7 +22,7 @@ pub(super) struct BackgroundCall {
     settling: PendingSettlements,
     settled: Option<Begun<Vec<Settled>>>,
     taken: Taken,
-    requests: Arc<Vec<ClaimRequest>>,
+    requests: Arc<[ClaimRequest]>,
     admitted: Option<Begun<Vec<Admission>>>,
 }
 
@@ -60,14 +60,13 @@ impl BackgroundCalls {
     pub(super) fn begin<S: Store + Clone>(
         &mut self,
         store: &StoreCalls<S>,
-        settling: PendingSettlements,
+        mut settling: PendingSettlements,
         taken: Taken,
     ) {
         let requests = taken.messages.iter();
-        let requests: Vec<_> = requests.map(|incoming| incoming.request.clone()).collect();
-        let requests = Arc::new(requests);
+        let requests: Arc<[_]> = requests.map(|incoming| incoming.request.clone()).collect();
         self.under_way.push_back(BackgroundCall {
-            settled: store.begin_settle(settling.settlements()),
+            settled: store.begin_settle(&settling.report()),
             settling,
             admitted: store.begin_claim(&requests),
             requests,
@@ -137,13 +136,14 @@ impl BackgroundCall {
     ) -> Result<Answered> {
         let is_begun = self.is_begun();
         let Self {
-            settling,
+            mut settling,
             settled,
             taken,
             requests,
             admitted,
         } = self;
-        let settling_it = store.try_settle_again(outstanding, settling.settlements(), settled);
+        let settlements = settling.report();
+        let settling_it = store.try_settle_again(outstanding, &settlements, settled);
         let claiming = store.try_claim_again(outstanding, &requests, admitted);
         let (settled, admitted) = if store.is_away() && !is_begun {
             // One probe, not two.

@@ -27,7 +27,7 @@ impl Attempts {
         self.renew_at = run.context.lease(now).renew_at();
         let Some(renewed) = run
             .store
-            .try_renew(&run.outstanding, &self.renewals(lease))
+            .try_renew(&run.outstanding, self.renewals(lease))
             .await?
         else {
             self.renew_at = run.now() + RECHECK.min(renewal_interval(lease));

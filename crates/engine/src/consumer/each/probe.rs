@@ -54,9 +54,7 @@ pub(super) async fn probe<S: Store + Clone, E: Effect>(
         order: Order::Resolve(verdict),
         note: None,
     };
-    let directed = store
-        .operate(outstanding, std::slice::from_ref(&directive))
-        .await?;
+    let directed = store.operate(outstanding, &Arc::from([directive])).await?;
     Ok(match directed.into_iter().next() {
         Some(Directed::Now(_) | Directed::Refused(Refusal::State(_) | Refusal::Absent)) => true,
         Some(Directed::Refused(Refusal::NotQuiet { .. }) | Directed::Failed(_)) | None => false,

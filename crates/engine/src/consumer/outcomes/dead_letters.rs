@@ -6,13 +6,14 @@
 //! in doubt.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::port::sink::{AnySink, Publication, Sink};
-use semel_core::{ByteString, Error, ErrorKind, Operation, Parked, Result, Store};
+use semel_core::{ByteString, Error, ErrorKind, Operation, Result, Store};
 use tokio::task::{JoinError, JoinSet};
 
-use super::{Met, Outcomes};
+use super::{Met, Outcomes, ToPark};
 use crate::consumer::outstanding::Outstanding;
 use crate::consumer::store_calls::{Asked, StoreCalls};
 use crate::event::Event;
@@ -110,14 +111,14 @@ impl Outcomes {
         &mut self,
         store: &StoreCalls<S>,
         outstanding: &Outstanding,
-        kept: Vec<(Parked, Met)>,
+        kept: ToPark,
     ) -> Result<()> {
         if self.letters.sink.is_none() {
-            self.settled.extend(kept.into_iter().map(|(_, met)| met));
+            self.settled.extend(kept.met);
             return Ok(());
         }
         let mut dead = Vec::new();
-        for (parked, met) in kept {
+        for (parked, met) in kept.messages.iter().zip(kept.met) {
             match &parked.key {
                 Some(key) if met.fate == Fate::Dead => {
                     dead.push((
@@ -132,7 +133,7 @@ impl Outcomes {
         if dead.is_empty() {
             return Ok(());
         }
-        let operations: Vec<_> = dead
+        let operations: Arc<[_]> = dead
             .iter()
             .map(|(operation, ..)| operation.clone())
             .collect();
@@ -142,14 +143,14 @@ impl Outcomes {
         };
         records.resize(operations.len(), None);
         for ((operation, parked, met), record) in dead.into_iter().zip(records) {
-            let publication = publication::of_dead(&operation, &parked, record.as_ref());
+            let publication = publication::of_dead(&operation, parked, record.as_ref());
             let mut met = Some(met);
             if semel_core::planted("K02") {
                 self.settled.extend(met.take());
             }
             self.letters.waiting.push_back(Letter {
                 publication,
-                coordinates: parked.coordinates,
+                coordinates: parked.coordinates.clone(),
                 met,
                 is_bare: false,
             });

@@ -60,6 +60,11 @@ impl OutageBacklog {
         std::mem::take(&mut self.unsettled)
     }
 
+    /// Keeps settlements that were reported and not answered, until the store accepts them.
+    pub(in crate::consumer) fn put_back_unsettled(&mut self, unanswered: PendingSettlements) {
+        self.unsettled.put_back(unanswered);
+    }
+
     /// Keeps the settlement of a message whose claim had this token, until the store accepts it.
     pub(in crate::consumer) fn push_unsettled(
         &mut self,

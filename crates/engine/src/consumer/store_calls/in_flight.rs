@@ -15,27 +15,27 @@ impl<S: Store + Clone> StoreCalls<S> {
     /// is away.
     pub(in crate::consumer) fn begin_claim(
         &self,
-        requests: &Arc<Vec<ClaimRequest>>,
+        requests: &Arc<[ClaimRequest]>,
     ) -> Option<Begun<Vec<Admission>>> {
         self.begin(requests, |store, requests| async move {
-            all_failed(store.claim(&requests).await?)
+            all_failed(store.claim(requests).await?)
         })
     }
 
     /// Does the same for reports on claims.
     pub(in crate::consumer) fn begin_settle(
         &self,
-        settlements: &Arc<Vec<Settlement>>,
+        settlements: &Arc<[Settlement]>,
     ) -> Option<Begun<Vec<Settled>>> {
         self.begin(settlements, |store, settlements| async move {
-            store.settle(&settlements).await
+            store.settle(settlements).await
         })
     }
 
     fn begin<I, T: Send + 'static, Fut>(
         &self,
-        batch: &Arc<Vec<I>>,
-        call: impl FnOnce(S, Arc<Vec<I>>) -> Fut,
+        batch: &Arc<[I]>,
+        call: impl FnOnce(S, Arc<[I]>) -> Fut,
     ) -> Option<Begun<T>>
     where
         Fut: Future<Output = Result<T>> + Send + 'static,

@@ -1,5 +1,7 @@
 //! The store port over the filter.
 
+use std::sync::Arc;
+
 use semel_core::decide::{Directed, Directive};
 use semel_core::port::store::{Capabilities, Durability, ListQuery, Listed, Page, Stats, Swept};
 use semel_core::{
@@ -11,7 +13,7 @@ use super::Approximate;
 
 #[deny(clippy::missing_trait_methods)]
 impl<S: Store> Store for Approximate<S> {
-    async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
+    async fn claim(&self, batch: Arc<[ClaimRequest]>) -> Result<Vec<Admission>> {
         let (mut state, now) = self.locked();
         // Every claim tidies a little, so that no separate task has to.
         state.unfinished.sweep(TIDIED, now);
@@ -20,31 +22,31 @@ impl<S: Store> Store for Approximate<S> {
         Ok(requests.map(|it| state.claim(it, now, wait)).collect())
     }
 
-    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {
+    async fn settle(&self, batch: Arc<[Settlement]>) -> Result<Vec<Settled>> {
         let (mut state, now) = self.locked();
         Ok(batch.iter().map(|it| state.settle(it, now)).collect())
     }
 
-    async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
+    async fn renew(&self, batch: Arc<[Renewal]>) -> Result<Vec<Renewed>> {
         let (mut state, now) = self.locked();
         let renewals = batch.iter();
         let renewed = renewals.map(|it| state.unfinished.renew(it.operation.id(), it, now));
         Ok(renewed.collect())
     }
 
-    async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
+    async fn park(&self, batch: Arc<[Parked]>) -> Result<Vec<bool>> {
         if semel_core::planted("A06") {
             return Ok(vec![true; batch.len()]);
         }
         self.kept.park(batch).await
     }
 
-    async fn drop_parked(&self, batch: &[ParkedId], note: Option<&Note>) -> Result<Vec<bool>> {
+    async fn drop_parked(&self, batch: Arc<[ParkedId]>, note: Option<&Note>) -> Result<Vec<bool>> {
         self.kept.drop_parked(batch, note).await
     }
 
     /// Returns records of unfinished operations; finished ones have no record.
-    async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
+    async fn get(&self, batch: Arc<[Operation]>) -> Result<Vec<Option<Record>>> {
         let (state, now) = self.locked();
         let records = batch.iter().map(|it| state.unfinished.get(&it.id()));
         Ok(records
@@ -64,10 +66,10 @@ impl<S: Store> Store for Approximate<S> {
 
     /// Carries out orders about unfinished operations that have no note: a note would leave no
     /// entry.
-    async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
+    async fn operate(&self, batch: Arc<[Directive]>) -> Result<Vec<Directed>> {
         let (mut state, now) = self.locked();
         let mut answers = Vec::with_capacity(batch.len());
-        for directive in batch {
+        for directive in &*batch {
             if directive.note.is_some() {
                 answers.push(Directed::Failed(unaudited()));
                 continue;

@@ -90,27 +90,27 @@ impl<S: std::fmt::Debug> std::fmt::Debug for Guarded<S> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<S: Store> Store for Guarded<S> {
-    async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
+    async fn claim(&self, batch: Arc<[ClaimRequest]>) -> Result<Vec<Admission>> {
         self.pass(self.inner.claim(batch)).await
     }
 
-    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {
+    async fn settle(&self, batch: Arc<[Settlement]>) -> Result<Vec<Settled>> {
         self.pass(self.inner.settle(batch)).await
     }
 
-    async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
+    async fn renew(&self, batch: Arc<[Renewal]>) -> Result<Vec<Renewed>> {
         self.pass(self.inner.renew(batch)).await
     }
 
-    async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
+    async fn park(&self, batch: Arc<[Parked]>) -> Result<Vec<bool>> {
         self.pass(self.inner.park(batch)).await
     }
 
-    async fn drop_parked(&self, batch: &[ParkedId], note: Option<&Note>) -> Result<Vec<bool>> {
+    async fn drop_parked(&self, batch: Arc<[ParkedId]>, note: Option<&Note>) -> Result<Vec<bool>> {
         self.pass(self.inner.drop_parked(batch, note)).await
     }
 
-    async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
+    async fn get(&self, batch: Arc<[Operation]>) -> Result<Vec<Option<Record>>> {
         self.pass(self.inner.get(batch)).await
     }
 
@@ -122,7 +122,7 @@ impl<S: Store> Store for Guarded<S> {
         self.pass_slow(self.inner.list_parked(query)).await
     }
 
-    async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
+    async fn operate(&self, batch: Arc<[Directive]>) -> Result<Vec<Directed>> {
         // An order that is carried out late would come behind those that were given after it.
         self.pass_within(Duration::MAX, self.inner.operate(batch))
             .await

@@ -1,6 +1,8 @@
 //! The ports: claims go through the cache, everything else is passed on, and the cache learns from the
 //! answers about completed keys.
 
+use std::sync::Arc;
+
 use semel_core::decide::{Directed, Directive};
 use semel_core::port::checkpoint::{CheckpointStore, Together, Write};
 use semel_core::port::store::{Capabilities, Page};
@@ -14,21 +16,21 @@ use super::{Memory, Tiered};
 
 #[deny(clippy::missing_trait_methods)]
 impl<S: Store> Store for Tiered<S> {
-    async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
+    async fn claim(&self, batch: Arc<[ClaimRequest]>) -> Result<Vec<Admission>> {
         if batch.is_empty() {
             return self.authority.claim(batch).await;
         }
-        self.admit(batch).await
+        self.admit(&batch).await
     }
 
-    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {
-        let answers = self.authority.settle(batch).await?;
-        self.learn(batch, &answers);
+    async fn settle(&self, batch: Arc<[Settlement]>) -> Result<Vec<Settled>> {
+        let answers = self.authority.settle(Arc::clone(&batch)).await?;
+        self.learn(&batch, &answers);
         Ok(answers)
     }
 
-    async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
-        let answers = self.authority.renew(batch).await?;
+    async fn renew(&self, batch: Arc<[Renewal]>) -> Result<Vec<Renewed>> {
+        let answers = self.authority.renew(Arc::clone(&batch)).await?;
         let mut memory = self.memory();
         for (renewal, answer) in batch.iter().zip(&answers) {
             match answer {
@@ -42,7 +44,7 @@ impl<S: Store> Store for Tiered<S> {
         Ok(answers)
     }
 
-    async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
+    async fn operate(&self, batch: Arc<[Directive]>) -> Result<Vec<Directed>> {
         let ids: Vec<OpId> = batch.iter().map(|it| it.operation.id()).collect();
         let ordering = Ordering::begin(self, ids);
         let answers = self.authority.operate(batch).await;
@@ -112,10 +114,10 @@ impl<S: Store> Drop for Ordering<'_, S> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<S: Store + CheckpointStore> CheckpointStore for Tiered<S> {
-    async fn settle_with(&self, batch: &[Settlement], mark: &Mark) -> Result<Together> {
-        let together = self.authority.settle_with(batch, mark).await?;
+    async fn settle_with(&self, batch: Arc<[Settlement]>, mark: &Mark) -> Result<Together> {
+        let together = self.authority.settle_with(Arc::clone(&batch), mark).await?;
         if let Together::Applied(answers) = &together {
-            self.learn(batch, answers);
+            self.learn(&batch, answers);
         }
         Ok(together)
     }
@@ -135,7 +137,7 @@ impl<S: Store + TransferStore> TransferStore for Tiered<S> {
         self.authority.export(after, limit).await
     }
 
-    async fn import(&self, batch: &[Item]) -> Result<Vec<bool>> {
+    async fn import(&self, batch: Arc<[Item]>) -> Result<Vec<bool>> {
         self.authority.import(batch).await
     }
 }

@@ -122,7 +122,7 @@ pub(crate) async fn effect_and_record_commit_together_and_a_duplicate_replays(ba
     tx.commit().await.expect("a commit");
 
     // To the store and to another transaction it is the same record.
-    let answers = bank.store().claim(&[request("pay-1", 2)]).await;
+    let answers = bank.store().claim([request("pay-1", 2)].into()).await;
     let answers = answers.expect("answers");
     assert!(
         matches!(&answers[..], [Admission::Replay { outcome: Some(it), .. }] if *it == outcome),
@@ -189,7 +189,11 @@ pub(crate) async fn every_column_of_a_record_is_written_and_read(bank: impl Bank
     let mut tx = bank.begin().await;
     let claim = granted(bank.ask(&mut tx, &asked).await.expect("an answer"));
     tx.commit().await.expect("a commit");
-    let found = bank.store().get(&[operation("pay-1")]).await.expect("it");
+    let found = bank
+        .store()
+        .get([operation("pay-1")].into())
+        .await
+        .expect("it");
     let [Some(record)] = &found[..] else {
         panic!("{found:?}")
     };
@@ -289,7 +293,7 @@ pub(crate) async fn whatever_bytes_there_are_come_back_as_they_were(bank: impl B
         "{again:?}"
     );
     tx.commit().await.expect("a commit");
-    let found = bank.store().get(&[operation(key)]).await.expect("it");
+    let found = bank.store().get([operation(key)].into()).await.expect("it");
     let [Some(record)] = &found[..] else {
         panic!("{found:?}")
     };
@@ -316,7 +320,10 @@ pub(crate) async fn of_two_in_a_deadlock_one_is_told_to_begin_again(bank: impl S
     assert_eq!((granted.len(), refused.len()), (1, 1));
     overtaken(refused[0].as_ref().expect_err("an error"));
     // The winner has both keys, the loser none.
-    let found = bank.store().get(&[operation("a"), operation("b")]).await;
+    let found = bank
+        .store()
+        .get([operation("a"), operation("b")].into())
+        .await;
     let found = found.expect("records");
     let [Some(a), Some(b)] = &found[..] else {
         panic!("{found:?}");

@@ -45,7 +45,7 @@ async fn an_old_snapshot_decides_nothing() {
             .await
             .expect("a count");
         assert_eq!(seen, 0);
-        let taken = bank.store.claim(&[request(&key, 7)]).await;
+        let taken = bank.store.claim([request(&key, 7)].into()).await;
         let _ = granted(taken.expect("an answer").remove(0));
         let answer = bank.ask(&mut tx, &request(&key, 1)).await;
         let answer = answer.expect("an answer");
@@ -142,7 +142,7 @@ impl Bank for Mysql {
         let store = store.expect("a store");
         let pool = pool_of(server_of(&place.url())).await;
         // Claims once, so that no transaction has to wait for another's first use of the scope.
-        let first = store.claim(&[request("first", 1)]).await;
+        let first = store.claim([request("first", 1)].into()).await;
         let _ = granted(first.expect("an answer").remove(0));
         let bank = Self {
             inbox: store.inbox().into(),

@@ -44,7 +44,7 @@ async fn a_stricter_transaction_that_was_overtaken_is_told_to_begin_again() {
             .await
             .expect("a count");
         assert_eq!(seen, 0);
-        let taken = bank.store.claim(&[request(&key, 7)]).await;
+        let taken = bank.store.claim([request(&key, 7)].into()).await;
         let _ = granted(taken.expect("an answer").remove(0));
         let error = bank.ask(&mut tx, &request(&key, 1)).await;
         overtaken(&error.expect_err("an old view"));
@@ -94,7 +94,7 @@ impl Bank for Postgres {
         let store = store.expect("a store");
         let pool = pool_of(&place, server_of(&place.url())).await;
         // Claims once, so that no transaction has to wait for another's first use of the scope.
-        let first = store.claim(&[request("first", 1)]).await;
+        let first = store.claim([request("first", 1)].into()).await;
         let _ = granted(first.expect("an answer").remove(0));
         let table = "CREATE TABLE payments (key text)";
         sqlx::query(table).execute(&pool).await.expect("a table");

@@ -43,7 +43,7 @@ async fn an_old_view_is_told_to_begin_again() {
     let count = sqlx::query_scalar("SELECT count(*) FROM payments");
     let count: i64 = count.fetch_one(&mut *tx).await.expect("a count");
     assert_eq!(count, 0);
-    let taken = bank.store.claim(&[request("pay-1", 7)]).await;
+    let taken = bank.store.claim([request("pay-1", 7)].into()).await;
     let _ = granted(taken.expect("an answer").remove(0));
     let error = bank.ask(&mut tx, &request("pay-2", 1)).await;
     busy(&error.expect_err("an old view"));

@@ -1,5 +1,7 @@
 //! Calls on their way to the committer.
 
+use std::sync::Arc;
+
 use semel_core::decide::{Directed, Directive};
 use semel_core::port::checkpoint::{Together, Write};
 use semel_core::port::store::{ListQuery, Listed, Page, Stats, Swept};
@@ -16,15 +18,15 @@ use crate::import::Import;
 /// A call: the request, and where its answer goes.
 pub(crate) enum Job {
     /// A claim; the flag says that another process claims.
-    Claim(Vec<ClaimRequest>, Addresses, bool, Reply<Vec<Admission>>),
-    Settle(Vec<Settlement>, Addresses, Reply<Vec<Settled>>),
-    SettleWith(Vec<Settlement>, Addresses, Mark, Reply<Together>),
+    Claim(Arc<[ClaimRequest]>, Addresses, bool, Reply<Vec<Admission>>),
+    Settle(Arc<[Settlement]>, Addresses, Reply<Vec<Settled>>),
+    SettleWith(Arc<[Settlement]>, Addresses, Mark, Reply<Together>),
     AdmitWith(Vec<ClaimRequest>, Addresses, Write, Reply<Admitted>),
-    Renew(Vec<Renewal>, Addresses, Reply<Vec<Renewed>>),
-    Operate(Vec<Directive>, Addresses, Reply<Vec<Directed>>),
-    Get(Vec<Operation>, Addresses, Reply<Vec<Option<Record>>>),
-    Park(Vec<(ParkedId, Parked)>, Reply<Vec<bool>>),
-    DropParked(Vec<ParkedId>, Option<Note>, Reply<Vec<bool>>),
+    Renew(Arc<[Renewal]>, Addresses, Reply<Vec<Renewed>>),
+    Operate(Arc<[Directive]>, Addresses, Reply<Vec<Directed>>),
+    Get(Arc<[Operation]>, Addresses, Reply<Vec<Option<Record>>>),
+    Park(Arc<[Parked]>, Vec<ParkedId>, Reply<Vec<bool>>),
+    DropParked(Arc<[ParkedId]>, Option<Note>, Reply<Vec<bool>>),
     List(ListQuery, Reply<Page<Listed>>),
     ListParked(ListQuery, Reply<Page<Parked>>),
     ListAudit(ListQuery, Reply<Page<Audited>>),
@@ -60,7 +62,7 @@ impl Job {
             Self::Renew(_, _, reply) => with(reply, error),
             Self::Operate(_, _, reply) => with(reply, error),
             Self::Get(_, _, reply) => with(reply, error),
-            Self::Park(_, reply) | Self::DropParked(_, _, reply) | Self::Import(_, reply) => {
+            Self::Park(_, _, reply) | Self::DropParked(_, _, reply) | Self::Import(_, reply) => {
                 with(reply, error);
             }
             Self::List(_, reply) => with(reply, error),

@@ -25,7 +25,7 @@ async fn what_is_under_way_is_exported_and_listed_once_whatever_the_pages() {
     let claims: Vec<_> = (0..5_000_u32)
         .map(|number| request(&key_of(number as usize), number.into()))
         .collect();
-    store.claim(&claims).await.expect("claims");
+    store.claim(claims.clone().into()).await.expect("claims");
     for limit in [1_000, 1_024, 3_000, 10_000] {
         let (mut exported, mut after) = (HashSet::new(), None);
         loop {
@@ -112,7 +112,10 @@ async fn a_panic_of_the_writer_leaves_nothing_behind_and_the_store_goes_on() {
     assert_eq!(failed.kind(), ErrorKind::Internal);
     assert_eq!(failed.certainty(), Certainty::NotApplied);
     let operations: Vec<Operation> = batch().into_iter().map(|it| it.operation).collect();
-    let found = store.get(&operations).await.expect("an answer");
+    let found = store
+        .get(operations.clone().into())
+        .await
+        .expect("an answer");
     assert_eq!(found, [None, None]);
     let admissions = store.admit_with(batch(), mark("out", 1)).await;
     let admissions = admissions.expect("admissions");
@@ -126,7 +129,7 @@ async fn a_panic_of_the_writer_leaves_nothing_behind_and_the_store_goes_on() {
     drop(store);
     let store = open(dir.path(), &clock);
     assert_eq!(store.mark("out").await.expect("a mark"), Some(1));
-    let found = store.get(&operations).await.expect("an answer");
+    let found = store.get(operations.into()).await.expect("an answer");
     assert!(found.iter().all(Option::is_some));
 }
 
@@ -157,9 +160,12 @@ async fn a_lease_of_another_store_goes_on_over_a_reopening() {
         lease: LEASE,
         ..request("own", 1)
     };
-    let granted = store.claim(&[own]).await.expect("a claim");
+    let granted = store.claim([own].into()).await.expect("a claim");
     assert!(matches!(granted[..], [Admission::Granted(_)]));
-    assert_eq!(store.import(&items).await.expect("an import"), [true; 3]);
+    assert_eq!(
+        store.import(items.into()).await.expect("an import"),
+        [true; 3]
+    );
     // Other records come and go, so that the segment of the import is given back.
     for round in 0..40 {
         let batch = (0..50).map(|number| ClaimRequest {
@@ -187,7 +193,7 @@ async fn a_lease_of_another_store_goes_on_over_a_reopening() {
         gated,
         request("own", 5),
     ];
-    let answers = store.claim(&ask).await.expect("answers");
+    let answers = store.claim(ask.clone().into()).await.expect("answers");
     for answer in &answers[..3] {
         let is_busy = matches!(answer, Admission::Busy { until: found, .. } if *found == until);
         assert!(is_busy, "{answer:?}");
@@ -198,7 +204,7 @@ async fn a_lease_of_another_store_goes_on_over_a_reopening() {
         answers[3]
     );
     clock.advance(LEASE);
-    let answers = store.claim(&ask[..3]).await.expect("answers");
+    let answers = store.claim((&ask[..3]).into()).await.expect("answers");
     let is_granted = |answer: &Admission| matches!(answer, Admission::Granted(_));
     assert!(answers.iter().all(is_granted), "{answers:?}");
 }
@@ -224,7 +230,7 @@ async fn what_was_forgotten_and_done_again_is_found_after_a_reopening() {
     // The clock is back where the second version is not forgotten.
     let store = open(dir.path(), &TestClock::new());
     let operations = [brief(0).operation, request("long", 0).operation];
-    let found = store.get(&operations).await.expect("an answer");
+    let found = store.get(operations.into()).await.expect("an answer");
     let claims: Vec<_> = found
         .iter()
         .map(|record| record.as_ref().map(|record| record.claim_id))
@@ -240,14 +246,20 @@ async fn a_token_beyond_all_others_is_refused() {
     let dir = folder();
     let store = open(dir.path(), &TestClock::new());
     let item = |token| [Item::Token(FencingToken::new(token))];
-    let refused = store.import(&item(u64::MAX)).await;
+    let refused = store.import(item(u64::MAX).into()).await;
     let refused = refused.expect_err("nothing greater could be given out");
     assert_eq!(refused.kind(), ErrorKind::InvalidInput);
     let most = u64::MAX >> 1;
-    assert_eq!(store.import(&item(most)).await.expect("an import"), [true]);
+    assert_eq!(
+        store.import(item(most).into()).await.expect("an import"),
+        [true]
+    );
     drop(store);
     let store = open(dir.path(), &TestClock::new());
-    let granted = store.claim(&[request("a", 1)]).await.expect("a claim");
+    let granted = store
+        .claim([request("a", 1)].into())
+        .await
+        .expect("a claim");
     match &granted[..] {
         [Admission::Granted(claim)] => assert!(claim.token.get() > most),
         other => panic!("{other:?}"),

@@ -37,7 +37,7 @@ impl Site {
         store: &impl Store,
         request: &ClaimRequest,
     ) -> Result<Option<Duration>> {
-        match store.claim_one(request).await? {
+        match store.claim_one(request.clone()).await? {
             Admission::Granted(_) => Ok(None),
             Admission::Busy { until, .. } => Ok(Some(until.since(self.clock.now()))),
             other => panic!("{other:?}"),
@@ -90,7 +90,7 @@ async fn a_lease_of_another_process_outlives_the_one_that_gave_it() -> Result<()
             window: Window::DEFAULT,
         },
     };
-    let settled = store.settle(&[settlement]).await?;
+    let settled = store.settle([settlement].into()).await?;
     assert!(matches!(settled[..], [Settled::Now(_)]), "{settled:?}");
     Ok(())
 }
@@ -125,7 +125,7 @@ async fn a_renewal_of_it_is_durable() -> Result<()> {
         claim_id: ClaimId::from_u128(1),
         lease: LEASE,
     };
-    let renewed = lent.renew(&[renewal]).await?;
+    let renewed = lent.renew([renewal].into()).await?;
     assert!(matches!(renewed[..], [Renewed::Until(_)]), "{renewed:?}");
     drop(lent);
     let store = site.open()?;
@@ -155,7 +155,7 @@ async fn its_entity_is_held_as_long_and_a_started_claim_keeps_it() -> Result<()>
             recovery: Recovery::Rerun,
         },
     };
-    let started = lent.settle(&[start]).await?;
+    let started = lent.settle([start].into()).await?;
     assert!(matches!(started[..], [Settled::Now(_)]), "{started:?}");
     drop(lent);
     let store = site.open()?;

@@ -173,7 +173,7 @@ fn what_is_too_large_is_refused_whole() {
         payload: Bytes::from_static(b"eleven bytes"),
         ..parked()
     };
-    let refused = block_on(store.park(&[parked(), message])).expect_err("too large");
+    let refused = block_on(store.park([parked(), message].into())).expect_err("too large");
     assert_eq!(
         (refused.kind(), refused.certainty()),
         (ErrorKind::InvalidInput, Certainty::NotApplied)
@@ -282,7 +282,7 @@ fn what_is_damaged_while_the_store_is_open_is_never_taken_for_absent() {
         ..later.clone()
     };
     let ask = |request: &ClaimRequest| {
-        block_on(store.claim(std::slice::from_ref(request)))
+        block_on(store.claim([request.clone()].into()))
             .expect("an answer")
             .remove(0)
     };
@@ -397,16 +397,16 @@ fn a_clock_that_goes_back_loses_nothing() {
         clock.0.store(millis, std::sync::atomic::Ordering::SeqCst);
         let store =
             EmbeddedStore::open(dir.path(), clock.clone(), Options::default()).expect("it opens");
-        let _ = block_on(store.claim(&[request(key)])).expect("a claim");
+        let _ = block_on(store.claim([request(key)].into())).expect("a claim");
         let step = Step::Complete {
             outcome: Outcome::empty(),
             window,
         };
-        let settled = block_on(store.settle(&[settlement(key, step)])).expect("a settlement");
+        let settled = block_on(store.settle([settlement(key, step)].into())).expect("a settlement");
         assert!(matches!(settled[..], [semel_core::Settled::Now(_)]));
         let swept = block_on(store.sweep(100)).expect("a sweep");
         assert!(swept.removed <= 1);
-        let found = block_on(store.get(&[request(key).operation])).expect("an answer");
+        let found = block_on(store.get([request(key).operation].into())).expect("an answer");
         assert!(found[0].is_some(), "{key} is there");
     }
 }

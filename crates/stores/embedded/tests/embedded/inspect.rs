@@ -58,7 +58,7 @@ async fn a_record_that_was_forgotten_long_after_it_finished_is_not_listed() -> R
     let listed = all(&inspector, &ListQuery::default()).await?;
     assert_eq!(listed.len(), 3_999);
     assert!(!listed.contains_key(&operation(3).id().to_string()));
-    assert_eq!(inspector.get(&[operation(3)]).await?, [None]);
+    assert_eq!(inspector.get([operation(3)].into()).await?, [None]);
     Ok(())
 }
 
@@ -74,7 +74,7 @@ async fn entities_are_counted_as_the_store_counts_them() -> Result<()> {
             }),
             ..request(number, number + 1)
         };
-        let _ = store.claim(std::slice::from_ref(&gated)).await?;
+        let _ = store.claim([gated.clone()].into()).await?;
         let step = Step::Complete {
             outcome: Outcome::empty(),
             window: WINDOW,
@@ -92,8 +92,11 @@ async fn a_look_up_brings_the_outcome() -> Result<()> {
     let site = Site::new();
     let store = site.open()?;
     site.finish(&store, 7).await?;
-    let found = site.inspect()?.get(&[operation(7), operation(8)]).await?;
-    assert_eq!(found, store.get(&[operation(7), operation(8)]).await?);
+    let found = site
+        .inspect()?
+        .get([operation(7), operation(8)].into())
+        .await?;
+    assert_eq!(found, store.get([operation(7), operation(8)].into()).await?);
     assert!(
         found[0]
             .as_ref()
@@ -109,7 +112,7 @@ async fn nothing_can_be_changed_and_nothing_is() -> Result<()> {
     let before = site.bytes();
     let inspector = site.inspect()?;
     let refused = inspector
-        .claim(&[request(1, 1)])
+        .claim([request(1, 1)].into())
         .await
         .expect_err("refused");
     assert_eq!(refused.kind(), ErrorKind::Unsupported);
@@ -140,7 +143,7 @@ async fn damage_is_never_taken_for_the_end() -> Result<()> {
     let store = site.open()?;
     for number in 0..20 {
         site.finish(&store, number).await?;
-        let _ = store.park(&[parked(number)]).await?;
+        let _ = store.park([parked(number)].into()).await?;
     }
     drop(store);
     for (name, mut bytes) in site.bytes() {
@@ -158,7 +161,7 @@ async fn damage_is_never_taken_for_the_end() -> Result<()> {
             Err(error) => Some(error.kind()),
             Ok(inspector) if name.starts_with("records-") => {
                 let found = inspector.list(&query).await.err();
-                let looked_up = inspector.get(&[operation(19)]).await.err();
+                let looked_up = inspector.get([operation(19)].into()).await.err();
                 assert!(looked_up.is_some(), "{name}: the damage lies before it");
                 found.map(|error| error.kind())
             }
@@ -232,7 +235,7 @@ impl Site {
 
     async fn finish(&self, store: &EmbeddedStore, number: u64) -> Result<()> {
         let request = request(number, number + 1);
-        let _ = store.claim(std::slice::from_ref(&request)).await?;
+        let _ = store.claim([request.clone()].into()).await?;
         let step = Step::Complete {
             outcome: Outcome::raw(Bytes::from(format!("outcome of {number}")), 1_000),
             window: WINDOW,
@@ -246,7 +249,7 @@ impl Site {
             order,
             note: None,
         };
-        let _ = store.operate(&[directive]).await?;
+        let _ = store.operate([directive].into()).await?;
         Ok(())
     }
 
@@ -266,11 +269,11 @@ impl Site {
                     start: Start::Marked(Recovery::Park),
                     ..request(number, claim)
                 };
-                let _ = store.claim(&[started]).await?;
+                let _ = store.claim([started].into()).await?;
             }
             5 => {
                 let request = request(number, claim);
-                let _ = store.claim(std::slice::from_ref(&request)).await?;
+                let _ = store.claim([request.clone()].into()).await?;
                 let step = Step::Fail {
                     decisive: false,
                     error: "no".into(),
@@ -280,7 +283,7 @@ impl Site {
             }
             6 => {
                 let request = request(number, claim);
-                let _ = store.claim(std::slice::from_ref(&request)).await?;
+                let _ = store.claim([request.clone()].into()).await?;
                 let step = Step::Release {
                     error: "later".into(),
                     certainty: Certainty::NotApplied,
@@ -306,10 +309,12 @@ impl Site {
                 self.order(store, number, Order::Extend(longer)).await?;
             }
             _ if claim.is_multiple_of(3) => {
-                let _ = store.drop_parked(&[parked(number).id()], None).await?;
+                let _ = store
+                    .drop_parked([parked(number).id()].into(), None)
+                    .await?;
             }
             _ => {
-                let _ = store.park(&[parked(number)]).await?;
+                let _ = store.park([parked(number)].into()).await?;
             }
         }
         Ok(())
@@ -322,7 +327,7 @@ async fn settle(store: &EmbeddedStore, request: &ClaimRequest, step: Step) -> Re
         claim_id: request.claim_id,
         step,
     };
-    let _ = store.settle(&[settlement]).await?;
+    let _ = store.settle([settlement].into()).await?;
     Ok(())
 }
 

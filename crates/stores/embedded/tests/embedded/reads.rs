@@ -55,7 +55,7 @@ async fn a_few_repeats_keep_nothing_in_memory() {
     let batch: Vec<_> = (0..NUMBER)
         .map(|number| request(if number % 20 == 0 { "a" } else { "new" }, number))
         .collect();
-    store.claim(&batch).await.expect("claims");
+    store.claim(batch.into()).await.expect("claims");
     finish(&store, "b", NUMBER, 0).await;
     assert!(
         repeated(&store, &reads, "b").await > 0,
@@ -67,7 +67,7 @@ async fn a_few_repeats_keep_nothing_in_memory() {
 async fn repeated(store: &EmbeddedStore, reads: &AtomicU64, name: &str) -> u64 {
     let before = reads.load(Ordering::Relaxed);
     let batch: Vec<_> = (0..NUMBER).map(|number| request(name, number)).collect();
-    let answers = store.claim(&batch).await.expect("claims");
+    let answers = store.claim(batch.into()).await.expect("claims");
     let is_repeat = |answer: &Admission| matches!(answer, Admission::Replay { .. });
     assert!(answers.iter().all(is_repeat), "all of them are known");
     reads.load(Ordering::Relaxed) - before
@@ -76,7 +76,7 @@ async fn repeated(store: &EmbeddedStore, reads: &AtomicU64, name: &str) -> u64 {
 /// Claims and completes, each with an outcome of so many bytes.
 async fn finish(store: &EmbeddedStore, name: &str, count: u32, outcome_len: usize) {
     let requests: Vec<_> = (0..count).map(|number| request(name, number)).collect();
-    store.claim(&requests).await.expect("claims");
+    store.claim(requests.into()).await.expect("claims");
     let start = Step::Start {
         recovery: Recovery::Rerun,
     };
@@ -95,7 +95,7 @@ async fn finish(store: &EmbeddedStore, name: &str, count: u32, outcome_len: usiz
                 step: step.clone(),
             })
             .collect();
-        for answer in store.settle(&settlements).await.expect("settles") {
+        for answer in store.settle(settlements.into()).await.expect("settles") {
             assert!(matches!(answer, Settled::Now(_)), "{answer:?}");
         }
     }

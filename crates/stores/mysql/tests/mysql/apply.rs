@@ -62,7 +62,10 @@ async fn a_failing_statement_is_undone_while_its_neighbours_commit() {
         message("i", 9, vec![text("i"), number(9)]),
     ];
     for expected in ["cddcddddc", "nnnnnnnnn"] {
-        let applied = store.apply(&both, &batch).await.expect("answers");
+        let applied = store
+            .apply(&both, batch.clone().into())
+            .await
+            .expect("answers");
         assert_eq!(fates(&applied), expected, "{applied:?}");
         assert_eq!(ids(&lab, "payments").await, ["a", "d", "i"]);
         assert_eq!(
@@ -100,7 +103,7 @@ async fn a_key_or_an_entity_repeated_in_a_batch_is_decided_as_if_asked_in_a_row(
         gated("y", 2, 1),
         gated("z", 2, 1),
     ];
-    let applied = store.apply(&insert, &batch).await.expect("answers");
+    let applied = store.apply(&insert, batch.into()).await.expect("answers");
     assert_eq!(fates(&applied), "dndcn", "{applied:?}");
     assert!(matches!(
         &applied[1],
@@ -140,7 +143,7 @@ async fn values_become_what_their_columns_hold() {
         Value::Boolean(true),
     ];
     let applied = store
-        .apply(&insert, &[message("a", 1, values)])
+        .apply(&insert, [message("a", 1, values)].into())
         .await
         .expect("answers");
     assert_eq!(fates(&applied), "c", "{applied:?}");
@@ -159,7 +162,7 @@ async fn values_become_what_their_columns_hold() {
     );
     let by = Value::Number("0.00000000000000000009".into());
     let applied = store
-        .apply(&update, &[message("b", 1, vec![by, text("zoë 💥")])])
+        .apply(&update, [message("b", 1, vec![by, text("zoë 💥")])].into())
         .await;
     assert_eq!(fates(&applied.expect("answers")), "c");
     let exactly: Option<String> = connection
@@ -178,7 +181,7 @@ async fn values_become_what_their_columns_hold() {
         let bad = statements(&[&*format!("UPDATE seen SET {column} = :v")], &["v"]);
         let key = format!("{column} {value:?}");
         let applied = store
-            .apply(&bad, &[message(&key, 1, vec![value])])
+            .apply(&bad, [message(&key, 1, vec![value])].into())
             .await
             .expect("answers");
         assert_eq!(fates(&applied), "d", "{key}: {applied:?}");
@@ -192,11 +195,14 @@ async fn a_table_that_has_gone_kills_no_message() {
     let first = [message("a", 1, vec![text("a"), number(1)])];
     let second = [message("b", 2, vec![text("b"), number(1)])];
     assert_eq!(
-        fates(&store.apply(&insert, &first).await.expect("answers")),
+        fates(&store.apply(&insert, first.into()).await.expect("answers")),
         "c"
     );
     lab.database.run("DROP TABLE payments").await;
-    let error = store.apply(&insert, &second).await.expect_err("no table");
+    let error = store
+        .apply(&insert, second.into())
+        .await
+        .expect_err("no table");
     assert_eq!(
         (error.code(), error.certainty()),
         (Code::InvalidConfig, Certainty::NotApplied)
@@ -218,7 +224,7 @@ async fn a_trigger_that_says_no_is_dead_and_takes_nothing_with_it() {
         message("a", 1, vec![text("a"), number(13)]),
         message("b", 2, vec![text("b"), number(1)]),
     ];
-    let applied = store.apply(&insert, &batch).await.expect("answers");
+    let applied = store.apply(&insert, batch.into()).await.expect("answers");
     assert_eq!(fates(&applied), "dc");
     assert!(matches!(&applied[0], Applied::Failed { error, .. } if &**error == "not 13"));
     assert_eq!(ids(&lab, "payments").await, ["b"]);
@@ -254,7 +260,7 @@ async fn a_lock_of_somebody_else_releases_the_message_that_waits_for_it() {
         message("b", 2, vec![number(5), text("free")]),
         message("c", 3, vec![number(-5), text("free")]),
     ];
-    let applied = store.apply(&update, &batch).await.expect("answers");
+    let applied = store.apply(&update, batch.into()).await.expect("answers");
     assert_eq!(fates(&applied), "rcc", "{applied:?}");
     other.query_drop("ROLLBACK").await.expect("the lock back");
     let record = record(&store, "a").await.expect("a record");
@@ -298,7 +304,7 @@ async fn a_deadlock_of_users_rows_has_the_whole_batch_done_again() {
         message("b", 2, vec![number(10), text("two")]),
     ];
     let calling = Arc::clone(&store);
-    let call = tokio::spawn(async move { calling.apply(&update, &batch).await });
+    let call = tokio::spawn(async move { calling.apply(&update, batch.into()).await });
     lab.waiting_session().await;
     other
         .query_drop("UPDATE payments SET amount = 2 WHERE id = 'one'")
@@ -325,7 +331,7 @@ async fn what_is_larger_than_a_packet_fails_alone() {
         message("b", 2, vec![text(&"b".repeat(40 << 20)), number(1)]),
         message("c", 3, vec![text(&"c".repeat(1 << 20)), number(1)]),
     ];
-    let applied = store.apply(&insert, &batch).await.expect("answers");
+    let applied = store.apply(&insert, batch.into()).await.expect("answers");
     assert_eq!(fates(&applied), "cdc");
     assert_eq!(ids(&lab, "payments").await.len(), 2);
 }

@@ -77,7 +77,7 @@ async fn kill_9_of_the_server_loses_nothing_that_was_answered() {
         // Each of them meets it, and stops.
         workers.join_all().await;
         let error = store
-            .claim(&[request("while it is gone", 1)])
+            .claim([request("while it is gone", 1)].into())
             .await
             .expect_err("no server");
         assert_eq!(error.certainty(), Certainty::NotApplied, "{error:?}");
@@ -97,7 +97,7 @@ async fn work(store: &MysqlStore, answered: &Mutex<Answered>, round: u32, worker
         let batch: Vec<_> = (0..5)
             .map(|number| request(&name("claim", number), turn + 1))
             .collect();
-        let Ok(answers) = store.claim(&batch).await else {
+        let Ok(answers) = store.claim(batch.clone().into()).await else {
             return;
         };
         for answer in answers {
@@ -112,7 +112,7 @@ async fn work(store: &MysqlStore, answered: &Mutex<Answered>, round: u32, worker
                 .insert(key, claim.token);
         }
         let settlements: Vec<_> = batch.iter().take(3).map(complete).collect();
-        let Ok(answers) = store.settle(&settlements).await else {
+        let Ok(answers) = store.settle(settlements.clone().into()).await else {
             return;
         };
         for (answer, it) in answers.iter().zip(&settlements) {
@@ -129,7 +129,7 @@ async fn work(store: &MysqlStore, answered: &Mutex<Answered>, round: u32, worker
         let messages: Vec<_> = (0..5)
             .map(|number| Application {
                 claim: request(&name("apply", number), turn + 1),
-                values: vec![Value::Text(name("apply", number).into())],
+                values: vec![Value::Text(name("apply", number).into())].into(),
                 window: Window::DEFAULT,
                 backoff: Backoff {
                     first: Duration::ZERO,
@@ -138,7 +138,7 @@ async fn work(store: &MysqlStore, answered: &Mutex<Answered>, round: u32, worker
                 gives_back: false,
             })
             .collect();
-        let Ok(answers) = store.apply(&statements, &messages).await else {
+        let Ok(answers) = store.apply(&statements, messages.clone().into()).await else {
             return;
         };
         for (answer, it) in answers.iter().zip(&messages) {
@@ -165,7 +165,7 @@ async fn check(store: &MysqlStore, database: &Database, answered: &Mutex<Answere
         .keys()
         .map(|key| request(key, 1).operation)
         .collect();
-    let records = store.get(&operations).await.expect("answers");
+    let records = store.get(operations.clone().into()).await.expect("answers");
     let mut highest = FencingToken::new(0);
     for ((key, token), record) in granted.iter().zip(records) {
         let record = record.unwrap_or_else(|| panic!("round {round}: the grant of {key} is lost"));
@@ -174,7 +174,7 @@ async fn check(store: &MysqlStore, database: &Database, answered: &Mutex<Answere
     }
     for key in &completed {
         let answer = store
-            .claim(&[request(key, 999)])
+            .claim([request(key, 999)].into())
             .await
             .expect("answers")
             .remove(0);
@@ -198,7 +198,7 @@ async fn check(store: &MysqlStore, database: &Database, answered: &Mutex<Answere
     }
     // Effect and record are of the same age, also those of unanswered calls.
     let operations: Vec<_> = paid.iter().map(|key| request(key, 1).operation).collect();
-    let records = store.get(&operations).await.expect("answers");
+    let records = store.get(operations.into()).await.expect("answers");
     let is_completed = |it: &Option<semel_core::Record>| {
         it.as_ref()
             .is_some_and(|record| record.state.kind() == StateKind::Completed)
@@ -208,7 +208,7 @@ async fn check(store: &MysqlStore, database: &Database, answered: &Mutex<Answere
         "round {round}: an effect without its record"
     );
     let fresh = store
-        .claim(&[request(&format!("after round {round}"), 1)])
+        .claim([request(&format!("after round {round}"), 1)].into())
         .await;
     let Admission::Granted(claim) = fresh.expect("answers").remove(0) else {
         panic!("not granted")
@@ -249,7 +249,7 @@ async fn a_session_killed_while_it_commits_is_maybe_applied() {
     });
     armed.store(true, Ordering::SeqCst);
     let (calling, batch) = (Arc::clone(&store), [gated.clone()]);
-    let call = tokio::spawn(async move { calling.claim(&batch).await });
+    let call = tokio::spawn(async move { calling.claim(batch.into()).await });
     tokio::task::block_in_place(|| arrival.recv()).expect("a commit is on its way");
     // No session commits while everything is locked; then the session that tries to is ended.
     let mut other = database.connect().await;
@@ -277,6 +277,10 @@ async fn a_session_killed_while_it_commits_is_maybe_applied() {
         .await
         .expect("the lock back");
     // Asking again finds out which of the two it was.
-    let answer = store.claim(&[gated]).await.expect("answers").remove(0);
+    let answer = store
+        .claim([gated].into())
+        .await
+        .expect("answers")
+        .remove(0);
     assert!(matches!(answer, Admission::Granted(_)), "{answer:?}");
 }

@@ -67,7 +67,7 @@ async fn a_claim_whose_answer_is_lost_at_its_commit_is_maybe_applied_and_was() {
     let other = lab.store().await;
     let batch = [request("a", 1)];
     let claimed = until(&other, "a", StateKind::Claimed);
-    let error = unanswered(&proxy, store.claim(&batch), claimed).await;
+    let error = unanswered(&proxy, store.claim(batch.into()), claimed).await;
     assert_eq!(
         (error.code(), error.certainty(), error.advice()),
         (
@@ -84,7 +84,7 @@ async fn a_claim_whose_answer_is_lost_at_its_commit_is_maybe_applied_and_was() {
 async fn a_claim_that_is_lost_on_its_way_is_maybe_applied_and_was_not() {
     let lab = Lab::new().await;
     let (store, proxy) = behind(&lab).await;
-    let error = unheard(&proxy, store.claim(&[request("a", 1)])).await;
+    let error = unheard(&proxy, store.claim([request("a", 1)].into())).await;
     assert_eq!(error.certainty(), Certainty::MaybeApplied);
     assert!(!grant(&store, &request("a", 1)).await.resumed);
 }
@@ -97,9 +97,12 @@ async fn a_completion_whose_answer_is_lost_is_answered_the_same_again() {
     let _ = grant(&store, &request("a", 1)).await;
     let batch = [complete("a", 1)];
     let completed = until(&other, "a", StateKind::Completed);
-    let error = unanswered(&proxy, store.settle(&batch), completed).await;
+    let error = unanswered(&proxy, store.settle(batch.into()), completed).await;
     assert_eq!(error.certainty(), Certainty::MaybeApplied);
-    let again = store.settle(&[complete("a", 1)]).await.expect("answers");
+    let again = store
+        .settle([complete("a", 1)].into())
+        .await
+        .expect("answers");
     assert!(
         matches!(again[..], [Settled::Now(StateKind::Completed)]),
         "{again:?}"
@@ -121,7 +124,7 @@ async fn a_transaction_that_breaks_before_its_commit_is_surely_not_applied() {
     let answered = async {
         proxy.until(|seen| seen.held > 0).await;
     };
-    let error = unanswered(&proxy, store.claim(&batch), answered).await;
+    let error = unanswered(&proxy, store.claim(batch.into()), answered).await;
     assert_eq!(
         (error.code(), error.certainty()),
         (Code::StoreUnavailable, Certainty::NotApplied)
@@ -147,7 +150,7 @@ async fn a_session_killed_in_the_middle_of_a_call_leaves_nothing_half_done() {
     );
     other.query_drop(lock).await.expect("a lock");
     let (calling, batch) = (Arc::clone(&store), [request(new, 1), request(held, 1)]);
-    let call = tokio::spawn(async move { calling.claim(&batch).await });
+    let call = tokio::spawn(async move { calling.claim(batch.into()).await });
     let session = lab.waiting_session().await;
     other
         .query_drop(format!("KILL {session}"))
@@ -177,7 +180,10 @@ async fn silence_is_taken_for_no_answer() {
     options.answer = Duration::from_secs(2);
     let store = MysqlStore::connect(&near, options).await.expect("a store");
     proxy.hold();
-    let error = store.claim(&[request("a", 1)]).await.expect_err("silence");
+    let error = store
+        .claim([request("a", 1)].into())
+        .await
+        .expect_err("silence");
     assert_eq!(
         (error.code(), error.certainty()),
         (Code::Timeout, Certainty::MaybeApplied)
@@ -201,7 +207,7 @@ async fn an_abandoned_call_goes_on() {
     let batch = [request("a", 1), request("b", 1)];
     let waiting = async { lab.waiting_session().await };
     tokio::select! {
-        _ = store.claim(&batch) => panic!("the row is locked"),
+        _ = store.claim(batch.into()) => panic!("the row is locked"),
         _ = waiting => {}
     }
     other.query_drop("ROLLBACK").await.expect("the lock back");
@@ -239,7 +245,7 @@ async fn one_broken_connection_makes_the_idle_ones_be_made_anew() {
     for number in 0..4_u32 {
         failed += usize::from(
             store
-                .claim(&[request(&format!("k{number}"), 1)])
+                .claim([request(&format!("k{number}"), 1)].into())
                 .await
                 .is_err(),
         );

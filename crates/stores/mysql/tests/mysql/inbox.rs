@@ -168,7 +168,7 @@ async fn an_old_snapshot_decides_nothing() {
         // Another worker has done it since.
         let _ = grant(&store, &request(&key, 9)).await;
         let settled = store
-            .settle(&[crate::lab::complete(&key, 9)])
+            .settle([crate::lab::complete(&key, 9)].into())
             .await
             .expect("answers");
         assert!(matches!(settled[..], [Settled::Now(_)]));
@@ -272,7 +272,7 @@ async fn a_session_with_settings_of_its_own_stores_the_same() {
     assert!(matches!(settled, Ok(Settled::Now(_))));
     tx.commit().await.expect("a commit");
     let record = store
-        .get(std::slice::from_ref(&request.operation))
+        .get([request.operation.clone()].into())
         .await
         .expect("answers")
         .remove(0);

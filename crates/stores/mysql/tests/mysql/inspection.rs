@@ -111,7 +111,9 @@ async fn tables_of_format_1_are_brought_forward_by_the_verb_alone() {
     let old = crate::lab::record(&store, "old").await.expect("a record");
     assert_eq!((old.members, old.attempts), (None, 1));
     let _ = grant(&store, &with("new", 1, 1)).await;
-    let answers = store.claim(&[with("new", 2, 2), with("old", 2, 2)]).await;
+    let answers = store
+        .claim([with("new", 2, 2), with("old", 2, 2)].into())
+        .await;
     let kept = Members::from_bytes(&[1, 2, 3, 4, 5]);
     assert!(matches!(
         &answers.expect("answers")[..],

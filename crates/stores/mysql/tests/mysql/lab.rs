@@ -123,7 +123,7 @@ pub(crate) async fn grant(store: &MysqlStore, request: &ClaimRequest) -> Claim {
 }
 
 pub(crate) async fn claim(store: &MysqlStore, request: &ClaimRequest) -> Admission {
-    let answers = store.claim(std::slice::from_ref(request)).await;
+    let answers = store.claim([request.clone()].into()).await;
     answers.expect("answers").remove(0)
 }
 
@@ -133,7 +133,7 @@ pub(crate) async fn forget(store: &MysqlStore, key: &str) {
         order: Order::Forget,
         note: None,
     };
-    let forgotten = store.operate(&[order]).await.expect("answers");
+    let forgotten = store.operate([order].into()).await.expect("answers");
     assert!(
         matches!(forgotten[..], [Directed::Now(None)]),
         "{forgotten:?}"
@@ -142,7 +142,7 @@ pub(crate) async fn forget(store: &MysqlStore, key: &str) {
 
 pub(crate) async fn record(store: &MysqlStore, key: &str) -> Option<Record> {
     store
-        .get(&[operation(key)])
+        .get([operation(key)].into())
         .await
         .expect("answers")
         .remove(0)
@@ -158,7 +158,7 @@ pub(crate) fn statements(sql: &[&str], params: &[&str]) -> Statements {
 pub(crate) fn message(key: &str, claim_id: u128, values: Vec<Value>) -> Application {
     Application {
         claim: request(key, claim_id),
-        values,
+        values: values.into(),
         window: Window::DEFAULT,
         backoff: Backoff {
             first: Duration::from_millis(200),

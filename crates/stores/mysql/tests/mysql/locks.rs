@@ -41,7 +41,7 @@ async fn a_deadlock_is_tried_again_and_reaches_nobody() {
     other.query_drop(lock(keys[1])).await.expect("a lock");
     let batch = [request(keys[0], 1), request(keys[1], 1)];
     let calling = Arc::clone(&store);
-    let call = tokio::spawn(async move { calling.claim(&batch).await });
+    let call = tokio::spawn(async move { calling.claim(batch.into()).await });
     lab.waiting_session().await;
     // Each holds what the other wants.
     other
@@ -76,7 +76,8 @@ async fn a_lock_that_comes_free_late_is_waited_for_again() {
         .await
         .expect("a lock");
     let calling = Arc::clone(&store);
-    let call = tokio::spawn(async move { calling.settle(&[crate::lab::complete("a", 9)]).await });
+    let call =
+        tokio::spawn(async move { calling.settle([crate::lab::complete("a", 9)].into()).await });
     tokio::task::block_in_place(|| proxy.wait_for_error(LOCK_WAIT));
     other.query_drop("ROLLBACK").await.expect("the lock back");
     let answers = call.await.expect("a task").expect("answers");
@@ -101,7 +102,7 @@ async fn a_lock_that_never_comes_free_is_told_as_not_applied() {
         .await
         .expect("a lock");
     let error = store
-        .claim(&[request("a", 1), request("b", 1)])
+        .claim([request("a", 1), request("b", 1)].into())
         .await
         .expect_err("no lock");
     assert_eq!(
@@ -140,7 +141,7 @@ async fn two_hundred_claimants_of_ten_keys_get_an_answer_each_and_ten_a_grant() 
             let batch: Vec<_> = (0..10)
                 .map(|at| request(&key(at), claimant.into()))
                 .collect();
-            let answers = store.claim(&batch).await.expect("answers");
+            let answers = store.claim(batch.into()).await.expect("answers");
             answers
                 .into_iter()
                 .map(|answer| match answer {

@@ -58,7 +58,7 @@ async fn whoever_reads_a_mark_waits_for_a_commit_that_has_not_arrived() {
                 let write = Box::new(move |_: &[Admission]| Ok(mark));
                 return store.admit_with(batch.into(), write).await.map(drop);
             }
-            store.settle_with(&[], &mark).await.map(drop)
+            store.settle_with([].into(), &mark).await.map(drop)
         });
         commits.until_one_is_stopped().await;
         let (found, ()) = tokio::join!(other.mark("out"), async {

@@ -145,7 +145,10 @@ async fn no_two_lives_of_a_key_share_a_revision(lab: Lab, store: Arc<MysqlStore>
     let mut last = 0;
     for life in 1..4_u128 {
         let _ = grant(&store, &request("a", life)).await;
-        let settled = store.settle(&[complete("a", life)]).await.expect("answers");
+        let settled = store
+            .settle([complete("a", life)].into())
+            .await
+            .expect("answers");
         assert!(matches!(settled[..], [Settled::Now(_)]), "{settled:?}");
         let revision: Option<u64> = user
             .query_first("SELECT revision FROM semel_records")
@@ -166,7 +169,10 @@ async fn a_live_claim_is_busy(_lab: Lab, store: Arc<MysqlStore>) {
 
 async fn a_stale_completion_is_fenced(_lab: Lab, store: Arc<MysqlStore>) {
     let _ = grant(&store, &request("a", 1)).await;
-    let settled = store.settle(&[complete("a", 2)]).await.expect("answers");
+    let settled = store
+        .settle([complete("a", 2)].into())
+        .await
+        .expect("answers");
     assert!(
         matches!(settled[..], [Settled::Fenced { .. }]),
         "{settled:?}"
@@ -204,7 +210,14 @@ async fn a_failed_message_leaves_nothing(lab: Lab, store: Arc<MysqlStore>) {
             vec![text("bad"), semel_core::port::transactional::Value::Null],
         ),
     ];
-    assert_eq!(store.apply(&both, &batch).await.expect("answers").len(), 2);
+    assert_eq!(
+        store
+            .apply(&both, batch.into())
+            .await
+            .expect("answers")
+            .len(),
+        2
+    );
     let mut connection = lab.database.connect().await;
     let count: Option<u64> = connection
         .query_first("SELECT COUNT(*) FROM payments")

@@ -282,7 +282,10 @@ async fn a_table_that_has_gone_is_named() {
     lab.database
         .run("DROP TABLE semel_marks, semel_records")
         .await;
-    let error = store.claim(&[request("a", 1)]).await.expect_err("no table");
+    let error = store
+        .claim([request("a", 1)].into())
+        .await
+        .expect_err("no table");
     says(
         &error,
         Code::StoreUnavailable,
@@ -320,7 +323,10 @@ async fn eight_that_make_the_tables_at_once_make_one_store() {
         makers.spawn(async move {
             let store = MysqlStore::connect(&database.url(), Options::default()).await;
             let store = store.expect("a store");
-            let answers = store.claim(&[request("a", maker)]).await.expect("answers");
+            let answers = store
+                .claim([request("a", maker)].into())
+                .await
+                .expect("answers");
             matches!(answers[..], [semel_core::Admission::Granted(_)])
         });
     }
@@ -350,10 +356,10 @@ async fn a_pool_that_is_exhausted_says_so() {
         .await
         .expect("a lock");
     let calling = Arc::clone(&store);
-    let call = tokio::spawn(async move { calling.claim(&[request("a", 1)]).await });
+    let call = tokio::spawn(async move { calling.claim([request("a", 1)].into()).await });
     lab.waiting_session().await;
     let error = store
-        .claim(&[request("b", 1)])
+        .claim([request("b", 1)].into())
         .await
         .expect_err("no connection");
     says(&error, Code::StoreUnavailable, "raise `connections`");

@@ -110,7 +110,7 @@ async fn a_read_only_server_is_refused_whoever_asks() {
     let key = semel_core::Key::parse("a").expect("a key");
     let request = semel_core::ClaimRequest::new(scope, key, semel_core::ClaimId::from_u128(1));
     let error = store
-        .claim(std::slice::from_ref(&request))
+        .claim([request.clone()].into())
         .await
         .expect_err("read-only");
     assert_eq!(
@@ -139,7 +139,7 @@ async fn a_read_only_server_is_refused_whoever_asks() {
         .await
         .expect("an inspection");
     assert!(inspection.unfit.is_none(), "{:?}", inspection.unfit);
-    let answers = store.claim(&[request]).await.expect("answers");
+    let answers = store.claim([request].into()).await.expect("answers");
     assert!(
         matches!(answers[..], [semel_core::Admission::Granted(_)]),
         "without a new start"

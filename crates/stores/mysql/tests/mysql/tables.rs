@@ -36,7 +36,7 @@ async fn spaces_at_the_end_tell_scopes_keys_and_marks_apart() {
             name: name.into(),
             value,
         };
-        let together = store.settle_with(&[], &mark).await.expect("a mark");
+        let together = store.settle_with([].into(), &mark).await.expect("a mark");
         assert!(matches!(together, Together::Applied(_)));
         assert_eq!(store.mark(name).await.expect("a mark"), Some(value));
     }
@@ -67,7 +67,7 @@ async fn every_byte_comes_back_however_long_the_value() {
             outcome: outcome.clone(),
             window: Window::DEFAULT,
         };
-        let settled = store.settle(&[completion]).await.expect("answers");
+        let settled = store.settle([completion].into()).await.expect("answers");
         assert!(matches!(settled[..], [semel_core::Settled::Now(_)]));
         let record = record(&store, &key).await.expect("a record");
         assert_eq!(record.transport.as_deref(), Some(&bytes[..]), "{len}");
@@ -81,7 +81,7 @@ async fn outcomes_that_differ_within_one_batch_stay_with_their_keys() {
     let store = lab.store().await;
     let keys: Vec<_> = (0..300_u32).map(|number| format!("k{number}")).collect();
     let batch: Vec<_> = keys.iter().map(|key| request(key, 1)).collect();
-    assert_eq!(store.claim(&batch).await.expect("answers").len(), 300);
+    assert_eq!(store.claim(batch.into()).await.expect("answers").len(), 300);
     let outcome = |number: usize| match number % 3 {
         0 => Outcome::raw(format!("outcome {number}").into(), 100),
         1 => Outcome::empty(),
@@ -98,7 +98,7 @@ async fn outcomes_that_differ_within_one_batch_stay_with_their_keys() {
             ..complete(key, 1)
         })
         .collect();
-    let settled = store.settle(&settlements).await.expect("answers");
+    let settled = store.settle(settlements.into()).await.expect("answers");
     assert!(
         settled
             .iter()
@@ -139,7 +139,7 @@ async fn durations_keep_their_nanoseconds_and_the_longest_are_no_overflow() {
         outcome: Outcome::empty(),
         window: Window::new(Duration::MAX),
     };
-    let settled = store.settle(&[completion]).await.expect("answers");
+    let settled = store.settle([completion].into()).await.expect("answers");
     assert!(matches!(settled[..], [semel_core::Settled::Now(_)]));
     let state = record(&store, "long").await.expect("a record").state;
     assert!(matches!(state, State::Completed { window, .. } if window.duration() == Duration::MAX));
@@ -185,7 +185,7 @@ async fn messages_that_grew_too_old_are_too_old_beside_new_ones() {
             born(&format!("just {round}"), now.minus(Duration::from_secs(70))),
             born(&format!("old {round}"), now),
         ];
-        let answers = store.claim(&batch).await.expect("answers");
+        let answers = store.claim(batch.into()).await.expect("answers");
         assert!(
             matches!(
                 &answers[..],
@@ -218,7 +218,7 @@ async fn a_message_that_grew_too_old_while_its_call_waited_is_too_old() {
         outcome: Outcome::empty(),
         window,
     };
-    let settled = store.settle(&[completion]).await.expect("answers");
+    let settled = store.settle([completion].into()).await.expect("answers");
     assert!(matches!(settled[..], [semel_core::Settled::Now(_)]));
     let State::Completed { at, .. } = record(&store, keys[1]).await.expect("a record").state else {
         panic!("not completed")
@@ -237,7 +237,7 @@ async fn a_message_that_grew_too_old_while_its_call_waited_is_too_old() {
     let mut late = request(keys[1], 1);
     (late.birth, late.window) = (Some(at), window);
     let (calling, batch) = (std::sync::Arc::clone(&store), [request(keys[0], 1), late]);
-    let call = tokio::spawn(async move { calling.claim(&batch).await });
+    let call = tokio::spawn(async move { calling.claim(batch.into()).await });
     lab.waiting_session().await;
     while store.sweep(10).await.expect("a sweep").removed == 0 {
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -267,11 +267,11 @@ async fn batches_of_duplicates_are_read_and_new_ones_inserted() {
             .count()
     };
     assert_eq!(
-        granted(&store.claim(&batch(0, 1)).await.expect("answers")),
+        granted(&store.claim(batch(0, 1).into()).await.expect("answers")),
         100
     );
     for _ in 0..2 {
-        let answers = store.claim(&batch(0, 2)).await.expect("answers");
+        let answers = store.claim(batch(0, 2).into()).await.expect("answers");
         assert!(
             answers
                 .iter()
@@ -280,11 +280,11 @@ async fn batches_of_duplicates_are_read_and_new_ones_inserted() {
     }
     // The store expects duplicates, and half of them are.
     assert_eq!(
-        granted(&store.claim(&batch(50, 2)).await.expect("answers")),
+        granted(&store.claim(batch(50, 2).into()).await.expect("answers")),
         50
     );
     assert_eq!(
-        granted(&store.claim(&batch(150, 2)).await.expect("answers")),
+        granted(&store.claim(batch(150, 2).into()).await.expect("answers")),
         100
     );
 }
@@ -306,16 +306,19 @@ async fn what_does_not_fit_into_a_packet_is_refused_and_its_neighbours_are_not()
     };
     // The default of the worker, and more than a server takes as it comes.
     assert_eq!(
-        store.park(&[parked(8 << 20)]).await.expect("answers"),
+        store.park([parked(8 << 20)].into()).await.expect("answers"),
         [true]
     );
     let error = store
-        .park(&[parked(70 << 20)])
+        .park([parked(70 << 20)].into())
         .await
         .expect_err("too large");
     assert_eq!(error.code(), Code::InvalidInput);
     assert!(error.to_string().contains("max_allowed_packet"), "{error}");
-    assert_eq!(store.park(&[parked(3)]).await.expect("answers"), [true]);
+    assert_eq!(
+        store.park([parked(3)].into()).await.expect("answers"),
+        [true]
+    );
 }
 
 #[tokio::test]
@@ -332,7 +335,7 @@ async fn a_row_that_lies_fails_alone() {
         ))
         .await;
     let answers = store
-        .claim(&[request("bad", 1), request("good", 1), request("new", 1)])
+        .claim([request("bad", 1), request("good", 1), request("new", 1)].into())
         .await;
     let answers = answers.expect("answers");
     assert!(
@@ -341,7 +344,7 @@ async fn a_row_that_lies_fails_alone() {
         "{answers:?}"
     );
     let settled = store
-        .settle(&[complete("bad", 9), complete("good", 9)])
+        .settle([complete("bad", 9), complete("good", 9)].into())
         .await
         .expect("answers");
     assert!(

@@ -38,7 +38,7 @@ async fn a_takeover_gets_a_token_above_the_claim_that_came_while_it_waited() {
         keys.clone().into_iter().map(|key| request(key, 1)),
     );
     let batch: Vec<_> = batch.collect();
-    let call = tokio::spawn(async move { calling.claim(&batch).await });
+    let call = tokio::spawn(async move { calling.claim(batch.into()).await });
     lab.waiting_session().await;
     let mut overtaking = request(keys[2], 2);
     overtaking.lease = std::time::Duration::ZERO;
@@ -112,11 +112,11 @@ pub(crate) async fn overtaken_by_a_removal(lab: &Lab, store: &Arc<semel_store_my
         Arc::clone(store),
         [request(keys[0], 1), request(keys[2], 1)],
     );
-    let call = tokio::spawn(async move { calling.claim(&batch).await });
+    let call = tokio::spawn(async move { calling.claim(batch.into()).await });
     lab.waiting_session().await;
     let removed = grant(store, &request(keys[2], 2)).await;
     let settled = store
-        .settle(&[complete(keys[2], 2)])
+        .settle([complete(keys[2], 2)].into())
         .await
         .expect("answers");
     assert!(matches!(settled[..], [semel_core::Settled::Now(_)]));
@@ -180,7 +180,7 @@ async fn a_batch_larger_than_a_block_gets_tokens_that_rise() {
     let batch: Vec<_> = (0..2_500)
         .map(|number| request(&format!("k{number}"), 1))
         .collect();
-    let answers = store.claim(&batch).await.expect("answers");
+    let answers = store.claim(batch.into()).await.expect("answers");
     let mut tokens: Vec<_> = answers
         .iter()
         .map(|answer| match answer {

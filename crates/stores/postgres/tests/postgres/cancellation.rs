@@ -22,7 +22,7 @@ async fn a_call_that_is_given_up_leaves_no_transaction_to_the_next() {
     let batch = [gated("given up", 1, "cart", 1)];
     tokio::select! {
         biased;
-        answers = rig.through.claim(&batch) => panic!("too fast: {answers:?}"),
+        answers = rig.through.claim(batch.into()) => panic!("too fast: {answers:?}"),
         () = async {
             while watcher
                 .query_one(&is_open, &[])

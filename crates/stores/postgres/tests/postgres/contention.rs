@@ -64,7 +64,7 @@ async fn one_round(store: &PostgresStore, worker: u128, round: u32) {
         .iter()
         .map(|key| request(key, worker + 1))
         .collect();
-    let answers = store.claim(&batch).await.expect("claims");
+    let answers = store.claim(batch.clone().into()).await.expect("claims");
     let mine: Vec<_> = answers
         .into_iter()
         .filter_map(|answer| match answer {
@@ -81,7 +81,11 @@ async fn one_round(store: &PostgresStore, worker: u128, round: u32) {
             lease: Duration::from_secs(60),
         })
         .collect();
-    for renewed in store.renew(&renewals).await.expect("renewals") {
+    for renewed in store
+        .renew(renewals.clone().into())
+        .await
+        .expect("renewals")
+    {
         assert!(matches!(renewed, Renewed::Until(_)), "{renewed:?}");
     }
     // Claims of others are reported too, so that every worker is at every row.
@@ -89,7 +93,7 @@ async fn one_round(store: &PostgresStore, worker: u128, round: u32) {
         .iter()
         .map(|key| completion(key, worker + 1, b"paid"))
         .collect();
-    for settled in store.settle(&reports).await.expect("settlements") {
+    for settled in store.settle(reports.into()).await.expect("settlements") {
         assert!(
             matches!(
                 settled,
@@ -109,7 +113,11 @@ async fn one_round(store: &PostgresStore, worker: u128, round: u32) {
             )
         })
         .collect();
-    for answer in store.claim(&batch).await.expect("gated claims") {
+    for answer in store
+        .claim(batch.clone().into())
+        .await
+        .expect("gated claims")
+    {
         assert!(!matches!(answer, Admission::Failed(_)), "{answer:?}");
     }
     let insert = statements(
@@ -123,7 +131,7 @@ async fn one_round(store: &PostgresStore, worker: u128, round: u32) {
             message(key, worker + 1, vec![text(&format!("shelf {number}"))])
         })
         .collect();
-    let answers = store.apply(&insert, &batch).await.expect("effects");
+    let answers = store.apply(&insert, batch.into()).await.expect("effects");
     assert!(answers.iter().all(is_done), "{answers:?}");
 }
 
@@ -172,7 +180,7 @@ async fn users_that_hold_rows_in_opposite_orders_deadlock_and_one_is_told_to_beg
     assert!(matches!(error.advice(), Advice::Retry { .. }));
     // The winner has both keys, the loser none.
     let found = store
-        .get(&[operation("a"), operation("b")])
+        .get([operation("a"), operation("b")].into())
         .await
         .expect("records");
     let [Some(a), Some(b)] = &found[..] else {
@@ -292,13 +300,15 @@ impl Crowd {
         let paid = self.user.execute(insert, &[&key]).await;
         paid.expect("a payment");
         let batch = [completion(key, claim_id, b"paid")];
-        let settled = self.timed(self.store(worker).settle(&batch)).await;
+        let settled = self.timed(self.store(worker).settle(batch.into())).await;
         assert!(matches!(settled[..], [Settled::Now(StateKind::Completed)]));
     }
 
     async fn claim(&self, request: &ClaimRequest, worker: u64) -> Admission {
         let batch = std::slice::from_ref(request);
-        self.timed(self.store(worker).claim(batch)).await.remove(0)
+        self.timed(self.store(worker).claim(batch.into()))
+            .await
+            .remove(0)
     }
 
     fn store(&self, worker: u64) -> &PostgresStore {
@@ -343,7 +353,11 @@ async fn a_worker_that_stands_still_in_a_transaction_holds_nobody_for_long() {
     proxy.delay(Duration::from_millis(60));
     let stuck = {
         let still = Arc::clone(&still);
-        tokio::spawn(async move { still.settle(&[completion("cart-1", 1, b"paid")]).await })
+        tokio::spawn(async move {
+            still
+                .settle([completion("cart-1", 1, b"paid")].into())
+                .await
+        })
     };
     let is_idle = format!(
         "SELECT count(*) FROM pg_stat_activity JOIN pg_locks USING (pid) WHERE state = 'idle in transaction' \
@@ -367,7 +381,7 @@ async fn a_worker_that_stands_still_in_a_transaction_holds_nobody_for_long() {
     };
     // The others' own patience, of thirty seconds, is not what ends this.
     let batch = [renewal];
-    let renewed = tokio::time::timeout(PATIENCE, others.renew(&batch)).await;
+    let renewed = tokio::time::timeout(PATIENCE, others.renew(batch.into())).await;
     let renewed = renewed.expect("an answer in time").expect("an answer");
     assert!(matches!(renewed[..], [Renewed::Until(_)]), "{renewed:?}");
     proxy.release();
@@ -379,7 +393,9 @@ async fn a_worker_that_stands_still_in_a_transaction_holds_nobody_for_long() {
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
     assert_eq!(state(&others, "cart-1").await, Some(StateKind::Claimed));
     // Once awake, it goes on like anybody.
-    let settled = still.settle(&[completion("cart-1", 1, b"paid")]).await;
+    let settled = still
+        .settle([completion("cart-1", 1, b"paid")].into())
+        .await;
     assert!(matches!(
         settled.expect("an answer")[..],
         [Settled::Now(StateKind::Completed)]
@@ -401,7 +417,7 @@ async fn a_worker_that_stops_reading_an_answer_holds_nobody_for_long() {
         outcome,
         window: Window::DEFAULT,
     };
-    let settled = others.settle(&[report("cart-1", 1, step)]).await;
+    let settled = others.settle([report("cart-1", 1, step)].into()).await;
     assert!(
         matches!(settled.expect("an answer")[..], [Settled::Now(_)]),
         "{claim:?}"
@@ -411,7 +427,7 @@ async fn a_worker_that_stops_reading_an_answer_holds_nobody_for_long() {
     proxy.delay(Duration::from_millis(5));
     let stuck = {
         let still = Arc::clone(&still);
-        tokio::spawn(async move { still.claim(&[gated("cart-1", 2, "cart", 2)]).await })
+        tokio::spawn(async move { still.claim([gated("cart-1", 2, "cart", 2)].into()).await })
     };
     proxy
         .until(|seen| seen.server_bytes > before + (1 << 20))
@@ -425,7 +441,7 @@ async fn a_worker_that_stops_reading_an_answer_holds_nobody_for_long() {
         note: None,
     };
     let batch = [order];
-    let directed = tokio::time::timeout(PATIENCE, others.operate(&batch)).await;
+    let directed = tokio::time::timeout(PATIENCE, others.operate(batch.into())).await;
     let directed = directed.expect("an answer in time").expect("an answer");
     assert!(matches!(directed[..], [Directed::Now(_)]), "{directed:?}");
     proxy.heal();

@@ -78,13 +78,13 @@ async fn a_store_goes_on_by_itself_once_its_server_is_up_again() {
     let store = connect(&server.url(), Options::default()).await;
     take(&store, &request("before", 1)).await;
     server.kill();
-    let error = store.claim(&[request("meanwhile", 1)]).await;
+    let error = store.claim([request("meanwhile", 1)].into()).await;
     let error = error.expect_err("no server");
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     server.run();
     // Connections that are known to be broken are replaced; one that is not is a last error.
     let mut tries = 0;
-    while let Err(error) = store.claim(&[request("after", 1)]).await {
+    while let Err(error) = store.claim([request("after", 1)].into()).await {
         tries += 1;
         assert!(tries < 4, "{error:?}");
     }
@@ -149,7 +149,7 @@ impl Load {
         reports: &mut Vec<Report>,
     ) -> Option<()> {
         let key = format!("{}-{worker}-{number}", self.round);
-        let mut answers = store.claim(&[request(&key, 1)]).await.ok()?;
+        let mut answers = store.claim([request(&key, 1)].into()).await.ok()?;
         let Admission::Granted(claim) = answers.remove(0) else {
             panic!("{key} is nobody else's");
         };
@@ -160,13 +160,16 @@ impl Load {
             is_complete: false,
             is_effect: false,
         });
-        let answers = store.settle(&[completion(&key, 1, b"paid")]).await.ok()?;
+        let answers = store
+            .settle([completion(&key, 1, b"paid")].into())
+            .await
+            .ok()?;
         assert!(matches!(answers[..], [Settled::Now(StateKind::Completed)]));
         self.answered();
         reports.last_mut()?.is_complete = true;
         let key = format!("{key}-effect");
         let batch = [message(&key, 1, vec![text(&key)])];
-        let answers = store.apply(&self.statements, &batch).await.ok()?;
+        let answers = store.apply(&self.statements, batch.into()).await.ok()?;
         assert!(matches!(answers[..], [Applied::Completed { .. }]));
         self.answered();
         reports.push(Report {

@@ -174,7 +174,11 @@ impl Rig {
         for keys in [["a", "b"], ["c", "d"]].map(|names| names.map(|it| format!("{it}-{seed}"))) {
             let batch = keys.each_ref().map(|key| message(key, 1, vec![text(key)]));
             loop {
-                match self.through.apply(&self.statements, &batch).await {
+                match self
+                    .through
+                    .apply(&self.statements, batch.clone().into())
+                    .await
+                {
                     Ok(answers) => {
                         assert!(answers.iter().all(is_done), "{answers:?}");
                         let is_replay = |it: &Applied| matches!(it, Applied::NotGranted(_));
@@ -199,7 +203,7 @@ impl Rig {
         let mut told = Seen::default();
         for key in ["x", "y"].map(|name| format!("{name}-{seed}")) {
             loop {
-                match self.through.claim(&[request(&key, worker)]).await {
+                match self.through.claim([request(&key, worker)].into()).await {
                     Err(_) => continue,
                     Ok(mut answers) => match answers.remove(0) {
                         Admission::Granted(claim) => {
@@ -226,7 +230,7 @@ impl Rig {
         loop {
             let answers = self
                 .through
-                .settle(&[completion(key, worker, b"paid")])
+                .settle([completion(key, worker, b"paid")].into())
                 .await;
             match answers.as_deref() {
                 Ok([Settled::Now(StateKind::Completed)]) => return,

@@ -100,12 +100,12 @@ async fn a_full_disk_is_told_and_nothing_is_half_written() {
     let full: Error = 'full: {
         for n in 0..10 {
             let key = format!("key-{n}");
-            let answers = match store.claim(&[request(&key, 1)]).await {
+            let answers = match store.claim([request(&key, 1)].into()).await {
                 Ok(answers) => answers,
                 Err(error) => break 'full error,
             };
             assert!(matches!(answers[..], [Admission::Granted(_)]));
-            if let Err(error) = store.settle(&[large(&key, n)]).await {
+            if let Err(error) = store.settle([large(&key, n)].into()).await {
                 assert_eq!(state(&store, &key).await, Some(StateKind::Claimed));
                 break 'full error;
             }

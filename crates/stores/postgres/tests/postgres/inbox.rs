@@ -36,7 +36,10 @@ async fn effect_and_record_commit_together() {
     assert_eq!(state(&store, "pay-1").await, None, "nobody sees it yet");
     tx.commit().await.expect("a commit");
 
-    let answers = store.claim(&[request("pay-1", 2)]).await.expect("answers");
+    let answers = store
+        .claim([request("pay-1", 2)].into())
+        .await
+        .expect("answers");
     assert!(
         matches!(&answers[..], [Admission::Replay { outcome: Some(it), .. }] if *it == outcome)
     );
@@ -81,7 +84,10 @@ async fn a_completion_whose_claim_was_lost_is_fenced_and_touches_nothing() {
     let tx = user.transaction().await.expect("a transaction");
     let slow = granted(inbox.admit(&tx, &short).await.expect("an answer"));
     tx.commit().await.expect("a commit");
-    let answers = store.claim(&[request("pay-1", 2)]).await.expect("answers");
+    let answers = store
+        .claim([request("pay-1", 2)].into())
+        .await
+        .expect("answers");
     let [Admission::Granted(fast)] = &answers[..] else {
         panic!("no takeover: {answers:?}")
     };
@@ -142,7 +148,7 @@ async fn a_savepoint_takes_back_what_was_admitted_behind_it() {
     assert_eq!(state(&store, "undone").await, None);
     assert_eq!(count(&user, "payments").await, 1);
     let answers = store
-        .claim(&[gated("other", 2, "cart", 1)])
+        .claim([gated("other", 2, "cart", 1)].into())
         .await
         .expect("answers");
     assert!(
@@ -270,7 +276,7 @@ async fn the_second_at_a_key_waits_for_the_first_and_replays() {
     let first = user.transaction().await.expect("a transaction");
     effect(&inbox, &first, "held").await;
     let batch = [request("free", 2), request("held", 2)];
-    let (answers, ()) = tokio::join!(store.claim(&batch), async {
+    let (answers, ()) = tokio::join!(store.claim(batch.into()), async {
         somebody_waits(&watcher, pid).await;
         first.commit().await.expect("a commit");
     });

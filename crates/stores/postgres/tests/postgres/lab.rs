@@ -123,7 +123,7 @@ pub(crate) fn statements(sql: &[&str], params: &[&str]) -> Statements {
 pub(crate) fn message(key: &str, claim_id: u128, values: Vec<Value>) -> Application {
     Application {
         claim: request(key, claim_id),
-        values,
+        values: values.into(),
         window: Window::DEFAULT,
         backoff: Backoff {
             first: Duration::from_millis(200),
@@ -150,7 +150,7 @@ pub(crate) fn granted(admission: Admission) -> Claim {
 
 /// Returns the claim that a batch of one was granted.
 pub(crate) async fn claim(store: &PostgresStore, request: &ClaimRequest) -> Claim {
-    let answers = store.claim(std::slice::from_ref(request)).await;
+    let answers = store.claim([request.clone()].into()).await;
     granted(answers.expect("an answer").remove(0))
 }
 
@@ -161,7 +161,7 @@ pub(crate) async fn take(store: &PostgresStore, request: &ClaimRequest) {
 
 /// Settles a batch of one, for good.
 pub(crate) async fn settle(store: &PostgresStore, settlement: &Settlement) -> StateKind {
-    let answers = store.settle(std::slice::from_ref(settlement)).await;
+    let answers = store.settle([settlement.clone()].into()).await;
     match answers.expect("an answer").remove(0) {
         Settled::Now(state) => state,
         other => panic!("not settled: {other:?}"),
@@ -169,7 +169,7 @@ pub(crate) async fn settle(store: &PostgresStore, settlement: &Settlement) -> St
 }
 
 pub(crate) async fn record(store: &PostgresStore, key: &str) -> Option<Record> {
-    let found = store.get(&[operation(key)]).await;
+    let found = store.get([operation(key)].into()).await;
     found.expect("an answer").remove(0)
 }
 

@@ -16,7 +16,10 @@ async fn outcomes_of_every_size_come_back_byte_for_byte() {
             let key = format!("{kind}-{at}");
             take(&store, &request(&key, 1)).await;
             complete(&store, &key, outcome.clone()).await;
-            let answers = store.claim(&[request(&key, 2)]).await.expect("answers");
+            let answers = store
+                .claim([request(&key, 2)].into())
+                .await
+                .expect("answers");
             let [
                 Admission::Replay {
                     outcome: Some(found),
@@ -32,7 +35,7 @@ async fn outcomes_of_every_size_come_back_byte_for_byte() {
             // A caller that does not want it does not have it sent.
             let mut unwanted = request(&key, 3);
             unwanted.wants_outcome = false;
-            let answers = store.claim(&[unwanted]).await.expect("answers");
+            let answers = store.claim([unwanted].into()).await.expect("answers");
             assert!(matches!(
                 answers[..],
                 [Admission::Replay { outcome: None, .. }]
@@ -48,7 +51,7 @@ async fn a_batch_of_large_outcomes_is_written_and_replayed_whole() {
     // More than goes into one statement: 9 times 20 MiB.
     let keys: Vec<String> = (0..9).map(|n| format!("key-{n}")).collect();
     let claims: Vec<_> = keys.iter().map(|key| request(key, 1)).collect();
-    let answers = store.claim(&claims).await.expect("answers");
+    let answers = store.claim(claims.clone().into()).await.expect("answers");
     assert!(answers.iter().all(|it| matches!(it, Admission::Granted(_))));
     let reports: Vec<_> = keys
         .iter()
@@ -64,13 +67,13 @@ async fn a_batch_of_large_outcomes_is_written_and_replayed_whole() {
             report(key, 1, step)
         })
         .collect();
-    let answers = store.settle(&reports).await.expect("answers");
+    let answers = store.settle(reports.into()).await.expect("answers");
     assert!(
         answers.iter().all(|it| matches!(it, Settled::Now(_))),
         "{answers:?}"
     );
     let claims: Vec<_> = keys.iter().map(|key| request(key, 2)).collect();
-    let answers = store.claim(&claims).await.expect("answers");
+    let answers = store.claim(claims.into()).await.expect("answers");
     for ((key, n), answer) in keys.iter().zip(0_u8..).zip(answers) {
         let Admission::Replay {
             outcome: Some(Outcome::Kept { bytes, .. }),
@@ -90,7 +93,7 @@ async fn complete(store: &impl Store, key: &str, outcome: Outcome) {
         window: Window::DEFAULT,
     };
     let settled = store
-        .settle(&[report(key, 1, step)])
+        .settle([report(key, 1, step)].into())
         .await
         .expect("an answer");
     assert!(matches!(settled[..], [Settled::Now(_)]), "{settled:?}");

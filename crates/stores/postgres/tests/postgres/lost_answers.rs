@@ -31,7 +31,7 @@ async fn a_claim_whose_answer_is_lost_is_resumed_by_its_claim_id() {
             "key",
             async |_| {},
             async |store, key| {
-                let answer = store.claim(&[request(key, 1)]).await?.remove(0);
+                let answer = store.claim([request(key, 1)].into()).await?.remove(0);
                 Ok(matches!(answer, Admission::Granted(claim) if claim.attempt == 1))
             },
             async |key| state(&rig.direct, key).await.is_some(),
@@ -41,7 +41,7 @@ async fn a_claim_whose_answer_is_lost_is_resumed_by_its_claim_id() {
     assert_eq!(cuts, [(Certainty::MaybeApplied, true)]);
     let again = claim(&rig.direct, &request("key-1", 1)).await;
     assert!(again.resumed, "{again:?}");
-    let other = rig.direct.claim(&[request("key-1", 2)]).await;
+    let other = rig.direct.claim([request("key-1", 2)].into()).await;
     assert!(matches!(
         &other.expect("an answer")[..],
         [Admission::Busy { .. }]
@@ -60,7 +60,7 @@ async fn a_takeover_whose_answer_is_lost_happened_once() {
                 assert_eq!(settle(&rig.direct, &released).await, StateKind::Released);
             },
             async |store, key| {
-                let answer = store.claim(&[request(key, 2)]).await?.remove(0);
+                let answer = store.claim([request(key, 2)].into()).await?.remove(0);
                 Ok(matches!(answer, Admission::Granted(claim) if claim.attempt == 2))
             },
             async |key| state(&rig.direct, key).await == Some(StateKind::Claimed),
@@ -85,7 +85,7 @@ async fn a_gated_claim_is_undone_or_whole_wherever_it_is_cut() {
             "key",
             async |_| {},
             async |store, key| {
-                let answer = store.claim(&[gated(key, 1)]).await?.remove(0);
+                let answer = store.claim([gated(key, 1)].into()).await?.remove(0);
                 Ok(matches!(answer, Admission::Granted(_)))
             },
             async |key| state(&rig.direct, key).await.is_some(),
@@ -101,7 +101,7 @@ async fn a_gated_claim_is_undone_or_whole_wherever_it_is_cut() {
             operation: operation(&format!("other-{nth}")),
             ..other
         };
-        let answers = rig.direct.claim(&[other]).await.expect("an answer");
+        let answers = rig.direct.claim([other].into()).await.expect("an answer");
         assert!(
             matches!(&answers[..], [Admission::Busy { .. }]),
             "{answers:?}"
@@ -118,7 +118,7 @@ async fn a_completion_whose_answer_is_lost_is_written_once() {
             async |key| take(&rig.direct, &request(key, 1)).await,
             async |store, key| {
                 let answer = store
-                    .settle(&[completion(key, 1, b"paid")])
+                    .settle([completion(key, 1, b"paid")].into())
                     .await?
                     .remove(0);
                 Ok(matches!(answer, Settled::Now(StateKind::Completed)))
@@ -127,7 +127,10 @@ async fn a_completion_whose_answer_is_lost_is_written_once() {
         )
         .await;
     assert_eq!(cuts, [(Certainty::MaybeApplied, true)]);
-    let other = rig.direct.settle(&[completion("key-1", 2, b"other")]).await;
+    let other = rig
+        .direct
+        .settle([completion("key-1", 2, b"other")].into())
+        .await;
     assert!(matches!(
         &other.expect("an answer")[..],
         [Settled::Fenced { .. }]
@@ -150,7 +153,7 @@ async fn other_settlements_and_renewals_can_be_asked_again() {
                 let step = Step::Start {
                     recovery: Recovery::Park,
                 };
-                let answer = store.settle(&[report(key, 1, step)]).await?.remove(0);
+                let answer = store.settle([report(key, 1, step)].into()).await?.remove(0);
                 Ok(matches!(answer, Settled::Now(StateKind::Started)))
             },
             async |key| state(&rig.direct, key).await == Some(StateKind::Started),
@@ -174,7 +177,7 @@ async fn other_settlements_and_renewals_can_be_asked_again() {
                     claim_id: ClaimId::from_u128(1),
                     lease,
                 };
-                let answer = store.renew(&[renewal]).await?.remove(0);
+                let answer = store.renew([renewal].into()).await?.remove(0);
                 Ok(matches!(answer, Renewed::Until(_)))
             },
             async |key| {
@@ -200,7 +203,7 @@ async fn a_gated_settlement_is_undone_or_whole_wherever_it_is_cut() {
             async |key| take(&rig.direct, &gated(key, 1, key, 1)).await,
             async |store, key| {
                 let answer = store
-                    .settle(&[completion(key, 1, b"paid")])
+                    .settle([completion(key, 1, b"paid")].into())
                     .await?
                     .remove(0);
                 Ok(matches!(answer, Settled::Now(StateKind::Completed)))
@@ -219,7 +222,7 @@ async fn a_gated_settlement_is_undone_or_whole_wherever_it_is_cut() {
     for nth in 1..=cuts.len() {
         let entity = format!("key-{nth}");
         let late = gated(&format!("late-{nth}"), 9, &entity, 1);
-        let answers = rig.direct.claim(&[late]).await.expect("an answer");
+        let answers = rig.direct.claim([late].into()).await.expect("an answer");
         assert!(
             matches!(&answers[..], [Admission::Stale { applied: 1 }]),
             "{answers:?}"
@@ -244,7 +247,7 @@ async fn settlements_with_a_mark_are_undone_or_whole_wherever_they_are_cut() {
                     value: value.load(Ordering::Relaxed),
                 };
                 let batch = [completion(key, 1, b"")];
-                let answer = store.settle_with(&batch, &mark).await?;
+                let answer = store.settle_with(batch.into(), &mark).await?;
                 Ok(matches!(answer, Together::Applied(_)))
             },
             async |key| {
@@ -272,7 +275,7 @@ async fn an_order_and_its_audit_entry_are_undone_or_whole_wherever_they_are_cut(
                     order: Order::Hold(true),
                     note: Some(note()),
                 };
-                let answer = store.operate(&[order]).await?.remove(0);
+                let answer = store.operate([order].into()).await?.remove(0);
                 Ok(matches!(answer, Directed::Now(_) | Directed::Refused(_)))
             },
             async |key| {
@@ -310,7 +313,7 @@ async fn an_effect_is_there_once_wherever_its_transaction_is_cut() {
             async |_| {},
             async |store, key| {
                 let batch = [message(key, 1, vec![text(key)])];
-                Ok(is_done(&store.apply(&statements, &batch).await?[0]))
+                Ok(is_done(&store.apply(&statements, batch.into()).await?[0]))
             },
             async |key| {
                 let is_complete = state(&rig.direct, key).await == Some(StateKind::Completed);
@@ -375,7 +378,7 @@ async fn a_parked_message_is_kept_once_and_dropped_once_wherever_a_call_is_cut()
         .cut_everywhere(
             "park",
             async |_| {},
-            async |store, key| store.park(&[parked(key)]).await.map(|_| true),
+            async |store, key| store.park([parked(key)].into()).await.map(|_| true),
             &is_kept,
         )
         .await;
@@ -384,12 +387,19 @@ async fn a_parked_message_is_kept_once_and_dropped_once_wherever_a_call_is_cut()
         .cut_everywhere(
             "drop",
             async |key| {
-                let new = rig.direct.park(&[parked(key)]).await.expect("an answer");
+                let new = rig
+                    .direct
+                    .park([parked(key)].into())
+                    .await
+                    .expect("an answer");
                 assert_eq!(new, [true]);
             },
             async |store, key| {
                 let id: ParkedId = parked(key).id();
-                store.drop_parked(&[id], Some(&note())).await.map(|_| true)
+                store
+                    .drop_parked([id].into(), Some(&note()))
+                    .await
+                    .map(|_| true)
             },
             async |key| !is_kept(key).await,
         )
@@ -415,7 +425,7 @@ async fn an_import_is_undone_or_whole_wherever_it_is_cut() {
             async |_| {},
             async |store, key| {
                 let items: Vec<Item> = page.items.iter().map(|item| named(item, key)).collect();
-                store.import(&items).await.map(|_| true)
+                store.import(items.into()).await.map(|_| true)
             },
             async |key| state(&rig.direct, key).await.is_some(),
         )
@@ -436,7 +446,7 @@ async fn a_request_that_never_arrived_whole_changed_nothing() {
         let key = format!("claimed-{cut}");
         rig.warm().await;
         rig.proxy.cut_after_client_bytes(cut);
-        let error = rig.through.claim(&[request(&key, 1)]).await;
+        let error = rig.through.claim([request(&key, 1)].into()).await;
         broken(&error.expect_err("a cut"));
         assert_eq!(state(&rig.direct, &key).await, None, "cut after {cut}");
         let again = claim(&rig.through, &request(&key, 1)).await;
@@ -446,10 +456,10 @@ async fn a_request_that_never_arrived_whole_changed_nothing() {
         let batch = [message(&key, 1, vec![text(&key)])];
         rig.warm().await;
         rig.proxy.cut_after_client_bytes(cut);
-        let error = rig.through.apply(&statements, &batch).await;
+        let error = rig.through.apply(&statements, batch.clone().into()).await;
         broken(&error.expect_err("a cut"));
         assert_eq!(state(&rig.direct, &key).await, None, "cut after {cut}");
-        let answers = rig.through.apply(&statements, &batch).await;
+        let answers = rig.through.apply(&statements, batch.into()).await;
         assert!(is_done(&answers.expect("an answer")[0]));
     }
     assert_eq!(count(&user, "payments").await, 6);

@@ -41,7 +41,10 @@ async fn two_who_hope_for_the_same_keys_share_them() {
             .collect()
     };
     let (mine, theirs) = (batch(1), batch(2));
-    let (mine, theirs) = tokio::join!(one.claim(&mine), other.claim(&theirs));
+    let (mine, theirs) = tokio::join!(
+        one.claim(mine.clone().into()),
+        other.claim(theirs.clone().into())
+    );
     let (mine, theirs) = (mine.expect("answers"), theirs.expect("answers"));
     for (mine, theirs) in mine.iter().zip(&theirs) {
         let is_shared = matches!(
@@ -61,7 +64,7 @@ async fn hoping(lab: &Lab) -> PostgresStore {
 }
 
 async fn claim_around_a_repeat(store: &PostgresStore, batch: &[ClaimRequest]) {
-    let answers = store.claim(batch).await.expect("answers");
+    let answers = store.claim(batch.into()).await.expect("answers");
     assert!(
         matches!(
             answers[..],

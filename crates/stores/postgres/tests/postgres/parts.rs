@@ -25,7 +25,7 @@ async fn a_claim_that_cannot_be_taken_over_fails_beside_those_that_were_granted(
         request("new-2", 2),
         request("new-1", 3),
     ];
-    let answers = part.store.claim(&batch).await.expect("answers");
+    let answers = part.store.claim(batch.into()).await.expect("answers");
     let [
         Admission::Granted(_),
         Admission::Failed(error),
@@ -43,7 +43,7 @@ async fn a_claim_that_cannot_be_taken_over_fails_beside_those_that_were_granted(
     assert_eq!(state(&part.owner, "new-1").await, Some(StateKind::Claimed));
     assert_eq!(state(&part.owner, "new-2").await, Some(StateKind::Claimed));
     // Where all of a call failed, it is the call that failed.
-    let whole = part.store.claim(&[request("old", 2)]).await;
+    let whole = part.store.claim([request("old", 2)].into()).await;
     assert_eq!(
         whole.expect_err("no right").kind(),
         ErrorKind::InvalidConfig
@@ -71,7 +71,7 @@ async fn a_settlement_that_cannot_be_written_fails_beside_those_that_were() {
         completion("done", 1, b"paid"),
         completion("nobody's", 1, b"paid"),
     ];
-    let answers = part.store.settle(&batch).await.expect("answers");
+    let answers = part.store.settle(batch.into()).await.expect("answers");
     assert!(
         matches!(
             &answers[..],
@@ -104,7 +104,7 @@ async fn gated_items_that_cannot_be_written_fail_beside_the_others() {
     // The gated items of a batch are decided with the rest of it that is still open.
     let answers = part
         .store
-        .renew(&[renewal("plain"), renewal("gated")])
+        .renew([renewal("plain"), renewal("gated")].into())
         .await;
     let answers = answers.expect("answers");
     assert!(
@@ -115,7 +115,7 @@ async fn gated_items_that_cannot_be_written_fail_beside_the_others() {
         completion("plain", 1, b"paid"),
         completion("gated", 1, b"paid"),
     ];
-    let answers = part.store.settle(&batch).await.expect("answers");
+    let answers = part.store.settle(batch.into()).await.expect("answers");
     assert!(
         matches!(
             &answers[..],
@@ -128,7 +128,10 @@ async fn gated_items_that_cannot_be_written_fail_beside_the_others() {
         Some(StateKind::Completed)
     );
     assert_eq!(state(&part.owner, "gated").await, Some(StateKind::Claimed));
-    let whole = part.store.settle(&[completion("gated", 1, b"paid")]).await;
+    let whole = part
+        .store
+        .settle([completion("gated", 1, b"paid")].into())
+        .await;
     assert_eq!(
         whole.expect_err("no right").kind(),
         ErrorKind::InvalidConfig

@@ -128,7 +128,10 @@ async fn encryption_is_used_where_it_is_asked_for_and_checked() {
     let store = connect(&through, Options::default()).await;
     take(&store, &request("through", 1)).await;
     proxied.cut_before_answer(1);
-    let error = store.claim(&[request("cut", 1)]).await.expect_err("a cut");
+    let error = store
+        .claim([request("cut", 1)].into())
+        .await
+        .expect_err("a cut");
     assert_eq!(
         (error.kind(), error.certainty(), error.advice()),
         (
@@ -175,7 +178,7 @@ async fn a_user_without_rights_is_told_which() {
     // It is there to be read, and no more.
     let store = connect(&url, Options::default()).await;
     let batch = [request("first", 2)];
-    let error = store.claim(&batch).await.expect_err("no right");
+    let error = store.claim(batch.into()).await.expect_err("no right");
     to_be_fixed(&error, &["lacks a right", "permission denied for"]);
     user.batch_execute(&format!(
         "GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role}; \
@@ -199,7 +202,7 @@ async fn a_user_without_rights_is_told_which() {
         .await
         .expect("a revocation");
     let error = store
-        .claim(&[request("third", 2)])
+        .claim([request("third", 2)].into())
         .await
         .expect_err("no right");
     to_be_fixed(
@@ -260,7 +263,9 @@ async fn tables_of_format_1_are_brought_forward_by_the_verb_alone() {
     let old = crate::lab::record(&store, "old").await.expect("a record");
     assert_eq!((old.members, old.attempts), (None, 1));
     take(&store, &with("new", 1, 1)).await;
-    let answers = store.claim(&[with("new", 2, 2), with("old", 2, 2)]).await;
+    let answers = store
+        .claim([with("new", 2, 2), with("old", 2, 2)].into())
+        .await;
     let kept = Members::from_bytes(&[1, 2, 3, 4, 5]);
     assert!(matches!(
         &answers.expect("answers")[..],
@@ -296,12 +301,15 @@ async fn tables_that_are_missing_newer_or_not_ours_are_told_apart() {
         .await
         .expect("no table");
     let gated = [crate::lab::gated("a", 1, "cart", 1)];
-    let error = store.claim(&gated).await.expect_err("no table");
+    let error = store.claim(gated.into()).await.expect_err("no table");
     to_be_fixed(&error, &["missing", "entities", "store migrate"]);
     user.batch_execute("DROP VIEW operations; DROP TABLE records")
         .await
         .expect("no table");
-    let error = store.claim(&[request("b", 1)]).await.expect_err("no table");
+    let error = store
+        .claim([request("b", 1)].into())
+        .await
+        .expect_err("no table");
     to_be_fixed(&error, &["missing", "records"]);
 
     user.batch_execute("UPDATE meta SET value = 3")
@@ -368,7 +376,7 @@ async fn a_replica_and_a_server_that_takes_no_writes_are_refused() {
     // Under a store that is open already.
     server.set("default_transaction_read_only", "on").await;
     let error = store
-        .claim(&[request("second", 1)])
+        .claim([request("second", 1)].into())
         .await
         .expect_err("read-only");
     to_be_retried(&error, Code::StoreReadOnly, &["read-only"]);
@@ -409,7 +417,7 @@ async fn a_store_without_a_free_connection_says_so_in_time() {
     .expect("a lock");
     let waiting = {
         let small = std::sync::Arc::clone(&small);
-        tokio::spawn(async move { small.claim(&[request("second", 1)]).await })
+        tokio::spawn(async move { small.claim([request("second", 1)].into()).await })
     };
     let watcher = lab.client().await;
     let waits = format!(
@@ -420,7 +428,7 @@ async fn a_store_without_a_free_connection_says_so_in_time() {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     let error = small
-        .claim(&[request("third", 1)])
+        .claim([request("third", 1)].into())
         .await
         .expect_err("no connection");
     to_be_retried(

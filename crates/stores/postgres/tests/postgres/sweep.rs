@@ -127,7 +127,7 @@ async fn two_sweeps_beside_claims_remove_everything_once() {
                         _ => request(&format!("done-{}", claimed * 20 + n), 7),
                     })
                     .collect();
-                for answer in store.claim(&batch).await.expect("answers") {
+                for answer in store.claim(batch.into()).await.expect("answers") {
                     assert!(
                         matches!(
                             answer,
@@ -213,7 +213,7 @@ async fn aged(completed: usize, claimed: usize) -> (Lab, TestClock, PostgresStor
         .chain(&open)
         .map(|key| request(key, 1))
         .collect();
-    for answer in store.claim(&claims).await.expect("answers") {
+    for answer in store.claim(claims.into()).await.expect("answers") {
         assert!(matches!(answer, Admission::Granted(_)));
     }
     let step = Step::Complete {
@@ -224,7 +224,7 @@ async fn aged(completed: usize, claimed: usize) -> (Lab, TestClock, PostgresStor
         .iter()
         .map(|key| report(key, 1, step.clone()))
         .collect();
-    drop(store.settle(&reports).await.expect("answers"));
+    drop(store.settle(reports.into()).await.expect("answers"));
     (lab, clock, store)
 }
 

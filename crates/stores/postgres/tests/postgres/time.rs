@@ -47,7 +47,7 @@ async fn whoever_waited_for_a_lock_longer_than_its_lease_has_all_of_it() {
     let mut second = gated("one", 2, "cart", 1);
     second.lease = Duration::from_millis(200);
     let batch = [second.clone()];
-    let (answers, before) = tokio::join!(store.claim(&batch), async {
+    let (answers, before) = tokio::join!(store.claim(batch.into()), async {
         let waits = "SELECT count(*) FROM pg_stat_activity WHERE $1 = ANY(pg_blocking_pids(pid))";
         while watcher
             .query_one(waits, &[&pid])

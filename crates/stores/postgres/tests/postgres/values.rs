@@ -148,7 +148,7 @@ async fn the_tables_of_a_user_who_is_called_as_the_schema_are_found_before_ours(
         let insert = statements(&[&insert], &["key"]);
         store.prepare(&insert).await.expect("a statement");
         let batch = [message(key, 1, vec![text(key)])];
-        let applied = store.apply(&insert, &batch).await.expect("answers");
+        let applied = store.apply(&insert, batch.into()).await.expect("answers");
         assert!(
             matches!(applied[..], [Applied::Completed { .. }]),
             "{applied:?}"
@@ -294,7 +294,7 @@ async fn a_statement_that_takes_too_long_is_tried_again_later() {
         message("slow", 1, vec![text("b"), number("5")]),
         message("last", 1, vec![text("c"), number("0")]),
     ];
-    let answers = store.apply(&sleeps, &batch).await.expect("answers");
+    let answers = store.apply(&sleeps, batch.into()).await.expect("answers");
     assert!(
         matches!(answers[0], Applied::Completed { .. }),
         "{answers:?}"
@@ -325,14 +325,18 @@ async fn a_table_that_goes_away_is_no_messages_fault() {
     assert!(lab.insert(text("a")).await.is_none());
     lab.execute("DROP TABLE wares").await;
     let batch = [message("gone", 1, vec![text("gone"), text("b")])];
-    let error = lab.store.apply(&lab.insert, &batch).await;
+    let error = lab.store.apply(&lab.insert, batch.clone().into()).await;
     let error: Error = error.expect_err("no table");
     assert_eq!(error.code(), Code::InvalidConfig, "{error:?}");
     assert!(error.to_string().contains("wares"), "{error}");
     assert_eq!(state(&lab.store, "gone").await, None);
     // Made again with another type, it is taken as it is.
     lab.execute("CREATE TABLE wares (key text, v bytea)").await;
-    let answers = lab.store.apply(&lab.insert, &batch).await.expect("answers");
+    let answers = lab
+        .store
+        .apply(&lab.insert, batch.into())
+        .await
+        .expect("answers");
     assert!(
         matches!(answers[..], [Applied::Completed { .. }]),
         "{answers:?}"
@@ -371,7 +375,7 @@ async fn a_failed_statement_leaves_nothing_of_those_before_it() {
         message("b", 2, vec![text("b"), number("2")]),
         message("c", 1, vec![text("c"), number("3")]),
     ];
-    let answers = lab.store.apply(&both, &batch).await.expect("answers");
+    let answers = lab.store.apply(&both, batch.into()).await.expect("answers");
     assert!(
         matches!(answers[0], Applied::Completed { .. }),
         "{answers:?}"

@@ -185,10 +185,10 @@ async fn a_batch_of_a_cluster_is_spread_over_its_nodes_and_listed_whole() {
     let batch: Vec<_> = (0..3_000)
         .map(|number| request(&format!("pay-{number}"), 1))
         .collect();
-    let claims = store.claim(&batch).await.expect("claims");
+    let claims = store.claim(batch.clone().into()).await.expect("claims");
     assert!(claims.iter().all(|it| matches!(it, Admission::Granted(_))));
     let completions: Vec<_> = batch.iter().map(completion).collect();
-    let _ = store.settle(&completions).await.expect("completed");
+    let _ = store.settle(completions.into()).await.expect("completed");
     for node in &cluster.nodes {
         let keys = node.ask(&["DBSIZE"]).concat();
         let keys: usize = keys.trim_start_matches(':').parse().expect("a number");
@@ -228,7 +228,7 @@ async fn a_slot_that_moves_is_followed() {
     let batch: Vec<_> = (0..500)
         .map(|number| request(&format!("pay-{number}"), 1))
         .collect();
-    let _ = store.claim(&batch).await.expect("claims");
+    let _ = store.claim(batch.clone().into()).await.expect("claims");
     let [from, to, third] = &cluster.nodes[..] else {
         panic!("three nodes")
     };
@@ -294,7 +294,7 @@ async fn a_dead_node_fails_its_own_keys_alone() {
     let batch: Vec<_> = (0..300)
         .map(|number| request(&format!("pay-{number}"), 1))
         .collect();
-    let answers = store.claim(&batch).await.expect("answers");
+    let answers = store.claim(batch.clone().into()).await.expect("answers");
     let (granted, failed): (Vec<_>, Vec<_>) = answers
         .iter()
         .partition(|it| matches!(it, Admission::Granted(_)));
@@ -338,7 +338,7 @@ async fn a_cluster_refuses_versions_one_by_one() {
         version: 1,
     });
     let answers = store
-        .claim(&[request("plain", 1), versioned.clone()])
+        .claim([request("plain", 1), versioned.clone()].into())
         .await
         .expect("answers");
     assert!(matches!(answers[0], Admission::Granted(_)), "{answers:?}");
@@ -347,7 +347,10 @@ async fn a_cluster_refuses_versions_one_by_one() {
     };
     assert_eq!(error.code(), Code::Unsupported);
     assert_eq!(
-        store.get(&[versioned.operation]).await.expect("records"),
+        store
+            .get([versioned.operation].into())
+            .await
+            .expect("records"),
         [None]
     );
 }
@@ -369,9 +372,9 @@ async fn a_store_moves_to_a_cluster_and_back() {
     let expected = contents(exported(&from).await);
     for (one, next) in [(&from, &over), (&over, &to)] {
         let items = exported(one).await;
-        let new = next.import(&items).await.expect("imported");
+        let new = next.import(items.clone().into()).await.expect("imported");
         assert!(new.iter().all(|new| *new), "all of it is new");
-        let again = next.import(&items).await.expect("imported");
+        let again = next.import(items.clone().into()).await.expect("imported");
         assert!(again.iter().all(|new| !new), "once");
         assert_eq!(contents(exported(next).await), expected);
         let query = ListQuery {

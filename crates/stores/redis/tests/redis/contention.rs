@@ -50,16 +50,13 @@ pub(crate) async fn drops_at_once(store: &Arc<RedisStore>, rounds: usize) {
             payload: "{".into(),
             since: Timestamp::EPOCH,
         };
-        let _ = store
-            .park(std::slice::from_ref(&message))
-            .await
-            .expect("parked");
+        let _ = store.park([message.clone()].into()).await.expect("parked");
         let mut drops = tokio::task::JoinSet::new();
         for _ in 0..16 {
             let (store, note, id) = (Arc::clone(store), note.clone(), message.id());
             drops.spawn(async move {
                 store
-                    .drop_parked(&[id], Some(&note))
+                    .drop_parked([id].into(), Some(&note))
                     .await
                     .expect("dropped")[0]
             });
@@ -102,14 +99,19 @@ async fn effects_of(workers: u128, is_gated: bool) -> usize {
                         request
                     })
                     .collect();
-                let answers = store.claim(&batch).await.expect("no error reaches anybody");
+                let answers = store
+                    .claim(batch.clone().into())
+                    .await
+                    .expect("no error reaches anybody");
                 let mut waits = Vec::new();
                 for ((key, request), answer) in open.iter().zip(&batch).zip(answers) {
                     match answer {
                         Admission::Granted(_) => {
                             effects.push(*key);
-                            let settled =
-                                store.settle(&[completion(request)]).await.expect("settled");
+                            let settled = store
+                                .settle([completion(request)].into())
+                                .await
+                                .expect("settled");
                             assert!(
                                 matches!(settled[..], [Settled::Now(StateKind::Completed)]),
                                 "{settled:?}"

@@ -49,7 +49,7 @@ async fn killed_over_and_over(arguments: &[&str]) -> (usize, usize) {
         .iter()
         .map(|request| request.operation.clone())
         .collect();
-    let records = store.get(&operations).await.expect("records");
+    let records = store.get(operations.into()).await.expect("records");
     let is_lost = |record: &&Option<semel_core::Record>| {
         record
             .as_ref()
@@ -67,7 +67,7 @@ async fn work(store: &RedisStore, worker: u128, is_over: &AtomicBool) -> Vec<Cla
         let requests: Vec<_> = (0..5)
             .map(|number| request(&format!("{worker}-{round}-{number}"), worker))
             .collect();
-        let Ok(claims) = store.claim(&requests).await else {
+        let Ok(claims) = store.claim(requests.clone().into()).await else {
             tokio::time::sleep(Duration::from_millis(5)).await;
             continue;
         };
@@ -79,7 +79,7 @@ async fn work(store: &RedisStore, worker: u128, is_over: &AtomicBool) -> Vec<Cla
             last = claim.token;
         }
         let completions: Vec<_> = requests.iter().map(completion).collect();
-        let Ok(settled) = store.settle(&completions).await else {
+        let Ok(settled) = store.settle(completions.into()).await else {
             continue;
         };
         for (request, settled) in requests.into_iter().zip(settled) {
@@ -99,13 +99,13 @@ async fn a_server_that_comes_back_is_used_again() {
     let _ = grant(&store, &request("before", 1)).await;
     server.kill();
     let gone = store
-        .claim(&[request("during", 1)])
+        .claim([request("during", 1)].into())
         .await
         .expect_err("nobody is there");
     assert_eq!(gone.code(), semel_core::Code::StoreUnavailable);
     until("known not to be applied", || async {
         let gone = store
-            .claim(&[request("during", 1)])
+            .claim([request("during", 1)].into())
             .await
             .expect_err("nobody is there");
         gone.certainty() == semel_core::Certainty::NotApplied

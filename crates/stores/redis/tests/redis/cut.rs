@@ -24,7 +24,7 @@ async fn a_cut_claim_may_be_applied_and_is_resumed() {
     {
         let request = request(&format!("pay-{number}"), 1);
         proxy.cut(when);
-        let Err(error) = store.claim(std::slice::from_ref(&request)).await else {
+        let Err(error) = store.claim([request.clone()].into()).await else {
             panic!("the connection was cut")
         };
         assert_eq!(error.certainty(), Certainty::MaybeApplied, "{error:?}");
@@ -55,10 +55,10 @@ async fn a_cut_completion_may_be_applied_and_is_repeated() {
         let request = request(&format!("pay-{number}"), 1);
         let _ = grant(&store, &request).await;
         proxy.cut(when);
-        let cut = store.settle(&[completion(&request)]).await;
+        let cut = store.settle([completion(&request)].into()).await;
         assert_eq!(cut.expect_err("cut").certainty(), Certainty::MaybeApplied);
         let again = store
-            .settle(&[completion(&request)])
+            .settle([completion(&request)].into())
             .await
             .expect("settled");
         assert!(
@@ -89,7 +89,7 @@ async fn a_connection_that_is_cut_at_any_byte_broke() {
         for byte in 0..400 {
             let request = request(&format!("pay-{side}-{byte}"), 1);
             cut(&proxy, byte);
-            let answer = store.claim(std::slice::from_ref(&request)).await;
+            let answer = store.claim([request.clone()].into()).await;
             proxy.heal();
             let Err(error) = answer else {
                 // It was all there.
@@ -121,7 +121,7 @@ async fn a_cut_connection_answers_everybody_who_waits() {
         let store = std::sync::Arc::clone(&store);
         calls.spawn(async move {
             let request = request(&format!("pay-{number}"), 1);
-            let answer = store.claim(std::slice::from_ref(&request)).await;
+            let answer = store.claim([request.clone()].into()).await;
             (request, answer.is_ok())
         });
     }

@@ -19,7 +19,7 @@ async fn a_sweep_leaves_nothing_of_what_has_expired() {
         let batch: Vec<_> = (0..100)
             .map(|number| request(&format!("{round}-{number}"), 1))
             .collect();
-        let _ = store.claim(&batch).await.expect("claims");
+        let _ = store.claim(batch.clone().into()).await.expect("claims");
         let mut settlements: Vec<_> = batch
             .iter()
             .map(|request| completion_for(request, window))
@@ -31,7 +31,7 @@ async fn a_sweep_leaves_nothing_of_what_has_expired() {
                 window,
             };
         }
-        let _ = store.settle(&settlements).await.expect("settled");
+        let _ = store.settle(settlements.into()).await.expect("settled");
     }
     check(&server, &store).await;
     let stays = request("stays", 1);
@@ -74,7 +74,7 @@ async fn a_held_record_outlives_its_expiry() {
     let request = request("pay-1", 1);
     let _ = grant(&store, &request).await;
     let _ = store
-        .settle(&[completion_for(&request, window)])
+        .settle([completion_for(&request, window)].into())
         .await
         .expect("settled");
     let hold = |held| Directive {
@@ -82,12 +82,12 @@ async fn a_held_record_outlives_its_expiry() {
         order: Order::Hold(held),
         note: None,
     };
-    let _ = store.operate(&[hold(true)]).await.expect("held");
+    let _ = store.operate([hold(true)].into()).await.expect("held");
     check(&server, &store).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     let replay = claim(&store, &crate::lab::request("pay-1", 2)).await;
     assert!(matches!(replay, Admission::Replay { .. }), "{replay:?}");
-    let _ = store.operate(&[hold(false)]).await.expect("let go");
+    let _ = store.operate([hold(false)].into()).await.expect("let go");
     assert_eq!(record(&store, &request.operation).await, None);
     assert_eq!(
         grant(&store, &crate::lab::request("pay-1", 3))
@@ -116,7 +116,7 @@ async fn an_unresolved_record_never_expires() {
             window: Window::new(Duration::from_millis(1)),
         },
     };
-    let _ = store.settle(&[release]).await.expect("released");
+    let _ = store.settle([release].into()).await.expect("released");
     check(&server, &store).await;
     let name = server.ask_bytes(&[b"KEYS", b"semel:{0}:r*"]).remove(0);
     assert_eq!(server.ask_bytes(&[b"PTTL", &name]), [b":-1"]);

@@ -41,7 +41,7 @@ async fn a_full_server_takes_nothing_and_keeps_everything() {
         let batch: Vec<_> = (0..50)
             .map(|number| request(&format!("{granted}-{number}"), 1))
             .collect();
-        match store.claim(&batch).await {
+        match store.claim(batch.clone().into()).await {
             Ok(answers) => {
                 assert!(answers.iter().all(|it| matches!(it, Admission::Granted(_))));
                 granted += answers.len();
@@ -58,13 +58,17 @@ async fn a_full_server_takes_nothing_and_keeps_everything() {
     assert!(error.to_string().contains("memory"), "{error}");
     for failed in [
         store
-            .settle(&[large.clone()])
+            .settle([large.clone()].into())
             .await
             .map(drop)
             .expect_err("full"),
-        store.park(&[message()]).await.map(drop).expect_err("full"),
         store
-            .renew(&[renewal(&kept)])
+            .park([message()].into())
+            .await
+            .map(drop)
+            .expect_err("full"),
+        store
+            .renew([renewal(&kept)].into())
             .await
             .map(drop)
             .expect_err("full"),
@@ -82,7 +86,7 @@ async fn a_full_server_takes_nothing_and_keeps_everything() {
         .collect();
     assert!(
         store
-            .get(&operations)
+            .get(operations.into())
             .await
             .expect("records")
             .iter()
@@ -95,7 +99,7 @@ async fn a_full_server_takes_nothing_and_keeps_everything() {
     check(&server, &store).await;
 
     server.ask(&["CONFIG", "SET", "maxmemory", "0"]);
-    let settled = store.settle(&[large]).await.expect("settled");
+    let settled = store.settle([large].into()).await.expect("settled");
     assert!(
         matches!(settled[..], [Settled::Now(StateKind::Completed)]),
         "{settled:?}"

@@ -31,7 +31,10 @@ async fn the_indexes_agree_with_the_records_after_every_kind_of_change() {
     let mut after = None;
     loop {
         let page = store.export(after.as_deref(), 7).await.expect("a page");
-        other.import(&page.items).await.expect("imported");
+        other
+            .import(page.items.as_slice().into())
+            .await
+            .expect("imported");
         after = page.next;
         if after.is_none() {
             break;
@@ -49,9 +52,9 @@ pub(crate) async fn work(store: &RedisStore) {
     let many: Vec<_> = (0..300)
         .map(|number| request(&format!("many-{number}"), 1))
         .collect();
-    let _ = store.claim(&many).await.expect("claims");
+    let _ = store.claim(many.clone().into()).await.expect("claims");
     let done: Vec<_> = many.iter().step_by(2).map(completion).collect();
-    let _ = store.settle(&done).await.expect("completions");
+    let _ = store.settle(done.into()).await.expect("completions");
     let window = Window::DEFAULT;
     let release = |certainty, after| Step::Release {
         error: "an error".into(),
@@ -103,21 +106,21 @@ pub(crate) async fn work(store: &RedisStore) {
                     claim_id: request.claim_id,
                     step: step.clone(),
                 };
-                let _ = store.settle(&[settlement]).await.expect("settled");
+                let _ = store.settle([settlement].into()).await.expect("settled");
             } else {
                 let renewal = Renewal {
                     operation: request.operation.clone(),
                     claim_id: request.claim_id,
                     lease: hour,
                 };
-                let _ = store.renew(&[renewal]).await.expect("renewed");
+                let _ = store.renew([renewal].into()).await.expect("renewed");
             }
         }
     }
     for number in 0..3 {
         let _ = grant(store, &request(&format!("again-{number}"), 2)).await;
         let late = completion(&request(&format!("doubt-{number}"), 1));
-        let _ = store.settle(&[late]).await.expect("late");
+        let _ = store.settle([late].into()).await.expect("late");
     }
     orders(store).await;
 }
@@ -146,9 +149,9 @@ async fn orders(store: &RedisStore) {
         order("start-0", Order::Release),
         order("doubt-1", Order::Resolve(Verdict::Abandon { window })),
     ];
-    let _ = store.operate(&batch).await.expect("orders");
+    let _ = store.operate(batch.into()).await.expect("orders");
     let _ = store
-        .settle(&[completion(&request("many-1", 1))])
+        .settle([completion(&request("many-1", 1))].into())
         .await
         .expect("held");
 }
@@ -167,10 +170,7 @@ pub(crate) async fn everything_else(store: &RedisStore) {
         since: Timestamp::EPOCH,
     };
     assert_eq!(
-        store
-            .park(std::slice::from_ref(&message))
-            .await
-            .expect("parked"),
+        store.park([message.clone()].into()).await.expect("parked"),
         [true]
     );
     let query = ListQuery {
@@ -192,7 +192,7 @@ pub(crate) async fn everything_else(store: &RedisStore) {
     };
     assert_eq!(
         store
-            .drop_parked(&[message.id()], Some(&note))
+            .drop_parked([message.id()].into(), Some(&note))
             .await
             .expect("dropped"),
         [true]
@@ -212,7 +212,7 @@ pub(crate) async fn everything_else(store: &RedisStore) {
     });
     let _ = grant(store, &versioned).await;
     let _ = store
-        .settle(&[completion(&versioned)])
+        .settle([completion(&versioned)].into())
         .await
         .expect("settled");
     let mut items = Vec::new();
@@ -229,7 +229,7 @@ pub(crate) async fn everything_else(store: &RedisStore) {
         name: "out".into(),
         value: 7,
     }));
-    let new = store.import(&items).await.expect("imported");
+    let new = store.import(items.into()).await.expect("imported");
     assert_eq!(new.iter().filter(|new| **new).count(), 1);
     while store.sweep(100).await.expect("swept").more {}
     store.stats().await.expect("counts");

@@ -35,7 +35,7 @@ pub(crate) fn request(key: &str, claimant: u128) -> ClaimRequest {
 
 pub(crate) async fn claim(store: &RedisStore, request: &ClaimRequest) -> Admission {
     let mut answers = store
-        .claim(std::slice::from_ref(request))
+        .claim([request.clone()].into())
         .await
         .expect("an answer");
     answers.remove(0)
@@ -67,7 +67,10 @@ pub(crate) fn completion_for(request: &ClaimRequest, window: Window) -> Settleme
 }
 
 pub(crate) async fn complete(store: &RedisStore, request: &ClaimRequest) {
-    let settled = store.settle(&[completion(request)]).await.expect("settled");
+    let settled = store
+        .settle([completion(request)].into())
+        .await
+        .expect("settled");
     assert!(
         matches!(settled[..], [Settled::Now(StateKind::Completed)]),
         "{settled:?}"
@@ -76,7 +79,7 @@ pub(crate) async fn complete(store: &RedisStore, request: &ClaimRequest) {
 
 pub(crate) async fn record(store: &RedisStore, operation: &Operation) -> Option<Record> {
     let mut records = store
-        .get(std::slice::from_ref(operation))
+        .get([operation.clone()].into())
         .await
         .expect("records");
     records.remove(0)

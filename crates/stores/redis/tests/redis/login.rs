@@ -45,7 +45,7 @@ async fn a_password_that_changes_later_is_told_as_such() {
     other.restart();
     crate::lab::rest().await;
     let batch = [request("pay-1", 1)];
-    let Err(error) = semel_core::Store::claim(&store, &batch).await else {
+    let Err(error) = semel_core::Store::claim(&store, batch.into()).await else {
         panic!("the wrong password was taken")
     };
     assert_eq!(

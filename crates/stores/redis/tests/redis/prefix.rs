@@ -59,7 +59,7 @@ async fn a_store_of_format_1_is_brought_forward_by_the_verb_alone() {
     let migrated = migrate(&server.url(), Options::default()).await;
     assert_eq!(migrated.expect("brought forward"), 2);
     let store = connect(&server).await;
-    let old = store.get(&[request("old", 1).operation]).await;
+    let old = store.get([request("old", 1).operation].into()).await;
     let old = old.expect("an answer").remove(0).expect("a record");
     assert_eq!((old.attempts, old.members), (1, None));
 }

@@ -29,7 +29,7 @@ async fn a_primary_that_becomes_a_replica_and_back_is_told_as_such() {
     server.ask(&["REPLICAOF", "127.0.0.1", "1"]);
     for _ in 0..3 {
         let error = store
-            .settle(&[completion(&request)])
+            .settle([completion(&request)].into())
             .await
             .expect_err("no writes");
         assert_eq!(
@@ -40,7 +40,7 @@ async fn a_primary_that_becomes_a_replica_and_back_is_told_as_such() {
     }
     server.ask(&["REPLICAOF", "NO", "ONE"]);
     until("taken again", || async {
-        store.settle(&[completion(&request)]).await.is_ok()
+        store.settle([completion(&request)].into()).await.is_ok()
     })
     .await;
     drop(other);

@@ -77,7 +77,7 @@ async fn tokens_of_batches_follow_each_other() {
         let batch: Vec<_> = (0..2_500)
             .map(|number| request(&format!("{round}-{number}"), 1))
             .collect();
-        let mut tokens = granted(store.claim(&batch).await.expect("claims"));
+        let mut tokens = granted(store.claim(batch.into()).await.expect("claims"));
         tokens.sort();
         assert!(tokens[0] > last);
         tokens.dedup();
@@ -96,7 +96,7 @@ async fn tokens_of_buckets_that_stand_at_the_same_stamp_differ() {
         keys.map(|number| request(&format!("{claimant}-{number}"), claimant))
             .collect()
     };
-    let first = granted(store.claim(&batch(1)).await.expect("claims"));
+    let first = granted(store.claim(batch(1).into()).await.expect("claims"));
     let ahead = stamp(first[0]) + 3_600_000_000;
     let mut counters = 0;
     for node in &cluster.nodes {
@@ -106,7 +106,7 @@ async fn tokens_of_buckets_that_stand_at_the_same_stamp_differ() {
         }
     }
     assert_eq!(counters, 64, "every bucket counts");
-    let mut tokens = granted(store.claim(&batch(2)).await.expect("claims"));
+    let mut tokens = granted(store.claim(batch(2).into()).await.expect("claims"));
     assert!(tokens.iter().all(|token| stamp(*token) <= ahead + 64));
     tokens.sort();
     tokens.dedup();

@@ -102,7 +102,7 @@ async fn an_admission_shares_no_transaction_with_calls_that_fail() {
                 let write = move |_: &[Admission]| Ok(mark(number));
                 store.admit_with(batch, Box::new(write)).await
             } else {
-                store.claim(&batch).await
+                store.claim(batch.into()).await
             }
         });
     }
@@ -116,7 +116,10 @@ async fn an_admission_shares_no_transaction_with_calls_that_fail() {
     }
     let records = store.stats().await.expect("a count").records;
     assert_eq!((records[0], records[3]), (8, 4));
-    let found = store.get(&[operation("k-0")]).await.expect("an answer");
+    let found = store
+        .get([operation("k-0")].into())
+        .await
+        .expect("an answer");
     let found = found[0].as_ref().map(|record| record.state.kind());
     assert_eq!(found, Some(StateKind::Completed));
 }

@@ -54,7 +54,10 @@ async fn a_failing_statement_is_undone_while_its_neighbours_commit() {
         message("d", 4, vec![text("d"), number(4)]),
     ];
     for expected in ["cddc", "nnnn"] {
-        let applied = store.apply(&both, &batch).await.expect("answers");
+        let applied = store
+            .apply(&both, batch.clone().into())
+            .await
+            .expect("answers");
         assert_eq!(fates(&applied), expected);
         assert_eq!(ids(&connection, "payments"), ["a", "d"]);
         assert_eq!(
@@ -64,7 +67,7 @@ async fn a_failing_statement_is_undone_while_its_neighbours_commit() {
         );
     }
     let record = store
-        .get(&[operation("b")])
+        .get([operation("b")].into())
         .await
         .expect("answers")
         .remove(0)
@@ -87,7 +90,7 @@ async fn a_key_repeated_in_a_batch_is_decided_as_if_asked_in_a_row() {
         message("a", 2, vec![text("second"), number(1)]),
         message("b", 3, vec![text("third"), number(1)]),
     ];
-    let applied = store.apply(&insert, &batch).await.expect("answers");
+    let applied = store.apply(&insert, batch.into()).await.expect("answers");
     assert!(matches!(
         &applied[..],
         [
@@ -108,7 +111,7 @@ async fn a_statement_that_takes_the_transaction_with_it_fails_alone() {
     let batch: Vec<_> = ids_of
         .map(|(n, id)| message(&format!("key-{n}"), n as u128, vec![text(id), number(1)]))
         .collect();
-    let applied = store.apply(&insert, &batch).await.expect("answers");
+    let applied = store.apply(&insert, batch.into()).await.expect("answers");
     assert_eq!(fates(&applied), "cdcdc");
     assert_eq!(ids(&connection, "payments"), ["a", "b", "c"]);
 }
@@ -124,7 +127,7 @@ async fn a_statement_that_fails_half_way_leaves_nothing() {
         PARAMS,
     );
     let applied = store
-        .apply(&two, &[message("a", 1, vec![text("a"), number(1)])])
+        .apply(&two, [message("a", 1, vec![text("a"), number(1)])].into())
         .await;
     assert_eq!(fates(&applied.expect("answers")), "d");
     assert!(ids(&connection, "payments").is_empty());
@@ -143,7 +146,7 @@ async fn what_shows_only_at_the_commit_fails_alone() {
         .enumerate()
         .map(|(n, id)| message(id, n as u128, vec![text(id), number(1)]))
         .collect();
-    let applied = store.apply(&insert, &batch).await.expect("answers");
+    let applied = store.apply(&insert, batch.into()).await.expect("answers");
     assert_eq!(fates(&applied), "cdcd");
     assert_eq!(ids(&connection, "payments"), ["a", "c"]);
 }
@@ -155,13 +158,16 @@ async fn a_table_that_has_gone_kills_no_message() {
     let first = [message("a", 1, vec![text("a"), number(1)])];
     let second = [message("b", 2, vec![text("b"), number(1)])];
     assert_eq!(
-        fates(&store.apply(&insert, &first).await.expect("answers")),
+        fates(&store.apply(&insert, first.into()).await.expect("answers")),
         "c"
     );
     connection
         .execute_batch("DROP TABLE payments")
         .expect("no table");
-    let error = store.apply(&insert, &second).await.expect_err("no table");
+    let error = store
+        .apply(&insert, second.into())
+        .await
+        .expect_err("no table");
     assert_eq!(
         (error.code(), error.certainty()),
         (Code::InvalidConfig, Certainty::NotApplied)
@@ -170,7 +176,10 @@ async fn a_table_that_has_gone_kills_no_message() {
         error.to_string().contains("no such table: payments"),
         "{error}"
     );
-    assert_eq!(store.get(&[operation("b")]).await.expect("answers"), [None]);
+    assert_eq!(
+        store.get([operation("b")].into()).await.expect("answers"),
+        [None]
+    );
 }
 
 #[tokio::test]
@@ -184,7 +193,7 @@ async fn a_value_that_breaks_a_function_is_dead_and_a_full_disk_is_not() {
         message("a", 1, vec![text("a"), text("{")]),
         message("b", 2, vec![text("b"), Value::Json("{}".into())]),
     ];
-    let applied = store.apply(&json, &batch).await.expect("answers");
+    let applied = store.apply(&json, batch.into()).await.expect("answers");
     assert_eq!(fates(&applied), "dc");
     assert_eq!(ids(&connection, "payments"), ["b"]);
 }
@@ -212,7 +221,7 @@ async fn values_keep_what_they_say() {
         .map(|(n, value)| message(&format!("k{n}"), n as u128, vec![value]))
         .collect();
     assert_eq!(
-        fates(&store.apply(&insert, &batch).await.expect("answers")),
+        fates(&store.apply(&insert, batch.into()).await.expect("answers")),
         "cccccccc"
     );
     let seen = "SELECT group_concat(kind || ':' || ifnull(value, ''), ' ') FROM seen";

@@ -17,11 +17,11 @@ async fn an_abandoned_call_goes_on() {
         .execute_batch("BEGIN IMMEDIATE")
         .expect("the write lock");
     let batch = [request("pay-1", 1)];
-    let call = tokio::time::timeout(Duration::from_millis(20), store.claim(&batch));
+    let call = tokio::time::timeout(Duration::from_millis(20), store.claim(batch.clone().into()));
     assert!(call.await.is_err(), "the write lock is held");
     other.execute_batch("ROLLBACK").expect("the lock back");
     // Asking again with the same claim id finds out whether it was applied.
-    let answers = store.claim(&batch).await.expect("answers");
+    let answers = store.claim(batch.into()).await.expect("answers");
     assert!(matches!(&answers[..], [Admission::Granted(claim)] if claim.resumed));
 }
 
@@ -30,12 +30,12 @@ async fn dropping_the_store_waits_for_what_was_accepted() {
     let lab = Lab::new();
     let store = lab.store();
     let batch: Vec<_> = (0..500).map(|n| request(&format!("k{n}"), 1)).collect();
-    let call = tokio::time::timeout(Duration::ZERO, store.claim(&batch));
+    let call = tokio::time::timeout(Duration::ZERO, store.claim(batch.into()));
     let _ = call.await;
     drop(store);
     let found = lab
         .store()
-        .get(&[operation("k499")])
+        .get([operation("k499")].into())
         .await
         .expect("answers")
         .remove(0);
@@ -60,14 +60,14 @@ async fn a_failing_call_undoes_no_other_that_shares_its_transaction() {
     let mut claims = tokio::task::JoinSet::new();
     for n in 0..20_u128 {
         let store = Arc::clone(&store);
-        claims.spawn(async move { store.claim(&[request(&format!("k{n}"), n)]).await });
+        claims.spawn(async move { store.claim([request(&format!("k{n}"), n)].into()).await });
     }
     let failing = {
         let store = Arc::clone(&store);
         tokio::spawn(async move {
             let gone = statements(&["INSERT INTO gone VALUES (:id)"], &["id"]);
             store
-                .apply(&gone, &[message("x", 1, vec![text("x")])])
+                .apply(&gone, [message("x", 1, vec![text("x")])].into())
                 .await
         })
     };

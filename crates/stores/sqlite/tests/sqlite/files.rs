@@ -92,7 +92,7 @@ async fn users_tables_live_in_the_same_file() {
     lab.connection().execute_batch(tables).expect("a table");
     let store = lab.store();
     let answers = store
-        .claim(&[request("pay-1", 1)])
+        .claim([request("pay-1", 1)].into())
         .await
         .expect("an answer");
     assert!(matches!(answers[..], [Admission::Granted(_)]));
@@ -109,7 +109,10 @@ async fn users_tables_live_in_the_same_file() {
 async fn people_read_the_audit_trail_in_sql() {
     let lab = Lab::new();
     let store = lab.store();
-    let claimed = store.claim(&[request("pay-1", 1)]).await.expect("answers");
+    let claimed = store
+        .claim([request("pay-1", 1)].into())
+        .await
+        .expect("answers");
     assert_eq!(claimed.len(), 1);
     let release = Directive {
         operation: operation("pay-1"),
@@ -119,7 +122,7 @@ async fn people_read_the_audit_trail_in_sql() {
             reason: "its worker is gone".into(),
         }),
     };
-    let directed = store.operate(&[release]).await.expect("answers");
+    let directed = store.operate([release].into()).await.expect("answers");
     assert!(matches!(directed[..], [Directed::Now(_)]));
     let select = "SELECT at, who, action, operation || ' ' || key, was || ' ' || became, reason \
                   FROM semel_orders";
@@ -163,7 +166,7 @@ async fn a_full_disk_changes_nothing_and_is_survived() {
         let batch: Vec<_> = (0..50)
             .map(|it| request(&format!("k-{granted}-{it}"), 1))
             .collect();
-        match store.claim(&batch).await {
+        match store.claim(batch.into()).await {
             Ok(answers) => granted += answers.len(),
             Err(error) => break error,
         }
@@ -179,7 +182,7 @@ async fn a_full_disk_changes_nothing_and_is_survived() {
     assert!(lab.is_sound());
     let roomy = lab.store();
     let answers = roomy
-        .claim(&[request("one more", 1)])
+        .claim([request("one more", 1)].into())
         .await
         .expect("an answer");
     assert!(matches!(answers[..], [Admission::Granted(_)]));
@@ -196,7 +199,7 @@ async fn a_file_that_stays_busy_is_unavailable_and_surely_unchanged() {
         .execute_batch("BEGIN IMMEDIATE")
         .expect("the write lock");
     let error = store
-        .claim(&[request("pay-1", 1)])
+        .claim([request("pay-1", 1)].into())
         .await
         .expect_err("no write lock");
     assert_eq!(
@@ -208,7 +211,7 @@ async fn a_file_that_stays_busy_is_unavailable_and_surely_unchanged() {
     assert_eq!(store.stats().await.expect("a count").records, [0; 6]);
     other.execute_batch("ROLLBACK").expect("the lock back");
     let answers = store
-        .claim(&[request("pay-1", 1)])
+        .claim([request("pay-1", 1)].into())
         .await
         .expect("an answer");
     assert!(matches!(answers[..], [Admission::Granted(_)]));
@@ -241,11 +244,11 @@ async fn a_record_that_lies_fails_alone() {
     let lab = Lab::new();
     let store = lab.store();
     let batch = [request("a", 1), request("b", 2)];
-    let granted = store.claim(&batch).await.expect("answers");
+    let granted = store.claim(batch.clone().into()).await.expect("answers");
     assert_eq!(granted.len(), 2);
     let damage = "UPDATE semel_records SET state = 77 WHERE key = 'a'";
     lab.connection().execute_batch(damage).expect("damage");
-    let answers = store.claim(&batch).await.expect("answers");
+    let answers = store.claim(batch.into()).await.expect("answers");
     let [Admission::Failed(error), Admission::Granted(_)] = &answers[..] else {
         panic!("one fails, one is resumed: {answers:?}");
     };

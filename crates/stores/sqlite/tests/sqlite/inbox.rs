@@ -57,7 +57,10 @@ async fn effect_and_record_commit_together() {
     assert!(matches!(settled, Settled::Now(StateKind::Completed)));
     tx.commit().expect("a commit");
 
-    let answers = store.claim(&[request("pay-1", 2)]).await.expect("answers");
+    let answers = store
+        .claim([request("pay-1", 2)].into())
+        .await
+        .expect("answers");
     assert!(
         matches!(&answers[..], [Admission::Replay { outcome: Some(it), .. }] if *it == outcome)
     );
@@ -83,7 +86,10 @@ async fn rolling_back_leaves_neither() {
         drop(tx);
         assert_eq!(payments(&connection), 0);
         assert_eq!(
-            store.get(&[operation("pay-1")]).await.expect("answers"),
+            store
+                .get([operation("pay-1")].into())
+                .await
+                .expect("answers"),
             [None]
         );
     }
@@ -99,7 +105,10 @@ async fn a_completion_whose_claim_was_lost_is_fenced_and_touches_nothing() {
     tx.commit().expect("a commit");
 
     lab.clock.advance(Duration::from_secs(31));
-    let answers = store.claim(&[request("pay-1", 2)]).await.expect("answers");
+    let answers = store
+        .claim([request("pay-1", 2)].into())
+        .await
+        .expect("answers");
     let [Admission::Granted(fast)] = &answers[..] else {
         panic!("no takeover: {answers:?}")
     };
@@ -146,7 +155,10 @@ async fn a_deferred_transaction_writes_before_it_reads() {
     // A transaction that read before another wrote can only roll back, and gets an error.
     let tx = connection.transaction().expect("a transaction");
     assert_eq!(payments(&tx), 1);
-    let answers = store.claim(&[request("pay-2", 2)]).await.expect("answers");
+    let answers = store
+        .claim([request("pay-2", 2)].into())
+        .await
+        .expect("answers");
     assert_eq!(answers.len(), 1);
     let error = inbox
         .admit(&tx, &request("pay-2", 3))

@@ -115,7 +115,7 @@ pub(crate) fn statements(sql: &[&str], params: &[&str]) -> Statements {
 pub(crate) fn message(key: &str, claim_id: u128, values: Vec<Value>) -> Application {
     Application {
         claim: request(key, claim_id),
-        values,
+        values: values.into(),
         window: Window::DEFAULT,
         backoff: Backoff {
             first: Duration::from_millis(200),

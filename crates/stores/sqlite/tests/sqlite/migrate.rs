@@ -123,7 +123,7 @@ async fn a_file_of_format_1_decides_as_before_and_tells_its_attempts_from_here_o
             window: semel_core::Window::DEFAULT,
         },
     };
-    let settled = store.settle(&[late]).await.expect("an answer");
+    let settled = store.settle([late].into()).await.expect("an answer");
     assert!(matches!(settled[..], [Settled::Now(StateKind::Completed)]));
     let release = Directive {
         operation: operation("released"),
@@ -133,7 +133,7 @@ async fn a_file_of_format_1_decides_as_before_and_tells_its_attempts_from_here_o
             reason: "now".into(),
         }),
     };
-    let directed = store.operate(&[release]).await.expect("an answer");
+    let directed = store.operate([release].into()).await.expect("an answer");
     assert!(matches!(
         directed[..],
         [Directed::Now(Some(StateKind::Released))]
@@ -254,14 +254,14 @@ fn format(connection: &Connection) -> i64 {
 }
 
 async fn read(store: &impl Store, key: &str) -> Record {
-    let found = store.get(&[operation(key)]).await.expect("an answer");
+    let found = store.get([operation(key)].into()).await.expect("an answer");
     let found = found.into_iter().next().flatten();
     found.unwrap_or_else(|| panic!("{key} should have a record"))
 }
 
 async fn claim(store: &impl Store, request: &ClaimRequest) -> Admission {
     let mut answers = store
-        .claim(std::slice::from_ref(request))
+        .claim([request.clone()].into())
         .await
         .expect("an answer");
     answers.remove(0)

@@ -29,7 +29,7 @@ async fn of_two_stores_on_one_file_one_is_granted() {
             for key in 0..KEYS {
                 let name = format!("k{key}");
                 let answers = store
-                    .claim(&[request(&name, claimant + 1)])
+                    .claim([request(&name, claimant + 1)].into())
                     .await
                     .expect("answers");
                 match answers.into_iter().next() {
@@ -160,7 +160,10 @@ async fn be_the_child() {
                 message(&id, claims + n as u128, vec![text(&id), number(1)])
             })
             .collect();
-        let applied = store.apply(&insert, &batch).await.expect("answers");
+        let applied = store
+            .apply(&insert, batch.clone().into())
+            .await
+            .expect("answers");
         let mut out = std::io::stdout().lock();
         for (message, applied) in batch.iter().zip(applied) {
             match applied {

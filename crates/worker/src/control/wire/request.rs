@@ -1,5 +1,7 @@
 //! The requests to a store.
 
+use std::sync::Arc;
+
 use semel_core::decide::{Directive, Order, Verdict};
 use semel_core::port::store::ListQuery;
 use semel_core::port::transfer::Item;
@@ -19,15 +21,15 @@ use crate::transfer::value::{Course, Hashes, Hex, Print, Span};
 /// A call of [`Store`](semel_core::Store).
 #[derive(Clone, Debug)]
 pub(in crate::control) enum Request {
-    Claim(Vec<ClaimRequest>),
-    Settle(Vec<Settlement>),
-    Renew(Vec<Renewal>),
-    Park(Vec<Parked>),
-    DropParked(Vec<ParkedId>, Option<Note>),
-    Get(Vec<Operation>),
+    Claim(Arc<[ClaimRequest]>),
+    Settle(Arc<[Settlement]>),
+    Renew(Arc<[Renewal]>),
+    Park(Arc<[Parked]>),
+    DropParked(Arc<[ParkedId]>, Option<Note>),
+    Get(Arc<[Operation]>),
     List(ListQuery),
     ListParked(ListQuery),
-    Operate(Vec<Directive>),
+    Operate(Arc<[Directive]>),
     ListAudit(ListQuery),
     Sweep(usize),
     Stats,
@@ -59,7 +61,7 @@ impl Request {
         };
         let mut lines = Lines::begin(&head)?;
         if let Self::Park(batch) = self {
-            for message in batch {
+            for message in &**batch {
                 lines.item(&Item::Parked(Box::new(message.clone())))?;
             }
         }
@@ -109,7 +111,7 @@ impl Request {
     }
 }
 
-fn all<T, U>(batch: Vec<T>, read: impl FnMut(T) -> Result<U>) -> Result<Vec<U>> {
+fn all<T, U>(batch: Vec<T>, read: impl FnMut(T) -> Result<U>) -> Result<Arc<[U]>> {
     batch.into_iter().map(read).collect()
 }
 

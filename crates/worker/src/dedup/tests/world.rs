@@ -217,7 +217,7 @@ impl Failing {
 }
 
 impl CheckpointStore for Failing {
-    async fn settle_with(&self, batch: &[Settlement], mark: &Mark) -> Result<Together> {
+    async fn settle_with(&self, batch: Arc<[Settlement]>, mark: &Mark) -> Result<Together> {
         self.inner.settle_with(batch, mark).await
     }
 

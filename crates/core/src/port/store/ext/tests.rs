@@ -54,37 +54,37 @@ impl Answers {
 }
 
 impl Store for Answers {
-    async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
+    async fn claim(&self, batch: Arc<[ClaimRequest]>) -> Result<Vec<Admission>> {
         let failed = Admission::Failed(throttled());
-        Ok(self.answer(batch, Admission::TooOld, Some(failed)))
+        Ok(self.answer(&batch, Admission::TooOld, Some(failed)))
     }
 
-    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {
+    async fn settle(&self, batch: Arc<[Settlement]>) -> Result<Vec<Settled>> {
         let done = Settled::Now(StateKind::Completed);
-        Ok(self.answer(batch, done, Some(Settled::Failed(throttled()))))
+        Ok(self.answer(&batch, done, Some(Settled::Failed(throttled()))))
     }
 
-    async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
+    async fn renew(&self, batch: Arc<[Renewal]>) -> Result<Vec<Renewed>> {
         let until = Renewed::Until(Timestamp::from_millis(7));
-        Ok(self.answer(batch, until, Some(Renewed::Failed(throttled()))))
+        Ok(self.answer(&batch, until, Some(Renewed::Failed(throttled()))))
     }
 
-    async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
-        Ok(self.answer(batch, true, None))
+    async fn park(&self, batch: Arc<[Parked]>) -> Result<Vec<bool>> {
+        Ok(self.answer(&batch, true, None))
     }
 
-    async fn drop_parked(&self, batch: &[ParkedId], note: Option<&Note>) -> Result<Vec<bool>> {
+    async fn drop_parked(&self, batch: Arc<[ParkedId]>, note: Option<&Note>) -> Result<Vec<bool>> {
         assert_eq!(note, Some(&self::note()));
-        Ok(self.answer(batch, true, None))
+        Ok(self.answer(&batch, true, None))
     }
 
-    async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
-        Ok(self.answer(batch, None, None))
+    async fn get(&self, batch: Arc<[Operation]>) -> Result<Vec<Option<Record>>> {
+        Ok(self.answer(&batch, None, None))
     }
 
-    async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
+    async fn operate(&self, batch: Arc<[Directive]>) -> Result<Vec<Directed>> {
         let failed = Directed::Failed(throttled());
-        Ok(self.answer(batch, Directed::Now(None), Some(failed)))
+        Ok(self.answer(&batch, Directed::Now(None), Some(failed)))
     }
 
     async fn list(&self, _: &ListQuery) -> Result<Page<Listed>> {
@@ -187,13 +187,13 @@ impl Items {
             now(answer).map(|answer| format!("{answer:?}"))
         }
         [
-            shown(store.claim_one(&self.request)),
-            shown(store.settle_one(&self.settlement)),
-            shown(store.renew_one(&self.renewal)),
-            shown(store.park_one(&self.message)),
+            shown(store.claim_one(self.request.clone())),
+            shown(store.settle_one(self.settlement.clone())),
+            shown(store.renew_one(self.renewal.clone())),
+            shown(store.park_one(self.message.clone())),
             shown(store.drop_parked_one(self.message.id(), Some(&note()))),
-            shown(store.get_one(&self.request.operation)),
-            shown(store.operate_one(&self.directive)),
+            shown(store.get_one(self.request.operation.clone())),
+            shown(store.operate_one(self.directive.clone())),
         ]
     }
 

@@ -183,13 +183,13 @@ impl Life {
         match act {
             Act::Claim(keys, marked) => {
                 let requests: Vec<_> = keys.iter().map(|key| request(key, *marked)).collect();
-                for admission in self.store().claim(&requests).await? {
+                for admission in self.store().claim(requests.into()).await? {
                     self.granted(admission)?;
                 }
             }
             Act::ClaimGated(key, version) => {
                 let request = gated(key, *version);
-                for admission in self.store().claim(&[request]).await? {
+                for admission in self.store().claim([request].into()).await? {
                     self.granted(admission)?;
                 }
             }
@@ -227,11 +227,11 @@ impl Life {
             Act::Admit(keys) => self.admit(keys).await?,
             Act::Park(numbers) => {
                 let batch: Vec<_> = numbers.iter().map(|number| parked(*number)).collect();
-                let _ = self.store().park(&batch).await?;
+                let _ = self.store().park(batch.into()).await?;
             }
             Act::Drop(numbers) => {
                 let ids: Vec<_> = numbers.iter().map(|number| parked(*number).id()).collect();
-                let _ = self.store().drop_parked(&ids, Some(&note())).await?;
+                let _ = self.store().drop_parked(ids.into(), Some(&note())).await?;
             }
             Act::Order(key, order) => {
                 let directive = Directive {
@@ -239,7 +239,7 @@ impl Life {
                     order: order.clone(),
                     note: Some(note()),
                 };
-                for directed in self.store().operate(&[directive]).await? {
+                for directed in self.store().operate([directive].into()).await? {
                     match directed {
                         // Refused when it is asked a second time.
                         Directed::Now(_) | Directed::Refused(_) => {}
@@ -249,17 +249,17 @@ impl Life {
             }
             Act::MoveRecords(round) => {
                 let items = moved_records(*round, self.clock.now());
-                let _ = self.store().import(&items).await?;
+                let _ = self.store().import(items.into()).await?;
             }
             Act::MoveParked(round, number) => {
                 let message = Item::Parked(Box::new(parked(*number)));
                 let audited = moved_audit(*round, self.clock.now());
-                let _ = self.store().import(&[message, audited]).await?;
+                let _ = self.store().import([message, audited].into()).await?;
             }
             Act::MoveToken(more) => {
                 let token = self.token + more;
                 let item = Item::Token(FencingToken::new(token));
-                let _ = self.store().import(&[item]).await?;
+                let _ = self.store().import([item].into()).await?;
                 self.token = token;
             }
             Act::Advance(secs) => {
@@ -299,7 +299,7 @@ impl Life {
             .iter()
             .map(|(key, step)| settlement(key, step.clone()))
             .collect();
-        for settled in self.store().settle(&batch).await? {
+        for settled in self.store().settle(batch.into()).await? {
             match settled {
                 Settled::Now(_) => {}
                 Settled::Failed(error) => return Err(Wrong::Failed(error)),
@@ -321,7 +321,7 @@ impl Life {
             name: "out".into(),
             value,
         };
-        let settled = match self.store().settle_with(&batch, &mark).await? {
+        let settled = match self.store().settle_with(batch.into(), &mark).await? {
             Together::Applied(_) => return Ok(()),
             Together::Refused(settled) => settled,
         };

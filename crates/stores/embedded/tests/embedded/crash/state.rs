@@ -32,7 +32,7 @@ impl Life {
         let keys: Vec<String> = all_keys();
         let operations: Vec<_> = keys.iter().map(|key| operation(key)).collect();
         let mut records = BTreeMap::new();
-        for (key, record) in keys.iter().zip(self.store().get(&operations).await?) {
+        for (key, record) in keys.iter().zip(self.store().get(operations.into()).await?) {
             let Some(record) = record else { continue };
             let outcome = match record.outcome {
                 Some(Outcome::Kept { bytes, .. }) => Some(bytes),
@@ -71,7 +71,7 @@ impl Life {
             ..gated("probe", 1)
         };
         let mut applied = None;
-        for admission in self.store().claim(&[probe]).await? {
+        for admission in self.store().claim([probe].into()).await? {
             match admission {
                 Admission::Stale { applied: version } => applied = Some(version),
                 Admission::Granted(claim) => return Ok((None, claim.token.get())),
@@ -82,7 +82,7 @@ impl Life {
             claim_id: ClaimId::from_u128(99),
             ..request("fresh", false)
         };
-        for admission in self.store().claim(&[fresh]).await? {
+        for admission in self.store().claim([fresh].into()).await? {
             if let Admission::Granted(claim) = admission {
                 return Ok((applied, claim.token.get()));
             }

@@ -93,7 +93,7 @@ pub(crate) fn write_everything(dir: &Path) {
         request("held"),
         request("forgotten"),
     ];
-    let _ = block_on(store.claim(&requests)).expect("claims");
+    let _ = block_on(store.claim(requests.into())).expect("claims");
     let kept = |bytes: &'static [u8]| Outcome::Kept {
         codec: 4,
         bytes: Bytes::from_static(bytes),
@@ -128,13 +128,13 @@ pub(crate) fn write_everything(dir: &Path) {
         ),
     ];
     let settlements = steps.map(|(key, step)| settlement(key, step));
-    let _ = block_on(store.settle(&settlements)).expect("settlements");
+    let _ = block_on(store.settle(settlements.clone().into())).expect("settlements");
     let mark = Mark {
         name: "out.ndjson".into(),
         value: 1 << 33,
     };
     let held = [settlement("held", complete(kept(b"kept")))];
-    let _ = block_on(store.settle_with(&held, &mark)).expect("a mark");
+    let _ = block_on(store.settle_with(held.clone().into(), &mark)).expect("a mark");
     let directive = |key, order| Directive {
         operation: request(key).operation,
         order,
@@ -144,13 +144,13 @@ pub(crate) fn write_everything(dir: &Path) {
         directive("held", Order::Hold(true)),
         directive("forgotten", Order::Forget),
     ];
-    let _ = block_on(store.operate(&orders)).expect("orders");
+    let _ = block_on(store.operate(orders.clone().into())).expect("orders");
     let dropped = Parked {
         coordinates: "elsewhere".into(),
         ..parked()
     };
-    let _ = block_on(store.park(&[parked(), dropped.clone()])).expect("parked");
-    let _ = block_on(store.drop_parked(&[dropped.id()], Some(&note()))).expect("dropped");
+    let _ = block_on(store.park([parked(), dropped.clone()].into())).expect("parked");
+    let _ = block_on(store.drop_parked([dropped.id()].into(), Some(&note()))).expect("dropped");
 }
 
 /// Writes the parts that came with version 2: a second attempt, an admission, an import.
@@ -164,7 +164,7 @@ pub(crate) fn write_more(dir: &Path) {
         start: Start::Marked(Recovery::Park),
         ..request("released")
     };
-    let _ = block_on(store.claim(&[again])).expect("a second claim");
+    let _ = block_on(store.claim([again].into())).expect("a second claim");
     let mark = Mark {
         name: "admitted".into(),
         value: 1,
@@ -227,7 +227,7 @@ pub(crate) fn write_more(dir: &Path) {
         })),
         Item::Token(FencingToken::new(9 << 40)),
     ];
-    let _ = block_on(store.import(&items)).expect("an import");
+    let _ = block_on(store.import(items.into())).expect("an import");
     let operation = request("held").operation;
     let order = Order::Hold(true);
     let note = Some(note());
@@ -236,7 +236,7 @@ pub(crate) fn write_more(dir: &Path) {
         order,
         note,
     };
-    let _ = block_on(store.operate(&[hold])).expect("an order");
+    let _ = block_on(store.operate([hold].into())).expect("an order");
 }
 
 /// Writes the parts that came with version 3.
@@ -250,13 +250,13 @@ pub(crate) fn write_members(dir: &Path) {
         members: members(),
         ..request("with members")
     };
-    let _ = block_on(store.claim(&[request])).expect("a claim");
+    let _ = block_on(store.claim([request].into())).expect("a claim");
     let step = Step::Complete {
         outcome: Outcome::empty(),
         window: Window::new(Duration::from_secs(3_600)),
     };
     let settlement = settlement("with members", step);
-    let _ = block_on(store.settle(&[settlement])).expect("a settlement");
+    let _ = block_on(store.settle([settlement].into())).expect("a settlement");
 }
 
 pub(crate) fn members() -> Option<Members> {
@@ -295,7 +295,7 @@ pub(crate) fn read_everything(dir: &Path) -> Result<Everything> {
     let mut records = BTreeMap::new();
     for key in keys {
         let operation: Operation = request(key).operation;
-        match block_on(store.get(&[operation])) {
+        match block_on(store.get([operation].into())) {
             Ok(found) => {
                 for record in found.into_iter().flatten() {
                     records.insert(key.to_owned(), Ok(without_token(record)));

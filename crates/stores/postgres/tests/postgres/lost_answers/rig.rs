@@ -39,7 +39,7 @@ impl Rig {
 
     /// Makes sure that there is a connection, so that a cut strikes the call and no handshake.
     pub(crate) async fn warm(&self) {
-        let answers = self.through.get(&[operation("warm")]).await;
+        let answers = self.through.get([operation("warm")].into()).await;
         answers.expect("a connection");
     }
 

@@ -62,7 +62,7 @@ impl Shop {
         let batch = [message(&key, 1, vec![text(&key), value])];
         let answers = self
             .store
-            .apply(&self.insert, &batch)
+            .apply(&self.insert, batch.into())
             .await
             .expect("answers");
         assert!(
@@ -103,7 +103,7 @@ impl Shop {
         ];
         let answers = self
             .store
-            .apply(&self.insert, &batch)
+            .apply(&self.insert, batch.into())
             .await
             .expect("answers");
         assert!(
