@@ -23,6 +23,7 @@ mod steps;
 mod store_calls;
 mod stream;
 mod streamed;
+mod timing;
 mod transaction;
 mod unsettled;
 

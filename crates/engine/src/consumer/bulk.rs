@@ -213,7 +213,8 @@ impl Bulk {
             // The lease of a resumed claim has been running since the claim was first granted.
             self.renew_at = desk.now();
         }
-        self.flights.begin(effect, batch);
+        let clock = &desk.context.surroundings.clock;
+        self.flights.begin(effect, clock, batch);
     }
 
     /// Returns the settlements of the batches that have ended, behind those that were left over.
@@ -221,7 +222,8 @@ impl Bulk {
         let mut settling = desk.away.take_unsettled();
         for landed in self.landed.drain(..) {
             let is_broken_off = landed.is_broken_off;
-            for (incoming, claim, verdict) in landed.messages {
+            for (mut incoming, claim, verdict) in landed.messages {
+                desk.effect_ended(&mut incoming, &verdict, landed.took);
                 if !landed.is_protected {
                     desk.end_unprotected(incoming, verdict);
                     continue;

@@ -15,9 +15,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::port::source::Acknowledgement;
-use semel_core::{Admission, Claim, Fate, Result, StateKind, Store};
+use semel_core::{Admission, Claim, Clock, Fate, Result, StateKind, Store};
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 
+use super::context::timed;
 use super::desk::{Desk, past_provider};
 use super::intake::{Intake, Told};
 use super::patience::Patience;
@@ -56,7 +57,7 @@ pub(super) async fn run<S: Store + Clone, E: Effect>(
             let early = attempts
                 .finished
                 .iter()
-                .map(|(running, _)| Acknowledgement::new(running.incoming.delivery, Fate::Applied));
+                .map(|(running, ..)| Acknowledgement::new(running.incoming.delivery, Fate::Applied));
             intake.tell(Told::Acknowledge(early.collect())).await?;
         }
         attempts.renew_if_due(desk).await?;
@@ -67,9 +68,10 @@ pub(super) async fn run<S: Store + Clone, E: Effect>(
 
 /// Attempts under way and those that wait to be settled.
 struct Attempts {
-    tasks: JoinSet<Verdict>,
+    tasks: JoinSet<(Verdict, Duration)>,
     running: BTreeMap<Id, Running>,
-    finished: Vec<(Running, Verdict)>,
+    /// With the time that each call took; none of one that was broken off.
+    finished: Vec<(Running, Verdict, Duration)>,
     renew_at: Duration,
     patience: Patience,
 }
@@ -150,12 +152,13 @@ impl Attempts {
         }
     }
 
-    fn take(&mut self, joined: Result<(Id, Verdict), JoinError>) {
-        let (id, verdict) = match joined {
+    fn take(&mut self, joined: Result<(Id, (Verdict, Duration)), JoinError>) {
+        let (id, (verdict, took)) = match joined {
             Ok(ended) => ended,
-            Err(error) if semel_core::planted("M38") => {
-                (error.id(), Verdict::Done(bytes::Bytes::new()))
-            }
+            Err(error) if semel_core::planted("M38") => (
+                error.id(),
+                (Verdict::Done(bytes::Bytes::new()), Duration::ZERO),
+            ),
             // A panic or a dropped call is neither a success nor a proof that nothing was applied.
             Err(error) => {
                 let why = if error.is_panic() {
@@ -163,11 +166,12 @@ impl Attempts {
                 } else {
                     "the call was dropped"
                 };
-                (error.id(), Verdict::MaybeApplied { error: why.into() })
+                let verdict = Verdict::MaybeApplied { error: why.into() };
+                (error.id(), (verdict, Duration::ZERO))
             }
         };
         if let Some(running) = self.running.remove(&id) {
-            self.finished.push((running, verdict));
+            self.finished.push((running, verdict, took));
         }
     }
 
@@ -179,14 +183,15 @@ impl Attempts {
         effect: &Arc<E>,
     ) -> Result<()> {
         let mut settling = desk.away.take_unsettled();
-        for (running, verdict) in self.finished.drain(..) {
+        for (running, verdict, took) in self.finished.drain(..) {
             let Running {
-                incoming,
+                mut incoming,
                 claim,
                 lost,
                 is_protected,
                 ..
             } = running;
+            desk.effect_ended(&mut incoming, &verdict, took);
             if !is_protected {
                 desk.end_unprotected(incoming, verdict);
             } else if let Some(Found(found)) = lost {
@@ -322,7 +327,8 @@ impl Attempts {
         desk.note_claimed(incoming.delivery);
         desk.granted(&incoming, claim.grant());
         let is_past_provider = desk.is_past_provider(incoming.delivery);
-        self.spawn(incoming, claim, true, effect, is_past_provider);
+        let clock = &desk.context.surroundings.clock;
+        self.spawn(incoming, claim, true, (effect, clock), is_past_provider);
     }
 
     /// Calls the effect, unless its provider would no longer recognise a call that it may have seen
@@ -332,16 +338,17 @@ impl Attempts {
         incoming: InHand,
         claim: Claim,
         is_protected: bool,
-        effect: &Arc<E>,
+        (effect, clock): (&Arc<E>, &Arc<dyn Clock>),
         is_past_provider: bool,
     ) {
         let call = call(&incoming, claim.clone());
         let effect = Arc::clone(effect);
+        let clock = Arc::clone(clock);
         let abort = self.tasks.spawn(async move {
             if is_past_provider {
-                return past_provider();
+                return (past_provider(), Duration::ZERO);
             }
-            effect.call(call).await
+            timed(&*clock, effect.call(call)).await
         });
         self.running.insert(
             abort.id(),
@@ -364,7 +371,8 @@ impl Attempts {
         }
         desk.put_back_suspended();
         let mut settling = desk.away.take_unsettled();
-        for (running, verdict) in std::mem::take(&mut self.finished) {
+        for (mut running, verdict, took) in std::mem::take(&mut self.finished) {
+            desk.effect_ended(&mut running.incoming, &verdict, took);
             if running.is_protected {
                 let token = running.claim.token;
                 let delivery = running.incoming.delivery;

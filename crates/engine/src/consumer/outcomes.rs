@@ -15,6 +15,7 @@ use super::in_hand::{InHand, LaneId};
 use super::intake::Intake;
 use super::outstanding::Outstanding;
 use super::store_calls::{Asked, StoreCalls};
+use super::timing::Timing;
 use crate::event::{Event, Origin};
 use crate::pipeline::{Rejected, is_sent_again};
 use crate::summary::{Fate, Summary};
@@ -44,6 +45,7 @@ struct Met {
     fate: Fate,
     /// The message carried a replay id.
     is_sent_again: bool,
+    timing: Option<Timing>,
 }
 
 /// The lane and memory that a message in hand occupies until its fate is counted.
@@ -63,6 +65,7 @@ impl Met {
             held: Some(held),
             fate,
             is_sent_again: incoming.is_sent_again,
+            timing: Some(incoming.timing()),
         }
     }
 }
@@ -134,6 +137,7 @@ impl Outcomes {
             held: None,
             fate: Fate::Quarantined,
             is_sent_again: is_sent_again(&parked.headers),
+            timing: None,
         };
         self.to_park.push((parked, met));
     }
@@ -182,9 +186,14 @@ impl Outcomes {
         }
         self.post();
         let settled = std::mem::take(&mut self.settled);
+        let now = if settled.is_empty() {
+            Duration::ZERO
+        } else {
+            self.context.now()
+        };
         // In a loop of its own: each looks somewhere else, and so they are waited for together.
         for held in settled.iter().filter_map(|met| met.held.as_ref()) {
-            outstanding.finish(held.lane, held.payload_bytes);
+            outstanding.finish(held.lane, held.payload_bytes, now);
         }
         let mut acknowledge = Vec::with_capacity(settled.len());
         for met in settled {
@@ -192,15 +201,22 @@ impl Outcomes {
                 delivery,
                 fate,
                 is_sent_again,
+                timing,
                 ..
             } = met;
             self.summary.count(fate);
             self.summary.sent_again += u64::from(is_sent_again);
-            self.context.observe(&Event::Settled { delivery, fate });
+            let overhead = timing.map(|it| it.overhead(now));
+            self.context.observe(&Event::Settled {
+                delivery,
+                fate,
+                overhead,
+            });
             acknowledge.push(Acknowledgement::new(delivery, fate));
         }
         outstanding.acknowledge(intake, acknowledge).await;
         outstanding.extend_if_due().await;
+        outstanding.tell_in_hand();
         self.report(false);
         Ok(())
     }

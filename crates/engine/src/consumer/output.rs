@@ -3,6 +3,8 @@
 //! If a crash falls before the record, the next start cuts the output back to the recorded length,
 //! and the messages, whose claims left no mark, run again. If it falls after, they are duplicates.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use semel_core::port::checkpoint::{AnyCheckpointStore, CheckpointStore, Together};
 use semel_core::{
@@ -73,7 +75,7 @@ async fn recover<S: Store + Clone>(
 /// Appends a batch and records it; returns the messages to try again without the rest.
 async fn append<S: Store + Clone>(
     desk: &mut Desk<S>,
-    granted: Vec<(InHand, Claim)>,
+    mut granted: Vec<(InHand, Claim)>,
     output: &mut impl Output,
     checkpoints: &AnyCheckpointStore,
     recorded: &mut Mark,
@@ -82,14 +84,19 @@ async fn append<S: Store + Clone>(
         .iter()
         .map(|(incoming, _)| incoming.payload.clone())
         .collect();
-    let value = match output.append(&payloads).await {
+    let (appended, took) = desk.context.timed(output.append(&payloads)).await;
+    let value = match appended {
         Ok(value) => value,
-        Err(error) => return give_back(desk, granted, output, recorded, error).await,
+        Err(error) => return give_back(desk, granted, output, recorded, (error, took)).await,
     };
+    let done = Verdict::Done(Bytes::new());
+    for (incoming, _) in &mut granted {
+        desk.effect_ended(incoming, &done, took);
+    }
     // One speaks for all, except where it is counted how many the output takes.
     let heard = if desk.is_paused() { granted.len() } else { 1 };
     for (incoming, _) in granted.iter().take(heard) {
-        desk.hear(incoming.delivery, &Verdict::Done(Bytes::new()));
+        desk.hear(incoming.delivery, &done);
     }
     let window = desk.context.pipeline.window;
     let settlements: Vec<_> = granted
@@ -144,18 +151,20 @@ async fn append<S: Store + Clone>(
 /// so that the next consumer, also after a shutdown, does not wait for their leases.
 async fn give_back<S: Store + Clone>(
     desk: &mut Desk<S>,
-    granted: Vec<(InHand, Claim)>,
+    mut granted: Vec<(InHand, Claim)>,
     output: &mut impl Output,
     recorded: &Mark,
-    error: Error,
+    (error, took): (Error, Duration),
 ) -> Result<Vec<(InHand, Claim)>> {
     output.cut_back(recorded.value).await?;
     if is_final(&error) {
         return Err(error);
     }
     let why: Box<str> = error.to_string().into();
-    for (incoming, _) in &granted {
-        desk.hear(incoming.delivery, &Verdict::Away { error: why.clone() });
+    let away = Verdict::Away { error: why.clone() };
+    for (incoming, _) in &mut granted {
+        desk.effect_ended(incoming, &away, took);
+        desk.hear(incoming.delivery, &away);
     }
     let (limits, window) = (desk.context.pipeline.limits, desk.context.pipeline.window);
     let settlements: Vec<_> = granted

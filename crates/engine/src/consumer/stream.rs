@@ -61,22 +61,23 @@ async fn call_all<S: Store + Clone>(
             Vec::new()
         }
     };
-    let verdicts = tokio::select! {
+    let ended = tokio::select! {
         biased;
-        verdicts = effect.call(&calls) => Some(verdicts),
+        ended = desk.context.timed(effect.call(&calls)) => Some(ended),
         () = desk.context.patience_is_over() => None,
         never = desk.store.keep(&desk.outstanding, first, kept) => match never {},
         never = desk.outstanding.keep() => match never {},
     };
-    let is_given_back = verdicts.is_none();
-    let mut verdicts = verdicts.unwrap_or_default();
+    let is_given_back = ended.is_none();
+    let (mut verdicts, took) = ended.unwrap_or_default();
     // Nobody knows anything about a call without a verdict.
     let unknown = Verdict::MaybeApplied {
         error: "the effect gave no verdict".into(),
     };
     verdicts.resize(calls.len(), unknown);
     let mut settling = desk.away.take_unsettled();
-    for ((incoming, claim), verdict) in messages.into_iter().zip(verdicts) {
+    for ((mut incoming, claim), verdict) in messages.into_iter().zip(verdicts) {
+        desk.effect_ended(&mut incoming, &verdict, took);
         if !is_protected {
             desk.end_unprotected(incoming, verdict);
             continue;

@@ -38,8 +38,12 @@ pub(super) async fn run<S: Store + Clone>(
         // failed ones, and those that are to be set aside fail once more.
         let gives_back = !desk.may_all_fail(taken.len());
         let mut again = Vec::new();
-        for (incoming, applied) in database.apply(desk, taken, gives_back).await? {
-            let judged = heard(desk, &incoming, &applied);
+        let (applied, took) = desk
+            .context
+            .timed(database.apply(desk, taken, gives_back))
+            .await;
+        for (mut incoming, applied) in applied? {
+            let judged = heard(desk, &mut incoming, &applied, took);
             match applied {
                 Applied::Failed { error, .. } if gives_back => match judged {
                     Judged::AsSaid => again.push(incoming),
@@ -51,7 +55,9 @@ pub(super) async fn run<S: Store + Clone>(
         for incoming in &mut again {
             incoming.request.claim_id = desk.context.surroundings.claim_id();
         }
-        for (incoming, applied) in database.apply(desk, again, false).await? {
+        let (applied, took) = desk.context.timed(database.apply(desk, again, false)).await;
+        for (mut incoming, applied) in applied? {
+            ended(desk, &mut incoming, &applied, took);
             conclude(desk, incoming, applied)?;
         }
         desk.flush(&intake).await?;
@@ -103,19 +109,39 @@ impl Database {
     }
 }
 
-fn heard<S: Store + Clone>(desk: &mut Desk<S>, incoming: &InHand, applied: &Applied) -> Judged {
+/// Hears how the effect of a message ended in a transaction that took this long.
+fn heard<S: Store + Clone>(
+    desk: &mut Desk<S>,
+    incoming: &mut InHand,
+    applied: &Applied,
+    took: Duration,
+) -> Judged {
+    match ended(desk, incoming, applied, took) {
+        Some(verdict) => desk.hear(incoming.delivery, &verdict),
+        None => {
+            desk.ends_unheard(incoming.delivery);
+            Judged::AsSaid
+        }
+    }
+}
+
+/// Emits that the effect of a message ended, if it began; returns how.
+fn ended<S: Store + Clone>(
+    desk: &Desk<S>,
+    incoming: &mut InHand,
+    applied: &Applied,
+    took: Duration,
+) -> Option<Verdict> {
     let verdict = match applied {
         Applied::Completed { .. } => Verdict::Done(Bytes::new()),
         Applied::Failed { error, .. } => Verdict::NotApplied {
             error: error.clone(),
             retry_after: None,
         },
-        Applied::NotGranted(_) => {
-            desk.ends_unheard(incoming.delivery);
-            return Judged::AsSaid;
-        }
+        Applied::NotGranted(_) => return None,
     };
-    desk.hear(incoming.delivery, &verdict)
+    desk.transaction_ended(incoming, &verdict, took);
+    Some(verdict)
 }
 
 /// Deals with a result that the database has recorded.

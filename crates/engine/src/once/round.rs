@@ -15,7 +15,7 @@ use super::flight::{Flight, Round};
 use super::run::{Answer, Boxed, Held, Run, Verdict, Work};
 use super::settle::{Told, settle_all};
 use crate::event::Event;
-use crate::lease::{renewal, renewal_interval};
+use crate::lease::{renewal, renewal_interval, renewed_event};
 use crate::retry::{self, hint, is_final};
 
 type Renewing = Boxed<(Duration, Vec<usize>, semel_core::Result<Vec<Renewed>>)>;
@@ -187,12 +187,7 @@ impl<S: Store + Clone> Run<S> {
             }
         };
         round.renewed_at = asked_at;
-        self.hub.observe(
-            &self.name,
-            &Event::Renewed {
-                count: renewed.len(),
-            },
-        );
+        self.hub.observe(&self.name, &renewed_event(&renewed));
         for (&index, renewed) in asked.iter().zip(renewed) {
             match renewed {
                 // In doubt, no other claimant runs it, and its completion is still accepted: DBT-2.
