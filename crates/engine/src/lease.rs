@@ -41,7 +41,9 @@ pub(crate) fn renewal(claim: &Claim, lease: Duration) -> Renewal {
 /// Returns the event of these answers to renewals.
 pub(crate) fn renewed_event(answers: &[Renewed]) -> Event<'static> {
     let extended = answers.iter().filter(|it| matches!(it, Renewed::Until(_)));
-    let lost = answers.iter().filter(|it| matches!(it, Renewed::Lost { .. }));
+    let lost = answers
+        .iter()
+        .filter(|it| matches!(it, Renewed::Lost { .. }));
     Event::Renewed {
         count: extended.count(),
         lost: lost.count(),

@@ -8,7 +8,6 @@
 //! Names and labels are a promise: a dashboard outlives a release. No label ever has a key in it.
 //!
 //! ```
-//! use semel_core::SystemClock;
 //! use semel_telemetry::{Build, Format, Metrics};
 //!
 //! let metrics = Metrics::new(Build { version: "1.0.0", commit: "unknown" });
@@ -63,7 +62,10 @@ impl Format {
         let ranges = accept.unwrap_or_default().split(',');
         let kinds = ranges.map(|it| it.split(';').next().unwrap_or_default().trim());
         // Whoever can read OpenMetrics names it first.
-        if kinds.into_iter().any(|it| it == "application/openmetrics-text") {
+        if kinds
+            .into_iter()
+            .any(|it| it == "application/openmetrics-text")
+        {
             Self::OpenMetrics
         } else {
             Self::Prometheus
@@ -141,7 +143,6 @@ impl Metrics {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
 
 #[cfg(test)]
 mod tests;

@@ -68,11 +68,7 @@ impl PipelineMetrics {
         };
         let decision = |word| of(&families.decisions, "decision", word);
         let ended = |verdict| {
-            let labels = labels([
-                ("pipeline", name),
-                ("effect", effect),
-                ("verdict", verdict),
-            ]);
+            let labels = labels([("pipeline", name), ("effect", effect), ("verdict", verdict)]);
             families.effects.get_or_create_owned(&labels)
         };
         let effect = labels([("pipeline", name), ("effect", effect)]);
@@ -207,7 +203,8 @@ impl Observer for PipelineMetrics {
             Event::Fenced { .. } => _ = it.fenced.inc(),
             Event::Unprotected { .. } => _ = it.unprotected.inc(),
             Event::InHand { running, held } => {
-                it.in_flight.set(i64::try_from(*running).unwrap_or(i64::MAX));
+                it.in_flight
+                    .set(i64::try_from(*running).unwrap_or(i64::MAX));
                 it.held.set(i64::try_from(*held).unwrap_or(i64::MAX));
             }
             _ => {}

@@ -14,13 +14,13 @@ pub(crate) fn register(registry: &mut Registry) {
 mod linux {
     use std::fmt;
 
+    use procfs::process::{LimitValue, Process as Proc};
+    use procfs::{boot_time_secs, page_size, ticks_per_second};
     use prometheus_client::collector::Collector;
     use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
     use prometheus_client::metrics::MetricType;
     use prometheus_client::metrics::counter::ConstCounter;
     use prometheus_client::metrics::gauge::ConstGauge;
-    use procfs::process::{LimitValue, Process as Proc};
-    use procfs::{boot_time_secs, page_size, ticks_per_second};
 
     /// Reads `/proc/self` at each scrape. What cannot be read is left out.
     #[derive(Debug)]

@@ -20,15 +20,15 @@ pub enum Kind {
 }
 
 /// One series of a family, as it is now.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
     labels: Labels,
-    value: f64,
+    value: u64,
 }
 
 impl Sample {
     /// A series with these labels, in the order in which they are written.
-    pub fn new<const N: usize>(labels: [(&'static str, &str); N], value: f64) -> Self {
+    pub fn new<const N: usize>(labels: [(&'static str, &str); N], value: u64) -> Self {
         Self {
             labels: crate::families::labels(labels),
             value,

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::metrics::histogram::Histogram;
+use semel_core::decide::{Directed, Directive};
 use semel_core::port::checkpoint::{CheckpointStore, Together, Write};
 use semel_core::port::store::{Capabilities, ListQuery, Listed, Page, Stats, Swept};
-use semel_core::port::transactional::{Applied, Application, Statements, TransactionalStore};
+use semel_core::port::transactional::{Application, Applied, Statements, TransactionalStore};
 use semel_core::{
     Admission, Audited, ClaimRequest, Clock, Mark, Note, Operation, Parked, ParkedId, Record,
     Renewal, Renewed, Result, Settled, Settlement, Store,
 };
-use semel_core::decide::{Directed, Directive};
 
 use crate::families::{Counters, Families, labels};
 

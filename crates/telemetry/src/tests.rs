@@ -10,6 +10,7 @@ use semel_core::{
 use semel_engine::effect::Verdict;
 use semel_engine::event::{Event, FanOut, Observer, Wait};
 use semel_engine::summary::Fate;
+use semel_engine::system::SystemClock;
 use semel_store_memory::MemoryStore;
 
 use super::*;
@@ -39,7 +40,10 @@ fn value(metrics: &Metrics, series: &str) -> f64 {
 #[track_caller]
 fn is(metrics: &Metrics, series: &str, expected: u32) {
     let value = value(metrics, series);
-    assert!((value - f64::from(expected)).abs() < 1e-9, "{series} {value}");
+    assert!(
+        (value - f64::from(expected)).abs() < 1e-9,
+        "{series} {value}"
+    );
 }
 
 fn grant(takeover: bool, formerly_expired: bool) -> Grant {
@@ -61,7 +65,13 @@ fn each_answer_to_a_claim_is_a_decision() {
     let at = "in:1";
     for (takeover, expired) in [(false, false), (true, false), (false, true)] {
         let grant = grant(takeover, expired);
-        pay.observe("pay", &Event::Granted { operation: it, grant });
+        pay.observe(
+            "pay",
+            &Event::Granted {
+                operation: it,
+                grant,
+            },
+        );
     }
     for duplicate in [
         Duplicate::Redelivery,
@@ -77,14 +87,20 @@ fn each_answer_to_a_claim_is_a_decision() {
         pay.observe("pay", &replayed);
     }
     let wait = Duration::ZERO;
-    pay.observe("pay", &Event::Busy { operation: it, wait });
+    pay.observe(
+        "pay",
+        &Event::Busy {
+            operation: it,
+            wait,
+        },
+    );
     pay.observe(
         "pay",
         &Event::Conflicted {
             operation: it,
             coordinates: at,
             duplicate: Duplicate::Unknown,
-            differing: &Differing::default(),
+            differing: &Differing::NotKept,
         },
     );
     pay.observe(
@@ -133,7 +149,11 @@ fn each_answer_to_a_claim_is_a_decision() {
         let series = format!("semel_duplicates_total{{pipeline=\"pay\",kind=\"{kind}\"}}");
         is(&metrics, &series, count);
     }
-    for (reason, count) in [("fingerprint-conflict", 1), ("too-old", 1), ("live-only", 1)] {
+    for (reason, count) in [
+        ("fingerprint-conflict", 1),
+        ("too-old", 1),
+        ("live-only", 1),
+    ] {
         let series = format!("semel_quarantined_total{{pipeline=\"pay\",reason=\"{reason}\"}}");
         is(&metrics, &series, count);
     }
@@ -188,9 +208,8 @@ fn each_end_of_an_effect_is_counted_and_timed() {
         );
         is(&metrics, &series, count);
     }
-    let bucket = |le| {
-        format!("semel_effect_seconds_bucket{{le=\"{le}\",pipeline=\"pay\",effect=\"http\"}}")
-    };
+    let bucket =
+        |le| format!("semel_effect_seconds_bucket{{pipeline=\"pay\",effect=\"http\",le=\"{le}\"}}");
     is(&metrics, &bucket("0.0025"), 0);
     is(&metrics, &bucket("0.005"), 7);
     is(&metrics, &bucket("+Inf"), 7);
@@ -247,7 +266,7 @@ fn fates_waits_renewals_and_what_is_in_hand_are_counted() {
         ("deliveries_total{pipeline=\"pay\",fate=\"dead\"}", 0),
         ("deliveries_total{pipeline=\"other\",fate=\"applied\"}", 0),
         ("overhead_seconds_count{pipeline=\"pay\"}", 1),
-        ("overhead_seconds_bucket{le=\"0.0001\",pipeline=\"pay\"}", 1),
+        ("overhead_seconds_bucket{pipeline=\"pay\",le=\"0.0001\"}", 1),
         ("waits_total{pipeline=\"pay\",why=\"busy\"}", 1),
         ("waits_total{pipeline=\"pay\",why=\"backoff\"}", 1),
         ("waits_total{pipeline=\"pay\",why=\"order\"}", 1),
@@ -294,10 +313,7 @@ struct Failing(MemoryStore);
 impl Store for Failing {
     forward_store!(self => self.0; but settle, sweep);
 
-    async fn settle(
-        &self,
-        _: &[semel_core::Settlement],
-    ) -> Result<Vec<semel_core::Settled>> {
+    async fn settle(&self, _: &[semel_core::Settlement]) -> Result<Vec<semel_core::Settled>> {
         Err(Error::new(ErrorKind::Timeout, "no answer"))
     }
 
@@ -315,7 +331,7 @@ impl Store for Failing {
 async fn each_call_of_a_store_is_timed_and_a_failure_is_counted_by_its_code() {
     let metrics = metrics();
     let store = metrics.store("memory:", Arc::new(Ticking::default()));
-    let store = store.measure(Failing(MemoryStore::default()));
+    let store = store.measure(Failing(MemoryStore::new(Arc::new(SystemClock::new()))));
     let Operation { scope, key } = operation();
     let request = ClaimRequest::new(scope, key, ClaimId::from_u128(1));
     for _ in 0..3 {
@@ -335,7 +351,11 @@ async fn each_call_of_a_store_is_timed_and_a_failure_is_counted_by_its_code() {
         ("sweep", 1),
     ] {
         let labels = format!("{{store=\"memory:\",call=\"{call}\"}}");
-        is(&metrics, &format!("semel_store_call_seconds_count{labels}"), count);
+        is(
+            &metrics,
+            &format!("semel_store_call_seconds_count{labels}"),
+            count,
+        );
     }
     let sum = "semel_store_call_seconds_sum{store=\"memory:\",call=\"claim\"}";
     assert!((value(&metrics, sum) - 0.003).abs() < 1e-9);
@@ -368,23 +388,30 @@ fn a_scrape_gets_the_format_that_it_asks_for() {
     let metrics = metrics();
     let _ = metrics.pipeline("pay", "http");
     let classic = metrics.text(Format::Prometheus);
-    assert!(classic.contains("# TYPE semel_decisions_total counter\n"), "{classic}");
+    assert!(
+        classic.contains("# TYPE semel_decisions_total counter\n"),
+        "{classic}"
+    );
     assert!(!classic.contains("# EOF"), "{classic}");
     let open = metrics.text(Format::OpenMetrics);
     assert!(open.contains("# TYPE semel_decisions counter\n"), "{open}");
     assert!(open.ends_with("# EOF\n"), "{open}");
-    is(&metrics, "semel_build_info{version=\"1.2.3\",commit=\"abc\"}", 1);
+    is(
+        &metrics,
+        "semel_build_info{version=\"1.2.3\",commit=\"abc\"}",
+        1,
+    );
 }
 
 #[test]
 fn samples_are_taken_at_each_scrape() {
     let metrics = metrics();
-    let count = Arc::new(Mutex::new(0_u32));
+    let count = Arc::new(Mutex::new(0));
     let taken = Arc::clone(&count);
     metrics.sample("semel_sampled", "Help.", Kind::Counter, move || {
         let mut count = taken.lock().expect("no panic");
         *count += 1;
-        vec![Sample::new([("pipeline", "a\"b")], f64::from(*count))]
+        vec![Sample::new([("pipeline", "a\"b")], *count)]
     });
     is(&metrics, "semel_sampled_total{pipeline=\"a\\\"b\"}", 1);
     is(&metrics, "semel_sampled_total{pipeline=\"a\\\"b\"}", 2);
@@ -405,7 +432,10 @@ fn a_process_has_its_usual_metrics() {
 #[test]
 fn a_fan_out_tells_all() {
     let metrics = metrics();
-    let (pay, other) = (metrics.pipeline("pay", "http"), metrics.pipeline("other", "http"));
+    let (pay, other) = (
+        metrics.pipeline("pay", "http"),
+        metrics.pipeline("other", "http"),
+    );
     let both = FanOut::new([Arc::new(pay) as Arc<dyn Observer>, Arc::new(other)]);
     both.observe("pay", &Event::Waits { why: Wait::Busy });
     for pipeline in ["pay", "other"] {

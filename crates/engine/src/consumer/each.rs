@@ -54,10 +54,9 @@ pub(super) async fn run<S: Store + Clone, E: Effect>(
             }
         }
         if semel_core::planted("M04") {
-            let early = attempts
-                .finished
-                .iter()
-                .map(|(running, ..)| Acknowledgement::new(running.incoming.delivery, Fate::Applied));
+            let early = attempts.finished.iter().map(|(running, ..)| {
+                Acknowledgement::new(running.incoming.delivery, Fate::Applied)
+            });
             intake.tell(Told::Acknowledge(early.collect())).await?;
         }
         attempts.renew_if_due(desk).await?;

@@ -185,10 +185,7 @@ impl<S: Store + Clone> StoreCalls<S> {
             if renewals.is_empty() {
                 continue;
             }
-            match self
-                .ask(outstanding, || self.store.renew(&renewals))
-                .await
-            {
+            match self.ask(outstanding, || self.store.renew(&renewals)).await {
                 Ok(renewed) => self.context.observe(&renewed_event(&renewed)),
                 // The work beside this meets the same error, and knows more.
                 Err(_) => return std::future::pending().await,

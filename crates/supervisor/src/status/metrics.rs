@@ -29,16 +29,15 @@ pub(super) fn register(metrics: &Metrics, status: &Arc<Status>) {
     let help = "Whether the source is there: 1 or 0.";
     add("semel_source_connected", help, Kind::Gauge, |status| {
         let sources = status.health().sources().into_iter();
-        let sources = sources.map(|(pipeline, is_there)| {
-            Sample::new([("pipeline", &*pipeline)], flag(is_there))
-        });
+        let sources = sources
+            .map(|(pipeline, is_there)| Sample::new([("pipeline", &*pipeline)], flag(is_there)));
         sources.collect()
     });
     let help = "What waits for a person now, by why.";
     add("semel_set_aside", help, Kind::Gauge, |status| {
         let aside = status.aside().all().into_iter();
         let aside = aside.map(|(pipeline, why, count)| {
-            Sample::new([("pipeline", &*pipeline), ("why", why)], float(count))
+            Sample::new([("pipeline", &*pipeline), ("why", why)], count)
         });
         aside.collect()
     });
@@ -59,13 +58,19 @@ pub(super) fn register(metrics: &Metrics, status: &Arc<Status>) {
         restored(status, |it| Some(it.operations))
     });
     let help = "Deliveries with a replay id, whatever became of them; all others are live.";
-    add("semel_deliveries_sent_again", help, Kind::Counter, |status| {
-        counted(status, |it| it.sent_again)
-    });
+    add(
+        "semel_deliveries_sent_again",
+        help,
+        Kind::Counter,
+        |status| counted(status, |it| it.sent_again),
+    );
     let help = "Deliveries with a replay id that an effect for live messages alone did not get.";
-    add("semel_deliveries_suppressed", help, Kind::Counter, |status| {
-        counted(status, |it| it.suppressed)
-    });
+    add(
+        "semel_deliveries_suppressed",
+        help,
+        Kind::Counter,
+        |status| counted(status, |it| it.suppressed),
+    );
 }
 
 fn restored(status: &Status, value: fn(&PartitionRestoration) -> Option<u64>) -> Vec<Sample> {
@@ -75,7 +80,7 @@ fn restored(status: &Status, value: fn(&PartitionRestoration) -> Option<u64>) ->
             if let Some(value) = value(partition) {
                 let number = partition.partition.to_string();
                 let labels = [("pipeline", &*pipeline), ("partition", &*number)];
-                samples.push(Sample::new(labels, float(value)));
+                samples.push(Sample::new(labels, value));
             }
         }
     }
@@ -84,20 +89,12 @@ fn restored(status: &Status, value: fn(&PartitionRestoration) -> Option<u64>) ->
 
 fn counted(status: &Status, value: fn(&Summary) -> u64) -> Vec<Sample> {
     let pipelines = status.lock();
-    let samples = pipelines.iter().map(|(pipeline, it)| {
-        Sample::new([("pipeline", &**pipeline)], float(value(&it.summary)))
-    });
+    let samples = pipelines
+        .iter()
+        .map(|(pipeline, it)| Sample::new([("pipeline", &**pipeline)], value(&it.summary)));
     samples.collect()
 }
 
-fn flag(is: bool) -> f64 {
-    f64::from(u8::from(is))
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a metric is a float, and none of these comes near 2^53"
-)]
-const fn float(value: u64) -> f64 {
-    value as f64
+const fn flag(is: bool) -> u64 {
+    is as u64
 }

@@ -19,8 +19,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
-use super::owner::Owner;
 use super::Status;
+use super::owner::Owner;
 
 /// The error that another process listens at `address`; names the process as far as the system tells.
 fn in_use(address: SocketAddr) -> Error {
