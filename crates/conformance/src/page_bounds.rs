@@ -57,17 +57,17 @@ async fn fill(store: &impl Store, scope: &Scope, count: usize) {
             let claim_id = ClaimId::from_u128(1);
             ClaimRequest::new(it.scope.clone(), it.key.clone(), claim_id)
         };
-        let claims: Vec<_> = some.iter().map(claim).collect();
-        answered(store.claim(&claims).await, "claim");
-        let messages: Vec<_> = some.iter().map(message).collect();
-        answered(store.park(&messages).await, "park");
+        let claims = some.iter().map(claim).collect();
+        answered(store.claim(claims).await, "claim");
+        let messages = some.iter().map(message).collect();
+        answered(store.park(messages).await, "park");
         let order = |_: &Operation| Directive {
             operation: operations[0].clone(),
             order: Order::Hold(true),
             note: Some(note("on call", "audit")),
         };
-        let orders: Vec<_> = some.iter().map(order).collect();
-        answered(store.operate(&orders).await, "operate");
+        let orders = some.iter().map(order).collect();
+        answered(store.operate(orders).await, "operate");
     }
 }
 

@@ -24,6 +24,7 @@ mod steps;
 mod store_calls;
 mod stream;
 mod streamed;
+mod timing;
 mod transaction;
 
 use std::sync::Arc;

@@ -1,5 +1,6 @@
 //! Typed events, one per decision, for observers: metrics, traces, a console, a log.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,6 +10,7 @@ use semel_core::{
     Unusable,
 };
 
+use crate::effect::Verdict;
 use crate::summary::Fate;
 
 /// A decision or incident of the engine. Borrowed: an observer copies what it keeps.
@@ -26,6 +28,9 @@ pub enum Event<'a> {
     Completed {
         /// The operation.
         operation: &'a Operation,
+        /// True if its claim took the place of a vanished one and no [`Granted`](Self::Granted) said so, since the
+        /// claim was part of the effect's transaction.
+        takeover: bool,
     },
     /// A duplicate of something finished. Acknowledged next.
     Replayed {
@@ -126,12 +131,38 @@ pub enum Event<'a> {
         /// The state that was found; `None` is absent.
         found: Option<StateKind>,
     },
+    /// A call of an effect ended. Of a batch, each message has the time of the whole.
+    EffectEnded {
+        /// The operation.
+        operation: &'a Operation,
+        /// The end.
+        verdict: &'a Verdict,
+        /// The time from its begin to its end; none of one that was broken off.
+        took: Duration,
+        /// True if the call was its claim as well, in one transaction: no [`Granted`](Self::Granted) went before.
+        with_claim: bool,
+    },
     /// A delivery met its fate and is acknowledged next.
     Settled {
         /// The delivery.
         delivery: DeliveryId,
         /// The delivery's fate.
         fate: Fate,
+        /// The time since it was fetched that was neither its effects' nor a wait for its order or for a time; none
+        /// of a message without a usable key.
+        overhead: Option<Duration>,
+    },
+    /// A message waits, for the first time for this reason.
+    Waits {
+        /// The reason.
+        why: Wait,
+    },
+    /// The consumer has turned to its messages. Emitted often.
+    InHand {
+        /// Messages that are worked on: claimed, called, settled or parked.
+        running: usize,
+        /// Messages that wait for an earlier one of their order key, or for a time.
+        held: usize,
     },
     /// The store failed, or the target of an output; the call is repeated.
     StoreFailed {
@@ -224,10 +255,12 @@ pub enum Event<'a> {
         /// The count of those that had not begun, and were given back at once.
         given_back: usize,
     },
-    /// Leases were extended.
+    /// Leases were to be extended.
     Renewed {
-        /// The count of leases.
+        /// The count of leases that were extended.
         count: usize,
+        /// The count of claims that turned out to be lost.
+        lost: usize,
     },
     /// A sweep removed records that had passed their window.
     Swept {
@@ -264,6 +297,33 @@ impl Pause {
     }
 }
 
+/// The reason why a message waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Wait {
+    /// Another claimant has its operation.
+    Busy,
+    /// An attempt failed, and the next is due later.
+    Backoff,
+    /// An earlier message of its order key is in hand.
+    Order,
+    /// The store did not decide about it.
+    Store,
+    /// Its dead letter is not confirmed by the broker that it goes to.
+    DeadLetter,
+}
+
+impl Wait {
+    /// Every reason.
+    pub const ALL: &[Self] = &[
+        Self::Busy,
+        Self::Backoff,
+        Self::Order,
+        Self::Store,
+        Self::DeadLetter,
+    ];
+}
+
 /// The message that an event is about.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -294,6 +354,31 @@ pub trait Observer: Send + Sync + 'static {
     fn observe_message(&self, pipeline: &str, event: &Event<'_>, origin: Origin<'_>) {
         let _ = origin;
         self.observe(pipeline, event);
+    }
+}
+
+/// Tells several observers, in their order.
+#[derive(Clone)]
+pub struct FanOut(Arc<[Arc<dyn Observer>]>);
+
+impl FanOut {
+    /// Returns an observer that tells all of `observers`.
+    pub fn new(observers: impl IntoIterator<Item = Arc<dyn Observer>>) -> Self {
+        Self(observers.into_iter().collect())
+    }
+}
+
+impl Observer for FanOut {
+    fn observe(&self, pipeline: &str, event: &Event<'_>) {
+        for observer in &*self.0 {
+            observer.observe(pipeline, event);
+        }
+    }
+
+    fn observe_message(&self, pipeline: &str, event: &Event<'_>, origin: Origin<'_>) {
+        for observer in &*self.0 {
+            observer.observe_message(pipeline, event, origin);
+        }
     }
 }
 

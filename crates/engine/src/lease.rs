@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use semel_core::{Claim, Renewal};
+use semel_core::{Claim, Renewal, Renewed};
+
+use crate::event::Event;
 
 /// A lease on its holder's own clock. The store grants a lease later than its holder asked for it, so the lease
 /// ends no earlier than this says.
@@ -33,6 +35,18 @@ pub(crate) fn renewal(claim: &Claim, lease: Duration) -> Renewal {
         operation: claim.operation.clone(),
         claim_id: claim.claim_id,
         lease,
+    }
+}
+
+/// Returns the event of these answers to renewals.
+pub(crate) fn renewed_event(answers: &[Renewed]) -> Event<'static> {
+    let extended = answers.iter().filter(|it| matches!(it, Renewed::Until(_)));
+    let lost = answers
+        .iter()
+        .filter(|it| matches!(it, Renewed::Lost { .. }));
+    Event::Renewed {
+        count: extended.count(),
+        lost: lost.count(),
     }
 }
 

@@ -131,7 +131,7 @@ impl Observer for Seen {
                 let takeover = if grant.takeover { " takeover" } else { "" };
                 format!("{line} attempt {}{takeover}", grant.attempt)
             }
-            Event::Completed { operation } => of("completed", operation),
+            Event::Completed { operation, .. } => of("completed", operation),
             Event::Replayed { operation, .. } => of("replayed", operation),
             Event::Busy { operation, .. } => of("busy", operation),
             Event::Conflicted { operation, .. } => of("conflicted", operation),
@@ -145,7 +145,9 @@ impl Observer for Seen {
             Event::Fenced { operation, .. } => of("fenced", operation),
             Event::Unusable { unusable, .. } => format!("unusable {}", unusable.code()),
             Event::StoreFailed { error, .. } => format!("store failed: {error}"),
-            Event::Renewed { count } => format!("renewed {count}"),
+            Event::Renewed { count, .. } => format!("renewed {count}"),
+            // Figures, which differ from run to run.
+            Event::EffectEnded { .. } | Event::InHand { .. } | Event::Waits { .. } => return,
             Event::Swept { removed, .. } => format!("swept {removed}"),
             // New events get their line here.
             other => format!("{other:?}"),

@@ -22,9 +22,9 @@ pub(crate) fn status(
     let store = settings.store.absolute().to_string();
     let status = Status::new(is_stopped, Arc::new(health), store);
     for pipeline in &settings.pipelines {
-        status.expects(&pipeline.pipeline.name);
+        status.expects(&pipeline.pipeline.name, pipeline.effect.kind());
     }
-    Arc::new(status)
+    status
 }
 
 /// Begins to watch. The store is always asked, so that the end of its outage is reported, and programs are

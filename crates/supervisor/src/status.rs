@@ -18,9 +18,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use semel_backends::streamed::Monitor;
 use semel_core::port::streamed::Restored;
-use semel_engine::event::{Event, Observer, Origin};
 use semel_engine::summary::Summary;
 use semel_engine::surroundings::OnProgress;
+use semel_telemetry::{Build, Metrics};
 use serde::Serialize;
 use tokio::sync::watch;
 
@@ -35,6 +35,7 @@ pub(crate) struct Status {
     /// The url of the store as it may be shown.
     store: Box<str>,
     aside: Counts,
+    metrics: Metrics,
 }
 
 #[derive(Clone, Default)]
@@ -42,29 +43,6 @@ struct Pipeline {
     streamed: Option<Arc<dyn Monitor>>,
     /// The summary that the run reports now and then.
     summary: Summary,
-    /// Deliveries, counted one by one.
-    settled: Summary,
-}
-
-/// Counts the fates of deliveries, takes note of what does not answer, and passes every event on.
-pub(crate) struct Counting {
-    pub(crate) status: Arc<Status>,
-    pub(crate) beside: Arc<dyn Observer>,
-}
-
-impl Observer for Counting {
-    fn observe(&self, pipeline: &str, event: &Event<'_>) {
-        if let Event::Settled { fate, .. } = event {
-            self.status.change(pipeline, |it| it.settled.count(*fate));
-        }
-        self.status.health.observe(pipeline, event);
-        self.beside.observe(pipeline, event);
-    }
-
-    fn observe_message(&self, pipeline: &str, event: &Event<'_>, origin: Origin<'_>) {
-        self.status.health.observe(pipeline, event);
-        self.beside.observe_message(pipeline, event, origin);
-    }
 }
 
 /// The current activity of a worker.
@@ -135,19 +113,33 @@ impl Status {
         is_stopped: watch::Receiver<bool>,
         health: Arc<Health>,
         store: impl Into<Box<str>>,
-    ) -> Self {
-        Self {
+    ) -> Arc<Self> {
+        let status = Arc::new(Self {
             has_begun: AtomicBool::new(false),
             is_stopped,
             pipelines: Mutex::default(),
             health,
             store: store.into(),
             aside: Counts::default(),
-        }
+            metrics: Metrics::new(BUILD),
+        });
+        metrics::register(&status.metrics, &status);
+        status
     }
 
-    /// Adds a pipeline, which may not run yet.
-    pub(crate) fn expects(&self, pipeline: &str) {
+    /// Returns the metrics of the worker.
+    pub(crate) const fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Returns the url of the store as it may be shown.
+    pub(crate) const fn store(&self) -> &str {
+        &self.store
+    }
+
+    /// Adds a pipeline with an effect of this kind. It may not run yet; its metrics are zero until it does.
+    pub(crate) fn expects(&self, pipeline: &str, effect: &str) {
+        let _ = self.metrics.pipeline(pipeline, effect);
         self.health.knows(pipeline);
         self.change(pipeline, |_| {});
     }
@@ -283,6 +275,15 @@ impl PartitionRestoration {
         }
     }
 }
+
+/// The build of this worker.
+const BUILD: Build = Build {
+    version: env!("CARGO_PKG_VERSION"),
+    commit: match option_env!("SEMEL_COMMIT") {
+        Some(commit) => commit,
+        None => "unknown",
+    },
+};
 
 #[cfg(test)]
 mod tests;

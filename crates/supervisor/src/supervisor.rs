@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use semel_backends::store;
 use semel_config::{PipelineSettings, Settings, StoreUrl};
+use semel_core::port::checkpoint::AnyCheckpointStore;
+use semel_core::port::store::AnyStore;
+use semel_core::port::transactional::AnyTransactionalStore;
 use semel_core::{Claimant, Clock, Entropy, Error, ErrorKind, Result};
-use semel_engine::event::Observer;
+use semel_engine::event::{FanOut, Observer};
 use semel_engine::layer::outage::{self, Breaker, Policy};
 use semel_engine::surroundings::{Shutdown, Surroundings};
 use semel_engine::sweep::{self, sweep_until};
@@ -18,7 +21,7 @@ use crate::notice::{Notice, Reporter};
 use crate::pipeline::Pipeline;
 use crate::preflight::{self, preflight};
 use crate::results::{PipelineSummary, Results};
-use crate::status::{self, Counting, Status};
+use crate::status::{self, Status};
 use crate::store_opening;
 use crate::store_watch::StoreWatch;
 use crate::window_guard::{Guard, Outlook, outlooks};
@@ -172,14 +175,18 @@ impl Worker {
             reporter,
             stop,
         } = options;
+        let health: Arc<dyn Observer> = status.health().clone();
         let around = Surroundings {
             clock,
             entropy,
             claimant,
-            observer: Arc::new(Counting {
-                status: Arc::clone(&status),
-                beside: Arc::clone(&observer),
-            }),
+            observer: Arc::new(FanOut::new([health, Arc::clone(&observer)])),
+        };
+        let is_scraped = settings.admin.listen.is_some();
+        let stores = if is_scraped {
+            measured(stores, &status, &around.clock)
+        } else {
+            stores
         };
         let pipelines = &settings.pipelines;
         let outlooks = outlooks(pipelines, &*around.clock, &*reporter, stop.subscribe()).await?;
@@ -204,8 +211,14 @@ impl Worker {
                 gate: outlook.gate(&pipeline),
             });
             let name = &pipeline.pipeline.name;
+            let mut surroundings = around.clone();
+            if is_scraped {
+                let effect = pipeline.effect.kind();
+                let counts: Arc<dyn Observer> = Arc::new(status.metrics().pipeline(name, effect));
+                surroundings.observer = Arc::new(FanOut::new([counts, surroundings.observer]));
+            }
             let run = Run {
-                surroundings: around.clone(),
+                surroundings,
                 stop: stop.clone(),
                 patience: settings.shutdown,
                 on_progress: Some(status.counting(name, reporter.progress(&pipeline))),
@@ -231,6 +244,21 @@ impl Worker {
         beside.shutdown().await;
         results.failure = results.failure.or_else(|| store_watch.check().err());
         Ok(results)
+    }
+}
+
+/// Returns the same stores, whose calls are timed. Orders of other processes and the moving of a store are not.
+fn measured(stores: Stores, status: &Status, clock: &Arc<dyn Clock>) -> Stores {
+    let metrics = status.metrics().store(status.store(), Arc::clone(clock));
+    Stores {
+        store: AnyStore::new(metrics.measure(stores.store)),
+        checkpoints: stores
+            .checkpoints
+            .map(|it| AnyCheckpointStore::new(metrics.measure(it))),
+        transactions: stores
+            .transactions
+            .map(|it| AnyTransactionalStore::new(metrics.measure(it))),
+        ..stores
     }
 }
 

@@ -37,6 +37,22 @@ pub enum EffectSettings {
     Streamed(Box<StreamedSettings>),
 }
 
+impl EffectSettings {
+    /// Returns the kind of the effect, one word.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Sql(_) => "sql",
+            Self::File { .. } => "file",
+            Self::Http(..) => "http",
+            Self::Exec(..) => "exec",
+            Self::Jsonl(..) => "jsonl",
+            Self::Stdout(_) => "stdout",
+            Self::Publish(_) => "publish",
+            Self::Streamed(_) => "streamed",
+        }
+    }
+}
+
 /// The output in transactions of the source's cluster.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StreamedSettings {

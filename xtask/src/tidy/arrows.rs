@@ -35,7 +35,11 @@ const ALLOWED: &[Arrow] = &[
     Arrow("crates/supervisor", "crates/engine", Use::Normal),
     Arrow("crates/supervisor", "crates/core", Use::Normal),
     // Its clock for tests.
+    Arrow("crates/supervisor", "crates/telemetry", Use::Normal),
     Arrow("crates/supervisor", "crates/conformance", Use::Tests),
+    Arrow("crates/telemetry", "crates/core", Use::Normal),
+    Arrow("crates/telemetry", "crates/engine", Use::Normal),
+    Arrow("crates/telemetry", "crates/stores/memory", Use::Tests),
     // The one crate that knows every driver. What it finds of a store is what a check is told of it.
     Arrow("crates/backends", "crates/operate", Use::Normal),
     Arrow("crates/backends", "crates/config", Use::Normal),

@@ -41,8 +41,9 @@ fn shared() -> Site {
             let scope = Scope::new(tenant, operation).expect("a scope");
             let copies = page.items.iter().filter_map(|item| copy(item, &scope));
             let copies: Vec<_> = copies.collect();
-            let new = store.import(&copies).await.expect("an import");
-            assert_eq!(new, vec![true; copies.len()]);
+            let count = copies.len();
+            let new = store.import(copies.into()).await.expect("an import");
+            assert_eq!(new, vec![true; count]);
         }
     });
     site

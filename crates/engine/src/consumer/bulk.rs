@@ -227,7 +227,8 @@ impl Bulk {
             // The lease of a resumed claim has been running since the claim was first granted.
             self.renew_at = run.now();
         }
-        self.running.begin(effect, batch);
+        let clock = &run.context.surroundings.clock;
+        self.running.begin(effect, clock, batch);
     }
 
     /// Returns the settlements of the batches that have ended, behind those that were left over.
@@ -239,7 +240,8 @@ impl Bulk {
         let mut settling = run.backlog.take_unsettled();
         for finished in self.finished.drain(..) {
             let is_broken_off = finished.is_broken_off;
-            for (incoming, claim, verdict) in finished.messages {
+            for (mut incoming, claim, verdict) in finished.messages {
+                run.effect_ended(&mut incoming, &verdict, finished.took);
                 if !finished.is_protected {
                     run.end_unprotected(incoming, verdict);
                     continue;

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use semel_core::Clock;
+
 use crate::event::{Event, Origin};
 use crate::lease::Lease;
 use crate::pipeline::{Incoming, Pipeline};
@@ -19,6 +21,11 @@ impl Context {
     /// Returns monotonic time.
     pub(super) fn now(&self) -> Duration {
         self.surroundings.clock.monotonic()
+    }
+
+    /// Returns the output of `work`, and the time that it took.
+    pub(super) async fn timed<T>(&self, work: impl Future<Output = T>) -> (T, Duration) {
+        timed(&*self.surroundings.clock, work).await
     }
 
     pub(super) fn observe(&self, event: &Event<'_>) {
@@ -50,4 +57,11 @@ impl Context {
         self.shutdown_is_requested().await;
         tokio::time::sleep(self.shutdown.patience).await;
     }
+}
+
+/// Returns the output of `work`, and the time that it took.
+pub(super) async fn timed<T>(clock: &dyn Clock, work: impl Future<Output = T>) -> (T, Duration) {
+    let began_at = clock.monotonic();
+    let done = work.await;
+    (done, clock.monotonic().saturating_sub(began_at))
 }

@@ -15,9 +15,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::port::source::Acknowledgement;
-use semel_core::{Admission, Claim, Fate, Result, StateKind, Store};
+use semel_core::{Admission, Claim, Clock, Fate, Result, StateKind, Store};
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 
+use super::context::timed;
 use super::patience::Patience;
 use super::pause::Judged;
 use super::reader::{Disposition, ReaderHandle};
@@ -53,10 +54,9 @@ pub(super) async fn run<S: Store + Clone, E: Effect>(
             }
         }
         if semel_core::planted("M04") {
-            let early = attempts
-                .finished
-                .iter()
-                .map(|(running, _)| Acknowledgement::new(running.incoming.delivery, Fate::Applied));
+            let early = attempts.finished.iter().map(|(running, ..)| {
+                Acknowledgement::new(running.incoming.delivery, Fate::Applied)
+            });
             reader
                 .send(Disposition::Acknowledge(early.collect()))
                 .await?;
@@ -69,9 +69,10 @@ pub(super) async fn run<S: Store + Clone, E: Effect>(
 
 /// Attempts under way and those that wait to be settled.
 struct Attempts {
-    tasks: JoinSet<Verdict>,
+    tasks: JoinSet<(Verdict, Duration)>,
     running: BTreeMap<Id, Running>,
-    finished: Vec<(Running, Verdict)>,
+    /// With the time that each call took; none of one that was broken off.
+    finished: Vec<(Running, Verdict, Duration)>,
     renew_at: Duration,
     patience: Patience,
 }
@@ -152,12 +153,13 @@ impl Attempts {
         }
     }
 
-    fn take(&mut self, joined: Result<(Id, Verdict), JoinError>) {
-        let (id, verdict) = match joined {
+    fn take(&mut self, joined: Result<(Id, (Verdict, Duration)), JoinError>) {
+        let (id, (verdict, took)) = match joined {
             Ok(ended) => ended,
-            Err(error) if semel_core::planted("M38") => {
-                (error.id(), Verdict::Done(bytes::Bytes::new()))
-            }
+            Err(error) if semel_core::planted("M38") => (
+                error.id(),
+                (Verdict::Done(bytes::Bytes::new()), Duration::ZERO),
+            ),
             // A panic or a dropped call is neither a success nor a proof that nothing was applied.
             Err(error) => {
                 let why = if error.is_panic() {
@@ -165,11 +167,12 @@ impl Attempts {
                 } else {
                     "the call was dropped"
                 };
-                (error.id(), Verdict::MaybeApplied { error: why.into() })
+                let verdict = Verdict::MaybeApplied { error: why.into() };
+                (error.id(), (verdict, Duration::ZERO))
             }
         };
         if let Some(running) = self.running.remove(&id) {
-            self.finished.push((running, verdict));
+            self.finished.push((running, verdict, took));
         }
     }
 
@@ -181,14 +184,15 @@ impl Attempts {
         effect: &Arc<E>,
     ) -> Result<()> {
         let mut settling = run.backlog.take_unsettled();
-        for (running, verdict) in self.finished.drain(..) {
+        for (running, verdict, took) in self.finished.drain(..) {
             let Running {
-                incoming,
+                mut incoming,
                 claim,
                 lost,
                 is_protected,
                 ..
             } = running;
+            run.effect_ended(&mut incoming, &verdict, took);
             if !is_protected {
                 run.end_unprotected(incoming, verdict);
             } else if let Some(Found(found)) = lost {
@@ -320,7 +324,8 @@ impl Attempts {
         run.note_claimed(incoming.delivery);
         run.granted(&incoming, claim.grant());
         let is_past_provider = run.is_past_provider(incoming.delivery);
-        self.spawn(incoming, claim, true, effect, is_past_provider);
+        let clock = &run.context.surroundings.clock;
+        self.spawn(incoming, claim, true, (effect, clock), is_past_provider);
     }
 
     /// Calls the effect, unless its provider would no longer recognise a call that it may have seen
@@ -330,16 +335,17 @@ impl Attempts {
         incoming: InHand,
         claim: Claim,
         is_protected: bool,
-        effect: &Arc<E>,
+        (effect, clock): (&Arc<E>, &Arc<dyn Clock>),
         is_past_provider: bool,
     ) {
         let call = call(&incoming, claim.clone());
         let effect = Arc::clone(effect);
+        let clock = Arc::clone(clock);
         let abort = self.tasks.spawn(async move {
             if is_past_provider {
-                return past_provider();
+                return (past_provider(), Duration::ZERO);
             }
-            effect.call(call).await
+            timed(&*clock, effect.call(call)).await
         });
         self.running.insert(
             abort.id(),
@@ -362,7 +368,8 @@ impl Attempts {
         }
         run.put_back_suspended();
         let mut settling = run.backlog.take_unsettled();
-        for (running, verdict) in std::mem::take(&mut self.finished) {
+        for (mut running, verdict, took) in std::mem::take(&mut self.finished) {
+            run.effect_ended(&mut running.incoming, &verdict, took);
             if running.is_protected {
                 let token = running.claim.token;
                 let delivery = running.incoming.delivery;

@@ -2,10 +2,12 @@
 
 use std::hash::Hasher;
 use std::ops::{Deref, DerefMut};
+use std::time::Duration;
 
 use semel_core::Entropy;
 use siphasher::sip::SipHasher13;
 
+use super::timing::Timing;
 use crate::pipeline::Incoming;
 
 /// A message in hand. It moves from one list to the next many times, so it is small to move.
@@ -16,12 +18,29 @@ pub(super) struct InHand(Box<Laned>);
 struct Laned {
     incoming: Incoming,
     lane: LaneId,
+    timing: Timing,
 }
 
 impl InHand {
-    pub(super) fn new(incoming: Incoming, laning: Laning) -> Self {
+    /// Takes in hand a message that was fetched at `fetched_at`.
+    pub(super) fn new(incoming: Incoming, laning: Laning, fetched_at: Duration) -> Self {
         let lane = laning.lane(&incoming);
-        Self(Box::new(Laned { incoming, lane }))
+        let timing = Timing::new(fetched_at);
+        Self(Box::new(Laned {
+            incoming,
+            lane,
+            timing,
+        }))
+    }
+
+    /// Returns the times of the message.
+    pub(super) fn timing(&self) -> Timing {
+        self.0.timing
+    }
+
+    /// Returns the times of the message.
+    pub(super) fn timing_mut(&mut self) -> &mut Timing {
+        &mut self.0.timing
     }
 
     /// Returns the lane that the message waits in.

@@ -11,6 +11,7 @@ use hashbrown::hash_table::Entry;
 use semel_core::port::source::DeliveryId;
 
 use super::in_hand::{InHand, LaneId};
+use crate::event::Wait;
 
 /// Messages in hand, by what they wait for.
 pub(super) struct Lanes {
@@ -20,6 +21,8 @@ pub(super) struct Lanes {
     delayed: BTreeMap<(Duration, u64), InHand>,
     sequence: u64,
     len: usize,
+    /// Messages that wait behind others of their order key.
+    waiting: usize,
     /// Payload bytes of the messages in hand.
     bytes: usize,
     /// Every message opens a lane, not only one that is held back.
@@ -69,6 +72,7 @@ impl Lanes {
             delayed: BTreeMap::new(),
             sequence: 0,
             len: 0,
+            waiting: 0,
             bytes: 0,
             every,
         }
@@ -101,21 +105,40 @@ impl Lanes {
         self.bytes
     }
 
-    /// Takes a message in hand, behind those of its order key.
-    pub(super) fn admit(&mut self, incoming: InHand) {
+    /// Counts the messages that wait behind others, or are held back.
+    pub(super) fn held(&self) -> usize {
+        self.waiting + self.delayed.len()
+    }
+
+    /// Counts the messages that are neither ready nor held.
+    pub(super) fn running(&self) -> usize {
+        self.len.saturating_sub(self.ready.len() + self.held())
+    }
+
+    /// Takes a message in hand at `now`, behind those of its order key; returns whether it waits for them, for the first time.
+    pub(super) fn admit(&mut self, mut incoming: InHand, now: Duration) -> bool {
         self.len += 1;
         self.bytes += incoming.payload.len();
-        if self.every {
+        let lane = if self.every {
             match self.entry(incoming.lane()) {
-                Entry::Occupied(mut lane) => return lane.get_mut().push(incoming),
+                Entry::Occupied(lane) => Some(lane.into_mut()),
                 Entry::Vacant(place) => {
                     place.insert(Lane::new(incoming.lane()));
+                    None
                 }
             }
-        } else if let Some(lane) = self.open_lane(incoming.lane()) {
-            return lane.push(incoming);
-        }
-        self.ready.push_back(incoming);
+        } else {
+            self.open_lane(incoming.lane())
+        };
+        let Some(lane) = lane else {
+            self.ready.push_back(incoming);
+            return false;
+        };
+        incoming.timing_mut().begin_wait(now);
+        let is_first = incoming.timing_mut().first_waits(Wait::Order);
+        lane.push(incoming);
+        self.waiting += 1;
+        is_first
     }
 
     /// Takes out at most `max` messages to be tried now. Each must come back by [`Lanes::delay`] or
@@ -146,14 +169,17 @@ impl Lanes {
         }
     }
 
-    /// Holds a message back until `due`; those of its order key wait behind it.
-    pub(super) fn delay(&mut self, incoming: InHand, due: Duration) {
+    /// Holds a message back from `now` until `due`; those of its order key wait behind it.
+    pub(super) fn delay(&mut self, mut incoming: InHand, now: Duration, due: Duration) {
+        incoming.timing_mut().begin_wait(now);
         let mut lane = self
             .entry(incoming.lane())
             .or_insert_with(|| Lane::new(incoming.lane()));
         let lane = lane.get_mut();
         if lane.held_back {
-            return lane.push(incoming);
+            lane.push(incoming);
+            self.waiting += 1;
+            return;
         }
         lane.held_back = true;
         self.sequence += 1;
@@ -166,7 +192,8 @@ impl Lanes {
             if entry.key().0 > now {
                 break;
             }
-            let incoming = entry.remove();
+            let mut incoming = entry.remove();
+            incoming.timing_mut().end_wait(now);
             if let Some(lane) = self.open_lane(incoming.lane()) {
                 lane.held_back = false;
             }
@@ -179,8 +206,8 @@ impl Lanes {
         self.delayed.first_key_value().map(|(&(due, _), _)| due)
     }
 
-    /// Lets go of a message that met its fate; the next one of its order key becomes ready.
-    pub(super) fn finish(&mut self, lane: LaneId, payload_bytes: usize) {
+    /// Lets go of a message that met its fate by `now`; the next one of its order key becomes ready.
+    pub(super) fn finish(&mut self, lane: LaneId, payload_bytes: usize, now: Duration) {
         self.len -= 1;
         self.bytes -= payload_bytes;
         let found = self.open.find_entry(lane.spread(), |open| open.id == lane);
@@ -188,7 +215,11 @@ impl Lanes {
             return;
         };
         match lane.get_mut().pop() {
-            Some(next) => self.ready.push_back(next),
+            Some(mut next) => {
+                next.timing_mut().end_wait(now);
+                self.waiting -= 1;
+                self.ready.push_back(next);
+            }
             None if lane.get().held_back => {}
             None => {
                 lane.remove();
@@ -197,7 +228,11 @@ impl Lanes {
     }
 
     /// Lets go of those of `deliveries` that are not running, and returns them.
-    pub(super) fn withdraw(&mut self, deliveries: &BTreeSet<DeliveryId>) -> Vec<DeliveryId> {
+    pub(super) fn withdraw(
+        &mut self,
+        deliveries: &BTreeSet<DeliveryId>,
+        now: Duration,
+    ) -> Vec<DeliveryId> {
         let mut gone = Vec::new();
         let waiting = self.open.iter_mut().filter_map(|it| it.waiting.as_mut());
         for waiting in waiting {
@@ -206,6 +241,7 @@ impl Lanes {
                 if !stays {
                     gone.push(incoming.delivery);
                     self.len -= 1;
+                    self.waiting -= 1;
                     self.bytes -= incoming.payload.len();
                 }
                 stays
@@ -228,7 +264,7 @@ impl Lanes {
         first.extend(out);
         for incoming in first {
             gone.push(incoming.delivery);
-            self.finish(incoming.lane(), incoming.payload.len());
+            self.finish(incoming.lane(), incoming.payload.len(), now);
         }
         gone
     }
@@ -240,6 +276,7 @@ impl Lanes {
         self.ready.clear();
         self.delayed.clear();
         self.open.clear();
+        self.waiting = 0;
         self.len -= abandoned;
         abandoned
     }

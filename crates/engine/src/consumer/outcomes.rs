@@ -15,6 +15,7 @@ use super::in_hand::{InHand, LaneId};
 use super::outstanding::Outstanding;
 use super::reader::ReaderHandle;
 use super::store_calls::{Asked, StoreCalls};
+use super::timing::Timing;
 use crate::event::{Event, Origin};
 use crate::pipeline::{Rejected, is_sent_again};
 use crate::summary::{Fate, Summary};
@@ -46,6 +47,7 @@ struct Met {
     fate: Fate,
     /// The message carried a replay id.
     is_sent_again: bool,
+    timing: Option<Timing>,
 }
 
 /// Messages to park in one call, and their fates.
@@ -71,6 +73,7 @@ impl Met {
             held: Some(held),
             fate,
             is_sent_again: incoming.is_sent_again,
+            timing: Some(incoming.timing()),
         }
     }
 }
@@ -147,6 +150,7 @@ impl Outcomes {
             held: None,
             fate: Fate::Quarantined,
             is_sent_again: is_sent_again(&parked.headers),
+            timing: None,
         };
         self.to_park.push((parked, met));
     }
@@ -193,9 +197,14 @@ impl Outcomes {
         }
         self.post();
         let settled = std::mem::take(&mut self.settled);
+        let now = if settled.is_empty() {
+            Duration::ZERO
+        } else {
+            self.context.now()
+        };
         // In a loop of its own: each looks somewhere else, and so they are waited for together.
         for held in settled.iter().filter_map(|met| met.held.as_ref()) {
-            outstanding.finish(held.lane, held.payload_bytes);
+            outstanding.finish(held.lane, held.payload_bytes, now);
         }
         let mut acknowledge = Vec::with_capacity(settled.len());
         for met in settled {
@@ -203,15 +212,22 @@ impl Outcomes {
                 delivery,
                 fate,
                 is_sent_again,
+                timing,
                 ..
             } = met;
             self.summary.count(fate);
             self.summary.sent_again += u64::from(is_sent_again);
-            self.context.observe(&Event::Settled { delivery, fate });
+            let overhead = timing.map(|it| it.overhead(now));
+            self.context.observe(&Event::Settled {
+                delivery,
+                fate,
+                overhead,
+            });
             acknowledge.push(Acknowledgement::new(delivery, fate));
         }
         outstanding.acknowledge(reader, acknowledge).await;
         outstanding.extend_if_due().await;
+        outstanding.tell_in_hand();
         self.report(false);
         Ok(())
     }

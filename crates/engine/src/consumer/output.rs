@@ -4,6 +4,7 @@
 //! and the messages, whose claims left no mark, run again. If it falls after, they are duplicates.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use semel_core::port::checkpoint::{AnyCheckpointStore, CheckpointStore, Together};
@@ -75,7 +76,7 @@ async fn recover<S: Store + Clone>(
 /// Appends a batch and records it; returns the messages to try again without the rest.
 async fn append<S: Store + Clone>(
     run: &mut RunState<S>,
-    granted: Vec<(InHand, Claim)>,
+    mut granted: Vec<(InHand, Claim)>,
     output: &mut impl Output,
     checkpoints: &AnyCheckpointStore,
     recorded: &mut Mark,
@@ -84,14 +85,19 @@ async fn append<S: Store + Clone>(
         .iter()
         .map(|(incoming, _)| incoming.payload.clone())
         .collect();
-    let value = match output.append(&payloads).await {
+    let (appended, took) = run.context.timed(output.append(&payloads)).await;
+    let value = match appended {
         Ok(value) => value,
-        Err(error) => return give_back(run, granted, output, recorded, error).await,
+        Err(error) => return give_back(run, granted, output, recorded, (error, took)).await,
     };
+    let done = Verdict::Done(Bytes::new());
+    for (incoming, _) in &mut granted {
+        run.effect_ended(incoming, &done, took);
+    }
     // One speaks for all, except where it is counted how many the output takes.
     let heard = if run.is_paused() { granted.len() } else { 1 };
     for (incoming, _) in granted.iter().take(heard) {
-        run.hear(incoming.delivery, &Verdict::Done(Bytes::new()));
+        run.hear(incoming.delivery, &done);
     }
     let window = run.context.pipeline.window;
     let settlements: Arc<[_]> = granted
@@ -146,18 +152,20 @@ async fn append<S: Store + Clone>(
 /// so that the next consumer, also after a shutdown, does not wait for their leases.
 async fn give_back<S: Store + Clone>(
     run: &mut RunState<S>,
-    granted: Vec<(InHand, Claim)>,
+    mut granted: Vec<(InHand, Claim)>,
     output: &mut impl Output,
     recorded: &Mark,
-    error: Error,
+    (error, took): (Error, Duration),
 ) -> Result<Vec<(InHand, Claim)>> {
     output.cut_back(recorded.value).await?;
     if is_final(&error) {
         return Err(error);
     }
     let why: Box<str> = error.to_string().into();
-    for (incoming, _) in &granted {
-        run.hear(incoming.delivery, &Verdict::Away { error: why.clone() });
+    let away = Verdict::Away { error: why.clone() };
+    for (incoming, _) in &mut granted {
+        run.effect_ended(incoming, &away, took);
+        run.hear(incoming.delivery, &away);
     }
     let (limits, window) = (run.context.pipeline.limits, run.context.pipeline.window);
     let settlements: Arc<[_]> = granted

@@ -16,7 +16,7 @@ use super::context::Context;
 use super::in_hand::{InHand, LaneId};
 use super::lanes::Lanes;
 use super::reader::{Disposition, DispositionSender, ReaderHandle};
-use crate::event::Event;
+use crate::event::{Event, Wait};
 use crate::pipeline::Rejected;
 use deliveries::Deliveries;
 
@@ -107,8 +107,11 @@ impl Outstanding {
 
     /// Queues messages behind those of their order key.
     pub(super) fn queue(&mut self, incoming: Vec<InHand>) {
+        let now = self.context.now();
         for incoming in incoming {
-            self.lanes.admit(incoming);
+            if self.lanes.admit(incoming, now) {
+                self.context.observe(&Event::Waits { why: Wait::Order });
+            }
         }
     }
 
@@ -185,18 +188,26 @@ impl Outstanding {
 
     /// Holds a message back for `wait`, which may be for ever; those of its order key wait behind it.
     pub(super) fn delay(&mut self, incoming: InHand, wait: Duration) {
-        let due = self.context.now().saturating_add(wait);
-        self.lanes.delay(incoming, due);
+        let now = self.context.now();
+        self.lanes.delay(incoming, now, now.saturating_add(wait));
     }
 
-    /// Lets go of a message that met its fate; the next one of its order key becomes ready.
-    pub(super) fn finish(&mut self, lane: LaneId, payload_bytes: usize) {
-        self.lanes.finish(lane, payload_bytes);
+    /// Lets go of a message that met its fate by `now`; the next one of its order key becomes ready.
+    pub(super) fn finish(&mut self, lane: LaneId, payload_bytes: usize, now: Duration) {
+        self.lanes.finish(lane, payload_bytes, now);
+    }
+
+    /// Emits how many messages are in hand.
+    pub(super) fn tell_in_hand(&self) {
+        self.context.observe(&Event::InHand {
+            running: self.lanes.running(),
+            held: self.lanes.held(),
+        });
     }
 
     /// Lets go of those of `deliveries` that are not running, and returns them.
     pub(super) fn withdraw(&mut self, deliveries: &BTreeSet<DeliveryId>) -> Vec<DeliveryId> {
-        self.lanes.withdraw(deliveries)
+        self.lanes.withdraw(deliveries, self.context.now())
     }
 
     /// Lets go of every message that is not running, and counts them.

@@ -245,11 +245,12 @@ impl<Src: Source> Reader<Src> {
         let mut rejected = Vec::new();
         let claim_id = || self.surroundings.claim_id();
         let for_all = (!self.class.stores_claims()).then(claim_id);
+        let fetched_at = self.surroundings.clock.monotonic();
         for delivery in deliveries {
             let claim_id = for_all.unwrap_or_else(claim_id);
             let read = self.pipeline.read(delivery, claim_id, &mut self.scratch);
             match read {
-                Ok(message) => incoming.push(InHand::new(message, self.laning)),
+                Ok(message) => incoming.push(InHand::new(message, self.laning, fetched_at)),
                 Err(unusable) => rejected.push(*unusable),
             }
         }

@@ -16,9 +16,8 @@ use semel_core::{
 
 use super::context::Context;
 use super::outstanding::Outstanding;
-use crate::event::Event;
 use crate::layer::outage::{Policy, all_failed};
-use crate::lease::renewal_interval;
+use crate::lease::{renewal_interval, renewed_event};
 use crate::pipeline::Fail;
 pub(super) use in_flight::Begun;
 pub(super) use retry::Asked;
@@ -186,17 +185,14 @@ impl<S: Store + Clone> StoreCalls<S> {
                 continue;
             }
             let renewals: Arc<[_]> = renewals.into();
-            if self
+            match self
                 .ask(outstanding, || self.store.renew(Arc::clone(&renewals)))
                 .await
-                .is_err()
             {
+                Ok(renewed) => self.context.observe(&renewed_event(&renewed)),
                 // The work beside this meets the same error, and knows more.
-                return std::future::pending().await;
+                Err(_) => return std::future::pending().await,
             }
-            self.context.observe(&Event::Renewed {
-                count: renewals.len(),
-            });
         }
     }
 
@@ -217,9 +213,7 @@ impl<S: Store + Clone> StoreCalls<S> {
         let Asked::Answered(renewed) = asked else {
             return Ok(None);
         };
-        self.context.observe(&Event::Renewed {
-            count: renewals.len(),
-        });
+        self.context.observe(&renewed_event(&renewed));
         Ok(Some(renewed))
     }
 

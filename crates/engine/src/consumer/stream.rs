@@ -61,22 +61,23 @@ async fn call_all<S: Store + Clone>(
             Vec::new()
         }
     };
-    let verdicts = tokio::select! {
+    let ended = tokio::select! {
         biased;
-        verdicts = effect.call(&calls) => Some(verdicts),
+        ended = run.context.timed(effect.call(&calls)) => Some(ended),
         () = run.context.patience_is_over() => None,
         never = run.store.keep(&run.outstanding, first, kept) => match never {},
         never = run.outstanding.keep() => match never {},
     };
-    let is_given_back = verdicts.is_none();
-    let mut verdicts = verdicts.unwrap_or_default();
+    let is_given_back = ended.is_none();
+    let (mut verdicts, took) = ended.unwrap_or_default();
     // Nobody knows anything about a call without a verdict.
     let unknown = Verdict::MaybeApplied {
         error: "the effect gave no verdict".into(),
     };
     verdicts.resize(calls.len(), unknown);
     let mut settling = run.backlog.take_unsettled();
-    for ((incoming, claim), verdict) in messages.into_iter().zip(verdicts) {
+    for ((mut incoming, claim), verdict) in messages.into_iter().zip(verdicts) {
+        run.effect_ended(&mut incoming, &verdict, took);
         if !is_protected {
             run.end_unprotected(incoming, verdict);
             continue;

@@ -8,6 +8,7 @@ mod output;
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use semel_core::partition::Entry;
@@ -60,9 +61,15 @@ pub(super) async fn run<S: Store + Clone, T: StreamedStore, E: Effect>(
             let taken = run.take_ready(room);
             let transforms = transform.is_some();
             let granted = admit(run, &failures, taken, (&under_way, &next, transforms)).await?;
-            let outputs = tokio::select! {
+            let outputs = run.context.timed(output(
+                &run.context,
+                &run.outstanding,
+                transform.as_ref(),
+                &granted,
+            ));
+            let (outputs, took) = tokio::select! {
                 biased;
-                outputs = output(&run.context, &run.outstanding, transform.as_ref(), &granted) => outputs,
+                outputs = outputs => outputs,
                 never = answered(&run.store, &run.outstanding, under_way.first_mut()) => match never {},
             };
             if let Some(outputs) = outputs {
@@ -72,7 +79,7 @@ pub(super) async fn run<S: Store + Clone, T: StreamedStore, E: Effect>(
                     &mut failures,
                     granted,
                     outputs,
-                    (&mut next, has_transform),
+                    (&mut next, has_transform.then_some(took)),
                 );
             } else {
                 // Nothing of it was committed, and all of it is given back.
@@ -194,21 +201,24 @@ async fn admit<S: Store + Clone>(
     Ok(granted)
 }
 
-/// Moves finished messages of the transform into the next batch, and deals with the rest.
+/// Moves finished messages of the transform, which took this long for all of them, into the next batch, and deals
+/// with the rest.
 fn finish<S: Store + Clone>(
     run: &mut RunState<S>,
     failures: &mut Failures,
     granted: Vec<Granted>,
     outputs: Vec<Verdict>,
-    (next, has_transform): (&mut Ready, bool),
+    (next, transformed): (&mut Ready, Option<Duration>),
 ) {
     next.granted.reserve(granted.len());
     next.finished.reserve(granted.len());
     for (mut granted, verdict) in granted.into_iter().zip(outputs) {
-        let judged = if has_transform {
-            run.hear(granted.incoming.delivery, &verdict)
-        } else {
-            Judged::AsSaid
+        let judged = match transformed {
+            Some(took) => {
+                run.effect_ended(&mut granted.incoming, &verdict, took);
+                run.hear(granted.incoming.delivery, &verdict)
+            }
+            None => Judged::AsSaid,
         };
         match verdict {
             Verdict::Done(payload) => {

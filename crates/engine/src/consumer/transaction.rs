@@ -39,8 +39,12 @@ pub(super) async fn run<S: Store + Clone>(
         // failed ones, and those that are to be set aside fail once more.
         let gives_back = !run.may_all_fail(taken.len());
         let mut again = Vec::new();
-        for (incoming, applied) in database.apply(run, taken, gives_back).await? {
-            let judged = heard(run, &incoming, &applied);
+        let (applied, took) = run
+            .context
+            .timed(database.apply(run, taken, gives_back))
+            .await;
+        for (mut incoming, applied) in applied? {
+            let judged = heard(run, &mut incoming, &applied, took);
             match applied {
                 Applied::Failed { error, .. } if gives_back => match judged {
                     Judged::AsSaid => again.push(incoming),
@@ -52,7 +56,9 @@ pub(super) async fn run<S: Store + Clone>(
         for incoming in &mut again {
             incoming.request.claim_id = run.context.surroundings.claim_id();
         }
-        for (incoming, applied) in database.apply(run, again, false).await? {
+        let (applied, took) = run.context.timed(database.apply(run, again, false)).await;
+        for (mut incoming, applied) in applied? {
+            ended(run, &mut incoming, &applied, took);
             conclude(run, incoming, applied)?;
         }
         run.flush(&reader).await?;
@@ -101,19 +107,37 @@ impl Database {
     }
 }
 
-fn heard<S: Store + Clone>(run: &mut RunState<S>, incoming: &InHand, applied: &Applied) -> Judged {
+/// Hears how the effect of a message ended in a transaction that took this long.
+fn heard<S: Store + Clone>(
+    run: &mut RunState<S>,
+    incoming: &mut InHand,
+    applied: &Applied,
+    took: Duration,
+) -> Judged {
+    if let Some(verdict) = ended(run, incoming, applied, took) {
+        return run.hear(incoming.delivery, &verdict);
+    }
+    run.ends_unheard(incoming.delivery);
+    Judged::AsSaid
+}
+
+/// Emits that the effect of a message ended, if it began; returns how.
+fn ended<S: Store + Clone>(
+    run: &RunState<S>,
+    incoming: &mut InHand,
+    applied: &Applied,
+    took: Duration,
+) -> Option<Verdict> {
     let verdict = match applied {
         Applied::Completed { .. } => Verdict::Done(Bytes::new()),
         Applied::Failed { error, .. } => Verdict::NotApplied {
             error: error.clone(),
             retry_after: None,
         },
-        Applied::NotGranted(_) => {
-            run.ends_unheard(incoming.delivery);
-            return Judged::AsSaid;
-        }
+        Applied::NotGranted(_) => return None,
     };
-    run.hear(incoming.delivery, &verdict)
+    run.transaction_ended(incoming, &verdict, took);
+    Some(verdict)
 }
 
 /// Deals with a result that the database has recorded.

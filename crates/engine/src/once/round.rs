@@ -15,7 +15,7 @@ use super::running_items::{Round, RunningTask};
 use super::settle::{Told, settle_all};
 use super::store_calls::no_answer;
 use crate::event::Event;
-use crate::lease::{renewal, renewal_interval};
+use crate::lease::{renewal, renewal_interval, renewed_event};
 use crate::retry::{self, hint, is_final};
 
 type Renewing = Boxed<(Duration, Vec<usize>, semel_core::Result<Vec<Renewed>>)>;
@@ -187,12 +187,7 @@ impl<S: Store + Clone> Run<S> {
             }
         };
         round.renewed_at = asked_at;
-        self.shared.observe(
-            &self.name,
-            &Event::Renewed {
-                count: renewed.len(),
-            },
-        );
+        self.shared.observe(&self.name, &renewed_event(&renewed));
         for (&index, renewed) in asked.iter().zip(renewed) {
             match renewed {
                 // In doubt, no other claimant runs it, and its completion is still accepted: DBT-2.

@@ -83,7 +83,10 @@ impl<S: Store + Clone> Run<S> {
         let observe = |event: &Event<'_>| self.shared.observe(&self.name, event);
         let answer = match told.settled {
             Ok(Settled::Now(StateKind::Completed)) => {
-                observe(&Event::Completed { operation });
+                observe(&Event::Completed {
+                    operation,
+                    takeover: false,
+                });
                 Ok(Answer::ran(&held.claim, told.kept))
             }
             Ok(Settled::Now(StateKind::Released)) => {

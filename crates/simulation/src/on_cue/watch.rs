@@ -76,7 +76,7 @@ impl Observer for Watch {
                 attempt: grant.attempt,
                 takeover: grant.takeover,
             },
-            Event::Completed { operation } => Seen::Completed(key(operation)),
+            Event::Completed { operation, .. } => Seen::Completed(key(operation)),
             Event::Replayed {
                 operation,
                 duplicate,
@@ -110,10 +110,13 @@ impl Observer for Watch {
             Event::DeadLetterRefused { coordinates, .. } => {
                 Seen::DeadLetterRefused(coordinates.to_owned())
             }
-            Event::Renewed { count } => Seen::Renewed(count),
+            Event::Renewed { count, lost } => Seen::Renewed(count + lost),
             Event::Swept { removed, doubted } => Seen::Swept { removed, doubted },
-            // Follows each of the others; the fates are counted by the summary.
-            Event::Settled { .. } => return,
+            // Follows each of the others; the fates are counted by the summary. The rest are figures, not decisions.
+            Event::Settled { .. }
+            | Event::EffectEnded { .. }
+            | Event::Waits { .. }
+            | Event::InHand { .. } => return,
             _ => unreachable!("every event has its name here"),
         };
         self.0.lock().expect("watching never panics").push(seen);

@@ -40,7 +40,7 @@ impl Observer for Watch {
                     world.saw("possible repeat");
                 }
             }
-            Event::Completed { operation } => {
+            Event::Completed { operation, .. } => {
                 let number = number_of(&operation.key);
                 life.heard_of(number);
                 world.log(format_args!("{life} completed k{number}"));

@@ -145,7 +145,7 @@ impl<'a> Decision<'a> {
                     self.says(format!("attempt {attempt} begins (operation {operation})"));
                 }
             }
-            Event::Completed { operation } => {
+            Event::Completed { operation, .. } => {
                 let operation = self.concerns("completed", operation);
                 self.says(format!("done (operation {operation})"));
             }

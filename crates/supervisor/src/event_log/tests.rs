@@ -59,6 +59,7 @@ fn text_shows_a_key_only_where_somebody_has_to_look() {
     let events = [
         Event::Completed {
             operation: &operation,
+            takeover: false,
         },
         Event::Replayed {
             operation: &operation,
@@ -163,7 +164,7 @@ fn a_decision_about_no_message_has_words_too() {
 #[test]
 fn housekeeping_is_no_decision() {
     for event in [
-        Event::Renewed { count: 3 },
+        Event::Renewed { count: 3, lost: 0 },
         Event::Swept {
             removed: 1,
             doubted: 0,

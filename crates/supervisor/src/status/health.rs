@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use semel_core::{Clock, Code, Error, Timestamp};
-use semel_engine::event::{Event, Pause};
+use semel_engine::event::{Event, Observer, Pause};
 use semel_engine::summary::Fate;
 use semel_operate::value::Time;
 use serde::Serialize;
@@ -127,6 +127,12 @@ impl Trouble {
     }
 }
 
+impl Observer for Health {
+    fn observe(&self, pipeline: &str, event: &Event<'_>) {
+        self.note(pipeline, event);
+    }
+}
+
 impl Health {
     /// Starts with everything answering, until something else is known.
     pub(crate) fn new(ready_after: Duration, clock: Arc<dyn Clock>) -> Self {
@@ -148,7 +154,7 @@ impl Health {
     }
 
     /// Takes note of an event.
-    pub(crate) fn observe(&self, pipeline: &str, event: &Event<'_>) {
+    fn note(&self, pipeline: &str, event: &Event<'_>) {
         let now = || self.clock.monotonic();
         match event {
             // An output is written between two calls of the store.

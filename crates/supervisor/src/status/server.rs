@@ -7,19 +7,20 @@ use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use hyper::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use semel_core::{Code, Error, ErrorKind, Result};
+use semel_telemetry::Format;
 use serde::Serialize;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
+use super::Status;
 use super::owner::Owner;
-use super::{Status, metrics};
 
 /// The error that another process listens at `address`; names the process as far as the system tells.
 fn in_use(address: SocketAddr) -> Error {
@@ -67,7 +68,9 @@ pub(crate) async fn serve(
 /// Answers one request, and closes the connection.
 async fn answer_one(stream: TcpStream, status: Arc<Status>) {
     let service = service_fn(move |request: Request<Incoming>| {
-        let answer = answer(request.method(), request.uri().path(), &status);
+        let accept = request.headers().get(ACCEPT);
+        let format = Format::asked_for(accept.and_then(|it| it.to_str().ok()));
+        let answer = answer(request.method(), request.uri().path(), format, &status);
         async move { Ok::<_, Infallible>(answer) }
     });
     let mut server = http1::Builder::new();
@@ -76,8 +79,13 @@ async fn answer_one(stream: TcpStream, status: Arc<Status>) {
     let _ = server.serve_connection(TokioIo::new(stream), service).await;
 }
 
-/// Returns the answer to a request.
-pub(super) fn answer(method: &Method, path: &str, status: &Status) -> Response<Full<Bytes>> {
+/// Returns the answer to a request that wants metrics in this format.
+pub(super) fn answer(
+    method: &Method,
+    path: &str,
+    format: Format,
+    status: &Status,
+) -> Response<Full<Bytes>> {
     let is_known = matches!(path, "/healthz" | "/readyz" | "/metrics");
     if !is_known {
         let text = "there are /healthz, /readyz and /metrics\n";
@@ -100,8 +108,8 @@ pub(super) fn answer(method: &Method, path: &str, status: &Status) -> Response<F
             json(code, &readiness)
         }
         "/metrics" => {
-            let text = metrics::text(status);
-            with(StatusCode::OK, "text/plain; version=0.0.4", text.into())
+            let text = status.metrics().text(format);
+            with(StatusCode::OK, format.content_type(), text.into())
         }
         _ => plain(StatusCode::OK, "alive\n"),
     }

@@ -4,9 +4,10 @@ use http_body_util::BodyExt;
 use hyper::{Method, StatusCode};
 use semel_core::Error;
 use semel_core::port::source::DeliveryId;
-use semel_engine::event::Unobserved;
+use semel_engine::event::{Event, Observer};
 use semel_engine::summary::Fate;
 use semel_engine::system::SystemClock;
+use semel_telemetry::Format;
 use serde_json::{Value, json};
 
 use super::server::answer;
@@ -36,14 +37,14 @@ impl Monitor for Told {
 }
 
 /// The status of a worker in which nothing fails.
-fn status(stopped: watch::Receiver<bool>) -> Status {
+fn status(stopped: watch::Receiver<bool>) -> Arc<Status> {
     let clock = Arc::new(SystemClock::new());
     let health = Health::new(Duration::from_secs(30), clock);
     Status::new(stopped, Arc::new(health), "memory:")
 }
 
 async fn asked(status: &Status, path: &str) -> (u16, String) {
-    let answer = answer(&Method::GET, path, status);
+    let answer = answer(&Method::GET, path, Format::Prometheus, status);
     let code = answer.status().as_u16();
     let body = answer.into_body().collect().await.expect("a body");
     let body = body.to_bytes().to_vec();
@@ -58,7 +59,7 @@ async fn state(status: &Status) -> (u16, Value) {
 #[tokio::test]
 async fn a_worker_is_ready_when_it_has_begun_and_everything_is_restored() {
     let (stop, stopped) = watch::channel(false);
-    let status = Arc::new(status(stopped));
+    let status = status(stopped);
     let (code, body) = state(&status).await;
     assert_eq!((code, &body["state"]), (503, &json!("starting")));
     let now = Arc::new(Mutex::new(Vec::new()));
@@ -96,18 +97,21 @@ async fn a_worker_is_ready_when_it_has_begun_and_everything_is_restored() {
 
 #[tokio::test]
 async fn metrics_tell_live_messages_from_those_that_were_sent_again() {
-    let status = Arc::new(status(watch::channel(false).1));
+    let status = status(watch::channel(false).1);
     let counts = status.counting("a\"b", Arc::new(|_, _| {}));
     let mut summary = Summary::default();
     summary.sent_again = 1;
     counts(None, &summary);
-    let counting = Counting {
-        status: Arc::clone(&status),
-        beside: Arc::new(Unobserved),
-    };
+    let counting = status.metrics().pipeline("a\"b", "http");
     for (delivery, fate) in [(0, Fate::Applied), (1, Fate::Replayed)] {
         let delivery = DeliveryId(delivery);
-        counting.observe("a\"b", &Event::Settled { delivery, fate });
+        let overhead = None;
+        let settled = Event::Settled {
+            delivery,
+            fate,
+            overhead,
+        };
+        counting.observe("a\"b", &settled);
     }
     let now = vec![restored(3, 4, Some(9), false)];
     status.restores("clean", Arc::new(Told(Arc::new(Mutex::new(now)))));
@@ -133,6 +137,6 @@ async fn metrics_tell_live_messages_from_those_that_were_sent_again() {
 async fn what_is_not_there_and_what_is_no_question_is_refused() {
     let status = status(watch::channel(false).1);
     assert_eq!(asked(&status, "/").await.0, 404);
-    let refused = answer(&Method::POST, "/readyz", &status);
+    let refused = answer(&Method::POST, "/readyz", Format::Prometheus, &status);
     assert_eq!(refused.status(), StatusCode::METHOD_NOT_ALLOWED);
 }

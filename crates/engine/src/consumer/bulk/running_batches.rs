@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_core::{Claim, Renewal};
+use semel_core::{Claim, Clock, Renewal};
 use tokio::task::{Id, JoinError, JoinSet};
 
+use crate::consumer::context::timed;
 use crate::consumer::in_hand::InHand;
 use crate::consumer::steps::Admitted;
 use crate::effect::{BulkEffect, Call, Verdict};
@@ -16,7 +17,7 @@ use crate::pipeline::Incoming;
 /// The batches under way; see the module. Dropping this ends all of them.
 #[derive(Default)]
 pub(super) struct RunningBatches {
-    tasks: JoinSet<Vec<Verdict>>,
+    tasks: JoinSet<(Vec<Verdict>, Duration)>,
     running: BTreeMap<Id, RunningBatch>,
 }
 
@@ -35,6 +36,8 @@ pub(super) struct FinishedBatch {
     pub(super) is_protected: bool,
     /// The call was dropped.
     pub(super) is_broken_off: bool,
+    /// The time that the call took; none of one that was dropped.
+    pub(super) took: Duration,
 }
 
 impl RunningBatches {
@@ -53,7 +56,12 @@ impl RunningBatches {
     }
 
     /// Calls the effect for a batch, unless it is empty.
-    pub(super) fn begin<E: BulkEffect>(&mut self, effect: &Arc<E>, batch: Admitted) {
+    pub(super) fn begin<E: BulkEffect>(
+        &mut self,
+        effect: &Arc<E>,
+        clock: &Arc<dyn Clock>,
+        batch: Admitted,
+    ) {
         let Admitted {
             messages,
             is_protected,
@@ -64,7 +72,10 @@ impl RunningBatches {
         let (waiting, calls): (Vec<_>, Vec<_>) = messages.into_iter().map(split).unzip();
         let calls = Arc::new(calls);
         let (effect, theirs) = (Arc::clone(effect), Arc::clone(&calls));
-        let task = self.tasks.spawn(async move { effect.call(&theirs).await });
+        let clock = Arc::clone(clock);
+        let task = self
+            .tasks
+            .spawn(async move { timed(&*clock, effect.call(&theirs)).await });
         let batch = RunningBatch {
             waiting,
             calls,
@@ -106,14 +117,17 @@ impl RunningBatches {
         claims.map(|claim| renewal(claim, lease)).collect()
     }
 
-    fn finished(&mut self, joined: Result<(Id, Vec<Verdict>), JoinError>) -> Option<FinishedBatch> {
-        let (id, verdicts, why, is_broken_off) = match joined {
-            Ok((id, verdicts)) => (id, verdicts, "the effect gave no verdict", false),
+    fn finished(
+        &mut self,
+        joined: Result<(Id, (Vec<Verdict>, Duration)), JoinError>,
+    ) -> Option<FinishedBatch> {
+        let (id, (verdicts, took), why, is_broken_off) = match joined {
+            Ok((id, ended)) => (id, ended, "the effect gave no verdict", false),
             // A panic or a dropped call is neither a success nor a proof that nothing was applied.
             Err(error) if error.is_panic() => {
-                (error.id(), Vec::new(), "the effect panicked", false)
+                (error.id(), Default::default(), "the effect panicked", false)
             }
-            Err(error) => (error.id(), Vec::new(), "the call was dropped", true),
+            Err(error) => (error.id(), Default::default(), "the call was dropped", true),
         };
         let RunningBatch {
             waiting,
@@ -133,6 +147,7 @@ impl RunningBatches {
             messages: messages.collect(),
             is_protected,
             is_broken_off,
+            took,
         })
     }
 }

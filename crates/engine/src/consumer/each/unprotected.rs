@@ -33,7 +33,8 @@ impl Attempts {
         incoming: InHand,
     ) {
         if let Some((incoming, claim)) = run.begin_unprotected(incoming) {
-            self.spawn(incoming, claim, false, effect, false);
+            let clock = &run.context.surroundings.clock;
+            self.spawn(incoming, claim, false, (effect, clock), false);
         }
     }
 }

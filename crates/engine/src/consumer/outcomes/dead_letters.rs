@@ -16,7 +16,7 @@ use tokio::task::{JoinError, JoinSet};
 use super::{Met, Outcomes, ToPark};
 use crate::consumer::outstanding::Outstanding;
 use crate::consumer::store_calls::{Asked, StoreCalls};
-use crate::event::Event;
+use crate::event::{Event, Wait};
 use crate::publication;
 use crate::retry::{self, Pauses};
 use crate::summary::Fate;
@@ -144,6 +144,8 @@ impl Outcomes {
         records.resize(operations.len(), None);
         for ((operation, parked, met), record) in dead.into_iter().zip(records) {
             let publication = publication::of_dead(&operation, parked, record.as_ref());
+            let why = Wait::DeadLetter;
+            self.context.observe(&Event::Waits { why });
             let mut met = Some(met);
             if semel_core::planted("K02") {
                 self.settled.extend(met.take());

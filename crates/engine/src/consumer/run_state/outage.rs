@@ -15,7 +15,7 @@ use crate::consumer::in_hand::InHand;
 use crate::consumer::pause::{GIVEN_BACK, Judged};
 use crate::consumer::pending_settlements::PendingSettlements;
 use crate::effect::{Class, Verdict};
-use crate::event::Event;
+use crate::event::{Event, Wait};
 use crate::step;
 use crate::summary::Fate;
 
@@ -105,7 +105,10 @@ impl<S: Store + Clone> RunState<S> {
     }
 
     /// Keeps a message until the store can be asked about it.
-    pub(in crate::consumer) fn suspend(&mut self, incoming: InHand) {
+    pub(in crate::consumer) fn suspend(&mut self, mut incoming: InHand) {
+        if incoming.timing_mut().first_waits(Wait::Store) {
+            self.context.observe(&Event::Waits { why: Wait::Store });
+        }
         self.backlog.suspended.push(incoming);
     }
 
@@ -253,7 +256,7 @@ impl<S: Store + Clone> RunState<S> {
             wait,
         };
         self.context.observe_message(&incoming, &event);
-        self.outstanding.delay(incoming, wait);
+        self.hold(incoming, Wait::Backoff, wait);
     }
 }
 

@@ -11,7 +11,7 @@ use semel_core::{
 use super::RunState;
 use crate::consumer::in_hand::InHand;
 use crate::consumer::store_calls::RECHECK;
-use crate::event::Event;
+use crate::event::{Event, Wait};
 use crate::pipeline::Incoming;
 use crate::retry::is_final;
 use crate::summary::Fate;
@@ -141,7 +141,7 @@ impl<S: Store + Clone> RunState<S> {
             Advice::Fix | Advice::LookUpFirst | Advice::Stop | Advice::Alarm => RECHECK,
         };
         self.failed_for(error, wait)?;
-        self.outstanding.delay(incoming, wait);
+        self.hold(incoming, Wait::Store, wait);
         Ok(())
     }
 
@@ -171,6 +171,7 @@ impl<S: Store + Clone> RunState<S> {
             incoming,
             &Event::Completed {
                 operation: &incoming.request.operation,
+                takeover,
             },
         );
         self.settle(incoming, Fate::Applied);
@@ -192,7 +193,7 @@ impl<S: Store + Clone> RunState<S> {
             },
         );
         incoming.request.claim_id = self.context.surroundings.claim_id();
-        self.outstanding.delay(incoming, wait);
+        self.hold(incoming, Wait::Backoff, wait);
     }
 
     /// Parks a message whose attempt ended in a state that carries the case on: dead or in doubt.
@@ -256,15 +257,24 @@ impl<S: Store + Clone> RunState<S> {
             },
         );
         incoming.request.claim_id = self.context.surroundings.claim_id();
-        self.outstanding.delay(incoming, RECHECK);
+        self.hold(incoming, Wait::Busy, RECHECK);
+    }
+
+    /// Holds a message back for `wait`.
+    pub(super) fn hold(&mut self, mut incoming: InHand, why: Wait, wait: Duration) {
+        if incoming.timing_mut().first_waits(why) {
+            self.context.observe(&Event::Waits { why });
+        }
+        self.outstanding.delay(incoming, wait);
     }
 
     /// Lets go of a message that another consumer has by now.
     pub(in crate::consumer) fn gone(&mut self, incoming: &InHand) {
         self.forget(incoming.delivery);
         self.outcomes.count(Fate::Released);
+        let now = self.now();
         self.outstanding
-            .finish(incoming.lane(), incoming.payload.len());
+            .finish(incoming.lane(), incoming.payload.len(), now);
         self.outstanding.revoke(incoming.delivery);
     }
 
@@ -290,7 +300,7 @@ impl<S: Store + Clone> RunState<S> {
                 wait,
             },
         );
-        self.outstanding.delay(incoming, wait);
+        self.hold(incoming, Wait::Busy, wait);
     }
 
     fn set_aside(&mut self, incoming: &InHand, reason: &'static str, detail: &str, fate: Fate) {

@@ -84,6 +84,43 @@ impl<S: Store + Clone> RunState<S> {
         }
     }
 
+    /// Emits that a call of a message's effect ended, and that it took this long.
+    pub(in crate::consumer) fn effect_ended(
+        &self,
+        incoming: &mut InHand,
+        verdict: &Verdict,
+        took: Duration,
+    ) {
+        self.call_ended(incoming, verdict, took, false);
+    }
+
+    /// Emits the same of a call that was the message's claim as well.
+    pub(in crate::consumer) fn transaction_ended(
+        &self,
+        incoming: &mut InHand,
+        verdict: &Verdict,
+        took: Duration,
+    ) {
+        self.call_ended(incoming, verdict, took, true);
+    }
+
+    fn call_ended(
+        &self,
+        incoming: &mut InHand,
+        verdict: &Verdict,
+        took: Duration,
+        with_claim: bool,
+    ) {
+        incoming.timing_mut().add_effect(took);
+        let event = Event::EffectEnded {
+            operation: &incoming.request.operation,
+            verdict,
+            took,
+            with_claim,
+        };
+        self.context.observe_message(incoming, &event);
+    }
+
     /// Hears how an effect ended, and emits a pause that begins or ends with it.
     pub(in crate::consumer) fn hear(&mut self, delivery: DeliveryId, verdict: &Verdict) -> Judged {
         let mut chance = [0];

@@ -29,6 +29,7 @@ fn applied() -> Event<'static> {
     Event::Settled {
         delivery: DeliveryId(0),
         fate: Fate::Applied,
+        overhead: None,
     }
 }
 

@@ -1,0 +1,148 @@
+//! Metrics of Semel for Prometheus.
+//!
+//! [`Metrics`] holds every family. A pipeline, or a [`Semel`] handle, is watched through
+//! [`Metrics::pipeline`], an observer of the engine; a store through [`Metrics::store`], whose
+//! [`Measured`] layer times every call. [`Metrics::text`] is what a scrape gets. Everything that a scrape reads is a
+//! counter in memory: it calls no store and waits for nobody.
+//!
+//! Names and labels are a promise: a dashboard outlives a release. No label ever has a key in it.
+//!
+//! ```
+//! use semel_telemetry::{Build, Format, Metrics};
+//!
+//! let metrics = Metrics::new(Build { version: "1.0.0", commit: "unknown" });
+//! let payments = metrics.pipeline("payments", "http");
+//! // `payments` is an `Observer`: hand it to the engine.
+//! let text = metrics.text(Format::Prometheus);
+//! assert!(text.contains(r#"semel_decisions_total{pipeline="payments",decision="granted"} 0"#));
+//! ```
+//!
+//! [`Semel`]: https://docs.rs/semel
+
+mod families;
+mod pipeline;
+mod process;
+mod sampled;
+mod store;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use prometheus_client::encoding::{prometheus_text, text};
+use prometheus_client::registry::Registry;
+use semel_core::Clock;
+
+pub use pipeline::PipelineMetrics;
+pub use sampled::{Kind, Sample};
+pub use store::{Measured, StoreMetrics};
+
+use families::{Families, labels};
+
+/// The build that the metrics are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Build {
+    /// Its version.
+    pub version: &'static str,
+    /// Its commit, or `unknown`.
+    pub commit: &'static str,
+}
+
+/// The text format of a scrape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Prometheus's own, version 0.0.4.
+    Prometheus,
+    /// `OpenMetrics`, version 1.0.0.
+    OpenMetrics,
+}
+
+impl Format {
+    /// Returns the format that a scrape with this `Accept` header asks for. Without one, it is
+    /// [`Prometheus`](Self::Prometheus).
+    pub fn asked_for(accept: Option<&str>) -> Self {
+        let ranges = accept.unwrap_or_default().split(',');
+        let kinds = ranges.map(|it| it.split(';').next().unwrap_or_default().trim());
+        // Whoever can read OpenMetrics names it first.
+        if kinds
+            .into_iter()
+            .any(|it| it == "application/openmetrics-text")
+        {
+            Self::OpenMetrics
+        } else {
+            Self::Prometheus
+        }
+    }
+
+    /// Returns the `Content-Type` of its text.
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Self::Prometheus => prometheus_text::CONTENT_TYPE,
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
+
+/// Every family of metrics. Cheap to clone: the clones count together.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    registry: Arc<Mutex<Registry>>,
+    families: Families,
+}
+
+impl Metrics {
+    /// Makes the families, and those of this process. Nothing of a pipeline or a store is there before it is named.
+    pub fn new(build: Build) -> Self {
+        let mut registry = Registry::default();
+        let families = Families::register(&mut registry);
+        let info = labels([("version", build.version), ("commit", build.commit)]);
+        families.build_info.get_or_create(&info).set(1);
+        process::register(&mut registry);
+        Self {
+            registry: Arc::new(Mutex::new(registry)),
+            families,
+        }
+    }
+
+    /// Returns the observer of a pipeline whose effect is of the kind `effect`. Its counters begin with zero, or
+    /// where an earlier observer of that name left them.
+    pub fn pipeline(&self, name: &str, effect: &str) -> PipelineMetrics {
+        PipelineMetrics::new(&self.families, name, effect)
+    }
+
+    /// Returns the metrics of a store, shown as `store`: a url without its password.
+    pub fn store(&self, store: &str, clock: Arc<dyn Clock>) -> StoreMetrics {
+        StoreMetrics::new(&self.families, store, clock)
+    }
+
+    /// Adds a family whose samples are taken at each scrape. `samples` must be quick, and wait for nobody.
+    ///
+    /// A counter's `name` has no `_total`, which its text has.
+    pub fn sample(
+        &self,
+        name: &'static str,
+        help: &'static str,
+        kind: Kind,
+        samples: impl Fn() -> Vec<Sample> + Send + Sync + 'static,
+    ) {
+        let family = sampled::Family::new(name, help, kind, samples);
+        self.lock().register_collector(Box::new(family));
+    }
+
+    /// Returns what a scrape gets.
+    pub fn text(&self, format: Format) -> String {
+        let mut out = String::new();
+        let registry = self.lock();
+        // Writing to a string cannot fail, and no label or collector of ours does.
+        let _ = match format {
+            Format::Prometheus => prometheus_text::encode(&mut out, &registry),
+            Format::OpenMetrics => text::encode(&mut out, &registry),
+        };
+        out
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,219 @@
+//! The metrics of one store, and the layer that takes them.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus_client::metrics::histogram::Histogram;
+use semel_core::decide::{Directed, Directive};
+use semel_core::port::checkpoint::{CheckpointStore, Together, Write};
+use semel_core::port::store::{Capabilities, ListQuery, Listed, Page, Stats, Swept};
+use semel_core::port::transactional::{Application, Applied, Statements, TransactionalStore};
+use semel_core::{
+    Admission, Audited, ClaimRequest, Clock, Mark, Note, Operation, Parked, ParkedId, Record,
+    Renewal, Renewed, Result, Settled, Settlement, Store,
+};
+
+use crate::families::{Counters, Families, labels};
+
+/// Times the calls of one store, and counts those that fail. One may serve several layers over the same store.
+#[derive(Clone)]
+pub struct StoreMetrics(Arc<Series>);
+
+struct Series {
+    store: String,
+    clock: Arc<dyn Clock>,
+    calls: [Histogram; CALLS.len()],
+    errors: Counters,
+    swept: [prometheus_client::metrics::counter::Counter; SWEPT.len()],
+}
+
+/// The kinds of calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Call {
+    Claim,
+    Settle,
+    Renew,
+    Park,
+    Read,
+    List,
+    Operate,
+    Sweep,
+}
+
+impl StoreMetrics {
+    pub(crate) fn new(families: &Families, store: &str, clock: Arc<dyn Clock>) -> Self {
+        let call = |call| {
+            let labels = labels([("store", store), ("call", call)]);
+            families.store_call_seconds.get_or_create_owned(&labels)
+        };
+        let swept = |what| {
+            let labels = labels([("store", store), ("what", what)]);
+            families.swept.get_or_create_owned(&labels)
+        };
+        Self(Arc::new(Series {
+            store: store.to_owned(),
+            clock,
+            calls: CALLS.map(call),
+            errors: families.store_errors.clone(),
+            swept: SWEPT.map(swept),
+        }))
+    }
+
+    /// Returns a layer over `inner`, whose calls it times.
+    pub fn measure<S>(&self, inner: S) -> Measured<S> {
+        Measured {
+            inner,
+            metrics: self.clone(),
+        }
+    }
+
+    async fn time<T>(&self, call: Call, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let began_at = self.0.clock.monotonic();
+        let result = work.await;
+        let took = self.0.clock.monotonic().saturating_sub(began_at);
+        self.took(call, took);
+        if let Err(error) = &result {
+            let labels = labels([
+                ("store", &self.0.store),
+                ("call", CALLS[call as usize]),
+                ("kind", error.code().as_str()),
+            ]);
+            self.0.errors.get_or_create(&labels).inc();
+        }
+        result
+    }
+
+    fn took(&self, call: Call, took: Duration) {
+        self.0.calls[call as usize].observe(took.as_secs_f64());
+    }
+}
+
+impl std::fmt::Debug for StoreMetrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StoreMetrics")
+            .field("store", &self.0.store)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A layer that times the calls of a store and counts those that fail. A call that is dropped before its answer is not
+/// counted.
+#[derive(Clone, Debug)]
+pub struct Measured<S> {
+    inner: S,
+    metrics: StoreMetrics,
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<S: Store> Store for Measured<S> {
+    async fn claim(&self, batch: Arc<[ClaimRequest]>) -> Result<Vec<Admission>> {
+        let work = self.inner.claim(batch);
+        self.metrics.time(Call::Claim, work).await
+    }
+
+    async fn settle(&self, batch: Arc<[Settlement]>) -> Result<Vec<Settled>> {
+        let work = self.inner.settle(batch);
+        self.metrics.time(Call::Settle, work).await
+    }
+
+    async fn renew(&self, batch: Arc<[Renewal]>) -> Result<Vec<Renewed>> {
+        let work = self.inner.renew(batch);
+        self.metrics.time(Call::Renew, work).await
+    }
+
+    async fn park(&self, batch: Arc<[Parked]>) -> Result<Vec<bool>> {
+        let work = self.inner.park(batch);
+        self.metrics.time(Call::Park, work).await
+    }
+
+    async fn drop_parked(&self, batch: Arc<[ParkedId]>, note: Option<&Note>) -> Result<Vec<bool>> {
+        let work = self.inner.drop_parked(batch, note);
+        self.metrics.time(Call::Operate, work).await
+    }
+
+    async fn get(&self, batch: Arc<[Operation]>) -> Result<Vec<Option<Record>>> {
+        let work = self.inner.get(batch);
+        self.metrics.time(Call::Read, work).await
+    }
+
+    async fn list(&self, query: &ListQuery) -> Result<Page<Listed>> {
+        let work = self.inner.list(query);
+        self.metrics.time(Call::List, work).await
+    }
+
+    async fn list_parked(&self, query: &ListQuery) -> Result<Page<Parked>> {
+        let work = self.inner.list_parked(query);
+        self.metrics.time(Call::List, work).await
+    }
+
+    async fn operate(&self, batch: Arc<[Directive]>) -> Result<Vec<Directed>> {
+        let work = self.inner.operate(batch);
+        self.metrics.time(Call::Operate, work).await
+    }
+
+    async fn list_audit(&self, query: &ListQuery) -> Result<Page<Audited>> {
+        let work = self.inner.list_audit(query);
+        self.metrics.time(Call::List, work).await
+    }
+
+    async fn sweep(&self, limit: usize) -> Result<Swept> {
+        let work = self.inner.sweep(limit);
+        let swept = self.metrics.time(Call::Sweep, work).await?;
+        let counts = [swept.removed, swept.doubted, swept.abandoned];
+        for (counter, count) in self.metrics.0.swept.iter().zip(counts) {
+            counter.inc_by(count);
+        }
+        Ok(swept)
+    }
+
+    async fn stats(&self) -> Result<Stats> {
+        let work = self.inner.stats();
+        self.metrics.time(Call::Read, work).await
+    }
+
+    async fn preflight(&self) -> Result<Capabilities> {
+        let work = self.inner.preflight();
+        self.metrics.time(Call::Read, work).await
+    }
+}
+
+impl<S: CheckpointStore> CheckpointStore for Measured<S> {
+    async fn settle_with(&self, batch: Arc<[Settlement]>, mark: &Mark) -> Result<Together> {
+        let work = self.inner.settle_with(batch, mark);
+        self.metrics.time(Call::Settle, work).await
+    }
+
+    async fn admit_with(&self, batch: Vec<ClaimRequest>, write: Write) -> Result<Vec<Admission>> {
+        let work = self.inner.admit_with(batch, write);
+        self.metrics.time(Call::Settle, work).await
+    }
+
+    async fn mark(&self, name: &str) -> Result<Option<u64>> {
+        let work = self.inner.mark(name);
+        self.metrics.time(Call::Read, work).await
+    }
+}
+
+impl<S: TransactionalStore> TransactionalStore for Measured<S> {
+    async fn prepare(&self, statements: &Statements) -> Result<()> {
+        let work = self.inner.prepare(statements);
+        self.metrics.time(Call::Read, work).await
+    }
+
+    async fn apply(
+        &self,
+        statements: &Statements,
+        batch: Arc<[Application]>,
+    ) -> Result<Vec<Applied>> {
+        let work = self.inner.apply(statements, batch);
+        self.metrics.time(Call::Settle, work).await
+    }
+}
+
+/// In the order of [`Call`].
+const CALLS: [&str; 8] = [
+    "claim", "settle", "renew", "park", "read", "list", "operate", "sweep",
+];
+/// In the order of the members of [`Swept`].
+const SWEPT: [&str; 3] = ["removed", "doubted", "abandoned"];
