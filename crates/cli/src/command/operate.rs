@@ -97,6 +97,14 @@ pub(crate) fn plan(
     }
 }
 
+/// Runs a verb that exports a store, which no worker does for it.
+pub(crate) fn export(
+    common: &Common,
+    verb: impl AsyncFnOnce(&Ground) -> Result<Exit>,
+) -> Result<Exit> {
+    with(common, Purpose::Export, verb)
+}
+
 /// Runs a verb that fills a store, and creates the store if it does not exist.
 pub(crate) fn fill(
     common: &Common,
