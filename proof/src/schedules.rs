@@ -8,7 +8,8 @@
 //!
 //! `awaits` is of another kind, as it says: tasks on one thread.
 //!
-//! Each scenario states a law, and has a break of its own; its test shows that it sees that break.
+//! Each scenario states a law, and has a break of its own. Before the orders are played, the tier demands of each that it
+//! sees that break, and the same again; and of one that sees nothing that it does not pass.
 
 mod cache;
 mod cast;
@@ -70,7 +71,13 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
         "T4 breaks its laws on purpose first; `test panicked` and `failing seed` are shuttle's words for that"
     );
     quietly(|| {
+        // What is demanded of each has to be able to fail.
+        let demand = blind((&SEES_NOTHING, Way::Awaits));
         for (scenario, _, row) in &mut tried {
+            if demand.is_none() {
+                row.violations
+                    .push("a scenario that sees no break passes".to_owned());
+            }
             row.violations.extend(blind(*scenario));
         }
     });
@@ -191,6 +198,9 @@ const CONTROLS: u64 = 4;
 /// The number of places at which priorities change.
 const PCT_DEPTH: usize = 3;
 const STACK_BYTES: usize = 256 << 10;
-
-#[cfg(test)]
-mod tests;
+/// A scenario that keeps its law whatever is broken.
+const SEES_NOTHING: Scenario = Scenario {
+    law: "none",
+    seen: &[],
+    play: |_, _| {},
+};

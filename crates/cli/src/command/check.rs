@@ -77,7 +77,9 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
         {
             away.get_or_insert_with(|| error.clone());
         }
-        let storage = Storage::of(&settings.store, pipeline.pipeline.window, arguments.rate);
+        let rules = &pipeline.pipeline;
+        let fingerprint = &rules.fingerprint;
+        let storage = Storage::of(&settings.store, fingerprint, rules.window, arguments.rate);
         let place = store.as_ref().ok();
         let place =
             place.map(|looked| store_path::findings(&settings.store, looked.is_there, &storage));

@@ -72,7 +72,7 @@ pub(crate) fn look(
     common: &Common,
     verb: impl AsyncFnOnce(&Ground) -> Result<Exit>,
 ) -> Result<Exit> {
-    with(common, Purpose::TextStyle, verb)
+    with(common, Purpose::Read, verb)
 }
 
 /// Runs a verb that changes something.
@@ -95,6 +95,14 @@ pub(crate) fn plan(
     } else {
         look(common, verb)
     }
+}
+
+/// Runs a verb that exports a store, which no worker does for it.
+pub(crate) fn export(
+    common: &Common,
+    verb: impl AsyncFnOnce(&Ground) -> Result<Exit>,
+) -> Result<Exit> {
+    with(common, Purpose::Export, verb)
 }
 
 /// Runs a verb that fills a store, and creates the store if it does not exist.

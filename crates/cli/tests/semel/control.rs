@@ -222,23 +222,26 @@ fn what_only_the_worker_can_do_is_refused_with_the_way_out() {
     ] {
         let ended = site.semel(verb).code(3).says("[store-in-use]");
         assert_eq!(ended.stdout, "", "{verb:?}");
+        assert!(!ended.stderr.contains("carries this out"), "{ended:#?}");
     }
     // Another configuration of the same store; its effect writes a file.
     let file = "effect = { kind = \"file\", path = \"out\" }\n";
     let config = site.text("semel.toml");
     let (before, _) = config.split_once("effect =").expect("an effect");
     site.write("file.toml", [before, file].concat());
-    site.semel(&[
-        "dead-letters",
-        "replay",
-        "--all",
-        "--yes",
-        "--config",
-        "file.toml",
-    ])
-    .code(3)
-    .says("only it may write out: stop it, say this again, and start it")
-    .says("[target-in-use]");
+    let ended = site
+        .semel(&[
+            "dead-letters",
+            "replay",
+            "--all",
+            "--yes",
+            "--config",
+            "file.toml",
+        ])
+        .code(3)
+        .says("only it may write out: stop it, say this again, and start it")
+        .says("[target-in-use]");
+    assert!(!ended.stderr.contains("carries this out"), "{ended:#?}");
     assert_eq!(
         site.state("dead-1").as_deref(),
         Some("dead"),

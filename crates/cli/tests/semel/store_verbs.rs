@@ -67,7 +67,30 @@ fn stats_count_what_the_store_holds() {
         let site = worked(store);
         site.semel(&["keys", "hold", "done-1", "--yes"]).done();
         let stats = site.semel(&["store", "stats", "--output", "json"]).done();
+        let members = [
+            "url",
+            "kind",
+            "durability",
+            "shared",
+            "accepted",
+            "warnings",
+            "records",
+            "parked",
+            "audit_entries",
+            "disk_bytes",
+            "entities",
+        ];
+        let places = members.map(|name| stats.stdout.find(&format!(",\"{name}\":")));
+        assert!(
+            places.is_sorted() && places[1..].iter().all(Option::is_some),
+            "they keep their places, new ones come behind: {}",
+            stats.stdout
+        );
         let stats = object(&stats);
+        assert_eq!(
+            stats.as_object().map(serde_json::Map::len),
+            Some(members.len())
+        );
         assert_eq!(stats["url"], store);
         assert_eq!(stats["durability"], "power_cut");
         let counts = [

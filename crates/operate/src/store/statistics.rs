@@ -81,14 +81,14 @@ pub struct Statistics<'a> {
     pub warnings: &'a [Box<str>],
     /// Its records.
     pub records: Records,
-    /// Entities whose version is remembered for good.
-    pub entities: u64,
     /// The messages that are set aside, by reason.
     pub parked: &'a BTreeMap<Box<str>, u64>,
     /// The entries of the audit trail.
     pub audit_entries: u64,
     /// Its size; none if it does not tell.
     pub disk_bytes: Option<u64>,
+    /// Entities whose version is remembered for good.
+    pub entities: u64,
 }
 
 /// Records by state.
@@ -130,10 +130,10 @@ impl<'a> Statistics<'a> {
                 dead,
                 in_doubt,
             },
-            entities: holdings.stats.entities,
             parked: &holdings.parked,
             audit_entries: holdings.audited,
             disk_bytes: holdings.stats.disk_bytes,
+            entities: holdings.stats.entities,
         }
     }
 }

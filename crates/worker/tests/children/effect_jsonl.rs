@@ -337,6 +337,30 @@ async fn a_child_that_does_not_read_is_replaced() {
 }
 
 #[tokio::test]
+async fn what_waits_too_long_for_a_child_was_not_applied() {
+    // It answers once and reads no more, and a message that its pipe cannot hold is before the next one.
+    let effect = python_within(
+        "answer(request, status='done'); time.sleep(60)",
+        Duration::from_secs(2),
+    );
+    assert_eq!(effect.call(call("1")).await, done(""), "it has started");
+    let before = Arc::clone(&effect);
+    let before = tokio::spawn(async move { before.call(call(vec![b'x'; 2 << 20])).await });
+    // Until it is taken to be written.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    let verdict = effect.call(call("3")).await;
+    let expected = Verdict::NotApplied {
+        error: "no answer within 2s".into(),
+        retry_after: None,
+    };
+    assert_eq!(verdict, expected, "its line was not taken");
+    let before = before.await.expect("called");
+    assert_eq!(maybe_because(&before), "no answer within 2s");
+}
+
+#[tokio::test]
 async fn a_child_that_works_one_by_one_has_the_time_limit_for_each() {
     let effect = python_within(
         "time.sleep(0.3); answer(request, status='done')",

@@ -1,7 +1,9 @@
 //! Prints the report of one pipeline.
 
+use std::time::Duration;
+
 use semel_core::port::horizon::Horizon;
-use semel_core::units::duration_text;
+use semel_core::units::{duration_text, spelled};
 use semel_operate::check::window::{Gate, Verdict};
 use semel_operate::check::{
     BrokerFact, Coverage, Finding, Protection, Reached, Report, RetryReport, Sample, Severity,
@@ -21,7 +23,8 @@ impl Answer for Report<'_> {
             longest,
             ..
         } = &self.retry;
-        let [first, most, all] = [first_wait, longest_wait, longest].map(|at| duration_text(at.0));
+        let [first, most] = [first_wait, longest_wait].map(|at| duration_text(at.0));
+        let all = sum_text(longest.0);
         block
             .heading(&format!("{}: {}", self.pipeline, self.verdict.as_str()))
             .field("class", format!("{}: {}", self.class, self.guarantee))
@@ -76,6 +79,15 @@ impl Answer for Report<'_> {
                 .styled(style, severity.as_str(), &format!("{code}: {message}"))
                 .field("do", advice);
         }
+    }
+}
+
+/// Spells the sum of several waits, which seldom is a whole number of a large unit; exactly below a minute.
+fn sum_text(sum: Duration) -> String {
+    if sum < Duration::from_secs(60) {
+        duration_text(sum)
+    } else {
+        spelled(sum)
     }
 }
 

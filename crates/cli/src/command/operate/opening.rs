@@ -19,10 +19,24 @@ use crate::{Exit, output};
 /// The purpose for which a verb opens its store.
 #[derive(Clone, Copy)]
 pub(super) enum Purpose {
-    TextStyle,
+    Read,
     Change,
+    Export,
     Fill,
     Run,
+}
+
+impl Purpose {
+    /// Returns the part that the worker which has the store open plays, if a verb of this purpose leaves it one.
+    const fn part_of_worker(self) -> Option<&'static str> {
+        match self {
+            Self::Change => Some(" and carries this out"),
+            // The effects run here, or are refused: a file is the worker's own.
+            Self::Run => Some(""),
+            // Refused by an error that names the process, or nothing of the worker's concern.
+            Self::Export | Self::Fill | Self::Read => None,
+        }
+    }
 }
 
 /// Opens a store, and tells the operator if that brought it forward: there is no way back.
@@ -34,8 +48,8 @@ async fn telling(
 ) -> Result<OpenStore> {
     let before = store::older_format(url).await;
     let opened = match purpose {
-        Purpose::TextStyle => store::open_for_reading(url, clock).await?,
-        Purpose::Change => store::open_for_changing(url, clock).await?,
+        Purpose::Read => store::open_for_reading(url, clock).await?,
+        Purpose::Change | Purpose::Export => store::open_for_changing(url, clock).await?,
         Purpose::Fill => store::open_for_filling(url, clock).await?,
         Purpose::Run => store::open_for_running(url, accepted, clock).await?,
     };
@@ -103,10 +117,8 @@ fn opened(common: &Common, purpose: Purpose) -> Result<Option<(Runtime, Ground)>
         clock,
     };
     ground.doubt_the_name();
-    if let Some(process) = worker {
-        output::note(format_args!(
-            "process {process} has the store open and carries this out"
-        ));
+    if let (Some(process), Some(part)) = (worker, purpose.part_of_worker()) {
+        output::note(format_args!("process {process} has the store open{part}"));
     }
     Ok(Some((runtime, ground)))
 }

@@ -30,7 +30,7 @@ pub(crate) fn export(arguments: &Export) -> Result<Exit> {
             return Ok(exit);
         }
     }
-    operate::change(&arguments.common, async |ground| match &arguments.to {
+    operate::export(&arguments.common, async |ground| match &arguments.to {
         Some(path) => to_file(ground, path).await,
         None => to_stdout(ground).await,
     })
