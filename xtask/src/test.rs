@@ -3,6 +3,7 @@
 mod proof;
 mod run;
 mod scratch;
+mod table;
 
 use std::num::NonZero;
 use std::process::{Command, ExitStatus};
@@ -80,8 +81,8 @@ pub(crate) fn run(workspace: &Workspace, extent: Extent) -> Result {
     if let Err(failure) = servers.stop() {
         steps.push(step("stop", || Report::failed(failure.to_string())));
     }
-    print!("{}\n{}", last_words(&steps), table(&steps));
-    verdict(&steps, extent)
+    print!("{}\n{}", table::last_words(&steps), table::text(&steps));
+    table::verdict(&steps, extent)
 }
 
 /// The checks that run nothing of Semel.
@@ -368,62 +369,6 @@ fn not_run(name: &'static str, reason: &'static str) -> Step {
     }
 }
 
-/// The last words of every failure; nothing if all is well.
-fn last_words(steps: &[Step]) -> String {
-    let mut lines = Vec::new();
-    for step in steps {
-        for failed in &step.failures {
-            lines.push(format!("\n── failed: {}: {} ──", step.name, failed.name));
-            lines.extend(failed.said.lines().map(str::to_owned));
-        }
-    }
-    lines.push(String::new());
-    lines.join("\n")
-}
-
-/// The steps, and as the last line `N passed, N failed`: tests and checked blocks that passed; those that failed,
-/// where a step that failed otherwise counts as one.
-fn table(steps: &[Step]) -> String {
-    let mut lines = vec![format!("{:<10}{:>9}{:>7}  result", "step", "time", "busy")];
-    for step in steps {
-        let (mark, words) = match &step.verdict {
-            Verdict::Passed(words) => ("passed", words.as_str()),
-            Verdict::Failed(words) => ("FAILED", words.as_str()),
-            Verdict::NotRun(reason) => ("NOT RUN", *reason),
-        };
-        let seconds = step.time.as_secs_f64();
-        let busy = step.busy.map(|percent| format!("{percent} %"));
-        let busy = busy.unwrap_or_default();
-        let words = words.lines().next().unwrap_or_default();
-        lines.push(format!(
-            "{:<10}{seconds:>7.1} s{busy:>7}  {mark}: {words}",
-            step.name
-        ));
-    }
-    let passed: usize = steps.iter().map(|step| step.passed).sum();
-    let failed: usize = steps.iter().map(|step| step.failed).sum();
-    lines.push(String::new());
-    lines.push(format!("{passed} passed, {failed} failed\n"));
-    lines.join("\n")
-}
-
-/// Only `--quick` may leave a step out.
-fn verdict(steps: &[Step], extent: Extent) -> Result {
-    let bad: Vec<&str> = steps
-        .iter()
-        .filter(|step| match step.verdict {
-            Verdict::Passed(_) => false,
-            Verdict::Failed(_) => true,
-            Verdict::NotRun(_) => extent == Extent::Whole,
-        })
-        .map(|step| step.name)
-        .collect();
-    if bad.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::no(format!("not green: {}", bad.join(", "))))
-}
-
 /// Three crates that are linted under their own names, built once more for T4: its optimised build compiles them.
 const SCHEDULED: &str = "semel-scheduled-*";
 /// The variable that sets how many tests run at once.
@@ -454,7 +399,7 @@ mod tests {
             step("tests", || tests(sh(OK))),
             not_run("torture", "--quick"),
         ];
-        let table = table(&steps);
+        let table = table::text(&steps);
         assert_eq!(table.lines().last(), Some("3 passed, 1 failed"));
         assert!(table.contains("NOT RUN: --quick"), "{table}");
         assert!(
@@ -462,7 +407,7 @@ mod tests {
             "{table}"
         );
         assert_eq!(
-            verdict(&steps, Extent::Quick).map_err(|f| f.to_string()),
+            table::verdict(&steps, Extent::Quick).map_err(|f| f.to_string()),
             Err("not green: format".to_owned())
         );
     }
@@ -473,7 +418,7 @@ mod tests {
             step("format", || plain(sh("echo fine"))),
             step("lints", || plain(sh("echo why; exit 1"))),
         ];
-        let words = last_words(&steps);
+        let words = table::last_words(&steps);
         assert_eq!(words, "\n── failed: lints: exit status: 1 ──\nwhy\n");
     }
 
@@ -483,8 +428,8 @@ mod tests {
             step("tests", || tests(sh(OK))),
             not_run("torture", "no optimised build"),
         ];
-        assert!(verdict(&steps, Extent::Quick).is_ok());
-        assert!(verdict(&steps, Extent::Whole).is_err());
+        assert!(table::verdict(&steps, Extent::Quick).is_ok());
+        assert!(table::verdict(&steps, Extent::Whole).is_err());
     }
 
     #[test]
