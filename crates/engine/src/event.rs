@@ -137,7 +137,7 @@ pub enum Event<'a> {
         operation: &'a Operation,
         /// The end.
         verdict: &'a Verdict,
-        /// The time from its begin to its end; none of one that was broken off.
+        /// The time from its begin to its end.
         took: Duration,
         /// True if the call was its claim as well, in one transaction: no [`Granted`](Self::Granted) went before.
         with_claim: bool,

@@ -5,6 +5,7 @@ mod broker;
 mod bulk;
 mod dead_letters;
 mod doubt;
+mod figures;
 mod lease;
 mod open;
 mod order;

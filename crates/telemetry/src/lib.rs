@@ -5,6 +5,9 @@
 //! [`Measured`] layer times every call. [`Metrics::text`] is what a scrape gets. Everything that a scrape reads is a
 //! counter in memory: it calls no store and waits for nobody.
 //!
+//! A handle has decisions, duplicates, renewals and lost claims. Its effects are the caller's own code, and its calls
+//! are not messages: it has no `semel_effects_total`, no `semel_effect_seconds` and nothing that is fetched or waits.
+//!
 //! Names and labels are a promise: a dashboard outlives a release. No label ever has a key in it.
 //!
 //! ```

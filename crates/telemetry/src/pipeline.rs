@@ -109,8 +109,12 @@ impl PipelineMetrics {
 }
 
 impl Series {
+    /// Counts a message that was read somewhere, and so is kept: a call of the library is refused and kept nowhere.
     /// Reasons are few, and messages with one are rare: looked up each time.
-    fn quarantined(&self, reason: &str) {
+    fn quarantined(&self, coordinates: &str, reason: &str) {
+        if coordinates.is_empty() {
+            return;
+        }
         let labels = labels([("pipeline", &self.name), ("reason", reason)]);
         self.quarantined.get_or_create(&labels).inc();
     }
@@ -142,10 +146,14 @@ impl Observer for PipelineMetrics {
         match event {
             Event::Granted { grant, .. } => {
                 it.decisions.granted.inc();
-                it.takeovers.inc_by(grant.takeover.into());
-                it.expired_again.inc_by(grant.formerly_expired.into());
+                if grant.takeover {
+                    it.takeovers.inc();
+                }
+                if grant.formerly_expired {
+                    it.expired_again.inc();
+                }
             }
-            Event::Completed { takeover, .. } => _ = it.takeovers.inc_by((*takeover).into()),
+            Event::Completed { takeover: true, .. } => _ = it.takeovers.inc(),
             Event::Replayed { duplicate, .. } => {
                 it.decisions.replay.inc();
                 match duplicate {
@@ -156,28 +164,33 @@ impl Observer for PipelineMetrics {
                 }
             }
             Event::Busy { .. } => _ = it.decisions.busy.inc(),
-            Event::Conflicted { .. } => {
+            Event::Conflicted { coordinates, .. } => {
                 it.decisions.conflict.inc();
-                it.quarantined("fingerprint-conflict");
+                it.quarantined(coordinates, "fingerprint-conflict");
             }
             Event::Stale { .. } => _ = it.decisions.stale.inc(),
             Event::Parked { .. } => _ = it.decisions.parked.inc(),
-            Event::TooOld { .. } => {
+            Event::TooOld { coordinates, .. } => {
                 it.decisions.too_old.inc();
-                it.quarantined("too-old");
+                it.quarantined(coordinates, "too-old");
             }
-            Event::LiveOnly { .. } => {
+            Event::LiveOnly { coordinates, .. } => {
                 it.decisions.too_old.inc();
-                it.quarantined("live-only");
+                it.quarantined(coordinates, "live-only");
             }
-            Event::Unusable { unusable, .. } => it.quarantined(unusable.code()),
+            Event::Unusable {
+                unusable,
+                coordinates,
+            } => it.quarantined(coordinates, unusable.code()),
             Event::EffectEnded {
                 verdict,
                 took,
                 with_claim,
                 ..
             } => {
-                it.decisions.granted.inc_by((*with_claim).into());
+                if *with_claim {
+                    it.decisions.granted.inc();
+                }
                 it.effects.of(verdict).inc();
                 it.effect_seconds.observe(took.as_secs_f64());
             }

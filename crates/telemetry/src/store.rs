@@ -10,9 +10,11 @@ use semel_core::port::checkpoint::{CheckpointStore, Together, Write};
 use semel_core::port::store::{Capabilities, ListQuery, Listed, Page, Stats, Swept};
 use semel_core::port::transactional::{Application, Applied, Statements, TransactionalStore};
 use semel_core::{
-    Admission, Audited, ClaimRequest, Clock, Mark, Note, Operation, Parked, ParkedId, Record,
+    Admission, Audited, ClaimRequest, Clock, Code, Mark, Note, Operation, Parked, ParkedId, Record,
     Renewal, Renewed, Result, Settled, Settlement, Store,
 };
+
+use semel_engine::layer::outage::ANSWER_WITHIN;
 
 use crate::families::{Counters, Families, labels};
 
@@ -69,23 +71,50 @@ impl StoreMetrics {
     }
 
     async fn time<T>(&self, call: Call, work: impl Future<Output = Result<T>>) -> Result<T> {
-        let began_at = self.0.clock.monotonic();
+        let mut waiting = Waiting {
+            series: &self.0,
+            call,
+            began_at: self.0.clock.monotonic(),
+            is_answered: false,
+        };
         let result = work.await;
-        let took = self.0.clock.monotonic().saturating_sub(began_at);
-        self.took(call, took);
+        waiting.is_answered = true;
+        drop(waiting);
         if let Err(error) = &result {
-            let labels = labels([
-                ("store", &self.0.store),
-                ("call", CALLS[call as usize]),
-                ("kind", error.code().as_str()),
-            ]);
-            self.0.errors.get_or_create(&labels).inc();
+            self.0.failed(call, error.code());
         }
         result
     }
+}
 
-    fn took(&self, call: Call, took: Duration) {
-        self.0.calls[call as usize].observe(took.as_secs_f64());
+impl Series {
+    fn failed(&self, call: Call, code: Code) {
+        let labels = labels([
+            ("store", &self.store),
+            ("call", CALLS[call as usize]),
+            ("kind", code.as_str()),
+        ]);
+        self.errors.get_or_create(&labels).inc();
+    }
+}
+
+/// A call whose answer is waited for. Whoever waits gives a call up by dropping it.
+struct Waiting<'a> {
+    series: &'a Series,
+    call: Call,
+    began_at: Duration,
+    is_answered: bool,
+}
+
+/// Observes the time. A call that is given up took this long at least, and failed if that is as long as anybody waits.
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let now = self.series.clock.monotonic();
+        let took = now.saturating_sub(self.began_at);
+        self.series.calls[self.call as usize].observe(took.as_secs_f64());
+        if !self.is_answered && took >= ANSWER_WITHIN {
+            self.series.failed(self.call, Code::Timeout);
+        }
     }
 }
 
@@ -97,8 +126,8 @@ impl std::fmt::Debug for StoreMetrics {
     }
 }
 
-/// A layer that times the calls of a store and counts those that fail. A call that is dropped before its answer is not
-/// counted.
+/// A layer that times the calls of a store and counts those that fail. A call that is dropped before its answer has the
+/// time until then, and is a failure with the code `timeout` if that is [`ANSWER_WITHIN`] or longer.
 #[derive(Clone, Debug)]
 pub struct Measured<S> {
     inner: S,
@@ -178,6 +207,7 @@ impl<S: Store> Store for Measured<S> {
     }
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl<S: CheckpointStore> CheckpointStore for Measured<S> {
     async fn settle_with(&self, batch: Arc<[Settlement]>, mark: &Mark) -> Result<Together> {
         let work = self.inner.settle_with(batch, mark);
@@ -195,6 +225,7 @@ impl<S: CheckpointStore> CheckpointStore for Measured<S> {
     }
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl<S: TransactionalStore> TransactionalStore for Measured<S> {
     async fn prepare(&self, statements: &Statements) -> Result<()> {
         let work = self.inner.prepare(statements);

@@ -377,6 +377,52 @@ async fn each_call_of_a_store_is_timed_and_a_failure_is_counted_by_its_code() {
     }
 }
 
+/// Never answers a claim.
+struct Silent(MemoryStore);
+
+impl Store for Silent {
+    forward_store!(self => self.0; but claim);
+
+    async fn claim(&self, _: Arc<[ClaimRequest]>) -> Result<Vec<semel_core::Admission>> {
+        std::future::pending().await
+    }
+}
+
+/// Stands still until somebody moves it.
+#[derive(Debug, Default)]
+struct Moved(Mutex<Duration>);
+
+impl Clock for Moved {
+    fn now(&self) -> Timestamp {
+        Timestamp::EPOCH
+    }
+
+    fn monotonic(&self) -> Duration {
+        *self.0.lock().expect("no panic")
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_given_up_is_timed_and_fails_if_it_took_as_long_as_anybody_waits() {
+    let metrics = metrics();
+    let clock = Arc::new(Moved::default());
+    let store = metrics.store("memory:", clock.clone());
+    let store = store.measure(Silent(MemoryStore::new(Arc::new(SystemClock::new()))));
+    for seconds in [29, 30] {
+        {
+            let call = store.claim([].into());
+            let mut call = std::pin::pin!(call);
+            let waited = tokio::time::timeout(Duration::ZERO, &mut call).await;
+            assert!(waited.is_err());
+            *clock.0.lock().expect("no panic") += Duration::from_secs(seconds);
+        }
+    }
+    let count = "semel_store_call_seconds_count{store=\"memory:\",call=\"claim\"}";
+    is(&metrics, count, 2);
+    let errors = "semel_store_errors_total{store=\"memory:\",call=\"claim\",kind=\"timeout\"}";
+    is(&metrics, errors, 1);
+}
+
 #[test]
 fn a_scrape_gets_the_format_that_it_asks_for() {
     // What Prometheus 2 and 3 send, and what others do.

@@ -18,7 +18,6 @@ use semel_core::port::source::Acknowledgement;
 use semel_core::{Admission, Claim, Clock, Fate, Result, StateKind, Store};
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 
-use super::context::timed;
 use super::patience::Patience;
 use super::pause::Judged;
 use super::reader::{Disposition, ReaderHandle};
@@ -36,7 +35,7 @@ pub(super) async fn run<S: Store + Clone, E: Effect>(
     mut reader: ReaderHandle,
     effect: Arc<E>,
 ) -> Result<()> {
-    let mut attempts = Attempts::new(run.now());
+    let mut attempts = Attempts::new(&run.context.surroundings.clock);
     loop {
         if attempts.is_idle() && run.backlog.is_empty() {
             run.gather(&mut reader).await;
@@ -71,8 +70,9 @@ pub(super) async fn run<S: Store + Clone, E: Effect>(
 struct Attempts {
     tasks: JoinSet<(Verdict, Duration)>,
     running: BTreeMap<Id, Running>,
-    /// With the time that each call took; none of one that was broken off.
+    /// With the time that each call took.
     finished: Vec<(Running, Verdict, Duration)>,
+    clock: Arc<dyn Clock>,
     renew_at: Duration,
     patience: Patience,
 }
@@ -89,15 +89,19 @@ struct Running {
     lost: Option<Found>,
     /// The store knows of the claim.
     is_protected: bool,
+    /// The effect is called for it.
+    is_called: bool,
+    began_at: Duration,
 }
 
 impl Attempts {
-    fn new(now: Duration) -> Self {
+    fn new(clock: &Arc<dyn Clock>) -> Self {
         Self {
             tasks: JoinSet::new(),
             running: BTreeMap::new(),
             finished: Vec::new(),
-            renew_at: now,
+            renew_at: clock.monotonic(),
+            clock: Arc::clone(clock),
             patience: Patience::default(),
         }
     }
@@ -154,26 +158,18 @@ impl Attempts {
     }
 
     fn take(&mut self, joined: Result<(Id, (Verdict, Duration)), JoinError>) {
-        let (id, (verdict, took)) = match joined {
-            Ok(ended) => ended,
-            Err(error) if semel_core::planted("M38") => (
-                error.id(),
-                (Verdict::Done(bytes::Bytes::new()), Duration::ZERO),
-            ),
-            // A panic or a dropped call is neither a success nor a proof that nothing was applied.
-            Err(error) => {
-                let why = if error.is_panic() {
-                    "the effect panicked"
-                } else {
-                    "the call was dropped"
-                };
-                let verdict = Verdict::MaybeApplied { error: why.into() };
-                (error.id(), (verdict, Duration::ZERO))
-            }
+        let (id, ended) = match joined {
+            Ok((id, ended)) => (id, Ok(ended)),
+            Err(error) => (error.id(), Err(error)),
         };
-        if let Some(running) = self.running.remove(&id) {
-            self.finished.push((running, verdict, took));
-        }
+        let Some(running) = self.running.remove(&id) else {
+            return;
+        };
+        let (verdict, took) = ended.unwrap_or_else(|error| {
+            let now = self.clock.monotonic();
+            (broken_off(&error), now.saturating_sub(running.began_at))
+        });
+        self.finished.push((running, verdict, took));
     }
 
     /// Settles the attempts that have finished and claims as many messages as there is room for, side
@@ -190,9 +186,12 @@ impl Attempts {
                 claim,
                 lost,
                 is_protected,
+                is_called,
                 ..
             } = running;
-            run.effect_ended(&mut incoming, &verdict, took);
+            if is_called {
+                run.effect_ended(&mut incoming, &verdict, took);
+            }
             if !is_protected {
                 run.end_unprotected(incoming, verdict);
             } else if let Some(Found(found)) = lost {
@@ -324,8 +323,7 @@ impl Attempts {
         run.note_claimed(incoming.delivery);
         run.granted(&incoming, claim.grant());
         let is_past_provider = run.is_past_provider(incoming.delivery);
-        let clock = &run.context.surroundings.clock;
-        self.spawn(incoming, claim, true, (effect, clock), is_past_provider);
+        self.spawn(incoming, claim, true, effect, is_past_provider);
     }
 
     /// Calls the effect, unless its provider would no longer recognise a call that it may have seen
@@ -335,17 +333,19 @@ impl Attempts {
         incoming: InHand,
         claim: Claim,
         is_protected: bool,
-        (effect, clock): (&Arc<E>, &Arc<dyn Clock>),
+        effect: &Arc<E>,
         is_past_provider: bool,
     ) {
         let call = call(&incoming, claim.clone());
         let effect = Arc::clone(effect);
-        let clock = Arc::clone(clock);
+        let clock = Arc::clone(&self.clock);
+        let began_at = clock.monotonic();
         let abort = self.tasks.spawn(async move {
             if is_past_provider {
                 return (past_provider(), Duration::ZERO);
             }
-            timed(&*clock, effect.call(call)).await
+            let verdict = effect.call(call).await;
+            (verdict, clock.monotonic().saturating_sub(began_at))
         });
         self.running.insert(
             abort.id(),
@@ -355,6 +355,8 @@ impl Attempts {
                 abort,
                 lost: None,
                 is_protected,
+                is_called: !is_past_provider,
+                began_at,
             },
         );
     }
@@ -369,7 +371,9 @@ impl Attempts {
         run.put_back_suspended();
         let mut settling = run.backlog.take_unsettled();
         for (mut running, verdict, took) in std::mem::take(&mut self.finished) {
-            run.effect_ended(&mut running.incoming, &verdict, took);
+            if running.is_called {
+                run.effect_ended(&mut running.incoming, &verdict, took);
+            }
             if running.is_protected {
                 let token = running.claim.token;
                 let delivery = running.incoming.delivery;
@@ -386,4 +390,17 @@ impl Attempts {
             .await?;
         conclude_all(run, settling, settled.into_iter().map(Some).collect())
     }
+}
+
+/// Returns the verdict on a call that panicked or was dropped: neither a success nor a proof that nothing was applied.
+fn broken_off(error: &JoinError) -> Verdict {
+    if semel_core::planted("M38") {
+        return Verdict::Done(bytes::Bytes::new());
+    }
+    let why = if error.is_panic() {
+        "the effect panicked"
+    } else {
+        "the call was dropped"
+    };
+    Verdict::MaybeApplied { error: why.into() }
 }

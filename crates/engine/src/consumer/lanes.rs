@@ -115,7 +115,8 @@ impl Lanes {
         self.len.saturating_sub(self.ready.len() + self.held())
     }
 
-    /// Takes a message in hand at `now`, behind those of its order key; returns whether it waits for them, for the first time.
+    /// Takes a message in hand at `now`, behind those of its order key; returns whether it waits for them, for the
+    /// first time.
     pub(super) fn admit(&mut self, mut incoming: InHand, now: Duration) -> bool {
         self.len += 1;
         self.bytes += incoming.payload.len();
@@ -169,9 +170,8 @@ impl Lanes {
         }
     }
 
-    /// Holds a message back from `now` until `due`; those of its order key wait behind it.
-    pub(super) fn delay(&mut self, mut incoming: InHand, now: Duration, due: Duration) {
-        incoming.timing_mut().begin_wait(now);
+    /// Holds a message back until `due`; those of its order key wait behind it.
+    pub(super) fn delay(&mut self, incoming: InHand, due: Duration) {
         let mut lane = self
             .entry(incoming.lane())
             .or_insert_with(|| Lane::new(incoming.lane()));
@@ -189,11 +189,12 @@ impl Lanes {
     /// Makes ready the messages that are due at `now`.
     pub(super) fn wake(&mut self, now: Duration) {
         while let Some(entry) = self.delayed.first_entry() {
-            if entry.key().0 > now {
+            let due = entry.key().0;
+            if due > now {
                 break;
             }
             let mut incoming = entry.remove();
-            incoming.timing_mut().end_wait(now);
+            incoming.timing_mut().end_wait(due);
             if let Some(lane) = self.open_lane(incoming.lane()) {
                 lane.held_back = false;
             }

@@ -76,7 +76,7 @@ async fn recover<S: Store + Clone>(
 /// Appends a batch and records it; returns the messages to try again without the rest.
 async fn append<S: Store + Clone>(
     run: &mut RunState<S>,
-    mut granted: Vec<(InHand, Claim)>,
+    granted: Vec<(InHand, Claim)>,
     output: &mut impl Output,
     checkpoints: &AnyCheckpointStore,
     recorded: &mut Mark,
@@ -91,9 +91,6 @@ async fn append<S: Store + Clone>(
         Err(error) => return give_back(run, granted, output, recorded, (error, took)).await,
     };
     let done = Verdict::Done(Bytes::new());
-    for (incoming, _) in &mut granted {
-        run.effect_ended(incoming, &done, took);
-    }
     // One speaks for all, except where it is counted how many the output takes.
     let heard = if run.is_paused() { granted.len() } else { 1 };
     for (incoming, _) in granted.iter().take(heard) {
@@ -128,7 +125,8 @@ async fn append<S: Store + Clone>(
     };
     let Some(answers) = answers else {
         *recorded = mark;
-        for (incoming, _) in granted {
+        for (mut incoming, _) in granted {
+            run.effect_ended(&mut incoming, &done, took);
             run.completed(&incoming, false);
         }
         return Ok(Vec::new());

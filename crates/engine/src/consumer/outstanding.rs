@@ -188,8 +188,8 @@ impl Outstanding {
 
     /// Holds a message back for `wait`, which may be for ever; those of its order key wait behind it.
     pub(super) fn delay(&mut self, incoming: InHand, wait: Duration) {
-        let now = self.context.now();
-        self.lanes.delay(incoming, now, now.saturating_add(wait));
+        let due = self.context.now().saturating_add(wait);
+        self.lanes.delay(incoming, due);
     }
 
     /// Lets go of a message that met its fate by `now`; the next one of its order key becomes ready.

@@ -1,7 +1,7 @@
 //! The parts that every way of running an effect shares, and what takes more than one of them.
 //!
 //! Each part owns its state: [`Outstanding`] the messages in hand, [`StoreCalls`] the store, [`Outcomes`] the fates,
-//! [`Circuit`] the state of the target. Whatever needs one or two of them takes these, not all of it.
+//! [`Circuit`] the state of the target. Whatever needs one or two of them takes these, not the whole [`RunState`].
 
 mod keyless;
 mod outage;
@@ -193,6 +193,7 @@ impl<S: Store + Clone> RunState<S> {
         for _ in 0..self.outstanding.abandon() + held + unconfirmed + reader.close().await {
             self.outcomes.count(Fate::Released);
         }
+        self.outstanding.tell_in_hand();
         self.outcomes.report(true);
         self.outstanding.failure()
     }

@@ -240,6 +240,7 @@ pub(super) fn conclude_all<S: Store + Clone>(
         return Ok(());
     }
     let (messages, settlements) = reported.into_report();
+    debug_assert_eq!(messages.len(), answers.len(), "an answer for each");
     for (((incoming, token), settlement), answer) in
         messages.into_iter().zip(&*settlements).zip(answers)
     {

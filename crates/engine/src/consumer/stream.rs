@@ -61,15 +61,17 @@ async fn call_all<S: Store + Clone>(
             Vec::new()
         }
     };
-    let ended = tokio::select! {
+    let began_at = run.now();
+    let verdicts = tokio::select! {
         biased;
-        ended = run.context.timed(effect.call(&calls)) => Some(ended),
+        verdicts = effect.call(&calls) => Some(verdicts),
         () = run.context.patience_is_over() => None,
         never = run.store.keep(&run.outstanding, first, kept) => match never {},
         never = run.outstanding.keep() => match never {},
     };
-    let is_given_back = ended.is_none();
-    let (mut verdicts, took) = ended.unwrap_or_default();
+    let took = run.now().saturating_sub(began_at);
+    let is_given_back = verdicts.is_none();
+    let mut verdicts = verdicts.unwrap_or_default();
     // Nobody knows anything about a call without a verdict.
     let unknown = Verdict::MaybeApplied {
         error: "the effect gave no verdict".into(),

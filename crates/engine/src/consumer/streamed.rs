@@ -61,15 +61,9 @@ pub(super) async fn run<S: Store + Clone, T: StreamedStore, E: Effect>(
             let taken = run.take_ready(room);
             let transforms = transform.is_some();
             let granted = admit(run, &failures, taken, (&under_way, &next, transforms)).await?;
-            let outputs = run.context.timed(output(
-                &run.context,
-                &run.outstanding,
-                transform.as_ref(),
-                &granted,
-            ));
-            let (outputs, took) = tokio::select! {
+            let outputs = tokio::select! {
                 biased;
-                outputs = outputs => outputs,
+                outputs = output(&run.context, &run.outstanding, transform.as_ref(), &granted) => outputs,
                 never = answered(&run.store, &run.outstanding, under_way.first_mut()) => match never {},
             };
             if let Some(outputs) = outputs {
@@ -79,7 +73,7 @@ pub(super) async fn run<S: Store + Clone, T: StreamedStore, E: Effect>(
                     &mut failures,
                     granted,
                     outputs,
-                    (&mut next, has_transform.then_some(took)),
+                    (&mut next, has_transform),
                 );
             } else {
                 // Nothing of it was committed, and all of it is given back.
@@ -201,24 +195,22 @@ async fn admit<S: Store + Clone>(
     Ok(granted)
 }
 
-/// Moves finished messages of the transform, which took this long for all of them, into the next batch, and deals
-/// with the rest.
+/// Moves finished messages of the transform into the next batch, and deals with the rest.
 fn finish<S: Store + Clone>(
     run: &mut RunState<S>,
     failures: &mut Failures,
     granted: Vec<Granted>,
-    outputs: Vec<Verdict>,
-    (next, transformed): (&mut Ready, Option<Duration>),
+    outputs: Vec<(Verdict, Duration)>,
+    (next, has_transform): (&mut Ready, bool),
 ) {
     next.granted.reserve(granted.len());
     next.finished.reserve(granted.len());
-    for (mut granted, verdict) in granted.into_iter().zip(outputs) {
-        let judged = match transformed {
-            Some(took) => {
-                run.effect_ended(&mut granted.incoming, &verdict, took);
-                run.hear(granted.incoming.delivery, &verdict)
-            }
-            None => Judged::AsSaid,
+    for (mut granted, (verdict, took)) in granted.into_iter().zip(outputs) {
+        let judged = if has_transform {
+            run.effect_ended(&mut granted.incoming, &verdict, took);
+            run.hear(granted.incoming.delivery, &verdict)
+        } else {
+            Judged::AsSaid
         };
         match verdict {
             Verdict::Done(payload) => {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use semel_core::port::transactional::{
     AnyTransactionalStore, Application, Applied, Statements, TransactionalStore,
 };
-use semel_core::{Backoff, Result, StateKind, Store};
+use semel_core::{Admission, Backoff, Duplicate, Result, StateKind, Store};
 
 use super::pause::{GIVEN_BACK, Judged};
 use super::reader::ReaderHandle;
@@ -39,11 +39,8 @@ pub(super) async fn run<S: Store + Clone>(
         // failed ones, and those that are to be set aside fail once more.
         let gives_back = !run.may_all_fail(taken.len());
         let mut again = Vec::new();
-        let (applied, took) = run
-            .context
-            .timed(database.apply(run, taken, gives_back))
-            .await;
-        for (mut incoming, applied) in applied? {
+        let (applied, took) = database.apply(run, taken, gives_back).await?;
+        for (mut incoming, applied) in applied {
             let judged = heard(run, &mut incoming, &applied, took);
             match applied {
                 Applied::Failed { error, .. } if gives_back => match judged {
@@ -56,8 +53,8 @@ pub(super) async fn run<S: Store + Clone>(
         for incoming in &mut again {
             incoming.request.claim_id = run.context.surroundings.claim_id();
         }
-        let (applied, took) = run.context.timed(database.apply(run, again, false)).await;
-        for (mut incoming, applied) in applied? {
+        let (applied, took) = database.apply(run, again, false).await?;
+        for (mut incoming, applied) in applied {
             ended(run, &mut incoming, &applied, took);
             conclude(run, incoming, applied)?;
         }
@@ -72,13 +69,14 @@ struct Database {
 }
 
 impl Database {
-    /// Applies a batch; each message comes back with its result.
+    /// Applies a batch; each message comes back with its result. Returns the time that the transaction took, too,
+    /// without those that were broken off before and the waits between them.
     async fn apply<S: Store + Clone>(
         &self,
         run: &RunState<S>,
         batch: Vec<InHand>,
         gives_back: bool,
-    ) -> Result<impl Iterator<Item = (InHand, Applied)> + use<S>> {
+    ) -> Result<(impl Iterator<Item = (InHand, Applied)> + use<S>, Duration)> {
         let window = run.context.pipeline.window;
         let backoff = if gives_back {
             AT_ONCE
@@ -93,17 +91,20 @@ impl Database {
             gives_back,
         });
         let apply: Arc<[_]> = apply.collect();
-        let applied = if apply.is_empty() {
-            Vec::new()
+        let (applied, took) = if apply.is_empty() {
+            (Vec::new(), Duration::ZERO)
         } else {
             run.store
-                .ask_slow(&run.outstanding, || {
-                    self.transactions
-                        .apply(&self.statements, Arc::clone(&apply))
+                .ask_slow(&run.outstanding, || async {
+                    let work = self
+                        .transactions
+                        .apply(&self.statements, Arc::clone(&apply));
+                    let (applied, took) = run.context.timed(work).await;
+                    Ok((applied?, took))
                 })
                 .await?
         };
-        Ok(batch.into_iter().zip(applied))
+        Ok((batch.into_iter().zip(applied), took))
     }
 }
 
@@ -114,14 +115,18 @@ fn heard<S: Store + Clone>(
     applied: &Applied,
     took: Duration,
 ) -> Judged {
-    if let Some(verdict) = ended(run, incoming, applied, took) {
-        return run.hear(incoming.delivery, &verdict);
+    match ended(run, incoming, applied, took) {
+        Some(verdict) if !matches!(applied, Applied::NotGranted(_)) => {
+            run.hear(incoming.delivery, &verdict)
+        }
+        Some(_) | None => {
+            run.ends_unheard(incoming.delivery);
+            Judged::AsSaid
+        }
     }
-    run.ends_unheard(incoming.delivery);
-    Judged::AsSaid
 }
 
-/// Emits that the effect of a message ended, if it began; returns how.
+/// Emits that the effect of a message ended, if it began, also in an earlier call whose answer was lost; returns how.
 fn ended<S: Store + Clone>(
     run: &RunState<S>,
     incoming: &mut InHand,
@@ -129,7 +134,11 @@ fn ended<S: Store + Clone>(
     took: Duration,
 ) -> Option<Verdict> {
     let verdict = match applied {
-        Applied::Completed { .. } => Verdict::Done(Bytes::new()),
+        Applied::Completed { .. }
+        | Applied::NotGranted(Admission::Replay {
+            duplicate: Duplicate::Own,
+            ..
+        }) => Verdict::Done(Bytes::new()),
         Applied::Failed { error, .. } => Verdict::NotApplied {
             error: error.clone(),
             retry_after: None,

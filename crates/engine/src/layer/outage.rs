@@ -395,7 +395,8 @@ pub(crate) fn unanswered(within: Duration) -> Error {
     Error::new(ErrorKind::Timeout, message)
 }
 
-const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// The longest wait for one answer of a store, unless a layer sets another.
+pub const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
 mod tests;

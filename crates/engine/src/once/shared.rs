@@ -26,8 +26,8 @@ pub(super) struct Shared<S> {
     closing: watch::Sender<bool>,
     /// The lock of the caller that waits for the tasks to end; one at a time.
     closer: tokio::sync::Mutex<()>,
-    /// Operations that a call of this handle runs now, each with the callers that wait for its end, in the order in which
-    /// they came.
+    /// Operations that a call of this handle runs now, each with the callers that wait for its end, in the order in
+    /// which they came.
     running: Mutex<BTreeMap<(Scope, Key), Arc<Notify>>>,
 }
 
@@ -81,7 +81,8 @@ impl<S: Store + Clone> Shared<S> {
         Ok(())
     }
 
-    /// Removes records past their window for work that is not one of this handle's calls. Does nothing outside a runtime.
+    /// Removes records past their window for work that is not one of this handle's calls. Does nothing outside a
+    /// runtime.
     pub(super) fn sweep_beside(&self, store: &S) {
         if Handle::try_current().is_ok() && !self.is_closing() {
             self.tend(&mut locked(&self.tasks), store);

@@ -7,7 +7,6 @@ use std::time::Duration;
 use semel_core::{Claim, Clock, Renewal};
 use tokio::task::{Id, JoinError, JoinSet};
 
-use crate::consumer::context::timed;
 use crate::consumer::in_hand::InHand;
 use crate::consumer::steps::Admitted;
 use crate::effect::{BulkEffect, Call, Verdict};
@@ -27,6 +26,8 @@ struct RunningBatch {
     waiting: Vec<InHand>,
     calls: Arc<Vec<Call>>,
     is_protected: bool,
+    began_at: Duration,
+    clock: Arc<dyn Clock>,
 }
 
 /// A batch that has ended.
@@ -36,7 +37,7 @@ pub(super) struct FinishedBatch {
     pub(super) is_protected: bool,
     /// The call was dropped.
     pub(super) is_broken_off: bool,
-    /// The time that the call took; none of one that was dropped.
+    /// The time that the call took.
     pub(super) took: Duration,
 }
 
@@ -72,15 +73,18 @@ impl RunningBatches {
         let (waiting, calls): (Vec<_>, Vec<_>) = messages.into_iter().map(split).unzip();
         let calls = Arc::new(calls);
         let (effect, theirs) = (Arc::clone(effect), Arc::clone(&calls));
-        let clock = Arc::clone(clock);
-        let task = self
-            .tasks
-            .spawn(async move { timed(&*clock, effect.call(&theirs)).await });
         let batch = RunningBatch {
             waiting,
             calls,
             is_protected,
+            began_at: clock.monotonic(),
+            clock: Arc::clone(clock),
         };
+        let clock = Arc::clone(clock);
+        let task = self.tasks.spawn(async move {
+            let verdicts = effect.call(&theirs).await;
+            (verdicts, clock.monotonic())
+        });
         self.running.insert(task.id(), batch);
     }
 
@@ -121,19 +125,21 @@ impl RunningBatches {
         &mut self,
         joined: Result<(Id, (Vec<Verdict>, Duration)), JoinError>,
     ) -> Option<FinishedBatch> {
-        let (id, (verdicts, took), why, is_broken_off) = match joined {
-            Ok((id, ended)) => (id, ended, "the effect gave no verdict", false),
+        let (id, ended, why, is_broken_off) = match joined {
+            Ok((id, ended)) => (id, Some(ended), "the effect gave no verdict", false),
             // A panic or a dropped call is neither a success nor a proof that nothing was applied.
-            Err(error) if error.is_panic() => {
-                (error.id(), Default::default(), "the effect panicked", false)
-            }
-            Err(error) => (error.id(), Default::default(), "the call was dropped", true),
+            Err(error) if error.is_panic() => (error.id(), None, "the effect panicked", false),
+            Err(error) => (error.id(), None, "the call was dropped", true),
         };
         let RunningBatch {
             waiting,
             calls,
             is_protected,
+            began_at,
+            clock,
         } = self.running.remove(&id)?;
+        let (verdicts, ended_at) = ended.unwrap_or_else(|| (Vec::new(), clock.monotonic()));
+        let took = ended_at.saturating_sub(began_at);
         // Nobody knows anything about a call without a verdict.
         let unknown = || Verdict::MaybeApplied { error: why.into() };
         let verdicts = verdicts.into_iter().chain(std::iter::repeat_with(unknown));

@@ -33,8 +33,7 @@ impl Attempts {
         incoming: InHand,
     ) {
         if let Some((incoming, claim)) = run.begin_unprotected(incoming) {
-            let clock = &run.context.surroundings.clock;
-            self.spawn(incoming, claim, false, (effect, clock), false);
+            self.spawn(incoming, claim, false, effect, false);
         }
     }
 }

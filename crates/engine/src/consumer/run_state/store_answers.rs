@@ -265,6 +265,11 @@ impl<S: Store + Clone> RunState<S> {
         if incoming.timing_mut().first_waits(why) {
             self.context.observe(&Event::Waits { why });
         }
+        // What the store takes is added to the message; what others take is not.
+        if why != Wait::Store {
+            let now = self.now();
+            incoming.timing_mut().begin_wait(now);
+        }
         self.outstanding.delay(incoming, wait);
     }
 

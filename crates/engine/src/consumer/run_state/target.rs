@@ -54,7 +54,9 @@ impl<S: Store + Clone> RunState<S> {
     /// first.
     pub(in crate::consumer) fn take_ready(&mut self, max: usize) -> Vec<InHand> {
         if !self.circuit.is_paused() || self.circuit.vain_tries() == 0 {
-            return self.outstanding.take(max);
+            let taken = self.outstanding.take(max);
+            self.tell_taken(&taken);
+            return taken;
         }
         let mut taken = Vec::new();
         while taken.len() < max {
@@ -66,7 +68,15 @@ impl<S: Store + Clone> RunState<S> {
             }
             taken.extend(one);
         }
+        self.tell_taken(&taken);
         taken
+    }
+
+    /// Emits how many messages are in hand: a strategy may take them, work on them and settle them in one turn.
+    fn tell_taken(&self, taken: &[InHand]) {
+        if !taken.is_empty() {
+            self.outstanding.tell_in_hand();
+        }
     }
 
     /// Returns how many more messages may be taken in hand if every ready message has tried the target in vain, so that

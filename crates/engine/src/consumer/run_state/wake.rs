@@ -1,7 +1,7 @@
 //! The one wait of a consumer: for the work of its strategy, for messages, and for everything that is due.
 //!
-//! A new reason to wake up belongs into [`RunState::wait`], and what it wakes up for into [`RunState::look_after`]; every
-//! strategy has both then.
+//! A new reason to wake up belongs into [`RunState::wait`], and what it wakes up for into [`RunState::look_after`];
+//! every strategy has both then.
 
 use std::future::{pending, ready};
 use std::pin::pin;
