@@ -28,6 +28,7 @@ mod keys_verbs;
 mod layers;
 mod lines;
 mod messages;
+mod metrics;
 #[cfg(feature = "mysql")]
 mod mysql;
 mod operator;

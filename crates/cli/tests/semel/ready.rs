@@ -42,9 +42,14 @@ impl Admin {
         (answer.starts_with("HTTP/1.1 200"), said)
     }
 
+    /// Returns the metrics.
+    pub(crate) fn metrics(&self) -> String {
+        self.ask("/metrics")
+    }
+
     /// Tells whether the metrics have this line.
     pub(crate) fn shows(&self, line: &str) -> bool {
-        self.ask("/metrics").lines().any(|it| it == line)
+        self.metrics().lines().any(|it| it == line)
     }
 }
 
@@ -244,7 +249,7 @@ fn what_waits_for_a_person_is_counted_after_a_restart_too() {
     assert!(
         admin.shows(&format!("semel_breaker_open{{store=\"{store}\"}} 0")),
         "{}",
-        admin.ask("/metrics")
+        admin.metrics()
     );
     running.signal(Signal::TERM);
     running.wait();
