@@ -6,10 +6,10 @@
 //! clock, or touches a file. Not tested here: reordering by the processor (everything is sequentially consistent;
 //! decision 0060 says why nothing rests on it), and the inside of tokio's channels, whose every step counts as one.
 //!
-//! `awaits` is of another kind, as it says: tasks on one thread.
+//! `single_thread` is of another kind, as it says: tasks on one thread.
 //!
-//! Each scenario states a law, and has a break of its own. Before the orders are played, the tier demands of each that it
-//! sees that break, and the same again; and of one that sees nothing that it does not pass.
+//! Each scenario states a law, and has a break of its own. Before the orders are played, the tier demands of each that
+//! it sees that break, and sees it in the same order again. A scenario that sees no break must fail this demand.
 
 mod cache;
 mod cast;

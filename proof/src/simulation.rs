@@ -105,7 +105,7 @@ fn one(scenario: Scenario, is_twice: bool, row: &mut Row) {
     }
     if !told.violations.is_empty() {
         let what = told.violations.join("; ");
-        // No one reads the scenario of a known bug.
+        // No one reads the log of a known bug.
         let words = if row.violations.is_empty() && !cfg!(semel_planted) {
             format!("\n{}", minimised(scenario))
         } else {
@@ -117,7 +117,7 @@ fn one(scenario: Scenario, is_twice: bool, row: &mut Row) {
     row.add(&counted(told));
 }
 
-/// A scenario as a row of one.
+/// The result of a scenario as a row of one.
 fn counted(told: Told) -> Row {
     let named = |counts: std::collections::BTreeMap<&'static str, u64>| {
         counts

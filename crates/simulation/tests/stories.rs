@@ -107,7 +107,7 @@ fn stands(scenario: Scenario) {
         minimised(scenario)
     );
     let again = play(scenario, &BTreeSet::new());
-    assert_eq!(told, again, "{scenario:?}: another scenario each time");
+    assert_eq!(told, again, "{scenario:?}: another result each time");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn seeds_differ_from_each_other() {
 fn a_fault_that_is_switched_off_is_not_dealt() {
     let told = play(Scenario::new(Kind::Park, 1), &BTreeSet::new());
     let all: BTreeSet<_> = told.dealt.iter().map(|(site, _)| *site).collect();
-    assert!(!all.is_empty(), "the story has faults");
+    assert!(!all.is_empty(), "the scenario has faults");
     let without = play(Scenario::new(Kind::Park, 1), &all);
     assert!(without.dealt.iter().all(|(site, _)| !all.contains(site)));
 }

@@ -104,7 +104,7 @@ pub async fn age(
         return Ok(Age::Unknown);
     }
     Ok(match source::horizons(source, pipeline.lease).await? {
-        Some(reach) if reach.is_stamped => Age::Told,
+        Some(horizons) if horizons.is_stamped => Age::Told,
         Some(_) | None => Age::Unknown,
     })
 }

@@ -34,10 +34,10 @@ pub(crate) struct Listing {
 /// For every verb that lists what several tenants or operations may have.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Within {
-    /// Only of this tenant; '' is that of every pipeline of a configuration
+    /// Only this tenant; '' is the tenant of every pipeline
     #[arg(long, value_name = "NAME", value_parser = tenant, conflicts_with = "pipeline")]
     pub(crate) tenant: Option<String>,
-    /// Only of operations of this name, whatever their tenant
+    /// Only operations of this name, whatever their tenant
     #[arg(long, value_name = "NAME", value_parser = operation, conflicts_with = "pipeline")]
     pub(crate) operation: Option<String>,
 }

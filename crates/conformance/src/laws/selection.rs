@@ -213,8 +213,8 @@ async fn selects(lab: &Lab, list: List, filters: &[Filter]) {
     }
 }
 
-/// Adds one item after the other to the places, in turn. Every second record is released, the others are completed; every
-/// second message is too old, the others are not JSON.
+/// Adds one item after the other to the places, in turn. Every second record is released, the others are completed;
+/// every second message is too old, the others are not JSON.
 async fn fill(lab: &Lab, list: List) -> Vec<Named> {
     let mut all = Vec::new();
     for turn in 0..TURNS {

@@ -59,7 +59,7 @@ pub fn play(scenario: Scenario, muted: &BTreeSet<Site>) -> Told {
     let played = catch_unwind(AssertUnwindSafe(|| {
         runtime.block_on(tell(scenario, muted.clone()))
     }));
-    played.unwrap_or_else(|_| failed("the story panicked".to_owned()))
+    played.unwrap_or_else(|_| failed("the scenario panicked".to_owned()))
 }
 
 fn failed(why: String) -> Told {

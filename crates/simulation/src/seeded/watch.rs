@@ -1,4 +1,4 @@
-//! The engine's events, written into the scenario and counted.
+//! The engine's events, written into the log and counted.
 
 use std::sync::Arc;
 

@@ -31,7 +31,7 @@ impl Answer for Report<'_> {
             .field("source", &self.source)
             .field("effect", &self.effect)
             .styled(
-                look_of(self.coverage.protection),
+                style_of(self.coverage.protection),
                 "coverage",
                 &coverage(&self.coverage),
             )
@@ -130,7 +130,7 @@ fn describe_reach(reach: &Reached<'_>, block: &mut Block) {
     }
 }
 
-const fn look_of(protection: Protection) -> TextStyle {
+const fn style_of(protection: Protection) -> TextStyle {
     match protection {
         Protection::Protected => TextStyle::Good,
         Protection::Partial => TextStyle::Attention,
