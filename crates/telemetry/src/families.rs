@@ -45,7 +45,7 @@ pub(crate) struct Families {
 impl Families {
     pub(crate) fn register(registry: &mut Registry) -> Self {
         // The registry ends each help with a full stop.
-        let mut into = Into(registry);
+        let mut into = Registration(registry);
         Self {
             build_info: into.gauges("semel_build_info", "The build, always 1"),
             deliveries: into.counters("semel_deliveries", "Deliveries by what became of them"),
@@ -97,9 +97,9 @@ impl Families {
     }
 }
 
-struct Into<'a>(&'a mut Registry);
+struct Registration<'a>(&'a mut Registry);
 
-impl Into<'_> {
+impl Registration<'_> {
     fn counters(&mut self, name: &str, help: &str) -> Counters {
         let family = Counters::default();
         self.0.register(name, help, family.clone());

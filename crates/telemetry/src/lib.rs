@@ -35,7 +35,7 @@ use prometheus_client::registry::Registry;
 use semel_core::Clock;
 
 pub use pipeline::PipelineMetrics;
-pub use sampled::{Kind, Sample};
+pub use sampled::{Sample, SampledFamily};
 pub use store::{Measured, StoreMetrics};
 
 use families::{Families, labels};
@@ -116,18 +116,11 @@ impl Metrics {
         StoreMetrics::new(&self.families, store, clock)
     }
 
-    /// Adds a family whose samples are taken at each scrape. `samples` must be quick, and wait for nobody.
-    ///
-    /// A counter's `name` has no `_total`, which its text has.
-    pub fn sample(
-        &self,
-        name: &'static str,
-        help: &'static str,
-        kind: Kind,
-        samples: impl Fn() -> Vec<Sample> + Send + Sync + 'static,
-    ) {
-        let family = sampled::Family::new(name, help, kind, samples);
-        self.lock().register_collector(Box::new(family));
+    /// Adds families whose samples are taken at each scrape, all of them at once. `families` must be quick, and wait
+    /// for nobody.
+    pub fn sample(&self, families: impl Fn() -> Vec<SampledFamily> + Send + Sync + 'static) {
+        let sampler = sampled::Sampler(families);
+        self.lock().register_collector(Box::new(sampler));
     }
 
     /// Returns what a scrape gets.

@@ -8,7 +8,6 @@ use prometheus_client::metrics::histogram::Histogram;
 use semel_core::{Certainty, Duplicate};
 use semel_engine::effect::Verdict;
 use semel_engine::event::{Event, Observer, Wait};
-use semel_engine::summary::Fate;
 
 use crate::families::{Counters, Families, labels};
 
@@ -74,7 +73,7 @@ impl PipelineMetrics {
         let effect = labels([("pipeline", name), ("effect", effect)]);
         Self(Arc::new(Series {
             name: name.to_owned(),
-            deliveries: FATES.map(|(_, word)| of(&families.deliveries, "fate", word)),
+            deliveries: FATES.map(|word| of(&families.deliveries, "fate", word)),
             decisions: Decisions {
                 granted: decision("granted"),
                 replay: decision("replay"),
@@ -195,20 +194,12 @@ impl Observer for PipelineMetrics {
                 it.effect_seconds.observe(took.as_secs_f64());
             }
             Event::Settled { fate, overhead, .. } => {
-                let place = FATES.iter().position(|(it, _)| it == fate);
-                if let Some(place) = place {
-                    it.deliveries[place].inc();
-                }
+                it.deliveries[*fate as usize].inc();
                 if let Some(overhead) = overhead {
                     it.overhead_seconds.observe(overhead.as_secs_f64());
                 }
             }
-            Event::Waits { why } => {
-                let place = Wait::ALL.iter().position(|it| it == why);
-                if let Some(place) = place {
-                    it.waits[place].inc();
-                }
-            }
+            Event::Waits { why } => _ = it.waits[*why as usize].inc(),
             Event::Renewed { count, lost } => {
                 it.renewed.inc_by(*count as u64);
                 it.lost.inc_by(*lost as u64);
@@ -225,18 +216,18 @@ impl Observer for PipelineMetrics {
     }
 }
 
-/// Fates by the names that the summary of a run gives them.
-const FATES: [(Fate, &str); 10] = [
-    (Fate::Applied, "applied"),
-    (Fate::Replayed, "replayed"),
-    (Fate::Stale, "stale"),
-    (Fate::Conflict, "conflicts"),
-    (Fate::TooOld, "too_old"),
-    (Fate::Released, "released"),
-    (Fate::Dead, "dead"),
-    (Fate::InDoubt, "in_doubt"),
-    (Fate::Quarantined, "quarantined"),
-    (Fate::Unprotected, "unprotected"),
+/// In the order of [`Fate`](semel_engine::summary::Fate), by the names that the summary of a run gives them.
+pub(crate) const FATES: [&str; 10] = [
+    "applied",
+    "replayed",
+    "stale",
+    "conflicts",
+    "too_old",
+    "released",
+    "dead",
+    "in_doubt",
+    "quarantined",
+    "unprotected",
 ];
 /// In the order of [`Wait::ALL`].
 const WAITS: [&str; Wait::ALL.len()] = ["busy", "backoff", "order", "store", "dead_letter"];

@@ -10,13 +10,33 @@ use prometheus_client::metrics::gauge::ConstGauge;
 
 use crate::families::Labels;
 
-/// The kind of a family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// It only grows.
-    Counter,
-    /// It goes up and down.
-    Gauge,
+/// A family as it is now.
+#[derive(Clone, Debug)]
+pub struct SampledFamily {
+    name: &'static str,
+    help: &'static str,
+    kind: MetricType,
+    samples: Vec<Sample>,
+}
+
+impl SampledFamily {
+    /// A family whose values go up and down.
+    pub fn gauge(name: &'static str, help: &'static str, samples: Vec<Sample>) -> Self {
+        Self {
+            name,
+            help,
+            kind: MetricType::Gauge,
+            samples,
+        }
+    }
+
+    /// A family whose values only grow. `name` has no `_total`, which its text has.
+    pub fn counter(name: &'static str, help: &'static str, samples: Vec<Sample>) -> Self {
+        Self {
+            kind: MetricType::Counter,
+            ..Self::gauge(name, help, samples)
+        }
+    }
 }
 
 /// One series of a family, as it is now.
@@ -36,51 +56,26 @@ impl Sample {
     }
 }
 
-type Samples = Box<dyn Fn() -> Vec<Sample> + Send + Sync>;
+/// Takes the samples of some families, all of them at once.
+pub(crate) struct Sampler<F>(pub(crate) F);
 
-pub(crate) struct Family {
-    name: &'static str,
-    help: &'static str,
-    kind: Kind,
-    samples: Samples,
-}
-
-impl Family {
-    pub(crate) fn new(
-        name: &'static str,
-        help: &'static str,
-        kind: Kind,
-        samples: impl Fn() -> Vec<Sample> + Send + Sync + 'static,
-    ) -> Self {
-        Self {
-            name,
-            help,
-            kind,
-            samples: Box::new(samples),
-        }
-    }
-}
-
-impl fmt::Debug for Family {
+impl<F> fmt::Debug for Sampler<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Family")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
+        f.write_str("Sampler")
     }
 }
 
-impl Collector for Family {
+impl<F: Fn() -> Vec<SampledFamily> + Send + Sync + 'static> Collector for Sampler<F> {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let kind = match self.kind {
-            Kind::Counter => MetricType::Counter,
-            Kind::Gauge => MetricType::Gauge,
-        };
-        let mut encoder = encoder.encode_descriptor(self.name, self.help, None, kind)?;
-        for Sample { labels, value } in (self.samples)() {
-            let series = encoder.encode_family(&labels)?;
-            match self.kind {
-                Kind::Counter => ConstCounter::new(value).encode(series)?,
-                Kind::Gauge => ConstGauge::new(value).encode(series)?,
+        for family in (self.0)() {
+            let kind = family.kind;
+            let mut series = encoder.encode_descriptor(family.name, family.help, None, kind)?;
+            for Sample { labels, value } in family.samples {
+                let one = series.encode_family(&labels)?;
+                match kind {
+                    MetricType::Counter => ConstCounter::new(value).encode(one)?,
+                    _ => ConstGauge::new(value).encode(one)?,
+                }
             }
         }
         Ok(())

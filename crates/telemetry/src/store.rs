@@ -4,15 +4,12 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::Histogram;
-use semel_core::decide::{Directed, Directive};
 use semel_core::port::checkpoint::{CheckpointStore, Together, Write};
-use semel_core::port::store::{Capabilities, ListQuery, Listed, Page, Stats, Swept};
+use semel_core::port::store::Swept;
 use semel_core::port::transactional::{Application, Applied, Statements, TransactionalStore};
-use semel_core::{
-    Admission, Audited, ClaimRequest, Clock, Code, Mark, Note, Operation, Parked, ParkedId, Record,
-    Renewal, Renewed, Result, Settled, Settlement, Store,
-};
+use semel_core::{Admission, ClaimRequest, Clock, Code, Mark, Result, Settlement, Store};
 
 use semel_engine::layer::outage::ANSWER_WITHIN;
 
@@ -27,7 +24,7 @@ struct Series {
     clock: Arc<dyn Clock>,
     calls: [Histogram; CALLS.len()],
     errors: Counters,
-    swept: [prometheus_client::metrics::counter::Counter; SWEPT.len()],
+    swept: [Counter; SWEPT.len()],
 }
 
 /// The kinds of calls.
@@ -85,6 +82,13 @@ impl StoreMetrics {
         }
         result
     }
+
+    fn swept(&self, swept: &Swept) {
+        let counts = [swept.removed, swept.doubted, swept.abandoned];
+        for (counter, count) in self.0.swept.iter().zip(counts) {
+            counter.inc_by(count);
+        }
+    }
 }
 
 impl Series {
@@ -134,78 +138,74 @@ pub struct Measured<S> {
     metrics: StoreMetrics,
 }
 
-#[deny(clippy::missing_trait_methods)]
-impl<S: Store> Store for Measured<S> {
-    async fn claim(&self, batch: Arc<[ClaimRequest]>) -> Result<Vec<Admission>> {
-        let work = self.inner.claim(batch);
-        self.metrics.time(Call::Claim, work).await
-    }
-
-    async fn settle(&self, batch: Arc<[Settlement]>) -> Result<Vec<Settled>> {
-        let work = self.inner.settle(batch);
-        self.metrics.time(Call::Settle, work).await
-    }
-
-    async fn renew(&self, batch: Arc<[Renewal]>) -> Result<Vec<Renewed>> {
-        let work = self.inner.renew(batch);
-        self.metrics.time(Call::Renew, work).await
-    }
-
-    async fn park(&self, batch: Arc<[Parked]>) -> Result<Vec<bool>> {
-        let work = self.inner.park(batch);
-        self.metrics.time(Call::Park, work).await
-    }
-
-    async fn drop_parked(&self, batch: Arc<[ParkedId]>, note: Option<&Note>) -> Result<Vec<bool>> {
-        let work = self.inner.drop_parked(batch, note);
-        self.metrics.time(Call::Operate, work).await
-    }
-
-    async fn get(&self, batch: Arc<[Operation]>) -> Result<Vec<Option<Record>>> {
-        let work = self.inner.get(batch);
-        self.metrics.time(Call::Read, work).await
-    }
-
-    async fn list(&self, query: &ListQuery) -> Result<Page<Listed>> {
-        let work = self.inner.list(query);
-        self.metrics.time(Call::List, work).await
-    }
-
-    async fn list_parked(&self, query: &ListQuery) -> Result<Page<Parked>> {
-        let work = self.inner.list_parked(query);
-        self.metrics.time(Call::List, work).await
-    }
-
-    async fn operate(&self, batch: Arc<[Directive]>) -> Result<Vec<Directed>> {
-        let work = self.inner.operate(batch);
-        self.metrics.time(Call::Operate, work).await
-    }
-
-    async fn list_audit(&self, query: &ListQuery) -> Result<Page<Audited>> {
-        let work = self.inner.list_audit(query);
-        self.metrics.time(Call::List, work).await
-    }
-
-    async fn sweep(&self, limit: usize) -> Result<Swept> {
-        let work = self.inner.sweep(limit);
-        let swept = self.metrics.time(Call::Sweep, work).await?;
-        let counts = [swept.removed, swept.doubted, swept.abandoned];
-        for (counter, count) in self.metrics.0.swept.iter().zip(counts) {
-            counter.inc_by(count);
+macro_rules! measured {
+    ($($method:ident($($input:ident: $type:ty),*) -> $answer:ty;)+) => {
+        #[deny(clippy::missing_trait_methods)]
+        impl<S: Store> Store for Measured<S> {
+            $(async fn $method(&self, $($input: $type),*) -> Result<$answer> {
+                let work = self.inner.$method($($input),*);
+                let answer = self.metrics.time(call!($method), work).await;
+                count!($method, self.metrics, answer);
+                answer
+            })+
         }
-        Ok(swept)
-    }
-
-    async fn stats(&self) -> Result<Stats> {
-        let work = self.inner.stats();
-        self.metrics.time(Call::Read, work).await
-    }
-
-    async fn preflight(&self) -> Result<Capabilities> {
-        let work = self.inner.preflight();
-        self.metrics.time(Call::Read, work).await
-    }
+    };
 }
+
+/// The kind of each method's calls. One that is new has to be given one.
+macro_rules! call {
+    (claim) => {
+        Call::Claim
+    };
+    (settle) => {
+        Call::Settle
+    };
+    (renew) => {
+        Call::Renew
+    };
+    (park) => {
+        Call::Park
+    };
+    (get) => {
+        Call::Read
+    };
+    (stats) => {
+        Call::Read
+    };
+    (preflight) => {
+        Call::Read
+    };
+    (list) => {
+        Call::List
+    };
+    (list_parked) => {
+        Call::List
+    };
+    (list_audit) => {
+        Call::List
+    };
+    (operate) => {
+        Call::Operate
+    };
+    (drop_parked) => {
+        Call::Operate
+    };
+    (sweep) => {
+        Call::Sweep
+    };
+}
+
+/// Counts what an answer tells, besides that it came.
+macro_rules! count {
+    (sweep, $metrics:expr, $answer:ident) => {
+        if let Ok(swept) = &$answer {
+            $metrics.swept(swept);
+        }
+    };
+    ($other:ident, $metrics:expr, $answer:ident) => {};
+}
+
+semel_core::store_methods!(measured);
 
 #[deny(clippy::missing_trait_methods)]
 impl<S: CheckpointStore> CheckpointStore for Measured<S> {

@@ -297,6 +297,35 @@ fn fates_waits_renewals_and_what_is_in_hand_are_counted() {
     is(&metrics, applied, 2);
 }
 
+#[test]
+fn each_fate_has_its_word() {
+    let metrics = metrics();
+    let pay = metrics.pipeline("pay", "http");
+    let words = [
+        (Fate::Applied, "applied"),
+        (Fate::Replayed, "replayed"),
+        (Fate::Stale, "stale"),
+        (Fate::Conflict, "conflicts"),
+        (Fate::TooOld, "too_old"),
+        (Fate::Released, "released"),
+        (Fate::Dead, "dead"),
+        (Fate::InDoubt, "in_doubt"),
+        (Fate::Quarantined, "quarantined"),
+        (Fate::Unprotected, "unprotected"),
+    ];
+    assert_eq!(words.map(|(_, word)| word), pipeline::FATES);
+    for (fate, word) in words {
+        let settled = Event::Settled {
+            delivery: DeliveryId(1),
+            fate,
+            overhead: None,
+        };
+        pay.observe("pay", &settled);
+        let series = format!("semel_deliveries_total{{pipeline=\"pay\",fate=\"{word}\"}}");
+        is(&metrics, &series, 1);
+    }
+}
+
 /// Goes on by a millisecond each time that it is read.
 #[derive(Debug, Default)]
 struct Ticking(Mutex<Duration>);
@@ -460,13 +489,18 @@ fn samples_are_taken_at_each_scrape() {
     let metrics = metrics();
     let count = Arc::new(Mutex::new(0));
     let taken = Arc::clone(&count);
-    metrics.sample("semel_sampled", "Help.", Kind::Counter, move || {
+    metrics.sample(move || {
         let mut count = taken.lock().expect("no panic");
         *count += 1;
-        vec![Sample::new([("pipeline", "a\"b")], *count)]
+        let sample = Sample::new([("pipeline", "a\"b")], *count);
+        let sampled = SampledFamily::counter("semel_sampled", "Help.", vec![sample.clone()]);
+        vec![
+            sampled,
+            SampledFamily::gauge("semel_level", "Help.", vec![sample]),
+        ]
     });
     is(&metrics, "semel_sampled_total{pipeline=\"a\\\"b\"}", 1);
-    is(&metrics, "semel_sampled_total{pipeline=\"a\\\"b\"}", 2);
+    is(&metrics, "semel_level{pipeline=\"a\\\"b\"}", 2);
 }
 
 #[cfg(target_os = "linux")]

@@ -162,20 +162,7 @@ impl<S: Store + Clone> Run<S> {
                 },
             );
             let source = on_record(records.next().flatten());
-            let (operation_id, ran) = (operation.id(), false);
-            let error = if state == StateKind::Dead {
-                Error::Dead {
-                    operation_id,
-                    ran,
-                    source,
-                }
-            } else {
-                Error::InDoubt {
-                    operation_id,
-                    ran,
-                    source,
-                }
-            };
+            let error = Error::given_up_before(state, operation.id(), source);
             self.answer(index, Err(error));
         }
     }

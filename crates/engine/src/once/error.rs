@@ -136,6 +136,24 @@ pub enum Error {
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 impl Error {
+    /// The error of a call that met an operation in `state`, dead or in doubt: an earlier call gave it up.
+    pub(super) fn given_up_before(state: StateKind, operation_id: OpId, source: Cause) -> Self {
+        let ran = false;
+        if state == StateKind::Dead {
+            Self::Dead {
+                operation_id,
+                ran,
+                source,
+            }
+        } else {
+            Self::InDoubt {
+                operation_id,
+                ran,
+                source,
+            }
+        }
+    }
+
     /// Says whether the effect of the key happened, over all calls and processes, as far as is
     /// known.
     pub const fn happened(&self) -> Happened {

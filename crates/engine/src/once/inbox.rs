@@ -114,20 +114,8 @@ impl Call {
             },
             Ok(Admission::TooOld) => Error::TooOld { operation_id },
             Ok(Admission::Parked { state, .. }) => {
-                let (ran, source) = (false, Cause::from("`semel keys explain` tells why"));
-                if state == StateKind::Dead {
-                    Error::Dead {
-                        operation_id,
-                        ran,
-                        source,
-                    }
-                } else {
-                    Error::InDoubt {
-                        operation_id,
-                        ran,
-                        source,
-                    }
-                }
+                let source = Cause::from("`semel keys explain` tells why");
+                Error::given_up_before(state, operation_id, source)
             }
             Ok(Admission::Failed(source)) | Err(source) => self.unasked(source),
         })
