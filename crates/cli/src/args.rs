@@ -6,6 +6,7 @@ mod config;
 pub(crate) mod dead_letters;
 mod dedup;
 mod explain;
+mod gameday;
 pub(crate) mod in_doubt;
 mod init;
 pub(crate) mod keys;
@@ -24,6 +25,7 @@ pub(crate) use completions::{Completions, Shell};
 pub(crate) use config::{Config, ConfigCheck, ConfigShow, Language, Named};
 pub(crate) use dedup::{Dedup, KeyPart, OnDoubt};
 pub(crate) use explain::Explain;
+pub(crate) use gameday::Gameday;
 pub(crate) use init::{EffectKind, Init, Level, SourceKind, StoreKind};
 pub(crate) use log::{Log, LogFormat, LogLevel};
 pub(crate) use man::Man;
@@ -83,6 +85,11 @@ pub(crate) enum Command {
     /// Say what each pipeline promises, what it rests on, and what stands in the way
     #[command(after_help = "Example:\n  semel check --rate 50 --sample payments.ndjson")]
     Check(Check),
+    /// Play a bad day on scratch data, and say whether it ended as promised and who would have been told
+    #[command(
+        after_help = "Examples:\n  semel gameday crash\n  semel gameday ttl --config semel.toml --pipeline payments"
+    )]
+    Gameday(Gameday),
     /// Look at the configuration
     #[command(subcommand)]
     Config(Config),

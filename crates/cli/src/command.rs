@@ -6,6 +6,7 @@ pub(crate) mod config;
 pub(crate) mod dead_letters;
 pub(crate) mod dedup;
 pub(crate) mod explain;
+pub(crate) mod gameday;
 pub(crate) mod in_doubt;
 pub(crate) mod init;
 pub(crate) mod keys;

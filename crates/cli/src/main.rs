@@ -31,6 +31,7 @@ fn main() -> ExitCode {
         Command::Explain(explain) => command::explain::explain(&explain),
         Command::Init(init) => command::init::init(&init),
         Command::Check(check) => command::check::check(&check),
+        Command::Gameday(gameday) => command::gameday::gameday(&gameday),
         Command::Config(config) => command::config::config(&config),
         Command::Keys(verb) => command::keys::run(&verb),
         Command::InDoubt(verb) => command::in_doubt::run(&verb),

@@ -19,6 +19,7 @@ mod effect_sql;
 mod effect_stdout;
 mod exits;
 mod explain;
+mod gameday;
 mod in_doubt;
 mod init;
 mod keys;

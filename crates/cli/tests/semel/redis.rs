@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use crate::operator::object;
 use crate::servers::{
-    GUARDED, PASSWORD, Told, every_verb_works, goes_there_and_back, is_silent,
+    GUARDED, PASSWORD, Told, an_outage_is_played, every_verb_works, goes_there_and_back, is_silent,
     no_failure_prints_the_password, no_verb_prints_the_password, nobody_who_looks_makes_a_store,
     told,
 };
@@ -350,4 +350,9 @@ fn no_failure_prints_the_password_of_its_store() {
     let tls = wrong.replace("redis://", "rediss://");
     let site = Site::new();
     is_silent(&told(&site, &tls, Told::Option, &["keys", "list"]).code(3));
+}
+
+#[test]
+fn the_drill_of_an_outage_passes() {
+    an_outage_is_played(&Prefix::new().url());
 }

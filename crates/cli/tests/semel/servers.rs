@@ -13,6 +13,7 @@ use rustix::process::Signal;
 use semel_conformance::proxy::Proxy;
 use tokio::runtime::Runtime;
 
+use crate::gameday;
 use crate::operator::{fresh, items, member, object, worked};
 use crate::ready::{Admin, Outage};
 use crate::site::{Ended, Running, Site, WAITS, ended_or_stopped, wait_for};
@@ -188,11 +189,7 @@ pub(crate) fn a_wait_for_the_store_ends_when_asked_to(url: &str, place: &str) {
 
 /// A run on the store of this url, behind a proxy that refuses every connection for now.
 fn absent(url: &str, place: &str) -> (Runtime, Proxy, Site) {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .expect("a runtime");
+    let runtime = runtime();
     let proxy = {
         let _runtime = runtime.enter();
         Proxy::start(place.parse().expect("an address and a port"))
@@ -204,6 +201,56 @@ fn absent(url: &str, place: &str) -> (Runtime, Proxy, Site) {
     );
     let site = Site::with(&[("semel.toml", &config), ("in", "{\"id\":1}\n{\"id\":2}\n")]);
     (runtime, proxy, site)
+}
+
+/// Plays the drill of an outage: the store is cut off by one command, and back after the other.
+#[track_caller]
+pub(crate) fn an_outage_is_played(url: &str) {
+    let place = place_of(url);
+    let runtime = runtime();
+    let proxy = {
+        let _runtime = runtime.enter();
+        Proxy::start(place.parse().expect("an address and a port"))
+    };
+    let site = Site::new();
+    let url = url.replace(&place, &proxy.address().to_string());
+    let (broken, mended) = (site.path("broken"), site.path("mended"));
+    let [break_it, mend_it] = [&broken, &mended].map(|it| format!("touch '{}'", it.display()));
+    let drill = [
+        "store-down",
+        "--store",
+        &url,
+        "--break",
+        &break_it,
+        "--mend",
+        &mend_it,
+    ];
+    let (code, report) = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            wait_for("the command that breaks the store", || broken.exists());
+            proxy.refuse(true);
+            proxy.cut_now();
+            wait_for("the command that mends the store", || mended.exists());
+            proxy.heal();
+        });
+        let played = gameday::played(&site, &drill);
+        // An early end leaves nobody waiting.
+        for file in [&broken, &mended] {
+            std::fs::write(file, "").expect("a file");
+        }
+        played
+    });
+    assert_eq!(gameday::failures(&report), [""; 0], "{report}");
+    assert_eq!(code, 0, "{report}");
+    assert_eq!(gameday::alerts(&report), ["SemelStoreDown"]);
+}
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime")
 }
 
 /// `HOST:PORT` of the server of this url.

@@ -7,6 +7,8 @@ use semel_broker_nats::{NatsSink, SinkOptions};
 use super::{
     Place, Way, behind, each_is_there_once, name, payments, publish, runtime, server, site, until,
 };
+use crate::gameday::{alerts, failures, played};
+use crate::site::Site;
 
 /// A stream and its one subject.
 pub(super) struct Stream(pub(super) String);
@@ -94,4 +96,21 @@ fn a_stream_is_replayed_to_its_end_and_its_consumer_stays_where_it_is() {
     let summary = until(&site, 15, || {});
     summary.is(&[("deliveries", 10), ("replayed", 10)]);
     each_is_there_once(&site, 15);
+}
+
+#[test]
+fn the_drill_of_the_window_fails_if_the_stream_outlasts_it() {
+    let stream = Stream::aged(Duration::from_secs(14 * 86_400));
+    let config = format!(
+        "[pipelines.payments]\nkey = \"json:/id\"\neffect = {{ kind = \"file\", path = \"out\" }}\n\
+         [pipelines.payments.source]\n{}",
+        stream.source(&Stream::address())
+    );
+    let site = Site::with(&[("semel.toml", &config)]);
+    let (code, report) = played(&site, &["ttl", "--config", "semel.toml"]);
+    // A stream stamps its messages, so that what is too old is set aside and not repeated.
+    let expected = ["what comes again is recognised"];
+    assert_eq!(failures(&report), expected, "{report}");
+    assert_eq!(code, 1);
+    assert_eq!(alerts(&report), ["SemelQuarantineGrowing"], "{report}");
 }

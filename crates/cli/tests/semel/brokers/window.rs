@@ -50,11 +50,22 @@ fn run(site: &Site) -> crate::site::Ended {
 mod kafka {
     use super::super::kafka::Topic;
     use super::*;
+    use crate::gameday::{alerts, failures, played};
 
     const WEEK: &[&str] = &["retention.ms=604800000", "segment.ms=86400000"];
 
     fn at(topic: &Topic, more: &str) -> Site {
         site(topic, &Topic::address(), more, "")
+    }
+
+    #[test]
+    fn the_drill_of_the_window_repeats_effects_if_the_topic_outlives_it() {
+        let site = at(&Topic::with(WEEK), "");
+        let (code, report) = played(&site, &["ttl", "--config", "semel.toml"]);
+        let expected = ["no effect happens twice", "what comes again is recognised"];
+        assert_eq!(failures(&report), expected, "{report}");
+        assert_eq!(code, 1);
+        assert_eq!(alerts(&report), ["SemelExpiredAgain"], "{report}");
     }
 
     #[test]

@@ -1,0 +1,213 @@
+//! `semel gameday`: plays a drill on scratch data, and reports whether the day ended as promised.
+
+use std::io::ErrorKind as IoErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use semel_backends::source;
+use semel_config::{Overrides, PipelineSettings};
+use semel_core::port::horizon::Horizon;
+use semel_core::{Clock, Error, ErrorKind, Result};
+use semel_engine::pipeline::Fail;
+use semel_engine::system::SystemClock;
+use semel_gameday::{Alerts, Needed, Report, Setup, Subject, play};
+use semel_operate::check::window::{Gate, Terms};
+
+use crate::Exit;
+use crate::args::Gameday;
+use crate::command::operate::usage;
+use crate::configuration::load;
+use crate::output::{self, Answer, Answers, Block, TextStyle};
+
+/// Plays the drill; exit code 1 if something did not hold, or nobody would have been told.
+pub(crate) fn gameday(arguments: &Gameday) -> Result<Exit> {
+    let alerts = alerts(arguments.alerts.as_deref())?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| Error::new(ErrorKind::Unavailable, "cannot start").with_source(error))?;
+    let subject = match &arguments.config {
+        None => Subject::default(),
+        Some(file) => {
+            let Some(settings) = pipeline(file, arguments)? else {
+                return Ok(Exit::Usage);
+            };
+            runtime.block_on(subject(&settings, &*clock))?
+        }
+    };
+    let dir = Dir::of(arguments.dir.as_deref())?;
+    let setup = Setup {
+        program: std::env::current_exe().map_err(|error| {
+            Error::new(ErrorKind::Unavailable, "cannot find this program").with_source(error)
+        })?,
+        dir: dir.path.clone(),
+        store: arguments.store.clone(),
+        break_store: arguments.break_store.clone(),
+        mend_store: arguments.mend_store.clone(),
+        subject,
+        alerts,
+        clock,
+    };
+    let drill = arguments.drill.drill();
+    let played = runtime.block_on(async {
+        tokio::select! {
+            played = play(drill, &setup) => played,
+            _ = tokio::signal::ctrl_c() => Err(Error::new(ErrorKind::Unavailable, "the drill was stopped")),
+        }
+    });
+    let report = played.inspect_err(|_| dir.keep())?;
+    if !report.passed {
+        dir.keep();
+    }
+    let passed = report.passed;
+    let _ = Answers::new(arguments.format).print(&Shown(report))?;
+    Ok(if passed { Exit::Done } else { Exit::No })
+}
+
+fn alerts(file: Option<&Path>) -> Result<Alerts> {
+    let Some(file) = file else {
+        return Alerts::shipped();
+    };
+    let name = file.display().to_string();
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        let message = format!("--alerts: cannot read {name}: {error}");
+        Error::new(ErrorKind::InvalidInput, message)
+    })?;
+    Alerts::of(&name, &text)
+}
+
+/// The pipeline whose settings are tried; none once the faults of the configuration are printed.
+fn pipeline(file: &Path, arguments: &Gameday) -> Result<Option<PipelineSettings>> {
+    let overrides = Overrides {
+        store: None,
+        pipeline: arguments.pipeline.clone(),
+    };
+    let mut pipelines = match load(Some(file), &overrides) {
+        Ok((_, settings)) => settings.pipelines,
+        Err(faults) => {
+            for fault in faults {
+                output::note(format!("error: {fault}"));
+            }
+            return Ok(None);
+        }
+    };
+    if pipelines.len() > 1 {
+        return Err(usage(
+            "the configuration has several pipelines; name one with --pipeline NAME",
+        ));
+    }
+    Ok(pipelines.pop())
+}
+
+/// Takes what a drill can try out of the settings, and asks the broker for how long a message can come again.
+async fn subject(settings: &PipelineSettings, clock: &dyn Clock) -> Result<Subject> {
+    let rules = &settings.pipeline;
+    let horizons = source::horizons(&settings.source, rules.lease).await?;
+    let judged = horizons.map(|it| Terms::of(settings).judge(&it, clock.now()));
+    let needed = match judged.map(|it| it.needed) {
+        Some(Horizon::Within(needed)) => Needed::Within(needed),
+        Some(Horizon::Endless) => Needed::Endless,
+        Some(Horizon::Unknown) | None => Needed::Unknown,
+    };
+    let gate = judged.map_or_else(|| Gate::unasked(settings), |it| it.gate);
+    Ok(Subject {
+        pipeline: rules.name.to_string(),
+        window: rules.window.duration(),
+        needed,
+        is_gated: gate != Gate::Off,
+        fails_open: settings.layers.fail == Fail::Open,
+        attempts: rules.limits.failed.get(),
+    })
+}
+
+/// The folder of a drill.
+struct Dir {
+    path: PathBuf,
+    scratch: std::cell::Cell<Option<tempfile::TempDir>>,
+}
+
+impl Dir {
+    fn of(named: Option<&Path>) -> Result<Self> {
+        let cannot = |path: &Path, error| {
+            let message = format!("cannot write into {}", path.display());
+            Error::new(ErrorKind::Unavailable, message).with_source(error)
+        };
+        let Some(path) = named else {
+            let scratch = tempfile::Builder::new()
+                .prefix("semel-gameday-")
+                .tempdir()
+                .map_err(|error| cannot(&std::env::temp_dir(), error))?;
+            return Ok(Self {
+                path: scratch.path().to_owned(),
+                scratch: Some(scratch).into(),
+            });
+        };
+        std::fs::create_dir_all(path).map_err(|error| cannot(path, error))?;
+        let path = path.canonicalize().map_err(|error| cannot(path, error))?;
+        match std::fs::read_dir(&path).map(|mut it| it.next().is_none()) {
+            Ok(true) => Ok(Self {
+                path,
+                scratch: None.into(),
+            }),
+            Ok(false) => Err(usage(format!(
+                "--dir: {} is not empty; a drill begins in an empty folder",
+                path.display()
+            ))),
+            Err(error) if error.kind() == IoErrorKind::NotADirectory => {
+                Err(usage(format!("--dir: {} is no folder", path.display())))
+            }
+            Err(error) => Err(cannot(&path, error)),
+        }
+    }
+
+    /// Leaves the folder behind, and says where it is.
+    fn keep(&self) {
+        if let Some(scratch) = self.scratch.take() {
+            let path = scratch.keep();
+            output::note(format!("what the drill wrote is in {}", path.display()));
+        }
+    }
+}
+
+/// A report, as it is printed.
+#[derive(serde::Serialize)]
+#[serde(transparent)]
+struct Shown(Report);
+
+impl Answer for Shown {
+    fn describe(&self, block: &mut Block) {
+        let report = &self.0;
+        let verdict = if report.passed { "passed" } else { "failed" };
+        block.heading(&format!(
+            "{} ({}): {verdict}",
+            report.drill, report.pipeline
+        ));
+        for step in &report.happened {
+            block.field("then", step);
+        }
+        for check in &report.checks {
+            let (style, label) = if check.passed {
+                (TextStyle::Good, "ok")
+            } else {
+                (TextStyle::Bad, "fail")
+            };
+            block.styled(style, label, &format!("{}: {}", check.what, check.found));
+        }
+        for alert in &report.alerts {
+            let severity = alert.severity.as_deref().unwrap_or("missing");
+            let style = if alert.missing.is_none() {
+                TextStyle::Plain
+            } else {
+                TextStyle::Bad
+            };
+            block
+                .styled(style, "alert", &format!("{} ({severity})", alert.alert))
+                .some("missing", alert.missing)
+                .some("says", alert.summary.as_deref())
+                .some("because", alert.shown.as_deref())
+                .some("runbook", alert.runbook.as_deref());
+        }
+    }
+}
