@@ -110,6 +110,7 @@ async fn metrics_tell_live_messages_from_those_that_were_sent_again() {
             delivery,
             fate,
             overhead,
+            sent_again: false,
         };
         counting.observe("a\"b", &settled);
     }

@@ -30,6 +30,7 @@ fn applied() -> Event<'static> {
         delivery: DeliveryId(0),
         fate: Fate::Applied,
         overhead: None,
+        sent_again: false,
     }
 }
 
