@@ -66,12 +66,7 @@ struct Effects {
 }
 
 impl PipelineMetrics {
-    pub(crate) fn new(
-        families: &Families,
-        shared: &Arc<Shared>,
-        name: &str,
-        effect: &str,
-    ) -> Self {
+    pub(crate) fn new(families: &Families, shared: &Arc<Shared>, name: &str, effect: &str) -> Self {
         let pipeline = labels([("pipeline", name)]);
         let of = |family: &Counters, label, value: &str| {
             family.get_or_create_owned(&labels([("pipeline", name), (label, value)]))

@@ -174,9 +174,8 @@ fn decisions_have_the_tenant_of_their_operation_where_there_is_one() {
         ("zeta", "replay", 1),
         ("other", "granted", 0),
     ] {
-        let series = format!(
-            "semel_tenant_decisions_total{{tenant=\"{tenant}\",decision=\"{decision}\"}}"
-        );
+        let series =
+            format!("semel_tenant_decisions_total{{tenant=\"{tenant}\",decision=\"{decision}\"}}");
         is(&metrics, &series, count);
     }
     let text = metrics.text(Format::Prometheus);
