@@ -107,4 +107,4 @@ impl Windows {
 }
 
 /// The time between two counts.
-const EVERY: Duration = Duration::from_secs(10);
+const EVERY: Duration = Duration::from_secs(5);
