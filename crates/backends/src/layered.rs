@@ -52,6 +52,12 @@ pub struct ApproximateFigures {
     pub skipped: u64,
     /// Claims for which the filter had no room.
     pub refused: u64,
+    /// Unused keys that were looked up, one for each claim.
+    #[serde(skip)]
+    pub probes: u64,
+    /// Those of them that the filter took for known.
+    #[serde(skip)]
+    pub mistaken: u64,
     /// The operations that the filter remembers.
     pub remembered: u64,
     /// The size of the filter.
@@ -121,6 +127,8 @@ impl Layer {
                     approximate: Some(ApproximateFigures {
                         skipped: figures.skipped,
                         refused: figures.refused,
+                        probes: figures.probes,
+                        mistaken: figures.mistaken,
                         remembered: figures.remembered,
                         filter_bytes: figures.filter_bytes,
                         declared_error_rate: figures.declared,

@@ -151,6 +151,14 @@ pub enum Event<'a> {
         /// The time since it was fetched that was neither its effects' nor a wait for its order or for a time; none
         /// of a message without a usable key.
         overhead: Option<Duration>,
+        /// True if it carried a replay id.
+        sent_again: bool,
+    },
+    /// An effect ended with an outcome, its claim was lost, and the operation was completed with another outcome. The
+    /// recorded one stays.
+    OutcomeDiffers {
+        /// The operation.
+        operation: &'a Operation,
     },
     /// A message waits, for the first time for this reason.
     Waits {
@@ -332,6 +340,8 @@ pub struct Origin<'a> {
     pub coordinates: &'a str,
     /// Its headers, in the order of the broker.
     pub headers: &'a [(ByteString, Bytes)],
+    /// The message; empty where it is not told.
+    pub payload: &'a [u8],
 }
 
 impl<'a> Origin<'a> {
@@ -340,7 +350,15 @@ impl<'a> Origin<'a> {
         Self {
             coordinates,
             headers,
+            payload: &[],
         }
+    }
+
+    /// Adds the message itself.
+    #[must_use]
+    pub const fn with_payload(mut self, payload: &'a [u8]) -> Self {
+        self.payload = payload;
+        self
     }
 }
 

@@ -11,6 +11,7 @@
 
 pub mod attempt;
 pub mod consumer;
+mod differing;
 pub mod effect;
 pub mod event;
 pub mod handler;

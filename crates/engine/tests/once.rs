@@ -4,6 +4,7 @@ mod batch;
 mod breaker;
 mod callers;
 mod effects;
+mod figures;
 mod requests;
 mod store;
 mod swarm;

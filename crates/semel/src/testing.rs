@@ -143,6 +143,7 @@ impl Observer for Seen {
             Event::InDoubt { operation, .. } => of("in doubt", operation),
             Event::Parked { operation, .. } => of("parked", operation),
             Event::Fenced { operation, .. } => of("fenced", operation),
+            Event::OutcomeDiffers { operation } => of("outcome differs", operation),
             Event::Unusable { unusable, .. } => format!("unusable {}", unusable.code()),
             Event::StoreFailed { error, .. } => format!("store failed: {error}"),
             Event::Renewed { count, .. } => format!("renewed {count}"),

@@ -29,6 +29,7 @@ mod store_watch;
 mod supervisor;
 mod transaction_overlap;
 mod window_guard;
+mod window_watch;
 
 pub use notice::{Keys, Notice, Reporter};
 pub use results::{PipelineResult, PipelineSummary, Results};

@@ -62,6 +62,7 @@ impl Pipeline {
         } = settings;
         let around = &run.surroundings;
         let (stores, layer) = Layer::over(&layers.front, stores, &around.clock, &*around.entropy)?;
+        status.layers().knows(&pipeline.name, &layer);
         if let (Layer::Cache(cache), Front::Cache(Cache { warm, .. })) = (&layer, &layers.front)
             && *warm > 0
         {

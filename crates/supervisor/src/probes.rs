@@ -1,6 +1,7 @@
 //! Watches what would go unnoticed otherwise: an idle store, idle targets, and messages that are set aside.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use semel_config::Settings;
 use semel_core::Clock;
@@ -9,6 +10,7 @@ use semel_engine::surroundings::Surroundings;
 use semel_worker::run::Stores;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use crate::status::{Health, Status, Target, probe_store, probe_target};
 
@@ -22,7 +24,10 @@ pub(crate) fn status(
     let store = settings.store.absolute().to_string();
     let status = Status::new(is_stopped, Arc::new(health), store);
     for pipeline in &settings.pipelines {
-        status.expects(&pipeline.pipeline.name, pipeline.effect.kind());
+        let name = &pipeline.pipeline.name;
+        status.expects(name, pipeline.effect.kind());
+        let window = pipeline.pipeline.window.duration();
+        status.windows().knows(name, window);
     }
     status
 }
@@ -61,17 +66,31 @@ pub(crate) fn begin(
     }
     if is_asked {
         count(beside, settings, stores, status);
+        beside.spawn(judge(Arc::clone(status), Arc::clone(&around.clock)));
     }
 }
 
-/// Counts the messages that are set aside.
+/// Judges what is judged over time, for as long as the future is polled.
+async fn judge(status: Arc<Status>, clock: Arc<dyn Clock>) {
+    loop {
+        status.metrics().look(clock.monotonic());
+        sleep(JUDGED_EVERY).await;
+    }
+}
+
+/// Counts the messages that are set aside, and what the store holds.
 fn count(beside: &mut JoinSet<()>, settings: &Settings, stores: &Stores, status: &Arc<Status>) {
     let pipelines = settings.pipelines.iter().map(|it| &it.pipeline);
     let counted = pipelines.map(|it| (it.name.clone(), it.scope.clone()));
     let (counted, store) = (counted.collect(), stores.store.clone());
     let counting = Arc::clone(status);
+    let sampling = (Arc::clone(status), store.clone());
     beside.spawn(async move { counting.aside().count(store, counted).await });
+    let (sampled, store) = sampling;
+    beside.spawn(async move { sampled.store_samples().take(store).await });
 }
 
+/// The time between two judgements.
+const JUDGED_EVERY: Duration = Duration::from_secs(1);
 /// The number of probes within the time after which silence counts.
 const TIMES_WITHIN: u32 = 3;

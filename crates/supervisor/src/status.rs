@@ -2,14 +2,18 @@
 
 mod counts;
 mod health;
+mod lookups;
 mod metrics;
 mod owner;
 mod probe;
+mod samples;
 mod server;
 
 pub(crate) use counts::Counts;
 pub(crate) use health::Health;
+pub(crate) use lookups::Layers;
 pub(crate) use probe::{Target, probe_store, probe_target};
+pub(crate) use samples::{StoreSamples, Windows};
 pub(crate) use server::serve;
 
 use std::collections::BTreeMap;
@@ -17,6 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use semel_backends::streamed::Monitor;
+use semel_core::port::source::Progress;
 use semel_core::port::streamed::Restored;
 use semel_engine::summary::Summary;
 use semel_engine::surroundings::OnProgress;
@@ -35,6 +40,9 @@ pub(crate) struct Status {
     /// The url of the store as it may be shown.
     store: Box<str>,
     aside: Counts,
+    store_samples: StoreSamples,
+    windows: Windows,
+    layers: Layers,
     metrics: Metrics,
 }
 
@@ -43,6 +51,8 @@ struct Pipeline {
     streamed: Option<Arc<dyn Monitor>>,
     /// The summary that the run reports now and then.
     summary: Summary,
+    /// Bytes that are left to read, if the source has an end that is known.
+    left: Option<u64>,
 }
 
 /// The current activity of a worker.
@@ -121,6 +131,9 @@ impl Status {
             health,
             store: store.into(),
             aside: Counts::default(),
+            store_samples: StoreSamples::default(),
+            windows: Windows::default(),
+            layers: Layers::default(),
             metrics: Metrics::new(BUILD),
         });
         metrics::register(&status.metrics, &status);
@@ -154,6 +167,21 @@ impl Status {
         &self.aside
     }
 
+    /// The counts of what the store holds.
+    pub(crate) const fn store_samples(&self) -> &StoreSamples {
+        &self.store_samples
+    }
+
+    /// The windows of the pipelines, and how long they have to be.
+    pub(crate) const fn windows(&self) -> &Windows {
+        &self.windows
+    }
+
+    /// The layers of the pipelines.
+    pub(crate) const fn layers(&self) -> &Layers {
+        &self.layers
+    }
+
     /// Notes that its pipelines run.
     pub(crate) fn begin(&self) {
         self.has_begun.store(true, Ordering::Relaxed);
@@ -170,7 +198,11 @@ impl Status {
         let pipeline: Box<str> = pipeline.into();
         self.change(&pipeline, |_| {});
         Arc::new(move |read, summary| {
-            status.change(&pipeline, |it| it.summary = *summary);
+            status.change(&pipeline, |it| {
+                it.summary = *summary;
+                let left = |read: Progress| Some(read.total_bytes?.saturating_sub(read.read_bytes));
+                it.left = read.and_then(left).or(it.left);
+            });
             progress(read, summary);
         })
     }

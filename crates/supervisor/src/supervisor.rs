@@ -8,6 +8,7 @@ use semel_config::{PipelineSettings, Settings, StoreUrl};
 use semel_core::port::checkpoint::AnyCheckpointStore;
 use semel_core::port::store::AnyStore;
 use semel_core::port::transactional::AnyTransactionalStore;
+use semel_core::select::Selector;
 use semel_core::{Claimant, Clock, Entropy, Error, ErrorKind, Result};
 use semel_engine::event::{FanOut, Observer};
 use semel_engine::layer::outage::{self, Breaker, Policy};
@@ -25,7 +26,7 @@ use crate::status::{self, Status};
 use crate::store_opening;
 use crate::store_watch::StoreWatch;
 use crate::window_guard::{Guard, Outlook, outlooks};
-use crate::{key_count, probes};
+use crate::{key_count, probes, window_watch};
 
 /// The parts of a worker that its program hands in.
 pub struct Options {
@@ -205,6 +206,16 @@ impl Worker {
         probes::begin(&mut beside, &settings, &stores, &status, &breaker, &around);
         let mut running = JoinSet::new();
         for (pipeline, (outlook, away)) in settings.pipelines.into_iter().zip(outlooks) {
+            tell_outlook(&status, &pipeline, outlook);
+            if is_scraped {
+                beside.spawn(window_watch::watch(
+                    pipeline.clone(),
+                    outlook,
+                    around.clock.clone(),
+                    Arc::clone(&status),
+                    Arc::clone(&reporter),
+                ));
+            }
             reporter.report(&Notice::Begins {
                 settings: &pipeline,
                 accepted: settings.accepted,
@@ -214,7 +225,11 @@ impl Worker {
             let mut surroundings = around.clone();
             if is_scraped {
                 let effect = pipeline.effect.kind();
-                let counts: Arc<dyn Observer> = Arc::new(status.metrics().pipeline(name, effect));
+                let mut counts = status.metrics().pipeline(name, effect);
+                if has_key_apart(&pipeline) {
+                    counts = counts.watching_keys();
+                }
+                let counts: Arc<dyn Observer> = Arc::new(counts);
                 surroundings.observer = Arc::new(FanOut::new([counts, surroundings.observer]));
             }
             let run = Run {
@@ -245,6 +260,25 @@ impl Worker {
         results.failure = results.failure.or_else(|| store_watch.check().err());
         Ok(results)
     }
+}
+
+/// Notes what is known about the source of a pipeline.
+fn tell_outlook(status: &Status, settings: &PipelineSettings, outlook: Outlook) {
+    let pipeline = &settings.pipeline.name;
+    match outlook {
+        Outlook::NoBroker => status.health().source_reached(pipeline),
+        Outlook::Judged(judgement) => {
+            status.health().source_reached(pipeline);
+            status.windows().needs(pipeline, judgement.needed);
+        }
+        Outlook::Away => {}
+    }
+}
+
+/// Tells whether a producer can give the same payload another key.
+fn has_key_apart(settings: &PipelineSettings) -> bool {
+    let mut selectors = settings.pipeline.key.selectors().iter();
+    selectors.any(|it| matches!(it, Selector::Header(_) | Selector::CloudEvents))
 }
 
 /// Returns the same stores, whose calls are timed. Orders of other processes and the moving of a store are not.

@@ -118,7 +118,7 @@ pub(crate) struct Guard {
     tell_at: Instant,
 }
 
-type Look = Pin<Box<dyn Future<Output = Result<Option<HorizonReport>>> + Send>>;
+pub(crate) type Look = Pin<Box<dyn Future<Output = Result<Option<HorizonReport>>> + Send>>;
 
 impl<S> Guarded<S> {
     pub(crate) const fn new(source: S, guard: Option<Guard>) -> Self {
@@ -194,7 +194,8 @@ impl<S: Source> Source for Guarded<S> {
     forward_source!(self => self.source);
 }
 
-fn look(settings: &PipelineSettings) -> Look {
+/// Looks at the broker of a pipeline.
+pub(crate) fn look(settings: &PipelineSettings) -> Look {
     let (source, lease) = (settings.source.clone(), settings.pipeline.lease);
     Box::pin(async move { source::horizons(&source, lease).await })
 }

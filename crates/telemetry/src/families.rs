@@ -1,5 +1,7 @@
 //! The families: names, help and labels, in one place.
 
+use std::sync::atomic::AtomicU64;
+
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -16,6 +18,8 @@ pub(crate) fn labels<const N: usize>(each: [(&'static str, &str); N]) -> Labels 
 
 pub(crate) type Counters = Family<Labels, Counter>;
 pub(crate) type Gauges = Family<Labels, Gauge>;
+/// Gauges that are no whole numbers.
+pub(crate) type Shares = Family<Labels, Gauge<f64, AtomicU64>>;
 pub(crate) type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
 
 /// Every family that is counted as things happen.
@@ -40,6 +44,10 @@ pub(crate) struct Families {
     pub(crate) store_call_seconds: Histograms,
     pub(crate) store_errors: Counters,
     pub(crate) swept: Counters,
+    pub(crate) replays: Counters,
+    pub(crate) storm: Gauges,
+    pub(crate) key_churn: Shares,
+    pub(crate) outcome_differs: Counters,
 }
 
 impl Families {
@@ -93,6 +101,22 @@ impl Families {
             ),
             store_errors: into.counters("semel_store_errors", "Calls of the store that failed, by the error's code"),
             swept: into.counters("semel_swept", "Records that sweeps removed, or found in doubt or abandoned"),
+            replays: into.counters(
+                "semel_replays",
+                "Deliveries that were part of a replay: with a replay id, or duplicates in a storm of them",
+            ),
+            storm: into.gauges(
+                "semel_storm",
+                "Whether the share of duplicates is far above the pipeline's own past: 1 or 0",
+            ),
+            key_churn: into.shares(
+                "semel_key_churn",
+                "The share of messages of the last five minutes whose payload had come under another key",
+            ),
+            outcome_differs: into.counters(
+                "semel_outcome_differs",
+                "Effects that ended with another outcome than the one that is recorded",
+            ),
         }
     }
 }
@@ -108,6 +132,12 @@ impl Registration<'_> {
 
     fn gauges(&mut self, name: &str, help: &str) -> Gauges {
         let family = Gauges::default();
+        self.0.register(name, help, family.clone());
+        family
+    }
+
+    fn shares(&mut self, name: &str, help: &str) -> Shares {
+        let family = Shares::default();
         self.0.register(name, help, family.clone());
         family
     }

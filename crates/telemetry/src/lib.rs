@@ -5,8 +5,8 @@
 //! [`Measured`] layer times every call. [`Metrics::text`] is what a scrape gets. Everything that a scrape reads is a
 //! counter in memory: it calls no store and waits for nobody.
 //!
-//! A handle has decisions, duplicates, renewals and lost claims. Its effects are the caller's own code, and its calls
-//! are not messages: it has no `semel_effects_total`, no `semel_effect_seconds` and nothing that is fetched or waits.
+//! A handle has decisions, duplicates, effects, renewals and lost claims. Its calls are not messages: it has nothing that
+//! is fetched, waits or is replayed.
 //!
 //! Names and labels are a promise: a dashboard outlives a release. No label ever has a key in it.
 //!
@@ -22,13 +22,19 @@
 //!
 //! [`Semel`]: https://docs.rs/semel
 
+mod churn;
+mod completed;
 mod families;
 mod pipeline;
 mod process;
 mod sampled;
 mod store;
+mod storm;
+mod tenants;
+mod watched;
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use prometheus_client::encoding::{prometheus_text, text};
 use prometheus_client::registry::Registry;
@@ -39,6 +45,7 @@ pub use sampled::{Sample, SampledFamily};
 pub use store::{Measured, StoreMetrics};
 
 use families::{Families, labels};
+use watched::Shared;
 
 /// The build that the metrics are of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +96,7 @@ impl Format {
 pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
     families: Families,
+    shared: Arc<Shared>,
 }
 
 impl Metrics {
@@ -99,16 +107,27 @@ impl Metrics {
         let info = labels([("version", build.version), ("commit", build.commit)]);
         families.build_info.get_or_create(&info).set(1);
         process::register(&mut registry);
-        Self {
+        let metrics = Self {
             registry: Arc::new(Mutex::new(registry)),
             families,
-        }
+            shared: Arc::new(Shared::new()),
+        };
+        let shared = Arc::clone(&metrics.shared);
+        metrics.sample(move || vec![shared.tenants.family()]);
+        metrics
     }
 
     /// Returns the observer of a pipeline whose effect is of the kind `effect`. Its counters begin with zero, or
     /// where an earlier observer of that name left them.
     pub fn pipeline(&self, name: &str, effect: &str) -> PipelineMetrics {
-        PipelineMetrics::new(&self.families, name, effect)
+        PipelineMetrics::new(&self.families, &self.shared, name, effect)
+    }
+
+    /// Judges what is judged over time: whether there is a storm of duplicates, and which share of messages comes under
+    /// new keys. To be called about once a second with monotonic time; without it there is no `semel_storm` and no
+    /// `semel_key_churn`.
+    pub fn look(&self, now: Duration) {
+        self.shared.look(&self.families, now);
     }
 
     /// Returns the metrics of a store, shown as `store`: a url without its password.

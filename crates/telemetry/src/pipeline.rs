@@ -5,11 +5,14 @@ use std::sync::Arc;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use semel_core::{Certainty, Duplicate};
+use semel_core::{Certainty, Duplicate, Operation};
 use semel_engine::effect::Verdict;
-use semel_engine::event::{Event, Observer, Wait};
+use semel_engine::event::{Event, Observer, Origin, Wait};
+use semel_engine::summary::Fate;
 
+use crate::churn::Churn;
 use crate::families::{Counters, Families, labels};
+use crate::watched::{Shared, Watched};
 
 /// Counts what happens to the messages of one pipeline. Its series are looked up once, so that an event costs an
 /// addition; those of an observation, the lock of its histogram.
@@ -21,10 +24,10 @@ pub struct PipelineMetrics(Arc<Series>);
 #[derive(Debug)]
 struct Series {
     name: String,
+    shared: Arc<Shared>,
+    watched: Arc<Watched>,
     deliveries: [Counter; FATES.len()],
-    decisions: Decisions,
-    /// Redeliveries, republished messages, and those of which that is not known.
-    duplicates: [Counter; 3],
+    decisions: [Counter; DECISIONS.len()],
     effects: Effects,
     effect_seconds: Histogram,
     overhead_seconds: Histogram,
@@ -34,21 +37,24 @@ struct Series {
     takeovers: Counter,
     fenced: Counter,
     quarantined: Counters,
-    expired_again: Counter,
+    /// Records that were found past their window, and those that are likely to have been removed.
+    expired_again: [Counter; 2],
+    outcome_differs: Counter,
     unprotected: Counter,
     in_flight: Gauge,
     held: Gauge,
 }
 
-#[derive(Debug)]
-struct Decisions {
-    granted: Counter,
-    replay: Counter,
-    busy: Counter,
-    conflict: Counter,
-    stale: Counter,
-    parked: Counter,
-    too_old: Counter,
+/// The answers to claims; the number of each is that of its word in [`DECISIONS`].
+#[derive(Clone, Copy)]
+enum Decision {
+    Granted,
+    Replay,
+    Busy,
+    Conflict,
+    Stale,
+    Parked,
+    TooOld,
 }
 
 #[derive(Debug)]
@@ -60,12 +66,11 @@ struct Effects {
 }
 
 impl PipelineMetrics {
-    pub(crate) fn new(families: &Families, name: &str, effect: &str) -> Self {
+    pub(crate) fn new(families: &Families, shared: &Arc<Shared>, name: &str, effect: &str) -> Self {
         let pipeline = labels([("pipeline", name)]);
         let of = |family: &Counters, label, value: &str| {
             family.get_or_create_owned(&labels([("pipeline", name), (label, value)]))
         };
-        let decision = |word| of(&families.decisions, "decision", word);
         let ended = |verdict| {
             let labels = labels([("pipeline", name), ("effect", effect), ("verdict", verdict)]);
             families.effects.get_or_create_owned(&labels)
@@ -73,18 +78,10 @@ impl PipelineMetrics {
         let effect = labels([("pipeline", name), ("effect", effect)]);
         Self(Arc::new(Series {
             name: name.to_owned(),
+            shared: Arc::clone(shared),
+            watched: shared.watched(families, name),
             deliveries: FATES.map(|word| of(&families.deliveries, "fate", word)),
-            decisions: Decisions {
-                granted: decision("granted"),
-                replay: decision("replay"),
-                busy: decision("busy"),
-                conflict: decision("conflict"),
-                stale: decision("stale"),
-                parked: decision("parked"),
-                too_old: decision("too_old"),
-            },
-            duplicates: ["redelivery", "republish", "unknown"]
-                .map(|kind| of(&families.duplicates, "kind", kind)),
+            decisions: DECISIONS.map(|word| of(&families.decisions, "decision", word)),
             effects: Effects {
                 applied: ended("applied"),
                 not_applied: ended("not_applied"),
@@ -99,15 +96,44 @@ impl PipelineMetrics {
             takeovers: families.takeovers.get_or_create_owned(&pipeline),
             fenced: families.fenced.get_or_create_owned(&pipeline),
             quarantined: families.quarantined.clone(),
-            expired_again: of(&families.expired_again, "certainty", "exact"),
+            expired_again: ["exact", "likely"]
+                .map(|word| of(&families.expired_again, "certainty", word)),
+            outcome_differs: families.outcome_differs.get_or_create_owned(&pipeline),
             unprotected: families.unprotected.get_or_create_owned(&pipeline),
             in_flight: families.in_flight.get_or_create_owned(&pipeline),
             held: families.held.get_or_create_owned(&pipeline),
         }))
     }
+
+    /// Watches for equal payloads under different keys, too: for pipelines whose key is not part of the payload. It is
+    /// so from then on for all observers of that name.
+    #[must_use]
+    pub fn watching_keys(self) -> Self {
+        self.0.watched.churn.get_or_init(Churn::new);
+        self
+    }
 }
 
 impl Series {
+    fn decided(&self, decision: Decision, operation: &Operation) {
+        self.decisions[decision as usize].inc();
+        let tenant = operation.scope.tenant();
+        if !tenant.is_empty() {
+            self.shared.tenants.decided(tenant, decision as usize);
+        }
+    }
+
+    /// Counts an attempt that begins. `is_expired` is true if a record was found past its window.
+    fn begins(&self, operation: &Operation, is_expired: bool) {
+        self.decided(Decision::Granted, operation);
+        let was_completed = self.shared.completed.take(operation);
+        if is_expired {
+            self.expired_again[0].inc();
+        } else if was_completed {
+            self.expired_again[1].inc();
+        }
+    }
+
     /// Counts a message that was read somewhere, and so is kept: a call of the library is refused and kept nowhere.
     /// Reasons are few, and messages with one are rare: looked up each time.
     fn quarantined(&self, coordinates: &str, reason: &str) {
@@ -143,38 +169,55 @@ impl Observer for PipelineMetrics {
     fn observe(&self, _pipeline: &str, event: &Event<'_>) {
         let it = &*self.0;
         match event {
-            Event::Granted { grant, .. } => {
-                it.decisions.granted.inc();
+            Event::Granted { grant, operation } => {
+                it.begins(operation, grant.formerly_expired);
                 if grant.takeover {
                     it.takeovers.inc();
                 }
-                if grant.formerly_expired {
-                    it.expired_again.inc();
-                }
             }
-            Event::Completed { takeover: true, .. } => _ = it.takeovers.inc(),
-            Event::Replayed { duplicate, .. } => {
-                it.decisions.replay.inc();
+            Event::Completed {
+                takeover,
+                operation,
+            } => {
+                it.shared.completed.insert(operation);
+                it.takeovers.inc_by((*takeover).into());
+            }
+            Event::Replayed {
+                duplicate,
+                operation,
+            } => {
+                it.decided(Decision::Replay, operation);
+                let duplicates = &it.watched.duplicates;
                 match duplicate {
                     Duplicate::Own => {}
-                    Duplicate::Redelivery => _ = it.duplicates[0].inc(),
-                    Duplicate::Republish => _ = it.duplicates[1].inc(),
-                    Duplicate::Unknown => _ = it.duplicates[2].inc(),
+                    Duplicate::Redelivery => _ = duplicates[0].inc(),
+                    Duplicate::Republish => _ = duplicates[1].inc(),
+                    Duplicate::Unknown => _ = duplicates[2].inc(),
                 }
             }
-            Event::Busy { .. } => _ = it.decisions.busy.inc(),
-            Event::Conflicted { coordinates, .. } => {
-                it.decisions.conflict.inc();
+            Event::Busy { operation, .. } => it.decided(Decision::Busy, operation),
+            Event::Conflicted {
+                coordinates,
+                operation,
+                ..
+            } => {
+                it.decided(Decision::Conflict, operation);
                 it.quarantined(coordinates, "fingerprint-conflict");
             }
-            Event::Stale { .. } => _ = it.decisions.stale.inc(),
-            Event::Parked { .. } => _ = it.decisions.parked.inc(),
-            Event::TooOld { coordinates, .. } => {
-                it.decisions.too_old.inc();
+            Event::Stale { operation, .. } => it.decided(Decision::Stale, operation),
+            Event::Parked { operation, .. } => it.decided(Decision::Parked, operation),
+            Event::TooOld {
+                coordinates,
+                operation,
+            } => {
+                it.decided(Decision::TooOld, operation);
                 it.quarantined(coordinates, "too-old");
             }
-            Event::LiveOnly { coordinates, .. } => {
-                it.decisions.too_old.inc();
+            Event::LiveOnly {
+                coordinates,
+                operation,
+            } => {
+                it.decided(Decision::TooOld, operation);
                 it.quarantined(coordinates, "live-only");
             }
             Event::Unusable {
@@ -185,16 +228,27 @@ impl Observer for PipelineMetrics {
                 verdict,
                 took,
                 with_claim,
-                ..
+                operation,
             } => {
                 if *with_claim {
-                    it.decisions.granted.inc();
+                    it.begins(operation, false);
                 }
                 it.effects.of(verdict).inc();
                 it.effect_seconds.observe(took.as_secs_f64());
             }
-            Event::Settled { fate, overhead, .. } => {
+            Event::OutcomeDiffers { .. } => _ = it.outcome_differs.inc(),
+            Event::Settled {
+                fate,
+                overhead,
+                sent_again,
+                ..
+            } => {
                 it.deliveries[*fate as usize].inc();
+                if *sent_again {
+                    it.watched.replays.inc();
+                } else if *fate == Fate::Replayed {
+                    it.watched.unmarked.inc();
+                }
                 if let Some(overhead) = overhead {
                     it.overhead_seconds.observe(overhead.as_secs_f64());
                 }
@@ -214,8 +268,26 @@ impl Observer for PipelineMetrics {
             _ => {}
         }
     }
+
+    fn observe_message(&self, pipeline: &str, event: &Event<'_>, origin: Origin<'_>) {
+        if let Some(churn) = self.0.watched.churn.get()
+            && let Event::Granted { operation, .. }
+            | Event::EffectEnded {
+                operation,
+                with_claim: true,
+                ..
+            } = event
+        {
+            churn.begins(origin.payload, operation);
+        }
+        self.observe(pipeline, event);
+    }
 }
 
+/// In the order of [`Decision`].
+pub(crate) const DECISIONS: [&str; 7] = [
+    "granted", "replay", "busy", "conflict", "stale", "parked", "too_old",
+];
 /// In the order of [`Fate`](semel_engine::summary::Fate), by the names that the summary of a run gives them.
 pub(crate) const FATES: [&str; 10] = [
     "applied",

@@ -40,10 +40,16 @@ impl SampledFamily {
 }
 
 /// One series of a family, as it is now.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
     labels: Labels,
-    value: u64,
+    value: Value,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Value {
+    Whole(u64),
+    Real(f64),
 }
 
 impl Sample {
@@ -51,7 +57,15 @@ impl Sample {
     pub fn new<const N: usize>(labels: [(&'static str, &str); N], value: u64) -> Self {
         Self {
             labels: crate::families::labels(labels),
-            value,
+            value: Value::Whole(value),
+        }
+    }
+
+    /// A series whose value is not a whole number, or is infinite.
+    pub fn real<const N: usize>(labels: [(&'static str, &str); N], value: f64) -> Self {
+        Self {
+            labels: crate::families::labels(labels),
+            value: Value::Real(value),
         }
     }
 }
@@ -72,9 +86,11 @@ impl<F: Fn() -> Vec<SampledFamily> + Send + Sync + 'static> Collector for Sample
             let mut series = encoder.encode_descriptor(family.name, family.help, None, kind)?;
             for Sample { labels, value } in family.samples {
                 let one = series.encode_family(&labels)?;
-                match kind {
-                    MetricType::Counter => ConstCounter::new(value).encode(one)?,
-                    _ => ConstGauge::new(value).encode(one)?,
+                match (kind, value) {
+                    (MetricType::Counter, Value::Whole(it)) => ConstCounter::new(it).encode(one)?,
+                    (MetricType::Counter, Value::Real(it)) => ConstCounter::new(it).encode(one)?,
+                    (_, Value::Whole(it)) => ConstGauge::new(it).encode(one)?,
+                    (_, Value::Real(it)) => ConstGauge::new(it).encode(one)?,
                 }
             }
         }

@@ -15,6 +15,8 @@ use semel_store_memory::MemoryStore;
 
 use super::*;
 
+mod judged;
+
 fn metrics() -> Metrics {
     Metrics::new(Build {
         version: "1.2.3",
@@ -232,6 +234,7 @@ fn fates_waits_renewals_and_what_is_in_hand_are_counted() {
         delivery: DeliveryId(1),
         fate,
         overhead,
+        sent_again: false,
     };
     let overhead = Some(Duration::from_micros(50));
     pay.observe("pay", &settled(Fate::Applied, overhead));
@@ -319,6 +322,7 @@ fn each_fate_has_its_word() {
             delivery: DeliveryId(1),
             fate,
             overhead: None,
+            sent_again: false,
         };
         pay.observe("pay", &settled);
         let series = format!("semel_deliveries_total{{pipeline=\"pay\",fate=\"{word}\"}}");

@@ -30,6 +30,7 @@ mod layers;
 mod lines;
 mod messages;
 mod metrics;
+mod metrics_over_time;
 #[cfg(feature = "mysql")]
 mod mysql;
 mod operator;

@@ -21,7 +21,7 @@ for line in sys.stdin:
     print(json.dumps(answer), flush=True)
 "#;
 
-fn message(id: &str, amount: u32) -> String {
+pub(crate) fn message(id: &str, amount: u32) -> String {
     format!("{{\"id\":\"{id}\",\"amount\":{amount}}}")
 }
 
@@ -87,6 +87,13 @@ fn what_is_scraped_is_what_was_fed() {
         ("fenced_total", "", 0),
         ("in_flight", "", 0),
         ("held", "", 0),
+        ("expired_again_total", "certainty=\"exact\"", 0),
+        ("expired_again_total", "certainty=\"likely\"", 0),
+        ("outcome_differs_total", "", 0),
+        // Four fifths of what came were new.
+        ("storm", "", 0),
+        ("replays_total", "", 0),
+        ("source_connected", "", 1),
     ];
     let last = series("deliveries_total", "fate=\"in_doubt\"");
     wait_for("the last message", || {
@@ -121,7 +128,7 @@ fn what_is_scraped_is_what_was_fed() {
 }
 
 /// Starts a worker that reads its messages from a pipe, and ends with it.
-fn running(site: &Site) -> (Running, PipeWriter) {
+pub(crate) fn running(site: &Site) -> (Running, PipeWriter) {
     let (input, messages) = std::io::pipe().expect("a pipe");
     let mut command = site.command();
     command.args(["run", "--output", "json"]).stdin(input);

@@ -36,6 +36,7 @@ impl Context {
 
     pub(super) fn observe_message(&self, incoming: &Incoming, event: &Event<'_>) {
         let origin = Origin::new(&incoming.coordinates, &incoming.headers);
+        let origin = origin.with_payload(&incoming.payload);
         self.surroundings
             .observer
             .observe_message(&self.pipeline.name, event, origin);

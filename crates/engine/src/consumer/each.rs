@@ -21,7 +21,7 @@ use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use super::patience::Patience;
 use super::pause::Judged;
 use super::reader::{Disposition, ReaderHandle};
-use super::report::settlement;
+use super::report::{outcome_of, settlement};
 use super::run_state::{RunState, past_provider};
 use super::steps::{call, conclude_all, given_back, jitter};
 use super::store_calls::Asked;
@@ -196,6 +196,9 @@ impl Attempts {
                 run.end_unprotected(incoming, verdict);
             } else if let Some(Found(found)) = lost {
                 run.ends_unheard(incoming.delivery);
+                if let Some(outcome) = outcome_of(&run.context.pipeline, verdict) {
+                    incoming.keep_lost(outcome);
+                }
                 run.fenced(incoming, claim.token, found);
             } else {
                 let token = claim.token;

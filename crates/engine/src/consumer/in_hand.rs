@@ -4,7 +4,7 @@ use std::hash::Hasher;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use semel_core::Entropy;
+use semel_core::{Entropy, Outcome};
 use siphasher::sip::SipHasher13;
 
 use super::timing::Timing;
@@ -19,6 +19,8 @@ struct Laned {
     incoming: Incoming,
     lane: LaneId,
     timing: Timing,
+    /// The outcome of an effect whose claim was lost.
+    lost: Option<Box<Outcome>>,
 }
 
 impl InHand {
@@ -30,6 +32,7 @@ impl InHand {
             incoming,
             lane,
             timing,
+            lost: None,
         }))
     }
 
@@ -41,6 +44,17 @@ impl InHand {
     /// Returns the times of the message.
     pub(super) fn timing_mut(&mut self) -> &mut Timing {
         &mut self.0.timing
+    }
+
+    /// Keeps the outcome of an effect whose claim was lost, to be compared with the one that is recorded.
+    pub(super) fn keep_lost(&mut self, outcome: Outcome) {
+        self.0.lost = Some(Box::new(outcome));
+        self.0.incoming.request.wants_outcome = true;
+    }
+
+    /// Returns the outcome of an effect whose claim was lost.
+    pub(super) fn lost(&self) -> Option<&Outcome> {
+        self.0.lost.as_deref()
     }
 
     /// Returns the lane that the message waits in.

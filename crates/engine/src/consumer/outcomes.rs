@@ -222,6 +222,7 @@ impl Outcomes {
                 delivery,
                 fate,
                 overhead,
+                sent_again: is_sent_again,
             });
             acknowledge.push(Acknowledgement::new(delivery, fate));
         }

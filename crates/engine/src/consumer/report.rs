@@ -30,6 +30,14 @@ pub(super) fn settlement(
     }
 }
 
+/// Returns the outcome that a verdict would record, if the effect is done.
+pub(super) fn outcome_of(pipeline: &Pipeline, verdict: Verdict) -> Option<Outcome> {
+    match ended(verdict, pipeline.outcome_limit_bytes) {
+        Ended::Done(outcome) => Some(outcome),
+        Ended::NotApplied { .. } | Ended::Failed { .. } | Ended::Dead { .. } => None,
+    }
+}
+
 fn ended(verdict: Verdict, outcome_limit_bytes: usize) -> Ended {
     match verdict {
         Verdict::Done(result) => Ended::Done(Outcome::raw(result, outcome_limit_bytes)),

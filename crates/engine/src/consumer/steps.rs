@@ -203,7 +203,7 @@ pub(super) fn given_back(mut settlement: Settlement, is_broken_off: bool) -> Set
 /// Deals with the answer to a settlement.
 pub(super) fn conclude<S: Store + Clone>(
     run: &mut RunState<S>,
-    incoming: InHand,
+    mut incoming: InHand,
     token: FencingToken,
     step: &Step,
     settled: Settled,
@@ -223,7 +223,12 @@ pub(super) fn conclude<S: Store + Clone>(
         Settled::Now(state @ (StateKind::Claimed | StateKind::Started)) => {
             run.fenced(incoming, token, Some(state));
         }
-        Settled::Fenced { found } => run.fenced(incoming, token, found),
+        Settled::Fenced { found } => {
+            if let Step::Complete { outcome, .. } = step {
+                incoming.keep_lost(outcome.clone());
+            }
+            run.fenced(incoming, token, found);
+        }
         Settled::Failed(error) => run.hold_failed(incoming, error)?,
     }
     Ok(())

@@ -233,6 +233,7 @@ impl<S: Store + Clone> Run<S> {
             claim,
             stop,
             asked_at,
+            began_at: None,
             begin_by,
         }
     }

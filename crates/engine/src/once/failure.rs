@@ -113,6 +113,11 @@ impl Failure {
 
     /// Returns the failure as the verdict of a consumer's effect.
     pub(crate) fn into_verdict(self) -> Verdict {
+        self.verdict()
+    }
+
+    /// Returns what the failure says as the verdict of a consumer's effect.
+    pub(super) fn verdict(&self) -> Verdict {
         let error = self.line();
         match self.end {
             End::NotApplied { retry_after } => Verdict::NotApplied { error, retry_after },

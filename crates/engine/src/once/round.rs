@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_core::{Renewed, StateKind, Store};
+use semel_core::{Outcome, Renewed, StateKind, Store};
 use tokio::time::{sleep, timeout};
 
 use super::error::{Error, Happened};
@@ -14,6 +14,7 @@ use super::run::{Answer, Boxed, Held, Run, Verdict, Work};
 use super::running_items::{Round, RunningTask};
 use super::settle::{Told, settle_all};
 use super::store_calls::no_answer;
+use crate::effect;
 use crate::event::Event;
 use crate::lease::{renewal, renewal_interval, renewed_event};
 use crate::retry::{self, hint, is_final};
@@ -105,7 +106,7 @@ impl<S: Store + Clone> Run<S> {
             && round.running.len() < self.settings.concurrency
             && let Some(held) = round.waiting.pop_front()
         {
-            let (held, abort) = match &mut self.work {
+            let (mut held, abort) = match &mut self.work {
                 Work::Each(work) => {
                     let index = held.index;
                     let effect = work(index, held.op.clone());
@@ -122,7 +123,11 @@ impl<S: Store + Clone> Run<S> {
                     (all, round.tasks.spawn(effect))
                 }
             };
-            for Held { claim, .. } in &held {
+            for Held {
+                claim, began_at, ..
+            } in &mut held
+            {
+                *began_at = Some(now);
                 let granted = Event::Granted {
                     operation: &claim.operation,
                     grant: claim.grant(),
@@ -142,7 +147,7 @@ impl<S: Store + Clone> Run<S> {
         let lease = self.settings.lease;
         round.renew_at = self.lease(now).renew_at();
         let running = round.running.values().flat_map(|task| &task.held);
-        let finished = round.finished.iter().map(|(held, _)| held);
+        let finished = round.finished.iter().map(|(held, ..)| held);
         let settling = round.settling.iter().map(|(held, _)| held);
         let all = round
             .waiting
@@ -224,6 +229,9 @@ impl<S: Store + Clone> Run<S> {
         }
         for held in lost {
             held.stop.send_replace(true);
+            let error = "the claim was lost".into();
+            let broken_off = effect::Verdict::MaybeApplied { error };
+            self.effect_ended(&held, &broken_off, self.shared.now());
             self.fenced(&held, found);
         }
     }
@@ -232,7 +240,8 @@ impl<S: Store + Clone> Run<S> {
     fn settle(&self, round: &mut Round<S>) -> Settling {
         round.ripe_at = None;
         let finished = std::mem::take(&mut round.finished);
-        let reports = finished.into_iter().map(|(held, verdict)| {
+        let reports = finished.into_iter().map(|(held, verdict, ended_at)| {
+            self.effect_ended(&held, &of_consumer(&verdict), ended_at);
             let report = self.report(&held, verdict);
             (held, report)
         });
@@ -258,7 +267,7 @@ impl<S: Store + Clone> Run<S> {
             .iter()
             .map(|(held, report)| (held, report.happened));
         let finished = round.finished.iter();
-        let finished = finished.map(|(held, verdict)| (held, happened(verdict)));
+        let finished = finished.map(|(held, verdict, _)| (held, happened(verdict)));
         let answers: Vec<_> = settling
             .chain(finished)
             .map(|(held, happened)| (held.index, held.op.operation_id(), happened))
@@ -287,6 +296,20 @@ impl<S: Store + Clone> Run<S> {
         });
     }
 
+    /// Emits that the effect of an item ended, if it began.
+    fn effect_ended(&self, held: &Held<S>, verdict: &effect::Verdict, now: Duration) {
+        let Some(began_at) = held.began_at else {
+            return;
+        };
+        let ended = Event::EffectEnded {
+            operation: &held.claim.operation,
+            verdict,
+            took: now.saturating_sub(began_at),
+            with_claim: false,
+        };
+        self.shared.observe(&self.name, &ended);
+    }
+
     /// Answers an item whose claim was lost: the result is discarded.
     pub(super) fn fenced(&mut self, held: &Held<S>, found: Option<StateKind>) {
         let operation = &held.claim.operation;
@@ -309,6 +332,18 @@ impl<S: Store + Clone> Run<S> {
             })
         };
         self.answer(held.index, answer);
+    }
+}
+
+/// Returns a verdict as that of a consumer's effect.
+fn of_consumer(verdict: &Verdict) -> effect::Verdict {
+    match verdict {
+        Ok(Outcome::Kept { bytes, .. }) => effect::Verdict::Done(bytes.clone()),
+        Ok(Outcome::TooLarge { len_bytes, digest }) => effect::Verdict::DoneUnkept {
+            len_bytes: *len_bytes,
+            digest: *digest,
+        },
+        Err(failure) => failure.verdict(),
     }
 }
 

@@ -82,6 +82,8 @@ pub(super) struct Held<S> {
     pub(super) stop: watch::Sender<bool>,
     /// The time at which the lease was asked for that is known to hold.
     pub(super) asked_at: Duration,
+    /// The time at which its effect began; none before.
+    pub(super) began_at: Option<Duration>,
     /// The time by which its effect must have begun, if that depends on a provider's window.
     pub(super) begin_by: Option<Duration>,
     /// The mark that it runs here; it wakes duplicates in this process when dropped.

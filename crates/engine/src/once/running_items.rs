@@ -20,8 +20,8 @@ pub(super) struct Round<S> {
     pub(super) running: BTreeMap<Id, RunningTask<S>>,
     /// The deadline of each task, in the order in which they began.
     pub(super) deadlines: VecDeque<(Duration, Id)>,
-    /// Items that have ended and are not settled yet.
-    pub(super) finished: Vec<(Held<S>, Verdict)>,
+    /// Items that have ended and are not settled yet, with the time at which they ended.
+    pub(super) finished: Vec<(Held<S>, Verdict, Duration)>,
     /// The time at which finished items are settled, whatever still runs.
     pub(super) ripe_at: Option<Duration>,
     /// Items whose settlement is under way.
@@ -126,7 +126,7 @@ impl<S> Round<S> {
 
     pub(super) fn finish(&mut self, held: Held<S>, verdict: Verdict, now: Duration) {
         self.ripe_at.get_or_insert(now + LINGER);
-        self.finished.push((held, verdict));
+        self.finished.push((held, verdict, now));
     }
 
     /// Gives up tasks that are out of time.

@@ -16,6 +16,7 @@ use super::run::{Answer, Held, Run, Verdict};
 use super::settings::Settings;
 use super::shared::Shared;
 use super::store_calls::no_answer;
+use crate::differing::differ;
 use crate::effect::Class;
 use crate::event::Event;
 use crate::retry::{self, Pauses, hint, is_final};
@@ -250,6 +251,7 @@ impl<S: Store + Clone> Asking<S> {
             Some(cut) => self.ask_one(cut).await,
             None => settled,
         };
+        self.compare(settlement, &settled).await;
         let kept = !matches!(
             cut.as_ref().unwrap_or(settlement).step,
             Step::Complete {
@@ -261,6 +263,29 @@ impl<S: Store + Clone> Asking<S> {
             doubted: self.is_doubted(settlement, &settled).await,
             settled,
             kept,
+        }
+    }
+
+    /// Emits that an effect ended with another outcome than the one that is recorded, if its claim was lost and another
+    /// attempt completed its operation.
+    async fn compare(&self, settlement: &Settlement, settled: &Result<Settled>) {
+        let found = Some(StateKind::Completed);
+        let is_lost = matches!(settled, Ok(Settled::Fenced { found: it }) if *it == found);
+        let Step::Complete { outcome, .. } = &settlement.step else {
+            return;
+        };
+        if !is_lost {
+            return;
+        }
+        let operation = &settlement.operation;
+        let call = self.store.get_one(operation.clone());
+        // The comparison is worth no more than one try.
+        if let Ok(Ok(Some(record))) = timeout(self.settings.patience, call).await
+            && let Some(recorded) = &record.outcome
+            && differ(outcome, recorded)
+        {
+            let differs = Event::OutcomeDiffers { operation };
+            self.shared.observe(&self.name, &differs);
         }
     }
 

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use semel_core::StateKind;
+use semel_engine::effect::Verdict;
 use semel_engine::summary::Fate;
 use semel_engine::sweep::sweep_once;
 
@@ -136,6 +138,30 @@ async fn a_completion_by_a_lost_claim_is_discarded_and_acknowledges_nothing() {
     assert_eq!(zombie.summary().of(Fate::Replayed), 1);
     assert_eq!(second.summary().of(Fate::Applied), 1);
     assert_eq!(world.repeated().await, ["a"], "the repeat is listed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_outcome_than_the_one_that_is_recorded_is_told() {
+    for (ended_with, differs) in [("another", 1), ("done", 0)] {
+        let world = World::new();
+        let broker = broker_with(&world, &["a"]);
+        let copy = broker.copy();
+        let (zombie, second) = (world.worker(&broker), world.worker(&copy));
+        let late = Fault::DelayBefore(LEASE * 2);
+        zombie.plan.nth(Method::Settle, 1, late);
+        let done = Verdict::Done(Bytes::from_static(ended_with.as_bytes()));
+        let effect = Scripted::new(&world, &zombie.crash, [Act::DoAndSay(done)]);
+        let long = Scripted::always(&world, &second.crash, Act::Slow(LEASE * 3, Duration::ZERO));
+        let (zombie, _) = tokio::join!(zombie.each(effect, REPEAT), async {
+            tokio::time::sleep(LEASE + SECOND).await;
+            second.each(long, REPEAT).await
+        });
+
+        assert_eq!(zombie.summary().of(Fate::Replayed), 1);
+        let told = Seen::OutcomeDiffers("a".to_owned());
+        let all = world.watch.all();
+        assert_eq!(world.watch.times(&told), differs, "{all:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

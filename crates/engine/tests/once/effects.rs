@@ -389,6 +389,7 @@ async fn a_result_that_comes_too_late_is_never_a_success() {
         "{lost:?}"
     );
     assert_eq!(world.watch.times(&Seen::Fenced("a".into(), found)), 1);
+    assert_eq!(world.watch.times(&Seen::OutcomeDiffers("a".into())), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -27,6 +27,7 @@ pub enum Seen {
     InDoubt(String),
     Parked(String, StateKind),
     Fenced(String, Option<StateKind>),
+    OutcomeDiffers(String),
     StoreFailed,
     BreakerOpened(Code),
     BreakerClosed(Duration),
@@ -97,6 +98,7 @@ impl Observer for Watch {
                 operation, found, ..
             } => Seen::Fenced(key(operation), found),
             Event::StoreFailed { .. } => Seen::StoreFailed,
+            Event::OutcomeDiffers { operation } => Seen::OutcomeDiffers(key(operation)),
             Event::BreakerOpened { error, .. } => Seen::BreakerOpened(error.code()),
             Event::BreakerClosed { lasted } => Seen::BreakerClosed(lasted),
             Event::Unprotected { operation, attempt } => Seen::Unprotected {

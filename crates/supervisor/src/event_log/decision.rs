@@ -285,6 +285,13 @@ impl<'a> Decision<'a> {
                      result is discarded (operation {operation})"
                 ));
             }
+            Event::OutcomeDiffers { operation } => {
+                let operation = self.concerns("outcome_differs", operation);
+                self.warns(format!(
+                    "outcome differs: the effect of a lost claim ended with another outcome than the one that \
+                     is recorded (operation {operation})"
+                ));
+            }
             _ => return false,
         }
         true
@@ -478,6 +485,7 @@ fn message(name: &str) -> &'static str {
         "in_doubt" => "nobody knows whether it happened: on record",
         "parked" => "its operation is dead or in doubt: kept",
         "fenced" => "claim lost while its effect ran: result discarded",
+        "outcome_differs" => "a lost claim ended with another outcome than the recorded one",
         "store_failed" => "store failed: tried again",
         "breaker_opened" => "store away: tried by one call at a time",
         "breaker_closed" => "store answers again",

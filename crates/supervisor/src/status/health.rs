@@ -68,6 +68,8 @@ struct Known {
 #[derive(Default)]
 struct Depends {
     source: Part,
+    /// The source was reached once.
+    is_reached: bool,
     target: Part,
     pause: Option<(Pause, Trouble)>,
     /// The time when an effect was last done.
@@ -183,6 +185,7 @@ impl Health {
                 }
                 if let Some(it) = known.pipelines.get_mut(pipeline) {
                     it.done_at = now;
+                    it.is_reached = true;
                     it.target.answers(now);
                 }
             }
@@ -197,7 +200,11 @@ impl Health {
                     it.source.fails(trouble);
                 });
             }
-            Event::SourceBack { .. } => self.of(pipeline, |it| it.source.answers(now())),
+            Event::SourceBack { .. } => self.of(pipeline, |it| {
+                it.is_reached = true;
+                it.source.answers(now());
+            }),
+            Event::Elsewhere { .. } => self.source_reached(pipeline),
             Event::TargetAway { error, .. } => self.target_failed(pipeline, error),
             Event::TargetBack { .. } => self.target_answers(pipeline),
             Event::Paused { cause, error, .. } => {
@@ -299,11 +306,16 @@ impl Health {
         self.lock().is_breaker_open
     }
 
-    /// Returns each pipeline, and whether its source is connected.
+    /// Notes that the source of a pipeline was reached.
+    pub(crate) fn source_reached(&self, pipeline: &str) {
+        self.of(pipeline, |it| it.is_reached = true);
+    }
+
+    /// Returns each pipeline, and whether its source is connected: not before it was first reached.
     pub(crate) fn sources(&self) -> Vec<(Box<str>, bool)> {
         let known = self.lock();
         let all = known.pipelines.iter();
-        all.map(|(name, it)| (name.clone(), it.source.trouble.is_none()))
+        all.map(|(name, it)| (name.clone(), it.is_reached && it.source.trouble.is_none()))
             .collect()
     }
 

@@ -24,7 +24,7 @@ fn families(status: &Status) -> Vec<SampledFamily> {
         |name, help, value| SampledFamily::counter(name, help, of_summaries(status, value));
     let sources = status.health().sources().into_iter();
     let aside = status.aside().all().into_iter();
-    vec![
+    let mut families = vec![
         SampledFamily::gauge(
             "semel_ready",
             "Whether this worker is ready: 1 or 0.",
@@ -86,7 +86,24 @@ fn families(status: &Status) -> Vec<SampledFamily> {
             "Deliveries with a replay id that an effect for live messages alone did not get.",
             |it| it.suppressed,
         ),
-    ]
+        SampledFamily::gauge(
+            "semel_source_lag",
+            "What the source has and has not handed over, where it tells: bytes of a file.",
+            of_lags(status),
+        ),
+    ];
+    families.extend(status.store_samples().families(&status.store));
+    families.extend(status.windows().families());
+    families.extend(status.layers().families());
+    families
+}
+
+fn of_lags(status: &Status) -> Vec<Sample> {
+    let pipelines = status.lock();
+    let lags = pipelines
+        .iter()
+        .filter_map(|(pipeline, it)| Some(Sample::new([("pipeline", &**pipeline)], it.left?)));
+    lags.collect()
 }
 
 fn of_partitions(

@@ -3,6 +3,7 @@ use std::time::Duration;
 use http_body_util::BodyExt;
 use hyper::{Method, StatusCode};
 use semel_core::Error;
+use semel_core::port::horizon::Horizon;
 use semel_core::port::source::DeliveryId;
 use semel_engine::event::{Event, Observer};
 use semel_engine::summary::Fate;
@@ -110,6 +111,7 @@ async fn metrics_tell_live_messages_from_those_that_were_sent_again() {
             delivery,
             fate,
             overhead,
+            sent_again: false,
         };
         counting.observe("a\"b", &settled);
     }
@@ -130,6 +132,50 @@ async fn metrics_tell_live_messages_from_those_that_were_sent_again() {
         "semel_deliveries_sent_again_total{pipeline=\"a\\\"b\"} 1",
     ] {
         assert!(text.lines().any(|it| it == line), "{line}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn metrics_have_windows_what_is_needed_and_what_is_left_of_a_source() {
+    let status = status(watch::channel(false).1);
+    let hour = Duration::from_secs(3_600);
+    for pipeline in ["file", "endless", "unknown"] {
+        status.expects(pipeline, "http");
+        status.windows().knows(pipeline, hour);
+    }
+    for (pipeline, needed) in [
+        ("file", Horizon::Within(Duration::from_millis(90_500))),
+        ("endless", Horizon::Endless),
+        ("unknown", Horizon::Unknown),
+    ] {
+        status.windows().needs(pipeline, needed);
+    }
+    let progress = |read_bytes| {
+        let total_bytes = Some(1_000);
+        Some(Progress {
+            read_bytes,
+            total_bytes,
+        })
+    };
+    let counting = status.counting("file", Arc::new(|_, _| {}));
+    counting(progress(100), &Summary::default());
+    counting(progress(400), &Summary::default());
+    let (_, text) = asked(&status, "/metrics").await;
+    for line in [
+        "semel_window_seconds{pipeline=\"file\"} 3600.0",
+        "semel_window_seconds{pipeline=\"unknown\"} 3600.0",
+        "semel_window_needed_seconds{pipeline=\"file\"} 90.5",
+        "semel_window_needed_seconds{pipeline=\"endless\"} +Inf",
+        "semel_source_lag{pipeline=\"file\"} 600",
+        "semel_source_connected{pipeline=\"file\"} 0",
+    ] {
+        assert!(text.lines().any(|it| it == line), "{line}: {text}");
+    }
+    for absent in [
+        "semel_window_needed_seconds{pipeline=\"unknown\"}",
+        "semel_source_lag{pipeline=\"endless\"}",
+    ] {
+        assert!(!text.contains(absent), "{absent}: {text}");
     }
 }
 

@@ -11,6 +11,7 @@ use semel_core::{
 use super::RunState;
 use crate::consumer::in_hand::InHand;
 use crate::consumer::store_calls::RECHECK;
+use crate::differing::differ;
 use crate::event::{Event, Wait};
 use crate::pipeline::Incoming;
 use crate::retry::is_final;
@@ -32,7 +33,13 @@ impl<S: Store + Clone> RunState<S> {
             } => {
                 self.completed(&incoming, false);
             }
-            Admission::Replay { duplicate, .. } => {
+            Admission::Replay { duplicate, outcome } => {
+                if let (Some(lost), Some(recorded)) = (incoming.lost(), &outcome)
+                    && differ(lost, recorded)
+                {
+                    let differs = Event::OutcomeDiffers { operation };
+                    self.context.observe_message(&incoming, &differs);
+                }
                 self.context.observe_message(
                     &incoming,
                     &Event::Replayed {

@@ -30,6 +30,7 @@ fn applied() -> Event<'static> {
         delivery: DeliveryId(0),
         fate: Fate::Applied,
         overhead: None,
+        sent_again: false,
     }
 }
 
@@ -136,4 +137,24 @@ fn a_target_is_away_once_whoever_finds_out() {
     assert_eq!(health.known_of_target("p", AFTER), KnownOfTarget::Works);
     clock.advance(AFTER);
     assert_eq!(health.known_of_target("p", AFTER), KnownOfTarget::Nothing);
+}
+
+#[test]
+fn a_source_is_connected_once_it_was_reached_and_while_it_is_there() {
+    let (_, health) = health();
+    let is = |p, q| {
+        let sources = health.sources();
+        let found: Vec<_> = sources.iter().map(|(_, is_there)| *is_there).collect();
+        assert_eq!(found, [p, q]);
+    };
+    is(false, false);
+    health.source_reached("p");
+    health.observe("q", &applied());
+    is(true, true);
+    let gone = error(Code::SourceUnavailable);
+    health.observe("p", &Event::SourceAway { error: &gone });
+    is(false, true);
+    let lasted = Duration::from_secs(1);
+    health.observe("p", &Event::SourceBack { lasted });
+    is(true, true);
 }

@@ -1,0 +1,177 @@
+//! The share of messages whose payload came a moment ago under another key: a producer that gives each attempt to send
+//! a new id makes its duplicates look new.
+
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use semel_core::Operation;
+
+/// The payloads that began of late and their keys, as hashes in a table of fixed size.
+///
+/// A place holds 32 bits each of the hashes of a payload and of its key, those that came there last, so that the table
+/// knows about the last [`PLACES`] payloads, and no longer than [`RECENT`]. Two payloads are equal that are equally long
+/// and equal in their first [`READ_BYTES`]; empty ones are equal to none.
+///
+/// # Cost   512 KiB; a hash of the payload and one of the key for each attempt that begins, no lock
+#[derive(Debug)]
+pub(crate) struct Churn {
+    hasher: RandomState,
+    places: Box<[AtomicU64]>,
+    begun: AtomicU64,
+    churned: AtomicU64,
+    samples: Mutex<Samples>,
+}
+
+/// Counts since the start, with the time at which they were taken; the first is the beginning of the recent time.
+#[derive(Debug, Default)]
+struct Samples {
+    taken: VecDeque<(Duration, [u64; 2])>,
+    cleared_at: Duration,
+}
+
+impl Churn {
+    pub(crate) fn new() -> Self {
+        Self {
+            hasher: RandomState::new(),
+            places: (0..PLACES).map(|_| AtomicU64::new(0)).collect(),
+            begun: AtomicU64::new(0),
+            churned: AtomicU64::new(0),
+            samples: Mutex::default(),
+        }
+    }
+
+    /// Notes that an attempt began for a message.
+    pub(crate) fn begins(&self, payload: &[u8], operation: &Operation) {
+        if payload.is_empty() {
+            return;
+        }
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        let read = &payload[..payload.len().min(READ_BYTES)];
+        let payload = self.hasher.hash_one((read, payload.len()));
+        let key = self.hasher.hash_one(operation) & LOW;
+        let mark = (payload & !LOW) | key;
+        let place = usize::try_from(payload & LOW).unwrap_or_default() & (PLACES - 1);
+        let found = self.places[place].swap(mark, Ordering::Relaxed);
+        let is_churn = found != 0 && found & !LOW == mark & !LOW && found & LOW != key;
+        self.churned.fetch_add(is_churn.into(), Ordering::Relaxed);
+    }
+
+    /// Returns the share of what began in the last [`RECENT`]. To be called every few seconds.
+    #[expect(clippy::cast_precision_loss, reason = "a share of two counts")]
+    pub(crate) fn look(&self, now: Duration) -> f64 {
+        let counts = [&self.begun, &self.churned].map(|it| it.load(Ordering::Relaxed));
+        let mut samples = self.lock();
+        if now.saturating_sub(samples.cleared_at) >= RECENT {
+            samples.cleared_at = now;
+            for place in &self.places {
+                place.store(0, Ordering::Relaxed);
+            }
+        }
+        let taken = &mut samples.taken;
+        if taken
+            .back()
+            .is_none_or(|(at, _)| now.saturating_sub(*at) >= STEP)
+        {
+            taken.push_back((now, counts));
+        }
+        while taken
+            .get(1)
+            .is_some_and(|(at, _)| now.saturating_sub(*at) >= RECENT)
+        {
+            taken.pop_front();
+        }
+        let before = taken.front().map_or([0, 0], |(_, counts)| *counts);
+        let [begun, churned] = [0, 1].map(|it| counts[it].saturating_sub(before[it]));
+        churned as f64 / begun.max(1) as f64
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Samples> {
+        self.samples.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+const LOW: u64 = 0xFFFF_FFFF;
+/// The places of the table.
+const PLACES: usize = 1 << 16;
+/// The time of which the share is taken.
+const RECENT: Duration = Duration::from_secs(5 * 60);
+/// The time between two samples.
+const STEP: Duration = Duration::from_secs(5);
+/// The bytes of a payload that are read.
+const READ_BYTES: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use semel_core::{Key, Scope};
+
+    use super::*;
+
+    fn key(number: u64) -> Operation {
+        let scope = Scope::new("", "pay").expect("a scope");
+        Operation::new(scope, Key::from(number))
+    }
+
+    #[track_caller]
+    fn is(churn: &Churn, second: u64, share: f64) {
+        let found = churn.look(Duration::from_secs(second));
+        assert!((found - share).abs() < 1e-9, "{found}");
+    }
+
+    #[test]
+    fn equal_payloads_under_other_keys_are_the_share() {
+        let churn = Churn::new();
+        is(&churn, 0, 0.0);
+        for number in 0..75 {
+            churn.begins(format!("payload {number}").as_bytes(), &key(number));
+        }
+        is(&churn, 1, 0.0);
+        // One payload under 26 keys: all but the first come under another.
+        for number in 0..26 {
+            churn.begins(b"the same", &key(1_000 + number));
+        }
+        is(&churn, 2, 25.0 / 101.0);
+    }
+
+    #[test]
+    fn another_attempt_and_an_empty_payload_are_none() {
+        let churn = Churn::new();
+        is(&churn, 0, 0.0);
+        for number in 0..10 {
+            churn.begins(b"the same", &key(1));
+            churn.begins(b"", &key(number));
+        }
+        is(&churn, 1, 0.0);
+    }
+
+    #[test]
+    fn payloads_that_differ_in_length_or_at_their_beginning_are_not_equal() {
+        let churn = Churn::new();
+        is(&churn, 0, 0.0);
+        let mut long = vec![b'x'; 10_000];
+        churn.begins(&long, &key(1));
+        churn.begins(&long[1..], &key(2));
+        long[0] = b'y';
+        churn.begins(&long, &key(3));
+        is(&churn, 1, 0.0);
+    }
+
+    #[test]
+    fn what_is_five_minutes_past_counts_no_more() {
+        let churn = Churn::new();
+        is(&churn, 0, 0.0);
+        for number in 0..10 {
+            churn.begins(b"the same", &key(number));
+        }
+        is(&churn, 10, 0.9);
+        for second in (20..=310).step_by(10) {
+            churn.look(Duration::from_secs(second));
+        }
+        is(&churn, 320, 0.0);
+        // Nor is it compared with what comes now.
+        churn.begins(b"the same", &key(99));
+        is(&churn, 330, 0.0);
+    }
+}
