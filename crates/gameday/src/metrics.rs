@@ -1,4 +1,4 @@
-//! What a worker shows to whoever scrapes it.
+//! The samples that a worker shows to whoever scrapes it.
 
 use std::net::SocketAddr;
 use std::time::Duration;

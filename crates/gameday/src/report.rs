@@ -1,4 +1,4 @@
-//! What a drill ends with.
+//! The report that a drill ends with.
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -16,9 +16,9 @@ pub struct Report {
     pub pipeline: String,
     /// True if everything held and every alert is there.
     pub passed: bool,
-    /// What happened, in its order.
+    /// The events of the drill, in their order.
     pub happened: Vec<String>,
-    /// What had to hold.
+    /// The conditions that had to hold.
     pub checks: Vec<Check>,
     /// The alerts that are to tell somebody on such a day.
     pub alerts: Vec<Warned>,
@@ -29,11 +29,11 @@ pub struct Report {
 /// Something that had to hold.
 #[derive(Clone, Debug, Serialize)]
 pub struct Check {
-    /// What had to hold, a clause.
+    /// The condition, a clause.
     pub what: String,
-    /// What was found.
+    /// The finding, in figures.
     pub found: String,
-    /// Whether it held.
+    /// True if it held.
     pub passed: bool,
 }
 
@@ -44,13 +44,13 @@ pub struct Warned {
     pub alert: &'static str,
     /// `page` or `ticket`; `None` if the alert is missing.
     pub severity: Option<String>,
-    /// What it says.
+    /// The summary that it shows.
     pub summary: Option<String>,
     /// The url of what to do.
     pub runbook: Option<String>,
-    /// What the worker showed to whoever scrapes it.
+    /// The sample of the worker that it fires for, or the silence.
     pub shown: Option<String>,
-    /// What is missing; `None` if nothing is.
+    /// The part that is missing; `None` if none is.
     pub missing: Option<&'static str>,
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 pub enum Needed {
     /// No longer than this.
     Within(Duration),
-    /// Without end.
+    /// Any time, without end.
     Endless,
     /// Nobody knows. The drill plays half of the window.
     Unknown,

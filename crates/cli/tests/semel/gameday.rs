@@ -63,6 +63,11 @@ fn a_replay_has_no_effect() {
 }
 
 #[test]
+fn a_storm_is_noticed_and_holds_up_nothing() {
+    passes("storm", &["SemelReplayStorm"]);
+}
+
+#[test]
 fn a_window_that_is_long_enough_recognises_all() {
     passes("ttl", &[]);
 }

@@ -36,8 +36,13 @@ pub(super) async fn play(setup: &Setup, draft: &mut Draft<'_>) -> Result<()> {
         shown = worker.scrape().await.shown("semel_storm", &[]);
     }
     let duplicates = u64::from(rounds) * u64::from(ORDERS);
+    let until = if shown.is_some() {
+        "until the storm was noticed"
+    } else {
+        "and nobody noticed"
+    };
     draft.happened(format!(
-        "sent all of them {rounds} times more, with one new message each time, until the storm was noticed"
+        "sent all of them {rounds} times more, with one new message each time, {until}"
     ));
     let counts = worker.end().await?.counts();
     check_once(draft, scene.books());
