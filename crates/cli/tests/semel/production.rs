@@ -7,6 +7,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::check::snapshot;
+use crate::operator::worked;
 use crate::ready::Admin;
 use crate::site::{Running, Site, lines, wait_for};
 
@@ -23,7 +24,7 @@ fn site(file: &str, source: &str, pipeline: &str) -> Site {
 const FROM_FILE: &str = "{ kind = \"file\", path = \"in\" }";
 
 /// The list as JSON.
-fn list(site: &Site, arguments: &[&str], code: i32) -> Value {
+pub(crate) fn list(site: &Site, arguments: &[&str], code: i32) -> Value {
     let arguments = [&["check", "--production", "--output", "json"], arguments].concat();
     let ended = site.semel(&arguments).code(code);
     serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("no JSON: {ended:#?}"))
@@ -38,7 +39,7 @@ fn names<'l>(list: &'l Value, verdict: &str) -> Vec<&'l str> {
         .collect()
 }
 
-fn line<'l>(list: &'l Value, name: &str) -> &'l Value {
+pub(crate) fn line<'l>(list: &'l Value, name: &str) -> &'l Value {
     let mut lines = list["lines"].as_array().expect("lines").iter();
     lines.find(|line| line["line"] == name).expect("a line")
 }
@@ -134,6 +135,29 @@ fn what_is_set_aside_is_told_with_its_age() {
         "{why}"
     );
     assert_eq!(names(&list, "fail"), ["alerts"]);
+    let worked = worked("embedded:./data");
+    tells_what_was_left(&worked);
+}
+
+/// Asserts that the list of a site that has worked counts what waits for a person there.
+pub(crate) fn tells_what_was_left(worked: &Site) {
+    let list = list(worked, &[], 1);
+    let aside = line(&list, "set-aside");
+    let why = aside["why"].as_str().expect("text");
+    let parts: Vec<_> = why.split("; ").collect();
+    let [dead, doubts, quarantined, _] = &parts[..] else {
+        panic!("three kinds: {why}");
+    };
+    assert!(dead.starts_with("1 dead letter, for "), "{why}");
+    assert!(
+        doubts.starts_with("2 operations in doubt, the oldest for "),
+        "{why}"
+    );
+    assert!(
+        quarantined.starts_with("1 message in quarantine, for "),
+        "{why}"
+    );
+    assert_eq!(line(&list, "store")["verdict"], "pass", "{list}");
 }
 
 #[test]

@@ -76,21 +76,22 @@ impl Line {
         }
     }
 
-    /// Makes the line of the findings that belong to it; nothing if there are none. The worst comes first, and
-    /// its advice is that of the line.
+    /// Makes the line of the findings that belong to it; nothing if there are none. The worst comes first.
     pub(super) fn of_findings<'f>(
         line: &'static str,
         findings: impl Iterator<Item = &'f Finding>,
     ) -> Option<Self> {
         let mut findings: Vec<_> = findings.collect();
         findings.sort_by_key(|finding| std::cmp::Reverse(standing(finding)));
-        let worst = findings.first()?;
+        let verdict = standing(findings.first()?);
         let why: Vec<_> = findings.iter().map(|it| &*it.message).collect();
+        let mut advice: Vec<_> = findings.iter().map(|it| &*it.advice).collect();
+        advice.dedup();
         Some(Self {
             line,
-            verdict: standing(worst),
+            verdict,
             why: why.join("; "),
-            advice: Some(worst.advice.clone()),
+            advice: Some(advice.join("; ")),
             findings: findings.iter().map(|finding| finding.code).collect(),
         })
     }
@@ -237,7 +238,7 @@ mod tests {
             (line.verdict, &*line.why),
             (Standing::Fail, "exposed; weak")
         );
-        assert_eq!(line.advice.as_deref(), Some("hide it"));
+        assert_eq!(line.advice.as_deref(), Some("hide it; mend it"));
         let line = of(&[weak, absent]).expect("a line");
         assert_eq!(line.findings, ["store-unavailable", "store-weak"]);
         assert_eq!(line.verdict, Standing::Fail);

@@ -211,10 +211,10 @@ impl Judge<'_> {
             (Gate::Birth | Gate::Appended | Gate::Off, _) => Line::unknown(
                 "producers",
                 format!(
-                    "what is published again is a new message to the broker; only they know for how long they retry, \
-                     and past {window} it counts as new"
+                    "what is published again is a new message to the broker, and past {window} it counts as new; \
+                     for how long producers retry is not seen from here"
                 ),
-                "ask them; their retries and your replays must lie inside the window",
+                "ask them: their retries and your replays must lie inside the window",
             ),
         }
     }
