@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::status::{Health, Status, Target, probe_store, probe_target};
+use crate::status::{Declared, Health, Status, Target, probe_store, probe_target};
 
 /// The status of a worker that has yet to begin.
 pub(crate) fn status(
@@ -25,7 +25,7 @@ pub(crate) fn status(
     let status = Status::new(is_stopped, Arc::new(health), store);
     for pipeline in &settings.pipelines {
         let name = &pipeline.pipeline.name;
-        status.expects(name, pipeline.effect.kind());
+        status.expects(name, Declared::of(pipeline));
         let window = pipeline.pipeline.window.duration();
         status.windows().knows(name, window);
     }
