@@ -5,10 +5,10 @@ use std::process::Command;
 
 use crate::failure::{Failure, Result};
 use crate::workspace::Workspace;
-use crate::{examples, process, services, test};
+use crate::{examples, process, promtool, services, test};
 
 /// A program, and the Debian package that contains it.
-const NEEDED: [(&str, &str); 9] = [
+const NEEDED: [(&str, &str); 10] = [
     ("sqlite3", "sqlite3"),
     ("python3", "python3"),
     ("node", "nodejs"),
@@ -20,6 +20,7 @@ const NEEDED: [(&str, &str); 9] = [
     ("groff", "groff"),
     // The program that finds the headers below.
     ("pkg-config", "pkg-config"),
+    promtool::PROMTOOL,
 ];
 
 /// A header, and the Debian package that contains it: librdkafka uses the system's TLS.

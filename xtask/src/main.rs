@@ -15,6 +15,7 @@ mod failure;
 mod lanes;
 mod picture;
 mod process;
+mod promtool;
 mod prove;
 mod readme;
 mod rust;
@@ -40,6 +41,7 @@ usage: cargo xtask VERB
   ci                               install what the tests need, then `test`
   tidy [--shrink]                  the rules of the house that no compiler knows; take from their lists of exceptions
                                    what is none any more
+  rules                            check and play the rules and alerts of Prometheus in deploy/
   prove [TIER…] [--seeds N | --minutes M] [--seed S] [--only PART] [--keep]
                                    try to break the promise, tier by tier; keep the results for the book
   prove --page                     write the book's page of the results that are kept
@@ -74,6 +76,7 @@ fn dispatch(args: &[String]) -> Result {
         ["ci"] => ci::run(&Workspace::find()?),
         ["tidy"] => tidy::run(&Workspace::find()?).map(drop),
         ["tidy", "--shrink"] => tidy::shrink(&Workspace::find()?),
+        ["rules"] => promtool::run(&Workspace::find()?).map(|summary| println!("rules: {summary}")),
         ["prove", words @ ..] => prove::run(&Workspace::find()?, words),
         ["readme"] => {
             let workspace = Workspace::find()?;

@@ -16,7 +16,7 @@ use crate::services::Borrowed;
 use crate::test_results::{Failed, Tail, TestResults};
 use crate::utilization::Ticks;
 use crate::workspace::Workspace;
-use crate::{builds, examples, process, readme, tidy};
+use crate::{builds, examples, process, promtool, readme, tidy};
 
 /// The extent of a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -103,6 +103,10 @@ fn checks(workspace: &Workspace) -> Vec<Step> {
         }),
         step("docs", || plain(docs(workspace))),
         step("tidy", || match tidy::run(workspace) {
+            Ok(summary) => Report::passed(0, summary),
+            Err(failure) => Report::failed(failure.to_string()),
+        }),
+        step("rules", || match promtool::run(workspace) {
             Ok(summary) => Report::passed(0, summary),
             Err(failure) => Report::failed(failure.to_string()),
         }),

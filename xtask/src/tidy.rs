@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: the rules of the house that no compiler knows. Each rule is a module with a
 //! function from its input to its findings, and tests that show it finding something.
 
+mod alerts;
 mod arrows;
 mod book;
 mod changelog;
@@ -132,6 +133,7 @@ fn find(workspace: &Workspace) -> Result<Vec<Finding>> {
         circles::check(&tree, &sources),
         file_names::check(&tree),
         doc_openings::check(&tree, &sources),
+        alerts::check(&tree),
     ]
     .concat())
 }

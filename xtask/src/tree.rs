@@ -102,7 +102,7 @@ impl Tree {
 }
 
 const IGNORED_FOLDERS: [&str; 4] = [".git", "target", "node_modules", "semel-data"];
-const READ: [&str; 5] = ["rs", "md", "toml", "json", "txt"];
+const READ: [&str; 6] = ["rs", "md", "toml", "json", "txt", "yml"];
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,147 @@
+//! The names in `deploy/`: every metric is a family that the book lists, and every rule that is used is recorded and
+//! tested.
+
+use std::collections::BTreeSet;
+
+use crate::tree::Tree;
+
+use super::super::Finding;
+use super::TESTS;
+
+const DEPLOYED: &str = "deploy/";
+const RULES: &str = "deploy/prometheus/rules.yml";
+const FAMILIES: &str = "docs/book/src/operations/status.md";
+
+/// Families that rules and dashboards use and the book does not list yet. Whoever lists one takes it from here.
+const AWAITED: [&str; 12] = [
+    "semel_false_duplicates_total",
+    "semel_key_churn",
+    "semel_outcome_differs_total",
+    "semel_pipeline_info",
+    "semel_records",
+    "semel_replays_total",
+    "semel_source_lag",
+    "semel_spans_lost_total",
+    "semel_store_bytes",
+    "semel_storm",
+    "semel_window_needed_seconds",
+    "semel_window_seconds",
+];
+
+/// Compares the names with what there is.
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let families = families(tree.text(FAMILIES).unwrap_or_default());
+    let listed = AWAITED.into_iter().filter(|name| families.contains(name));
+    let mut findings: Vec<Finding> = listed
+        .map(|name| {
+            let message = format!("`{name}` is listed: take it from what xtask awaits");
+            Finding::error(FAMILIES, 0, message)
+        })
+        .collect();
+    let is_known = |name: &str| {
+        let parts = ["_bucket", "_count", "_sum"];
+        let whole = parts.into_iter().find_map(|part| name.strip_suffix(part));
+        [Some(name), whole]
+            .into_iter()
+            .flatten()
+            .any(|name| families.contains(name) || AWAITED.contains(&name))
+    };
+    let rules = tree.text(RULES).unwrap_or_default();
+    let recorded: BTreeSet<&str> = rules
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("- record: "))
+        .collect();
+    let deployed = tree
+        .texts(DEPLOYED, ".yml")
+        .chain(tree.texts(DEPLOYED, ".json"));
+    for (path, text) in deployed {
+        for (number, line) in text.lines().enumerate() {
+            for name in names(line) {
+                let is_rule = name.contains(':');
+                let is_there = if is_rule {
+                    recorded.contains(name)
+                } else {
+                    is_known(name)
+                };
+                if !is_there {
+                    let place = if is_rule { RULES } else { FAMILIES };
+                    let message = format!("`{name}` is not in {place}");
+                    findings.push(Finding::error(path, number + 1, message));
+                }
+            }
+        }
+    }
+    let tests = tree.texts(TESTS, ".yml").flat_map(|(_, text)| names(text));
+    let tested: BTreeSet<&str> = tests.collect();
+    for rule in recorded.difference(&tested) {
+        let message = format!("`{rule}` is in no test of {TESTS}");
+        findings.push(Finding::error(RULES, 0, message));
+    }
+    findings
+}
+
+/// The names of families in the first column of the book's tables.
+fn families(text: &str) -> BTreeSet<&str> {
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| "));
+    let cells = rows.filter_map(|row| row.split('|').next());
+    cells.flat_map(names).collect()
+}
+
+/// The names of Semel's families and of recording rules; what begins otherwise is somebody else's, or no name.
+fn names(text: &str) -> impl Iterator<Item = &str> {
+    let is_part = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == ':';
+    text.split(move |it| !is_part(it))
+        .map(|name| name.trim_matches(':'))
+        .filter(|name| name.starts_with("semel_") || name.contains(':') && name.contains("semel"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(deployed: &str) -> Vec<String> {
+        let rules = "groups:\n  - record: pipeline:semel_busy:ratio\n    expr: semel_busy_total\n";
+        let tree = Tree::of(&[
+            (
+                FAMILIES,
+                "| `semel_busy_total`, `semel_seconds` | `pipeline` | semel_else |\n",
+            ),
+            (RULES, rules),
+            (
+                "deploy/prometheus/tests/a.yml",
+                "expr: pipeline:semel_busy:ratio\n",
+            ),
+            ("deploy/grafana/a.json", deployed),
+        ]);
+        check(&tree).into_iter().map(|it| it.message).collect()
+    }
+
+    #[test]
+    fn a_name_is_a_family_or_a_rule() {
+        assert_eq!(found("rate(semel_seconds_bucket[5m])"), [""; 0]);
+        assert_eq!(
+            found("max(pipeline:semel_busy:ratio) or semel-on-call"),
+            [""; 0]
+        );
+        assert_eq!(found("semel_spans_lost_total"), [""; 0]);
+        let unknown = format!("`semel_else` is not in {FAMILIES}");
+        assert_eq!(found("max(semel_else)"), [unknown]);
+        let unrecorded = format!("`store:semel_busy:ratio` is not in {RULES}");
+        assert_eq!(found("store:semel_busy:ratio"), [unrecorded]);
+    }
+
+    #[test]
+    fn a_rule_without_a_test_and_a_family_that_is_no_longer_awaited_are_errors() {
+        let tree = Tree::of(&[
+            (FAMILIES, "| `semel_storm` | `pipeline` | |\n"),
+            (
+                RULES,
+                "  - record: pipeline:semel_storm:max\n    expr: semel_storm\n",
+            ),
+        ]);
+        let found: Vec<String> = check(&tree).into_iter().map(|it| it.message).collect();
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].starts_with("`semel_storm` is listed"), "{found:?}");
+        assert!(found[1].contains("is in no test"), "{found:?}");
+    }
+}
