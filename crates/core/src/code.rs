@@ -40,6 +40,8 @@ pub enum Code {
     StorePoisoned,
     /// Another program listens at the address.
     AddressInUse,
+    /// A drill could not be played to its end.
+    DrillFailed,
     /// The source cannot be opened or read.
     SourceUnavailable,
     /// The target of an effect cannot be opened or written.
@@ -96,6 +98,7 @@ impl Code {
         Self::StoreFull,
         Self::StorePoisoned,
         Self::AddressInUse,
+        Self::DrillFailed,
         Self::SourceUnavailable,
         Self::TargetUnavailable,
         Self::TargetAway,
@@ -135,6 +138,7 @@ impl Code {
             Self::StoreFull => "store-full",
             Self::StorePoisoned => "store-poisoned",
             Self::AddressInUse => "address-in-use",
+            Self::DrillFailed => "drill-failed",
             Self::SourceUnavailable => "source-unavailable",
             Self::TargetUnavailable => "target-unavailable",
             Self::TargetAway => "target-away",

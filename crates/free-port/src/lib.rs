@@ -1,4 +1,4 @@
-//! Ports for the servers that tests start.
+//! Ports for the servers that tests and drills start.
 //!
 //! A port that was bound to 0 and let go again belongs to the next one that asks: another test, or a connection that
 //! the system gives that port by itself, since both come from the same range. The ports here come from below that

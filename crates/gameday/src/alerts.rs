@@ -12,6 +12,10 @@ pub struct Alerts(Vec<Alert>);
 pub struct Alert {
     /// Its name.
     pub name: String,
+    /// Its condition.
+    pub expr: String,
+    /// The time for which its condition has to last.
+    pub after: Option<String>,
     /// Its label `severity`; empty if there is none.
     pub severity: String,
     /// Its annotation `summary`; empty if there is none.
@@ -61,12 +65,14 @@ impl Alert {
     /// Returns the alert of a rule; none if the rule records a series.
     fn of(rule: &Yaml) -> Option<Self> {
         let text = |it: &Yaml| it.as_str().map(str::trim).unwrap_or_default().to_owned();
-        let runbook = text(&rule["annotations"]["runbook_url"]);
+        let some = |it: &Yaml| Some(text(it)).filter(|it| !it.is_empty());
         Some(Self {
             name: rule["alert"].as_str()?.to_owned(),
             severity: text(&rule["labels"]["severity"]),
             summary: text(&rule["annotations"]["summary"]),
-            runbook: (!runbook.is_empty()).then_some(runbook),
+            expr: text(&rule["expr"]),
+            after: some(&rule["for"]),
+            runbook: some(&rule["annotations"]["runbook_url"]),
         })
     }
 
@@ -127,6 +133,8 @@ mod tests {
     fn of_alternatives_the_first_is_said() {
         let alert = Alert {
             name: String::new(),
+            expr: String::new(),
+            after: None,
             severity: String::new(),
             summary: "{{ with $labels.pipeline }}{{ . }}: down{{ else }}{{ $labels.instance }}: away{{ end }}, now"
                 .to_owned(),

@@ -2,17 +2,18 @@
 //!
 //! [`play`] starts the worker's own program as another process, with a configuration of its own in an empty folder. Its
 //! messages come from the drill, and its effect calls the drill, which keeps the books: how often each operation was
-//! applied. The store, the broker and the targets of a [`Subject`]'s configuration are not touched. What a drill takes
-//! from them are the settings that decide how such a day ends.
+//! applied. The store, the broker and the targets of a [`Subject`]'s configuration are not touched. A drill takes from
+//! them the settings that decide how such a day ends.
 //!
-//! A drill ends with a [`Report`]: what happened, what had to hold, which alerts would have told somebody, and with
-//! which words.
+//! A drill ends with a [`Report`]: what happened, what had to hold, which alerts ask for what the worker showed, and
+//! what they say.
 
 mod alerts;
 mod drill;
 mod metrics;
 mod provider;
 mod report;
+mod scene;
 mod subject;
 mod worker;
 
@@ -23,7 +24,8 @@ use semel_core::Clock;
 
 pub use alerts::{Alert, Alerts};
 pub use drill::{Drill, play};
-pub use report::{Check, Report, Warned};
+pub use report::{AlertReport, Check, Report};
+pub use scene::mend;
 pub use subject::{Needed, Subject};
 
 /// The parts of a drill that its program hands in.

@@ -1,6 +1,6 @@
 //! The target of a drill's effects, which keeps the books: how often each operation was applied.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -131,6 +131,16 @@ impl Books {
     /// The count of effects.
     pub(crate) fn effects(&self) -> u64 {
         self.lock().applied.values().sum()
+    }
+
+    /// The operations that were applied.
+    pub(crate) fn applied(&self) -> BTreeSet<String> {
+        self.lock().applied.keys().cloned().collect()
+    }
+
+    /// The count of calls that were refused.
+    pub(crate) fn refused(&self) -> u64 {
+        self.lock().refused.values().sum()
     }
 
     /// The count of operations that were applied, once or more often.

@@ -26,6 +26,8 @@ pub struct Subject {
     pub is_gated: bool,
     /// True if its effects run without a claim while the store is away.
     pub fails_open: bool,
+    /// True if an effect that may have happened is called again: its class is to bear that.
+    pub repeats: bool,
     /// Most attempts at one message.
     pub attempts: u32,
 }
@@ -40,6 +42,7 @@ impl Default for Subject {
             needed: Needed::Within(window / 2),
             is_gated: false,
             fails_open: false,
+            repeats: false,
             attempts: 3,
         }
     }
@@ -47,19 +50,53 @@ impl Default for Subject {
 
 impl Subject {
     /// Returns the time after which everything comes again, and the window, both shrunk to what a drill can wait for.
-    /// Their ratio stays, within what a window can be set to.
+    /// A window that is long enough gets two seconds on top, since a drill does not send to the moment.
     pub(crate) fn shrunk(&self) -> (Duration, Duration) {
         let needed = match self.needed {
-            Needed::Within(needed) => needed.max(Duration::from_secs(1)),
+            Needed::Within(needed) => needed,
             Needed::Endless => self.window * 2,
             Needed::Unknown => self.window / 2,
         };
-        let ratio = self.window.as_secs_f64() / needed.as_secs_f64();
-        let window = AGAIN.mul_f64(ratio.clamp(0.25, 900.0));
-        let whole = Duration::from_secs(window.as_secs().max(1));
-        (AGAIN, whole)
+        let ratio = self.window.as_secs_f64() / needed.as_secs_f64().max(1e-3);
+        let window = AGAIN.mul_f64(ratio.clamp(0.0, 600.0));
+        let window = if ratio < 1.0 {
+            Duration::from_secs(window.as_secs().max(1))
+        } else {
+            Duration::from_secs(window.as_secs()) + SLACK
+        };
+        (AGAIN, window)
     }
 }
 
 /// The time after which the drill of the window sends everything again.
-const AGAIN: Duration = Duration::from_secs(4);
+const AGAIN: Duration = Duration::from_secs(6);
+const SLACK: Duration = Duration::from_secs(3);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_long_enough_after_shrinking_if_it_was_before() {
+        let hour = Duration::from_secs(3_600);
+        for (window, needed, is_enough) in [
+            (hour, Needed::Within(hour), true),
+            (hour, Needed::Within(hour + hour / 100), false),
+            (hour, Needed::Within(hour * 1_000), false),
+            (hour, Needed::Within(Duration::ZERO), true),
+            (hour * 100_000, Needed::Within(hour), true),
+            (hour, Needed::Endless, false),
+            (hour, Needed::Unknown, true),
+            (Duration::from_millis(10), Needed::Unknown, true),
+        ] {
+            let subject = Subject {
+                window,
+                needed,
+                ..Subject::default()
+            };
+            let (again, shrunk) = subject.shrunk();
+            assert_eq!(shrunk > again, is_enough, "{subject:?}: {shrunk:?}");
+            assert!(shrunk >= Duration::from_secs(1), "{subject:?}");
+        }
+    }
+}

@@ -2,12 +2,12 @@
 
 use std::fs::File;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use semel_core::{Error, ErrorKind, Result};
+use semel_core::{Code, Error, ErrorKind, Result};
 use serde::Deserialize;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin, Command};
@@ -15,6 +15,7 @@ use tokio::time::timeout;
 
 use crate::Setup;
 use crate::metrics::{Scrape, get};
+use crate::report::Draft;
 
 /// A worker that runs, and what it reads its messages from. Dropping it kills it.
 #[derive(Debug)]
@@ -29,11 +30,11 @@ pub(crate) struct Worker {
 /// The end of a worker.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    pub(crate) status: ExitStatus,
-    /// The summary of its pipeline; none if it printed none.
-    pub(crate) summary: Option<Summary>,
+    /// Its exit status; none if it did not end within a minute, and was killed.
+    pub(crate) status: Option<ExitStatus>,
     /// The last line of its log.
     pub(crate) last_words: String,
+    counts: Option<Summary>,
 }
 
 /// The summary of a run, as far as drills compare it.
@@ -50,43 +51,46 @@ pub(crate) struct Summary {
 }
 
 /// The settings of a drill's worker that differ from drill to drill.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     pub(crate) window: Duration,
+    pub(crate) lease: Duration,
     pub(crate) is_gated: bool,
-    pub(crate) fails_open: bool,
-    pub(crate) attempts: u32,
 }
 
-/// Writes the configuration of a drill's workers.
-pub(crate) fn configure(setup: &Setup, rules: &Rules, target: SocketAddr) -> Result<Configuration> {
-    let admin = free_address().map_err(|error| cannot("listen at 127.0.0.1", error))?;
-    let name = &setup.subject.pipeline;
-    let store = setup.store.as_ref().map_or_else(
-        || format!("embedded:{}", setup.dir.join(STORE).display()),
-        Clone::clone,
-    );
-    // The lease must not outlast the window.
-    let lease = rules.window.min(Duration::from_secs(2)).as_secs();
+/// The url of the store of a drill.
+pub(crate) fn url(setup: &Setup) -> String {
+    let own = || format!("embedded:{}", setup.dir.join(STORE).display());
+    setup.store.clone().unwrap_or_else(own)
+}
+
+/// Writes the configuration of a drill's workers. The url of the store, which may have a password, is not in it.
+pub(crate) fn configure(setup: &Setup, rules: Rules, target: SocketAddr) -> Result<Configuration> {
+    let port = free_port::take().map_err(|error| cannot("listen at 127.0.0.1", error))?;
+    let admin = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let subject = &setup.subject;
     let birth = if rules.is_gated {
         "birth = \"json:/born\"\n"
     } else {
         ""
     };
     let text = format!(
-        "[store]\nurl = {store}\n\n[admin]\nlisten = \"{admin}\"\nready_after = \"1s\"\n\n[pipelines.{name}]\n\
+        "[admin]\nlisten = \"{admin}\"\nready_after = \"1s\"\n\n[pipelines.{name}]\n\
          source = {{ kind = \"stdin\" }}\nkey = \"json:/id\"\n{birth}window = \"{window}s\"\nlease = \"{lease}s\"\n\
-         fail = \"{fail}\"\nretry = {{ attempts = {attempts}, backoff = \"20ms\" }}\n\n\
-         [pipelines.{name}.effect]\nkind = \"http\"\nurl = \"http://{target}/\"\nclass = \"unkeyed\"\non_doubt = \"park\"\n",
-        store = quoted(&store),
-        name = quoted(name),
+         fail = \"{fail}\"\nretry = {{ attempts = {attempts}, backoff = \"20ms\" }}\n\n[pipelines.{name}.effect]\n\
+         kind = \"http\"\nurl = \"http://{target}/\"\nclass = \"unkeyed\"\non_doubt = \"{on_doubt}\"\n\
+         concurrency = {IN_FLIGHT}\n",
+        name = quoted(&subject.pipeline),
         window = rules.window.as_secs(),
-        fail = if rules.fails_open { "open" } else { "closed" },
-        attempts = rules.attempts,
+        // The lease must not outlast the window.
+        lease = rules.lease.min(rules.window).as_secs(),
+        fail = if subject.fails_open { "open" } else { "closed" },
+        attempts = subject.attempts,
+        on_doubt = if subject.repeats { "repeat" } else { "park" },
     );
     let file = setup.dir.join("semel.toml");
     std::fs::write(&file, text).map_err(|error| cannot("write its configuration", error))?;
-    Ok(Configuration { file, admin, store })
+    Ok(Configuration { file, admin })
 }
 
 /// The configuration of a drill's workers.
@@ -94,8 +98,51 @@ pub(crate) fn configure(setup: &Setup, rules: &Rules, target: SocketAddr) -> Res
 pub(crate) struct Configuration {
     file: PathBuf,
     admin: SocketAddr,
-    /// The url of the store.
-    pub(crate) store: String,
+}
+
+/// A command of the program on the drill's configuration. Nothing of the environment that configures a worker, or tells
+/// it where to report, reaches it.
+fn program(setup: &Setup, config: &Configuration, arguments: &[&str]) -> Command {
+    let mut command = Command::new(&setup.program);
+    command.args(arguments).arg("--config").arg(&config.file);
+    command.current_dir(&setup.dir).env_clear();
+    for name in [
+        "HOME",
+        "LANG",
+        "PATH",
+        "SSL_CERT_DIR",
+        "SSL_CERT_FILE",
+        "TMPDIR",
+    ] {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    command
+        .env("SEMEL__STORE__URL", url(setup))
+        .kill_on_drop(true);
+    command
+}
+
+/// The keys of the operations in doubt.
+pub(crate) async fn doubts(setup: &Setup, config: &Configuration) -> Result<Vec<String>> {
+    #[derive(Deserialize)]
+    struct List {
+        items: Vec<Item>,
+    }
+    #[derive(Deserialize)]
+    struct Item {
+        key: String,
+    }
+    let mut command = program(setup, config, &["in-doubt", "list", "--output", "json"]);
+    let output = command.output().await;
+    let output = output.map_err(|error| cannot("list what is in doubt", error))?;
+    let list: List = serde_json::from_slice(&output.stdout).map_err(|_| {
+        let words = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        let why = format!("what is in doubt cannot be listed: {words}");
+        failed(ErrorKind::Unavailable, why)
+    })?;
+    Ok(list.items.into_iter().map(|it| it.key).collect())
 }
 
 impl Worker {
@@ -104,14 +151,10 @@ impl Worker {
         let path = |ending: &str| setup.dir.join(format!("{name}.{ending}"));
         let (output, log) = (path("json"), path("log"));
         let open = |path: &Path| File::create(path).map_err(|it| cannot("write its logs", it));
-        let mut child = Command::new(&setup.program)
-            .args(["run", "--output", "json", "--config"])
-            .arg(&config.file)
-            .current_dir(&setup.dir)
+        let mut child = program(setup, config, &["run", "--output", "json"])
             .stdin(Stdio::piped())
             .stdout(open(&output)?)
             .stderr(open(&log)?)
-            .kill_on_drop(true)
             .spawn()
             .map_err(|error| cannot("start a worker", error))?;
         let messages = child.stdin.take();
@@ -131,12 +174,12 @@ impl Worker {
             }
             tokio::time::sleep(LOOK).await;
         }
-        let message = format!(
+        let why = format!(
             "the worker of the drill did not start: {}; its log is {}",
             last_line(&worker.log),
             worker.log.display()
         );
-        Err(Error::new(ErrorKind::Unavailable, message))
+        Err(failed(ErrorKind::Unavailable, why))
     }
 
     /// Hands these messages in. A worker that takes none within a minute, or is gone, leaves the rest unread.
@@ -170,32 +213,44 @@ impl Worker {
         self.ended().await
     }
 
-    /// Waits until it has ended by itself.
+    /// Waits until it has ended by itself, at most for a minute.
     pub(crate) async fn ended(&mut self) -> Result<Ended> {
         let waited = timeout(PATIENCE, self.child.wait()).await;
-        let Ok(status) = waited else {
-            let message = format!(
-                "the worker of the drill did not end within {} s; its log is {}",
-                PATIENCE.as_secs(),
-                self.log.display()
-            );
-            return Err(Error::new(ErrorKind::Timeout, message));
+        let status = if let Ok(status) = waited {
+            Some(status.map_err(|error| cannot("wait for a worker", error))?)
+        } else {
+            let _ = self.child.kill().await;
+            None
         };
-        let status = status.map_err(|error| cannot("wait for a worker", error))?;
         let printed = std::fs::read_to_string(&self.output).unwrap_or_default();
-        let summary = printed.lines().find_map(|it| serde_json::from_str(it).ok());
+        let counts = printed.lines().find_map(|it| serde_json::from_str(it).ok());
         Ok(Ended {
             status,
-            summary,
             last_words: last_line(&self.log),
+            counts,
         })
     }
 }
 
 impl Ended {
-    /// The summary, or one of nothing.
-    pub(crate) fn counts(&self) -> Summary {
-        self.summary.unwrap_or_default()
+    /// Checks that the worker ended well; returns its summary, or one of nothing.
+    pub(crate) fn checked(&self, draft: &mut Draft<'_>) -> Summary {
+        let is_well = self.status.is_some_and(|it| it.success()) && self.counts.is_some();
+        draft.check(
+            "the worker ends well when nothing more comes",
+            is_well,
+            self.end(),
+        );
+        self.counts.unwrap_or_default()
+    }
+
+    /// How it ended, and unless that was well, its last words.
+    pub(crate) fn end(&self) -> String {
+        match self.status {
+            Some(status) if status.success() => status.to_string(),
+            Some(status) => format!("{status}: {}", self.last_words),
+            None => format!("not within {} s: {}", PATIENCE.as_secs(), self.last_words),
+        }
     }
 }
 
@@ -210,19 +265,22 @@ fn last_line(log: &Path) -> String {
     last.unwrap_or("it said nothing").to_owned()
 }
 
-/// An address of this machine that nobody listens at.
-fn free_address() -> io::Result<SocketAddr> {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
-}
-
 /// The error that the drill cannot do something on this machine.
 pub(crate) fn cannot(what: &str, error: io::Error) -> Error {
-    let message = format!("the drill cannot {what}: {error}");
-    Error::new(ErrorKind::Unavailable, message).with_source(error)
+    failed(ErrorKind::Unavailable, format!("the drill cannot {what}")).with_source(error)
+}
+
+/// The error that a drill could not be played to its end.
+pub(crate) fn failed(kind: ErrorKind, why: impl Into<Box<str>>) -> Error {
+    Error::new(kind, why)
+        .with_code(Code::DrillFailed)
+        .not_applied()
 }
 
 /// The folder of the embedded store.
 pub(crate) const STORE: &str = "store";
+/// Most effects in flight.
+pub(crate) const IN_FLIGHT: u32 = 32;
 /// The time between two looks at a worker.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
 const START_LOOKS: u32 = 600;

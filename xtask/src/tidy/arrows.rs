@@ -22,6 +22,7 @@ const ALLOWED: &[Arrow] = &[
     Arrow("crates/cli", "crates/operate", Use::Normal),
     // It starts the worker as a process, and knows it from outside alone.
     Arrow("crates/gameday", "crates/core", Use::Normal),
+    Arrow("crates/gameday", "crates/free-port", Use::Normal),
     Arrow("crates/cli", "crates/config", Use::Normal),
     Arrow("crates/cli", "crates/worker", Use::Normal),
     Arrow("crates/cli", "crates/engine", Use::Normal),

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use semel_gameday::Drill;
 
 use super::Format;
@@ -10,9 +11,10 @@ use super::Format;
 #[derive(Debug, Args)]
 pub(crate) struct Gameday {
     /// The bad day to play
-    #[arg(value_enum, value_name = "DRILL")]
-    pub(crate) drill: DrillName,
-    /// Play with the settings of a pipeline of this configuration; its store, broker and target are not touched
+    #[arg(value_name = "DRILL", value_parser = drills())]
+    pub(crate) drill: Drill,
+    /// Play with the settings of a pipeline of this configuration. Its store and target are not touched, and its broker
+    /// is asked by `ttl` alone, for how long a message can come again
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// The pipeline, if the configuration has several
@@ -37,31 +39,9 @@ pub(crate) struct Gameday {
     pub(crate) format: Format,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum DrillName {
-    /// A worker is killed in the middle of its effects
-    Crash,
-    /// The store goes away under a worker, and comes back
-    StoreDown,
-    /// Everything comes again after it was finished
-    Replay,
-    /// Everything comes again as late as it can
-    Ttl,
-    /// Almost nothing but duplicates comes, for up to a minute
-    Storm,
-    /// Messages come that cannot be worked on
-    Poison,
-}
-
-impl DrillName {
-    pub(crate) const fn drill(self) -> Drill {
-        match self {
-            Self::Crash => Drill::Crash,
-            Self::StoreDown => Drill::StoreDown,
-            Self::Replay => Drill::Replay,
-            Self::Ttl => Drill::Ttl,
-            Self::Storm => Drill::Storm,
-            Self::Poison => Drill::Poison,
-        }
-    }
+/// The drills by their names, with what each is about.
+fn drills() -> impl TypedValueParser<Value = Drill> {
+    let named = |name: String| Drill::ALL.into_iter().find(|it| it.as_str() == name);
+    let values = Drill::ALL.map(|it| PossibleValue::new(it.as_str()).help(it.about()));
+    PossibleValuesParser::new(values).try_map(move |name| named(name).ok_or("no such drill"))
 }

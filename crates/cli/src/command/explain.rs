@@ -209,6 +209,7 @@ const PAGES: &[(&str, &str)] = pages![
     "config-unreadable",
     "conflict",
     "dead",
+    "drill-failed",
     "effect-failed",
     "entity-missing",
     "export-damaged",
@@ -270,6 +271,7 @@ mod tests {
             .chain(Unusable::CODES);
         for code in codes.chain([
             "dead",
+            "drill-failed",
             "in-doubt",
             "too-old",
             "live-only",

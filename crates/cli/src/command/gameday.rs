@@ -1,27 +1,34 @@
 //! `semel gameday`: plays a drill on scratch data, and reports whether the day ended as promised.
 
+use std::cell::Cell;
+use std::fs::Permissions;
 use std::io::ErrorKind as IoErrorKind;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use semel_backends::source;
 use semel_config::{Overrides, PipelineSettings};
 use semel_core::port::horizon::Horizon;
-use semel_core::{Clock, Error, ErrorKind, Result};
+use semel_core::{Clock, Code, Error, ErrorKind, Result};
+use semel_engine::effect::{Class, OnDoubt};
 use semel_engine::pipeline::Fail;
 use semel_engine::system::SystemClock;
-use semel_gameday::{Alerts, Needed, Report, Setup, Subject, play};
+use semel_gameday::{Alerts, Drill, Needed, Report, Setup, Subject, mend, play};
 use semel_operate::check::window::{Gate, Terms};
+use tempfile::TempDir;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::Exit;
 use crate::args::Gameday;
 use crate::command::operate::usage;
-use crate::configuration::load;
+use crate::configuration::{load, store_url};
 use crate::output::{self, Answer, Answers, Block, TextStyle};
 
 /// Plays the drill; exit code 1 if something did not hold, or nobody would have been told.
 pub(crate) fn gameday(arguments: &Gameday) -> Result<Exit> {
     let alerts = alerts(arguments.alerts.as_deref())?;
+    let store = arguments.store.as_deref().map(store).transpose()?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -34,7 +41,7 @@ pub(crate) fn gameday(arguments: &Gameday) -> Result<Exit> {
             let Some(settings) = pipeline(file, arguments)? else {
                 return Ok(Exit::Usage);
             };
-            runtime.block_on(subject(&settings, &*clock))?
+            runtime.block_on(subject(arguments.drill, &settings, &*clock))?
         }
     };
     let dir = Dir::of(arguments.dir.as_deref())?;
@@ -43,27 +50,63 @@ pub(crate) fn gameday(arguments: &Gameday) -> Result<Exit> {
             Error::new(ErrorKind::Unavailable, "cannot find this program").with_source(error)
         })?,
         dir: dir.path.clone(),
-        store: arguments.store.clone(),
+        store,
         break_store: arguments.break_store.clone(),
         mend_store: arguments.mend_store.clone(),
         subject,
         alerts,
         clock,
     };
-    let drill = arguments.drill.drill();
-    let played = runtime.block_on(async {
-        tokio::select! {
-            played = play(drill, &setup) => played,
-            _ = tokio::signal::ctrl_c() => Err(Error::new(ErrorKind::Unavailable, "the drill was stopped")),
+    let mut report = match runtime.block_on(played(arguments.drill, &setup)) {
+        Ok(report) => report,
+        Err(error) => {
+            if error.kind() != ErrorKind::InvalidInput {
+                dir.keep();
+            }
+            return Err(error);
         }
-    });
-    let report = played.inspect_err(|_| dir.keep())?;
+    };
     if !report.passed {
         dir.keep();
     }
+    report.dir = dir.is_kept().then(|| dir.path.clone());
     let passed = report.passed;
     let _ = Answers::new(arguments.format).print(&Shown(report))?;
     Ok(if passed { Exit::Done } else { Exit::No })
+}
+
+/// Plays the drill until it ends or is stopped; a store that it may have broken is mended in any case.
+async fn played(drill: Drill, setup: &Setup) -> Result<Report> {
+    let stopped = async {
+        let mut terminated = signal(SignalKind::terminate())?;
+        tokio::select! {
+            interrupted = tokio::signal::ctrl_c() => interrupted,
+            _ = terminated.recv() => Ok(()),
+        }
+    };
+    let played = tokio::select! {
+        played = play(drill, setup) => played,
+        _ = stopped => Err(
+            Error::new(ErrorKind::Unavailable, "the drill was stopped").with_code(Code::DrillFailed).not_applied()
+        ),
+    };
+    if played
+        .as_ref()
+        .is_err_and(|it| it.kind() != ErrorKind::InvalidInput)
+        && let Err(error) = mend(setup).await
+    {
+        output::failure(&error);
+    }
+    played
+}
+
+/// Reads the url of the store of drills; one of this machine is meant from the current folder.
+fn store(text: &str) -> Result<String> {
+    let url = store_url(text).map_err(|why| usage(format!("--store: {why}")))?;
+    Ok(match url.path() {
+        Some(_) => url.absolute().to_string(),
+        None => text.to_owned(),
+    })
 }
 
 fn alerts(file: Option<&Path>) -> Result<Alerts> {
@@ -101,10 +144,15 @@ fn pipeline(file: &Path, arguments: &Gameday) -> Result<Option<PipelineSettings>
     Ok(pipelines.pop())
 }
 
-/// Takes what a drill can try out of the settings, and asks the broker for how long a message can come again.
-async fn subject(settings: &PipelineSettings, clock: &dyn Clock) -> Result<Subject> {
+/// Takes what a drill can try out of the settings; for the drill of the window, asks the broker for how long a message
+/// can come again.
+async fn subject(drill: Drill, settings: &PipelineSettings, clock: &dyn Clock) -> Result<Subject> {
     let rules = &settings.pipeline;
-    let horizons = source::horizons(&settings.source, rules.lease).await?;
+    let horizons = if drill == Drill::Ttl {
+        source::horizons(&settings.source, rules.lease).await?
+    } else {
+        None
+    };
     let judged = horizons.map(|it| Terms::of(settings).judge(&it, clock.now()));
     let needed = match judged.map(|it| it.needed) {
         Some(Horizon::Within(needed)) => Needed::Within(needed),
@@ -118,6 +166,7 @@ async fn subject(settings: &PipelineSettings, clock: &dyn Clock) -> Result<Subje
         needed,
         is_gated: gate != Gate::Off,
         fails_open: settings.layers.fail == Fail::Open,
+        repeats: settings.effect.class() == Class::Unkeyed(OnDoubt::Repeat),
         attempts: rules.limits.failed.get(),
     })
 }
@@ -125,7 +174,8 @@ async fn subject(settings: &PipelineSettings, clock: &dyn Clock) -> Result<Subje
 /// The folder of a drill.
 struct Dir {
     path: PathBuf,
-    scratch: std::cell::Cell<Option<tempfile::TempDir>>,
+    /// A folder that goes with the drill.
+    scratch: Cell<Option<TempDir>>,
 }
 
 impl Dir {
@@ -137,6 +187,7 @@ impl Dir {
         let Some(path) = named else {
             let scratch = tempfile::Builder::new()
                 .prefix("semel-gameday-")
+                .permissions(Permissions::from_mode(0o700))
                 .tempdir()
                 .map_err(|error| cannot(&std::env::temp_dir(), error))?;
             return Ok(Self {
@@ -160,6 +211,13 @@ impl Dir {
             }
             Err(error) => Err(cannot(&path, error)),
         }
+    }
+
+    fn is_kept(&self) -> bool {
+        let scratch = self.scratch.take();
+        let is_kept = scratch.is_none();
+        self.scratch.set(scratch);
+        is_kept
     }
 
     /// Leaves the folder behind, and says where it is.
@@ -202,8 +260,11 @@ impl Answer for Shown {
             } else {
                 TextStyle::Bad
             };
+            let after = alert.after.as_deref();
+            let after = after.map_or_else(String::new, |it| format!(", after {it}"));
+            let named = format!("{} ({severity}{after})", alert.alert);
             block
-                .styled(style, "alert", &format!("{} ({severity})", alert.alert))
+                .styled(style, "alert", &named)
                 .some("missing", alert.missing)
                 .some("says", alert.summary.as_deref())
                 .some("because", alert.shown.as_deref())

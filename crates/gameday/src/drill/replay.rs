@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use semel_core::Result;
 
-use super::{Scene, check_once, messages};
 use crate::Setup;
+use crate::metrics::Scrape;
 use crate::report::Draft;
+use crate::scene::{Scene, check_once};
 
 pub(super) async fn play(setup: &Setup, draft: &mut Draft<'_>) -> Result<()> {
     let scene = Scene::set(setup, Duration::ZERO).await?;
     let mut worker = scene.worker("first").await?;
-    worker.feed(&messages("order-", 0..ORDERS)).await;
-    let first = worker.end().await?.counts();
+    worker.feed(&scene.messages("order-", 0..ORDERS, "")).await;
+    let first = worker.end().await?.checked(draft);
     draft.happened(format!("sent {ORDERS} messages to the end"));
     draft.check(
         "every message has its effect the first time",
@@ -22,25 +23,24 @@ pub(super) async fn play(setup: &Setup, draft: &mut Draft<'_>) -> Result<()> {
     scene.break_and_mend(draft).await?;
     let mut worker = scene.worker("second").await?;
     // The live ones come among those that come again.
-    let all = messages("order-", 0..ORDERS / 2)
-        + &messages("live-", 0..LIVE)
-        + &messages("order-", ORDERS / 2..ORDERS);
+    let all = scene.messages("order-", 0..ORDERS / 2, "")
+        + &scene.messages("live-", 0..LIVE, "")
+        + &scene.messages("order-", ORDERS / 2..ORDERS, "");
     worker.feed(&all).await;
     draft.happened(format!(
         "started a worker anew, and sent all of them once more, with {LIVE} new ones among them"
     ));
-    let expected = u64::from(ORDERS);
-    let replays = format!("pipeline=\"{}\"", setup.subject.pipeline);
+    let patience = Duration::from_secs(30);
+    scene.settled(&worker, ORDERS + LIVE, patience).await;
+    let storm = |it: &Scrape| it.shown("semel_storm", &[]);
     let (scrape, _) = scene
-        .seen(&worker, Duration::from_secs(30), |it| {
-            it.sum("semel_duplicates_total", &[&replays]) >= expected
-        })
+        .seen(&worker, patience, |it| storm(it).is_some())
         .await;
-    let second = worker.end().await?.counts();
+    let second = worker.end().await?.checked(draft);
     check_once(draft, scene.books());
     draft.check(
         "what comes again is recognised",
-        second.replayed == expected,
+        second.replayed == u64::from(ORDERS),
         format!("{} of {ORDERS}", second.replayed),
     );
     draft.check(
@@ -48,8 +48,7 @@ pub(super) async fn play(setup: &Setup, draft: &mut Draft<'_>) -> Result<()> {
         second.applied == u64::from(LIVE),
         format!("{} of {LIVE} applied", second.applied),
     );
-    let shown = scrape.shown("semel_duplicates_total", &[&replays]);
-    draft.alert("SemelReplayStorm", shown);
+    draft.alert("SemelReplayStorm", storm(&scrape));
     Ok(())
 }
 

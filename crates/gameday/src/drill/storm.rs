@@ -5,32 +5,32 @@ use std::time::Duration;
 use semel_core::Result;
 use tokio::time::sleep;
 
-use super::{Scene, check_once, messages};
 use crate::Setup;
 use crate::report::Draft;
+use crate::scene::{Scene, check_once};
 
 pub(super) async fn play(setup: &Setup, draft: &mut Draft<'_>) -> Result<()> {
     let scene = Scene::set(setup, Duration::ZERO).await?;
     let mut worker = scene.worker("worker").await?;
-    worker.feed(&messages("order-", 0..ORDERS)).await;
+    let again = scene.messages("order-", 0..ORDERS, "");
+    worker.feed(&again).await;
     let calm = scene
-        .applied(ORDERS as usize, Duration::from_secs(30))
+        .settled(&worker, ORDERS, Duration::from_secs(30))
         .await;
     draft.happened(format!("sent {ORDERS} messages"));
     draft.check(
         "every message has its effect the first time",
-        calm,
+        calm && scene.books().operations() == ORDERS as usize,
         format!("{} of {ORDERS}", scene.books().operations()),
     );
-    let again = messages("order-", 0..ORDERS);
     let (mut rounds, mut late, mut shown) = (0, 0, None);
     while rounds < ROUNDS && shown.is_none() {
         worker.feed(&again).await;
-        worker.feed(&messages("live-", rounds..rounds + 1)).await;
+        let live = scene.messages("live-", rounds..rounds + 1, "");
+        worker.feed(&live).await;
         rounds += 1;
         sleep(BETWEEN).await;
-        let known = ORDERS as usize + rounds as usize;
-        if !scene.applied(known, LATE).await {
+        if !scene.applied(ORDERS + rounds, LATE).await {
             late += 1;
         }
         shown = worker.scrape().await.shown("semel_storm", &[]);
@@ -44,7 +44,7 @@ pub(super) async fn play(setup: &Setup, draft: &mut Draft<'_>) -> Result<()> {
     draft.happened(format!(
         "sent all of them {rounds} times more, with one new message each time, {until}"
     ));
-    let counts = worker.end().await?.counts();
+    let counts = worker.end().await?.checked(draft);
     check_once(draft, scene.books());
     draft.check(
         "what comes again is recognised",
