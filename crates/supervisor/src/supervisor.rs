@@ -26,7 +26,7 @@ use crate::status::{self, Status};
 use crate::store_opening;
 use crate::store_watch::StoreWatch;
 use crate::window_guard::{Guard, Outlook, outlooks};
-use crate::{key_count, probes, window_watch};
+use crate::{key_count, probes, source_lag, window_watch};
 
 /// The parts of a worker that its program hands in.
 pub struct Options {
@@ -215,6 +215,8 @@ impl Worker {
                     Arc::clone(&status),
                     Arc::clone(&reporter),
                 ));
+                let (source, name) = (pipeline.source.clone(), pipeline.pipeline.name.clone());
+                beside.spawn(source_lag::watch(source, name, Arc::clone(&status)));
             }
             reporter.report(&Notice::Begins {
                 settings: &pipeline,
