@@ -43,15 +43,13 @@ impl Backlog {
         let address = Address::of(url, tls, Code::SourceUnavailable)?;
         let open = self.open.take();
         let counting = async {
-            let (connection, channel) = match open {
-                Some(open) => open,
-                None => {
-                    let connection = connect(&address, "semel lag").await?;
-                    let channel = connection.create_channel().await;
-                    let channel =
-                        channel.map_err(|error| error::of_queue(&address, queue, error))?;
-                    (connection, channel)
-                }
+            let (connection, channel) = if let Some(open) = open {
+                open
+            } else {
+                let connection = connect(&address, "semel lag").await?;
+                let channel = connection.create_channel().await;
+                let channel = channel.map_err(|error| error::of_queue(&address, queue, error))?;
+                (connection, channel)
             };
             let passive = QueueDeclareOptions {
                 passive: true,

@@ -40,12 +40,11 @@ impl Backlog {
     ///
     /// Safe; a call to the cluster that has begun ends by itself
     pub async fn count(&mut self) -> Result<Option<u64>> {
-        let consumer = match self.consumer.take() {
-            Some(consumer) => consumer,
-            None => {
-                let made = self.options.config()?.create().map_err(not_made)?;
-                Arc::new(BackgroundDrop::new(made))
-            }
+        let consumer = if let Some(consumer) = self.consumer.take() {
+            consumer
+        } else {
+            let made = self.options.config()?.create().map_err(not_made)?;
+            Arc::new(BackgroundDrop::new(made))
         };
         let (asked, options) = (Arc::clone(&consumer), self.options.clone());
         let counting = tokio::task::spawn_blocking(move || count(&asked, &options));
