@@ -1,4 +1,4 @@
-//! What is remembered and judged over time: keys that begin again, storms, replays, tenants, payloads under new keys.
+//! Judgements over time: keys that begin again, storms, replays, tenants, payloads under new keys.
 
 use semel_core::{Key, Scope};
 use semel_engine::event::Origin;
