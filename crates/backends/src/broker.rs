@@ -39,10 +39,19 @@ pub struct Broker {
     pub rescan: Option<Rescan>,
     /// Asks how long a message can come again; the duration is the lease of a delivery.
     pub horizons: for<'a> fn(&'a SourceSettings, Duration) -> Answer<'a, HorizonReport>,
+    /// Prepares to count what waits in a source, without a connection yet.
+    pub backlog: fn(&SourceSettings) -> Result<Box<dyn Backlog>>,
     /// Opens a target.
     pub sink: fn(&SinkSettings) -> Result<AnySink>,
     /// Inspects a target and publishes nothing.
     pub inspect: for<'a> fn(&'a SinkSettings) -> Answer<'a, Facts>,
+}
+
+/// Counts what a broker has for a consumer and has not handed over.
+pub trait Backlog: Send {
+    /// Returns the count; nothing where the broker does not tell. A call that is dropped leaves the next one to connect
+    /// anew.
+    fn count(&mut self) -> Answer<'_, Option<u64>>;
 }
 
 /// A function that opens a source once more.

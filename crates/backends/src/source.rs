@@ -9,7 +9,7 @@ use semel_core::port::source::AnySource;
 use semel_core::units::spelled;
 use semel_core::{Error, ErrorKind, Result, Timestamp};
 
-use crate::broker::{Broker, Limits};
+use crate::broker::{Backlog, Broker, Limits};
 
 /// Opens a source. `lease` is the time for which the source holds a delivery that is not extended.
 ///
@@ -97,6 +97,18 @@ pub async fn horizons(settings: &SourceSettings, lease: Duration) -> Result<Opti
         horizons.fact("source.retention", spelled(retention), meaning);
     }
     Ok(Some(horizons))
+}
+
+/// Prepares to count what a broker has for a source and has not handed over; returns nothing if there is no broker.
+///
+/// # Errors
+///
+/// Those of [`open`].
+pub fn backlog(settings: &SourceSettings) -> Result<Option<Box<dyn Backlog>>> {
+    if !settings.has_broker() {
+        return Ok(None);
+    }
+    (broker(settings)?.backlog)(settings).map(Some)
 }
 
 /// Tells whether the broker may be there later. Every other error is wrong now and stays so.

@@ -1,4 +1,4 @@
-//! Whether two outcomes of one operation differ.
+//! Compares two outcomes of one operation.
 
 use semel_core::Outcome;
 

@@ -23,6 +23,7 @@ pub mod replay;
 mod restoration;
 mod results;
 pub mod same_file;
+mod source_lag;
 mod status;
 mod store_opening;
 mod store_watch;

@@ -55,8 +55,8 @@ struct Pipeline {
     streamed: Option<Arc<dyn Monitor>>,
     /// The summary that the run reports now and then.
     summary: Summary,
-    /// Bytes that are left to read, if the source has an end that is known.
-    left: Option<u64>,
+    /// The count of what the source has not handed over, if it is known.
+    lag: Option<u64>,
 }
 
 /// The current activity of a worker.
@@ -202,6 +202,11 @@ impl Status {
         self.change(pipeline, |it| it.streamed = Some(streamed));
     }
 
+    /// Notes what the source of a pipeline has and has not handed over; none if that is not known.
+    pub(crate) fn lags(&self, pipeline: &str, lag: Option<u64>) {
+        self.change(pipeline, |it| it.lag = lag);
+    }
+
     /// Returns a function that takes note of a pipeline's counts, beside `progress`.
     pub(crate) fn counting(self: &Arc<Self>, pipeline: &str, progress: OnProgress) -> OnProgress {
         let status = Arc::clone(self);
@@ -211,7 +216,7 @@ impl Status {
             status.change(&pipeline, |it| {
                 it.summary = *summary;
                 let left = |read: Progress| Some(read.total_bytes?.saturating_sub(read.read_bytes));
-                it.left = read.and_then(left).or(it.left);
+                it.lag = read.and_then(left).or(it.lag);
             });
             progress(read, summary);
         })

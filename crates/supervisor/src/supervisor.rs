@@ -26,7 +26,7 @@ use crate::status::{self, Status};
 use crate::store_opening;
 use crate::store_watch::StoreWatch;
 use crate::window_guard::{Guard, Outlook, outlooks};
-use crate::{key_count, probes, window_watch};
+use crate::{key_count, probes, source_lag, window_watch};
 
 /// The parts of a worker that its program hands in.
 pub struct Options {
@@ -208,13 +208,13 @@ impl Worker {
         for (pipeline, (outlook, away)) in settings.pipelines.into_iter().zip(outlooks) {
             tell_outlook(&status, &pipeline, outlook);
             if is_scraped {
-                beside.spawn(window_watch::watch(
-                    pipeline.clone(),
+                watch_source(
+                    &mut beside,
+                    &pipeline,
                     outlook,
-                    around.clock.clone(),
-                    Arc::clone(&status),
-                    Arc::clone(&reporter),
-                ));
+                    &around,
+                    (&status, &reporter),
+                );
             }
             reporter.report(&Notice::Begins {
                 settings: &pipeline,
@@ -224,12 +224,7 @@ impl Worker {
             let name = &pipeline.pipeline.name;
             let mut surroundings = around.clone();
             if is_scraped {
-                let effect = pipeline.effect.kind();
-                let mut counts = status.metrics().pipeline(name, effect);
-                if has_key_apart(&pipeline) {
-                    counts = counts.watching_keys();
-                }
-                let counts: Arc<dyn Observer> = Arc::new(counts);
+                let counts = counts(&status, &pipeline);
                 surroundings.observer = Arc::new(FanOut::new([counts, surroundings.observer]));
             }
             let run = Run {
@@ -272,6 +267,36 @@ fn tell_outlook(status: &Status, settings: &PipelineSettings, outlook: Outlook) 
             status.windows().needs(pipeline, judgement.needed);
         }
         Outlook::Away => {}
+    }
+}
+
+/// Begins to look at the source of a pipeline, for its window and its lag.
+fn watch_source(
+    beside: &mut JoinSet<()>,
+    settings: &PipelineSettings,
+    outlook: Outlook,
+    around: &Surroundings,
+    (status, reporter): (&Arc<Status>, &Arc<dyn Reporter>),
+) {
+    beside.spawn(window_watch::watch(
+        settings.clone(),
+        outlook,
+        Arc::clone(&around.clock),
+        Arc::clone(status),
+        Arc::clone(reporter),
+    ));
+    let (source, name) = (settings.source.clone(), settings.pipeline.name.clone());
+    beside.spawn(source_lag::watch(source, name, Arc::clone(status)));
+}
+
+/// Returns the observer that counts what happens to the messages of a pipeline.
+fn counts(status: &Status, settings: &PipelineSettings) -> Arc<dyn Observer> {
+    let (name, effect) = (&settings.pipeline.name, settings.effect.kind());
+    let counts = status.metrics().pipeline(name, effect);
+    if has_key_apart(settings) {
+        Arc::new(counts.watching_keys())
+    } else {
+        Arc::new(counts)
     }
 }
 

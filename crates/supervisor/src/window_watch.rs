@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use semel_config::PipelineSettings;
 use semel_core::Clock;
-use semel_operate::check::window::{Terms, Verdict};
+use semel_operate::check::window::{Judgement, Terms, Verdict};
 use tokio::time::{sleep, timeout};
 
 use crate::notice::{Notice, Reporter};
@@ -36,21 +36,68 @@ pub(crate) async fn watch(
         };
         let judgement = Terms::of(&settings).judge(&horizons, clock.now());
         status.windows().needs(pipeline, judgement.needed);
-        // Whoever was away when the run began is judged then, and reported, by the guard of its source.
-        let before = verdict.replace(judgement.verdict);
-        if before.is_some_and(|before| before != judgement.verdict)
-            && let Some(why) = judgement.why(&settings)
-        {
+        if let Some(why) = turn(&mut verdict, &judgement, &settings) {
             reporter.report(&Notice::Window {
                 pipeline,
-                is_accepted: judgement.verdict == Verdict::Repeats && judgement.is_accepted,
+                is_accepted: judgement.is_accepted,
                 why: &why,
             });
         }
     }
 }
 
+/// Takes note of a judgement; returns the reason if the verdict has changed and the window is not known to be long
+/// enough. The first judgement of a broker that was away when the run began is reported by the guard of its source.
+fn turn(
+    verdict: &mut Option<Verdict>,
+    judgement: &Judgement,
+    settings: &PipelineSettings,
+) -> Option<String> {
+    let before = verdict.replace(judgement.verdict)?;
+    let has_changed = before != judgement.verdict;
+    judgement.why(settings).filter(|_| has_changed)
+}
+
 /// The time between two looks.
 const EVERY: Duration = Duration::from_secs(60);
 /// The time until the first look at a broker that was away.
 const SOON: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use semel_backends::BACKENDS;
+    use semel_config::{Overrides, Settings};
+    use semel_core::Timestamp;
+    use semel_core::port::horizon::{Horizon, HorizonReport};
+
+    use super::*;
+
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    #[test]
+    fn a_window_that_becomes_too_short_is_reported_once() {
+        let text = "[pipelines.pay]\nsource = { kind = \"stdin\" }\nkey = \"json:/id\"\nwindow = \"7d\"\n\
+            effect = { kind = \"stdout\", on_doubt = \"park\" }\n";
+        let overrides = Overrides::default();
+        let settings = Settings::of("semel.toml", text, std::iter::empty(), &overrides, BACKENDS);
+        let settings = &settings.expect("sound settings").pipelines[0];
+        let mut verdict = None;
+        let mut turned = |kept| {
+            let horizons = HorizonReport {
+                redelivery: kept,
+                replay: kept,
+                ..HorizonReport::unknown()
+            };
+            let judgement = Terms::of(settings).judge(&horizons, Timestamp::from_millis(0));
+            turn(&mut verdict, &judgement, settings)
+        };
+        let (long, short) = (Horizon::Within(DAY * 30), Horizon::Within(DAY));
+        assert_eq!(turned(long), None, "the guard reports the first");
+        assert_eq!(turned(short), None, "it is long enough");
+        assert_eq!(turned(short), None);
+        let why = turned(long).expect("a reason");
+        assert!(why.contains("the window is 7d"), "{why}");
+        assert_eq!(turned(long), None, "it was told");
+        assert!(turned(Horizon::Unknown).is_some());
+    }
+}

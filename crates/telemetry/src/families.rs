@@ -154,3 +154,8 @@ const BUCKETS: [f64; 18] = [
     0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
     5.0, 10.0, 30.0, 60.0,
 ];
+
+/// The words of decisions.
+pub(crate) const DECISIONS: [&str; 7] = [
+    "granted", "replay", "busy", "conflict", "stale", "parked", "too_old",
+];

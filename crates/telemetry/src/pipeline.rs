@@ -11,7 +11,7 @@ use semel_engine::event::{Event, Observer, Origin, Wait};
 use semel_engine::summary::Fate;
 
 use crate::churn::Churn;
-use crate::families::{Counters, Families, labels};
+use crate::families::{Counters, DECISIONS, Families, labels};
 use crate::watched::{Shared, Watched};
 
 /// Counts what happens to the messages of one pipeline. Its series are looked up once, so that an event costs an
@@ -284,10 +284,6 @@ impl Observer for PipelineMetrics {
     }
 }
 
-/// In the order of [`Decision`].
-pub(crate) const DECISIONS: [&str; 7] = [
-    "granted", "replay", "busy", "conflict", "stale", "parked", "too_old",
-];
 /// In the order of [`Fate`](semel_engine::summary::Fate), by the names that the summary of a run gives them.
 pub(crate) const FATES: [&str; 10] = [
     "applied",

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::pipeline::DECISIONS;
+use crate::families::DECISIONS;
 use crate::sampled::{Sample, SampledFamily};
 
 /// The decisions of all pipelines by tenant, in bounded memory.

@@ -1,4 +1,4 @@
-//! What is judged over time about one pipeline, and what all pipelines of a process share.
+//! Judgements over time about one pipeline, and the memory that all pipelines of a process share.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -12,7 +12,7 @@ use crate::families::{Families, labels};
 use crate::storm::{Counts, Storm};
 use crate::tenants::Tenants;
 
-/// What the pipelines of a process share.
+/// The memory that the pipelines of a process share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) completed: CompletedKeys,

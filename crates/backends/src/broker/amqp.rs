@@ -1,13 +1,13 @@
 //! RabbitMQ.
 
-use semel_broker_amqp::{AmqpSink, AmqpSource, Options, SinkOptions, inspect};
+use semel_broker_amqp::{AmqpSink, AmqpSource, Backlog, Options, SinkOptions, inspect};
 use semel_config::{SinkPlace, SinkSettings, SourceSettings};
 use semel_core::Result;
 use semel_core::port::sink::AnySink;
 use semel_core::port::source::AnySource;
 use semel_worker::effect::publish::Facts;
 
-use super::{Broker, other_kind};
+use super::{Answer, Broker, other_kind};
 
 pub(super) static BROKER: Broker = Broker {
     name: "amqp",
@@ -18,6 +18,7 @@ pub(super) static BROKER: Broker = Broker {
     },
     rescan: None,
     horizons: |settings, _| Box::pin(async move { inspect(&options(settings)?).await }),
+    backlog: |settings| Ok(Box::new(Backlog::new(options(settings)?))),
     sink: |settings| AmqpSink::new(sink_options(settings)?).map(AnySink::new),
     inspect: |settings| {
         Box::pin(async move {
@@ -26,6 +27,12 @@ pub(super) static BROKER: Broker = Broker {
         })
     },
 };
+
+impl super::Backlog for Backlog {
+    fn count(&mut self) -> Answer<'_, Option<u64>> {
+        Box::pin(async move { self.count().await.map(Some) })
+    }
+}
 
 fn options(settings: &SourceSettings) -> Result<Options> {
     let SourceSettings::Amqp(settings) = settings else {

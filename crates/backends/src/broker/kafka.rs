@@ -1,13 +1,13 @@
 //! Kafka.
 
-use semel_broker_kafka::{KafkaSink, KafkaSource, Options, SinkOptions, inspect, rescan};
+use semel_broker_kafka::{Backlog, KafkaSink, KafkaSource, Options, SinkOptions, inspect, rescan};
 use semel_config::{KafkaSettings, SinkPlace, SinkSettings, SourceSettings};
 use semel_core::Result;
 use semel_core::port::sink::AnySink;
 use semel_core::port::source::AnySource;
 use semel_worker::effect::publish::Facts;
 
-use super::{Broker, Limits, other_kind};
+use super::{Answer, Broker, Limits, other_kind};
 
 pub(super) static BROKER: Broker = Broker {
     name: "kafka",
@@ -16,6 +16,7 @@ pub(super) static BROKER: Broker = Broker {
         rescan(limited(settings, limits)?, since).map(AnySource::new)
     }),
     horizons: |settings, _| Box::pin(async move { inspect(&options(of(settings)?)).await }),
+    backlog: |settings| Ok(Box::new(Backlog::new(options(of(settings)?)))),
     sink: |settings| sink(settings).map(AnySink::new),
     inspect: |settings| {
         Box::pin(async move {
@@ -24,6 +25,12 @@ pub(super) static BROKER: Broker = Broker {
         })
     },
 };
+
+impl super::Backlog for Backlog {
+    fn count(&mut self) -> Answer<'_, Option<u64>> {
+        Box::pin(self.count())
+    }
+}
 
 fn of(settings: &SourceSettings) -> Result<&KafkaSettings> {
     let SourceSettings::Kafka(settings) = settings else {

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use semel_broker_nats::{NatsSink, NatsSource, Options, SinkOptions, inspect, rescan};
+use semel_broker_nats::{Backlog, NatsSink, NatsSource, Options, SinkOptions, inspect, rescan};
 use semel_config::{NatsSettings, SinkPlace, SinkSettings, SourceSettings};
 use semel_core::Result;
 use semel_core::port::sink::AnySink;
 use semel_core::port::source::AnySource;
 use semel_worker::effect::publish::Facts;
 
-use super::{Broker, Limits, other_kind};
+use super::{Answer, Broker, Limits, other_kind};
 
 pub(super) static BROKER: Broker = Broker {
     name: "nats",
@@ -18,6 +18,10 @@ pub(super) static BROKER: Broker = Broker {
         rescan(limited(settings, limits)?, since).map(AnySource::new)
     }),
     horizons: |settings, lease| Box::pin(async move { inspect(&options(settings, lease)?).await }),
+    backlog: |settings| {
+        let options = options(settings, Duration::MAX)?;
+        Ok(Box::new(Backlog::new(options)))
+    },
     sink: |settings| sink(settings).map(AnySink::new),
     inspect: |settings| {
         Box::pin(async move {
@@ -28,6 +32,12 @@ pub(super) static BROKER: Broker = Broker {
         })
     },
 };
+
+impl super::Backlog for Backlog {
+    fn count(&mut self) -> Answer<'_, Option<u64>> {
+        Box::pin(async move { self.count().await.map(Some) })
+    }
+}
 
 fn limited(settings: &SourceSettings, limits: Limits) -> Result<Options> {
     let mut options = options(settings, limits.lease)?;

@@ -22,6 +22,7 @@
 //! ```
 
 mod address;
+mod backlog;
 mod connection;
 mod error;
 mod inspection;
@@ -32,6 +33,7 @@ mod sink;
 mod source;
 mod tags;
 
+pub use backlog::Backlog;
 pub use inspection::inspect;
 pub use message::HEAD_BYTES;
 pub use options::{Options, SinkOptions};

@@ -22,6 +22,7 @@
 
 mod arena;
 mod background_drop;
+mod backlog;
 mod commit;
 mod connection_error;
 mod consumer_thread;
@@ -37,6 +38,7 @@ mod sink;
 mod source;
 mod streamed;
 
+pub use backlog::Backlog;
 pub use delivery::partition_of;
 pub use inspection::inspect;
 pub use options::Options;

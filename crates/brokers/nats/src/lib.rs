@@ -22,6 +22,7 @@
 //! ```
 
 mod address;
+mod backlog;
 mod consumer;
 mod error;
 mod idle;
@@ -35,6 +36,7 @@ mod settle;
 mod sink;
 mod source;
 
+pub use backlog::Backlog;
 pub use inspection::inspect;
 pub use options::{Options, SinkOptions};
 pub use rescan::rescan;

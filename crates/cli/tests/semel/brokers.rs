@@ -158,6 +158,13 @@ fn an_idle_worker_says_that_its_broker_is_gone_and_that_it_is_back<P: Place>() {
     place.publish(&payments(0..5));
     let mut running = site.start(&["run"]);
     wait_for("what is there", || there(&site) == 5);
+    let nothing_left = "semel_source_lag{pipeline=\"payments\"} 0";
+    wait_for(nothing_left, || admin.shows(nothing_left));
+    assert!(admin.shows("semel_source_connected{pipeline=\"payments\"} 1"));
+    // AMQP does not tell how long a message stays.
+    let is_told = !site.text("semel.toml").contains("amqp");
+    let needed = "semel_window_needed_seconds{pipeline=\"payments\"} ";
+    assert_eq!(admin.metrics().contains(needed), is_told);
     let outage = Outage {
         pipeline: "payments",
         reason: "source-away",

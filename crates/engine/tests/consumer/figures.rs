@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use semel_engine::effect::Verdict;
-use semel_engine::event::{Event, Observer, Wait};
+use semel_engine::event::{Event, Observer, Origin, Wait};
 use semel_engine::summary::Fate;
 
 use super::{broker_with, broker_with_many};
@@ -192,4 +192,36 @@ async fn a_call_that_panics_took_the_time_until_then() {
         assert_eq!(told.effects.len(), 1, "{told:?}");
         assert!(told.overheads[0].is_some_and(|it| it < LITTLE), "{told:?}");
     }
+}
+
+/// The messages of attempts that begin.
+#[derive(Default)]
+struct Messages(Mutex<Vec<Vec<u8>>>);
+
+impl Observer for Messages {
+    fn observe(&self, _pipeline: &str, _event: &Event<'_>) {}
+
+    fn observe_message(&self, _pipeline: &str, event: &Event<'_>, origin: Origin<'_>) {
+        if let Event::Granted { .. } = event {
+            let mut messages = self.0.lock().expect("no panic");
+            messages.push(origin.payload.to_vec());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_gets_the_message_that_an_event_is_about() {
+    let world = World::new();
+    let broker = broker_with(&world, &["a"]);
+    let mut worker = world.worker(&broker);
+    let messages = Arc::new(Messages::default());
+    worker.add_observer(messages.clone());
+    let effect = Scripted::new(&world, &worker.crash, []);
+    let summary = worker.each(effect, PARK).await.summary();
+
+    assert_eq!(summary.of(Fate::Applied), 1);
+    let messages = messages.0.lock().expect("no panic").clone();
+    assert_eq!(messages.len(), 1);
+    let text = String::from_utf8_lossy(&messages[0]);
+    assert!(text.contains("\"a\""), "{text}");
 }

@@ -92,6 +92,7 @@ impl<'a> Decision<'a> {
         };
         let is_one = decision.goes_on(event)
             || decision.ends_badly(event)
+            || decision.is_of_a_lost_claim(event)
             || decision.is_of_an_outage(event)
             || decision.is_of_a_connection(event);
         decision.message = message(decision.name);
@@ -272,6 +273,14 @@ impl<'a> Decision<'a> {
                     self.says(format!("set aside: its operation is dead (operation {id})"));
                 }
             }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Describes events of a claim that was lost.
+    fn is_of_a_lost_claim(&mut self, event: &Event<'a>) -> bool {
+        match *event {
             Event::Fenced {
                 operation,
                 token,

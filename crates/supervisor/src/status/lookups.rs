@@ -1,4 +1,4 @@
-//! What the layers of the pipelines have been good for.
+//! The use of the layers of the pipelines, in figures.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

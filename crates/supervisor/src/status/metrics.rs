@@ -89,7 +89,7 @@ fn families(status: &Status) -> Vec<SampledFamily> {
         ),
         SampledFamily::gauge(
             "semel_source_lag",
-            "What the source has and has not handed over, where it tells: bytes of a file.",
+            "What the source has and has not handed over, where it tells: messages of a broker, bytes of a file.",
             of_lags(status),
         ),
     ];
@@ -103,7 +103,7 @@ fn of_lags(status: &Status) -> Vec<Sample> {
     let pipelines = status.lock();
     let lags = pipelines
         .iter()
-        .filter_map(|(pipeline, it)| Some(Sample::new([("pipeline", &**pipeline)], it.left?)));
+        .filter_map(|(pipeline, it)| Some(Sample::new([("pipeline", &**pipeline)], it.lag?)));
     lags.collect()
 }
 

@@ -33,9 +33,9 @@ impl StoreSamples {
         let bytes = stats.as_ref().and_then(|it| it.disk_bytes);
         let bytes = bytes.map(|bytes| Sample::new([("store", store)], bytes));
         let records = stats.into_iter().flat_map(|stats| {
-            let states = StateKind::ALL.map(StateKind::as_str);
-            let states = states.into_iter().zip(stats.records);
-            states.chain([("entity", stats.entities), ("parked", stats.parked)])
+            let words = StateKind::ALL.map(StateKind::as_str);
+            let by_state = words.into_iter().zip(stats.records);
+            by_state.chain([("entity", stats.entities), ("parked", stats.parked)])
         });
         let records =
             records.map(|(state, count)| Sample::new([("store", store), ("state", state)], count));
@@ -60,7 +60,10 @@ impl StoreSamples {
 
 /// The windows of the pipelines, and the times for which their messages can come again.
 #[derive(Debug, Default)]
-pub(crate) struct Windows(Mutex<BTreeMap<Box<str>, (Duration, Option<Horizon>)>>);
+pub(crate) struct Windows(Mutex<ByPipeline>);
+
+/// The window of each pipeline, and how long it has to be as far as that is known.
+type ByPipeline = BTreeMap<Box<str>, (Duration, Option<Horizon>)>;
 
 impl Windows {
     /// Adds a pipeline with this window.
@@ -101,7 +104,7 @@ impl Windows {
         ]
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Box<str>, (Duration, Option<Horizon>)>> {
+    fn lock(&self) -> MutexGuard<'_, ByPipeline> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,7 +1,11 @@
-//! What is remembered and judged over time: keys that begin again, storms, replays, tenants, payloads under new keys.
+//! Judgements over time: keys that begin again, storms, replays, tenants, payloads under new keys.
 
-use semel_core::{Key, Scope};
+use semel_core::{Claimant, Key, Scope};
+use semel_engine::effect::OnDoubt;
 use semel_engine::event::Origin;
+use semel_engine::once::{Failure, Once, Settings};
+use semel_engine::surroundings::Surroundings;
+use semel_engine::system::SystemEntropy;
 
 use super::*;
 
@@ -224,5 +228,52 @@ fn a_sample_may_be_no_whole_number_or_infinite() {
         "semel_needed{pipeline=\"b\"} +Inf",
     ] {
         assert!(text.lines().any(|it| it == line), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn calls_of_a_handle_count_as_messages_do() {
+    let metrics = metrics();
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let store = Arc::new(MemoryStore::new(Arc::clone(&clock)));
+    let surroundings = Surroundings {
+        clock,
+        entropy: Arc::new(SystemEntropy),
+        claimant: Claimant::random(&SystemEntropy),
+        observer: Arc::new(metrics.pipeline("pay", "call")),
+    };
+    let handle = Once::with(store, surroundings, Settings::default(), None);
+    let pay = || {
+        let pay = handle.operation("pay").tenant("acme");
+        pay.unkeyed(OnDoubt::Park)
+    };
+    for key in ["a", "b", "a", "a"] {
+        let paid = pay().once(key, async |_| Ok("receipt".to_owned())).await;
+        assert!(paid.is_ok());
+    }
+    let declined = async |_| Err::<String, _>(Failure::dead("declined"));
+    assert!(pay().once("c", declined).await.is_err());
+    for (series, count) in [
+        ("decisions_total{pipeline=\"pay\",decision=\"granted\"}", 3),
+        ("decisions_total{pipeline=\"pay\",decision=\"replay\"}", 2),
+        (
+            "effects_total{pipeline=\"pay\",effect=\"call\",verdict=\"applied\"}",
+            2,
+        ),
+        (
+            "effects_total{pipeline=\"pay\",effect=\"call\",verdict=\"failed\"}",
+            1,
+        ),
+        ("effect_seconds_count{pipeline=\"pay\",effect=\"call\"}", 3),
+        (
+            "tenant_decisions_total{tenant=\"acme\",decision=\"granted\"}",
+            3,
+        ),
+        (
+            "tenant_decisions_total{tenant=\"acme\",decision=\"replay\"}",
+            2,
+        ),
+    ] {
+        is(&metrics, &format!("semel_{series}"), count);
     }
 }

@@ -3,6 +3,7 @@
 //! `SEMEL_TEST_AMQP_URL` names the server of all tests (`cargo xtask services up rabbitmq`). Tests that kill
 //! one, or want it short-tempered, share a server of their own.
 
+mod backlog;
 mod crash;
 mod cut;
 mod inspection;

@@ -1,5 +1,6 @@
 //! On a real Kafka: `cargo xtask services up kafka`.
 
+mod backlog;
 mod cluster;
 mod hazards;
 mod idle;

@@ -1,6 +1,7 @@
 //! The laws, and the failures of NATS that other brokers do not have, on the server of
 //! `SEMEL_TEST_NATS_URL`.
 
+mod backlog;
 mod inspection;
 mod laws;
 mod outage;

@@ -83,6 +83,7 @@ fn a_store_that_is_full_is_not_there_because_it_can_be_read() {
 fn a_source_counts_by_its_own_word_alone() {
     let (clock, health) = health();
     clock.advance(AFTER * 3);
+    health.source_reached("q");
     let gone = error(Code::SourceUnavailable);
     health.observe("p", &Event::SourceAway { error: &gone });
     assert_eq!(reasons(&health, "p"), [], "it was there until just now");
