@@ -1,6 +1,7 @@
-//! The dashboards and rules of `deploy/`: what they ask is there, on a real Prometheus that scrapes a real worker.
+//! The dashboards and rules of `deploy/`: what they ask is there, on a real Prometheus that scrapes real workers.
 
 mod board;
+mod local;
 mod prometheus;
 mod traffic;
 
@@ -9,8 +10,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use self::board::{Board, names};
+use self::local::Local;
 use self::prometheus::Prometheus;
 use self::traffic::Traffic;
+use crate::ready::Admin;
 use crate::site::{Site, wait_for};
 
 /// The time of traffic that is queried; `SEMEL_TEST_TRAFFIC_SECONDS` says another one, such as 120.
@@ -37,24 +40,25 @@ const ABSENT: &[&str] = &[
     "semel_spans_lost_total",
     "semel_store_bytes",
     "semel_storm",
-    "semel_tenant_decisions_total",
     "semel_window_needed_seconds",
     "semel_window_seconds",
     "store:semel_records:growth1d",
     "store:semel_store_bytes:growth1d",
 ];
 
-/// The series of which a good day has none.
-const ALERTS: &str = "ALERTS";
+/// Series that no worker has here: alerts on a good day, and tenants, which only a service with the library has.
+const EMPTY: &[&str] = &["ALERTS", "semel_tenant_decisions_total"];
 
 #[test]
 fn every_panel_and_every_rule_has_data() {
-    let admin = crate::ready::Admin::new();
+    let (admin, other) = (Admin::new(), Admin::new());
     let place = Site::new();
-    let prometheus = Prometheus::start(&place, admin.address(), &rules());
+    let workers = [admin.address(), other.address()];
+    let prometheus = Prometheus::start(&place, workers, &rules());
     let seconds = std::env::var("SEMEL_TEST_TRAFFIC_SECONDS");
     let seconds = seconds.ok().and_then(|text| text.parse().ok());
     let lasts = seconds.map_or(TRAFFIC, Duration::from_secs);
+    let local = Local::start(&other);
     let mut traffic = Traffic::new(admin);
     traffic.flow(lasts);
 
@@ -64,7 +68,9 @@ fn every_panel_and_every_rule_has_data() {
     let mut asked: Vec<_> = asked
         .into_iter()
         .filter(|(_, query)| prometheus.accepts(query))
-        .filter(|(_, query)| !names(query).any(|name| ABSENT.contains(&name) || name == ALERTS))
+        .filter(|(_, query)| {
+            !names(query).any(|name| ABSENT.contains(&name) || EMPTY.contains(&name))
+        })
         .collect();
     assert!(asked.len() > 40, "{}", asked.len());
     // A counter may be sampled a second later, and a rule be computed one later still.
@@ -98,6 +104,7 @@ fn every_panel_and_every_rule_has_data() {
         });
     }
     traffic.end();
+    local.end();
 }
 
 #[test]
@@ -125,7 +132,7 @@ fn a_query_names_what_there_is() {
             || rules.contains(&format!("record: {name}\n"))
     };
     for (panel, query) in Board::all().iter().flat_map(Board::queries) {
-        for name in names(&query).filter(|name| *name != ALERTS) {
+        for name in names(&query).filter(|name| !EMPTY.contains(name)) {
             assert!(
                 is_told(name) || ABSENT.contains(&name),
                 "{panel}: {name} is nowhere"

@@ -108,7 +108,7 @@ pub(super) fn names(query: &str) -> impl Iterator<Item = &str> {
         word.starts_with("semel_")
             || word.starts_with("process_")
             || word.contains(":semel_")
-            || *word == super::ALERTS
+            || *word == "ALERTS"
     })
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::site::{Site, wait_for};
 
-/// A server that scrapes one worker each second. It is killed when dropped.
+/// A server that scrapes two workers each second. It is killed when dropped.
 pub(super) struct Prometheus {
     child: Child,
     address: SocketAddr,
@@ -17,14 +17,14 @@ pub(super) struct Prometheus {
 
 impl Prometheus {
     /// Starts the program of `SEMEL_TEST_PROMETHEUS_PROGRAM` with these rules, which it computes each second.
-    pub(super) fn start(place: &Site, worker: SocketAddr, rules: &[PathBuf]) -> Self {
+    pub(super) fn start(place: &Site, [one, two]: [SocketAddr; 2], rules: &[PathBuf]) -> Self {
         let program = std::env::var("SEMEL_TEST_PROMETHEUS_PROGRAM").expect(
             "SEMEL_TEST_PROMETHEUS_PROGRAM names no program: run `cargo xtask services up \
              prometheus` and `source target/services/env`",
         );
         let mut settings = format!(
             "global: {{ scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s }}\n\
-             scrape_configs:\n- job_name: semel\n  static_configs: [{{ targets: ['{worker}'] }}]\nrule_files:\n"
+             scrape_configs:\n- job_name: semel\n  static_configs: [{{ targets: ['{one}', '{two}'] }}]\nrule_files:\n"
         );
         for (number, path) in rules.iter().enumerate() {
             let text = std::fs::read_to_string(path).expect("rules");

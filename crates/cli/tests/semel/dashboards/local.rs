@@ -1,0 +1,48 @@
+//! A second worker, on a store of this machine: one pipeline reads a file, the other one filters approximately.
+
+use std::io::{PipeWriter, Write};
+
+use crate::ready::Admin;
+use crate::site::{Running, Site, lines, wait_for};
+
+pub(super) struct Local {
+    running: Running,
+    messages: PipeWriter,
+    _site: Site,
+}
+
+impl Local {
+    pub(super) fn start(admin: &Admin) -> Self {
+        let config = format!(
+            "[store]\nurl = \"embedded:data\"\n{}\
+             [pipelines.file]\nsource = {{ kind = \"file\", path = \"in\" }}\nkey = \"json:/id\"\n\
+             effect = {{ kind = \"stdout\", on_doubt = \"repeat\" }}\n\
+             [pipelines.filter]\nsource = {{ kind = \"stdin\" }}\nkey = \"json:/id\"\n\
+             approximate = {{ keys = 10000 }}\neffect = {{ kind = \"stdout\", on_doubt = \"repeat\" }}\n",
+            admin.table()
+        );
+        let payment = |id: u32| format!("{{\"id\":\"{id}\"}}");
+        let payments = lines((0..100).chain(0..50), payment);
+        let site = Site::with(&[("semel.toml", &config), ("in", &payments)]);
+        let (input, mut messages) = std::io::pipe().expect("a pipe");
+        let mut command = site.command();
+        command.arg("run").stdin(input);
+        let mut running = Running::start(&mut command);
+        wait_for("a worker that is ready", || {
+            assert!(running.is_running(), "{}", running.stderr());
+            admin.ready().0
+        });
+        messages.write_all(payments.as_bytes()).expect("messages");
+        Self {
+            running,
+            messages,
+            _site: site,
+        }
+    }
+
+    /// Ends its input, and so the worker.
+    pub(super) fn end(self) {
+        drop(self.messages);
+        self.running.wait().done();
+    }
+}
