@@ -39,6 +39,7 @@ mod plans;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod processes;
+mod production;
 mod protocol;
 mod quarantine;
 mod ready;
