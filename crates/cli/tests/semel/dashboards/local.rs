@@ -17,11 +17,15 @@ impl Local {
             "[store]\nurl = \"embedded:data\"\n{}\
              [pipelines.file]\nsource = {{ kind = \"file\", path = \"in\" }}\nkey = \"json:/id\"\n\
              effect = {{ kind = \"stdout\", on_doubt = \"repeat\" }}\n\
-             [pipelines.filter]\nsource = {{ kind = \"stdin\" }}\nkey = \"json:/id\"\n\
+             [pipelines.filter]\nsource = {{ kind = \"stdin\" }}\nkey = \"cloudevents\"\n\
              approximate = {{ keys = 10000 }}\neffect = {{ kind = \"stdout\", on_doubt = \"repeat\" }}\n",
             admin.table()
         );
-        let payment = |id: u32| format!("{{\"id\":\"{id}\"}}");
+        let payment = |id: u32| {
+            format!(
+                "{{\"specversion\":\"1.0\",\"type\":\"paid\",\"source\":\"shop\",\"id\":\"{id}\"}}"
+            )
+        };
         let payments = lines((0..100).chain(0..50), payment);
         let site = Site::with(&[("semel.toml", &config), ("in", &payments)]);
         let (input, mut messages) = std::io::pipe().expect("a pipe");
