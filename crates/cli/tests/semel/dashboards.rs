@@ -58,9 +58,11 @@ fn every_panel_and_every_rule_has_data() {
     let seconds = std::env::var("SEMEL_TEST_TRAFFIC_SECONDS");
     let seconds = seconds.ok().and_then(|text| text.parse().ok());
     let lasts = seconds.map_or(TRAFFIC, Duration::from_secs);
-    let local = Local::start(&other);
+    let mut local = Local::start(&other);
     let mut traffic = Traffic::new(admin);
     traffic.flow(lasts);
+    // A rate needs traffic after the first scrape.
+    local.feed();
 
     let boards = Board::all();
     let mut asked: Vec<_> = boards.iter().flat_map(Board::queries).collect();
@@ -75,7 +77,7 @@ fn every_panel_and_every_rule_has_data() {
     assert!(asked.len() > 40, "{}", asked.len());
     // A counter may be sampled a second later, and a rule be computed one later still.
     let mut waited = 0;
-    while waited < 100 && !asked.is_empty() {
+    while waited < 300 && !asked.is_empty() {
         asked.retain(|(_, query)| !prometheus.shows(query));
         std::thread::sleep(Duration::from_millis(100));
         waited += 1;

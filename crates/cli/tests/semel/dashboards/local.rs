@@ -21,14 +21,8 @@ impl Local {
              approximate = {{ keys = 10000 }}\neffect = {{ kind = \"stdout\", on_doubt = \"repeat\" }}\n",
             admin.table()
         );
-        let payment = |id: u32| {
-            format!(
-                "{{\"specversion\":\"1.0\",\"type\":\"paid\",\"source\":\"shop\",\"id\":\"{id}\"}}"
-            )
-        };
-        let payments = lines((0..100).chain(0..50), payment);
-        let site = Site::with(&[("semel.toml", &config), ("in", &payments)]);
-        let (input, mut messages) = std::io::pipe().expect("a pipe");
+        let site = Site::with(&[("semel.toml", &config), ("in", &payments())]);
+        let (input, messages) = std::io::pipe().expect("a pipe");
         let mut command = site.command();
         command.arg("run").stdin(input);
         let mut running = Running::start(&mut command);
@@ -36,7 +30,6 @@ impl Local {
             assert!(running.is_running(), "{}", running.stderr());
             admin.ready().0
         });
-        messages.write_all(payments.as_bytes()).expect("messages");
         Self {
             running,
             messages,
@@ -44,9 +37,24 @@ impl Local {
         }
     }
 
+    /// Feeds payments, of which a third comes twice.
+    pub(super) fn feed(&mut self) {
+        let payments = payments();
+        self.messages
+            .write_all(payments.as_bytes())
+            .expect("messages");
+    }
+
     /// Ends its input, and so the worker.
     pub(super) fn end(self) {
         drop(self.messages);
         self.running.wait().done();
     }
+}
+
+fn payments() -> String {
+    let payment = |id: u32| {
+        format!("{{\"specversion\":\"1.0\",\"type\":\"paid\",\"source\":\"shop\",\"id\":\"{id}\"}}")
+    };
+    lines((0..100).chain(0..50), payment)
 }
