@@ -46,7 +46,7 @@ usage: cargo xtask VERB
                                    try to break the promise, tier by tier; keep the results for the book
   prove --page                     write the book's page of the results that are kept
   readme                           run the checked examples of the README and the book
-  picture                          draw the picture of the README
+  picture                          draw the pictures of the README and of examples/observability
   examples                         fetch the public webhook examples into target/
   bench [ARGS…]                    build the benchmarks in release mode and run them
   services up|down|status [NAME…]  real servers for tests, private to this checkout";

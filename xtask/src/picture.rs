@@ -1,6 +1,8 @@
-//! `cargo xtask picture`: the picture of the README, drawn by code so that it can be changed like code.
+//! `cargo xtask picture`: the pictures of the README and of an example, drawn by code so that they can be changed like code.
 //!
-//! It has its own background and follows the reader's colour scheme, so it reads in light and dark.
+//! They have their own background and follow the reader's colour scheme, so they read in light and dark.
+
+mod observability;
 
 use std::fmt::Write;
 
@@ -10,10 +12,13 @@ use crate::workspace::Workspace;
 /// The path of the picture.
 pub(crate) const FILE: &str = "docs/picture.svg";
 
-/// Writes the picture.
+/// Writes the pictures.
 pub(crate) fn run(workspace: &Workspace) -> Result {
     std::fs::write(workspace.root.join(FILE), drawn())?;
     println!("{FILE}");
+    let drawn = observability::drawn(workspace)?;
+    std::fs::write(workspace.root.join(observability::FILE), drawn)?;
+    println!("{}", observability::FILE);
     Ok(())
 }
 

@@ -2,8 +2,8 @@
 //! examples show on a console.
 //!
 //! A block counts when `<!-- check -->` stands on the line before its ```` ```console ````. The
-//! blocks of a page run in order, in one fresh folder that holds a copy of `examples/`, with
-//! `semel` on the path. Each block is one shell session. A command must succeed, unless the next
+//! blocks of a page run in order, in one fresh folder that holds a copy of `examples/` and `deploy/`,
+//! with `semel` on the path. Each block is one shell session. A command must succeed, unless the next
 //! one is `echo $?`.
 
 mod block;
@@ -118,14 +118,15 @@ impl Drop for Folder {
 /// The example of the library that pages show and run.
 const LIBRARY_EXAMPLE: &str = "first";
 
-/// The tracked files below `examples/` and of the library's examples, which a reader's clone has
-/// too.
+/// The tracked files below `examples/` and `deploy/` and of the library's examples, which a reader's
+/// clone has too.
 fn example_files(workspace: &Workspace) -> Result<Vec<PathBuf>> {
     let mut git = Command::new("git");
     git.current_dir(&workspace.root).args([
         "ls-files",
         "-z",
         "--",
+        "deploy",
         "examples",
         "crates/semel/examples",
     ]);

@@ -5,6 +5,7 @@ mod kafka;
 mod mariadb;
 mod nats;
 mod postgres;
+mod prometheus;
 mod rabbitmq;
 mod redis;
 mod redis_cluster;
@@ -23,7 +24,7 @@ use crate::{ci, process};
 use self::server::{Running, Server};
 
 /// Every server that can be started; the tests need them all.
-const BUILT: [&Server; 7] = [
+const BUILT: [&Server; 8] = [
     &postgres::SERVER,
     &redis::SERVER,
     &redis_cluster::SERVER,
@@ -31,24 +32,29 @@ const BUILT: [&Server; 7] = [
     &kafka::SERVER,
     &rabbitmq::SERVER,
     &nats::SERVER,
+    &prometheus::SERVER,
 ];
 
 /// The other things that a test needs to start a server of its own.
-const PARTS: [Part; 2] = [
+const PARTS: [Part; 3] = [
     (&kafka::SERVER, kafka::JARS, kafka::jars),
     (&nats::SERVER, nats::PROGRAM, nats::program),
+    (
+        &prometheus::SERVER,
+        prometheus::PROGRAM,
+        prometheus::program,
+    ),
 ];
 
 /// The server, the variable, and the place of the part, beside the data.
 type Part = (&'static Server, &'static str, fn(&Path) -> PathBuf);
 
 /// Servers that tests will need, and that cannot be started yet.
-const PLANNED: [&str; 8] = [
+const PLANNED: [&str; 7] = [
     "mosquitto",
     "cassandra",
     "dynamodb",
     "sqs",
-    "prometheus",
     "toxiproxy",
     "schemathesis",
     "nginx",

@@ -15,7 +15,7 @@ use crate::site::{Running, Site, Summary, wait_for};
 #[cfg(feature = "amqp")]
 mod amqp;
 #[cfg(feature = "kafka")]
-mod kafka;
+pub(crate) mod kafka;
 #[cfg(feature = "nats")]
 mod nats;
 mod publish;
@@ -24,7 +24,7 @@ mod tls;
 mod window;
 
 /// A queue, topic or stream of a broker that no other test uses.
-trait Place {
+pub(crate) trait Place {
     /// Creates it.
     fn new() -> Self;
     /// The table of the source, for the broker at `address`.
@@ -37,7 +37,7 @@ trait Place {
 }
 
 /// A proxy, and the runtime that moves its bytes.
-struct Way {
+pub(crate) struct Way {
     proxy: Proxy,
     _runtime: Runtime,
 }
@@ -52,7 +52,7 @@ impl std::ops::Deref for Way {
 
 impl Way {
     /// Makes a proxy to the server of this url; returns it with the url that leads through it.
-    fn to(url: &str) -> (Self, String) {
+    pub(crate) fn to(url: &str) -> (Self, String) {
         let behind = url.split_once("://").map_or(url, |(_, behind)| behind);
         let place = behind.rsplit_once('@').map_or(behind, |(_, place)| place);
         let place = place.split('/').next().unwrap_or(place);
@@ -290,7 +290,7 @@ fn server(variable: &str, service: &str) -> String {
     })
 }
 
-fn runtime() -> Runtime {
+pub(crate) fn runtime() -> Runtime {
     Runtime::new().expect("a runtime")
 }
 

@@ -9,6 +9,8 @@ mod check;
 mod completions;
 mod config;
 mod control;
+#[cfg(all(feature = "kafka", feature = "redis"))]
+mod dashboards;
 mod dead_letters;
 mod dedup;
 mod effect_exec;

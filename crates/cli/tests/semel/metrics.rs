@@ -6,7 +6,7 @@ use crate::ready::Admin;
 use crate::site::{Running, Site, lines, wait_for};
 
 /// Declines `dead-…`, asks for another attempt at the first of `again-…`, and does not know about `doubt-…`.
-const HANDLER: &str = r#"
+pub(crate) const HANDLER: &str = r#"
 import json, sys
 for line in sys.stdin:
     request = json.loads(line)

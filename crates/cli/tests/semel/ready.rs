@@ -24,6 +24,11 @@ impl Admin {
         format!("[admin]\nlisten = \"{}\"\nready_after = \"2s\"\n", self.0)
     }
 
+    #[cfg(all(feature = "kafka", feature = "redis"))]
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.0
+    }
+
     fn ask(&self, path: &str) -> String {
         let mut answer = Vec::new();
         if let Ok(mut stream) = TcpStream::connect(self.0) {

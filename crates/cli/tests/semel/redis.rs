@@ -16,13 +16,13 @@ use crate::servers::{
 use crate::site::{Site, lines, wait_for};
 
 /// A prefix that no other test uses, emptied at the end.
-struct Prefix {
+pub(crate) struct Prefix {
     server: String,
     name: String,
 }
 
 impl Prefix {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::on("SEMEL_TEST_REDIS_URL", "redis")
     }
 
@@ -45,7 +45,7 @@ impl Prefix {
         }
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("{}?prefix={}", self.server, self.name)
     }
 

@@ -10,7 +10,7 @@ use semel_broker_kafka::{KafkaSink, SinkOptions};
 
 use super::{Place, Way, behind, name, publish, runtime, server};
 
-pub(super) struct Topic(pub(super) String);
+pub(crate) struct Topic(pub(crate) String);
 
 behind!(Topic);
 

@@ -1,0 +1,164 @@
+//! The dashboards and rules of `deploy/`: what they ask is there, on a real Prometheus that scrapes real workers.
+
+mod board;
+mod local;
+mod prometheus;
+mod traffic;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use self::board::{Board, names};
+use self::local::Local;
+use self::prometheus::Prometheus;
+use self::traffic::Traffic;
+use crate::ready::Admin;
+use crate::site::{Site, wait_for};
+
+/// The time of traffic that is queried; `SEMEL_TEST_TRAFFIC_SECONDS` says another one, such as 120.
+const TRAFFIC: Duration = Duration::from_secs(12);
+
+/// Families and recording rules that are not there yet. Whoever adds one takes it off this list.
+const ABSENT: &[&str] = &[
+    "pipeline:semel_dedup_burn:rate30d",
+    "pipeline:semel_dedup_errors:ratio_rate30d",
+    "pipeline:semel_dedup_success:ratio_rate5m",
+    "pipeline:semel_duplicate_incidents:increase1d",
+    "pipeline:semel_duplicates:ratio_rate5m",
+    "pipeline:semel_false_duplicates:ratio_rate1d",
+    "pipeline:semel_outcome_differs:increase1d",
+    "pipeline:semel_overhead_seconds:p99_5m",
+    "pipeline:semel_replays:increase1h",
+    "semel_cache_lookups_total",
+    "semel_false_duplicates_total",
+    "semel_key_churn",
+    "semel_outcome_differs_total",
+    "semel_records",
+    "semel_replays_total",
+    "semel_source_lag",
+    "semel_spans_lost_total",
+    "semel_store_bytes",
+    "semel_storm",
+    "semel_window_needed_seconds",
+    "semel_window_seconds",
+    "store:semel_records:growth1d",
+    "store:semel_store_bytes:growth1d",
+];
+
+/// Series that no worker has here: alerts on a good day, and tenants, which only a service with the library has.
+const EMPTY: &[&str] = &["ALERTS", "semel_tenant_decisions_total"];
+
+#[test]
+fn every_panel_and_every_rule_has_data() {
+    let (admin, other) = (Admin::new(), Admin::new());
+    let place = Site::new();
+    let workers = [admin.address(), other.address()];
+    let prometheus = Prometheus::start(&place, workers, &rules());
+    let seconds = std::env::var("SEMEL_TEST_TRAFFIC_SECONDS");
+    let seconds = seconds.ok().and_then(|text| text.parse().ok());
+    let lasts = seconds.map_or(TRAFFIC, Duration::from_secs);
+    let mut local = Local::start(&other);
+    let mut traffic = Traffic::new(admin);
+    traffic.flow(lasts);
+    // A rate needs traffic after the first scrape.
+    local.feed();
+
+    let boards = Board::all();
+    let mut asked: Vec<_> = boards.iter().flat_map(Board::queries).collect();
+    asked.extend(prometheus.rules());
+    let mut asked: Vec<_> = asked
+        .into_iter()
+        .filter(|(_, query)| prometheus.accepts(query))
+        .filter(|(_, query)| {
+            !names(query).any(|name| ABSENT.contains(&name) || EMPTY.contains(&name))
+        })
+        .collect();
+    assert!(asked.len() > 40, "{}", asked.len());
+    // A counter may be sampled a second later, and a rule be computed one later still.
+    let mut waited = 0;
+    while waited < 300 && !asked.is_empty() {
+        asked.retain(|(_, query)| !prometheus.shows(query));
+        std::thread::sleep(Duration::from_millis(100));
+        waited += 1;
+    }
+    assert!(asked.is_empty(), "without a result: {asked:#?}");
+
+    let is_there = |name: &&str| {
+        let found = prometheus.values(&format!("count({{__name__=\"{name}\"}})"));
+        !found.is_empty()
+    };
+    let there: Vec<_> = ABSENT.iter().copied().filter(is_there).collect();
+    assert!(there.is_empty(), "there now: take off ABSENT {there:#?}");
+    // A query that finds zeros could be wrong and still find them.
+    for (query, least) in [
+        ("sum(increase(semel_duplicates_total[5m]))", 20.0),
+        ("max(semel_set_aside{why=\"dead\"})", 2.0),
+        ("max(semel_set_aside{why=\"in_doubt\"})", 2.0),
+        ("max(semel_set_aside{why=\"quarantined\"})", 4.0),
+        ("sum(max_over_time(semel_store_errors_total[5m]))", 1.0),
+        ("max(max_over_time(semel_breaker_open[5m]))", 1.0),
+        ("1 - min(min_over_time(semel_ready[5m]))", 1.0),
+        ("sum(semel_restore_operations)", 20.0),
+    ] {
+        wait_for(query, || {
+            prometheus.values(query).iter().any(|value| *value >= least)
+        });
+    }
+    traffic.end();
+    local.end();
+}
+
+#[test]
+fn dashboards_are_whole_and_told_in_the_book() {
+    let book = std::fs::read_to_string(root().join(BOOK)).expect("the page");
+    let mut uids = BTreeSet::new();
+    for board in Board::all() {
+        board.is_whole(&book);
+        assert!(uids.insert(board.uid()), "{}", board.uid());
+    }
+}
+
+/// Each name in a query is told to users as there, or listed here as absent, and never both.
+#[test]
+fn a_query_names_what_there_is() {
+    let status = std::fs::read_to_string(root().join(STATUS)).expect("the page");
+    let rules = rules().iter().fold(String::new(), |text, path| {
+        text + &std::fs::read_to_string(path).expect("rules")
+    });
+    let is_told = |name: &str| {
+        let parts = ["_bucket", "_sum", "_count"].iter();
+        let family = parts.fold(name, |name, part| name.strip_suffix(part).unwrap_or(name));
+        family.starts_with("process_")
+            || status.contains(&format!("`{family}`"))
+            || rules.contains(&format!("record: {name}\n"))
+    };
+    for (panel, query) in Board::all().iter().flat_map(Board::queries) {
+        for name in names(&query).filter(|name| !EMPTY.contains(name)) {
+            assert!(
+                is_told(name) || ABSENT.contains(&name),
+                "{panel}: {name} is nowhere"
+            );
+        }
+    }
+    for name in ABSENT.iter().filter(|name| !name.contains(':')) {
+        assert!(
+            !is_told(name),
+            "{name} is told as there: take it off ABSENT"
+        );
+    }
+}
+
+/// The files of rules that there are.
+fn rules() -> Vec<PathBuf> {
+    let folder = root().join("deploy/prometheus");
+    let paths = ["rules.yml", "alerts.yml"].map(|name| folder.join(name));
+    paths.into_iter().filter(|path| path.is_file()).collect()
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+const BOOK: &str = "docs/book/src/operations/dashboards.md";
+const STATUS: &str = "docs/book/src/operations/status.md";
