@@ -77,9 +77,9 @@ pub(crate) fn configure(setup: &Setup, rules: Rules, target: SocketAddr) -> Resu
     let text = format!(
         "[admin]\nlisten = \"{admin}\"\nready_after = \"1s\"\n\n[pipelines.{name}]\n\
          source = {{ kind = \"stdin\" }}\nkey = \"json:/id\"\n{birth}window = \"{window}s\"\nlease = \"{lease}s\"\n\
-         fail = \"{fail}\"\nretry = {{ attempts = {attempts}, backoff = \"20ms\" }}\n\n[pipelines.{name}.effect]\n\
-         kind = \"http\"\nurl = \"http://{target}/\"\nclass = \"unkeyed\"\non_doubt = \"{on_doubt}\"\n\
-         concurrency = {IN_FLIGHT}\n",
+         fail = \"{fail}\"\nconcurrency = {IN_FLIGHT}\n\
+         retry = {{ attempts = {attempts}, backoff = \"20ms\" }}\n\n[pipelines.{name}.effect]\n\
+         kind = \"http\"\nurl = \"http://{target}/\"\nclass = \"unkeyed\"\non_doubt = \"{on_doubt}\"\n",
         name = quoted(&subject.pipeline),
         window = rules.window.as_secs(),
         // The lease must not outlast the window.

@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::fs::Permissions;
-use std::io::ErrorKind as IoErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -195,6 +194,9 @@ impl Dir {
                 scratch: Some(scratch).into(),
             });
         };
+        if path.exists() && !path.is_dir() {
+            return Err(usage(format!("--dir: {} is no folder", path.display())));
+        }
         std::fs::create_dir_all(path).map_err(|error| cannot(path, error))?;
         let path = path.canonicalize().map_err(|error| cannot(path, error))?;
         match std::fs::read_dir(&path).map(|mut it| it.next().is_none()) {
@@ -206,9 +208,6 @@ impl Dir {
                 "--dir: {} is not empty; a drill begins in an empty folder",
                 path.display()
             ))),
-            Err(error) if error.kind() == IoErrorKind::NotADirectory => {
-                Err(usage(format!("--dir: {} is no folder", path.display())))
-            }
             Err(error) => Err(cannot(&path, error)),
         }
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::site::Site;
+use crate::site::{Running, Site};
 
 /// Plays a drill; returns its exit code and its report.
 pub(crate) fn played(site: &Site, arguments: &[&str]) -> (i32, Value) {
@@ -99,18 +99,43 @@ fn a_store_that_loses_fails_the_crash() {
 
 #[test]
 fn an_alert_without_a_runbook_fails_the_drill() {
-    let rules = "groups:\n- name: a\n  rules:\n  - alert: SemelReplayStorm\n    expr: semel_storm == 1\n    labels: \
-                 {severity: page}\n    annotations: {summary: \"{{ $labels.pipeline }}: a storm\"}\n";
-    let site = Site::with(&[("alerts.yml", rules)]);
-    let (code, report) = played(&site, &["replay", "--alerts", "alerts.yml"]);
-    assert_eq!(code, 1, "{report}");
-    let expected = "\"SemelReplayStorm\": \"it names no runbook\"";
-    assert_eq!(failures(&report), [expected], "{report}");
-    assert_eq!(report["alerts"][0]["summary"], "drill: a storm");
+    let rules = |expr: &str, runbook: &str| {
+        format!(
+            "groups:\n- name: a\n  rules:\n  - alert: SemelReplayStorm\n    expr: {expr}\n    for: 1m\n    labels: \
+             {{severity: page}}\n    annotations: {{summary: \"{{{{ $labels.pipeline }}}}: a storm\"{runbook}}}\n"
+        )
+    };
+    let site = Site::new();
+    for (expr, runbook, missing) in [
+        ("semel_storm == 1", "", Some("it names no runbook")),
+        (
+            "semel_storm == 1",
+            ", runbook_url: page 7",
+            Some("its runbook is no url"),
+        ),
+        (
+            "vector(0)",
+            ", runbook_url: https://example/storm",
+            Some("it does not ask for what the worker shows"),
+        ),
+        (
+            "semel_storm == 1",
+            ", runbook_url: https://example/storm",
+            None,
+        ),
+    ] {
+        site.write("alerts.yml", rules(expr, runbook));
+        let (code, report) = played(&site, &["replay", "--alerts", "alerts.yml"]);
+        assert_eq!(code, i32::from(missing.is_some()), "{report}");
+        let alert = &report["alerts"][0];
+        assert_eq!(alert["missing"].as_str(), missing, "{report}");
+        assert_eq!(alert["summary"], "drill: a storm");
+        assert_eq!(alert["after"], "1m");
+    }
     let (code, report) = played(&site, &["crash", "--alerts", "alerts.yml"]);
     assert_eq!(code, 1);
-    let expected = "\"SemelWorkerDown\": \"there is no such alert\"";
-    assert_eq!(failures(&report)[0], expected, "{report}");
+    let missing = &report["alerts"][0]["missing"];
+    assert_eq!(missing, "there is no such alert", "{report}");
 }
 
 #[test]
@@ -135,27 +160,73 @@ fn a_drill_plays_with_the_settings_of_a_pipeline_and_touches_nothing_of_it() {
 #[test]
 fn what_a_drill_cannot_play_is_refused() {
     let site = Site::with(&[("no.yml", "a: [")]);
-    for (arguments, message) in [
-        (&["crash", "--dir", "."][..], "is not empty"),
-        (&["crash", "--dir", "no.yml"], "no.yml"),
-        (&["crash", "--alerts", "no.yml"], "no.yml: "),
-        (&["crash", "--alerts", "none.yml"], "none.yml"),
-        (&["crash", "--mend", "true"], "--break"),
-        (&["crash", "--config", "none.toml"], "none.toml"),
+    for (arguments, code, message) in [
+        (&["crash", "--dir", "."][..], 2, "is not empty"),
+        (&["crash", "--dir", "no.yml"], 2, "no.yml is no folder"),
+        (&["crash", "--alerts", "no.yml"], 2, "no.yml: "),
+        (&["crash", "--alerts", "none.yml"], 2, "none.yml"),
+        (&["crash", "--mend", "true"], 2, "--break"),
+        (&["crash", "--config", "none.toml"], 2, "none.toml"),
+        (&["crash", "--store", "bogus"], 2, "--store: "),
+        (&["crash", "--store", "memory:"], 3, "[drill-failed]"),
+        (
+            &["crash", "--break", "echo s3cret; exit 7"],
+            3,
+            "commands.log [drill-failed]",
+        ),
         (
             &["store-down", "--store", "sqlite:s.db"],
+            2,
             "--break and --mend",
         ),
-        (&["flood"], "flood"),
+        (&["store-down", "--break", "true"], 2, "--store names"),
+        (&["storm", "--break", "true"], 2, "breaks no store"),
+        (&["flood"], 2, "flood"),
     ] {
         let mut all = vec!["gameday"];
         all.extend(arguments);
         let ended = site.semel(&all);
-        assert!(
-            matches!(ended.status.code(), Some(2 | 3)),
-            "{arguments:?}: {ended:?}"
-        );
-        assert!(ended.stderr.contains(message), "{arguments:?}: {ended:?}");
+        let ended = ended.code(code).says(message);
         assert_eq!(ended.stdout, "", "{arguments:?}");
+        assert!(!ended.stderr.contains("s3cret"), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_drill_does_not_hear_of_what_configures_a_worker() {
+    let site = Site::new();
+    let theirs = format!("embedded:{}", site.path("theirs").display());
+    let mut command = site.command();
+    command
+        .args(["gameday", "replay", "--output", "json"])
+        .env("SEMEL__STORE__URL", theirs)
+        .env("SEMEL__PIPELINES__PAY__OWNER", "team")
+        .env("SEMEL__ADMIN__LISTEN", "127.0.0.1:1");
+    let ended = Running::start(&mut command).wait().done();
+    let report: Value = serde_json::from_str(&ended.stdout).expect("a report");
+    assert_eq!(report["dir"], Value::Null, "nothing is left");
+    let left = std::fs::read_dir(site.path("")).expect("a folder").count();
+    assert_eq!(left, 0);
+}
+
+#[test]
+fn drills_may_share_a_store() {
+    let site = Site::new();
+    for drill in ["replay", "poison", "replay"] {
+        let (code, report) = played(&site, &[drill, "--store", "sqlite:drills.db"]);
+        assert_eq!((code, failures(&report)), (0, Vec::new()), "{report}");
+    }
+    assert!(site.path("drills.db").exists());
+}
+
+#[test]
+fn a_drill_expects_no_more_than_its_pipeline_promises() {
+    let config = "[pipelines.pay]\nsource = { kind = \"file\", path = \"in\" }\nkey = \"json:/id\"\nfail = \"open\"\n\
+                  retry = { attempts = 1 }\n[pipelines.pay.effect]\nkind = \"http\"\nurl = \"http://127.0.0.1:1/\"\n\
+                  class = \"unkeyed\"\non_doubt = \"repeat\"\n";
+    let site = Site::with(&[("semel.toml", config)]);
+    for drill in ["crash", "poison"] {
+        let (code, report) = played(&site, &[drill, "--config", "semel.toml"]);
+        assert_eq!((code, failures(&report)), (0, Vec::new()), "{report}");
     }
 }
