@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_config::Settings;
+use semel_config::{Settings, StoreUrl};
 use semel_core::Clock;
 use semel_engine::layer::outage::Breaker;
 use semel_engine::surroundings::Surroundings;
@@ -87,7 +87,12 @@ fn count(beside: &mut JoinSet<()>, settings: &Settings, stores: &Stores, status:
     let sampling = (Arc::clone(status), store.clone());
     beside.spawn(async move { counting.aside().count(store, counted).await });
     let (sampled, store) = sampling;
-    beside.spawn(async move { sampled.store_samples().take(store).await });
+    // A store in this process does nothing else while it counts.
+    let parts = match settings.store {
+        StoreUrl::Server(_) => 20,
+        StoreUrl::Embedded(_) | StoreUrl::Memory | StoreUrl::Sqlite(_) => 1_000,
+    };
+    beside.spawn(async move { sampled.store_samples().take(store, parts).await });
 }
 
 /// The time between two judgements.
