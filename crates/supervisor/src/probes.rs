@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_config::Settings;
+use semel_config::{PipelineSettings, Settings, StoreUrl};
 use semel_core::Clock;
+use semel_core::select::Selector;
 use semel_engine::layer::outage::Breaker;
 use semel_engine::surroundings::Surroundings;
 use semel_worker::run::Stores;
@@ -87,10 +88,55 @@ fn count(beside: &mut JoinSet<()>, settings: &Settings, stores: &Stores, status:
     let sampling = (Arc::clone(status), store.clone());
     beside.spawn(async move { counting.aside().count(store, counted).await });
     let (sampled, store) = sampling;
-    beside.spawn(async move { sampled.store_samples().take(store).await });
+    // A store in this process does nothing else while it counts.
+    let parts = match settings.store {
+        StoreUrl::Server(_) => 20,
+        StoreUrl::Embedded(_) | StoreUrl::Memory | StoreUrl::Sqlite(_) => 500,
+    };
+    beside.spawn(async move { sampled.store_samples().take(store, parts).await });
+}
+
+/// Tells whether a producer can give the same payload another key.
+pub(crate) fn has_key_apart(settings: &PipelineSettings) -> bool {
+    let mut selectors = settings.pipeline.key.selectors().iter();
+    selectors.any(|it| matches!(it, Selector::Header(_) | Selector::CloudEvents))
 }
 
 /// The time between two judgements.
 const JUDGED_EVERY: Duration = Duration::from_secs(1);
 /// The number of probes within the time after which silence counts.
 const TIMES_WITHIN: u32 = 3;
+
+#[cfg(test)]
+mod tests {
+    use semel_backends::BACKENDS;
+    use semel_config::Overrides;
+
+    use super::*;
+
+    #[test]
+    fn a_key_that_is_no_part_of_the_payload_is_apart() {
+        for (key, is_apart) in [
+            ("\"header:id\"", true),
+            ("\"cloudevents\"", true),
+            ("[\"json:/id\", \"header:part\"]", true),
+            ("\"json:/id\"", false),
+            ("\"hash\"", false),
+        ] {
+            let text = format!(
+                "[pipelines.pay]\nsource = {{ kind = \"stdin\" }}\nkey = {key}\n\
+                 effect = {{ kind = \"stdout\", on_doubt = \"park\" }}\n"
+            );
+            let overrides = Overrides::default();
+            let settings = Settings::of(
+                "semel.toml",
+                &text,
+                std::iter::empty(),
+                &overrides,
+                BACKENDS,
+            );
+            let settings = settings.expect("sound settings");
+            assert_eq!(has_key_apart(&settings.pipelines[0]), is_apart, "{key}");
+        }
+    }
+}

@@ -8,7 +8,6 @@ use semel_config::{PipelineSettings, Settings, StoreUrl};
 use semel_core::port::checkpoint::AnyCheckpointStore;
 use semel_core::port::store::AnyStore;
 use semel_core::port::transactional::AnyTransactionalStore;
-use semel_core::select::Selector;
 use semel_core::{Claimant, Clock, Entropy, Error, ErrorKind, Result};
 use semel_engine::event::{FanOut, Observer};
 use semel_engine::layer::outage::{self, Breaker, Policy};
@@ -293,17 +292,11 @@ fn watch_source(
 fn counts(status: &Status, settings: &PipelineSettings) -> Arc<dyn Observer> {
     let (name, effect) = (&settings.pipeline.name, settings.effect.kind());
     let counts = status.metrics().pipeline(name, effect);
-    if has_key_apart(settings) {
+    if probes::has_key_apart(settings) {
         Arc::new(counts.watching_keys())
     } else {
         Arc::new(counts)
     }
-}
-
-/// Tells whether a producer can give the same payload another key.
-fn has_key_apart(settings: &PipelineSettings) -> bool {
-    let mut selectors = settings.pipeline.key.selectors().iter();
-    selectors.any(|it| matches!(it, Selector::Header(_) | Selector::CloudEvents))
 }
 
 /// Returns the same stores, whose calls are timed. Orders of other processes and the moving of a store are not.

@@ -52,9 +52,13 @@ async fn each_effect_that_began_is_told_once_with_its_end_and_its_time() {
     let settings = Settings::default();
     let site = Once::with(Arc::clone(&world.store), surroundings, settings, None);
     let operation = || site.operation("test").unkeyed(OnDoubt::Park);
-    let failing = |failure: fn() -> Failure| async move {
+    let failing = |why: &'static str| async move {
         sleep(secs(1)).await;
-        Err::<String, _>(failure())
+        Err::<String, _>(match why {
+            "busy" => Failure::not_applied(why),
+            "no answer" => Failure::maybe_applied(why),
+            _ => Failure::dead(why),
+        })
     };
     let done = operation().once("a", async |_| {
         sleep(secs(3)).await;
@@ -66,13 +70,8 @@ async fn each_effect_that_began_is_told_once_with_its_end_and_its_time() {
         again.is_ok_and(|it| it.is_replay()),
         "a replay has no effect"
     );
-    let failures: [(&str, fn() -> Failure); 3] = [
-        ("b", || Failure::not_applied("busy")),
-        ("c", || Failure::maybe_applied("no answer")),
-        ("d", || Failure::dead("declined")),
-    ];
-    for (key, failure) in failures {
-        let failed = operation().once(key, async move |_| failing(failure).await);
+    for key in ["busy", "no answer", "declined"] {
+        let failed = operation().once(key, async move |_| failing(key).await);
         assert!(failed.await.is_err());
     }
     let late = operation().timeout(Some(secs(2)));

@@ -93,6 +93,9 @@ fn text_shows_a_key_only_where_somebody_has_to_look() {
             coordinates: "in:1",
             state: StateKind::Dead,
         },
+        Event::OutcomeDiffers {
+            operation: &operation,
+        },
         Event::Dead {
             operation: &operation,
             coordinates: "in:1",
@@ -112,7 +115,7 @@ fn text_shows_a_key_only_where_somebody_has_to_look() {
     for (at, event) in events.iter().enumerate() {
         let decision = Decision::of("payments", event, None).expect("a decision");
         let is_shown = decision.text().contains("alice");
-        assert_eq!(is_shown, at >= 8, "{event:?}");
+        assert_eq!(is_shown, at >= 9, "{event:?}");
         assert!(!decision.text().is_empty(), "{event:?}");
         assert!(!json(event, None).contains("\"message\":\"\""), "{event:?}");
         assert!(

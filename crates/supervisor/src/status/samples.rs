@@ -15,15 +15,15 @@ use tokio::time::{Instant, sleep};
 pub(crate) struct StoreSamples(Mutex<Option<Stats>>);
 
 impl StoreSamples {
-    /// Counts over and over for as long as the future is polled: every few seconds, and so that the store spends at most
-    /// a hundredth of its time on it. While the store fails, the last counts stand.
-    pub(crate) async fn take(&self, store: impl Store) {
+    /// Counts over and over for as long as the future is polled: every few seconds, and so that the store
+    /// spends no more than one part of its time in `parts` on it. While the store fails, the last counts stand.
+    pub(crate) async fn take(&self, store: impl Store, parts: u32) {
         loop {
             let begun = Instant::now();
             if let Ok(stats) = store.stats().await {
                 *self.lock() = Some(stats);
             }
-            sleep(EVERY.max(begun.elapsed() * 100)).await;
+            sleep(EVERY.max(begun.elapsed() * parts)).await;
         }
     }
 
