@@ -141,7 +141,7 @@ fn room(arguments: &Check, settings: &Settings) -> Room {
     };
     let all = all.as_ref().map_or(settings, |(_, all)| all);
     let all = &all.pipelines;
-    let needed = all.iter().map(|PipelineSettings { pipeline, .. }| {
+    let mut needed = all.iter().map(|PipelineSettings { pipeline, .. }| {
         let fingerprint = &pipeline.fingerprint;
         let storage = Storage::of(
             &settings.store,
@@ -152,9 +152,7 @@ fn room(arguments: &Check, settings: &Settings) -> Room {
         storage.disk_bytes()
     });
     Room {
-        needed: needed.fold(Some(0), |sum: Option<u64>, it| {
-            Some(sum?.saturating_add(it?))
-        }),
+        needed: needed.try_fold(0, |sum: u64, it| Some(sum.saturating_add(it?))),
         pipelines: all.len(),
         disk: store_path::disk(&settings.store),
     }

@@ -464,7 +464,7 @@ const CASES: &[(&str, Standing, &str, Change)] = &[
         },
     ),
     ("room", Pass, "full windows of all 3 pipelines take", |it| {
-        it.pipelines = 3
+        it.pipelines = 3;
     }),
     ("room", Unknown, "could not be read", |it| it.disk = None),
     ("room", Fail, "its disk has 1 MiB left", |it| {
