@@ -458,8 +458,8 @@ const CASES: &[(&str, Standing, &str, Change)] = &[
         "the store has 5 GiB, and its disk has 1 MiB left",
         |it| {
             it.disk = Some(Disk {
-                held: 5 << 30,
-                free: 1 << 20,
+                held: (5 << 30) + 1,
+                free: (2 << 20) - 1,
             });
         },
     ),

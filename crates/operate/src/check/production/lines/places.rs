@@ -138,9 +138,9 @@ impl Judge<'_> {
             (StoreUrl::Embedded(_) | StoreUrl::Sqlite(_), Some(disk)) => {
                 let has = match disk.held {
                     0 => String::new(),
-                    held => format!("the store has {}, and ", size(held)),
+                    held => format!("the store has {}, and ", whole(held)),
                 };
-                let why = format!("{takes}; {has}its disk has {} left", size(disk.free));
+                let why = format!("{takes}; {has}its disk has {} left", whole(disk.free));
                 if disk.fits(needed) {
                     return Line::pass("room", why);
                 }
@@ -154,8 +154,20 @@ impl Judge<'_> {
     }
 }
 
-/// Returns a size in the largest binary unit that leaves a whole number, rounded up.
+/// Returns the size of what is needed, rounded up.
 fn size(bytes: u64) -> String {
+    let (unit, name) = unit(bytes);
+    format!("{} {name}", bytes.div_ceil(unit))
+}
+
+/// Returns the size of what there is, rounded down.
+fn whole(bytes: u64) -> String {
+    let (unit, name) = unit(bytes);
+    format!("{} {name}", bytes / unit)
+}
+
+/// Returns the largest binary unit of which there is one.
+fn unit(bytes: u64) -> (u64, &'static str) {
     let units = [
         (1 << 40, "TiB"),
         (1 << 30, "GiB"),
@@ -163,6 +175,5 @@ fn size(bytes: u64) -> String {
         (1 << 10, "KiB"),
     ];
     let unit = units.into_iter().find(|(unit, _)| bytes >= *unit);
-    let (unit, name) = unit.unwrap_or((1, "B"));
-    format!("{} {name}", bytes.div_ceil(unit))
+    unit.unwrap_or((1, "B"))
 }
