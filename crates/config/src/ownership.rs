@@ -20,16 +20,35 @@ pub(super) fn read(fields: &mut Fields<'_>) -> Ownership {
 }
 
 fn owner(text: &str) -> Result<Box<str>, String> {
+    let text = text.trim_matches(' ');
     if text.trim().is_empty() {
         return Err("must not be empty; name a team, as in `team-payments`".to_owned());
     }
     if text.chars().any(char::is_control) {
         return Err("must be on one line, without control characters".to_owned());
     }
+    if text.chars().any(is_hidden) {
+        return Err(
+            "must not have characters that hide, or that turn the direction of the text".to_owned(),
+        );
+    }
     if text.chars().count() > LONGEST_OWNER {
         return Err(format!("must have at most {LONGEST_OWNER} characters"));
     }
     Ok(text.into())
+}
+
+/// Tells whether a character has no width of its own, separates lines, or turns the direction of what follows.
+const fn is_hidden(character: char) -> bool {
+    matches!(
+        character,
+        '\u{ad}'
+            | '\u{61c}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{2069}'
+            | '\u{feff}'
+    )
 }
 
 /// Reads the URL. A fault does not repeat the text, which may have a password in it.
@@ -76,9 +95,20 @@ mod tests {
         for good in ["team-payments", "Zoë, on call", &longest] {
             assert_eq!(owner(good).as_deref(), Ok(good));
         }
+        assert_eq!(owner("  team-payments ").as_deref(), Ok("team-payments"));
         let too_long = longest.clone() + "é";
-        for bad in ["", "  ", "team\nother", "a\u{1b}[2J", &too_long] {
+        for bad in ["", "  ", "team\nother", "team\n", "a\u{1b}[2J", &too_long] {
             assert!(owner(bad).is_err(), "{bad:?}");
+        }
+        for hidden in [
+            "\u{202e}stnemyap",
+            "\u{2066}a\u{2069}",
+            "team\u{200b}",
+            "\u{feff}team",
+            "a\u{2028}b",
+        ] {
+            let said = owner(hidden).expect_err(hidden);
+            assert!(said.contains("hide"), "{hidden:?}: {said}");
         }
     }
 

@@ -17,9 +17,9 @@ mod storage;
 pub mod window;
 
 pub use broker::{Broker, BrokerFact, Reached, UnreadSetting};
-pub use finding::{Finding, Severity, fail, warn};
+pub use finding::{Finding, Place, Severity, fail, warn};
 pub use inspection::Inspection;
-pub use production::{Line, Observed, Production, Scrape, Standing};
+pub use production::{Disk, Line, Observed, Production, Room, Scrape, Standing};
 pub use report::{Coverage, Protection, Report, RetryReport, StoreReport, class_name};
 pub use rules::Subject;
 pub use sample::{Conflict, Sample, Unusable};

@@ -18,13 +18,14 @@ use semel_core::port::transactional::Statements;
 use semel_core::{Clock, Code, Error, ErrorKind, Result};
 use semel_engine::system::SystemClock;
 use semel_operate::check::Inspection;
-use semel_operate::check::{Broker, Report, Severity, Standing, Storage, Subject};
+use semel_operate::check::{Broker, Report, Room, Severity, Standing, Storage, Subject};
 use semel_worker::settings::EffectSettings;
 
 use crate::Exit;
 use crate::args::{Check, Format, Listing, Output};
 use crate::command::config;
 use crate::command::operate::usage;
+use crate::configuration::load;
 use crate::output::{self, Answers, List};
 use crate::shell::quoted;
 use line::Line;
@@ -50,8 +51,9 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
     let clock = Arc::new(SystemClock::new());
     let now = Arc::clone(&clock);
     let store = inspect(settings, Arc::clone(&clock) as _, &asked).await;
+    let room = room(arguments, settings);
     let before_production = if arguments.production {
-        Some(Look::begin(settings, &store, clock).await)
+        Some(Look::begin(settings, &store, room, clock).await)
     } else {
         None
     };
@@ -90,7 +92,7 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
         let storage = Storage::of(&settings.store, fingerprint, rules.window, arguments.rate);
         let place = store.as_ref().ok();
         let place =
-            place.map(|looked| store_path::findings(&settings.store, looked.is_there, &storage));
+            place.map(|looked| store_path::findings(&settings.store, looked.is_there, &room));
         let subject = Subject {
             settings,
             pipeline,
@@ -125,6 +127,34 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
         (Ok(_), None, Severity::Fail) => Ok(Exit::No),
         (Ok(_), None, Severity::Warn) if arguments.strict => Ok(Exit::No),
         (Ok(_), None, Severity::Ok | Severity::Warn) => Ok(Exit::Done),
+    }
+}
+
+/// Measures the room of the store, and what all of its pipelines need at the given rate: also those that `--pipeline`
+/// leaves out.
+fn room(arguments: &Check, settings: &Settings) -> Room {
+    let mut overrides = arguments.named.common.overrides();
+    let all = if overrides.pipeline.take().is_some() {
+        load(arguments.named.file(), &overrides).ok()
+    } else {
+        None
+    };
+    let all = all.as_ref().map_or(settings, |(_, all)| all);
+    let all = &all.pipelines;
+    let mut needed = all.iter().map(|PipelineSettings { pipeline, .. }| {
+        let fingerprint = &pipeline.fingerprint;
+        let storage = Storage::of(
+            &settings.store,
+            fingerprint,
+            pipeline.window,
+            arguments.rate,
+        );
+        storage.disk_bytes()
+    });
+    Room {
+        needed: needed.try_fold(0, |sum: u64, it| Some(sum.saturating_add(it?))),
+        pipelines: all.len(),
+        disk: store_path::disk(&settings.store),
     }
 }
 

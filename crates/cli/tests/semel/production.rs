@@ -80,7 +80,7 @@ fn a_worker_that_is_ready_for_production_passes() {
             format!("{{\"tenant\":\"a\",\"id\":\"{id}\",\"at\":\"2026-11-28T10:00:00Z\"}}")
         };
         site.write("sample", lines(0..9, message));
-        let arguments = ["--sample", "sample", "--rate", "50"];
+        let arguments = ["--sample", "sample", "--rate", "1"];
         let worker = Running::start(site.command().arg("run").stdin(Stdio::piped()));
         let info = "semel_pipeline_info{pipeline=\"pay\",effect=\"file\",class=\"transactional\",\
                     owner=\"team-payments\",runbook=\"https://wiki.example/payments\"} 1";
@@ -91,13 +91,16 @@ fn a_worker_that_is_ready_for_production_passes() {
         assert_eq!(names(&passing, "fail"), [""; 0], "{passing}");
         assert_eq!(
             names(&passing, "unknown"),
-            ["source", "backup"],
+            ["source", "alerts", "backup"],
             "{passing}"
         );
         assert_eq!(passing["verdict"], "unknown");
         let alerts = line(&passing, "alerts");
         let why = alerts["why"].as_str().expect("text");
-        assert!(why.contains("/metrics answers"), "{alerts}");
+        assert!(
+            why.contains("/metrics answers, and has this pipeline; whether somebody scrapes it"),
+            "{alerts}"
+        );
         worker.signal(Signal::TERM);
         wait_for("its end", || !admin.ready().0 && admin.metrics().is_empty());
         worker.wait().done();
@@ -116,6 +119,47 @@ fn a_worker_that_is_ready_for_production_passes() {
         let key = line(&failing, "key");
         assert_eq!(key["findings"], serde_json::json!(["sample-without-key"]));
     }
+}
+
+#[test]
+fn a_store_that_forgets_never_passes_whatever_the_class() {
+    let config = "[store]\nurl = \"memory:\"\nallow_volatile = true\n[pipelines.pay]\n\
+                  source = { kind = \"file\", path = \"in\" }\nkey = \"json:/id\"\n\
+                  effect = { kind = \"exec\", command = [\"true\"], on_doubt = \"repeat\" }\n";
+    let site = Site::with(&[("semel.toml", config), ("in", "")]);
+    let list = list(&site, &["--rate", "1"], 1);
+    for (name, verdict) in [
+        ("store", "fail"),
+        ("class", "unknown"),
+        ("room", "unknown"),
+        ("set-aside", "unknown"),
+    ] {
+        assert_eq!(line(&list, name)["verdict"], verdict, "{list}");
+    }
+}
+
+#[test]
+fn the_room_is_that_of_all_pipelines_of_the_store() {
+    let pipeline = |name: &str| {
+        format!(
+            "[pipelines.{name}]\nsource = {FROM_FILE}\nkey = \"json:/id\"\n\
+             effect = {{ kind = \"file\", path = \"{name}.out\" }}\n"
+        )
+    };
+    let config = pipeline("pay") + &pipeline("refund");
+    let site = Site::with(&[("semel.toml", &config), ("in", "")]);
+    let one = list(&site, &["--rate", "1", "--pipeline", "pay"], 1);
+    let room = line(&one, "room");
+    assert_eq!(room["verdict"], "pass", "{room}");
+    let why = room["why"].as_str().expect("text");
+    assert!(
+        why.starts_with("full windows of all 2 pipelines take "),
+        "{why}"
+    );
+    let full = list(&site, &["--rate", "4000000000", "--pipeline", "pay"], 1);
+    let room = line(&full, "room");
+    assert_eq!(room["verdict"], "fail", "{room}");
+    assert_eq!(room["findings"], serde_json::json!(["disk-short"]));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use semel_engine::effect::Class;
 use serde::Serialize;
 
 use super::attempts;
-use super::finding::{Finding, fail, warn};
+use super::finding::{Finding, Place, fail, of_error, warn};
 use super::window::{Gate, Judgement, Shown, Terms, Verdict};
 use crate::value::{Span, Time};
 
@@ -40,9 +40,7 @@ impl Broker {
     pub fn findings(&self, settings: &PipelineSettings) -> Vec<Finding> {
         let mut findings = Vec::new();
         if let Err(error) = &self.horizons {
-            let code = error.code().as_str();
-            let advice = format!("see `semel explain {code}`");
-            findings.push(fail(code, error.to_string(), advice));
+            findings.push(of_error(error, Place::Source));
         }
         if let Some((horizons, judgement)) = self.judgement(settings) {
             findings.extend(of_window(settings, &judgement));

@@ -1,5 +1,6 @@
 //! The findings of a check. Each code has a row in the book, `reference/check.md`.
 
+use semel_core::Error;
 use serde::Serialize;
 
 /// One fact that the operator should know before the pipeline runs.
@@ -13,6 +14,18 @@ pub struct Finding {
     pub message: String,
     /// The way to mend it.
     pub advice: String,
+    /// The place at which an error arose, whose code does not tell; nothing for any other finding.
+    #[serde(skip)]
+    pub place: Option<Place>,
+}
+
+/// The place at which an error arose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The store.
+    Store,
+    /// The source.
+    Source,
 }
 
 /// The weight of a finding.
@@ -45,6 +58,17 @@ pub fn warn(code: &'static str, message: impl Into<String>, advice: impl Into<St
         severity: Severity::Warn,
         message: message.into(),
         advice: advice.into(),
+        place: None,
+    }
+}
+
+/// Makes a finding of an error with which a run would end.
+pub(super) fn of_error(error: &Error, place: Place) -> Finding {
+    let code = error.code().as_str();
+    let advice = format!("see `semel explain {code}`");
+    Finding {
+        place: Some(place),
+        ..fail(code, error.to_string(), advice)
     }
 }
 

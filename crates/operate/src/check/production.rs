@@ -17,10 +17,39 @@ use super::set_aside::SetAside;
 
 /// The facts that a program finds out for the list alone.
 pub struct Observed<'a> {
-    /// The messages and doubts that wait for a person; nothing if the store is not there, cannot be looked at, or forgets.
+    /// The messages and doubts that wait for a person; nothing if nobody counted them.
     pub set_aside: Option<Result<&'a SetAside, &'a Error>>,
     /// The answer at the address of the metrics.
     pub scrape: &'a Scrape,
+    /// The room of the store.
+    pub room: Room,
+}
+
+/// The room that the pipelines of a store need together, and what its disk has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes on disk when the windows of all pipelines are full, if a rate is known.
+    pub needed: Option<u64>,
+    /// The number of these pipelines.
+    pub pipelines: usize,
+    /// The disk; nothing if it was not measured.
+    pub disk: Option<Disk>,
+}
+
+/// The disk of a store, as it was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Disk {
+    /// Bytes that the store has already.
+    pub held: u64,
+    /// Bytes that are free.
+    pub free: u64,
+}
+
+impl Disk {
+    /// Tells whether a store of this size fits, in what it has and what is free.
+    pub const fn fits(self, bytes: u64) -> bool {
+        bytes <= self.held.saturating_add(self.free)
+    }
 }
 
 /// The answer at the address of the metrics.

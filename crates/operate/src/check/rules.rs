@@ -16,7 +16,7 @@ use semel_worker::settings::EffectSettings;
 use super::attempts;
 use super::broker::Broker;
 use super::durability::{self, OVERRIDE, Shortfall};
-use super::finding::{Finding, fail, warn};
+use super::finding::{Finding, Place, fail, of_error, warn};
 use super::inspection::Inspection;
 use super::sample::Sample;
 use super::storage::Storage;
@@ -84,12 +84,12 @@ impl Subject<'_> {
         let looked = match self.store {
             Ok(looked) => looked,
             Err(error) => {
-                findings.push(of_error(error));
+                findings.push(of_error(error, Place::Store));
                 return;
             }
         };
         if let Some(error) = &looked.unfit {
-            findings.push(of_error(error));
+            findings.push(of_error(error, Place::Store));
         }
         let Some(found) = &looked.capabilities else {
             return;
@@ -400,11 +400,4 @@ impl Subject<'_> {
             ));
         }
     }
-}
-
-/// Makes a finding of an error with which a run would end.
-fn of_error(error: &Error) -> Finding {
-    let code = error.code().as_str();
-    let advice = format!("see `semel explain {code}`");
-    fail(code, error.to_string(), advice)
 }

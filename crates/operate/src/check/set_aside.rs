@@ -27,18 +27,23 @@ pub struct SetAside {
 /// The number of them, and the time since which the oldest waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Pile {
-    /// Their number.
+    /// Their number, as far as they were counted.
     pub count: u64,
-    /// The time since which the oldest waits.
+    /// The time since which the oldest of these waits.
     pub oldest: Option<Time>,
+    /// True if there are more, which were not counted.
+    pub is_cut: bool,
 }
 
 impl SetAside {
-    /// Counts in the store what a pipeline has.
+    /// The number up to which each kind is counted.
+    pub const MOST: u64 = 1_000;
+
+    /// Counts in the store what a pipeline has, of each kind up to [`Self::MOST`].
     ///
     /// # Cost
     ///
-    /// Goes through all of it, a page at a time.
+    /// Reads messages with their payloads, a group of pages at a time, until it has found so many.
     ///
     /// # Errors
     ///
@@ -73,10 +78,22 @@ impl SetAside {
 }
 
 impl Pile {
-    fn add(&mut self, at: Timestamp) {
-        self.count += 1;
-        let oldest = self.oldest.map_or(at, |Time(oldest)| oldest.min(at));
-        self.oldest = Some(Time(oldest));
+    /// Adds those that wait since these times; breaks when there are more than are counted.
+    fn add(&mut self, times: impl IntoIterator<Item = Timestamp>) -> ControlFlow<()> {
+        for at in times {
+            let oldest = self.oldest.map_or(at, |Time(oldest)| oldest.min(at));
+            self.oldest = Some(Time(oldest));
+            if self.count == SetAside::MOST {
+                self.is_cut = true;
+            } else {
+                self.count += 1;
+            }
+        }
+        if self.is_cut {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     }
 }
 
@@ -89,10 +106,7 @@ async fn messages(store: &AnyStore, scope: &Scope, kind: Kind) -> Result<Pile> {
     };
     let mut pile = Pile::default();
     let count = async |found: Vec<crate::parked::Found>| {
-        for it in &found {
-            pile.add(it.message.since);
-        }
-        Ok(ControlFlow::Continue(()))
+        Ok(pile.add(found.iter().map(|it| it.message.since)))
     };
     search.pages(store, count).await?;
     Ok(pile)
@@ -106,10 +120,7 @@ async fn doubts(store: &AnyStore, scope: &Scope) -> Result<Pile> {
     let mut pile = Pile::default();
     let fetch = async |query: &ListQuery| store.list(query).await;
     for_each_page(query, fetch, |page| {
-        for it in &page {
-            pile.add(since(&it.record));
-        }
-        Ok(ControlFlow::Continue(()))
+        Ok(pile.add(page.iter().map(|it| since(&it.record))))
     })
     .await?;
     Ok(pile)
@@ -156,6 +167,7 @@ mod tests {
         let pile = |count| Pile {
             count,
             oldest: Some(Time(NOW)),
+            is_cut: false,
         };
         assert_eq!(aside.dead, pile(2));
         assert_eq!(aside.in_doubt, Pile::default());
@@ -163,21 +175,51 @@ mod tests {
         assert_eq!(aside.oldest(), Some(NOW));
     }
 
+    #[tokio::test]
+    async fn a_large_pile_is_counted_so_far_and_no_further() {
+        let store = AnyStore::new(Arc::new(MemoryStore::new(Arc::new(Stopped))));
+        let scope = operation().scope;
+        let message = |number: u64| Parked {
+            scope: scope.clone(),
+            key: None,
+            reason: Reason::TooOld.code().into(),
+            detail: "why".into(),
+            transport: None,
+            coordinates: format!("in:{number}").into(),
+            headers: Vec::new(),
+            payload: Bytes::new(),
+            since: Timestamp::EPOCH,
+        };
+        for (count, is_cut) in [(SetAside::MOST, false), (3 * SetAside::MOST, true)] {
+            let all: Vec<_> = (0..count).map(message).collect();
+            store.park(all.into()).await.expect("parked");
+            let aside = SetAside::of(&store, &scope).await.expect("counts");
+            let expected = Pile {
+                count: SetAside::MOST,
+                oldest: Some(Time(NOW)),
+                is_cut,
+            };
+            assert_eq!(aside.quarantined, expected);
+        }
+    }
+
     #[test]
     fn the_oldest_is_the_oldest_whatever_the_order() {
         let mut pile = Pile::default();
         for at in [NOW, EARLIER, LATER] {
-            pile.add(at);
+            assert!(pile.add([at]).is_continue());
         }
         let expected = Pile {
             count: 3,
             oldest: Some(Time(EARLIER)),
+            is_cut: false,
         };
         assert_eq!(pile, expected);
         let aside = SetAside {
             dead: Pile {
                 count: 1,
                 oldest: Some(Time(NOW)),
+                is_cut: false,
             },
             quarantined: pile,
             ..SetAside::default()

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use semel_backends::store;
 use semel_config::{Settings, StoreUrl};
-use semel_core::{AnyStore, Clock, Error, Result, Scope};
-use semel_operate::check::{Inspection, Line, Observed, Production, Report, Scrape, SetAside};
-use semel_operate::check::{Standing, Subject};
+use semel_core::units::duration_text;
+use semel_core::{AnyStore, Clock, Code, Error, ErrorKind, Result};
+use semel_operate::check::{Inspection, Line, Observed, Production, Report, Room, Scrape};
+use semel_operate::check::{SetAside, Standing, Subject};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -20,6 +21,7 @@ pub(super) struct Look {
     /// The store to count in; nothing if there is nothing to count.
     store: Option<Result<AnyStore>>,
     scrape: Scrape,
+    room: Room,
 }
 
 impl Look {
@@ -27,13 +29,14 @@ impl Look {
     pub(super) async fn begin(
         settings: &Settings,
         inspected: &Result<Inspection>,
+        room: Room,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let is_store = inspected
-            .as_ref()
-            .is_ok_and(|it| it.is_there && it.unfit.is_none());
+        // One that no worker can use may still be looked at.
+        let is_store = inspected.as_ref().is_ok_and(|it| it.is_there);
         let store = if is_store && settings.store != StoreUrl::Memory {
-            let opened = store::open_for_reading(&settings.store, clock).await;
+            let opening = store::open_for_reading(&settings.store, clock);
+            let opened = within(PATIENCE, opening).await;
             Some(opened.map(|it| it.store))
         } else {
             None
@@ -42,7 +45,11 @@ impl Look {
             Some(address) => scrape(address).await,
             None => Scrape::Off,
         };
-        Self { store, scrape }
+        Self {
+            store,
+            scrape,
+            room,
+        }
     }
 
     /// Goes through the list of a pipeline.
@@ -53,20 +60,32 @@ impl Look {
     ) -> Production<'a> {
         let scope = &subject.pipeline.pipeline.scope;
         let counted = match &self.store {
-            Some(Ok(store)) => Some(count(store, scope).await),
+            Some(Ok(store)) => Some(within(PATIENCE, SetAside::of(store, scope)).await),
             Some(Err(error)) => Some(Err(error.clone())),
             None => None,
         };
         let observed = Observed {
             set_aside: counted.as_ref().map(Result::as_ref),
             scrape: &self.scrape,
+            room: self.room,
         };
         Production::of(subject, report, &observed)
     }
 }
 
-async fn count(store: &AnyStore, scope: &Scope) -> Result<SetAside, Error> {
-    SetAside::of(store, scope).await
+/// Waits so long for a store.
+///
+/// # Errors   those of `answer`; `store-unavailable` if there is none in time
+async fn within<T>(patience: Duration, answer: impl Future<Output = Result<T>>) -> Result<T> {
+    let late = || {
+        let why = format!(
+            "the store gave no answer within {}",
+            duration_text(patience)
+        );
+        Error::new(ErrorKind::Unavailable, why).with_code(Code::StoreUnavailable)
+    };
+    let answered = timeout(patience, answer).await;
+    answered.unwrap_or_else(|_| Err(late()))
 }
 
 /// Asks for the metrics, as a scraper on this machine would.
@@ -132,13 +151,24 @@ impl Answer for Production<'_> {
     }
 }
 
-/// The longest time for an answer of the worker, and the longest answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// The longest time for an answer of the worker or the store, which may have much to do, and the longest answer.
+const PATIENCE: Duration = Duration::from_secs(10);
 const MOST_BYTES: u64 = 16 << 20;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_store_that_does_not_answer_is_not_waited_for() {
+        let answered = within(PATIENCE, async { Ok(7) }).await;
+        assert_eq!(answered.expect("an answer"), 7);
+        let patience = Duration::from_millis(1);
+        let late = within(patience, std::future::pending::<Result<()>>()).await;
+        let error = late.expect_err("no answer");
+        assert_eq!(error.code(), Code::StoreUnavailable);
+        assert!(error.to_string().contains("within 1ms"), "{error}");
+    }
 
     #[test]
     fn a_listener_at_every_address_is_asked_on_this_machine() {

@@ -74,6 +74,7 @@ impl Answer for Report<'_> {
                 severity,
                 message,
                 advice,
+                place: _,
             } = finding;
             block
                 .styled(style, severity.as_str(), &format!("{code}: {message}"))

@@ -1,19 +1,20 @@
 //! Checks the place of a store, existing or planned: whether it can be written, by which other users, and
 //! whether the disk has room. Only looks; tries nothing.
 
-use std::os::unix::fs::PermissionsExt;
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use rustix::fs::{Access, access, statvfs};
 use semel_config::StoreUrl;
-use semel_operate::check::{Finding, Storage, fail, warn};
+use semel_operate::check::{Disk, Finding, Room, fail, warn};
 
 use super::report::bytes;
 use crate::command::notices::{exposed, hide};
 
 /// Lists what stands, or may stand, in the way of a store at `url`. A database that is not yet a store
 /// (`is_store`) is for its owner to protect.
-pub(super) fn findings(url: &StoreUrl, is_store: bool, storage: &Storage) -> Vec<Finding> {
+pub(super) fn findings(url: &StoreUrl, is_store: bool, needs: &Room) -> Vec<Finding> {
     let Some(path) = url.path() else {
         return Vec::new();
     };
@@ -52,22 +53,70 @@ pub(super) fn findings(url: &StoreUrl, is_store: bool, storage: &Storage) -> Vec
         let advice = format!("take the right away: {hide}");
         findings.push(warn("store-exposed", exposed, advice));
     }
-    if let Ok(disk) = statvfs(existing) {
-        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-        findings.extend(room(storage.disk_bytes(), free));
+    if let Some(disk) = needs.disk {
+        findings.extend(short(needs.needed, disk));
     }
     findings
 }
 
-/// Compares the `needed` room, where it is known, with the `free` room.
-fn room(needed: Option<u64>, free: u64) -> Option<Finding> {
-    let left = bytes(free);
-    let why = match needed {
-        Some(needed) if needed > free => {
-            let needed = bytes(needed);
-            format!("at that rate the store will hold {needed}, and its disk has {left} left")
+/// Measures the disk of a store, and what the store has of it already; nothing if that cannot be read.
+pub(super) fn disk(url: &StoreUrl) -> Option<Disk> {
+    let path = url.path()?;
+    let found = statvfs(nearest(path)).ok()?;
+    Some(Disk {
+        held: held(url, path).ok()?,
+        free: found.f_bavail.saturating_mul(found.f_frsize),
+    })
+}
+
+/// The bytes that the files of a store take on their disk; none before it is there.
+fn held(url: &StoreUrl, path: &Path) -> io::Result<u64> {
+    // A store may be behind a link.
+    let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    match url {
+        StoreUrl::Sqlite(_) => {
+            let log = |suffix: &str| {
+                let mut name = path.as_os_str().to_owned();
+                name.push(suffix);
+                taken(Path::new(&name))
+            };
+            Ok(taken(path)? + log("-wal")? + log("-shm")?)
         }
-        Some(_) | None if free < LEAST_BYTES => format!("the disk of the store has {left} left"),
+        StoreUrl::Memory | StoreUrl::Embedded(_) | StoreUrl::Server(_) => taken(path),
+    }
+}
+
+/// The bytes that a file, or all that is in a folder, takes on its disk. A link is not followed.
+fn taken(path: &Path) -> io::Result<u64> {
+    let found = match std::fs::symlink_metadata(path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        Err(error) => return Err(error),
+    };
+    let mut bytes = found.blocks() * BLOCK_BYTES;
+    if found.is_dir() {
+        for entry in std::fs::read_dir(path)? {
+            bytes += taken(&entry?.path())?;
+        }
+    }
+    Ok(bytes)
+}
+
+/// Compares the `needed` room, where it is known, with what the store has and what is free.
+fn short(needed: Option<u64>, disk: Disk) -> Option<Finding> {
+    let left = bytes(disk.free);
+    let why = match needed {
+        Some(needed) if !disk.fits(needed) => {
+            let needed = bytes(needed);
+            let has = match disk.held {
+                0 => String::new(),
+                held => format!(" and has {}", bytes(held)),
+            };
+            format!("at that rate the store will hold {needed}{has}, and its disk has {left} left")
+        }
+        Some(_) | None if disk.free < LEAST_BYTES => {
+            format!("the disk of the store has {left} left")
+        }
         Some(_) | None => return None,
     };
     let advice = "make room, or shorten the window as far as duplicates allow";
@@ -86,6 +135,8 @@ fn nearest(path: &Path) -> &Path {
 }
 
 const OTHERS_WRITE: u32 = 0o002;
+/// The unit in which the system counts what a file takes.
+const BLOCK_BYTES: u64 = 512;
 /// The least free room; less is as good as none.
 const LEAST_BYTES: u64 = 4 << 20;
 
@@ -95,18 +146,55 @@ mod tests {
 
     #[test]
     fn room_is_what_the_rate_needs_and_a_little_in_any_case() {
-        let message = |needed, free| room(needed, free).map(|finding| finding.message);
+        let short = |needed, held, free| short(needed, Disk { held, free });
+        let message = |needed, free| short(needed, 0, free).map(|finding| finding.message);
         assert_eq!(message(None, 1 << 30), None);
         assert_eq!(message(Some(1 << 30), 1 << 30), None);
         assert_eq!(
             message(Some((1 << 30) + 1), 1 << 30).as_deref(),
             Some("at that rate the store will hold 1.00 GiB, and its disk has 1.00 GiB left")
         );
+        let (held, free) = (3 << 28, 1 << 28);
+        assert_eq!(
+            short(Some(1 << 30), held, free),
+            None,
+            "most of it is there"
+        );
+        let finding = short(Some((1 << 30) + 1), held, free).expect("a finding");
+        assert_eq!(
+            finding.message,
+            "at that rate the store will hold 1.00 GiB and has 768.00 MiB, and its disk has 256.00 MiB left"
+        );
         for needed in [None, Some(1)] {
             let told = message(needed, 1_024);
             let expected = "the disk of the store has 1.00 KiB left";
             assert_eq!(told.as_deref(), Some(expected));
         }
+    }
+
+    #[test]
+    fn a_store_has_what_its_files_take() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [store, file] = ["store", "s.db"].map(|name| folder.path().join(name));
+        let embedded = StoreUrl::Embedded(store.clone());
+        let sqlite = StoreUrl::Sqlite(file.clone());
+        for url in [&embedded, &sqlite] {
+            let disk = disk(url).expect("is measured");
+            assert_eq!(disk.held, 0, "it is not there yet");
+            assert!(disk.free > 0, "{disk:?}");
+        }
+        std::fs::create_dir(&store).expect("a folder");
+        let content = vec![7; 1 << 20];
+        for path in [store.join("ledger"), file, folder.path().join("s.db-wal")] {
+            std::fs::write(path, &content).expect("written");
+        }
+        let held = |url: &StoreUrl| disk(url).expect("is measured").held;
+        assert!(held(&embedded) >= 1 << 20);
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&store, &link).expect("a link");
+        assert_eq!(held(&StoreUrl::Embedded(link)), held(&embedded));
+        assert!(held(&sqlite) >= 2 << 20);
+        assert!(disk(&StoreUrl::Memory).is_none());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use super::{Schema, site};
 use crate::operator::object;
+use crate::production::{line, list};
 use crate::site::Site;
 
 /// A store whose records a crash of the server empties, with an effect of a class that needs more.
@@ -82,6 +83,12 @@ fn a_check_tells_of_a_server_that_takes_no_writes() {
         findings.contains("\"store-read-only\"") && findings.contains("takes no writes"),
         "{findings}"
     );
+    let before = list(&site, &[], 1);
+    assert_eq!(line(&before, "store")["verdict"], "fail", "{before}");
+    let aside = line(&before, "set-aside");
+    assert_eq!(aside["verdict"], "unknown", "{before}");
+    let why = aside["why"].as_str().expect("text");
+    assert!(why.contains("takes no writes"), "{why}");
     site.semel(&["keys", "list"])
         .code(3)
         .says("takes no writes");

@@ -4,8 +4,9 @@ mod people;
 mod places;
 
 use semel_config::Front;
+use semel_core::select::Selector;
 use semel_core::units::{duration_text, spelled};
-use semel_engine::effect::Class;
+use semel_engine::effect::{Class, OnDoubt};
 use semel_engine::pipeline::Fail;
 
 use super::Observed;
@@ -34,7 +35,7 @@ pub(super) fn all(
         judge.source(),
         judge.target(),
         judge.store(),
-        judge.room(),
+        judge.room(observed.room),
         judge.alerts(observed.scrape),
         judge.set_aside(observed),
         judge.backup(),
@@ -47,18 +48,10 @@ struct Judge<'j> {
 }
 
 impl Judge<'_> {
-    /// Returns the findings of a line. Codes of errors belong to the place where they arose.
+    /// Returns the findings of a line.
     fn findings(&self, line: &'static str) -> impl Iterator<Item = &Finding> {
-        let of_broker = self.subject.broker.horizons.as_ref().err();
-        let of_broker = of_broker.map(|error| error.code().as_str());
-        self.report.findings.iter().filter(move |finding| {
-            let place = if Some(finding.code) == of_broker {
-                "source"
-            } else {
-                "store"
-            };
-            line_of(finding.code).unwrap_or(place) == line
-        })
+        let findings = self.report.findings.iter();
+        findings.filter(move |finding| line_of(finding) == Some(line))
     }
 
     fn found(&self, line: &'static str) -> Option<Line> {
@@ -87,23 +80,23 @@ impl Judge<'_> {
         }
     }
 
-    /// Judges whether two customers may use one key for two things.
+    /// Judges whether two customers may use one key for two things: nobody knows, unless a part of the key says by
+    /// its name that it tells them apart.
     fn tenants(&self) -> Line {
-        match &self.report.key[..] {
-            [key] => Line::unknown(
+        let key = self.report.key.join(" + ");
+        let selectors = self.subject.pipeline.pipeline.key.selectors();
+        if let (2.., Some(tenant)) = (selectors.len(), selectors.iter().find(|it| is_tenant(it))) {
+            return Line::pass(
                 "tenants",
-                format!(
-                    "{key} is the whole key; whether two customers can use the same is yours to say"
-                ),
-                format!(
-                    "if they can, add what tells them apart: `key = [\"json:/tenant\", \"{key}\"]`"
-                ),
-            ),
-            several => Line::pass(
-                "tenants",
-                format!("the key is joined of {}", several.join(" and ")),
-            ),
+                format!("{key}; {tenant} tells customers apart, by its name"),
+            );
         }
+        let advice = format!(
+            "if they can, add what tells them apart: `key = [\"json:/tenant\", \"{}\"]`",
+            self.report.key.join("\", \"")
+        );
+        let why = format!("{key}; whether two customers can use the same is yours to say");
+        Line::unknown("tenants", why, advice)
     }
 
     /// Judges whether the class is the truth about the effect; names every weakness that is accepted.
@@ -138,7 +131,21 @@ impl Judge<'_> {
                 format!("{why}; {}", self.report.coverage.why),
                 "ask the provider for how long, and try it: send one request twice",
             ),
-            Class::Transactional | Class::Streamed | Class::Unkeyed(_) => Line::pass("class", why),
+            Class::Unkeyed(on_doubt) => Line::unknown(
+                "class",
+                format!("{why}; {}", self.report.coverage.why),
+                match on_doubt {
+                    OnDoubt::Park => {
+                        "say who decides about doubts, and whether the effect bears that one was lost; if not, use \
+                         a class that promises more"
+                    }
+                    OnDoubt::Repeat => {
+                        "say whether the effect bears a repeat; if not, use a class that promises more, or \
+                         `on_doubt = \"park\"`"
+                    }
+                },
+            ),
+            Class::Transactional | Class::Streamed => Line::pass("class", why),
         }
     }
 
@@ -239,6 +246,22 @@ impl Judge<'_> {
         );
         Line::pass("retry", why)
     }
+}
+
+/// Tells whether the last name of a selector, as in `json:/order/tenant_id` or `header:X-Tenant`, says that it is a
+/// tenant.
+fn is_tenant(selector: &Selector) -> bool {
+    let text = match selector {
+        Selector::Json(pointer) => pointer.to_string(),
+        Selector::Header(name) => name.to_string(),
+        Selector::Field(_)
+        | Selector::Line
+        | Selector::Coordinates
+        | Selector::CloudEvents
+        | Selector::Hash => return false,
+    };
+    let last = text.rsplit('/').next().unwrap_or_default();
+    last.to_ascii_lowercase().contains("tenant")
 }
 
 /// The findings with which the promise of a class does not hold.

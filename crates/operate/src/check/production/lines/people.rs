@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use semel_config::Ownership;
+use semel_config::{Ownership, StoreUrl};
 use semel_worker::settings::EffectSettings;
 
 use super::Judge;
@@ -34,7 +34,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Judges whether somebody can see that it fails.
+    /// Judges whether somebody can see that it fails. Whether somebody does, nobody can see from here.
     pub(super) fn alerts(&self, scrape: &Scrape) -> Line {
         match scrape {
             Scrape::Off => Line::fail(
@@ -60,14 +60,21 @@ impl Judge<'_> {
                         "start its worker, or give it a port of its own",
                     );
                 }
-                let who = if at.ip().is_loopback() {
-                    "from this machine alone, so scrape it from here"
-                } else {
-                    "from elsewhere too, without a login, so keep it inside"
-                };
-                Line::pass(
+                let answers = format!("http://{at}/metrics answers, and has this pipeline");
+                if at.ip().is_loopback() {
+                    return Line::unknown(
+                        "alerts",
+                        format!("{answers}; whether somebody scrapes it is not seen from here"),
+                        "see that it is scraped, from this machine; then stop the worker, and see whom the alert reaches",
+                    );
+                }
+                Line::unknown(
                     "alerts",
-                    format!("http://{at}/metrics answers; it can be reached {who}"),
+                    format!(
+                        "{answers}; others can reach it too, without a login, and whether somebody scrapes it is \
+                         not seen from here"
+                    ),
+                    "keep it inside, and see that it is scraped; then stop the worker, and see whom the alert reaches",
                 )
             }
         }
@@ -82,6 +89,16 @@ impl Judge<'_> {
                     "the store could not be looked at",
                     "see the line `store`, then check again",
                 );
+            }
+            None if self.subject.settings.store == StoreUrl::Memory => {
+                return Line::unknown(
+                    "set-aside",
+                    "a store in memory cannot be looked at, and forgets what it sets aside",
+                    "use a store that does not forget",
+                );
+            }
+            None if self.report.store.is_there => {
+                return Line::unknown("set-aside", "nobody counted in the store", LISTS);
             }
             None => return Line::pass("set-aside", "nothing, since nothing ran yet"),
             Some(Err(error)) => {
@@ -98,20 +115,22 @@ impl Judge<'_> {
             let age = pile.oldest.map(|oldest| in_words(now.since(oldest.0)));
             let age = age.unwrap_or_default();
             match pile.count {
+                count if pile.is_cut => {
+                    format!("more than {count} {several}, one of them for {age}")
+                }
                 1 => format!("1 {one}, for {age}"),
                 count => format!("{count} {several}, the oldest for {age}"),
             }
         });
         let why = piles.collect::<Vec<_>>().join("; ");
-        let advice = "`semel dead-letters list`, `semel in-doubt list`, `semel quarantine list`";
         if now.since(oldest) > LOOKED_AT_WITHIN {
             let why = format!("{why}; nobody decided about the oldest within a day");
-            return Line::fail("set-aside", why, advice);
+            return Line::fail("set-aside", why, LISTS);
         }
         Line::unknown(
             "set-aside",
             format!("{why}; whether somebody looks at it is not seen from here"),
-            advice,
+            LISTS,
         )
     }
 
@@ -139,5 +158,6 @@ impl Judge<'_> {
     }
 }
 
+const LISTS: &str = "`semel dead-letters list`, `semel in-doubt list`, `semel quarantine list`";
 /// The time after which nobody has looked at what was set aside.
 const LOOKED_AT_WITHIN: Duration = Duration::from_secs(86_400);

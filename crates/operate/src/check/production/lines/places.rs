@@ -4,6 +4,7 @@ use semel_config::{SourceSettings, StoreUrl};
 use semel_worker::settings::EffectSettings;
 
 use super::Judge;
+use crate::check::production::Room;
 use crate::check::production::line::{Line, Standing};
 
 impl Judge<'_> {
@@ -71,6 +72,14 @@ impl Judge<'_> {
         let survives = match store.survives {
             Some("power-cut") => "survives a power cut",
             Some("node-loss") => "survives the loss of a machine",
+            // Whatever the class, and behind a filter too, for which there is no finding.
+            Some("nothing") => {
+                return Line::fail(
+                    "store",
+                    format!("{url} forgets everything when its process ends"),
+                    "use `embedded:FOLDER` or `sqlite:FILE` on a local disk; only a test may forget",
+                );
+            }
             // Enough for the class, or there would be a finding.
             Some(_) => "survives kill -9",
             None => {
@@ -91,43 +100,74 @@ impl Judge<'_> {
         )
     }
 
-    /// Judges whether the disk has room for a full window.
-    pub(super) fn room(&self) -> Line {
+    /// Judges whether the disk has room for the full windows of all pipelines of the store.
+    pub(super) fn room(&self, room: Room) -> Line {
         if let Some(found) = self.found("room") {
             return found;
         }
-        match (
-            self.subject.storage.disk_bytes(),
-            &self.subject.settings.store,
-        ) {
-            (None, _) => Line::unknown(
+        let Some(needed) = room.needed else {
+            return Line::unknown(
                 "room",
                 "how many new keys come in a second was not said",
                 "say it with --rate COUNT",
+            );
+        };
+        let takes = match room.pipelines {
+            0 | 1 => format!("a full window takes {}", size(needed)),
+            count => format!(
+                "full windows of all {count} pipelines take {}",
+                size(needed)
             ),
-            (Some(bytes), StoreUrl::Embedded(_) | StoreUrl::Sqlite(_)) => Line::pass(
-                "room",
-                format!("a full window takes {}, and the disk has that", size(bytes)),
-            ),
-            (Some(bytes), StoreUrl::Server(_)) => Line::unknown(
-                "room",
-                format!(
-                    "a full window takes {}; the disk of the server is not seen from here",
-                    size(bytes)
-                ),
-                "compare it with what the server has left",
-            ),
-            (Some(_), StoreUrl::Memory) => Line::unknown(
+        };
+        match (&self.subject.settings.store, room.disk) {
+            (StoreUrl::Memory, _) => Line::unknown(
                 "room",
                 "a store in memory has as much as its process",
                 "use a store that does not forget",
             ),
+            (StoreUrl::Server(_), _) => Line::unknown(
+                "room",
+                format!("{takes}; the disk of the server is not seen from here"),
+                "compare it with what the server has left",
+            ),
+            (StoreUrl::Embedded(_) | StoreUrl::Sqlite(_), None) => Line::unknown(
+                "room",
+                format!("{takes}; what its disk has left could not be read"),
+                "compare it with what `df` says where the store is",
+            ),
+            (StoreUrl::Embedded(_) | StoreUrl::Sqlite(_), Some(disk)) => {
+                let has = match disk.held {
+                    0 => String::new(),
+                    held => format!("the store has {}, and ", whole(held)),
+                };
+                let why = format!("{takes}; {has}its disk has {} left", whole(disk.free));
+                if disk.fits(needed) {
+                    return Line::pass("room", why);
+                }
+                Line::fail(
+                    "room",
+                    why,
+                    "make room, or shorten the window as far as duplicates allow",
+                )
+            }
         }
     }
 }
 
-/// Returns a size in the largest binary unit that leaves a whole number, rounded up.
+/// Returns the size of what is needed, rounded up.
 fn size(bytes: u64) -> String {
+    let (unit, name) = unit(bytes);
+    format!("{} {name}", bytes.div_ceil(unit))
+}
+
+/// Returns the size of what there is, rounded down.
+fn whole(bytes: u64) -> String {
+    let (unit, name) = unit(bytes);
+    format!("{} {name}", bytes / unit)
+}
+
+/// Returns the largest binary unit of which there is one.
+fn unit(bytes: u64) -> (u64, &'static str) {
     let units = [
         (1 << 40, "TiB"),
         (1 << 30, "GiB"),
@@ -135,6 +175,5 @@ fn size(bytes: u64) -> String {
         (1 << 10, "KiB"),
     ];
     let unit = units.into_iter().find(|(unit, _)| bytes >= *unit);
-    let (unit, name) = unit.unwrap_or((1, "B"));
-    format!("{} {name}", bytes.div_ceil(unit))
+    unit.unwrap_or((1, "B"))
 }
