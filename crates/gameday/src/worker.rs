@@ -244,7 +244,7 @@ impl Ended {
         self.counts.unwrap_or_default()
     }
 
-    /// How it ended, and unless that was well, its last words.
+    /// Describes its end; unless that was a good one, with its last words.
     pub(crate) fn end(&self) -> String {
         match self.status {
             Some(status) if status.success() => status.to_string(),
