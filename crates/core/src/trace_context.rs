@@ -69,9 +69,12 @@ impl TraceId {
     }
 
     /// Returns the 56 bits at its end, which level 2 has random: what decides about sampling.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the bits above are not wanted"
+    )]
     pub const fn randomness(self) -> u64 {
-        let [.., a, b, c, d, e, f, g] = self.0;
-        u64::from_be_bytes([0, a, b, c, d, e, f, g])
+        u128::from_be_bytes(self.0) as u64 & RANDOM
     }
 }
 
@@ -178,9 +181,7 @@ fn state(headers: &[(ByteString, Bytes)]) -> Option<ByteString> {
     for further in states {
         whole = [&whole[..], b",", &further[..]].concat().into();
     }
-    let is_plain = whole
-        .iter()
-        .all(|byte| matches!(byte, b' '..=b'~' | b'\t'));
+    let is_plain = whole.iter().all(|byte| matches!(byte, b' '..=b'~' | b'\t'));
     if whole.is_empty() || whole.len() > MOST_STATE_BYTES || !is_plain {
         return None;
     }
@@ -264,6 +265,8 @@ impl fmt::Debug for TraceContext {
     }
 }
 
+/// The bits that level 2 has random.
+const RANDOM: u64 = (1 << 56) - 1;
 /// Length of the members that every version has.
 const LEN: usize = 55;
 /// The longest state that is passed on; a longer one is left out whole.

@@ -25,6 +25,7 @@ mod store_calls;
 mod stream;
 mod streamed;
 mod timing;
+mod trace;
 mod transaction;
 
 use std::sync::Arc;

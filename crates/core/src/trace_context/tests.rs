@@ -101,7 +101,10 @@ fn a_doubtful_parent_is_none() {
         Carried::of(&headers(&[("traceparent", GOOD), ("traceparent", &other)])),
         None
     );
-    assert_eq!(Carried::of(&headers(&[("traceparent", "00-ab-cd-01")])), None);
+    assert_eq!(
+        Carried::of(&headers(&[("traceparent", "00-ab-cd-01")])),
+        None
+    );
     let twice = headers(&[("traceparent", GOOD), ("Traceparent", GOOD)]);
     assert!(Carried::of(&twice).is_some(), "the same, said twice");
 }

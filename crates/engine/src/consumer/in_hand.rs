@@ -8,6 +8,7 @@ use semel_core::Entropy;
 use siphasher::sip::SipHasher13;
 
 use super::timing::Timing;
+use super::trace::{AttemptTrace, TraceSlot};
 use crate::pipeline::Incoming;
 
 /// A message in hand. It moves from one list to the next many times, so it is small to move.
@@ -19,6 +20,7 @@ struct Laned {
     incoming: Incoming,
     lane: LaneId,
     timing: Timing,
+    trace: TraceSlot,
 }
 
 impl InHand {
@@ -30,6 +32,7 @@ impl InHand {
             incoming,
             lane,
             timing,
+            trace: TraceSlot::default(),
         }))
     }
 
@@ -41,6 +44,26 @@ impl InHand {
     /// Returns the times of the message.
     pub(super) fn timing_mut(&mut self) -> &mut Timing {
         &mut self.0.timing
+    }
+
+    /// Returns the trace of the attempt with the message, if it has one.
+    pub(super) fn trace(&self) -> Option<&AttemptTrace> {
+        self.0.trace.get()
+    }
+
+    /// Returns the trace of the attempt with the message, if it has one.
+    pub(super) fn trace_mut(&mut self) -> Option<&mut AttemptTrace> {
+        self.0.trace.get_mut()
+    }
+
+    /// Returns the place for its trace.
+    pub(super) fn trace_slot(&self) -> &TraceSlot {
+        &self.0.trace
+    }
+
+    /// Returns the place for its trace.
+    pub(super) fn trace_slot_mut(&mut self) -> &mut TraceSlot {
+        &mut self.0.trace
     }
 
     /// Returns the lane that the message waits in.

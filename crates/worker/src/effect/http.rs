@@ -18,6 +18,7 @@ use hyper::{Method, Request};
 use tokio::time::{self, Instant};
 
 use semel_core::json::Document;
+use semel_core::trace_context::{TRACEPARENT, TRACESTATE};
 use semel_core::{Code, Error, ErrorKind, Result};
 use semel_engine::effect::{Call, Effect, Verdict};
 
@@ -286,6 +287,12 @@ impl Template {
         headers.insert("semel-operation-id", id);
         headers.insert("semel-attempt", call.claim.attempt.into());
         headers.insert("semel-fencing-token", call.claim.token.get().into());
+        if let Some(trace) = call.trace() {
+            headers.insert(TRACEPARENT, HeaderValue::try_from(&*trace.parent)?);
+            if let Some(state) = trace.state {
+                headers.insert(TRACESTATE, HeaderValue::try_from(&*state)?);
+            }
+        }
         Ok(request)
     }
 }
