@@ -115,7 +115,39 @@ pub struct Spans<'a> {
     pub error: Option<&'a str>,
 }
 
-impl Spans<'_> {
+impl<'a> Spans<'a> {
+    /// Returns the span of an attempt of which nothing else is known.
+    pub const fn new(process: Span, coordinates: &'a str, end: End) -> Self {
+        Self {
+            process,
+            parent: None,
+            state: None,
+            claim: None,
+            effect: None,
+            settle: None,
+            operation: None,
+            coordinates,
+            message_bytes: 0,
+            asked: 0,
+            decision: None,
+            duplicate: None,
+            attempt: None,
+            takeover: false,
+            resumed: false,
+            possible_repeat: false,
+            formerly_expired: false,
+            verdict: None,
+            end,
+            error: None,
+        }
+    }
+
+    /// Counts the spans.
+    pub fn count(&self) -> usize {
+        let children = [&self.claim, &self.effect, &self.settle];
+        1 + children.into_iter().flatten().count()
+    }
+
     /// Tells whether these are recorded whatever the mark of the trace says: a takeover, a fence, a conflict, a doubt, a
     /// dead end or another failure.
     pub fn are_always_kept(&self) -> bool {

@@ -25,7 +25,7 @@ use crate::status::{self, Status};
 use crate::store_opening;
 use crate::store_watch::StoreWatch;
 use crate::window_guard::{Guard, Outlook, outlooks};
-use crate::{key_count, probes};
+use crate::{key_count, probes, traces};
 
 /// The parts of a worker that its program hands in.
 pub struct Options {
@@ -203,6 +203,7 @@ impl Worker {
             around.entropy.clone(),
         ));
         probes::begin(&mut beside, &settings, &stores, &status, &breaker, &around);
+        let exporter = traces::begin(&settings.telemetry, claimant, status.metrics(), &reporter)?;
         let mut running = JoinSet::new();
         for (pipeline, (outlook, away)) in settings.pipelines.into_iter().zip(outlooks) {
             reporter.report(&Notice::Begins {
@@ -216,6 +217,11 @@ impl Worker {
                 let effect = pipeline.effect.kind();
                 let counts: Arc<dyn Observer> = Arc::new(status.metrics().pipeline(name, effect));
                 surroundings.observer = Arc::new(FanOut::new([counts, surroundings.observer]));
+            }
+            if let Some(exporter) = &exporter {
+                let traced = exporter.traces().pipeline(&traces::pipeline(&pipeline));
+                let traced: Arc<dyn Observer> = Arc::new(traced);
+                surroundings.observer = Arc::new(FanOut::new([surroundings.observer, traced]));
             }
             let run = Run {
                 surroundings,
@@ -240,7 +246,9 @@ impl Worker {
             running.spawn(ready.run());
         }
         status.begin();
-        let mut results = all(running, &stop).await?;
+        let ended = all(running, &stop).await;
+        traces::end(exporter, status.metrics(), &*reporter).await;
+        let mut results = ended?;
         beside.shutdown().await;
         results.failure = results.failure.or_else(|| store_watch.check().err());
         Ok(results)

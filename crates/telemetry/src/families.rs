@@ -40,6 +40,7 @@ pub(crate) struct Families {
     pub(crate) store_call_seconds: Histograms,
     pub(crate) store_errors: Counters,
     pub(crate) swept: Counters,
+    pub(crate) spans_lost: Counter,
 }
 
 impl Families {
@@ -93,6 +94,7 @@ impl Families {
             ),
             store_errors: into.counters("semel_store_errors", "Calls of the store that failed, by the error's code"),
             swept: into.counters("semel_swept", "Records that sweeps removed, or found in doubt or abandoned"),
+            spans_lost: into.counter("semel_spans_lost", "Spans that did not reach the collector"),
         }
     }
 }
@@ -100,6 +102,12 @@ impl Families {
 struct Registration<'a>(&'a mut Registry);
 
 impl Registration<'_> {
+    fn counter(&mut self, name: &str, help: &str) -> Counter {
+        let counter = Counter::default();
+        self.0.register(name, help, counter.clone());
+        counter
+    }
+
     fn counters(&mut self, name: &str, help: &str) -> Counters {
         let family = Counters::default();
         self.0.register(name, help, family.clone());

@@ -159,15 +159,14 @@ impl AttemptTrace {
             ended_at,
         });
         let grant = self.grant;
+        let process = span(self.process.span_id, whole);
         Spans {
-            process: span(self.process.span_id, whole),
             parent: self.parent,
             state: self.state.as_deref(),
             claim: claim.map(|it| span(self.claim_id, it)),
             effect: self.effect.map(|it| span(self.effect_id, it)),
             settle: settle.map(|it| span(self.settle_id, it)),
             operation: Some(&incoming.request.operation),
-            coordinates: &incoming.coordinates,
             message_bytes: incoming.payload.len(),
             asked: self.asked,
             decision: self.decision,
@@ -178,8 +177,8 @@ impl AttemptTrace {
             possible_repeat: grant.is_some_and(|it| it.possible_repeat),
             formerly_expired: grant.is_some_and(|it| it.formerly_expired),
             verdict: self.verdict,
-            end,
             error: error.filter(|it| !it.is_empty()),
+            ..Spans::new(process, &incoming.coordinates, end)
         }
     }
 }
@@ -315,31 +314,17 @@ impl Context {
         let (now, since_1970) = self.both_clocks();
         let carried = Carried::of(&parked.headers);
         let trace = AttemptTrace::begin(carried, share, &*self.surroundings.entropy, now);
+        let process = Span {
+            context: trace.process,
+            began: since_1970,
+            took: Duration::ZERO,
+        };
         self.hand_over(&Spans {
-            process: Span {
-                context: trace.process,
-                began: since_1970,
-                took: Duration::ZERO,
-            },
             parent: trace.parent,
             state: trace.state.as_deref(),
-            claim: None,
-            effect: None,
-            settle: None,
-            operation: None,
-            coordinates: &parked.coordinates,
             message_bytes: parked.payload.len(),
-            asked: 0,
-            decision: None,
-            duplicate: None,
-            attempt: None,
-            takeover: false,
-            resumed: false,
-            possible_repeat: false,
-            formerly_expired: false,
-            verdict: None,
-            end: End::Fate(Fate::Quarantined),
             error: Some(&parked.detail),
+            ..Spans::new(process, &parked.coordinates, End::Fate(Fate::Quarantined))
         });
         Some(trace.process)
     }

@@ -6,6 +6,7 @@
 mod answer;
 mod connection;
 mod decisive;
+mod post;
 mod target;
 
 use std::fmt;
@@ -27,6 +28,7 @@ use connection::{Connections, Failure};
 use target::Target;
 
 pub use decisive::Decisive;
+pub use post::Post;
 pub use target::masked;
 
 /// The target of messages, and the form of the requests.
