@@ -20,6 +20,7 @@ mod pending_settlements;
 mod reader;
 mod report;
 mod run_state;
+mod spans;
 mod steps;
 mod store_calls;
 mod stream;

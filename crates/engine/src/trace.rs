@@ -91,7 +91,7 @@ pub struct Spans<'a> {
     pub coordinates: &'a str,
     /// Length of the message in bytes.
     pub message_bytes: usize,
-    /// How often the store was asked for the claim.
+    /// The count of requests for the claim.
     pub asked: u32,
     /// The store's answer to the claim, by the name that metrics have for it.
     pub decision: Option<&'static str>,

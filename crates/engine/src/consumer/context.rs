@@ -6,7 +6,6 @@ use std::time::Duration;
 use semel_core::Clock;
 
 use super::in_hand::InHand;
-use super::trace;
 use crate::event::Event;
 use crate::lease::Lease;
 use crate::pipeline::Pipeline;
@@ -40,7 +39,7 @@ impl Context {
     }
 
     pub(super) fn observe_message(&self, incoming: &InHand, event: &Event<'_>) {
-        let origin = trace::origin(incoming);
+        let origin = incoming.origin();
         self.surroundings
             .observer
             .observe_message(&self.pipeline.name, event, origin);

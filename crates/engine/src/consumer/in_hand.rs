@@ -9,6 +9,7 @@ use siphasher::sip::SipHasher13;
 
 use super::timing::Timing;
 use super::trace::{AttemptTrace, TraceSlot};
+use crate::event::Origin;
 use crate::pipeline::Incoming;
 
 /// A message in hand. It moves from one list to the next many times, so it is small to move.
@@ -44,6 +45,12 @@ impl InHand {
     /// Returns the times of the message.
     pub(super) fn timing_mut(&mut self) -> &mut Timing {
         &mut self.0.timing
+    }
+
+    /// Returns where it came from, and the span in which it is worked on.
+    pub(super) fn origin(&self) -> Origin<'_> {
+        let span = self.trace().map(AttemptTrace::process);
+        Origin::new(&self.coordinates, &self.headers).in_span(span)
     }
 
     /// Returns the trace of the attempt with the message, if it has one.

@@ -4,52 +4,47 @@
 use std::time::Duration;
 
 use semel_core::{
-    Admission, ByteString, Carried, Certainty, Duplicate, Entropy, Grant, SpanId, TraceContext,
-    TraceFlags, TraceId,
+    ByteString, Carried, Duplicate, Entropy, Grant, SpanId, TraceContext, TraceFlags, TraceId,
 };
 
-use super::context::Context;
-use super::in_hand::InHand;
-use crate::effect::Verdict;
-use crate::event::Origin;
-use crate::pipeline::Rejected;
-use crate::summary::Fate;
+use crate::pipeline::Incoming;
 use crate::trace::{End, SampleShare, Span, Spans};
 
 /// The place for the trace of a message in hand.
 #[derive(Debug, Default)]
 pub(super) struct TraceSlot {
-    trace: Option<Box<AttemptTrace>>,
+    pub(super) trace: Option<Box<AttemptTrace>>,
     /// An attempt with the message has ended.
-    is_later: bool,
+    pub(super) is_later: bool,
 }
 
 /// The trace of one attempt.
 #[derive(Debug)]
 pub(super) struct AttemptTrace {
-    parent: Option<TraceContext>,
-    state: Option<ByteString>,
+    pub(super) parent: Option<TraceContext>,
+    pub(super) state: Option<ByteString>,
     process: TraceContext,
     claim_id: SpanId,
     effect_id: SpanId,
     settle_id: SpanId,
-    began_at: Duration,
-    asked_at: Duration,
-    asked: u32,
+    pub(super) began_at: Duration,
+    pub(super) asked_at: Duration,
+    pub(super) asked: u32,
     answered_at: Option<Duration>,
-    effect_began_at: Option<Duration>,
-    effect: Option<Period>,
-    settled_at: Option<Duration>,
+    pub(super) effect_began_at: Option<Duration>,
+    pub(super) effect: Option<Period>,
+    pub(super) settled_at: Option<Duration>,
     decision: Option<&'static str>,
     duplicate: Option<Duplicate>,
-    grant: Option<Grant>,
-    verdict: Option<&'static str>,
+    pub(super) grant: Option<Grant>,
+    pub(super) verdict: Option<&'static str>,
 }
 
+/// A time from its begin to its end, on the monotonic clock.
 #[derive(Clone, Copy, Debug)]
-struct Period {
-    began_at: Duration,
-    ended_at: Duration,
+pub(super) struct Period {
+    pub(super) began_at: Duration,
+    pub(super) ended_at: Duration,
 }
 
 impl TraceSlot {
@@ -63,7 +58,8 @@ impl TraceSlot {
 }
 
 impl AttemptTrace {
-    fn begin(
+    /// Begins the trace of an attempt with a message that carried this one.
+    pub(super) fn begin(
         carried: Option<Carried>,
         share: SampleShare,
         entropy: &dyn Entropy,
@@ -125,17 +121,23 @@ impl AttemptTrace {
         self.effect_began_at = Some(now);
     }
 
-    fn answered(&mut self, now: Duration, decision: &'static str, duplicate: Option<Duplicate>) {
+    /// Notes the store's answer to the claim.
+    pub(super) fn answered(
+        &mut self,
+        now: Duration,
+        decision: &'static str,
+        duplicate: Option<Duplicate>,
+    ) {
         self.answered_at = Some(now);
         self.decision = Some(decision);
         self.duplicate = duplicate;
     }
 
-    /// Returns the spans so far, at `clock`, which is both now on the monotonic clock and since 1970.
-    fn spans<'a>(
+    /// Returns the spans so far, at this time, both on the monotonic clock and since 1970.
+    pub(super) fn spans<'a>(
         &'a self,
         (now, since_1970): (Duration, Duration),
-        incoming: &'a InHand,
+        incoming: &'a Incoming,
         end: End,
         error: Option<&'a str>,
     ) -> Spans<'a> {
@@ -180,188 +182,5 @@ impl AttemptTrace {
             error: error.filter(|it| !it.is_empty()),
             ..Spans::new(process, &incoming.coordinates, end)
         }
-    }
-}
-
-impl Context {
-    /// Begins the traces of messages that are about to be tried, or goes on with those that were tried before and not
-    /// answered.
-    pub(super) fn begin_traces(&self, taken: &mut [InHand]) {
-        let Some(share) = self.spans else {
-            return;
-        };
-        let now = self.now();
-        for incoming in taken {
-            let fetched_at = incoming.timing().fetched_at();
-            let carried = || Carried::of(&incoming.headers);
-            if incoming.trace_slot().trace.is_none() {
-                let began_at = if incoming.trace_slot().is_later {
-                    now
-                } else {
-                    fetched_at
-                };
-                let entropy = &*self.surroundings.entropy;
-                let begun = AttemptTrace::begin(carried(), share, entropy, began_at);
-                incoming.trace_slot_mut().trace = Some(Box::new(begun));
-            }
-            if let Some(trace) = incoming.trace_mut() {
-                trace.asked_at = now;
-                trace.asked = trace.asked.saturating_add(1);
-            }
-        }
-    }
-
-    /// Notes that the claim of a message was granted.
-    pub(super) fn trace_grant(&self, incoming: &mut InHand, grant: Grant) {
-        if let Some(trace) = incoming.trace_mut() {
-            trace.answered(self.now(), "granted", None);
-            trace.grant = Some(grant);
-        }
-    }
-
-    /// Notes the answer to a claim that was not granted, or too late.
-    pub(super) fn trace_answer(&self, incoming: &mut InHand, admission: &Admission) {
-        let Some(trace) = incoming.trace_mut() else {
-            return;
-        };
-        let (decision, duplicate) = match admission {
-            Admission::Granted(claim) => {
-                trace.grant = Some(claim.grant());
-                ("granted", None)
-            }
-            Admission::Replay { duplicate, .. } => ("replay", Some(*duplicate)),
-            Admission::Busy { .. } => ("busy", None),
-            Admission::Conflict { duplicate, .. } => ("conflict", Some(*duplicate)),
-            Admission::Stale { .. } => ("stale", None),
-            Admission::Parked { duplicate, .. } => ("parked", Some(*duplicate)),
-            Admission::TooOld => ("too_old", None),
-            Admission::Failed(_) => ("failed", None),
-        };
-        trace.answered(self.now(), decision, duplicate);
-    }
-
-    /// Notes that a message begins without a claim.
-    pub(super) fn trace_unprotected(&self, incoming: &mut InHand) {
-        if let Some(trace) = incoming.trace_mut() {
-            trace.answered(self.now(), "unprotected", None);
-        }
-    }
-
-    /// Notes that the effect of a message ended after this time.
-    pub(super) fn trace_effect(&self, incoming: &mut InHand, verdict: &Verdict, took: Duration) {
-        let Some(trace) = incoming.trace_mut() else {
-            return;
-        };
-        let began_at = match trace.effect_began_at.take() {
-            Some(began_at) => began_at,
-            None => self.now().saturating_sub(took),
-        };
-        trace.effect = Some(Period {
-            began_at,
-            ended_at: began_at + took,
-        });
-        trace.verdict = Some(verdict_name(verdict));
-    }
-
-    /// Notes that the store has answered the report on a claim.
-    pub(super) fn trace_settled(&self, incoming: &mut InHand) {
-        if let Some(trace) = incoming.trace_mut() {
-            trace.settled_at = Some(self.now());
-        }
-    }
-
-    /// Notes that a batch was committed with the message in it, or was not: the commit is the effect, unless that went
-    /// before.
-    pub(super) fn trace_commit(&self, incoming: &mut InHand, is_done: bool) {
-        let Some(trace) = incoming.trace_mut() else {
-            return;
-        };
-        let now = self.now();
-        let Some(began_at) = trace.effect_began_at.take() else {
-            trace.settled_at = Some(now);
-            return;
-        };
-        trace.effect = Some(Period {
-            began_at,
-            ended_at: now,
-        });
-        trace.verdict = is_done.then_some("applied");
-    }
-
-    /// Hands over the trace of an attempt with which the message is done.
-    pub(super) fn end_trace(&self, incoming: &InHand, end: End, error: Option<&str>) {
-        if let Some(trace) = incoming.trace() {
-            let spans = trace.spans(self.both_clocks(), incoming, end, error);
-            self.hand_over(&spans);
-        }
-    }
-
-    /// Hands over the trace of an attempt that another one follows.
-    pub(super) fn end_attempt(&self, incoming: &mut InHand, end: End, error: Option<&str>) {
-        if incoming.trace().is_some() {
-            self.end_trace(incoming, end, error);
-            *incoming.trace_slot_mut() = TraceSlot {
-                trace: None,
-                is_later: true,
-            };
-        }
-    }
-
-    /// Hands over the trace of a message without a usable key; returns its span.
-    pub(super) fn trace_rejected(&self, rejected: &Rejected) -> Option<TraceContext> {
-        let share = self.spans?;
-        let parked = &rejected.parked;
-        let (now, since_1970) = self.both_clocks();
-        let carried = Carried::of(&parked.headers);
-        let trace = AttemptTrace::begin(carried, share, &*self.surroundings.entropy, now);
-        let process = Span {
-            context: trace.process,
-            began: since_1970,
-            took: Duration::ZERO,
-        };
-        self.hand_over(&Spans {
-            parent: trace.parent,
-            state: trace.state.as_deref(),
-            message_bytes: parked.payload.len(),
-            error: Some(&parked.detail),
-            ..Spans::new(process, &parked.coordinates, End::Fate(Fate::Quarantined))
-        });
-        Some(trace.process)
-    }
-
-    fn hand_over(&self, spans: &Spans<'_>) {
-        let observer = &self.surroundings.observer;
-        observer.observe_spans(&self.pipeline.name, spans);
-    }
-
-    /// Returns the time of the monotonic clock, and the time since 1970.
-    fn both_clocks(&self) -> (Duration, Duration) {
-        let since_1970 = Duration::from_millis(self.surroundings.clock.now().as_millis());
-        (self.now(), since_1970)
-    }
-}
-
-/// Returns where a message came from, and the span under which it is worked on.
-pub(super) fn origin(incoming: &InHand) -> Origin<'_> {
-    let trace = incoming.trace().map(AttemptTrace::process);
-    Origin::new(&incoming.coordinates, &incoming.headers).in_span(trace)
-}
-
-/// Returns the name that metrics have for a verdict.
-const fn verdict_name(verdict: &Verdict) -> &'static str {
-    match verdict {
-        Verdict::Done(_) | Verdict::DoneUnkept { .. } => "applied",
-        Verdict::NotApplied { .. }
-        | Verdict::Away { .. }
-        | Verdict::Broken {
-            certainty: Certainty::NotApplied,
-            ..
-        } => "not_applied",
-        Verdict::MaybeApplied { .. }
-        | Verdict::Broken {
-            certainty: Certainty::MaybeApplied,
-            ..
-        } => "maybe_applied",
-        Verdict::Dead { .. } => "failed",
     }
 }
