@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use semel_core::{Duplicate, Operation, TraceContext, TraceId};
+use semel_core::{ClaimId, Duplicate, Operation, TraceContext, TraceId};
 
 use crate::summary::Fate;
 
@@ -87,6 +87,8 @@ pub struct Spans<'a> {
     pub settle: Option<Span>,
     /// The operation; none of a message without a usable key.
     pub operation: Option<&'a Operation>,
+    /// The id of the claim that was last asked for.
+    pub claim_id: Option<ClaimId>,
     /// The place where the message was read.
     pub coordinates: &'a str,
     /// Length of the message in bytes.
@@ -107,6 +109,8 @@ pub struct Spans<'a> {
     pub possible_repeat: bool,
     /// A finished record of the key was found past its window.
     pub formerly_expired: bool,
+    /// A claim of this message was lost just before.
+    pub follows_fence: bool,
     /// The end of the effect, by the name that metrics have for it.
     pub verdict: Option<&'static str>,
     /// The end of the attempt.
@@ -126,6 +130,7 @@ impl<'a> Spans<'a> {
             effect: None,
             settle: None,
             operation: None,
+            claim_id: None,
             coordinates,
             message_bytes: 0,
             asked: 0,
@@ -136,6 +141,7 @@ impl<'a> Spans<'a> {
             resumed: false,
             possible_repeat: false,
             formerly_expired: false,
+            follows_fence: false,
             verdict: None,
             end,
             error: None,
@@ -148,10 +154,11 @@ impl<'a> Spans<'a> {
         1 + children.into_iter().flatten().count()
     }
 
-    /// Tells whether these are recorded whatever the mark of the trace says: a takeover, a fence, a conflict, a doubt, a
-    /// dead end or another failure.
+    /// Tells whether these are recorded whatever the mark of the trace says: a takeover, a fence and
+    /// whatever comes of it, such as a differing outcome, a conflict, a doubt, a dead end or another failure.
     pub fn are_always_kept(&self) -> bool {
         self.takeover
+            || self.follows_fence
             || self.has_failed()
             || self.verdict.is_some_and(|verdict| verdict != "applied")
     }

@@ -218,11 +218,9 @@ impl Worker {
                 let counts: Arc<dyn Observer> = Arc::new(status.metrics().pipeline(name, effect));
                 surroundings.observer = Arc::new(FanOut::new([counts, surroundings.observer]));
             }
-            if let Some(exporter) = &exporter {
-                let traced = exporter.traces().pipeline(&traces::pipeline(&pipeline));
-                let traced: Arc<dyn Observer> = Arc::new(traced);
-                surroundings.observer = Arc::new(FanOut::new([surroundings.observer, traced]));
-            }
+            let hits = exporter
+                .as_ref()
+                .and_then(|it| traces::watch(it, &pipeline, &mut surroundings));
             let run = Run {
                 surroundings,
                 stop: stop.clone(),
@@ -241,6 +239,7 @@ impl Worker {
                 guard,
                 reporter: Arc::clone(&reporter),
                 status: Arc::clone(&status),
+                hits,
                 settings: pipeline,
             };
             running.spawn(ready.run());

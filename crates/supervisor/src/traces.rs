@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use semel_config::{PipelineSettings, SourceSettings, TelemetrySettings};
+use semel_config::{Front, PipelineSettings, SourceSettings, TelemetrySettings};
 use semel_core::{Claimant, Result};
+use semel_engine::event::{FanOut, Observer};
+use semel_engine::layer::tiered::CacheHits;
+use semel_engine::surroundings::Surroundings;
 use semel_telemetry::Metrics;
 use semel_telemetry::traces::{
-    Exporter, KeyForm, News, Refused, TraceSettings, TracedPipeline, Transport,
+    Exporter, KeyForm, News, Refused, TraceSettings, TracedFront, TracedPipeline, Transport,
 };
 use semel_worker::effect::http::Post;
 
@@ -68,8 +71,24 @@ pub(crate) async fn end(exporter: Option<Exporter>, metrics: &Metrics, reporter:
     }
 }
 
-/// Returns what a pipeline is called in its spans.
-pub(crate) fn pipeline(settings: &PipelineSettings) -> TracedPipeline {
+/// Has the exporter watch a pipeline beside whoever watches it; returns the place where its cache is to note the claims
+/// that it answers, if it has one.
+pub(crate) fn watch(
+    exporter: &Exporter,
+    settings: &PipelineSettings,
+    surroundings: &mut Surroundings,
+) -> Option<Arc<CacheHits>> {
+    let pipeline = pipeline(settings);
+    let traced: Arc<dyn Observer> = Arc::new(exporter.traces().pipeline(&pipeline));
+    surroundings.observer = Arc::new(FanOut::new([Arc::clone(&surroundings.observer), traced]));
+    match pipeline.front {
+        TracedFront::Cache(hits) => Some(hits),
+        TracedFront::None | TracedFront::Filter => None,
+    }
+}
+
+/// Returns the name of a pipeline in its spans, with its source and its effect.
+fn pipeline(settings: &PipelineSettings) -> TracedPipeline {
     let (system, destination, group) = match &settings.source {
         SourceSettings::File { path, .. } => ("file", Some(path.display().to_string()), None),
         SourceSettings::Stdin { .. } => ("stdin", None, None),
@@ -87,6 +106,11 @@ pub(crate) fn pipeline(settings: &PipelineSettings) -> TracedPipeline {
         group,
         effect: settings.effect.kind(),
         class: settings.effect.class(),
+        front: match &settings.layers.front {
+            Front::None => TracedFront::None,
+            Front::Cache(_) => TracedFront::Cache(Arc::default()),
+            Front::Approximate(_) => TracedFront::Filter,
+        },
     }
 }
 

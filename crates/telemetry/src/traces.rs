@@ -16,6 +16,7 @@ use std::sync::Arc;
 use prometheus_client::metrics::counter::Counter;
 use semel_engine::effect::Class;
 use semel_engine::event::{Event, Observer};
+use semel_engine::layer::tiered::CacheHits;
 use semel_engine::trace::{SampleShare, Spans};
 
 pub use exporter::{Exporter, News, OnNews, Refused, Transport};
@@ -47,7 +48,7 @@ pub struct TraceSettings {
 }
 
 /// The place that a pipeline's messages come from, and what it does with them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct TracedPipeline {
     /// The name of the pipeline.
     pub name: String,
@@ -61,6 +62,36 @@ pub struct TracedPipeline {
     pub effect: &'static str,
     /// The class of the effect.
     pub class: Class,
+    /// The layer before the store.
+    pub front: TracedFront,
+}
+
+/// The layer that may answer in place of the store.
+#[derive(Clone, Debug, Default)]
+pub enum TracedFront {
+    /// None.
+    #[default]
+    None,
+    /// A cache, and the claims that it answered.
+    Cache(Arc<CacheHits>),
+    /// A filter.
+    Filter,
+}
+
+impl TracedFront {
+    /// Returns the name of what answered the claim of an attempt. Asks the cache once for each replay.
+    fn hit(&self, spans: &Spans<'_>) -> Option<&'static str> {
+        let is_replay = match spans.decision? {
+            "unprotected" | "failed" => return None,
+            decision => decision == "replay",
+        };
+        let is_hit = |hits: &CacheHits| spans.claim_id.is_some_and(|claim| hits.take(claim));
+        Some(match self {
+            Self::Cache(hits) if is_replay && is_hit(hits) => "cache",
+            Self::Filter if is_replay => "filter",
+            Self::None | Self::Cache(_) | Self::Filter => "store",
+        })
+    }
 }
 
 /// Counts the spans that were lost.
@@ -99,6 +130,7 @@ impl Traces {
         PipelineTraces {
             share: self.settings.share,
             subject: Subject::new(pipeline, self.settings.keys),
+            front: pipeline.front.clone(),
             queue: self.queue.clone(),
         }
     }
@@ -109,6 +141,7 @@ impl Traces {
 pub struct PipelineTraces {
     share: SampleShare,
     subject: Subject,
+    front: TracedFront,
     queue: Queue,
 }
 
@@ -120,8 +153,10 @@ impl Observer for PipelineTraces {
     }
 
     fn observe_spans(&self, _pipeline: &str, spans: &Spans<'_>) {
+        let hit = self.front.hit(spans);
         if spans.process.context.flags.is_sampled() || spans.are_always_kept() {
-            self.queue.push(|| self.subject.spans(spans), spans.count());
+            self.queue
+                .push(|| self.subject.spans(spans, hit), spans.count());
         }
     }
 }

@@ -228,6 +228,67 @@ fn commands_and_requests_are_told_the_span_of_the_effect() {
 }
 
 #[test]
+fn a_span_says_who_answered_the_claim() {
+    for (layers, effect, fed, hit) in [
+        ("", "park", 60, "store"),
+        (
+            "cache = { size = \"8MiB\", warm = 1000 }",
+            "park",
+            50,
+            "cache",
+        ),
+        (
+            "approximate = { keys = 10000, error_rate = \"0.1%\" }",
+            "repeat",
+            60,
+            "filter",
+        ),
+    ] {
+        let collector = Collector::new();
+        let config = format!(
+            "[telemetry]\notlp = \"{}\"\nsample = \"100%\"\n[store]\nurl = \"embedded:./data\"\n\
+             [pipelines.pay]\nsource = {{ kind = \"file\", path = \"in\" }}\nkey = \"json:/id\"\n{layers}\n\
+             effect = {{ kind = \"stdout\", on_doubt = \"{effect}\" }}\n",
+            collector.url()
+        );
+        // The first run is without the layer, and without a trace.
+        let site = Site::with(&[("semel.toml", &config.replace(layers, "")), ("in", "")]);
+        site.write("in", lines(0..50, |id| message(&format!("pay-{id}"), 1)));
+        let mut first = site.command();
+        Running::start(first.arg("run").env("OTEL_SDK_DISABLED", "true"))
+            .wait()
+            .done();
+        site.write("semel.toml", &config);
+        if fed > 50 {
+            let again = lines((100..130).chain(100..130), |id| {
+                message(&format!("pay-{id}"), 1)
+            });
+            site.write("in", again);
+        }
+        site.semel(&["run"]).done();
+        let spans = collector.named("process pay");
+        assert_eq!(spans.len(), fed, "{hit}");
+        let replays: Vec<_> = spans
+            .iter()
+            .filter(|it| it.attribute("semel.decision") == "replay")
+            .collect();
+        assert!(replays.len() >= 30, "{hit}: {}", replays.len());
+        assert!(
+            replays.iter().all(|it| it.attribute("semel.hit") == hit),
+            "{hit}: {replays:?}"
+        );
+        let granted = spans
+            .iter()
+            .filter(|it| it.attribute("semel.decision") == "granted");
+        assert!(
+            granted
+                .into_iter()
+                .all(|it| it.attribute("semel.hit") == "store")
+        );
+    }
+}
+
+#[test]
 fn of_a_hundredth_every_conflict_arrives() {
     let collector = Collector::new();
     let input = lines(0..2_000, |id| message(&format!("pay-{id}"), id))

@@ -121,7 +121,8 @@ impl Context {
     /// Hands over the trace of an attempt with which the message is done.
     pub(super) fn end_trace(&self, incoming: &InHand, end: End, error: Option<&str>) {
         if let Some(trace) = incoming.trace() {
-            let spans = trace.spans(self.both_clocks(), incoming, end, error);
+            let was_fenced = incoming.trace_slot().was_fenced;
+            let spans = trace.spans(self.both_clocks(), (incoming, was_fenced), end, error);
             self.hand_over(&spans);
         }
     }
@@ -130,9 +131,11 @@ impl Context {
     pub(super) fn end_attempt(&self, incoming: &mut InHand, end: End, error: Option<&str>) {
         if incoming.trace().is_some() {
             self.end_trace(incoming, end, error);
+            let was_fenced = incoming.trace_slot().was_fenced || end == End::Fenced;
             *incoming.trace_slot_mut() = TraceSlot {
                 trace: None,
                 is_later: true,
+                was_fenced,
             };
         }
     }

@@ -16,6 +16,8 @@ pub(super) struct TraceSlot {
     pub(super) trace: Option<Box<AttemptTrace>>,
     /// An attempt with the message has ended.
     pub(super) is_later: bool,
+    /// A claim of the message was lost.
+    pub(super) was_fenced: bool,
 }
 
 /// The trace of one attempt.
@@ -137,7 +139,7 @@ impl AttemptTrace {
     pub(super) fn spans<'a>(
         &'a self,
         (now, since_1970): (Duration, Duration),
-        incoming: &'a Incoming,
+        (incoming, was_fenced): (&'a Incoming, bool),
         end: End,
         error: Option<&'a str>,
     ) -> Spans<'a> {
@@ -169,6 +171,7 @@ impl AttemptTrace {
             effect: self.effect.map(|it| span(self.effect_id, it)),
             settle: settle.map(|it| span(self.settle_id, it)),
             operation: Some(&incoming.request.operation),
+            claim_id: Some(incoming.request.claim_id),
             message_bytes: incoming.payload.len(),
             asked: self.asked,
             decision: self.decision,
@@ -178,6 +181,7 @@ impl AttemptTrace {
             resumed: grant.is_some_and(|it| it.resumed),
             possible_repeat: grant.is_some_and(|it| it.possible_repeat),
             formerly_expired: grant.is_some_and(|it| it.formerly_expired),
+            follows_fence: was_fenced,
             verdict: self.verdict,
             error: error.filter(|it| !it.is_empty()),
             ..Spans::new(process, &incoming.coordinates, end)

@@ -363,6 +363,7 @@ async fn a_lost_claim_and_its_takeover_are_always_kept() {
     assert_eq!(lost.len(), 2, "{lost:?}");
     assert!(lost[0].end == End::Fenced && lost[0].is_always_kept);
     assert_eq!(lost[1].end, End::Fate(Fate::Replayed));
+    assert!(lost[1].is_always_kept, "it may tell of another outcome");
 }
 
 #[tokio::test(start_paused = true)]

@@ -51,9 +51,9 @@ impl Subject {
     }
 
     /// Returns the spans of an attempt, the span of the whole first.
-    pub(super) fn spans(&self, spans: &Spans<'_>) -> Vec<otlp::Span> {
+    pub(super) fn spans(&self, spans: &Spans<'_>, hit: Option<&'static str>) -> Vec<otlp::Span> {
         let mut made = Vec::with_capacity(spans.count());
-        made.push(self.process(spans));
+        made.push(self.process(spans, hit));
         let process = spans.process.context;
         let child = |name: &str, kind, span: Span| {
             let parent = Some((process, false));
@@ -93,7 +93,7 @@ impl Subject {
         made
     }
 
-    fn process(&self, spans: &Spans<'_>) -> otlp::Span {
+    fn process(&self, spans: &Spans<'_>, hit: Option<&'static str>) -> otlp::Span {
         let parent = spans.parent.map(|parent| (parent, true));
         let mut process = bare(&self.process, SpanKind::Consumer, spans.process, parent);
         spans
@@ -126,6 +126,9 @@ impl Subject {
                 add("semel.tenant", tenant.into());
             }
         }
+        if let Some(hit) = hit {
+            add("semel.hit", hit.into());
+        }
         if let Some(attempt) = spans.attempt {
             add("semel.attempt", i64::from(attempt).into());
         }
@@ -138,6 +141,7 @@ impl Subject {
             ("semel.resumed", spans.resumed),
             ("semel.possible_repeat", spans.possible_repeat),
             ("semel.formerly_expired", spans.formerly_expired),
+            ("semel.follows_fence", spans.follows_fence),
         ];
         for (name, _) in facts.into_iter().filter(|(_, is_so)| *is_so) {
             add(name, true.into());

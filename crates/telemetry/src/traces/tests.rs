@@ -57,6 +57,7 @@ impl Collector {
             group: Some("shop".into()),
             effect: "http",
             class: Class::Transactional,
+            front: TracedFront::None,
         });
         (exporter, traces, lost)
     }
@@ -218,6 +219,7 @@ async fn an_attempt_is_a_span_with_children_and_a_link() {
         ("semel.operation_id", text(&operation.id().to_string())),
         ("semel.tenant", text("acme")),
         ("semel.decision", text("granted")),
+        ("semel.hit", text("store")),
         ("semel.attempt", Value::Int(2)),
         ("semel.asked", Value::Int(2)),
         ("semel.takeover", Value::Bool(true)),
