@@ -39,6 +39,7 @@ mod effect;
 mod fields;
 mod layers;
 mod node;
+mod ownership;
 mod paths;
 mod pipeline;
 #[cfg(test)]
@@ -60,6 +61,7 @@ mod waiver;
 
 pub use admin::AdminSettings;
 pub use layers::{Cache, Front, Layers};
+pub use ownership::Ownership;
 pub use pipeline::PipelineSettings;
 pub use refusal::Refusal;
 pub use secret::masked;

@@ -22,6 +22,7 @@ use super::effect;
 use super::fields::Fields;
 use super::layers::{self, Known, Layers};
 use super::node::Node;
+use super::ownership::{self, Ownership};
 use super::refusal::{Refusal, selector};
 use super::same_file::{self, plain};
 use super::show::join;
@@ -46,6 +47,8 @@ pub struct PipelineSettings {
     pub layers: Layers,
     /// The weaknesses that are accepted by name.
     pub waived: Waived,
+    /// The people behind it.
+    pub ownership: Ownership,
 }
 
 /// Settings that all pipelines of a configuration share.
@@ -117,6 +120,7 @@ pub(super) fn read(
     let pause_after = fields.count_or_none_or("pause_after", 1_000_000, 20);
     let live_only = fields.boolean_or("live_only", false);
     let waived = waiver::read(&mut fields);
+    let ownership = ownership::read(&mut fields);
     for not_yet in ["transport_unique", "apply_if", "guard"] {
         fields.not_yet(not_yet);
     }
@@ -152,6 +156,7 @@ pub(super) fn read(
         },
         layers,
         waived,
+        ownership,
     })
 }
 

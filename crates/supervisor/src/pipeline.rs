@@ -63,6 +63,7 @@ impl Pipeline {
             layers,
             waived,
             dead_letter: _,
+            ownership: _,
         } = settings;
         let around = &run.surroundings;
         let (stores, layer) = Layer::over(

@@ -10,7 +10,7 @@ use semel_worker::run::Stores;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::status::{Health, Status, Target, probe_store, probe_target};
+use crate::status::{Declared, Health, Status, Target, probe_store, probe_target};
 
 /// The status of a worker that has yet to begin.
 pub(crate) fn status(
@@ -22,7 +22,7 @@ pub(crate) fn status(
     let store = settings.store.absolute().to_string();
     let status = Status::new(is_stopped, Arc::new(health), store);
     for pipeline in &settings.pipelines {
-        status.expects(&pipeline.pipeline.name, pipeline.effect.kind());
+        status.expects(&pipeline.pipeline.name, Declared::of(pipeline));
     }
     status
 }

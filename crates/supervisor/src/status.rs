@@ -1,6 +1,7 @@
 //! The status of a worker: whether it is ready, what it still does before, and its counts.
 
 mod counts;
+mod declared;
 mod health;
 mod metrics;
 mod owner;
@@ -8,6 +9,7 @@ mod probe;
 mod server;
 
 pub(crate) use counts::Counts;
+pub(crate) use declared::Declared;
 pub(crate) use health::Health;
 pub(crate) use probe::{Target, probe_store, probe_target};
 pub(crate) use server::serve;
@@ -17,6 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use semel_backends::streamed::Monitor;
+use semel_config::Ownership;
 use semel_core::port::streamed::Restored;
 use semel_engine::summary::Summary;
 use semel_engine::surroundings::OnProgress;
@@ -40,6 +43,7 @@ pub(crate) struct Status {
 
 #[derive(Clone, Default)]
 struct Pipeline {
+    declared: Option<Arc<Declared>>,
     streamed: Option<Arc<dyn Monitor>>,
     /// The summary that the run reports now and then.
     summary: Summary,
@@ -72,6 +76,12 @@ pub(crate) struct Readiness {
 #[derive(Debug, PartialEq, Serialize)]
 struct PipelineReadiness {
     state: Doing,
+    /// The team or the person that an alert goes to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    owner: Option<Box<str>>,
+    /// The page that says what to do then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    runbook: Option<Box<str>>,
     /// The dependencies that have not answered for too long.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     reasons: Vec<Because>,
@@ -137,11 +147,11 @@ impl Status {
         &self.store
     }
 
-    /// Adds a pipeline with an effect of this kind. It may not run yet; its metrics are zero until it does.
-    pub(crate) fn expects(&self, pipeline: &str, effect: &str) {
-        let _ = self.metrics.pipeline(pipeline, effect);
+    /// Adds a pipeline that is declared like this. It may not run yet; its metrics are zero until it does.
+    pub(crate) fn expects(&self, pipeline: &str, declared: Declared) {
+        let _ = self.metrics.pipeline(pipeline, declared.effect);
         self.health.knows(pipeline);
-        self.change(pipeline, |_| {});
+        self.change(pipeline, |it| it.declared = Some(Arc::new(declared)));
     }
 
     /// The health of what its pipelines depend on.
@@ -182,6 +192,8 @@ impl Status {
             let restored = pipeline.streamed.map(|it| Restoration::of(&it.restored()));
             let is_open = restored.as_ref().is_some_and(|it| !it.is_done());
             let reasons = self.health.reasons(&name);
+            let ownership = pipeline.declared.map(|it| it.ownership.clone());
+            let Ownership { owner, runbook } = ownership.unwrap_or_default();
             let state = match reasons.first() {
                 Some(because) => Doing::Waiting(because.reason),
                 None if !has_begun => Doing::Starting,
@@ -190,6 +202,8 @@ impl Status {
             };
             let readiness = PipelineReadiness {
                 state,
+                owner,
+                runbook,
                 reasons,
                 restored,
             };

@@ -28,6 +28,10 @@ pub(crate) struct Check {
     /// New keys per second, to estimate how much the store will hold
     #[arg(long, value_name = "COUNT", value_parser = count::<NonZeroU32>)]
     pub(crate) rate: Option<NonZeroU32>,
+    /// Go through the list before production instead, with a verdict for each line: pass, fail, or unknown
+    /// where only a person can say; exit code 1 if one fails
+    #[arg(long, conflicts_with = "strict")]
+    pub(crate) production: bool,
     /// Answer "no" (exit code 1) to warnings, too
     #[arg(long)]
     pub(crate) strict: bool,

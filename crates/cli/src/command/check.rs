@@ -2,6 +2,7 @@
 //! Changes nothing and calls no target.
 
 mod line;
+mod production;
 mod report;
 mod sample;
 mod store_path;
@@ -17,7 +18,7 @@ use semel_core::port::transactional::Statements;
 use semel_core::{Clock, Code, Error, ErrorKind, Result};
 use semel_engine::system::SystemClock;
 use semel_operate::check::Inspection;
-use semel_operate::check::{Broker, Report, Severity, Storage, Subject};
+use semel_operate::check::{Broker, Report, Severity, Standing, Storage, Subject};
 use semel_worker::settings::EffectSettings;
 
 use crate::Exit;
@@ -27,9 +28,11 @@ use crate::command::operate::usage;
 use crate::output::{self, Answers, List};
 use crate::shell::quoted;
 use line::Line;
+use production::Look;
 use target::Targets;
 
-/// Looks at every pipeline; exit code 1 if one of them must not run like this, or with `--strict` should not.
+/// Looks at every pipeline; exit code 1 if one of them must not run like this, or with `--strict` should not. With
+/// `--production`, if a line of that list fails.
 pub(crate) fn check(arguments: &Check) -> Result<Exit> {
     let Some(settings) = config::settings(&arguments.named) else {
         return Ok(Exit::Usage);
@@ -46,7 +49,12 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
     let asked: Vec<Statements> = pipelines.filter_map(statements).collect();
     let clock = Arc::new(SystemClock::new());
     let now = Arc::clone(&clock);
-    let store = inspect(settings, clock, &asked).await;
+    let store = inspect(settings, Arc::clone(&clock) as _, &asked).await;
+    let before_production = if arguments.production {
+        Some(Look::begin(settings, &store, clock).await)
+    } else {
+        None
+    };
     let mut refused = store.iter().flat_map(|looked| &looked.refused);
     let mut answers = Answers::new(arguments.format);
     let mut worst = Severity::Ok;
@@ -95,9 +103,18 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
             storage,
         };
         let report = Report::of(&subject);
-        worst = worst.max(report.verdict);
-        windows.extend(Line::of(&broker, pipeline, report.class));
-        if answers.print(&report)?.is_break() {
+        let printed = if let Some(look) = &before_production {
+            let list = look.list(&subject, &report).await;
+            if list.verdict == Standing::Fail {
+                worst = Severity::Fail;
+            }
+            answers.print(&list)?
+        } else {
+            worst = worst.max(report.verdict);
+            windows.extend(Line::of(&broker, pipeline, report.class));
+            answers.print(&report)?
+        };
+        if printed.is_break() {
             break;
         }
     }

@@ -90,6 +90,13 @@ enum Part {
     Prose(String),
     /// The whole text of a message, with its lines.
     Body(String),
+    Item {
+        verdict: &'static str,
+        style: TextStyle,
+        name: &'static str,
+        text: String,
+        advice: Option<String>,
+    },
 }
 
 impl Block {
@@ -158,14 +165,39 @@ impl Block {
         self
     }
 
+    /// Adds a line of a checklist: its verdict, its name, the reason and the advice, broken into lines beside them
+    /// if it is read on a terminal.
+    pub(crate) fn item(
+        &mut self,
+        style: TextStyle,
+        verdict: &'static str,
+        name: &'static str,
+        text: &str,
+        advice: Option<&str>,
+    ) -> &mut Self {
+        self.parts.push(Part::Item {
+            verdict,
+            style,
+            name,
+            text: text::escaped(text).into_owned(),
+            advice: advice.map(|advice| text::escaped(advice).into_owned()),
+        });
+        self
+    }
+
     fn laid_out(&self, screen: Screen) -> String {
         let mut out = String::new();
         let labels = self.parts.iter().filter_map(|part| match part {
             // A label whose value stands below it needs no room beside it.
             Part::Field { label, value, .. } if !value.is_empty() => Some(text::width(label)),
-            Part::Field { .. } | Part::Heading(_) | Part::Prose(_) | Part::Body(_) => None,
+            Part::Field { .. }
+            | Part::Heading(_)
+            | Part::Prose(_)
+            | Part::Body(_)
+            | Part::Item { .. } => None,
         });
         let widest = labels.max().unwrap_or(0);
+        let [verdicts, names] = self.columns();
         for part in &self.parts {
             match part {
                 Part::Heading(title) => {
@@ -195,6 +227,34 @@ impl Block {
                         out.push('\n');
                     }
                 }
+                Part::Item {
+                    verdict,
+                    style,
+                    name,
+                    text,
+                    advice,
+                } => {
+                    style.paint(verdict, screen.colour, &mut out);
+                    text::write_spaces(verdicts - verdict.len() + GAP, &mut out);
+                    TextStyle::Heading.paint(name, screen.colour, &mut out);
+                    text::write_spaces(names - name.len() + GAP, &mut out);
+                    let indent = verdicts + names + 2 * GAP;
+                    let most = screen.width.map_or(usize::MAX, |width| {
+                        width.saturating_sub(indent).max(NARROWEST)
+                    });
+                    let mut lines = text::wrapped(text, most);
+                    if let Some(advice) = advice {
+                        let advice = format!("do: {advice}");
+                        lines.append(&mut text::wrapped(&advice, most));
+                    }
+                    for (at, line) in lines.iter().enumerate() {
+                        if at > 0 {
+                            text::write_spaces(indent, &mut out);
+                        }
+                        out.push_str(line);
+                        out.push('\n');
+                    }
+                }
                 Part::Body(body) => {
                     for line in body.lines() {
                         out.push_str(INDENT);
@@ -206,9 +266,23 @@ impl Block {
         }
         out
     }
+
+    /// The widths of the verdicts and of the names of all items.
+    fn columns(&self) -> [usize; 2] {
+        let items = self.parts.iter().filter_map(|part| match part {
+            Part::Item { verdict, name, .. } => Some([verdict.len(), name.len()]),
+            Part::Field { .. } | Part::Heading(_) | Part::Prose(_) | Part::Body(_) => None,
+        });
+        items.fold([0; 2], |[verdicts, names], [verdict, name]| {
+            [verdicts.max(verdict), names.max(name)]
+        })
+    }
 }
 
 const INDENT: &str = "  ";
+/// The columns between the parts of an item, and the least that its text has.
+const GAP: usize = 2;
+const NARROWEST: usize = 24;
 
 #[cfg(test)]
 mod tests;

@@ -562,7 +562,7 @@ fn every_pipeline_has_its_report_and_the_worst_decides() {
 }
 
 /// Every file below the folder, with its length and a digest of its bytes.
-fn snapshot(folder: &Path) -> BTreeMap<String, (usize, u64)> {
+pub(crate) fn snapshot(folder: &Path) -> BTreeMap<String, (usize, u64)> {
     let mut files = BTreeMap::new();
     for entry in std::fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();

@@ -38,6 +38,7 @@ mod plans;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod processes;
+mod production;
 mod protocol;
 mod quarantine;
 mod ready;

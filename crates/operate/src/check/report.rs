@@ -290,7 +290,8 @@ impl StoreReport {
     }
 }
 
-const fn class_name(class: Class) -> &'static str {
+/// Returns the name of a class for people and programs.
+pub const fn class_name(class: Class) -> &'static str {
     match class {
         Class::Transactional => "transactional",
         Class::Streamed => "streamed",

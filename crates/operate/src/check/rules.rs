@@ -56,6 +56,7 @@ impl Subject<'_> {
         findings.extend(self.broker.findings(self.pipeline));
         self.target(&mut findings);
         findings.extend_from_slice(self.targets);
+        findings.extend(self.ownership());
         self.identity(&mut findings);
         self.times(&mut findings);
         self.layers(&mut findings);
@@ -227,6 +228,19 @@ impl Subject<'_> {
             }
             EffectSettings::Http(..) | EffectSettings::Stdout(_) | EffectSettings::Publish(_) => {}
         }
+    }
+
+    /// Finds that an alert would have nowhere to go, where somebody watches the worker. R287
+    fn ownership(&self) -> Option<Finding> {
+        let is_watched = self.settings.admin.listen.is_some();
+        let is_missing = self.pipeline.ownership.owner.is_none();
+        (is_watched && is_missing).then(|| {
+            warn(
+                "owner-missing",
+                "its metrics are served, and nobody is named whom an alert could reach",
+                "name the team, as in `owner = \"team-payments\"`",
+            )
+        })
     }
 
     fn identity(&self, findings: &mut Vec<Finding>) {

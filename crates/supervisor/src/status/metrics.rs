@@ -5,7 +5,7 @@ use std::sync::Arc;
 use semel_engine::summary::Summary;
 use semel_telemetry::{Metrics, Sample, SampledFamily};
 
-use super::{Doing, PartitionRestoration, Readiness, Status};
+use super::{Doing, PartitionRestoration, Readiness, Status, declared};
 
 /// Adds the families of this status.
 pub(super) fn register(metrics: &Metrics, status: &Arc<Status>) {
@@ -25,6 +25,7 @@ fn families(status: &Status) -> Vec<SampledFamily> {
     let sources = status.health().sources().into_iter();
     let aside = status.aside().all().into_iter();
     vec![
+        declared::family(status),
         SampledFamily::gauge(
             "semel_ready",
             "Whether this worker is ready: 1 or 0.",

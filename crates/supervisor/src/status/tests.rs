@@ -134,6 +134,38 @@ async fn metrics_tell_live_messages_from_those_that_were_sent_again() {
 }
 
 #[tokio::test]
+async fn a_pipeline_says_who_answers_for_it() {
+    let status = status(watch::channel(false).1);
+    let declared = |owner: Option<&str>, runbook: Option<&str>| Declared {
+        effect: "http",
+        class: "keyed",
+        ownership: Ownership {
+            owner: owner.map(Into::into),
+            runbook: runbook.map(Into::into),
+        },
+    };
+    let page = "https://wiki.example/payments";
+    status.expects("payments", declared(Some("the \"a\" team"), Some(page)));
+    status.expects("refunds", declared(None, None));
+    let (_, text) = asked(&status, "/metrics").await;
+    for line in [
+        "# TYPE semel_pipeline_info gauge".to_owned(),
+        format!(
+            "semel_pipeline_info{{pipeline=\"payments\",effect=\"http\",class=\"keyed\",\
+             owner=\"the \\\"a\\\" team\",runbook=\"{page}\"}} 1"
+        ),
+        "semel_pipeline_info{pipeline=\"refunds\",effect=\"http\",class=\"keyed\",owner=\"\",runbook=\"\"} 1"
+            .to_owned(),
+    ] {
+        assert!(text.lines().any(|it| it == line), "{line}: {text}");
+    }
+    let (_, body) = state(&status).await;
+    let owned = json!({ "state": "starting", "owner": "the \"a\" team", "runbook": page });
+    assert_eq!(body["pipelines"]["payments"], owned);
+    assert_eq!(body["pipelines"]["refunds"], json!({ "state": "starting" }));
+}
+
+#[tokio::test]
 async fn what_is_not_there_and_what_is_no_question_is_refused() {
     let status = status(watch::channel(false).1);
     assert_eq!(asked(&status, "/").await.0, 404);

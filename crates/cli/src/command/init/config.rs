@@ -220,6 +220,11 @@ retry = { attempts = 10, backoff = \"200ms..1m\" }
 ";
 
 const ADVANCED_PIPELINE: &str = "
+# Who answers for it, and the page that says what to do when it fails: for alerts, and for
+# `semel check --production`.
+# owner = \"team-payments\"
+# runbook = \"https://wiki.example/payments\"
+
 # How long a claim lasts unless it is renewed, which happens at a third of it. A worker that dies
 # blocks its keys for as long.
 lease = \"30s\"

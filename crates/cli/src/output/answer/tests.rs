@@ -38,6 +38,48 @@ fn printed(output: Output, width: Option<usize>, count: usize) -> String {
     String::from_utf8(answers.stream.into_inner()).expect("text")
 }
 
+#[derive(Serialize)]
+struct Checklist;
+
+impl Answer for Checklist {
+    fn describe(&self, block: &mut Block) {
+        block
+            .heading("pay: 1 fails")
+            .item(TextStyle::Good, "pass", "owner", "team\u{7}", None)
+            .item(
+                TextStyle::Bad,
+                "unknown",
+                "key",
+                "the whole key is not seen",
+                Some("capture some messages"),
+            );
+    }
+}
+
+#[test]
+fn a_checklist_is_broken_beside_its_names() {
+    let laid_out = |width| {
+        let mut block = Block::default();
+        Checklist.describe(&mut block);
+        let colour = false;
+        block.laid_out(Screen { width, colour })
+    };
+    let piped = "pay: 1 fails\n\
+                 pass     owner  team\\u{7}\n\
+                 unknown  key    the whole key is not seen\n\
+                 \x20               do: capture some messages\n";
+    assert_eq!(laid_out(None), piped);
+    assert_eq!(laid_out(Some(80)), piped);
+    let narrow = "pay: 1 fails\n\
+                  pass     owner  team\\u{7}\n\
+                  unknown  key    the whole key is not\n\
+                  \x20               seen\n\
+                  \x20               do: capture some\n\
+                  \x20               messages\n";
+    assert_eq!(laid_out(Some(40)), narrow);
+    assert_eq!(laid_out(Some(3)), narrow, "there is always some room");
+}
+
 #[test]
 fn people_get_labels_and_values() {
     assert_eq!(

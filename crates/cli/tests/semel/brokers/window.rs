@@ -5,6 +5,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::Place;
+use crate::production::{line, list};
 use crate::site::{Site, wait_for};
 
 /// A site with one pipeline; `more` are its settings.
@@ -81,6 +82,10 @@ mod kafka {
             "{advice}"
         );
         assert_eq!(finding(&report, "age-gate-off"), None, "it is told already");
+        let before = list(&short, &[], 1);
+        for name in ["window", "class"] {
+            assert_eq!(line(&before, name)["verdict"], "fail", "{before}");
+        }
 
         let table = short.semel(&["check"]).code(1).stdout;
         let heading = table.lines().find(|line| line.starts_with("PIPELINE"));
@@ -115,6 +120,10 @@ mod kafka {
         assert_eq!(severity, "warn");
         assert!(message.starts_with("accepted by `accept`: "), "{message}");
         assert_eq!(report["reach"]["accepted"][0], "window-too-short");
+        let before = list(&accepted, &[], 1);
+        for name in ["window", "class"] {
+            assert_eq!(line(&before, name)["verdict"], "pass", "{before}");
+        }
         let config = accepted.semel(&["config", "check"]).done().stdout;
         let expected = ", accepted by payments: window-too-short\n";
         assert!(config.ends_with(expected), "{config}");
@@ -228,9 +237,19 @@ mod nats {
         assert_eq!(fact(&report, "duplicate_window"), "2m");
         assert_eq!(fact(&report, "consumer"), "not there yet");
         assert_eq!(report["findings"], Value::Array(Vec::new()));
+        let before = list(&at(&stream, ""), &[], 1);
+        for (name, verdict) in [
+            ("window", "pass"),
+            ("source", "pass"),
+            ("producers", "unknown"),
+        ] {
+            assert_eq!(line(&before, name)["verdict"], verdict, "{before}");
+        }
         let short = at(&stream, "window = \"30m\"");
         let report = super::report(&short, 0);
         assert_eq!(report["reach"]["verdict"], "sets-aside", "{report}");
+        let before = list(&short, &[], 1);
+        assert_eq!(line(&before, "window")["verdict"], "unknown", "{before}");
         run(&short)
             .says("warning: payments: a message can come again for 1h")
             .says("age gate: on, by the broker's time");

@@ -2,6 +2,7 @@
 
 use super::Schema;
 use crate::operator::{fresh, items, member, object, worked, worker};
+use crate::production::{line, list, tells_what_was_left};
 use crate::site::{Site, wait_for};
 use crate::transfer::holdings;
 
@@ -39,6 +40,16 @@ fn keys_are_shown_explained_listed_held_released_and_forgotten() {
         .map(|[by, action, ..]| by + " " + &action)
         .collect();
     assert_eq!(said, ["ada hold", "ada requeue", "ada forget"]);
+}
+
+#[test]
+fn the_list_before_production_counts_what_was_set_aside() {
+    let schema = Schema::new();
+    let site = fresh(&schema.url());
+    let before = list(&site, &[], 1);
+    assert_eq!(line(&before, "store")["verdict"], "unknown", "{before}");
+    assert_eq!(line(&before, "set-aside")["verdict"], "pass", "{before}");
+    tells_what_was_left(&worked(&schema.url()));
 }
 
 #[test]
