@@ -115,6 +115,7 @@ fn call() -> Result<Call, Box<dyn std::error::Error>> {
         payload,
         headers: Vec::new(),
         coordinates: "bench:1".into(),
+        span: None,
     })
 }
 

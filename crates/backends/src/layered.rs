@@ -5,7 +5,7 @@ use std::sync::Arc;
 use semel_config::{Cache, Front};
 use semel_core::{AnyStore, Clock, Entropy, Result};
 use semel_engine::layer::approximate::Approximate;
-use semel_engine::layer::tiered::Tiered;
+use semel_engine::layer::tiered::{CacheHits, Tiered};
 use semel_worker::run::Stores;
 use serde::Serialize;
 
@@ -69,7 +69,7 @@ pub struct ApproximateFigures {
 }
 
 impl Layer {
-    /// Puts the layers of a pipeline before its store.
+    /// Puts the layers of a pipeline before its store. A cache notes in `hits` the claims that it answers.
     ///
     /// # Errors
     ///
@@ -79,11 +79,16 @@ impl Layer {
         stores: Stores,
         clock: &Arc<dyn Clock>,
         entropy: &dyn Entropy,
+        hits: Option<&Arc<CacheHits>>,
     ) -> Result<(Stores, Self)> {
         match front {
             Front::None => Ok((stores, Self::None)),
             Front::Cache(Cache { settings, .. }) => {
                 let cache = Tiered::new(stores.store, *settings, Arc::clone(clock));
+                let cache = match hits {
+                    Some(hits) => cache.noting(Arc::clone(hits)),
+                    None => cache,
+                };
                 let cache = Arc::new(cache);
                 let store = AnyStore::new(Arc::clone(&cache));
                 Ok((Stores { store, ..stores }, Self::Cache(cache)))

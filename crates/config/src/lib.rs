@@ -54,6 +54,7 @@ mod source;
 mod store;
 mod streamed;
 mod suggestion;
+mod telemetry;
 mod tls;
 mod tree;
 mod waiver;
@@ -70,6 +71,7 @@ pub use sink::{SinkPlace, SinkSettings, TargetOf};
 pub use source::{AmqpSettings, KafkaSettings, NatsSettings, SourceSettings};
 pub use store::{Accepted, ServerKind, ServerUrl, Servers, StoreUrl};
 pub use suggestion::suggestion;
+pub use telemetry::{Sample, TelemetrySettings};
 pub use waiver::Waived;
 
 use semel_core::Code;

@@ -16,6 +16,7 @@ use super::show::Effective;
 use super::sink::TargetOf;
 use super::store::{self, Accepted, Servers, StoreUrl};
 use super::suggestion::suggestion;
+use super::telemetry::{self, TelemetrySettings};
 use super::tree;
 
 /// Everything that a run needs to know.
@@ -31,6 +32,8 @@ pub struct Settings {
     pub shutdown: Duration,
     /// The address at which a worker reports its status.
     pub admin: AdminSettings,
+    /// The traces of a worker.
+    pub telemetry: TelemetrySettings,
     /// All settings as they may be shown.
     pub effective: Effective,
 }
@@ -111,11 +114,13 @@ impl Settings {
     ) -> Result<(Option<Self>, Effective, Vec<Fault>), Vec<Fault>> {
         let mut root = tree::read(name, text).map_err(|fault| vec![fault])?;
         let found = Diagnostics::default();
-        let strays = tree::overlay(&mut root, variables, &found);
+        let variables: Vec<_> = variables.collect();
+        let otel = telemetry::Variables::of(&variables);
+        let strays = tree::overlay(&mut root, variables.into_iter(), &found);
         if let Some(url) = &overrides.store {
             tree::put_store(&mut root, url);
         }
-        let settings = Self::read(&root, &strays, overrides, backends, &found);
+        let settings = Self::read(&root, (&strays, &otel), overrides, backends, &found);
         let (mut effective, faults) = found.into_parts();
         if let Some(pipeline) = &overrides.pipeline {
             effective.keep_pipeline(pipeline);
@@ -125,7 +130,7 @@ impl Settings {
 
     fn read(
         root: &Node,
-        strays: &[String],
+        (strays, otel): (&[String], &telemetry::Variables),
         overrides: &Overrides,
         backends: Backends,
         found: &Diagnostics,
@@ -141,6 +146,7 @@ impl Settings {
         };
         let pipelines = pipelines(&mut fields, shared, overrides);
         let admin = admin::read(&mut fields);
+        let telemetry = telemetry::read(&mut fields, otel);
         fields.not_yet("gateway");
         for stray in strays {
             look_at_stray(stray, &fields);
@@ -153,6 +159,7 @@ impl Settings {
             pipelines,
             shutdown,
             admin,
+            telemetry,
             effective: Effective::default(),
         })
     }

@@ -52,6 +52,7 @@ pub mod select;
 pub mod settle;
 pub mod sql;
 pub mod time;
+pub mod trace_context;
 pub mod units;
 pub mod window;
 
@@ -82,4 +83,5 @@ pub use port::store::{AnyStore, Store, StoreExt};
 pub use record::{Record, Recovery, State, StateKind};
 pub use settle::{Mark, Renewal, Renewed, Settled, Settlement, Step};
 pub use time::{Clock, Entropy, Timestamp};
+pub use trace_context::{Carried, SpanId, TraceContext, TraceFlags, TraceId};
 pub use window::Window;

@@ -20,11 +20,13 @@ mod pending_settlements;
 mod reader;
 mod report;
 mod run_state;
+mod spans;
 mod steps;
 mod store_calls;
 mod stream;
 mod streamed;
 mod timing;
+mod trace;
 mod transaction;
 
 use std::sync::Arc;

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use semel_core::outcome::Gathering;
-use semel_core::{ByteString, Certainty, Claim, Outcome, Recovery, Result, Start};
+use semel_core::{
+    ByteString, Carried, Certainty, Claim, Outcome, Recovery, Result, Start, TraceContext,
+};
 
 /// The way in which an effect takes part in the proof that it happens once. Names the guarantee; see the
 /// README's table.
@@ -75,9 +77,32 @@ pub struct Call {
     pub headers: Vec<(ByteString, Bytes)>,
     /// The place where it was read.
     pub coordinates: ByteString,
+    /// The span of the effect, if anybody wants spans.
+    pub span: Option<TraceContext>,
+}
+
+/// The trace that an effect hands on to whatever it calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceHeaders {
+    /// The value of `traceparent`.
+    pub parent: ByteString,
+    /// The value of `tracestate`.
+    pub state: Option<ByteString>,
 }
 
 impl Call {
+    /// Returns the trace to hand on: the span of the effect, or, if nobody wants spans, that with which the message came.
+    pub fn trace(&self) -> Option<TraceHeaders> {
+        let carried = Carried::of(&self.headers);
+        let Some(span) = self.span else {
+            return carried.map(|Carried { parent, state, .. }| TraceHeaders { parent, state });
+        };
+        Some(TraceHeaders {
+            parent: span.to_string().into(),
+            state: carried.and_then(|it| it.state),
+        })
+    }
+
     /// Returns the key to pass downstream: derived from the operation alone, so the same on every attempt. 64
     /// hexadecimal digits.
     pub fn idempotency_key(&self) -> String {

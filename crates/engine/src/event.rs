@@ -7,11 +7,12 @@ use bytes::Bytes;
 use semel_core::port::source::DeliveryId;
 use semel_core::{
     ByteString, Code, Differing, Duplicate, Error, FencingToken, Grant, Operation, StateKind,
-    Unusable,
+    TraceContext, Unusable,
 };
 
 use crate::effect::Verdict;
 use crate::summary::Fate;
+use crate::trace::{SampleShare, Spans};
 
 /// A decision or incident of the engine. Borrowed: an observer copies what it keeps.
 #[derive(Debug)]
@@ -342,6 +343,8 @@ pub struct Origin<'a> {
     pub headers: &'a [(ByteString, Bytes)],
     /// The message; empty where it is not told.
     pub payload: &'a [u8],
+    /// The span of the attempt with it, if anybody wants spans.
+    pub span: Option<TraceContext>,
 }
 
 impl<'a> Origin<'a> {
@@ -351,14 +354,20 @@ impl<'a> Origin<'a> {
             coordinates,
             headers,
             payload: &[],
+            span: None,
         }
     }
 
     /// Adds the message itself.
     #[must_use]
-    pub const fn with_payload(mut self, payload: &'a [u8]) -> Self {
-        self.payload = payload;
-        self
+    pub const fn with_payload(self, payload: &'a [u8]) -> Self {
+        Self { payload, ..self }
+    }
+
+    /// Returns the same of a message that is worked on in a span.
+    #[must_use]
+    pub const fn in_span(self, span: Option<TraceContext>) -> Self {
+        Self { span, ..self }
     }
 }
 
@@ -372,6 +381,17 @@ pub trait Observer: Send + Sync + 'static {
     fn observe_message(&self, pipeline: &str, event: &Event<'_>, origin: Origin<'_>) {
         let _ = origin;
         self.observe(pipeline, event);
+    }
+
+    /// Returns the share of traces to record of those that begin here, if the observer wants spans. Asked once per
+    /// run; if nobody wants any, none are gathered.
+    fn wants_spans(&self) -> Option<SampleShare> {
+        None
+    }
+
+    /// Notes the spans of an attempt that has ended.
+    fn observe_spans(&self, pipeline: &str, spans: &Spans<'_>) {
+        let _ = (pipeline, spans);
     }
 }
 
@@ -396,6 +416,17 @@ impl Observer for FanOut {
     fn observe_message(&self, pipeline: &str, event: &Event<'_>, origin: Origin<'_>) {
         for observer in &*self.0 {
             observer.observe_message(pipeline, event, origin);
+        }
+    }
+
+    /// Returns the share of the first that wants any.
+    fn wants_spans(&self) -> Option<SampleShare> {
+        self.0.iter().find_map(|observer| observer.wants_spans())
+    }
+
+    fn observe_spans(&self, pipeline: &str, spans: &Spans<'_>) {
+        for observer in &*self.0 {
+            observer.observe_spans(pipeline, spans);
         }
     }
 }

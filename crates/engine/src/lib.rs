@@ -27,3 +27,4 @@ pub mod surroundings;
 pub mod sweep;
 mod sync;
 pub mod system;
+pub mod trace;

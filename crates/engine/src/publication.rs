@@ -5,7 +5,8 @@ use std::fmt::Write;
 
 use bytes::Bytes;
 use semel_core::port::sink::Publication;
-use semel_core::{ByteString, Operation, Parked, Record, State, Timestamp};
+use semel_core::trace_context::{TRACEPARENT, TRACESTATE};
+use semel_core::{ByteString, Carried, Operation, Parked, Record, State, Timestamp, TraceContext};
 
 use crate::effect::Call;
 
@@ -37,6 +38,7 @@ pub fn of_call(call: &Call, sends_id: bool) -> Publication {
     let operation = &call.claim.operation;
     let carried = call.headers.iter();
     let carried = carried.filter(|(name, _)| !ADDED.contains(&&**name) && !is_ours(name));
+    let carried = carried.cloned().collect();
     Publication {
         id: if sends_id {
             call.idempotency_key().into()
@@ -45,8 +47,26 @@ pub fn of_call(call: &Call, sends_id: bool) -> Publication {
         },
         order: Some(operation.key.clone().into_bytes()),
         payload: call.payload.clone(),
-        headers: carried.cloned().collect(),
+        headers: match call.span {
+            Some(span) => in_span(carried, span),
+            None => carried,
+        },
     }
+}
+
+/// Returns the headers of a message that is published in this span: the state of the trace goes along if the message
+/// belonged to it.
+pub(crate) fn in_span(
+    mut headers: Vec<(ByteString, Bytes)>,
+    span: TraceContext,
+) -> Vec<(ByteString, Bytes)> {
+    let is_continued = Carried::of(&headers).is_some();
+    headers.retain(|(name, _)| {
+        let is_state = name.eq_ignore_ascii_case(TRACESTATE);
+        !name.eq_ignore_ascii_case(TRACEPARENT) && (is_continued || !is_state)
+    });
+    headers.push((TRACEPARENT.into(), span.to_string().into()));
+    headers
 }
 
 /// Returns the copy of a message whose operation is dead; `record` is that operation's, if it is still there.

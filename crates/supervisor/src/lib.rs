@@ -28,6 +28,7 @@ mod status;
 mod store_opening;
 mod store_watch;
 mod supervisor;
+mod traces;
 mod transaction_overlap;
 mod window_guard;
 mod window_watch;

@@ -146,6 +146,21 @@ pub enum Notice<'a> {
         /// The pipeline.
         pipeline: &'a str,
     },
+    /// The collector of traces takes no spans; those that are made meanwhile are lost.
+    CollectorAway {
+        /// The reason.
+        why: &'a str,
+    },
+    /// The collector takes spans again.
+    CollectorBack {
+        /// The spans that were lost so far.
+        lost: u64,
+    },
+    /// Spans were lost in this run.
+    SpansLost {
+        /// Their count.
+        lost: u64,
+    },
     /// A pipeline has ended.
     Ended {
         /// The pipeline.

@@ -7,6 +7,7 @@ use semel_backends::{source, streamed};
 use semel_config::{Cache, Front, PipelineSettings};
 use semel_core::Result;
 use semel_engine::layer::outage::Policy;
+use semel_engine::layer::tiered::CacheHits;
 use semel_worker::run::{Run, Stores, run_streamed, run_with};
 use semel_worker::settings::EffectSettings;
 use tokio::task::JoinSet;
@@ -27,6 +28,8 @@ pub(crate) struct Pipeline {
     pub(crate) guard: Option<Guard>,
     pub(crate) reporter: Arc<dyn Reporter>,
     pub(crate) status: Arc<Status>,
+    /// The place where its cache notes the claims that it answers, if anybody asks.
+    pub(crate) hits: Option<Arc<CacheHits>>,
 }
 
 impl Pipeline {
@@ -51,6 +54,7 @@ impl Pipeline {
             guard,
             reporter,
             status,
+            hits,
         } = self;
         let PipelineSettings {
             pipeline,
@@ -62,7 +66,13 @@ impl Pipeline {
             ownership: _,
         } = settings;
         let around = &run.surroundings;
-        let (stores, layer) = Layer::over(&layers.front, stores, &around.clock, &*around.entropy)?;
+        let (stores, layer) = Layer::over(
+            &layers.front,
+            stores,
+            &around.clock,
+            &*around.entropy,
+            hits.as_ref(),
+        )?;
         status.layers().knows(&pipeline.name, &layer);
         if let (Layer::Cache(cache), Front::Cache(Cache { warm, .. })) = (&layer, &layers.front)
             && *warm > 0

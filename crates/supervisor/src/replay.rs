@@ -60,6 +60,7 @@ impl Replay<'_> {
             stores,
             &surroundings.clock,
             &*surroundings.entropy,
+            None,
         )?;
         let summary = run(pipeline, settings.effect.clone(), source, stores, around).await?;
         Ok(PipelineSummary {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_backends::store;
-use semel_config::{PipelineSettings, Settings, StoreUrl};
+use semel_config::{Accepted, PipelineSettings, Settings, StoreUrl};
 use semel_core::port::checkpoint::AnyCheckpointStore;
 use semel_core::port::store::AnyStore;
 use semel_core::port::transactional::AnyTransactionalStore;
@@ -13,6 +13,7 @@ use semel_engine::event::{FanOut, Observer};
 use semel_engine::layer::outage::{self, Breaker, Policy};
 use semel_engine::surroundings::{Shutdown, Surroundings};
 use semel_engine::sweep::{self, sweep_until};
+use semel_telemetry::traces::Exporter;
 use semel_worker::run::{Run, Stores};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -24,8 +25,8 @@ use crate::results::{PipelineSummary, Results};
 use crate::status::{self, Status};
 use crate::store_opening;
 use crate::store_watch::StoreWatch;
-use crate::window_guard::{Guard, Outlook, outlooks};
-use crate::{key_count, probes, source_lag, window_watch};
+use crate::window_guard::{Guard, Known, Outlook, outlooks};
+use crate::{key_count, probes, source_lag, traces, window_watch};
 
 /// The parts of a worker that its program hands in.
 pub struct Options {
@@ -203,56 +204,101 @@ impl Worker {
             around.entropy.clone(),
         ));
         probes::begin(&mut beside, &settings, &stores, &status, &breaker, &around);
+        let exporter = traces::begin(&settings.telemetry, claimant, status.metrics(), &reporter)?;
+        let shared = Shared {
+            around,
+            stores,
+            breaker,
+            exporter,
+            status,
+            reporter,
+            stop,
+            is_scraped,
+            patience: settings.shutdown,
+            accepted: settings.accepted,
+        };
         let mut running = JoinSet::new();
-        for (pipeline, (outlook, away)) in settings.pipelines.into_iter().zip(outlooks) {
-            tell_outlook(&status, &pipeline, outlook);
-            if is_scraped {
-                watch_source(
-                    &mut beside,
-                    &pipeline,
-                    outlook,
-                    &around,
-                    (&status, &reporter),
-                );
-            }
-            reporter.report(&Notice::Begins {
-                settings: &pipeline,
-                accepted: settings.accepted,
-                gate: outlook.gate(&pipeline),
-            });
-            let name = &pipeline.pipeline.name;
-            let mut surroundings = around.clone();
-            if is_scraped {
-                let counts = counts(&status, &pipeline);
-                surroundings.observer = Arc::new(FanOut::new([counts, surroundings.observer]));
-            }
-            let run = Run {
-                surroundings,
-                stop: stop.clone(),
-                patience: settings.shutdown,
-                on_progress: Some(status.counting(name, reporter.progress(&pipeline))),
-                dead_letters: pipeline.dead_letter.clone(),
-            };
-            let guard = (outlook == Outlook::Away).then(|| {
-                let (clock, reporter) = (around.clock.clone(), Arc::clone(&reporter));
-                Guard::new(pipeline.clone(), clock, reporter, away)
-            });
-            let ready = Pipeline {
-                stores: stores.clone(),
-                run,
-                outage: Policy::sharing(&breaker, pipeline.layers.fail),
-                guard,
-                reporter: Arc::clone(&reporter),
-                status: Arc::clone(&status),
-                settings: pipeline,
-            };
-            running.spawn(ready.run());
+        for (pipeline, known) in settings.pipelines.into_iter().zip(outlooks) {
+            running.spawn(shared.pipeline(pipeline, known, &mut beside).run());
         }
+        let Shared {
+            exporter,
+            status,
+            reporter,
+            stop,
+            ..
+        } = shared;
         status.begin();
-        let mut results = all(running, &stop).await?;
+        let ended = all(running, &stop).await;
+        traces::end(exporter, status.metrics(), &*reporter).await;
+        let mut results = ended?;
         beside.shutdown().await;
         results.failure = results.failure.or_else(|| store_watch.check().err());
         Ok(results)
+    }
+}
+
+/// The parts that all pipelines of a worker share.
+struct Shared {
+    around: Surroundings,
+    stores: Stores,
+    breaker: Arc<Breaker>,
+    exporter: Option<Exporter>,
+    status: Arc<Status>,
+    reporter: Arc<dyn Reporter>,
+    stop: watch::Sender<bool>,
+    /// True if anybody can ask for the metrics.
+    is_scraped: bool,
+    patience: Duration,
+    accepted: Accepted,
+}
+
+impl Shared {
+    /// Makes a pipeline ready to run, and begins to look at its source.
+    fn pipeline(
+        &self,
+        settings: PipelineSettings,
+        (outlook, away): Known,
+        beside: &mut JoinSet<()>,
+    ) -> Pipeline {
+        let (status, reporter) = (&self.status, &self.reporter);
+        tell_outlook(status, &settings, outlook);
+        let mut surroundings = self.around.clone();
+        if self.is_scraped {
+            let told = (status, reporter);
+            watch_source(beside, &settings, outlook, &self.around, told);
+            let counts = counts(status, &settings);
+            surroundings.observer = Arc::new(FanOut::new([counts, surroundings.observer]));
+        }
+        reporter.report(&Notice::Begins {
+            settings: &settings,
+            accepted: self.accepted,
+            gate: outlook.gate(&settings),
+        });
+        let exporter = self.exporter.as_ref();
+        let hits = exporter.and_then(|it| traces::watch(it, &settings, &mut surroundings));
+        let name = &settings.pipeline.name;
+        let run = Run {
+            surroundings,
+            stop: self.stop.clone(),
+            patience: self.patience,
+            on_progress: Some(status.counting(name, reporter.progress(&settings))),
+            dead_letters: settings.dead_letter.clone(),
+        };
+        let guard = (outlook == Outlook::Away).then(|| {
+            let (clock, reporter) = (self.around.clock.clone(), Arc::clone(reporter));
+            Guard::new(settings.clone(), clock, reporter, away)
+        });
+        Pipeline {
+            stores: self.stores.clone(),
+            run,
+            outage: Policy::sharing(&self.breaker, settings.layers.fail),
+            guard,
+            reporter: Arc::clone(reporter),
+            status: Arc::clone(status),
+            hits,
+            settings,
+        }
     }
 }
 

@@ -48,6 +48,7 @@ pub(crate) struct Families {
     pub(crate) storm: Gauges,
     pub(crate) key_churn: Shares,
     pub(crate) outcome_differs: Counters,
+    pub(crate) spans_lost: Counter,
 }
 
 impl Families {
@@ -117,6 +118,7 @@ impl Families {
                 "semel_outcome_differs",
                 "Effects that ended with another outcome than the one that is recorded",
             ),
+            spans_lost: into.counter("semel_spans_lost", "Spans that did not reach the collector"),
         }
     }
 }
@@ -124,6 +126,12 @@ impl Families {
 struct Registration<'a>(&'a mut Registry);
 
 impl Registration<'_> {
+    fn counter(&mut self, name: &str, help: &str) -> Counter {
+        let counter = Counter::default();
+        self.0.register(name, help, counter.clone());
+        counter
+    }
+
     fn counters(&mut self, name: &str, help: &str) -> Counters {
         let family = Counters::default();
         self.0.register(name, help, family.clone());

@@ -1,4 +1,4 @@
-//! Metrics of Semel for Prometheus.
+//! Metrics of Semel for Prometheus, and [`traces`] for OpenTelemetry.
 //!
 //! [`Metrics`] holds every family. A pipeline, or a [`Semel`] handle, is watched through
 //! [`Metrics::pipeline`], an observer of the engine; a store through [`Metrics::store`], whose
@@ -31,6 +31,7 @@ mod sampled;
 mod store;
 mod storm;
 mod tenants;
+pub mod traces;
 mod watched;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -45,6 +46,7 @@ pub use sampled::{Sample, SampledFamily};
 pub use store::{Measured, StoreMetrics};
 
 use families::{Families, labels};
+use traces::LostSpans;
 use watched::Shared;
 
 /// The build that the metrics are of.
@@ -133,6 +135,11 @@ impl Metrics {
     /// Returns the metrics of a store, shown as `store`: a url without its password.
     pub fn store(&self, store: &str, clock: Arc<dyn Clock>) -> StoreMetrics {
         StoreMetrics::new(&self.families, store, clock)
+    }
+
+    /// Returns the counter of spans that were lost on their way to a collector.
+    pub fn spans_lost(&self) -> LostSpans {
+        LostSpans::new(self.families.spans_lost.clone())
     }
 
     /// Adds families whose samples are taken at each scrape, all of them at once. `families` must be quick, and wait

@@ -74,6 +74,7 @@ pub(crate) fn check_request(data: &[u8]) -> Result<Fate, String> {
         payload: Bytes::copy_from_slice(data),
         headers: Vec::new(),
         coordinates: String::from_utf8_lossy(data).into_owned().into(),
+        span: None,
     };
     let line = frame::request(5, &call);
     let Some(body) = line.strip_suffix(b"\n") else {

@@ -92,6 +92,15 @@ pub(super) fn text(notice: &Notice<'_>) -> Option<(Level, String)> {
         Notice::TransactionsOverlap { pipeline } => note(format!(
             "{pipeline}: a transaction is written while the one before is committed"
         )),
+        Notice::CollectorAway { why } => warning(format!(
+            "traces: {why}; spans are lost until the collector takes them"
+        )),
+        Notice::CollectorBack { lost } => note(format!(
+            "traces: the collector takes spans again; {lost} were lost"
+        )),
+        Notice::SpansLost { lost } => {
+            warning(format!("traces: {lost} spans did not reach the collector"))
+        }
         Notice::Ended {
             pipeline,
             is_failed: true,

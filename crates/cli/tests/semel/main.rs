@@ -6,6 +6,7 @@
 #[cfg(any(feature = "amqp", feature = "kafka", feature = "nats"))]
 mod brokers;
 mod check;
+mod collector;
 mod completions;
 mod config;
 mod control;
@@ -58,5 +59,6 @@ mod store_verbs;
 mod summary;
 mod tenants;
 mod terminal;
+mod traces;
 mod transfer;
 mod unreachable;

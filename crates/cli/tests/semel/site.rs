@@ -97,12 +97,13 @@ impl Site {
         Running::start(self.command().args(arguments))
     }
 
-    /// A command that runs `semel` here, with no variable of ours in its environment.
+    /// A command that runs `semel` here, with no variable in its environment that it reads.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_semel"));
         command.current_dir(self.0.path()).stdin(Stdio::null());
         for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("SEMEL") {
+            let text = name.to_string_lossy();
+            if text.starts_with("SEMEL") || text.starts_with("OTEL") {
                 command.env_remove(name);
             }
         }

@@ -5,16 +5,20 @@ use std::time::Duration;
 
 use semel_core::Clock;
 
-use crate::event::{Event, Origin};
+use super::in_hand::InHand;
+use crate::event::Event;
 use crate::lease::Lease;
-use crate::pipeline::{Incoming, Pipeline};
+use crate::pipeline::Pipeline;
 use crate::surroundings::{Shutdown, Surroundings};
+use crate::trace::SampleShare;
 
 /// The pipeline of a run, and its surroundings; see the module.
 pub(super) struct Context {
     pub(super) pipeline: Arc<Pipeline>,
     pub(super) surroundings: Surroundings,
     pub(super) shutdown: Shutdown,
+    /// The share of traces to record, if anybody wants spans.
+    pub(super) spans: Option<SampleShare>,
 }
 
 impl Context {
@@ -34,9 +38,8 @@ impl Context {
             .observe(&self.pipeline.name, event);
     }
 
-    pub(super) fn observe_message(&self, incoming: &Incoming, event: &Event<'_>) {
-        let origin = Origin::new(&incoming.coordinates, &incoming.headers);
-        let origin = origin.with_payload(&incoming.payload);
+    pub(super) fn observe_message(&self, incoming: &InHand, event: &Event<'_>) {
+        let origin = incoming.origin();
         self.surroundings
             .observer
             .observe_message(&self.pipeline.name, event, origin);

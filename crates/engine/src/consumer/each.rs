@@ -313,7 +313,7 @@ impl Attempts {
         &mut self,
         run: &mut RunState<S>,
         effect: &Arc<E>,
-        incoming: InHand,
+        mut incoming: InHand,
         claim: Claim,
     ) {
         if claim.takeover {
@@ -324,7 +324,7 @@ impl Attempts {
             self.renew_at = run.now();
         }
         run.note_claimed(incoming.delivery);
-        run.granted(&incoming, claim.grant());
+        run.granted(&mut incoming, claim.grant());
         let is_past_provider = run.is_past_provider(incoming.delivery);
         self.spawn(incoming, claim, true, effect, is_past_provider);
     }
@@ -333,7 +333,7 @@ impl Attempts {
     /// before.
     fn spawn<E: Effect>(
         &mut self,
-        incoming: InHand,
+        mut incoming: InHand,
         claim: Claim,
         is_protected: bool,
         effect: &Arc<E>,
@@ -343,6 +343,9 @@ impl Attempts {
         let effect = Arc::clone(effect);
         let clock = Arc::clone(&self.clock);
         let began_at = clock.monotonic();
+        if let Some(trace) = incoming.trace_mut() {
+            trace.effect_begins(began_at);
+        }
         let abort = self.tasks.spawn(async move {
             if is_past_provider {
                 return (past_provider(), Duration::ZERO);

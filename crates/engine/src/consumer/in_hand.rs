@@ -8,6 +8,8 @@ use semel_core::{Entropy, Outcome};
 use siphasher::sip::SipHasher13;
 
 use super::timing::Timing;
+use super::trace::{AttemptTrace, TraceSlot};
+use crate::event::Origin;
 use crate::pipeline::Incoming;
 
 /// A message in hand. It moves from one list to the next many times, so it is small to move.
@@ -21,6 +23,7 @@ struct Laned {
     timing: Timing,
     /// The outcome of an effect whose claim was lost.
     lost: Option<Box<Outcome>>,
+    trace: TraceSlot,
 }
 
 impl InHand {
@@ -33,6 +36,7 @@ impl InHand {
             lane,
             timing,
             lost: None,
+            trace: TraceSlot::default(),
         }))
     }
 
@@ -55,6 +59,33 @@ impl InHand {
     /// Returns the outcome of an effect whose claim was lost.
     pub(super) fn lost(&self) -> Option<&Outcome> {
         self.0.lost.as_deref()
+    }
+
+    /// Returns where it came from, and the span in which it is worked on.
+    pub(super) fn origin(&self) -> Origin<'_> {
+        let span = self.trace().map(AttemptTrace::process);
+        let origin = Origin::new(&self.coordinates, &self.headers);
+        origin.with_payload(&self.payload).in_span(span)
+    }
+
+    /// Returns the trace of the attempt with the message, if it has one.
+    pub(super) fn trace(&self) -> Option<&AttemptTrace> {
+        self.0.trace.get()
+    }
+
+    /// Returns the trace of the attempt with the message, if it has one.
+    pub(super) fn trace_mut(&mut self) -> Option<&mut AttemptTrace> {
+        self.0.trace.get_mut()
+    }
+
+    /// Returns the place for its trace.
+    pub(super) fn trace_slot(&self) -> &TraceSlot {
+        &self.0.trace
+    }
+
+    /// Returns the place for its trace.
+    pub(super) fn trace_slot_mut(&mut self) -> &mut TraceSlot {
+        &mut self.0.trace
     }
 
     /// Returns the lane that the message waits in.

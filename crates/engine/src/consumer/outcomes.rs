@@ -132,6 +132,7 @@ impl Outcomes {
 
     /// Parks a message without a usable key.
     pub(super) fn quarantine(&mut self, rejected: Rejected) {
+        let span = self.context.trace_rejected(&rejected);
         let Rejected {
             delivery,
             unusable,
@@ -142,7 +143,7 @@ impl Outcomes {
             coordinates,
             unusable: &unusable,
         };
-        let origin = Origin::new(coordinates, &parked.headers);
+        let origin = Origin::new(coordinates, &parked.headers).in_span(span);
         let observer = &self.context.surroundings.observer;
         observer.observe_message(&self.context.pipeline.name, &event, origin);
         let met = Met {

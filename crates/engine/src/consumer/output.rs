@@ -76,11 +76,17 @@ async fn recover<S: Store + Clone>(
 /// Appends a batch and records it; returns the messages to try again without the rest.
 async fn append<S: Store + Clone>(
     run: &mut RunState<S>,
-    granted: Vec<(InHand, Claim)>,
+    mut granted: Vec<(InHand, Claim)>,
     output: &mut impl Output,
     checkpoints: &AnyCheckpointStore,
     recorded: &mut Mark,
 ) -> Result<Vec<(InHand, Claim)>> {
+    let began_at = run.now();
+    for (incoming, _) in &mut granted {
+        if let Some(trace) = incoming.trace_mut() {
+            trace.effect_begins(began_at);
+        }
+    }
     let payloads: Vec<_> = granted
         .iter()
         .map(|(incoming, _)| incoming.payload.clone())
@@ -127,6 +133,7 @@ async fn append<S: Store + Clone>(
         *recorded = mark;
         for (mut incoming, _) in granted {
             run.effect_ended(&mut incoming, &done, took);
+            run.context.trace_settled(&mut incoming);
             run.completed(&incoming, false);
         }
         return Ok(Vec::new());

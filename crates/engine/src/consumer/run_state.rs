@@ -78,6 +78,7 @@ impl<S: Store + Clone> RunState<S> {
         let circuit = Circuit::new(pipeline.pause_after, width);
         let context = Arc::new(Context {
             pipeline,
+            spans: surroundings.observer.wants_spans(),
             surroundings,
             shutdown,
         });

@@ -14,8 +14,8 @@ use super::pending_settlements::PendingSettlements;
 use super::report::settlement;
 use super::run_state::{RunState, past_provider};
 use super::store_calls::{Asked, RECHECK};
+use super::trace::AttemptTrace;
 use crate::effect::Call;
-use crate::pipeline::Incoming;
 
 /// The choice whether a pipeline that fails open waits for a store that is away.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -109,14 +109,14 @@ pub(super) fn admitted<S: Store + Clone>(
     };
     let mut messages = Vec::with_capacity(taken.messages.len());
     let may_begin = run.context.lease(asked_at).may_begin(run.now());
-    for (incoming, admission) in taken.messages.into_iter().zip(admissions) {
+    for (mut incoming, admission) in taken.messages.into_iter().zip(admissions) {
         match admission {
             Admission::Granted(claim) if may_begin && run.begins(incoming.delivery) => {
                 if claim.takeover {
                     run.taken_over();
                 }
                 run.note_claimed(incoming.delivery);
-                run.granted(&incoming, claim.grant());
+                run.granted(&mut incoming, claim.grant());
                 if run.is_past_provider(incoming.delivery) {
                     let fencing = claim.token;
                     run.ends_unheard(incoming.delivery);
@@ -167,12 +167,13 @@ fn unprotected<S: Store + Clone>(run: &mut RunState<S>, taken: Taken, is_maybe: 
 }
 
 /// Returns the call of the effect for a granted message.
-pub(super) fn call(incoming: &Incoming, claim: Claim) -> Call {
+pub(super) fn call(incoming: &InHand, claim: Claim) -> Call {
     Call {
         claim,
         payload: incoming.payload.clone(),
         headers: incoming.headers.clone(),
         coordinates: incoming.coordinates.clone(),
+        span: incoming.trace().map(AttemptTrace::effect),
     }
 }
 
@@ -208,6 +209,7 @@ pub(super) fn conclude<S: Store + Clone>(
     step: &Step,
     settled: Settled,
 ) -> Result<()> {
+    run.context.trace_settled(&mut incoming);
     let (error, wait) = match step {
         Step::Release { error, after, .. } => (&**error, *after),
         Step::Fail { error, .. } => (&**error, Duration::ZERO),

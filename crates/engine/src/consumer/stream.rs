@@ -39,9 +39,15 @@ async fn call_all<S: Store + Clone>(
     batch: Admitted,
 ) -> Result<()> {
     let Admitted {
-        messages,
+        mut messages,
         is_protected,
     } = batch;
+    let began_at = run.now();
+    for (incoming, _) in &mut messages {
+        if let Some(trace) = incoming.trace_mut() {
+            trace.effect_begins(began_at);
+        }
+    }
     let calls: Vec<Call> = messages
         .iter()
         .map(|(incoming, claim)| call(incoming, claim.clone()))
@@ -61,7 +67,6 @@ async fn call_all<S: Store + Clone>(
             Vec::new()
         }
     };
-    let began_at = run.now();
     let verdicts = tokio::select! {
         biased;
         verdicts = effect.call(&calls) => Some(verdicts),

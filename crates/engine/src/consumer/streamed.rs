@@ -23,7 +23,7 @@ use super::store_calls::StoreCalls;
 use crate::consumer::in_hand::InHand;
 use crate::effect::{Effect, Verdict};
 use crate::pipeline::Incoming;
-use crate::publication::into_foreign;
+use crate::publication::{foreign, in_span, into_foreign};
 use commit::{Commit, Commits, Ready};
 use failures::Failures;
 use output::output;
@@ -170,7 +170,7 @@ async fn admit<S: Store + Clone>(
     let mut seen: BTreeSet<_> = ready.map(|granted| granted.id).collect();
     let is_pending = |id| under_way.have(id) && !semel_core::planted("K04");
     let mut granted = Vec::with_capacity(taken.len());
-    for ((incoming, standing), id) in taken.into_iter().zip(standings).zip(ids) {
+    for ((mut incoming, standing), id) in taken.into_iter().zip(standings).zip(ids) {
         match standing {
             Standing::Gone => run.gone(&incoming),
             Standing::Free(_) if has_order && (is_pending(id) || !seen.insert(id)) => {
@@ -182,7 +182,7 @@ async fn admit<S: Store + Clone>(
             }
             Standing::Free(mut grant) => {
                 grant.attempt = failures.of(incoming.delivery) + 1;
-                run.granted(&incoming, grant);
+                run.granted(&mut incoming, grant);
                 granted.push(Granted {
                     incoming,
                     id,
@@ -203,6 +203,7 @@ fn finish<S: Store + Clone>(
     outputs: Vec<(Verdict, Duration)>,
     (next, has_transform): (&mut Ready, bool),
 ) {
+    let now = run.now();
     next.granted.reserve(granted.len());
     next.finished.reserve(granted.len());
     for (mut granted, (verdict, took)) in granted.into_iter().zip(outputs) {
@@ -214,6 +215,9 @@ fn finish<S: Store + Clone>(
         };
         match verdict {
             Verdict::Done(payload) => {
+                if !has_transform && let Some(trace) = granted.incoming.trace_mut() {
+                    trace.effect_begins(now);
+                }
                 next.finished.push(finished(&mut granted, payload));
                 next.granted.push(granted);
             }
@@ -226,10 +230,12 @@ fn finish<S: Store + Clone>(
 /// needed.
 fn finished(granted: &mut Granted, payload: Bytes) -> Finished {
     let Granted { incoming, id, .. } = granted;
-    let output = Outgoing {
-        payload,
-        headers: into_foreign(&mut incoming.headers),
+    let headers = if let Some(trace) = incoming.trace() {
+        in_span(foreign(&incoming.headers), trace.effect())
+    } else {
+        into_foreign(&mut incoming.headers)
     };
+    let output = Outgoing { payload, headers };
     Finished {
         delivery: incoming.delivery,
         key: incoming.request.operation.key.clone(),
@@ -245,7 +251,9 @@ fn conclude<S: Store + Clone>(
     failures: &mut Failures,
     batch: impl Iterator<Item = (Granted, Committed)>,
 ) {
-    for (granted, committed) in batch {
+    for (mut granted, committed) in batch {
+        let is_done = matches!(committed, Committed::Done);
+        run.context.trace_commit(&mut granted.incoming, is_done);
         match committed {
             Committed::Done => {
                 failures.forget(granted.incoming.delivery);

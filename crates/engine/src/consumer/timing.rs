@@ -26,6 +26,11 @@ impl Timing {
         }
     }
 
+    /// Returns the time at which it was fetched.
+    pub(super) const fn fetched_at(&self) -> Duration {
+        self.fetched_at
+    }
+
     /// Notes that an effect of the message took this long.
     pub(super) fn add_effect(&mut self, took: Duration) {
         self.apart = self.apart.saturating_add(took);

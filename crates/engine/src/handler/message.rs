@@ -4,7 +4,7 @@ use bytes::Bytes;
 use semel_core::{Claim, FencingToken, Key, OpId};
 use serde::de::DeserializeOwned;
 
-use crate::effect::{Call, Verdict};
+use crate::effect::{Call, TraceHeaders, Verdict};
 use crate::once::Failure;
 
 /// A message under the claim of its key.
@@ -35,6 +35,12 @@ impl Message {
         let mut headers = self.0.headers.iter();
         let found = headers.find(|(known, _)| known.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value)
+    }
+
+    /// Returns the trace to pass to services that the handler calls, as the headers `traceparent` and `tracestate`: the
+    /// span of this attempt's effect, or that with which the message came if nobody records spans.
+    pub fn trace(&self) -> Option<TraceHeaders> {
+        self.0.trace()
     }
 
     /// Returns the place where the message was read: topic, partition and offset, or file and line.

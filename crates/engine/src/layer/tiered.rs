@@ -15,6 +15,7 @@
 //! passes on.
 
 mod entry;
+mod hits;
 mod memory;
 mod pass;
 
@@ -28,6 +29,8 @@ use semel_core::port::store::ListQuery;
 use semel_core::{
     Admission, ClaimRequest, Clock, OpId, Operation, Result, Scope, StateKind, Store,
 };
+
+pub use hits::CacheHits;
 
 use entry::{Entry, Moment};
 use memory::{Known, Memory};
@@ -45,6 +48,7 @@ pub struct Tiered<S> {
     settings: Settings,
     memory: Mutex<Memory>,
     counts: Counts,
+    hits: Option<Arc<CacheHits>>,
 }
 
 /// Limits of the memory, and the time for which it is believed.
@@ -112,6 +116,16 @@ impl<S: Store> Tiered<S> {
             settings,
             memory: Mutex::new(Memory::new(settings.bytes)),
             counts: Counts::default(),
+            hits: None,
+        }
+    }
+
+    /// Returns the same cache, which notes in `hits` every claim that it answers from memory.
+    #[must_use]
+    pub fn noting(self, hits: Arc<CacheHits>) -> Self {
+        Self {
+            hits: Some(hits),
+            ..self
         }
     }
 
@@ -175,6 +189,11 @@ impl<S: Store> Tiered<S> {
             let chosen = places.filter(move |(_, way)| **way == wanted);
             chosen.map(|(place, _)| place).collect::<Vec<_>>()
         };
+        if let Some(hits) = &self.hits {
+            let here = ways.iter().zip(batch.iter());
+            let here = here.filter(|(way, _)| **way == Way::Here);
+            hits.note(here.map(|(_, request)| request.claim_id));
+        }
         let (read, ask) = (of(Way::Read), of(Way::Ask));
         let (found, asked) =
             tokio::join!(self.read(batch, &ids, &read), self.ask(batch, &ids, &ask));

@@ -31,6 +31,7 @@ fn call(headers: Vec<(ByteString, Bytes)>) -> Call {
         payload: Bytes::from_static(b"\x00\xff"),
         headers,
         coordinates: "file\n:1".into(),
+        span: None,
     }
 }
 
@@ -74,6 +75,36 @@ fn a_message_keeps_its_headers_and_has_an_id() {
         names(&publication),
         ["traceparent", "semel-replay-id", "traceparent"]
     );
+}
+
+const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+const SPAN: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-0102030405060708-01";
+
+fn in_trace(parent: &'static str) -> Call {
+    let mut call = call(headers(&["other"]));
+    call.headers
+        .push(("TraceParent".into(), Bytes::from_static(parent.as_bytes())));
+    call.headers
+        .push(("tracestate".into(), Bytes::from_static(b"vendor=1")));
+    call
+}
+
+#[test]
+fn a_message_is_published_in_the_span_of_the_effect() {
+    let untouched = in_trace(PARENT);
+    assert_eq!(of_call(&untouched, true).headers, untouched.headers);
+
+    let mut call = in_trace(PARENT);
+    call.span = TraceContext::parse(SPAN.as_bytes());
+    let publication = of_call(&call, true);
+    assert_eq!(names(&publication), ["other", "tracestate", "traceparent"]);
+    assert_eq!(publication.headers[2].1, SPAN.as_bytes());
+
+    // The state belongs to another trace, if to any.
+    let mut call = in_trace("00-ab-cd-01");
+    call.span = TraceContext::parse(SPAN.as_bytes());
+    let publication = of_call(&call, true);
+    assert_eq!(names(&publication), ["other", "traceparent"]);
 }
 
 #[test]

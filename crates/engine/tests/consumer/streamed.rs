@@ -14,8 +14,10 @@ use semel_core::port::streamed::{
 use semel_core::{Admission, Error, ErrorKind, FencingToken, Grant, Outcome, Result, StateKind};
 use semel_engine::effect::{Effect, Verdict};
 use semel_engine::summary::Fate;
+use semel_engine::trace::SampleShare;
 
 use super::broker_with;
+use super::trace::Gathered;
 use crate::world::World;
 use crate::world::broker::Broker;
 use crate::world::message::Message;
@@ -180,6 +182,39 @@ async fn each_key_is_put_out_once_and_its_repeats_are_replays() {
     assert_eq!(broker.acknowledged(), 5);
     let expected = ["a", "b", "c"].map(|key| Message::of(key).payload);
     assert_eq!(transactions.output(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_put_out_belongs_to_the_span_of_the_effect() {
+    const PARENT: &[u8] = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    for is_transformed in [false, true] {
+        let world = World::new();
+        let broker = broker_with(&world, &["a"]);
+        let transactions = Transactions::of(&world, &broker);
+        let mut worker = world.worker(&broker);
+        worker.feed.headers = vec![
+            ("traceparent".into(), Bytes::from_static(PARENT)),
+            ("other".into(), Bytes::from_static(b"1")),
+        ];
+        let gathered = Gathered::of(&mut worker, SampleShare::ALL);
+        let transform = Scripted::new(&world, &worker.crash, []);
+        let transform = is_transformed.then_some(transform);
+        let run = worker.streamed(transactions.clone(), transform);
+        run.await.summary();
+
+        let attempts = gathered.attempts();
+        assert_eq!(attempts.len(), 1, "{attempts:?}");
+        let effect = attempts[0].effect.expect("a span").context;
+        assert_eq!(attempts[0].settle.is_some(), is_transformed);
+        let log = transactions.log();
+        let output = log.committed.values().next().expect("a message");
+        let headers = &output.output.as_ref().expect("a message").headers;
+        let expected = [
+            ("other".into(), Bytes::from_static(b"1")),
+            ("traceparent".into(), effect.to_string().into()),
+        ];
+        assert_eq!(headers[..], expected);
+    }
 }
 
 #[tokio::test(start_paused = true)]

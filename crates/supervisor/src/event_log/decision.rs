@@ -27,6 +27,11 @@ pub struct Decision<'a> {
     coordinates: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     correlation_id: Option<&'a str>,
+    /// The trace and the span in which the message is worked on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    span_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     replay_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -83,10 +88,13 @@ impl<'a> Decision<'a> {
         event: &Event<'a>,
         origin: Option<Origin<'a>>,
     ) -> Option<Self> {
+        let span = origin.and_then(|origin| origin.span);
         let mut decision = Self {
             pipeline,
             coordinates: origin.map(|origin| origin.coordinates),
             correlation_id: origin.and_then(correlation_id),
+            trace_id: span.map(|it| it.trace_id.to_string()),
+            span_id: span.map(|it| it.span_id.to_string()),
             replay_id: origin.and_then(replay_id),
             ..Self::default()
         };

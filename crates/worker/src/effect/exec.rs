@@ -154,7 +154,16 @@ fn prepare(command: &[String], call: &Call) -> Command {
         .env("SEMEL_OPERATION_ID", &id)
         .env("SEMEL_ATTEMPT", claim.attempt.to_string())
         .env("SEMEL_FENCING_TOKEN", claim.token.to_string())
-        .env("SEMEL_IDEMPOTENCY_KEY", &id);
+        .env("SEMEL_IDEMPOTENCY_KEY", &id)
+        // Those of the worker are about the worker, and not about this message.
+        .env_remove("TRACEPARENT")
+        .env_remove("TRACESTATE");
+    if let Some(trace) = call.trace() {
+        prepared.env("TRACEPARENT", &*trace.parent);
+        if let Some(state) = &trace.state {
+            prepared.env("TRACESTATE", &**state);
+        }
+    }
     prepared
 }
 

@@ -6,6 +6,7 @@
 mod answer;
 mod connection;
 mod decisive;
+mod post;
 mod target;
 
 use std::fmt;
@@ -18,6 +19,7 @@ use hyper::{Method, Request};
 use tokio::time::{self, Instant};
 
 use semel_core::json::Document;
+use semel_core::trace_context::{TRACEPARENT, TRACESTATE};
 use semel_core::{Code, Error, ErrorKind, Result};
 use semel_engine::effect::{Call, Effect, Verdict};
 
@@ -26,6 +28,7 @@ use connection::{Connections, Failure};
 use target::Target;
 
 pub use decisive::Decisive;
+pub use post::Post;
 pub use target::masked;
 
 /// The target of messages, and the form of the requests.
@@ -286,6 +289,12 @@ impl Template {
         headers.insert("semel-operation-id", id);
         headers.insert("semel-attempt", call.claim.attempt.into());
         headers.insert("semel-fencing-token", call.claim.token.get().into());
+        if let Some(trace) = call.trace() {
+            headers.insert(TRACEPARENT, HeaderValue::try_from(&*trace.parent)?);
+            if let Some(state) = trace.state {
+                headers.insert(TRACESTATE, HeaderValue::try_from(&*state)?);
+            }
+        }
         Ok(request)
     }
 }

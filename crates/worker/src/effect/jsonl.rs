@@ -1,8 +1,8 @@
 //! One child for many messages: a request line in, an answer line out, in any order.
 //!
 //! A request is `{"id":1,"operation_id":"…","operation":"…","key":"…","attempt":1,
-//! "fencing_token":7,"idempotency_key":"…","coordinates":"…","payload":…}`; a payload that is no
-//! JSON comes as `"payload_base64":"…"`. An answer is `{"id":1,"status":"done","result":…}`, or has
+//! "fencing_token":7,"idempotency_key":"…","coordinates":"…","payload":…}`, before the payload with `"traceparent"` and
+//! `"tracestate"` if the message belongs to a trace; a payload that is no JSON comes as `"payload_base64":"…"`. An answer is `{"id":1,"status":"done","result":…}`, or has
 //! the status `retry` (with `error` and `retry_after`, as `"5s"`), `dead` or `unknown`.
 
 pub mod frame;

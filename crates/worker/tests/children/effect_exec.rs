@@ -78,6 +78,29 @@ async fn the_environment_tells_which_call_it_is() {
 }
 
 #[tokio::test]
+async fn the_environment_tells_the_trace_of_the_message_and_no_other() {
+    let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let script = "printf '%s|%s' \"$TRACEPARENT\" \"$TRACESTATE\"";
+    let mut call = call("x");
+    assert_eq!(
+        sh(script).call(call.clone()).await,
+        Verdict::Done("|".into())
+    );
+    call.headers = vec![
+        ("Traceparent".into(), parent.into()),
+        ("tracestate".into(), "a=1".into()),
+    ];
+    let expected = format!("{parent}|a=1");
+    assert_eq!(
+        sh(script).call(call.clone()).await,
+        Verdict::Done(expected.into())
+    );
+    // No environment can carry it, and no trace looks like that.
+    call.headers[0].1 = "00-\0".into();
+    assert_eq!(sh(script).call(call).await, Verdict::Done("|".into()));
+}
+
+#[tokio::test]
 async fn exit_codes_tell_what_to_do() {
     let not_applied = |error: &str| Verdict::NotApplied {
         error: error.into(),

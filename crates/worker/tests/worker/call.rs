@@ -23,5 +23,6 @@ pub(crate) fn call(payload: impl Into<Bytes>) -> Call {
         payload: payload.into(),
         headers: Vec::new(),
         coordinates: "in.ndjson:1".into(),
+        span: None,
     }
 }

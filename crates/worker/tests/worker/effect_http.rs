@@ -192,6 +192,31 @@ async fn a_conflict_under_a_key_is_tried_again() {
 }
 
 #[tokio::test]
+async fn a_request_hands_on_the_trace() {
+    let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let own = parent.replace("00f067aa0ba902b7", "0102030405060708");
+    let (place, seen) = serve([Answer(answer(200, "", "")), Answer(answer(200, "", ""))]).await;
+    let effect = HttpEffect::new(Settings::new(format!("http://{place}/"))).expect("an effect");
+    let mut call = call("{}");
+    call.headers = vec![
+        ("Traceparent".into(), parent.into()),
+        ("tracestate".into(), "a=1".into()),
+    ];
+    effect.call(call.clone()).await;
+    call.span = semel_core::TraceContext::parse(own.as_bytes());
+    effect.call(call).await;
+    let seen = seen.lock().expect("seen");
+    for ((_, request), parent) in seen.iter().zip([parent, &own]) {
+        assert!(
+            request.contains(&format!("traceparent: {parent}\r\n")),
+            "{request}"
+        );
+        assert!(request.contains("tracestate: a=1\r\n"), "{request}");
+    }
+    assert_eq!(seen.len(), 2);
+}
+
+#[tokio::test]
 async fn a_request_carries_the_message_and_its_key() {
     let (place, seen) = serve([Answer(answer(200, "", "ok")), Answer(answer(204, "", ""))]).await;
     let mut settings = Settings::new(format!("http://us%65r:p@{place}/charge?a=b%20c"));

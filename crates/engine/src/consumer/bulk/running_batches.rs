@@ -9,6 +9,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::consumer::in_hand::InHand;
 use crate::consumer::steps::Admitted;
+use crate::consumer::trace::AttemptTrace;
 use crate::effect::{BulkEffect, Call, Verdict};
 use crate::lease::renewal;
 use crate::pipeline::Incoming;
@@ -64,11 +65,17 @@ impl RunningBatches {
         batch: Admitted,
     ) {
         let Admitted {
-            messages,
+            mut messages,
             is_protected,
         } = batch;
         if messages.is_empty() {
             return;
+        }
+        let began_at = clock.monotonic();
+        for (incoming, _) in &mut messages {
+            if let Some(trace) = incoming.trace_mut() {
+                trace.effect_begins(began_at);
+            }
         }
         let (waiting, calls): (Vec<_>, Vec<_>) = messages.into_iter().map(split).unzip();
         let calls = Arc::new(calls);
@@ -77,7 +84,7 @@ impl RunningBatches {
             waiting,
             calls,
             is_protected,
-            began_at: clock.monotonic(),
+            began_at,
             clock: Arc::clone(clock),
         };
         let clock = Arc::clone(clock);
@@ -165,6 +172,7 @@ fn split((mut incoming, claim): (InHand, Claim)) -> (InHand, Call) {
         payload: std::mem::take(&mut incoming.payload),
         headers: std::mem::take(&mut incoming.headers),
         coordinates: std::mem::take(&mut incoming.coordinates),
+        span: incoming.trace().map(AttemptTrace::effect),
     };
     (incoming, call)
 }
@@ -176,6 +184,7 @@ fn unite(incoming: &mut Incoming, call: Call) -> Claim {
         payload,
         headers,
         coordinates,
+        span: _,
     } = call;
     incoming.payload = payload;
     incoming.headers = headers;

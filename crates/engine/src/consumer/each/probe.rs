@@ -7,8 +7,8 @@ use semel_core::{Claim, Outcome, Result, Store, Timestamp};
 
 use super::super::run_state::Parts;
 use super::super::steps::call;
+use crate::consumer::in_hand::InHand;
 use crate::effect::{Effect, Probe};
-use crate::pipeline::Incoming;
 
 /// Asks the effect what became of an operation in doubt, which the store reported at `told_at` on its own
 /// clock. Returns whether that resolved it.
@@ -18,7 +18,7 @@ use crate::pipeline::Incoming;
 pub(super) async fn probe<S: Store + Clone, E: Effect>(
     (context, store, outstanding): Parts<'_, S>,
     effect: &Arc<E>,
-    incoming: &Incoming,
+    incoming: &InHand,
     told_at: Timestamp,
 ) -> Result<bool> {
     let operation = incoming.request.operation.clone();

@@ -18,6 +18,7 @@ use crate::effect::{Class, Verdict};
 use crate::event::{Event, Wait};
 use crate::step;
 use crate::summary::Fate;
+use crate::trace::End;
 
 /// Messages and settlements that wait for the store.
 #[derive(Debug, Default)]
@@ -94,6 +95,7 @@ impl<S: Store + Clone> RunState<S> {
     pub(in crate::consumer) fn take_to_ask(&mut self, max: usize) -> (Vec<InHand>, usize) {
         let count = max.min(self.backlog.suspended.len());
         let mut asking: Vec<_> = self.backlog.suspended.drain(..count).collect();
+        self.context.begin_traces(&mut asking);
         let further = if self.store.is_away() {
             let is_due = self.store.is_due();
             usize::from(asking.is_empty() && max > 0 && is_due)
@@ -129,7 +131,7 @@ impl<S: Store + Clone> RunState<S> {
     /// otherwise the message waits for the store.
     pub(in crate::consumer) fn begin_unprotected(
         &mut self,
-        incoming: InHand,
+        mut incoming: InHand,
     ) -> Option<(InHand, Claim)> {
         let now = self.now();
         let request = &incoming.request;
@@ -154,6 +156,7 @@ impl<S: Store + Clone> RunState<S> {
         tried.attempts += 1;
         tried.began = now;
         let attempt = tried.attempts;
+        self.context.trace_unprotected(&mut incoming);
         self.outcomes.counts().unprotected_calls += 1;
         let operation = &incoming.request.operation;
         self.context
@@ -201,7 +204,7 @@ impl<S: Store + Clone> RunState<S> {
 
     /// Deals with the end of an attempt without a claim. Only a success is a fate: after any other end the
     /// message is tried again, with a claim as soon as the store is back.
-    pub(in crate::consumer) fn end_unprotected(&mut self, incoming: InHand, verdict: Verdict) {
+    pub(in crate::consumer) fn end_unprotected(&mut self, mut incoming: InHand, verdict: Verdict) {
         let judged = self.hear(incoming.delivery, &verdict);
         let most = self.context.pipeline.limits.failed.get();
         let backoff = self.context.pipeline.backoff;
@@ -256,6 +259,8 @@ impl<S: Store + Clone> RunState<S> {
             wait,
         };
         self.context.observe_message(&incoming, &event);
+        self.context
+            .end_attempt(&mut incoming, End::Released, Some(&error));
         self.hold(incoming, Wait::Backoff, wait);
     }
 }

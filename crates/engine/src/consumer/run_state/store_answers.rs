@@ -13,17 +13,18 @@ use crate::consumer::in_hand::InHand;
 use crate::consumer::store_calls::RECHECK;
 use crate::differing::differ;
 use crate::event::{Event, Wait};
-use crate::pipeline::Incoming;
 use crate::retry::is_final;
 use crate::summary::Fate;
+use crate::trace::End;
 
 impl<S: Store + Clone> RunState<S> {
     /// Deals with an admission that grants nothing.
     pub(in crate::consumer) fn refused(
         &mut self,
-        incoming: InHand,
+        mut incoming: InHand,
         admission: Admission,
     ) -> Result<()> {
+        self.context.trace_answer(&mut incoming, &admission);
         let operation = &incoming.request.operation;
         match admission {
             Admission::Granted(claim) => self.too_late(incoming, claim),
@@ -165,7 +166,8 @@ impl<S: Store + Clone> RunState<S> {
     }
 
     /// Emits that an attempt begins.
-    pub(in crate::consumer) fn granted(&self, incoming: &Incoming, grant: Grant) {
+    pub(in crate::consumer) fn granted(&self, incoming: &mut InHand, grant: Grant) {
+        self.context.trace_grant(incoming, grant);
         let operation = &incoming.request.operation;
         self.context
             .observe_message(incoming, &Event::Granted { operation, grant });
@@ -199,6 +201,8 @@ impl<S: Store + Clone> RunState<S> {
                 wait,
             },
         );
+        self.context
+            .end_attempt(&mut incoming, End::Released, Some(error));
         incoming.request.claim_id = self.context.surroundings.claim_id();
         self.hold(incoming, Wait::Backoff, wait);
     }
@@ -263,6 +267,7 @@ impl<S: Store + Clone> RunState<S> {
                 found,
             },
         );
+        self.context.end_attempt(&mut incoming, End::Fenced, None);
         incoming.request.claim_id = self.context.surroundings.claim_id();
         self.hold(incoming, Wait::Busy, RECHECK);
     }
@@ -283,6 +288,7 @@ impl<S: Store + Clone> RunState<S> {
     /// Lets go of a message that another consumer has by now.
     pub(in crate::consumer) fn gone(&mut self, incoming: &InHand) {
         self.forget(incoming.delivery);
+        self.context.end_trace(incoming, End::Gone, None);
         self.outcomes.count(Fate::Released);
         let now = self.now();
         self.outstanding
@@ -320,11 +326,14 @@ impl<S: Store + Clone> RunState<S> {
             return self.settle(incoming, fate);
         }
         self.forget(incoming.delivery);
+        self.context
+            .end_trace(incoming, End::Fate(fate), Some(detail));
         self.outcomes.park(incoming, reason, detail, fate);
     }
 
     pub(super) fn settle(&mut self, incoming: &InHand, fate: Fate) {
         self.forget(incoming.delivery);
+        self.context.end_trace(incoming, End::Fate(fate), None);
         self.outcomes.settle(incoming, fate);
     }
 }

@@ -54,8 +54,8 @@ impl<S: Store + Clone> RunState<S> {
     /// first.
     pub(in crate::consumer) fn take_ready(&mut self, max: usize) -> Vec<InHand> {
         if !self.circuit.is_paused() || self.circuit.vain_tries() == 0 {
-            let taken = self.outstanding.take(max);
-            self.tell_taken(&taken);
+            let mut taken = self.outstanding.take(max);
+            self.begin_taken(&mut taken);
             return taken;
         }
         let mut taken = Vec::new();
@@ -68,13 +68,14 @@ impl<S: Store + Clone> RunState<S> {
             }
             taken.extend(one);
         }
-        self.tell_taken(&taken);
+        self.begin_taken(&mut taken);
         taken
     }
 
     /// Emits how many messages are in hand: a strategy may take them, work on them and settle them in one turn.
-    fn tell_taken(&self, taken: &[InHand]) {
+    fn begin_taken(&self, taken: &mut [InHand]) {
         if !taken.is_empty() {
+            self.context.begin_traces(taken);
             self.outstanding.tell_in_hand();
         }
     }
@@ -122,6 +123,7 @@ impl<S: Store + Clone> RunState<S> {
         with_claim: bool,
     ) {
         incoming.timing_mut().add_effect(took);
+        self.context.trace_effect(incoming, verdict, took);
         let event = Event::EffectEnded {
             operation: &incoming.request.operation,
             verdict,

@@ -23,6 +23,14 @@ pub fn request(id: u64, call: &Call) -> Vec<u8> {
     line.extend_from_slice(numbers.as_bytes());
     line.extend_from_slice(format!(",\"idempotency_key\":\"{key}\",\"coordinates\":").as_bytes());
     write_string(&call.coordinates, &mut line);
+    if let Some(trace) = call.trace() {
+        line.extend_from_slice(b",\"traceparent\":");
+        write_string(&trace.parent, &mut line);
+        if let Some(state) = &trace.state {
+            line.extend_from_slice(b",\"tracestate\":");
+            write_string(state, &mut line);
+        }
+    }
     if Document::parse(&call.payload).is_ok() {
         line.extend_from_slice(b",\"payload\":");
         let start = line.len();

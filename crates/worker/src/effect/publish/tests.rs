@@ -121,6 +121,7 @@ fn calls(payloads: &[&'static str]) -> Vec<Call> {
         payload: Bytes::from_static(payload.as_bytes()),
         headers: Vec::new(),
         coordinates: "in:1".into(),
+        span: None,
     };
     payloads.iter().map(call).collect()
 }

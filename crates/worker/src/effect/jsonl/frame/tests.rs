@@ -24,7 +24,29 @@ fn call(payload: &'static [u8]) -> Call {
         payload: Bytes::from_static(payload),
         headers: Vec::new(),
         coordinates: "f:1".into(),
+        span: None,
     }
+}
+
+#[test]
+fn a_request_hands_on_the_trace() {
+    let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let mut call = call(b"{}");
+    let line = |call: &Call| String::from_utf8(request(5, call)).expect("text");
+    assert!(!line(&call).contains("trace"));
+    call.headers = vec![
+        ("traceparent".into(), parent.into()),
+        ("tracestate".into(), "a=\"b".into()),
+    ];
+    let traced =
+        format!("\"traceparent\":\"{parent}\",\"tracestate\":\"a=\\\"b\",\"payload\":{{}}}}\n");
+    assert!(line(&call).ends_with(&traced), "{}", line(&call));
+    let own = parent.replace("00f067aa0ba902b7", "0102030405060708");
+    call.span = semel_core::TraceContext::parse(own.as_bytes());
+    assert!(line(&call).ends_with(&traced.replace(parent, &own)));
+    call.span = None;
+    call.headers[0].1 = "00-ab-cd-01".into();
+    assert!(!line(&call).contains("trace"), "it is none");
 }
 
 #[test]

@@ -1,0 +1,194 @@
+//! Notes each step of an attempt in its trace, and hands the trace over at the end. All of it does nothing for a message
+//! without a trace.
+
+use std::time::Duration;
+
+use semel_core::{Admission, Carried, Certainty, Grant, TraceContext};
+
+use super::context::Context;
+use super::in_hand::InHand;
+use super::trace::{AttemptTrace, Period, TraceSlot};
+use crate::effect::Verdict;
+use crate::pipeline::Rejected;
+use crate::summary::Fate;
+use crate::trace::{End, Span, Spans};
+
+impl Context {
+    /// Begins the traces of messages that are about to be tried, or goes on with those that were tried before and not
+    /// answered.
+    pub(super) fn begin_traces(&self, taken: &mut [InHand]) {
+        let Some(share) = self.spans else {
+            return;
+        };
+        let now = self.now();
+        for incoming in taken {
+            let fetched_at = incoming.timing().fetched_at();
+            let carried = || Carried::of(&incoming.headers);
+            if incoming.trace_slot().trace.is_none() {
+                let began_at = if incoming.trace_slot().is_later {
+                    now
+                } else {
+                    fetched_at
+                };
+                let entropy = &*self.surroundings.entropy;
+                let begun = AttemptTrace::begin(carried(), share, entropy, began_at);
+                incoming.trace_slot_mut().trace = Some(Box::new(begun));
+            }
+            if let Some(trace) = incoming.trace_mut() {
+                trace.asked_at = now;
+                trace.asked = trace.asked.saturating_add(1);
+            }
+        }
+    }
+
+    /// Notes that the claim of a message was granted.
+    pub(super) fn trace_grant(&self, incoming: &mut InHand, grant: Grant) {
+        if let Some(trace) = incoming.trace_mut() {
+            trace.answered(self.now(), "granted", None);
+            trace.grant = Some(grant);
+        }
+    }
+
+    /// Notes the answer to a claim that was not granted, or too late.
+    pub(super) fn trace_answer(&self, incoming: &mut InHand, admission: &Admission) {
+        let Some(trace) = incoming.trace_mut() else {
+            return;
+        };
+        let (decision, duplicate) = match admission {
+            Admission::Granted(claim) => {
+                trace.grant = Some(claim.grant());
+                ("granted", None)
+            }
+            Admission::Replay { duplicate, .. } => ("replay", Some(*duplicate)),
+            Admission::Busy { .. } => ("busy", None),
+            Admission::Conflict { duplicate, .. } => ("conflict", Some(*duplicate)),
+            Admission::Stale { .. } => ("stale", None),
+            Admission::Parked { duplicate, .. } => ("parked", Some(*duplicate)),
+            Admission::TooOld => ("too_old", None),
+            Admission::Failed(_) => ("failed", None),
+        };
+        trace.answered(self.now(), decision, duplicate);
+    }
+
+    /// Notes that a message begins without a claim.
+    pub(super) fn trace_unprotected(&self, incoming: &mut InHand) {
+        if let Some(trace) = incoming.trace_mut() {
+            trace.answered(self.now(), "unprotected", None);
+        }
+    }
+
+    /// Notes that the effect of a message ended after this time.
+    pub(super) fn trace_effect(&self, incoming: &mut InHand, verdict: &Verdict, took: Duration) {
+        let Some(trace) = incoming.trace_mut() else {
+            return;
+        };
+        let began_at = match trace.effect_began_at.take() {
+            Some(began_at) => began_at,
+            None => self.now().saturating_sub(took),
+        };
+        trace.effect = Some(Period {
+            began_at,
+            ended_at: began_at + took,
+        });
+        trace.verdict = Some(verdict_name(verdict));
+    }
+
+    /// Notes that the store has answered the report on a claim.
+    pub(super) fn trace_settled(&self, incoming: &mut InHand) {
+        if let Some(trace) = incoming.trace_mut() {
+            trace.settled_at = Some(self.now());
+        }
+    }
+
+    /// Notes that a batch was committed with the message in it, or was not: the commit is the effect, unless that went
+    /// before.
+    pub(super) fn trace_commit(&self, incoming: &mut InHand, is_done: bool) {
+        let Some(trace) = incoming.trace_mut() else {
+            return;
+        };
+        let now = self.now();
+        let Some(began_at) = trace.effect_began_at.take() else {
+            trace.settled_at = Some(now);
+            return;
+        };
+        trace.effect = Some(Period {
+            began_at,
+            ended_at: now,
+        });
+        trace.verdict = is_done.then_some("applied");
+    }
+
+    /// Hands over the trace of an attempt with which the message is done.
+    pub(super) fn end_trace(&self, incoming: &InHand, end: End, error: Option<&str>) {
+        if let Some(trace) = incoming.trace() {
+            let was_fenced = incoming.trace_slot().was_fenced;
+            let spans = trace.spans(self.both_clocks(), (incoming, was_fenced), end, error);
+            self.hand_over(&spans);
+        }
+    }
+
+    /// Hands over the trace of an attempt that another one follows.
+    pub(super) fn end_attempt(&self, incoming: &mut InHand, end: End, error: Option<&str>) {
+        if incoming.trace().is_some() {
+            self.end_trace(incoming, end, error);
+            let was_fenced = incoming.trace_slot().was_fenced || end == End::Fenced;
+            *incoming.trace_slot_mut() = TraceSlot {
+                trace: None,
+                is_later: true,
+                was_fenced,
+            };
+        }
+    }
+
+    /// Hands over the trace of a message without a usable key; returns its span.
+    pub(super) fn trace_rejected(&self, rejected: &Rejected) -> Option<TraceContext> {
+        let share = self.spans?;
+        let parked = &rejected.parked;
+        let (now, since_1970) = self.both_clocks();
+        let carried = Carried::of(&parked.headers);
+        let trace = AttemptTrace::begin(carried, share, &*self.surroundings.entropy, now);
+        let process = Span {
+            context: trace.process(),
+            began: since_1970,
+            took: Duration::ZERO,
+        };
+        self.hand_over(&Spans {
+            parent: trace.parent,
+            state: trace.state.as_deref(),
+            message_bytes: parked.payload.len(),
+            error: Some(&parked.detail),
+            ..Spans::new(process, &parked.coordinates, End::Fate(Fate::Quarantined))
+        });
+        Some(trace.process())
+    }
+
+    fn hand_over(&self, spans: &Spans<'_>) {
+        let observer = &self.surroundings.observer;
+        observer.observe_spans(&self.pipeline.name, spans);
+    }
+
+    /// Returns the time of the monotonic clock, and the time since 1970.
+    fn both_clocks(&self) -> (Duration, Duration) {
+        let since_1970 = Duration::from_millis(self.surroundings.clock.now().as_millis());
+        (self.now(), since_1970)
+    }
+}
+
+/// Returns the name that metrics have for a verdict.
+const fn verdict_name(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Done(_) | Verdict::DoneUnkept { .. } => "applied",
+        Verdict::NotApplied { .. }
+        | Verdict::Away { .. }
+        | Verdict::Broken {
+            certainty: Certainty::NotApplied,
+            ..
+        } => "not_applied",
+        Verdict::MaybeApplied { .. }
+        | Verdict::Broken {
+            certainty: Certainty::MaybeApplied,
+            ..
+        } => "maybe_applied",
+        Verdict::Dead { .. } => "failed",
+    }
+}

@@ -1,0 +1,190 @@
+//! The trace of an attempt while it is under way: the identities of its spans, and the times so far. A message in hand
+//! has one only if the observer wants spans, from the time that it is taken to be tried to the end of the attempt.
+
+use std::time::Duration;
+
+use semel_core::{
+    ByteString, Carried, Duplicate, Entropy, Grant, SpanId, TraceContext, TraceFlags, TraceId,
+};
+
+use crate::pipeline::Incoming;
+use crate::trace::{End, SampleShare, Span, Spans};
+
+/// The place for the trace of a message in hand.
+#[derive(Debug, Default)]
+pub(super) struct TraceSlot {
+    pub(super) trace: Option<Box<AttemptTrace>>,
+    /// An attempt with the message has ended.
+    pub(super) is_later: bool,
+    /// A claim of the message was lost.
+    pub(super) was_fenced: bool,
+}
+
+/// The trace of one attempt.
+#[derive(Debug)]
+pub(super) struct AttemptTrace {
+    pub(super) parent: Option<TraceContext>,
+    pub(super) state: Option<ByteString>,
+    process: TraceContext,
+    claim_id: SpanId,
+    effect_id: SpanId,
+    settle_id: SpanId,
+    pub(super) began_at: Duration,
+    pub(super) asked_at: Duration,
+    pub(super) asked: u32,
+    answered_at: Option<Duration>,
+    pub(super) effect_began_at: Option<Duration>,
+    pub(super) effect: Option<Period>,
+    pub(super) settled_at: Option<Duration>,
+    decision: Option<&'static str>,
+    duplicate: Option<Duplicate>,
+    pub(super) grant: Option<Grant>,
+    pub(super) verdict: Option<&'static str>,
+}
+
+/// A time from its begin to its end, on the monotonic clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Period {
+    pub(super) began_at: Duration,
+    pub(super) ended_at: Duration,
+}
+
+impl TraceSlot {
+    pub(super) fn get(&self) -> Option<&AttemptTrace> {
+        self.trace.as_deref()
+    }
+
+    pub(super) fn get_mut(&mut self) -> Option<&mut AttemptTrace> {
+        self.trace.as_deref_mut()
+    }
+}
+
+impl AttemptTrace {
+    /// Begins the trace of an attempt with a message that carried this one.
+    pub(super) fn begin(
+        carried: Option<Carried>,
+        share: SampleShare,
+        entropy: &dyn Entropy,
+        began_at: Duration,
+    ) -> Self {
+        let process_id = SpanId::random(entropy);
+        let (parent, state) = match carried {
+            Some(carried) => (Some(carried.context), carried.state),
+            None => (None, None),
+        };
+        let process = if let Some(parent) = parent {
+            parent.with_span(process_id)
+        } else {
+            let trace_id = TraceId::random(entropy);
+            let mark = if share.has(trace_id) {
+                TraceFlags::SAMPLED
+            } else {
+                TraceFlags::default()
+            };
+            TraceContext {
+                trace_id,
+                span_id: process_id,
+                flags: TraceFlags::RANDOM.and(mark),
+            }
+        };
+        Self {
+            parent,
+            state,
+            process,
+            claim_id: SpanId::random(entropy),
+            effect_id: SpanId::random(entropy),
+            settle_id: SpanId::random(entropy),
+            began_at,
+            asked_at: began_at,
+            asked: 0,
+            answered_at: None,
+            effect_began_at: None,
+            effect: None,
+            settled_at: None,
+            decision: None,
+            duplicate: None,
+            grant: None,
+            verdict: None,
+        }
+    }
+
+    /// Returns the span of the attempt.
+    pub(super) const fn process(&self) -> TraceContext {
+        self.process
+    }
+
+    /// Returns the span of the effect, which the effect is told.
+    pub(super) const fn effect(&self) -> TraceContext {
+        self.process.with_span(self.effect_id)
+    }
+
+    /// Notes that the effect is called.
+    pub(super) const fn effect_begins(&mut self, now: Duration) {
+        self.effect_began_at = Some(now);
+    }
+
+    /// Notes the store's answer to the claim.
+    pub(super) fn answered(
+        &mut self,
+        now: Duration,
+        decision: &'static str,
+        duplicate: Option<Duplicate>,
+    ) {
+        self.answered_at = Some(now);
+        self.decision = Some(decision);
+        self.duplicate = duplicate;
+    }
+
+    /// Returns the spans so far, at this time, both on the monotonic clock and since 1970.
+    pub(super) fn spans<'a>(
+        &'a self,
+        (now, since_1970): (Duration, Duration),
+        (incoming, was_fenced): (&'a Incoming, bool),
+        end: End,
+        error: Option<&'a str>,
+    ) -> Spans<'a> {
+        let span = |span_id, period: Period| Span {
+            context: self.process.with_span(span_id),
+            began: since_1970.saturating_sub(now.saturating_sub(period.began_at)),
+            took: period.ended_at.saturating_sub(period.began_at),
+        };
+        let whole = Period {
+            began_at: self.began_at,
+            ended_at: now,
+        };
+        let claim = self.answered_at.map(|ended_at| Period {
+            began_at: self.asked_at,
+            ended_at,
+        });
+        // The report follows on the effect, or on the claim that was given back.
+        let reported_at = self.effect.map(|it| it.ended_at).or(self.answered_at);
+        let settle = self.settled_at.map(|ended_at| Period {
+            began_at: reported_at.unwrap_or(self.began_at),
+            ended_at,
+        });
+        let grant = self.grant;
+        let process = span(self.process.span_id, whole);
+        Spans {
+            parent: self.parent,
+            state: self.state.as_deref(),
+            claim: claim.map(|it| span(self.claim_id, it)),
+            effect: self.effect.map(|it| span(self.effect_id, it)),
+            settle: settle.map(|it| span(self.settle_id, it)),
+            operation: Some(&incoming.request.operation),
+            claim_id: Some(incoming.request.claim_id),
+            message_bytes: incoming.payload.len(),
+            asked: self.asked,
+            decision: self.decision,
+            duplicate: self.duplicate,
+            attempt: grant.map(|it| it.attempt),
+            takeover: grant.is_some_and(|it| it.takeover),
+            resumed: grant.is_some_and(|it| it.resumed),
+            possible_repeat: grant.is_some_and(|it| it.possible_repeat),
+            formerly_expired: grant.is_some_and(|it| it.formerly_expired),
+            follows_fence: was_fenced,
+            verdict: self.verdict,
+            error: error.filter(|it| !it.is_empty()),
+            ..Spans::new(process, &incoming.coordinates, end)
+        }
+    }
+}

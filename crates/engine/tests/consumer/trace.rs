@@ -1,0 +1,497 @@
+//! Traces: they go on to every effect, and whoever wants spans gets those of each attempt.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use semel_core::{Duplicate, TraceContext};
+use semel_engine::effect::{BatchEffect, BulkEffect, Call, Effect, TraceHeaders, Verdict};
+use semel_engine::event::{Event, Observer, Origin};
+use semel_engine::pipeline::Fail;
+use semel_engine::summary::Fate;
+use semel_engine::trace::{End, SampleShare, Span, Spans};
+
+use super::broker_with;
+use crate::world::faulty::{Fault, Method};
+use crate::world::file::{Disk, MemoryFile};
+use crate::world::message::Message;
+use crate::world::scripted::{Act, Scripted, maybe_applied, not_applied};
+use crate::world::worker::{Manner, Run, Worker};
+use crate::world::{KEYED, LEASE, PARK, REPEAT, World};
+
+const SECOND: Duration = Duration::from_secs(1);
+const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00";
+
+/// The spans of an attempt, as they were handed over.
+#[derive(Clone, Debug)]
+pub(super) struct Attempt {
+    pub(super) process: Span,
+    pub(super) parent: Option<TraceContext>,
+    state: Option<String>,
+    claim: Option<Span>,
+    pub(super) effect: Option<Span>,
+    pub(super) settle: Option<Span>,
+    key: Option<String>,
+    asked: u32,
+    decision: Option<&'static str>,
+    duplicate: Option<Duplicate>,
+    number: Option<u32>,
+    takeover: bool,
+    verdict: Option<&'static str>,
+    end: End,
+    error: Option<String>,
+    is_always_kept: bool,
+}
+
+/// Gathers spans.
+#[derive(Clone)]
+pub(super) struct Gathered {
+    share: SampleShare,
+    attempts: Arc<Mutex<Vec<Attempt>>>,
+    /// The spans that events named.
+    named: Arc<Mutex<Vec<TraceContext>>>,
+}
+
+impl Gathered {
+    /// Gathers the spans of a worker, of which `share` is sampled.
+    pub(super) fn of(worker: &mut Worker, share: SampleShare) -> Self {
+        let gathered = Self {
+            share,
+            attempts: Arc::default(),
+            named: Arc::default(),
+        };
+        worker.add_observer(Arc::new(gathered.clone()));
+        gathered
+    }
+
+    pub(super) fn attempts(&self) -> Vec<Attempt> {
+        self.attempts.lock().expect("no panic").clone()
+    }
+
+    fn only(&self) -> Attempt {
+        let [attempt] = <[_; 1]>::try_from(self.attempts()).expect("one attempt");
+        attempt
+    }
+}
+
+impl Observer for Gathered {
+    fn observe(&self, _pipeline: &str, _event: &Event<'_>) {}
+
+    fn observe_message(&self, _pipeline: &str, _event: &Event<'_>, origin: Origin<'_>) {
+        let span = origin.span.expect("a span");
+        self.named.lock().expect("no panic").push(span);
+    }
+
+    fn wants_spans(&self) -> Option<SampleShare> {
+        Some(self.share)
+    }
+
+    fn observe_spans(&self, pipeline: &str, spans: &Spans<'_>) {
+        assert_eq!(pipeline, "test");
+        self.attempts.lock().expect("no panic").push(Attempt {
+            process: spans.process,
+            parent: spans.parent,
+            state: spans.state.map(str::to_owned),
+            claim: spans.claim,
+            effect: spans.effect,
+            settle: spans.settle,
+            key: spans.operation.map(|it| it.key.to_string()),
+            asked: spans.asked,
+            decision: spans.decision,
+            duplicate: spans.duplicate,
+            number: spans.attempt,
+            takeover: spans.takeover,
+            verdict: spans.verdict,
+            end: spans.end,
+            error: spans.error.map(str::to_owned),
+            is_always_kept: spans.are_always_kept(),
+        });
+    }
+}
+
+/// Remembers the trace that each call hands on.
+#[derive(Clone, Default)]
+struct Hears(Arc<Mutex<Vec<Option<TraceHeaders>>>>);
+
+impl Hears {
+    async fn hear(&self, batch: &[Call]) -> Vec<Verdict> {
+        tokio::time::sleep(SECOND).await;
+        let traces = batch.iter().map(Call::trace);
+        self.0.lock().expect("no panic").extend(traces);
+        vec![Verdict::Done(Bytes::new()); batch.len()]
+    }
+
+    fn traces(&self) -> Vec<Option<TraceHeaders>> {
+        self.0.lock().expect("no panic").clone()
+    }
+}
+
+impl Effect for Hears {
+    async fn call(&self, call: Call) -> Verdict {
+        self.hear(&[call]).await.remove(0)
+    }
+}
+
+impl BatchEffect for Hears {
+    async fn call(&mut self, batch: &[Call]) -> Vec<Verdict> {
+        self.hear(batch).await
+    }
+}
+
+impl BulkEffect for Hears {
+    async fn call(&self, batch: &[Call]) -> Vec<Verdict> {
+        self.hear(batch).await
+    }
+}
+
+async fn by(worker: Worker, manner: Manner, hears: &Hears) -> Run {
+    match manner {
+        Manner::Each => worker.effect(Arc::new(hears.clone()), PARK).await,
+        Manner::Stream => worker.batches(hears.clone(), PARK).await,
+        Manner::Bulk => worker.bulk(hears.clone(), PARK).await,
+    }
+}
+
+/// A worker whose messages all come with this trace.
+fn traced(world: &World, keys: &[&str], parent: &'static str) -> Worker {
+    let broker = broker_with(world, keys);
+    broker.accept_unprotected();
+    let mut worker = world.worker(&broker);
+    worker.feed.headers = vec![
+        ("TraceParent".into(), Bytes::from_static(parent.as_bytes())),
+        ("tracestate".into(), Bytes::from_static(b"vendor=1")),
+    ];
+    worker
+}
+
+fn ends(span: Span) -> Duration {
+    span.began + span.took
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_trace_goes_on_to_the_effect_and_its_spans_fit_into_each_other() {
+    for manner in Manner::ALL {
+        let world = World::new();
+        let mut worker = traced(&world, &["a", "b"], PARENT);
+        let gathered = Gathered::of(&mut worker, SampleShare::ALL);
+        let hears = Hears::default();
+        by(worker, manner, &hears).await.summary();
+
+        let attempts = gathered.attempts();
+        assert_eq!(attempts.len(), 2, "{attempts:?}");
+        let parent = TraceContext::parse(PARENT.as_bytes()).expect("a trace");
+        let mut told = Vec::new();
+        for attempt in &attempts {
+            assert_eq!(attempt.parent, Some(parent));
+            assert_eq!(attempt.state.as_deref(), Some("vendor=1"));
+            let process = attempt.process;
+            let (claim, effect, settle) = (attempt.claim, attempt.effect, attempt.settle);
+            let children = [claim, effect, settle].map(|it| it.expect("a span"));
+            let mut ids = vec![parent.span_id, process.context.span_id];
+            let mut before = process.began;
+            for child in children {
+                assert_eq!(child.context.trace_id, parent.trace_id);
+                assert!(!ids.contains(&child.context.span_id), "{manner:?}");
+                ids.push(child.context.span_id);
+                assert!(child.began >= before, "{manner:?}: {attempt:?}");
+                before = ends(child);
+            }
+            assert!(ends(process) >= before, "{manner:?}: {attempt:?}");
+            assert!(children[1].took >= SECOND, "{manner:?}: {attempt:?}");
+            assert!(children[0].took < SECOND && children[2].took < SECOND);
+            // The mark of the producer decides, whatever the share is.
+            assert!(!process.context.flags.is_sampled());
+            assert_eq!(attempt.decision, Some("granted"));
+            assert_eq!(
+                (attempt.number, attempt.verdict),
+                (Some(1), Some("applied"))
+            );
+            assert_eq!((attempt.end, attempt.asked), (End::Fate(Fate::Applied), 1));
+            assert!(!attempt.is_always_kept && !attempt.takeover);
+            told.push(TraceHeaders {
+                parent: children[1].context.to_string().into(),
+                state: Some("vendor=1".into()),
+            });
+        }
+        let continued: Vec<_> = hears.traces().into_iter().flatten().collect();
+        assert_eq!(continued.len(), 2);
+        assert!(told.iter().all(|it| continued.contains(it)), "{manner:?}");
+        let named = gathered.named.lock().expect("no panic").clone();
+        let processes = attempts.iter().map(|it| it.process.context);
+        let processes: Vec<_> = processes.collect();
+        assert!(!named.is_empty() && named.iter().all(|it| processes.contains(it)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_nobody_wants_spans_a_trace_goes_on_as_it_came() {
+    for manner in Manner::ALL {
+        let later = "cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more";
+        for (parent, is_one) in [(PARENT, true), (later, true), ("00-ab-cd-01", false)] {
+            let world = World::new();
+            let worker = traced(&world, &["a"], parent);
+            let hears = Hears::default();
+            by(worker, manner, &hears).await.summary();
+            let carried = TraceHeaders {
+                parent: parent.into(),
+                state: Some("vendor=1".into()),
+            };
+            assert_eq!(hears.traces(), [is_one.then_some(carried)], "{manner:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_a_message_has_no_trace_one_begins_and_the_share_marks_it() {
+    for (share, is_sampled) in [(SampleShare::ALL, true), (SampleShare::NONE, false)] {
+        let world = World::new();
+        let broker = broker_with(&world, &["a", "b"]);
+        let mut worker = world.worker(&broker);
+        let gathered = Gathered::of(&mut worker, share);
+        let hears = Hears::default();
+        by(worker, Manner::Each, &hears).await.summary();
+        let attempts = gathered.attempts();
+        let [a, b] = &attempts[..] else {
+            panic!("{attempts:?}")
+        };
+        assert_ne!(a.process.context.trace_id, b.process.context.trace_id);
+        for attempt in [a, b] {
+            assert_eq!(attempt.parent, None);
+            let flags = attempt.process.context.flags;
+            assert_eq!(flags.to_byte(), 2 | u8::from(is_sampled), "and random");
+        }
+        assert!(hears.traces().iter().all(Option::is_some));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_attempt_has_a_span_of_its_own_without_the_wait_between() {
+    let world = World::new();
+    let mut worker = traced(&world, &["a"], PARENT);
+    let gathered = Gathered::of(&mut worker, SampleShare::NONE);
+    let failed = Verdict::NotApplied {
+        error: "429".into(),
+        retry_after: Some(SECOND * 90),
+    };
+    let effect = Scripted::new(&world, &worker.crash, [Act::Say(failed)]);
+    worker.each(effect, PARK).await.summary();
+    let attempts = gathered.attempts();
+    let [first, second] = &attempts[..] else {
+        panic!("{attempts:?}")
+    };
+    assert_eq!(
+        (first.end, second.end),
+        (End::Released, End::Fate(Fate::Applied))
+    );
+    assert_eq!((first.number, second.number), (Some(1), Some(2)));
+    assert_eq!(first.verdict, Some("not_applied"));
+    assert_eq!(first.error.as_deref(), Some("429"));
+    assert!(first.is_always_kept && !second.is_always_kept);
+    assert_eq!(first.parent, second.parent);
+    assert_eq!(
+        first.process.context.trace_id,
+        second.process.context.trace_id
+    );
+    assert_ne!(
+        first.process.context.span_id,
+        second.process.context.span_id
+    );
+    assert!(second.process.began >= ends(first.process) + SECOND * 90);
+    assert!(second.process.took < SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn duplicates_and_whatever_is_set_aside_have_spans_without_an_effect() {
+    let world = World::new();
+    let broker = world.broker();
+    broker
+        .publish(Message::of("a"))
+        .publish(Message::of("a"))
+        .publish(Message::with("a", "\"other\":1"))
+        .publish(Message::raw("no key"));
+    let mut worker = world.worker(&broker);
+    worker.pipeline.pause_after = 0;
+    let gathered = Gathered::of(&mut worker, SampleShare::NONE);
+    let effect = Scripted::new(&world, &worker.crash, []);
+    worker.each(effect, PARK).await.summary();
+    let attempts = gathered.attempts();
+    let find = |fate| {
+        let mut found = attempts.iter().filter(|it| it.end == End::Fate(fate));
+        found.next().expect("an attempt").clone()
+    };
+    assert_eq!(attempts.len(), 4, "{attempts:?}");
+    let replay = find(Fate::Replayed);
+    assert_eq!(replay.decision, Some("replay"));
+    assert_eq!(replay.duplicate, Some(Duplicate::Republish));
+    assert!(replay.claim.is_some() && replay.effect.is_none() && replay.settle.is_none());
+    assert!(!replay.is_always_kept);
+    let conflict = find(Fate::Conflict);
+    assert_eq!(conflict.decision, Some("conflict"));
+    assert!(conflict.is_always_kept && conflict.effect.is_none());
+    let unusable = find(Fate::Quarantined);
+    assert_eq!((unusable.key.clone(), unusable.claim), (None, None));
+    assert!(unusable.is_always_kept && unusable.error.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_claim_and_its_takeover_are_always_kept() {
+    let world = World::new();
+    let broker = broker_with(&world, &["a"]);
+    let copy = broker.copy();
+    let (mut zombie, mut second) = (world.worker(&broker), world.worker(&copy));
+    let lost = Gathered::of(&mut zombie, SampleShare::NONE);
+    let taken = Gathered::of(&mut second, SampleShare::NONE);
+    zombie
+        .plan
+        .nth(Method::Renew, 1, Fault::DelayBefore(LEASE * 2));
+    let never = Act::Slow(LEASE * 100, Duration::ZERO);
+    let never = Scripted::always(&world, &zombie.crash, never);
+    let effect = Scripted::new(&world, &second.crash, []);
+    let (zombie, second) = tokio::join!(zombie.each(never, KEYED), async {
+        tokio::time::sleep(LEASE + SECOND).await;
+        second.each(effect, KEYED).await
+    });
+    assert_eq!(
+        (zombie.summary().fenced, second.summary().takeovers),
+        (1, 1)
+    );
+    let takeover = taken.only();
+    assert!(takeover.takeover && takeover.is_always_kept);
+    assert_eq!(takeover.number, Some(2));
+    assert_eq!(takeover.end, End::Fate(Fate::Applied));
+    let lost = lost.attempts();
+    assert_eq!(lost.len(), 2, "{lost:?}");
+    assert!(lost[0].end == End::Fenced && lost[0].is_always_kept);
+    assert_eq!(lost[1].end, End::Fate(Fate::Replayed));
+    assert!(lost[1].is_always_kept, "it may tell of another outcome");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_doubt_and_a_dead_end_are_always_kept() {
+    for (verdict, fate, name) in [
+        (maybe_applied(), Fate::InDoubt, "maybe_applied"),
+        (
+            Verdict::Dead {
+                error: "declined".into(),
+                decisive: true,
+            },
+            Fate::Dead,
+            "failed",
+        ),
+    ] {
+        let world = World::new();
+        let mut worker = traced(&world, &["a"], PARENT);
+        let gathered = Gathered::of(&mut worker, SampleShare::NONE);
+        let effect = Scripted::new(&world, &worker.crash, [Act::Say(verdict)]);
+        worker.each(effect, PARK).await.summary();
+        let attempt = gathered.only();
+        assert_eq!(attempt.end, End::Fate(fate));
+        assert_eq!(attempt.verdict, Some(name));
+        assert!(attempt.is_always_kept && attempt.error.is_some());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_for_the_store_is_in_the_claim_or_in_the_report() {
+    for (method, is_claim) in [(Method::Claim, true), (Method::Settle, false)] {
+        for manner in Manner::ALL {
+            let world = World::new();
+            let mut worker = traced(&world, &["a"], PARENT);
+            worker.plan.nth(method, 1, Fault::DelayBefore(SECOND * 3));
+            let gathered = Gathered::of(&mut worker, SampleShare::ALL);
+            let effect = Scripted::new(&world, &worker.crash, []);
+            worker.by(manner, effect, PARK).await.summary();
+            let attempt = gathered.only();
+            let (claim, settle) = (attempt.claim, attempt.settle);
+            let [claim, settle] = [claim, settle].map(|it| it.expect("a span").took);
+            let (slow, quick) = if is_claim {
+                (claim, settle)
+            } else {
+                (settle, claim)
+            };
+            assert!(slow >= SECOND * 3 && quick < SECOND, "{attempt:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_was_busy_is_one_attempt() {
+    let world = World::new();
+    let broker = broker_with(&world, &["a"]);
+    let copy = broker.copy();
+    let (first, mut second) = (world.worker(&broker), world.worker(&copy));
+    let gathered = Gathered::of(&mut second, SampleShare::ALL);
+    let long = Scripted::always(&world, &first.crash, Act::Slow(SECOND * 5, SECOND));
+    let effect = Scripted::new(&world, &second.crash, []);
+    let _ = tokio::join!(first.each(long, PARK), async {
+        tokio::time::sleep(SECOND).await;
+        second.each(effect, PARK).await
+    });
+    let attempt = gathered.only();
+    assert!(attempt.asked > 2, "{attempt:?}");
+    assert_eq!(attempt.decision, Some("replay"));
+    assert!(attempt.claim.expect("a span").took < SECOND, "the last one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_claim_an_effect_has_its_span_too() {
+    for manner in Manner::ALL {
+        let world = World::new();
+        let mut worker = traced(&world, &["a"], PARENT);
+        worker.outage.fail = Fail::Open;
+        worker.plan.away(Duration::ZERO, SECOND * 60, Fault::Full);
+        let gathered = Gathered::of(&mut worker, SampleShare::NONE);
+        let effect = Scripted::new(&world, &worker.crash, []);
+        worker.by(manner, effect, REPEAT).await.summary();
+        let attempt = gathered.only();
+        assert_eq!(attempt.decision, Some("unprotected"), "{manner:?}");
+        assert_eq!(attempt.end, End::Fate(Fate::Unprotected));
+        assert!(attempt.is_always_kept && attempt.settle.is_none());
+        assert!(attempt.effect.is_some());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_and_a_transaction_have_spans() {
+    let world = World::new();
+    let mut worker = traced(&world, &["a"], PARENT);
+    let gathered = Gathered::of(&mut worker, SampleShare::ALL);
+    let output = MemoryFile {
+        name: "out",
+        disk: Disk::default(),
+        crash: worker.crash.clone(),
+        acts: [].into(),
+    };
+    worker.output(output).await.summary();
+    let attempt = gathered.only();
+    assert!(attempt.claim.is_some() && attempt.effect.is_some() && attempt.settle.is_some());
+    assert_eq!(attempt.end, End::Fate(Fate::Applied));
+
+    let world = World::new();
+    let mut worker = traced(&world, &["a", "a"], PARENT);
+    let gathered = Gathered::of(&mut worker, SampleShare::ALL);
+    worker.transaction().await.summary();
+    let attempts = gathered.attempts();
+    let [applied, replayed] = &attempts[..] else {
+        panic!("{attempts:?}")
+    };
+    // Claim, effect and record are one commit.
+    assert!(applied.claim.is_none() && applied.effect.is_some() && applied.settle.is_none());
+    assert_eq!(applied.verdict, Some("applied"));
+    assert!(replayed.claim.is_some() && replayed.effect.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_seed_plays_the_same_trace_again() {
+    let mut played = Vec::new();
+    for _ in 0..2 {
+        let world = World::new();
+        let broker = broker_with(&world, &["a", "b", "a"]);
+        let mut worker = world.worker(&broker);
+        let gathered = Gathered::of(&mut worker, SampleShare::ALL);
+        let effect = Scripted::new(&world, &worker.crash, [Act::Say(not_applied())]);
+        worker.each(effect, PARK).await.summary();
+        played.push(format!("{:?}", gathered.attempts()));
+    }
+    assert_eq!(played[0], played[1]);
+}

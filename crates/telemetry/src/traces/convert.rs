@@ -1,0 +1,258 @@
+//! From the spans of an attempt to those of OTLP: names, kinds and attributes, by the messaging conventions of
+//! OpenTelemetry.
+
+use std::time::Duration;
+
+use semel_core::{Duplicate, Fate, TraceContext};
+use semel_engine::trace::{End, Span, Spans};
+
+use super::otlp::{self, KeyValue, Link, SpanKind, Status, StatusCode, Value};
+use super::{KeyForm, TracedPipeline, class_name};
+
+/// The parts of a pipeline's spans that are the same in all.
+#[derive(Clone, Debug)]
+pub(super) struct Subject {
+    process: String,
+    effect: String,
+    effect_kind: SpanKind,
+    attributes: Vec<KeyValue>,
+    keys: KeyForm,
+}
+
+impl Subject {
+    pub(super) fn new(pipeline: &TracedPipeline, keys: KeyForm) -> Self {
+        let mut attributes = vec![
+            KeyValue::new("messaging.system", pipeline.system),
+            KeyValue::new("messaging.operation.type", "process"),
+            KeyValue::new("messaging.operation.name", "process"),
+            KeyValue::new("semel.pipeline", pipeline.name.clone()),
+            KeyValue::new("semel.class", class_name(pipeline.class)),
+        ];
+        if let Some(name) = &pipeline.destination {
+            attributes.push(KeyValue::new("messaging.destination.name", name.clone()));
+        }
+        if let Some(group) = &pipeline.group {
+            attributes.push(KeyValue::new(
+                "messaging.consumer.group.name",
+                group.clone(),
+            ));
+        }
+        Self {
+            process: format!("process {}", pipeline.name),
+            effect: format!("effect {}", pipeline.effect),
+            effect_kind: match pipeline.effect {
+                "http" => SpanKind::Client,
+                "publish" | "streamed" => SpanKind::Producer,
+                _ => SpanKind::Internal,
+            },
+            attributes,
+            keys,
+        }
+    }
+
+    /// Returns the spans of an attempt, the span of the whole first.
+    pub(super) fn spans(&self, spans: &Spans<'_>, hit: Option<&'static str>) -> Vec<otlp::Span> {
+        let mut made = Vec::with_capacity(spans.count());
+        made.push(self.process(spans, hit));
+        let process = spans.process.context;
+        let child = |name: &str, kind, span: Span| {
+            let parent = Some((process, false));
+            otlp::Span {
+                trace_state: spans.state.unwrap_or_default().to_owned(),
+                ..bare(name, kind, span, parent)
+            }
+        };
+        if let Some(claim) = spans.claim {
+            let mut claim = child("claim", SpanKind::Internal, claim);
+            claim.attributes = decision(spans);
+            made.push(claim);
+        }
+        if let Some(effect) = spans.effect {
+            let mut effect = child(&self.effect, self.effect_kind, effect);
+            if let Some(verdict) = spans.verdict {
+                effect
+                    .attributes
+                    .push(KeyValue::new("semel.verdict", verdict));
+                if verdict != "applied" {
+                    effect.attributes.push(KeyValue::new("error.type", verdict));
+                    effect.status = Some(self.failure(spans));
+                }
+            }
+            made.push(effect);
+        }
+        if let Some(settle) = spans.settle {
+            let mut settle = child("settle", SpanKind::Internal, settle);
+            if spans.end == End::Fenced {
+                settle
+                    .attributes
+                    .push(KeyValue::new("error.type", "fenced"));
+                settle.status = Some(self.failure(spans));
+            }
+            made.push(settle);
+        }
+        made
+    }
+
+    fn process(&self, spans: &Spans<'_>, hit: Option<&'static str>) -> otlp::Span {
+        let parent = spans.parent.map(|parent| (parent, true));
+        let mut process = bare(&self.process, SpanKind::Consumer, spans.process, parent);
+        spans
+            .state
+            .unwrap_or_default()
+            .clone_into(&mut process.trace_state);
+        if let Some(parent) = spans.parent {
+            process.links.push(Link {
+                trace_id: parent.trace_id.to_bytes().to_vec(),
+                span_id: parent.span_id.to_bytes().to_vec(),
+                trace_state: spans.state.unwrap_or_default().to_owned(),
+                flags: flags(parent, Some(true)),
+            });
+        }
+        let mut attributes = self.attributes.clone();
+        attributes.extend(decision(spans));
+        let mut add = |key, value: Value| attributes.push(KeyValue::new(key, value));
+        let body_bytes = i64::try_from(spans.message_bytes).unwrap_or(i64::MAX);
+        add("messaging.message.body.size", body_bytes.into());
+        add("semel.coordinates", spans.coordinates.into());
+        if let Some(operation) = spans.operation {
+            add("semel.operation_id", operation.id().to_string().into());
+            let key = operation.key.as_str();
+            match self.keys {
+                KeyForm::Hashed => add("semel.key_hash", key_hash(key).into()),
+                KeyForm::Plain => add("semel.key", key.into()),
+            }
+            let tenant = operation.scope.tenant();
+            if !tenant.is_empty() {
+                add("semel.tenant", tenant.into());
+            }
+        }
+        if let Some(hit) = hit {
+            add("semel.hit", hit.into());
+        }
+        if let Some(attempt) = spans.attempt {
+            add("semel.attempt", i64::from(attempt).into());
+        }
+        if spans.asked > 1 {
+            add("semel.asked", i64::from(spans.asked).into());
+        }
+        add("semel.takeover", spans.takeover.into());
+        add("semel.fenced", (spans.end == End::Fenced).into());
+        let facts = [
+            ("semel.resumed", spans.resumed),
+            ("semel.possible_repeat", spans.possible_repeat),
+            ("semel.formerly_expired", spans.formerly_expired),
+            ("semel.follows_fence", spans.follows_fence),
+        ];
+        for (name, _) in facts.into_iter().filter(|(_, is_so)| *is_so) {
+            add(name, true.into());
+        }
+        if let Some(verdict) = spans.verdict {
+            add("semel.verdict", verdict.into());
+        }
+        let end = end_name(spans.end);
+        add("semel.fate", end.into());
+        if spans.has_failed() {
+            add("error.type", end.into());
+            process.status = Some(self.failure(spans));
+        }
+        process.attributes = attributes;
+        process
+    }
+
+    /// Returns the status of a span that failed. A reason may repeat the key, which only plain spans have.
+    fn failure(&self, spans: &Spans<'_>) -> Status {
+        let mut message = spans.error.unwrap_or_default().to_owned();
+        if let (KeyForm::Hashed, Some(operation)) = (self.keys, spans.operation)
+            && operation.key.as_str().len() >= SHORTEST_KEY_BYTES
+        {
+            message = message.replace(operation.key.as_str(), "***");
+        }
+        Status {
+            message,
+            code: StatusCode::Error.into(),
+        }
+    }
+}
+
+fn decision(spans: &Spans<'_>) -> Vec<KeyValue> {
+    let duplicate = spans.duplicate.map(|duplicate| match duplicate {
+        Duplicate::Own => "own",
+        Duplicate::Redelivery => "redelivery",
+        Duplicate::Republish => "republish",
+        Duplicate::Unknown => "unknown",
+    });
+    let each = [
+        ("semel.decision", spans.decision),
+        ("semel.duplicate", duplicate),
+    ];
+    let said = each.into_iter();
+    said.filter_map(|(name, word)| word.map(|word| KeyValue::new(name, word)))
+        .collect()
+}
+
+/// Returns a span without attributes. Its parent is a span of its own process, or one that came with the message.
+fn bare(
+    name: &str,
+    kind: SpanKind,
+    span: Span,
+    parent: Option<(TraceContext, bool)>,
+) -> otlp::Span {
+    let parent_id = parent.map(|(parent, _)| parent.span_id.to_bytes().to_vec());
+    otlp::Span {
+        trace_id: span.context.trace_id.to_bytes().to_vec(),
+        span_id: span.context.span_id.to_bytes().to_vec(),
+        parent_span_id: parent_id.unwrap_or_default(),
+        name: name.to_owned(),
+        kind: kind.into(),
+        start_time_unix_nano: nanos(span.began),
+        end_time_unix_nano: nanos(span.began + span.took),
+        flags: flags(span.context, parent.map(|(_, is_remote)| is_remote)),
+        ..otlp::Span::default()
+    }
+}
+
+/// Returns the marks of a trace, and whether the parent, or the span that is linked, is of another process.
+fn flags(context: TraceContext, is_remote: Option<bool>) -> u32 {
+    let marks = u32::from(context.flags.to_byte());
+    match is_remote {
+        None => marks,
+        Some(false) => marks | HAS_IS_REMOTE,
+        Some(true) => marks | HAS_IS_REMOTE | IS_REMOTE,
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Returns the first 16 hexadecimal digits of the BLAKE3 hash of a key.
+fn key_hash(key: &str) -> String {
+    blake3::hash(key.as_bytes()).to_hex()[..16].to_owned()
+}
+
+const fn end_name(end: End) -> &'static str {
+    match end {
+        End::Released => "released",
+        End::Fenced => "fenced",
+        End::Gone => "gone",
+        End::Fate(fate) => match fate {
+            Fate::Applied => "applied",
+            Fate::Replayed => "replayed",
+            Fate::Stale => "stale",
+            Fate::Conflict => "conflict",
+            Fate::TooOld => "too_old",
+            Fate::Released => "released",
+            Fate::Dead => "dead",
+            Fate::InDoubt => "in_doubt",
+            Fate::Quarantined => "quarantined",
+            Fate::Unprotected => "unprotected",
+        },
+    }
+}
+
+/// `SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK`.
+const HAS_IS_REMOTE: u32 = 0x100;
+/// `SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK`.
+const IS_REMOTE: u32 = 0x200;
+/// A shorter key would be found in words that have nothing to do with it.
+const SHORTEST_KEY_BYTES: usize = 3;

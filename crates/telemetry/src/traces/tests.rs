@@ -1,0 +1,387 @@
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use prost::Message;
+use semel_core::{Fate, Key, Operation, Scope, SpanId, TraceContext, TraceFlags, TraceId};
+use semel_engine::trace::{End, Span};
+use tokio::time::Instant;
+
+use super::otlp::{
+    ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse, Value,
+};
+use super::*;
+
+/// A collector, and its behaviour.
+#[derive(Clone, Default)]
+struct Collector(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    spans: Vec<otlp::Span>,
+    resource: Vec<otlp::KeyValue>,
+    calls: usize,
+    manner: Manner,
+    news: Vec<News>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Manner {
+    #[default]
+    Takes,
+    Refuses,
+    Hangs,
+    Rejects(i64),
+}
+
+impl Collector {
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.0.lock().expect("no panic")
+    }
+
+    fn begin(&self, share: SampleShare, keys: KeyForm) -> (Exporter, PipelineTraces, LostSpans) {
+        let settings = TraceSettings {
+            share,
+            keys,
+            resource: vec![("service.name".into(), "shop".into())],
+            version: "1.2.3",
+        };
+        let lost = LostSpans::default();
+        let told = self.clone();
+        let on_news: OnNews = Arc::new(move |news| told.state().news.push(news));
+        let exporter = Exporter::begin(settings, self.clone(), lost.clone(), on_news);
+        let traces = exporter.traces().pipeline(&TracedPipeline {
+            name: "pay".into(),
+            system: "kafka",
+            destination: Some("orders".into()),
+            group: Some("shop".into()),
+            effect: "http",
+            class: Class::Transactional,
+            front: TracedFront::None,
+        });
+        (exporter, traces, lost)
+    }
+
+    fn ids(&self) -> Vec<Vec<u8>> {
+        self.state()
+            .spans
+            .iter()
+            .map(|it| it.span_id.clone())
+            .collect()
+    }
+}
+
+impl Transport for Collector {
+    async fn post(&self, body: Vec<u8>) -> Result<Vec<u8>, Refused> {
+        let manner = {
+            let mut state = self.state();
+            state.calls += 1;
+            state.manner
+        };
+        let rejected_spans = match manner {
+            Manner::Takes => 0,
+            Manner::Refuses => return Err(Refused("connection refused".into())),
+            Manner::Hangs => return std::future::pending().await,
+            Manner::Rejects(count) => count,
+        };
+        let request = ExportTraceServiceRequest::decode(&*body).expect("a request");
+        let mut state = self.state();
+        for resource in request.resource_spans {
+            state.resource = resource.resource.expect("a resource").attributes;
+            let scopes = resource.scope_spans.into_iter();
+            state.spans.extend(scopes.flat_map(|scope| scope.spans));
+        }
+        let answer = ExportTraceServiceResponse {
+            partial_success: (rejected_spans > 0).then(|| ExportTracePartialSuccess {
+                rejected_spans,
+                error_message: "too old".into(),
+            }),
+        };
+        Ok(answer.encode_to_vec())
+    }
+}
+
+fn context(number: u64, is_sampled: bool) -> TraceContext {
+    let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mut bytes = [7; 16];
+    bytes[8..].copy_from_slice(&(mixed ^ (mixed >> 27)).to_be_bytes());
+    let sampled = if is_sampled {
+        TraceFlags::SAMPLED
+    } else {
+        TraceFlags::default()
+    };
+    TraceContext {
+        trace_id: TraceId::from_bytes(bytes).expect("not zero"),
+        span_id: SpanId::from_bytes((number + 1).to_be_bytes()).expect("not zero"),
+        flags: sampled,
+    }
+}
+
+fn span(number: u64, is_sampled: bool) -> Span {
+    Span {
+        context: context(number, is_sampled),
+        began: Duration::from_millis(1_795_255_200_123),
+        took: Duration::from_micros(1_500),
+    }
+}
+
+fn applied(number: u64, is_sampled: bool) -> Spans<'static> {
+    let end = End::Fate(Fate::Applied);
+    Spans::new(span(number, is_sampled), "t/0@7", end)
+}
+
+fn attributes(span: &otlp::Span) -> BTreeMap<&str, &Value> {
+    let each = span.attributes.iter();
+    each.map(|it| {
+        (
+            &*it.key,
+            it.value
+                .as_ref()
+                .and_then(|it| it.value.as_ref())
+                .expect("a value"),
+        )
+    })
+    .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_is_a_span_with_children_and_a_link() {
+    let collector = Collector::default();
+    let (exporter, traces, lost) = collector.begin(SampleShare::NONE, KeyForm::Hashed);
+    let operation = Operation::new(
+        Scope::new("acme", "pay").expect("a scope"),
+        Key::parse("card-4711").expect("a key"),
+    );
+    let parent = context(40, true);
+    let mut spans = Spans::new(span(1, true), "t/0@7", End::Released);
+    spans.parent = Some(parent);
+    spans.state = Some("vendor=1");
+    spans.claim = Some(span(2, true));
+    spans.effect = Some(span(3, true));
+    spans.settle = Some(span(4, true));
+    spans.operation = Some(&operation);
+    spans.message_bytes = 12;
+    spans.asked = 2;
+    spans.decision = Some("granted");
+    spans.attempt = Some(2);
+    spans.takeover = true;
+    spans.verdict = Some("not_applied");
+    spans.error = Some("card-4711 was declined");
+    traces.observe_spans("pay", &spans);
+    exporter.close().await;
+
+    let state = collector.state();
+    let [process, claim, effect, settle] = &state.spans[..] else {
+        panic!("{:?}", state.spans)
+    };
+    assert_eq!(lost.count(), 0);
+    assert_eq!(process.name, "process pay");
+    assert_eq!(process.kind, otlp::SpanKind::Consumer as i32);
+    assert_eq!(process.parent_span_id, parent.span_id.to_bytes());
+    assert_eq!(process.trace_state, "vendor=1");
+    assert_eq!(process.start_time_unix_nano, 1_795_255_200_123_000_000);
+    assert_eq!(process.end_time_unix_nano, 1_795_255_200_124_500_000);
+    assert_eq!(process.flags, 0x301);
+    let [link] = &process.links[..] else {
+        panic!("{:?}", process.links)
+    };
+    assert_eq!(link.trace_id, parent.trace_id.to_bytes());
+    assert_eq!(link.span_id, parent.span_id.to_bytes());
+    assert_eq!((&*link.trace_state, link.flags), ("vendor=1", 0x301));
+    let names = [claim, effect, settle].map(|it| &*it.name);
+    assert_eq!(names, ["claim", "effect http", "settle"]);
+    for child in [claim, effect, settle] {
+        assert_eq!(child.parent_span_id, process.span_id);
+        assert!(child.links.is_empty());
+        assert_eq!(child.flags, 0x101);
+    }
+    assert_eq!(effect.kind, otlp::SpanKind::Client as i32);
+    let status = process.status.clone().expect("a failure");
+    assert_eq!(status.code, otlp::StatusCode::Error as i32);
+    assert_eq!(status.message, "*** was declined");
+    assert!(effect.status.is_some() && claim.status.is_none() && settle.status.is_none());
+    let text = |text: &str| Value::String(text.into());
+    let said = attributes(process);
+    let hash = said["semel.key_hash"];
+    let digits = blake3::hash(b"card-4711").to_hex();
+    assert_eq!(hash, &text(&digits[..16]));
+    let expected = [
+        ("messaging.system", text("kafka")),
+        ("messaging.operation.type", text("process")),
+        ("messaging.operation.name", text("process")),
+        ("messaging.destination.name", text("orders")),
+        ("messaging.consumer.group.name", text("shop")),
+        ("messaging.message.body.size", Value::Int(12)),
+        ("semel.pipeline", text("pay")),
+        ("semel.class", text("transactional")),
+        ("semel.coordinates", text("t/0@7")),
+        ("semel.operation_id", text(&operation.id().to_string())),
+        ("semel.tenant", text("acme")),
+        ("semel.decision", text("granted")),
+        ("semel.hit", text("store")),
+        ("semel.attempt", Value::Int(2)),
+        ("semel.asked", Value::Int(2)),
+        ("semel.takeover", Value::Bool(true)),
+        ("semel.fenced", Value::Bool(false)),
+        ("semel.verdict", text("not_applied")),
+        ("semel.fate", text("released")),
+        ("error.type", text("released")),
+    ];
+    for (name, value) in &expected {
+        assert_eq!(said.get(name), Some(&value), "{name}");
+    }
+    assert_eq!(said.len(), expected.len() + 1, "{said:?}");
+    assert_eq!(
+        state.resource,
+        [otlp::KeyValue::new("service.name", "shop")]
+    );
+    assert!(!format!("{:?}", state.spans).contains("4711"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_are_plain_if_that_is_asked_for() {
+    let collector = Collector::default();
+    let (exporter, traces, _) = collector.begin(SampleShare::ALL, KeyForm::Plain);
+    let scope = Scope::new("", "pay").expect("a scope");
+    let operation = Operation::new(scope, Key::parse("card-4711").expect("a key"));
+    let mut spans = Spans::new(span(1, false), "t/0@7", End::Fenced);
+    spans.operation = Some(&operation);
+    spans.error = Some("card-4711 was declined");
+    traces.observe_spans("pay", &spans);
+    exporter.close().await;
+    let state = collector.state();
+    let said = attributes(&state.spans[0]);
+    assert_eq!(said["semel.key"], &Value::String("card-4711".into()));
+    assert_eq!(said["semel.fenced"], &Value::Bool(true));
+    assert!(!said.contains_key("semel.key_hash") && !said.contains_key("semel.tenant"));
+    let status = state.spans[0].status.clone().expect("a failure");
+    assert_eq!(status.message, "card-4711 was declined");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_hundredth_everything_that_went_wrong_arrives() {
+    let collector = Collector::default();
+    let share = SampleShare::per_million(10_000);
+    let (exporter, traces, lost) = collector.begin(share, KeyForm::Hashed);
+    let mut wrong = Vec::new();
+    let mut sampled = 0;
+    for number in 0..20_000 {
+        let is_sampled = share.has(context(number, false).trace_id);
+        let mut spans = applied(number, is_sampled);
+        let is_wrong = match number % 200 {
+            7 => {
+                spans.end = End::Fate(Fate::Conflict);
+                true
+            }
+            60 => {
+                spans.end = End::Fenced;
+                true
+            }
+            111 => {
+                spans.takeover = true;
+                true
+            }
+            140 => {
+                spans.end = End::Fate(Fate::InDoubt);
+                true
+            }
+            _ => false,
+        };
+        if is_wrong {
+            wrong.push(spans.process.context.span_id.to_bytes().to_vec());
+        } else {
+            sampled += usize::from(is_sampled);
+        }
+        traces.observe_spans("pay", &spans);
+        if number % 1_000 == 0 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+    exporter.close().await;
+    let ids = collector.ids();
+    assert_eq!(wrong.len(), 400);
+    assert!(wrong.iter().all(|id| ids.contains(id)));
+    assert_eq!(ids.len(), wrong.len() + sampled);
+    assert!((150..=250).contains(&sampled), "{sampled}");
+    assert_eq!(lost.count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_collector_that_is_away_loses_spans_which_are_counted_and_said_once() {
+    let collector = Collector::default();
+    let (exporter, traces, lost) = collector.begin(SampleShare::ALL, KeyForm::Hashed);
+    collector.state().manner = Manner::Refuses;
+    for number in 0..10 {
+        traces.observe_spans("pay", &applied(number, true));
+        tokio::time::sleep(Duration::from_secs(20)).await;
+    }
+    assert_eq!((lost.count(), collector.state().calls), (10, 10));
+    let away = News::Away("connection refused".into());
+    assert_eq!(collector.state().news, [away]);
+    collector.state().manner = Manner::Takes;
+    traces.observe_spans("pay", &applied(10, true));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(collector.ids().len(), 1, "it came back");
+    assert_eq!(
+        collector.state().news.last(),
+        Some(&News::Back { lost: 10 })
+    );
+    exporter.close().await;
+    assert_eq!(lost.count(), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_collector_that_hangs_slows_nothing_and_every_span_is_counted() {
+    let collector = Collector::default();
+    collector.state().manner = Manner::Hangs;
+    let (exporter, traces, lost) = collector.begin(SampleShare::ALL, KeyForm::Hashed);
+    let begun = Instant::now();
+    for number in 0..20_000 {
+        let mut spans = applied(number, true);
+        spans.claim = Some(span(number, true));
+        traces.observe_spans("pay", &spans);
+        if number == 1_000 {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+        }
+    }
+    assert!(begun.elapsed() <= Duration::from_secs(3), "nobody waits");
+    assert!(lost.count() > 0, "the queue is bounded");
+    let closed = Instant::now();
+    exporter.close().await;
+    assert!(
+        closed.elapsed() <= Duration::from_secs(2),
+        "{:?}",
+        closed.elapsed()
+    );
+    assert_eq!(lost.count(), 40_000);
+    traces.observe_spans("pay", &applied(1, true));
+    assert_eq!(lost.count(), 40_001, "after the end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_sends_what_waits_at_once() {
+    let collector = Collector::default();
+    let (exporter, traces, lost) = collector.begin(SampleShare::ALL, KeyForm::Hashed);
+    for number in 0..2_000 {
+        traces.observe_spans("pay", &applied(number, true));
+    }
+    let closed = Instant::now();
+    exporter.close().await;
+    assert!(closed.elapsed() < Duration::from_millis(50));
+    assert_eq!((collector.ids().len(), lost.count()), (2_000, 0));
+    assert!(collector.state().calls < 10, "in batches");
+}
+
+#[tokio::test(start_paused = true)]
+async fn spans_that_the_collector_rejects_are_lost() {
+    let collector = Collector::default();
+    collector.state().manner = Manner::Rejects(3);
+    let (exporter, traces, lost) = collector.begin(SampleShare::ALL, KeyForm::Hashed);
+    for number in 0..5 {
+        traces.observe_spans("pay", &applied(number, true));
+    }
+    exporter.close().await;
+    assert_eq!(lost.count(), 3);
+    assert!(collector.state().news.is_empty());
+}
