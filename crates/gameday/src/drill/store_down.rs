@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use semel_core::Result;
+use tokio::time::sleep;
 
 use crate::Setup;
 use crate::metrics::Scrape;
@@ -114,8 +115,8 @@ async fn away(
             .await;
         ran_unprotected = unprotected(&scrape);
     }
-    let during = scene.books().effects().saturating_sub(BEFORE.into());
     if fails_open {
+        let during = scene.books().effects().saturating_sub(BEFORE.into());
         draft.check(
             "effects run without a claim, as fail = \"open\" says",
             during > 0,
@@ -123,10 +124,15 @@ async fn away(
         );
         draft.alert("SemelUnprotected", ran_unprotected);
     } else {
+        // Effects that were claimed before the store was away have ended by now.
+        let before = scene.books().effects();
+        sleep(Duration::from_secs(2)).await;
+        let during = scene.books().effects() - before;
+        let waiting = u64::from(BEFORE + AFTER) - before;
         draft.check(
             "no effect begins without a claim",
-            during == 0,
-            format!("{during} effects"),
+            during == 0 && waiting > 0,
+            format!("{during} in two seconds, and {waiting} wait"),
         );
     }
     scene.run(mend_store).await?;
