@@ -173,14 +173,7 @@ impl Site {
             } => {
                 let folder = self.folder.path().join(name);
                 std::fs::create_dir(&folder)?;
-                let config = CONFIG
-                    .replace("BATCH", &batch.to_string())
-                    .replace("STORE", store)
-                    .replace("EFFECT", effect)
-                    .replace("BROKERS", &self.brokers)
-                    .replace("INPUT", &self.input)
-                    .replace("OUTPUT", &output)
-                    .replace("GROUP", &group);
+                let config = self.config_of(batch, effect, store, (&output, &group));
                 std::fs::write(folder.join("semel.toml"), config)?;
                 self.semel(&folder, &group)?
             }
@@ -188,6 +181,45 @@ impl Site {
         self.delete(&[&output])?;
         copied.processor /= f64::from(RECORDS) / 1e6;
         Ok(copied)
+    }
+
+    /// The time of a copy by a worker with an embedded store and these tables more in its configuration.
+    pub(crate) fn embedded(&self, name: &str, more: &str) -> Result<Duration, Failure> {
+        let output = format!("{}-out-{name}", self.input);
+        self.make(&output)?;
+        let folder = self.folder.path().join(name);
+        std::fs::create_dir(&folder)?;
+        let group = format!("{}-group-{name}", self.input);
+        let store = format!("url = \"embedded:./data\"\n{more}");
+        let config = self.config_of(
+            SMALL_BATCH,
+            "on_doubt = \"repeat\"",
+            &store,
+            (&output, &group),
+        );
+        std::fs::write(folder.join("semel.toml"), config)?;
+        let taken = self.semel(&folder, &group)?.taken;
+        std::fs::remove_dir_all(&folder)?;
+        self.delete(&[&output])?;
+        Ok(taken)
+    }
+
+    /// The configuration of a copy.
+    fn config_of(
+        &self,
+        batch: u32,
+        effect: &str,
+        store: &str,
+        (output, group): (&str, &str),
+    ) -> String {
+        CONFIG
+            .replace("BATCH", &batch.to_string())
+            .replace("STORE", store)
+            .replace("EFFECT", effect)
+            .replace("BROKERS", &self.brokers)
+            .replace("INPUT", &self.input)
+            .replace("OUTPUT", output)
+            .replace("GROUP", group)
     }
 
     /// Copies it with a worker; the processor's seconds are all of them.

@@ -24,6 +24,7 @@ mod restore;
 mod rivals;
 mod sql;
 mod streams;
+mod telemetry;
 
 use std::process::ExitCode;
 
@@ -34,7 +35,7 @@ type Bench = (&'static str, fn() -> Outcome);
 
 fn main() -> ExitCode {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
-    let known: [Bench; 15] = [
+    let known: [Bench; 16] = [
         ("embedded", embedded::rate),
         ("memory", embedded::memory),
         ("sql", sql::rate),
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         ("kafka", kafka::rate),
         ("restore", restore::rate),
         ("kafka-streams", streams::rate),
+        ("telemetry", telemetry::cost),
         ("nats", nats::rate),
         ("rabbitmq", rabbitmq::rate),
     ];

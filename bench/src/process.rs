@@ -128,11 +128,21 @@ fn count(mut output: ChildStdout, lines: &AtomicUsize) -> std::io::Result<()> {
 
 /// The processor time of a process, all its threads together.
 pub(crate) fn processor_seconds(process: &str) -> Result<f64, Failure> {
+    times(process, 11)
+}
+
+/// The processor time of the children of this process that were waited for.
+pub(crate) fn processor_seconds_of_children() -> Result<f64, Failure> {
+    times("self", 13)
+}
+
+/// A user time and the system time behind it.
+fn times(process: &str, field: usize) -> Result<f64, Failure> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
     // The fields behind the name, which may hold anything; then state and ten more before user and
     // system time.
     let (_, fields) = stat.rsplit_once(')').ok_or("no stat")?;
-    let fields = fields.split_whitespace().skip(11).take(2);
+    let fields = fields.split_whitespace().skip(field).take(2);
     let ticks: Result<Vec<u32>, _> = fields.map(str::parse).collect();
     Ok(f64::from(ticks?.into_iter().sum::<u32>()) / TICKS)
 }

@@ -185,7 +185,7 @@ impl Site {
 }
 
 /// A server of this benchmark alone; killed when it is dropped.
-struct Server {
+pub(crate) struct Server {
     port: u16,
     process: Child,
     _folder: TempDir,
@@ -193,7 +193,7 @@ struct Server {
 
 impl Server {
     /// Starts a server that keeps its log in the current folder, and does not rewrite it meanwhile.
-    fn start(appendfsync: &str) -> Result<Self, Failure> {
+    pub(crate) fn start(appendfsync: &str) -> Result<Self, Failure> {
         let folder = tempfile::tempdir_in(Path::new("."))?;
         let port = free_port::take()?;
         let process = Command::new("redis-server")
@@ -212,7 +212,7 @@ impl Server {
         })
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 

@@ -127,7 +127,7 @@ fn run_python(input: &Path, database: &Path) -> Result<Duration, Box<dyn std::er
     Ok(taken)
 }
 
-fn write_payments(path: &Path, count: usize) -> std::io::Result<()> {
+pub(crate) fn write_payments(path: &Path, count: usize) -> std::io::Result<()> {
     let mut keys = Keys::seeded(9);
     let mut text = String::new();
     let mut known = std::collections::BTreeSet::new();
@@ -163,9 +163,10 @@ fn rate_of(count: usize, taken: Duration) -> f64 {
     count as f64 / taken.as_secs_f64()
 }
 
-const TABLE: &str = "create table charges (id text primary key, amount integer, currency text)";
+pub(crate) const TABLE: &str =
+    "create table charges (id text primary key, amount integer, currency text)";
 
-const CONFIG: &str = r#"
+pub(crate) const CONFIG: &str = r#"
 [pipelines.payments]
 source = { kind = "file", path = "payments.ndjson" }
 key = "json:/id"

@@ -42,7 +42,7 @@ fn measure(workspace: &Workspace, args: &[&str], servers: Option<&Borrowed>) -> 
 }
 
 /// Benchmarks of the binary.
-const OF_THE_BINARY: [&str; 7] = [
+const OF_THE_BINARY: [&str; 8] = [
     "dedup",
     "operate",
     "sql",
@@ -50,9 +50,10 @@ const OF_THE_BINARY: [&str; 7] = [
     "kafka-streams",
     "nats",
     "rabbitmq",
+    "telemetry",
 ];
 /// Benchmarks that need servers.
-const ON_SERVERS: [&str; 8] = [
+const ON_SERVERS: [&str; 9] = [
     "postgres",
     "redis",
     "mysql",
@@ -61,4 +62,5 @@ const ON_SERVERS: [&str; 8] = [
     "nats",
     "rabbitmq",
     "restore",
+    "telemetry",
 ];
