@@ -22,7 +22,7 @@ struct Laned {
     incoming: Incoming,
     lane: LaneId,
     timing: Timing,
-    /// What an effect ended with whose claim was lost.
+    /// The measures of the outcome of an effect whose claim was lost.
     lost: Option<Box<Measured>>,
     trace: TraceSlot,
 }
@@ -51,13 +51,13 @@ impl InHand {
         &mut self.0.timing
     }
 
-    /// Keeps what an effect ended with whose claim was lost, to be compared with what is recorded.
+    /// Keeps the measures of the outcome of an effect whose claim was lost, to be compared with the recorded one.
     pub(super) fn keep_lost(&mut self, ended: Measured) {
         self.0.lost = Some(Box::new(ended));
         self.0.incoming.request.wants_outcome = true;
     }
 
-    /// Returns what an effect ended with whose claim was lost.
+    /// Returns the measures of the outcome of an effect whose claim was lost.
     pub(super) fn lost(&self) -> Option<&Measured> {
         self.0.lost.as_deref()
     }

@@ -303,8 +303,7 @@ impl<S: Store + Clone> Asking<S> {
             for ((operation, ended), record) in lost.iter().zip(ended).zip(records) {
                 let recorded = record.and_then(|record| record.outcome);
                 if recorded.is_some_and(|recorded| ended.differs(&recorded)) {
-                    let differs = Event::OutcomeDiffers { operation };
-                    shared.observe(&name, &differs);
+                    shared.observe(&name, &Event::OutcomeDiffers { operation });
                 }
             }
         };
