@@ -2,18 +2,35 @@
 
 use semel_core::Outcome;
 
-/// Tells whether an effect ended with another outcome than the one that is recorded. Of one that was too long to be
-/// kept, length and digest are compared.
-pub(crate) fn differ(ended: &Outcome, recorded: &Outcome) -> bool {
-    match (ended, recorded) {
-        (Outcome::Kept { bytes, .. }, Outcome::TooLarge { .. }) => {
-            Outcome::raw(bytes.clone(), 0) != *recorded
+/// The length and the digest of an outcome: what is compared, however long the outcome is and whether it was kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Measured {
+    len_bytes: u64,
+    /// Zero of an empty outcome.
+    digest: [u8; 32],
+}
+
+impl Measured {
+    pub(crate) fn new(outcome: &Outcome) -> Self {
+        let outcome = match outcome {
+            Outcome::Kept { bytes, .. } => Outcome::raw(bytes.clone(), 0),
+            Outcome::TooLarge { .. } => outcome.clone(),
+        };
+        match outcome {
+            Outcome::Kept { .. } => Self {
+                len_bytes: 0,
+                digest: [0; 32],
+            },
+            Outcome::TooLarge { len_bytes, digest } => Self { len_bytes, digest },
         }
-        (Outcome::TooLarge { .. }, Outcome::Kept { bytes, .. }) => {
-            Outcome::raw(bytes.clone(), 0) != *ended
+    }
+
+    /// Tells whether this is another outcome than the one that is recorded.
+    pub(crate) fn differs(&self, recorded: &Outcome) -> bool {
+        match recorded {
+            Outcome::Kept { bytes, .. } if bytes.len() as u64 != self.len_bytes => true,
+            Outcome::Kept { .. } | Outcome::TooLarge { .. } => *self != Self::new(recorded),
         }
-        (Outcome::Kept { .. }, Outcome::Kept { .. })
-        | (Outcome::TooLarge { .. }, Outcome::TooLarge { .. }) => ended != recorded,
     }
 }
 
@@ -39,10 +56,15 @@ mod tests {
             (cut, kept),
             (cut, cut),
         ] {
+            let differ =
+                |ended: &Outcome, recorded: &Outcome| Measured::new(ended).differs(recorded);
             assert!(!differ(&one("paid"), &other("paid")));
+            assert!(differ(&one("paid"), &other("lost")));
             assert!(differ(&one("paid"), &other("declined")));
         }
-        assert!(!differ(&Outcome::empty(), &Outcome::empty()));
-        assert!(differ(&Outcome::empty(), &kept("paid")));
+        let empty = Measured::new(&Outcome::empty());
+        assert!(!empty.differs(&Outcome::empty()));
+        assert!(empty.differs(&kept("paid")) && empty.differs(&cut("paid")));
+        assert!(Measured::new(&kept("paid")).differs(&Outcome::empty()));
     }
 }

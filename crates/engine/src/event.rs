@@ -383,6 +383,12 @@ pub trait Observer: Send + Sync + 'static {
         self.observe(pipeline, event);
     }
 
+    /// Tells whether anybody looks at what is noted. What is found out only to be told, such as the text of a failure or
+    /// whether two outcomes differ, is not found out otherwise.
+    fn is_watching(&self) -> bool {
+        true
+    }
+
     /// Returns the share of traces to record of those that begin here, if the observer wants spans. Asked once per
     /// run; if nobody wants any, none are gathered.
     fn wants_spans(&self) -> Option<SampleShare> {
@@ -419,6 +425,10 @@ impl Observer for FanOut {
         }
     }
 
+    fn is_watching(&self) -> bool {
+        self.0.iter().any(|observer| observer.is_watching())
+    }
+
     /// Returns the share of the first that wants any.
     fn wants_spans(&self) -> Option<SampleShare> {
         self.0.iter().find_map(|observer| observer.wants_spans())
@@ -437,4 +447,8 @@ pub struct Unobserved;
 
 impl Observer for Unobserved {
     fn observe(&self, _pipeline: &str, _event: &Event<'_>) {}
+
+    fn is_watching(&self) -> bool {
+        false
+    }
 }

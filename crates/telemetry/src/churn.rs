@@ -3,23 +3,26 @@
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use semel_core::Operation;
 
-/// The payloads that began of late and their keys, as hashes in a table of fixed size.
+/// The payloads that began of late and their keys, as hashes in tables of fixed size.
 ///
-/// A place holds 32 bits each of the hashes of a payload and of its key, those that came there last, so that the table
+/// A message counts once, however often it is tried: keys that began of late are known, and begin no more. A place of
+/// the payloads holds 32 bits each of the hashes of a payload and of its key, those that came there last, so that the table
 /// knows about the last [`PLACES`] payloads, and no longer than [`RECENT`]. Two payloads are equal that are equally long
 /// and equal in their first [`READ_BYTES`]; empty ones are equal to none.
 ///
-/// # Cost   512 KiB; a hash of the payload and one of the key for each attempt that begins, no lock
+/// # Cost   768 KiB; a hash of the key for each first attempt, and one of the payload for each message, no lock
 #[derive(Debug)]
 pub(crate) struct Churn {
     hasher: RandomState,
     places: Box<[AtomicU64]>,
+    /// Parts of the hashes of the keys that came last to each place.
+    keys: Box<[AtomicU32]>,
     begun: AtomicU64,
     churned: AtomicU64,
     samples: Mutex<Samples>,
@@ -37,24 +40,29 @@ impl Churn {
         Self {
             hasher: RandomState::new(),
             places: (0..PLACES).map(|_| AtomicU64::new(0)).collect(),
+            keys: (0..PLACES).map(|_| AtomicU32::new(0)).collect(),
             begun: AtomicU64::new(0),
             churned: AtomicU64::new(0),
             samples: Mutex::default(),
         }
     }
 
-    /// Notes that an attempt began for a message.
+    /// Notes that a first attempt began for a message. One that costs no attempt is followed by another first one.
     pub(crate) fn begins(&self, payload: &[u8], operation: &Operation) {
         if payload.is_empty() {
             return;
         }
+        let key = self.hasher.hash_one(operation);
+        let part = u32::try_from(key >> 32).unwrap_or_default();
+        if self.keys[place(key)].swap(part, Ordering::Relaxed) == part {
+            return;
+        }
+        let key = key & LOW;
         self.begun.fetch_add(1, Ordering::Relaxed);
         let read = &payload[..payload.len().min(READ_BYTES)];
         let payload = self.hasher.hash_one((read, payload.len()));
-        let key = self.hasher.hash_one(operation) & LOW;
         let mark = (payload & !LOW) | key;
-        let place = usize::try_from(payload & LOW).unwrap_or_default() & (PLACES - 1);
-        let found = self.places[place].swap(mark, Ordering::Relaxed);
+        let found = self.places[place(payload)].swap(mark, Ordering::Relaxed);
         let is_churn = found != 0 && found & !LOW == mark & !LOW && found & LOW != key;
         self.churned.fetch_add(is_churn.into(), Ordering::Relaxed);
     }
@@ -68,6 +76,9 @@ impl Churn {
             samples.cleared_at = now;
             for place in &self.places {
                 place.store(0, Ordering::Relaxed);
+            }
+            for key in &self.keys {
+                key.store(0, Ordering::Relaxed);
             }
         }
         let taken = &mut samples.taken;
@@ -91,6 +102,11 @@ impl Churn {
     fn lock(&self) -> MutexGuard<'_, Samples> {
         self.samples.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns the place of a hash, by its low bits.
+fn place(hash: u64) -> usize {
+    usize::try_from(hash & LOW).unwrap_or_default() & (PLACES - 1)
 }
 
 const LOW: u64 = 0xFFFF_FFFF;
@@ -144,6 +160,18 @@ mod tests {
             churn.begins(b"", &key(number));
         }
         is(&churn, 1, 0.0);
+    }
+
+    /// Attempts that cost none, such as those at a target that is away, are first ones again and again.
+    #[test]
+    fn messages_that_begin_in_turns_count_once() {
+        let churn = Churn::new();
+        is(&churn, 0, 0.0);
+        for _ in 0..3 {
+            churn.begins(b"the same", &key(1));
+            churn.begins(b"the same", &key(2));
+        }
+        is(&churn, 1, 0.5);
     }
 
     #[test]

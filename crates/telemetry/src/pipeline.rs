@@ -271,16 +271,29 @@ impl Observer for PipelineMetrics {
 
     fn observe_message(&self, pipeline: &str, event: &Event<'_>, origin: Origin<'_>) {
         if let Some(churn) = self.0.watched.churn.get()
-            && let Event::Granted { operation, .. }
-            | Event::EffectEnded {
-                operation,
-                with_claim: true,
-                ..
-            } = event
+            && let Some(operation) = begins_first(event)
         {
             churn.begins(origin.payload, operation);
         }
         self.observe(pipeline, event);
+    }
+}
+
+/// Returns the operation of a message that counts from here on: with its first attempt, or where the attempts of a claim
+/// are not told, because it is part of the effect's transaction, with the one that succeeds.
+fn begins_first<'a>(event: &Event<'a>) -> Option<&'a Operation> {
+    match event {
+        Event::Granted { operation, grant } => {
+            let is_first = grant.attempt == 1 && !grant.takeover && !grant.resumed;
+            is_first.then_some(*operation)
+        }
+        Event::EffectEnded {
+            operation,
+            verdict: Verdict::Done(_) | Verdict::DoneUnkept { .. },
+            with_claim: true,
+            ..
+        } => Some(*operation),
+        _ => None,
     }
 }
 

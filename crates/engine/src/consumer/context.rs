@@ -32,6 +32,11 @@ impl Context {
         timed(&*self.surroundings.clock, work).await
     }
 
+    /// Tells whether anybody looks at what is observed.
+    pub(super) fn is_observed(&self) -> bool {
+        self.surroundings.observer.is_watching()
+    }
+
     pub(super) fn observe(&self, event: &Event<'_>) {
         self.surroundings
             .observer

@@ -26,6 +26,7 @@ use super::run_state::{RunState, past_provider};
 use super::steps::{call, conclude_all, given_back, jitter};
 use super::store_calls::Asked;
 use crate::consumer::in_hand::InHand;
+use crate::differing::Measured;
 use crate::effect::{Effect, Verdict};
 use probe::probe;
 use side_by_side::side_by_side;
@@ -196,8 +197,10 @@ impl Attempts {
                 run.end_unprotected(incoming, verdict);
             } else if let Some(Found(found)) = lost {
                 run.ends_unheard(incoming.delivery);
-                if let Some(outcome) = outcome_of(&run.context.pipeline, verdict) {
-                    incoming.keep_lost(outcome);
+                if run.context.is_observed()
+                    && let Some(outcome) = outcome_of(&run.context.pipeline, verdict)
+                {
+                    incoming.keep_lost(Measured::new(&outcome));
                 }
                 run.fenced(incoming, claim.token, found);
             } else {

@@ -4,11 +4,12 @@ use std::hash::Hasher;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use semel_core::{Entropy, Outcome};
+use semel_core::Entropy;
 use siphasher::sip::SipHasher13;
 
 use super::timing::Timing;
 use super::trace::{AttemptTrace, TraceSlot};
+use crate::differing::Measured;
 use crate::event::Origin;
 use crate::pipeline::Incoming;
 
@@ -21,8 +22,8 @@ struct Laned {
     incoming: Incoming,
     lane: LaneId,
     timing: Timing,
-    /// The outcome of an effect whose claim was lost.
-    lost: Option<Box<Outcome>>,
+    /// The measures of the outcome of an effect whose claim was lost.
+    lost: Option<Box<Measured>>,
     trace: TraceSlot,
 }
 
@@ -50,14 +51,14 @@ impl InHand {
         &mut self.0.timing
     }
 
-    /// Keeps the outcome of an effect whose claim was lost, to be compared with the one that is recorded.
-    pub(super) fn keep_lost(&mut self, outcome: Outcome) {
-        self.0.lost = Some(Box::new(outcome));
+    /// Keeps the measures of the outcome of an effect whose claim was lost, to be compared with the recorded one.
+    pub(super) fn keep_lost(&mut self, ended: Measured) {
+        self.0.lost = Some(Box::new(ended));
         self.0.incoming.request.wants_outcome = true;
     }
 
-    /// Returns the outcome of an effect whose claim was lost.
-    pub(super) fn lost(&self) -> Option<&Outcome> {
+    /// Returns the measures of the outcome of an effect whose claim was lost.
+    pub(super) fn lost(&self) -> Option<&Measured> {
         self.0.lost.as_deref()
     }
 

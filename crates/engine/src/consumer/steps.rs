@@ -15,6 +15,7 @@ use super::report::settlement;
 use super::run_state::{RunState, past_provider};
 use super::store_calls::{Asked, RECHECK};
 use super::trace::AttemptTrace;
+use crate::differing::Measured;
 use crate::effect::Call;
 
 /// The choice whether a pipeline that fails open waits for a store that is away.
@@ -226,8 +227,10 @@ pub(super) fn conclude<S: Store + Clone>(
             run.fenced(incoming, token, Some(state));
         }
         Settled::Fenced { found } => {
-            if let Step::Complete { outcome, .. } = step {
-                incoming.keep_lost(outcome.clone());
+            if run.context.is_observed()
+                && let Step::Complete { outcome, .. } = step
+            {
+                incoming.keep_lost(Measured::new(outcome));
             }
             run.fenced(incoming, token, found);
         }

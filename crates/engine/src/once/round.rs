@@ -229,9 +229,10 @@ impl<S: Store + Clone> Run<S> {
         }
         for held in lost {
             held.stop.send_replace(true);
-            let error = "the claim was lost".into();
-            let broken_off = effect::Verdict::MaybeApplied { error };
-            self.effect_ended(&held, &broken_off, self.shared.now());
+            let broken_off = || effect::Verdict::MaybeApplied {
+                error: "the claim was lost".into(),
+            };
+            self.effect_ended(&held, broken_off, self.shared.now());
             self.fenced(&held, found);
         }
     }
@@ -241,7 +242,7 @@ impl<S: Store + Clone> Run<S> {
         round.ripe_at = None;
         let finished = std::mem::take(&mut round.finished);
         let reports = finished.into_iter().map(|(held, verdict, ended_at)| {
-            self.effect_ended(&held, &of_consumer(&verdict), ended_at);
+            self.effect_ended(&held, || of_consumer(&verdict), ended_at);
             let report = self.report(&held, verdict);
             (held, report)
         });
@@ -297,13 +298,18 @@ impl<S: Store + Clone> Run<S> {
     }
 
     /// Emits that the effect of an item ended, if it began.
-    fn effect_ended(&self, held: &Held<S>, verdict: &effect::Verdict, now: Duration) {
-        let Some(began_at) = held.began_at else {
+    fn effect_ended(
+        &self,
+        held: &Held<S>,
+        verdict: impl FnOnce() -> effect::Verdict,
+        now: Duration,
+    ) {
+        let Some(began_at) = held.began_at.filter(|_| self.shared.is_observed()) else {
             return;
         };
         let ended = Event::EffectEnded {
             operation: &held.claim.operation,
-            verdict,
+            verdict: &verdict(),
             took: now.saturating_sub(began_at),
             with_claim: false,
         };

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::{
-    Certainty, Claim, ErrorKind, Outcome, Result, Settled, Settlement, StateKind, Step, Store,
-    StoreExt,
+    Certainty, Claim, ErrorKind, Operation, Outcome, Result, Settled, Settlement, StateKind, Step,
+    Store, StoreExt,
 };
 use tokio::time::{sleep, timeout};
 
@@ -16,11 +16,16 @@ use super::run::{Answer, Held, Run, Verdict};
 use super::settings::Settings;
 use super::shared::Shared;
 use super::store_calls::no_answer;
-use crate::differing::differ;
+use crate::differing::Measured;
 use crate::effect::Class;
 use crate::event::Event;
 use crate::retry::{self, Pauses, hint, is_final};
 use crate::step::{Ended, Terms, step_of};
+
+/// The time for which the records of lost claims are asked for.
+const COMPARED_WITHIN: Duration = Duration::from_secs(1);
+/// The reason of an end that came without one.
+const NO_REASON: &str = "no reason was given";
 
 /// The report on an item, and the part that its caller learns.
 pub(super) struct Report {
@@ -78,9 +83,11 @@ impl<S: Store + Clone> Run<S> {
         let operation = &held.claim.operation;
         let operation_id = held.op.operation_id();
         let (coordinates, ran) = ("", true);
-        let source = report.cause.unwrap_or_else(|| "no reason was given".into());
-        let error = source.to_string();
-        let error = error.as_str();
+        let cause = report.cause;
+        let error = cause.as_ref().filter(|_| self.shared.is_observed());
+        let error = error.map(ToString::to_string);
+        let error = error.as_deref().unwrap_or(NO_REASON);
+        let source = || cause.unwrap_or_else(|| NO_REASON.into());
         let observe = |event: &Event<'_>| self.shared.observe(&self.name, event);
         let answer = match told.settled {
             Ok(Settled::Now(StateKind::Completed)) => {
@@ -112,7 +119,7 @@ impl<S: Store + Clone> Run<S> {
                         report.happened
                     },
                     retry_after: wait,
-                    source,
+                    source: source(),
                 })
             }
             Ok(Settled::Now(StateKind::Dead)) => {
@@ -124,7 +131,7 @@ impl<S: Store + Clone> Run<S> {
                 Err(Error::Dead {
                     operation_id,
                     ran,
-                    source,
+                    source: source(),
                 })
             }
             Ok(Settled::Now(StateKind::InDoubt)) => {
@@ -136,7 +143,7 @@ impl<S: Store + Clone> Run<S> {
                 Err(Error::InDoubt {
                     operation_id,
                     ran,
-                    source,
+                    source: source(),
                 })
             }
             // No step that is reported here leads to these two states.
@@ -223,6 +230,7 @@ pub(super) async fn settle_all<S: Store + Clone>(
     for (settlement, answer) in settlements.iter().zip(answers) {
         all.push(asking.finish(settlement, answer).await);
     }
+    asking.compare(&settlements, &all);
     all
 }
 
@@ -251,7 +259,6 @@ impl<S: Store + Clone> Asking<S> {
             Some(cut) => self.ask_one(cut).await,
             None => settled,
         };
-        self.compare(settlement, &settled).await;
         let kept = !matches!(
             cut.as_ref().unwrap_or(settlement).step,
             Step::Complete {
@@ -266,27 +273,42 @@ impl<S: Store + Clone> Asking<S> {
         }
     }
 
-    /// Emits that an effect ended with another outcome than the one that is recorded, if its claim was lost and another
-    /// attempt completed its operation.
-    async fn compare(&self, settlement: &Settlement, settled: &Result<Settled>) {
-        let found = Some(StateKind::Completed);
-        let is_lost = matches!(settled, Ok(Settled::Fenced { found: it }) if *it == found);
-        let Step::Complete { outcome, .. } = &settlement.step else {
+    /// Emits which effects ended with another outcome than the one that is recorded, of those whose claim was lost and
+    /// whose operation another attempt completed. Nobody waits for it, and it is worth no more than one short try.
+    fn compare(&self, settlements: &[Settlement], told: &[Told]) {
+        if !self.shared.is_observed() {
             return;
+        }
+        let (lost, ended): (Vec<_>, Vec<_>) = settlements
+            .iter()
+            .zip(told)
+            .filter_map(|(settlement, told)| completed_elsewhere(settlement, &told.settled))
+            .unzip();
+        if lost.is_empty() {
+            return;
+        }
+        let lost: Arc<[_]> = lost.into();
+        let (shared, name) = (Arc::clone(&self.shared), Arc::clone(&self.name));
+        let store = self.store.clone();
+        let comparing = async move {
+            let asked = timeout(COMPARED_WITHIN, store.get(Arc::clone(&lost)));
+            let records = tokio::select! {
+                biased;
+                () = shared.closing() => return,
+                records = asked => records,
+            };
+            let Ok(Ok(records)) = records else {
+                return;
+            };
+            for ((operation, ended), record) in lost.iter().zip(ended).zip(records) {
+                let recorded = record.and_then(|record| record.outcome);
+                if recorded.is_some_and(|recorded| ended.differs(&recorded)) {
+                    shared.observe(&name, &Event::OutcomeDiffers { operation });
+                }
+            }
         };
-        if !is_lost {
-            return;
-        }
-        let operation = &settlement.operation;
-        let call = self.store.get_one(operation.clone());
-        // The comparison is worth no more than one try.
-        if let Ok(Ok(Some(record))) = timeout(self.settings.patience, call).await
-            && let Some(recorded) = &record.outcome
-            && differ(outcome, recorded)
-        {
-            let differs = Event::OutcomeDiffers { operation };
-            self.shared.observe(&self.name, &differs);
-        }
+        // A handle that is being closed begins nothing any more.
+        let _ = self.shared.spawn(&self.store, comparing);
     }
 
     /// Settles all of them in one call. If there is only one, its failure is a failure of the call.
@@ -345,6 +367,22 @@ impl<S: Store + Clone> Asking<S> {
             Ok(Ok(record)) => record.is_some_and(|record| record.doubt.is_some()),
             Ok(Err(_)) | Err(_) => true,
         }
+    }
+}
+
+/// Returns the operation of a completion whose claim was lost to one that completed it, and what its effect ended with.
+fn completed_elsewhere(
+    settlement: &Settlement,
+    settled: &Result<Settled>,
+) -> Option<(Operation, Measured)> {
+    match (&settlement.step, settled) {
+        (
+            Step::Complete { outcome, .. },
+            Ok(Settled::Fenced {
+                found: Some(StateKind::Completed),
+            }),
+        ) => Some((settlement.operation.clone(), Measured::new(outcome))),
+        _ => None,
     }
 }
 

@@ -142,6 +142,11 @@ impl<S> Shared<S> {
         self.surroundings.observer.observe(name, event);
     }
 
+    /// Tells whether anybody looks at what is observed.
+    pub(super) fn is_observed(&self) -> bool {
+        self.surroundings.observer.is_watching()
+    }
+
     /// Marks `operation` as running here, until the returned presence is dropped.
     pub(super) fn enter(self: &Arc<Self>, operation: &Operation) -> Presence<S> {
         let place = (operation.scope.clone(), operation.key.clone());

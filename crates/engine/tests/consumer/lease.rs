@@ -165,6 +165,31 @@ async fn another_outcome_than_the_one_that_is_recorded_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn outcomes_are_read_for_a_lost_claim_only_if_somebody_watches() {
+    for is_watched in [true, false] {
+        let world = World::new();
+        let broker = broker_with(&world, &["a"]);
+        let copy = broker.copy();
+        let (mut zombie, second) = (world.worker(&broker), world.worker(&copy));
+        if !is_watched {
+            zombie.unobserved();
+        }
+        let late = Fault::DelayBefore(LEASE * 2);
+        zombie.plan.nth(Method::Settle, 1, late);
+        let plan = zombie.plan.clone();
+        let effect = Scripted::new(&world, &zombie.crash, []);
+        let long = Scripted::always(&world, &second.crash, Act::Slow(LEASE * 3, Duration::ZERO));
+        let (zombie, _) = tokio::join!(zombie.each(effect, REPEAT), async {
+            tokio::time::sleep(LEASE + SECOND).await;
+            second.each(long, REPEAT).await
+        });
+        let zombie = zombie.summary();
+        assert_eq!((zombie.of(Fate::Replayed), zombie.fenced), (1, 1));
+        assert_eq!(plan.outcomes_wanted() > 0, is_watched);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_grant_that_comes_late_is_given_back_and_asked_for_anew() {
     let world = World::new();
     let broker = broker_with(&world, &["a"]);

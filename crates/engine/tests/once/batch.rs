@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use semel_core::StateKind;
+use semel_core::decide::{Directive, Order};
+use semel_core::{StateKind, Store};
+use semel_engine::effect::OnDoubt;
 use semel_engine::once::{Error, Failure, Granted, Happened, Op, Receipt};
 use tokio::time::{sleep, timeout};
 
@@ -117,6 +120,53 @@ async fn a_slow_item_holds_no_other_outcome_back() {
         assert_eq!(world.state("slow").await, Some(StateKind::Started));
     });
     assert!(results.iter().all(std::result::Result::is_ok));
+}
+
+/// A record is read to compare its outcome with that of a lost claim, and the store takes minutes for it.
+#[tokio::test(start_paused = true)]
+async fn a_comparison_of_outcomes_holds_back_no_answer_and_no_closing() {
+    let world = World::new();
+    let (site, plan) = process(&world);
+    let (other, _) = process(&world);
+    plan.outage(Method::Get, secs(3_600), Fault::DelayBefore(secs(120)));
+    let one = declared(&site).unkeyed(OnDoubt::Repeat);
+    let batch = one.batch(["a", "b"].map(|key| (key, key)));
+    let batch = batch.each(async |_, _| {
+        sleep(secs(5)).await;
+        Ok("first".to_owned())
+    });
+    let taking = async {
+        sleep(secs(1)).await;
+        let directive = Directive {
+            operation: world.operation("a"),
+            order: Order::Release,
+            note: None,
+        };
+        let directed = world.store.operate([directive].into()).await;
+        directed.expect("the store answers");
+        let two = declared(&other).unkeyed(OnDoubt::Repeat);
+        two.once("a", async |_| Ok("second".to_owned())).await
+    };
+    let (results, second) = tokio::join!(batch, taking);
+    assert!(second.is_ok());
+    assert!(
+        matches!(
+            &results[..],
+            [
+                Err(Error::ClaimLost {
+                    found: Some(StateKind::Completed),
+                    ..
+                }),
+                Ok(_)
+            ]
+        ),
+        "{results:?}"
+    );
+    assert_eq!(world.clock.elapsed(), secs(5));
+    sleep(Duration::from_millis(10)).await;
+    assert_eq!(plan.calls(Method::Get), 1, "it was to be compared");
+    site.close().await;
+    assert_eq!(world.clock.elapsed(), Duration::from_millis(5_010));
 }
 
 #[tokio::test(start_paused = true)]

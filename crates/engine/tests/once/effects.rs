@@ -389,6 +389,8 @@ async fn a_result_that_comes_too_late_is_never_a_success() {
         "{lost:?}"
     );
     assert_eq!(world.watch.times(&Seen::Fenced("a".into(), found)), 1);
+    // It is found out once the caller has its answer.
+    sleep(secs(1)).await;
     assert_eq!(world.watch.times(&Seen::OutcomeDiffers("a".into())), 1);
 }
 

@@ -10,8 +10,8 @@ use semel_core::port::checkpoint::{CheckpointStore, Together, Write};
 use semel_core::port::store::Swept;
 use semel_core::port::transactional::{Application, Applied, Statements, TransactionalStore};
 use semel_core::{
-    Admission, ClaimRequest, Code, Error, ErrorKind, Mark, Parked, Renewal, Renewed, Result,
-    Settled, Settlement, Store, forward_store,
+    Admission, ClaimRequest, Code, Error, ErrorKind, Mark, Operation, Parked, Record, Renewal,
+    Renewed, Result, Settled, Settlement, Store, forward_store,
 };
 
 use super::crash::Crash;
@@ -28,6 +28,8 @@ pub enum Method {
     Sweep,
     SettleWith,
     Apply,
+    /// A read, which is no part of [`away`](Plan::away).
+    Get,
 }
 
 impl Method {
@@ -165,12 +167,20 @@ impl Plan {
             | Method::Operate
             | Method::Sweep
             | Method::SettleWith
-            | Method::Apply => unreachable!("nobody asks for the batches of {method:?}"),
+            | Method::Apply
+            | Method::Get => unreachable!("nobody asks for the batches of {method:?}"),
         }
     }
 
     fn given(&self, hold: impl FnOnce(&mut Batches)) {
         hold(&mut self.batches.lock().expect("plans never panic"));
+    }
+
+    /// The number of requests for claims that asked for outcomes, too.
+    pub fn outcomes_wanted(&self) -> usize {
+        let batches = self.batches.lock().expect("plans never panic");
+        let requests = batches.claimed.iter().flat_map(|batch| batch.iter());
+        requests.filter(|request| request.wants_outcome).count()
     }
 
     /// The largest batch that `method` was given.
@@ -297,6 +307,17 @@ impl<S: Store> Store for Faulty<S> {
             .await
     }
 
+    async fn get(&self, batch: Arc<[Operation]>) -> Result<Vec<Option<Record>>> {
+        self.plan
+            .pass(
+                Method::Get,
+                batch.len(),
+                |_, _| Vec::new(),
+                self.inner.get(batch),
+            )
+            .await
+    }
+
     async fn renew(&self, batch: Arc<[Renewal]>) -> Result<Vec<Renewed>> {
         let items = |why: Error, some| failed(batch.len(), some, || Renewed::Failed(why.clone()));
         self.plan
@@ -344,7 +365,7 @@ impl<S: Store> Store for Faulty<S> {
             .await
     }
 
-    forward_store!(self => self.inner; but claim, settle, renew, park, operate, sweep);
+    forward_store!(self => self.inner; but claim, settle, get, renew, park, operate, sweep);
 }
 
 #[deny(clippy::missing_trait_methods)]

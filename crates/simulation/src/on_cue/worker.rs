@@ -10,7 +10,7 @@ use semel_core::port::transactional::AnyTransactionalStore;
 use semel_core::{AnyStore, Result};
 use semel_engine::consumer::Consumer;
 use semel_engine::effect::{BatchEffect, BulkEffect, Class, Effect, Output};
-use semel_engine::event::{FanOut, Observer};
+use semel_engine::event::{FanOut, Observer, Unobserved};
 use semel_engine::layer::outage::Policy;
 use semel_engine::pipeline::Pipeline;
 use semel_engine::summary::{Fate, Summary};
@@ -147,6 +147,11 @@ impl Worker {
     pub fn add_observer(&mut self, observer: Arc<dyn Observer>) {
         let both = [Arc::clone(&self.surroundings.observer), observer];
         self.surroundings.observer = Arc::new(FanOut::new(both));
+    }
+
+    /// Has nobody watch the worker.
+    pub fn unobserved(&mut self) {
+        self.surroundings.observer = Arc::new(Unobserved);
     }
 
     pub async fn each(self, effect: Arc<Scripted>, class: Class) -> Run {

@@ -210,6 +210,70 @@ fn payloads_under_new_keys_are_a_share_where_keys_are_watched() {
     is(&metrics, granted, 4);
 }
 
+/// Two messages with equal payloads that are tried in turns, by their claims or by transactions that contain them.
+#[test]
+fn a_message_that_is_tried_again_is_no_other_key() {
+    let origin = Origin::new("in:1", &[]);
+    for is_transaction in [false, true] {
+        let metrics = metrics();
+        let pay = metrics.pipeline("pay", "http").watching_keys();
+        metrics.look(Duration::from_secs(1));
+        for attempt in 1..=3 {
+            for key in [1, 2] {
+                let operation = &of("", key);
+                let error: Box<str> = "no answer".into();
+                let failed = Verdict::NotApplied {
+                    error,
+                    retry_after: None,
+                };
+                let done = Verdict::Done([].as_slice().into());
+                let event = if is_transaction {
+                    Event::EffectEnded {
+                        operation,
+                        verdict: if attempt == 3 { &done } else { &failed },
+                        took: Duration::ZERO,
+                        with_claim: true,
+                    }
+                } else {
+                    let grant = Grant {
+                        attempt,
+                        ..grant(false, false)
+                    };
+                    Event::Granted { operation, grant }
+                };
+                pay.observe_message("pay", &event, origin.with_payload(b"the same"));
+            }
+        }
+        metrics.look(Duration::from_secs(2));
+        let share = value(&metrics, "semel_key_churn{pipeline=\"pay\"}");
+        assert!((share - 0.5).abs() < 1e-9, "{share}");
+    }
+}
+
+#[test]
+fn only_the_first_attempt_at_a_message_counts_for_new_keys() {
+    let metrics = metrics();
+    let pay = metrics.pipeline("pay", "http").watching_keys();
+    metrics.look(Duration::from_secs(1));
+    let first = grant(false, false);
+    let second = Grant {
+        attempt: 2,
+        ..first
+    };
+    let resumed = Grant {
+        resumed: true,
+        ..first
+    };
+    let grants = [first, second, grant(true, false), resumed];
+    for (key, grant) in (0..).zip(grants) {
+        let (operation, origin) = (&of("", key), Origin::new("in:1", &[]));
+        let granted = Event::Granted { operation, grant };
+        pay.observe_message("pay", &granted, origin.with_payload(b"the same"));
+    }
+    metrics.look(Duration::from_secs(2));
+    is(&metrics, "semel_key_churn{pipeline=\"pay\"}", 0);
+}
+
 #[test]
 fn a_sample_may_be_no_whole_number_or_infinite() {
     let metrics = metrics();

@@ -11,7 +11,6 @@ use semel_core::{
 use super::RunState;
 use crate::consumer::in_hand::InHand;
 use crate::consumer::store_calls::RECHECK;
-use crate::differing::differ;
 use crate::event::{Event, Wait};
 use crate::retry::is_final;
 use crate::summary::Fate;
@@ -36,7 +35,7 @@ impl<S: Store + Clone> RunState<S> {
             }
             Admission::Replay { duplicate, outcome } => {
                 if let (Some(lost), Some(recorded)) = (incoming.lost(), &outcome)
-                    && differ(lost, recorded)
+                    && lost.differs(recorded)
                 {
                     let differs = Event::OutcomeDiffers { operation };
                     self.context.observe_message(&incoming, &differs);
