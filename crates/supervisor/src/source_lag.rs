@@ -3,24 +3,36 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use semel_backends::broker::Backlog;
 use semel_backends::source::backlog;
 use semel_config::SourceSettings;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::status::Status;
+use crate::status::{Pace, Status};
 
-/// Counts over and over for as long as the future is polled: every few seconds, and so that it spends at most a
-/// twentieth of its time on it. Ends at once if there is no broker. A count that fails leaves none.
+/// Counts over and over for as long as the future is polled: every few seconds, and so that it spends about a
+/// twentieth of its time on it, see [`Pace`]. Ends at once if there is no broker. A count that fails leaves none.
 pub(crate) async fn watch(source: SourceSettings, pipeline: Box<str>, status: Arc<Status>) {
     // Whatever is wrong with the settings, the source itself meets it.
-    let Ok(Some(mut backlog)) = backlog(&source) else {
-        return;
-    };
+    if let Ok(Some(backlog)) = backlog(&source) {
+        count(backlog, &pipeline, &status).await;
+    }
+}
+
+async fn count(mut backlog: Box<dyn Backlog>, pipeline: &str, status: &Status) {
+    let mut pace = Pace::new(EVERY, 20);
     loop {
         let begun = Instant::now();
-        let counted = timeout(PATIENCE, backlog.count()).await;
-        status.lags(&pipeline, counted.ok().and_then(Result::ok).flatten());
-        sleep(EVERY.max(begun.elapsed() * 20)).await;
+        let pause = if let Ok(Ok(counted)) = timeout(PATIENCE, backlog.count()).await {
+            let rest = pace.after(begun.elapsed());
+            let until = Instant::now() + rest.stands;
+            status.lags(pipeline, counted.map(|lag| (lag, until)));
+            rest.pause
+        } else {
+            status.lags(pipeline, None);
+            pace.after_failure()
+        };
+        sleep(pause).await;
     }
 }
 
