@@ -50,7 +50,7 @@ pub struct Broker {
 /// Counts what a broker has for a consumer and has not handed over.
 pub trait Backlog: Send {
     /// Returns the count; nothing where the broker does not tell. A call that is dropped leaves the next one to connect
-    /// anew.
+    /// anew, or to wait for what it began.
     fn count(&mut self) -> Answer<'_, Option<u64>>;
 }
 

@@ -88,10 +88,10 @@ fn count(beside: &mut JoinSet<()>, settings: &Settings, stores: &Stores, status:
     let sampling = (Arc::clone(status), store.clone());
     beside.spawn(async move { counting.aside().count(store, counted).await });
     let (sampled, store) = sampling;
-    // A store in this process does nothing else while it counts.
+    // Some stores in this process do nothing else while they count, which takes the longer the more they hold.
     let parts = match settings.store {
-        StoreUrl::Server(_) => 20,
-        StoreUrl::Embedded(_) | StoreUrl::Memory | StoreUrl::Sqlite(_) => 500,
+        StoreUrl::Server(_) | StoreUrl::Embedded(_) => 20,
+        StoreUrl::Memory | StoreUrl::Sqlite(_) => 100,
     };
     beside.spawn(async move { sampled.store_samples().take(store, parts).await });
 }

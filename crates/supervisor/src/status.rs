@@ -6,6 +6,7 @@ mod health;
 mod lookups;
 mod metrics;
 mod owner;
+mod pace;
 mod probe;
 mod samples;
 mod server;
@@ -14,6 +15,7 @@ pub(crate) use counts::Counts;
 pub(crate) use declared::Declared;
 pub(crate) use health::Health;
 pub(crate) use lookups::Layers;
+pub(crate) use pace::Pace;
 pub(crate) use probe::{Target, probe_store, probe_target};
 pub(crate) use samples::{StoreSamples, Windows};
 pub(crate) use server::serve;
@@ -31,6 +33,7 @@ use semel_engine::surroundings::OnProgress;
 use semel_telemetry::{Build, Metrics};
 use serde::Serialize;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use self::health::{Because, Reason};
 
@@ -55,8 +58,10 @@ struct Pipeline {
     streamed: Option<Arc<dyn Monitor>>,
     /// The summary that the run reports now and then.
     summary: Summary,
-    /// The count of what the source has not handed over, if it is known.
-    lag: Option<u64>,
+    /// The count of messages that the broker has not handed over, and the time from which it is too old.
+    lag: Option<(u64, Instant)>,
+    /// The bytes that a file has and has not handed over, if they are known.
+    bytes_left: Option<u64>,
 }
 
 /// The current activity of a worker.
@@ -202,8 +207,9 @@ impl Status {
         self.change(pipeline, |it| it.streamed = Some(streamed));
     }
 
-    /// Notes what the source of a pipeline has and has not handed over; none if that is not known.
-    pub(crate) fn lags(&self, pipeline: &str, lag: Option<u64>) {
+    /// Notes what the broker of a pipeline has and has not handed over, and until when that stands; none if that is
+    /// not known.
+    pub(crate) fn lags(&self, pipeline: &str, lag: Option<(u64, Instant)>) {
         self.change(pipeline, |it| it.lag = lag);
     }
 
@@ -216,7 +222,7 @@ impl Status {
             status.change(&pipeline, |it| {
                 it.summary = *summary;
                 let left = |read: Progress| Some(read.total_bytes?.saturating_sub(read.read_bytes));
-                it.lag = read.and_then(left).or(it.lag);
+                it.bytes_left = read.and_then(left).or(it.bytes_left);
             });
             progress(read, summary);
         })

@@ -287,7 +287,8 @@ impl Shared {
         };
         let guard = (outlook == Outlook::Away).then(|| {
             let (clock, reporter) = (self.around.clock.clone(), Arc::clone(reporter));
-            Guard::new(settings.clone(), clock, reporter, away)
+            let health = Arc::clone(status.health());
+            Guard::new(settings.clone(), clock, reporter, health, away)
         });
         Pipeline {
             stores: self.stores.clone(),

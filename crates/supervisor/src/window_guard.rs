@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::notice::{Notice, Reporter};
+use crate::status::Health;
 
 /// The knowledge about the broker of one pipeline when a run begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +111,7 @@ pub(crate) struct Guard {
     settings: PipelineSettings,
     clock: Arc<dyn Clock>,
     reporter: Arc<dyn Reporter>,
+    health: Arc<Health>,
     /// Continues where it was if the call that waited for it was dropped.
     looking: Option<Look>,
     /// The error that is reported first.
@@ -132,6 +134,7 @@ impl Guard {
         settings: PipelineSettings,
         clock: Arc<dyn Clock>,
         reporter: Arc<dyn Reporter>,
+        health: Arc<Health>,
         first: Option<Error>,
     ) -> Self {
         let now = Instant::now();
@@ -139,6 +142,7 @@ impl Guard {
             settings,
             clock,
             reporter,
+            health,
             looking: None,
             first,
             try_at: now,
@@ -185,6 +189,8 @@ impl<S: Source> Source for Guarded<S> {
             if let Some(error) = guard.pass().await? {
                 return Ok(Fetched::Away(error));
             }
+            // Nobody was told that the broker was away if the first look at it took long, and then succeeded.
+            guard.health.source_reached(&guard.settings.pipeline.name);
             self.guard = None;
             return Ok(Fetched::Back);
         }
@@ -229,3 +235,78 @@ pub(crate) const PROMPT: Duration = Duration::from_secs(2);
 const RETRY: Duration = Duration::from_secs(1);
 /// The time between two reports.
 const MENTION: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use semel_backends::BACKENDS;
+    use semel_config::{Overrides, Settings};
+    use semel_core::port::horizon::Horizon;
+    use semel_core::port::source::{Acknowledgement, DeliveryId, Progress};
+    use semel_engine::surroundings::OnProgress;
+    use semel_engine::system::SystemClock;
+
+    use super::*;
+
+    /// Hands nothing over, ever.
+    struct Idle;
+
+    impl Source for Idle {
+        async fn fetch(&mut self, _: usize) -> Result<Fetched> {
+            std::future::pending().await
+        }
+
+        async fn acknowledge(&mut self, _: &[Acknowledgement]) -> Result<()> {
+            Ok(())
+        }
+
+        async fn requeue(&mut self, _: &[DeliveryId]) -> Result<()> {
+            Ok(())
+        }
+
+        async fn extend(&mut self, _: &[DeliveryId]) -> Result<()> {
+            Ok(())
+        }
+
+        fn progress(&self) -> Option<Progress> {
+            None
+        }
+    }
+
+    struct Silent;
+
+    impl Reporter for Silent {
+        fn report(&self, _: &Notice<'_>) {}
+
+        fn progress(&self, _: &PipelineSettings) -> OnProgress {
+            Arc::new(|_, _| {})
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_broker_that_was_silent_and_then_answers_is_connected_without_a_message() {
+        let text = "[pipelines.pay]\nsource = { kind = \"stdin\" }\nkey = \"json:/id\"\nwindow = \"7d\"\n\
+            effect = { kind = \"stdout\", on_doubt = \"park\" }\n";
+        let overrides = Overrides::default();
+        let settings = Settings::of("semel.toml", text, std::iter::empty(), &overrides, BACKENDS);
+        let settings = settings.expect("sound settings").pipelines.remove(0);
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let health = Arc::new(Health::new(PROMPT, Arc::clone(&clock)));
+        health.knows("pay");
+        let reporter = Arc::new(Silent);
+        let mut guard = Guard::new(settings, clock, reporter, Arc::clone(&health), None);
+        let kept = Horizon::Within(Duration::from_secs(86_400));
+        guard.looking = Some(Box::pin(async move {
+            sleep(PROMPT * 2).await;
+            Ok(Some(HorizonReport {
+                redelivery: kept,
+                replay: kept,
+                ..HorizonReport::unknown()
+            }))
+        }));
+        let mut source = Guarded::new(Idle, Some(guard));
+        assert_eq!(health.sources(), [("pay".into(), false)]);
+        let fetched = source.fetch(1).await;
+        assert!(matches!(fetched, Ok(Fetched::Back)), "{fetched:?}");
+        assert_eq!(health.sources(), [("pay".into(), true)]);
+    }
+}

@@ -34,6 +34,7 @@ pub(crate) async fn watch(
         let Ok(Ok(Some(horizons))) = timeout(EVERY, look(&settings)).await else {
             continue;
         };
+        status.health().source_reached(pipeline);
         let judgement = Terms::of(&settings).judge(&horizons, clock.now());
         status.windows().needs(pipeline, judgement.needed);
         if let Some(why) = turn(&mut verdict, &judgement, &settings) {

@@ -9,10 +9,11 @@ use crate::sampled::{Sample, SampledFamily};
 /// The decisions of all pipelines by tenant, in bounded memory.
 ///
 /// [`SHOWN`] tenants have series of their own. Which they are follows from a *space-saving* count of [`COUNTED`]
-/// tenants: one that is new takes the place, and the count, of the least busy. All counts are halved every [`HALVED`]
-/// decisions, so that the busiest are those of late. A tenant begins at zero when it is first shown, and what it decided
-/// before stays in `other`, so that the sum of all series is always that of all decisions; if it is no longer shown, its
-/// series end.
+/// tenants: one that is new takes the place, and the count, of the least busy. What it inherits so is the error of its
+/// count, and is left out where tenants are compared. All counts are halved every [`HALVED`] decisions, so that the
+/// busiest are those of late. A tenant begins at zero when it is shown, and what it decided before stays in `other`. If
+/// it is no longer shown, its series end, and what they counted is in no series any more: the sum of all series is that
+/// of all decisions without those.
 #[derive(Debug, Default)]
 pub(crate) struct Tenants(Mutex<State>);
 
@@ -28,6 +29,8 @@ struct State {
 struct Counted {
     /// An upper bound of its decisions of late.
     busy: u64,
+    /// The part of it that others may have decided.
+    error: u64,
     /// Its decisions since it is shown.
     shown: Option<Decisions>,
 }
@@ -43,6 +46,7 @@ impl Tenants {
         if state.decided.is_multiple_of(HALVED) {
             for counted in state.counted.values_mut() {
                 counted.busy /= 2;
+                counted.error /= 2;
             }
         }
         // A tenant that has the name of all others is one of them.
@@ -58,9 +62,9 @@ impl Tenants {
             return;
         };
         counted.busy += 1;
-        let busy = counted.busy;
-        if counted.shown.is_none() && (state.shown < SHOWN || busy.is_multiple_of(COMPARED)) {
-            state.show(tenant, busy);
+        let sure = counted.sure();
+        if counted.shown.is_none() && (state.shown < SHOWN || sure.is_multiple_of(COMPARED)) {
+            state.show(tenant, sure);
         }
         let shown = state
             .counted
@@ -113,20 +117,22 @@ impl State {
             busy = self.counted.remove(&least).map_or(0, |it| it.busy);
         }
         let shown = None;
-        self.counted.insert(tenant.into(), Counted { busy, shown });
+        let error = busy;
+        let counted = Counted { busy, error, shown };
+        self.counted.insert(tenant.into(), counted);
     }
 
     /// Shows a tenant, if it is busier than one that is shown, by a quarter so that the two do not take turns.
-    fn show(&mut self, tenant: &str, busy: u64) {
+    fn show(&mut self, tenant: &str, sure: u64) {
         if self.shown >= SHOWN {
             let shown = self.counted.iter().filter(|(_, it)| it.shown.is_some());
-            let Some((least, least_busy)) = shown
-                .min_by_key(|(_, it)| it.busy)
-                .map(|(name, it)| (name.clone(), it.busy))
+            let Some((least, least_sure)) = shown
+                .min_by_key(|(_, it)| it.sure())
+                .map(|(name, it)| (name.clone(), it.sure()))
             else {
                 return;
             };
-            if busy <= least_busy + least_busy / 4 {
+            if sure <= least_sure + least_sure / 4 {
                 return;
             }
             if let Some(least) = self.counted.get_mut(&least) {
@@ -138,6 +144,13 @@ impl State {
             counted.shown = Some([0; DECISIONS.len()]);
             self.shown += 1;
         }
+    }
+}
+
+impl Counted {
+    /// Returns a lower bound of its decisions of late.
+    const fn sure(&self) -> u64 {
+        self.busy.saturating_sub(self.error)
     }
 }
 
@@ -229,5 +242,26 @@ mod tests {
         }
         assert!(shown(&tenants).iter().any(|(name, _)| name == "new"));
         assert_eq!(shown(&tenants).len(), SHOWN);
+    }
+
+    #[test]
+    fn tenants_that_come_once_never_displace_those_that_stay() {
+        let tenants = Tenants::default();
+        for tenant in 0..SHOWN {
+            for _ in 0..50 {
+                tenants.decided(&format!("stays-{tenant}"), 0);
+            }
+        }
+        // Their counts, inherited one from another, reach some 400.
+        for tenant in 0..80_000 {
+            tenants.decided(&format!("once-{tenant}"), 0);
+        }
+        let shown = shown(&tenants);
+        assert!(
+            shown
+                .iter()
+                .all(|(name, count)| name.starts_with("stays-") && *count == 50),
+            "{shown:?}"
+        );
     }
 }

@@ -81,7 +81,7 @@ pub struct Statistics {
     pub answered: u64,
     /// Claims that were answered by reading the record.
     pub read: u64,
-    /// Claims that the authority answered.
+    /// Claims that the authority was asked about, whether it answered or not.
     pub asked: u64,
     /// Entries and hints kept now.
     pub kept: u64,
@@ -318,15 +318,16 @@ impl<S: Store> Tiered<S> {
         if places.is_empty() {
             return Ok(Vec::new());
         }
+        // Before the call: what it did not answer was asked all the same.
+        self.counts
+            .asked
+            .fetch_add(places.len() as u64, Ordering::Relaxed);
         let admissions = if places.len() == batch.len() {
             self.authority.claim(Arc::clone(batch)).await?
         } else {
             let requests = places.iter().map(|place| batch[*place].clone());
             self.authority.claim(requests.collect()).await?
         };
-        self.counts
-            .asked
-            .fetch_add(places.len() as u64, Ordering::Relaxed);
         let mut memory = self.memory();
         for (place, admission) in places.iter().zip(&admissions) {
             let id = &ids[*place];

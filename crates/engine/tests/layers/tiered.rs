@@ -669,11 +669,16 @@ async fn without_the_authority_nothing_but_what_is_known_is_answered() {
     site.finish(&request("hinted", 1), &outcome("done")).await;
     site.know(&request("known", 2)).await;
     site.authority.is_cut.store(true, Ordering::SeqCst);
+    let (answered, read, asked) = site.counts();
     let admission = site.claim(&request("known", 3)).await;
     assert!(
         matches!(admission, Admission::Replay { .. }),
         "{admission:?}"
     );
+    let failed = site.tiered.claim([request("absent", 3)].into()).await;
+    assert!(failed.is_err(), "{failed:?}");
+    let expected = (answered + 1, read, asked + 1);
+    assert_eq!(site.counts(), expected, "a miss that failed is a miss");
     for key in ["new", "hinted"] {
         let alone = site.tiered.claim([request(key, 3)].into()).await;
         let is_failed = match &alone {

@@ -10,6 +10,8 @@ use semel_core::{Operation, Reason, Result, Scope, StateKind};
 use semel_worker::replay::Kind;
 use tokio::time::{Instant, sleep};
 
+use super::pace::Pace;
+
 /// The last counts.
 #[derive(Debug, Default)]
 pub(crate) struct Counts(Mutex<BTreeMap<Box<str>, [u64; 3]>>);
@@ -30,16 +32,24 @@ impl Counts {
     }
 
     /// Counts over and over for as long as the future is polled: every few seconds, and so that the store
-    /// spends at most a twentieth of its time on it. While the store fails, the last counts stand.
+    /// spends about a twentieth of its time on it, see [`Pace`]. While the store fails, the last counts stand.
     pub(crate) async fn count(&self, store: impl Store, pipelines: Vec<Counted>) {
+        let mut pace = Pace::new(EVERY, 20);
         loop {
             let begun = Instant::now();
+            let mut is_whole = true;
             for (name, scope) in &pipelines {
-                if let Ok(counts) = counts(&store, scope).await {
-                    self.lock().insert(name.clone(), counts);
+                match counts(&store, scope).await {
+                    Ok(counts) => drop(self.lock().insert(name.clone(), counts)),
+                    Err(_) => is_whole = false,
                 }
             }
-            sleep(EVERY.max(begun.elapsed() * 20)).await;
+            let pause = if is_whole {
+                pace.after(begun.elapsed()).pause
+            } else {
+                pace.after_failure()
+            };
+            sleep(pause).await;
         }
     }
 

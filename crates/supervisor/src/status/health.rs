@@ -204,7 +204,7 @@ impl Health {
                 it.is_reached = true;
                 it.source.answers(now());
             }),
-            Event::Elsewhere { .. } => self.source_reached(pipeline),
+            Event::Settled { .. } | Event::Elsewhere { .. } => self.source_reached(pipeline),
             Event::TargetAway { error, .. } => self.target_failed(pipeline, error),
             Event::TargetBack { .. } => self.target_answers(pipeline),
             Event::Paused { cause, error, .. } => {

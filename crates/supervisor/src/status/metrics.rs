@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use semel_engine::summary::Summary;
 use semel_telemetry::{Metrics, Sample, SampledFamily};
+use tokio::time::Instant;
 
 use super::{Doing, PartitionRestoration, Readiness, Status, declared};
 
@@ -89,8 +90,13 @@ fn families(status: &Status) -> Vec<SampledFamily> {
         ),
         SampledFamily::gauge(
             "semel_source_lag",
-            "What the source has and has not handed over, where it tells: messages of a broker, bytes of a file.",
+            "Messages that the broker has and has not handed over, where it tells.",
             of_lags(status),
+        ),
+        SampledFamily::gauge(
+            "semel_source_lag_bytes",
+            "Bytes that the file has and has not handed over.",
+            of_files(status),
         ),
     ];
     families.extend(status.store_samples().families(&status.store));
@@ -100,11 +106,21 @@ fn families(status: &Status) -> Vec<SampledFamily> {
 }
 
 fn of_lags(status: &Status) -> Vec<Sample> {
+    let now = Instant::now();
     let pipelines = status.lock();
-    let lags = pipelines
-        .iter()
-        .filter_map(|(pipeline, it)| Some(Sample::new([("pipeline", &**pipeline)], it.lag?)));
+    let lags = pipelines.iter().filter_map(|(pipeline, it)| {
+        let (lag, _) = it.lag.filter(|(_, until)| now < *until)?;
+        Some(Sample::new([("pipeline", &**pipeline)], lag))
+    });
     lags.collect()
+}
+
+fn of_files(status: &Status) -> Vec<Sample> {
+    let pipelines = status.lock();
+    let left = pipelines.iter().filter_map(|(pipeline, it)| {
+        Some(Sample::new([("pipeline", &**pipeline)], it.bytes_left?))
+    });
+    left.collect()
 }
 
 fn of_partitions(

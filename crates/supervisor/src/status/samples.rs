@@ -4,32 +4,62 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use semel_core::StateKind;
 use semel_core::port::horizon::Horizon;
 use semel_core::port::store::{Stats, Store};
+use semel_core::{Result, StateKind};
 use semel_telemetry::{Sample, SampledFamily};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
-/// The last counts of a store.
+use super::pace::Pace;
+
+/// The last counts of a store, as long as they stand.
 #[derive(Debug, Default)]
-pub(crate) struct StoreSamples(Mutex<Option<Stats>>);
+pub(crate) struct StoreSamples(Mutex<Option<Sampled>>);
+
+#[derive(Debug)]
+struct Sampled {
+    stats: Stats,
+    /// The time from which they are too old.
+    until: Instant,
+}
 
 impl StoreSamples {
     /// Counts over and over for as long as the future is polled: every few seconds, and so that the store
-    /// spends no more than one part of its time in `parts` on it. While the store fails, the last counts stand.
+    /// spends about one part of its time in `parts` on it, see [`Pace`].
     pub(crate) async fn take(&self, store: impl Store, parts: u32) {
+        self.take_from(|| store.stats(), parts).await;
+    }
+
+    async fn take_from<F: Future<Output = Result<Stats>>>(
+        &self,
+        stats: impl Fn() -> F,
+        parts: u32,
+    ) {
+        let mut pace = Pace::new(EVERY, parts);
         loop {
             let begun = Instant::now();
-            if let Ok(stats) = store.stats().await {
-                *self.lock() = Some(stats);
-            }
-            sleep(EVERY.max(begun.elapsed() * parts)).await;
+            let pause = if let Ok(Ok(stats)) = timeout(PATIENCE, stats()).await {
+                let rest = pace.after(begun.elapsed());
+                let until = Instant::now() + rest.stands;
+                *self.lock() = Some(Sampled { stats, until });
+                rest.pause
+            } else {
+                pace.after_failure()
+            };
+            sleep(pause).await;
         }
     }
 
-    /// Returns the families of the store, without a series before the first count.
+    /// Returns the counts that stand.
+    fn stats(&self) -> Option<Stats> {
+        let sampled = self.lock();
+        let standing = sampled.as_ref().filter(|it| Instant::now() < it.until);
+        standing.map(|it| it.stats.clone())
+    }
+
+    /// Returns the families of the store, without a series while nothing is known of late.
     pub(super) fn families(&self, store: &str) -> [SampledFamily; 2] {
-        let stats = self.lock().clone();
+        let stats = self.stats();
         let bytes = stats.as_ref().and_then(|it| it.disk_bytes);
         let bytes = bytes.map(|bytes| Sample::new([("store", store)], bytes));
         let records = stats.into_iter().flat_map(|stats| {
@@ -53,7 +83,7 @@ impl StoreSamples {
         ]
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Stats>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Sampled>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -111,3 +141,63 @@ impl Windows {
 
 /// The time between two counts.
 const EVERY: Duration = Duration::from_secs(5);
+/// The longest wait for a count.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use semel_core::{Error, ErrorKind};
+
+    use super::*;
+
+    /// Whether the store answers, fails slowly, or not at all.
+    const ANSWERS: u64 = 0;
+    const FAILS: u64 = 1;
+    const HANGS: u64 = 2;
+
+    #[tokio::test(start_paused = true)]
+    async fn counts_go_on_soon_after_an_outage_and_do_not_stand_through_it() {
+        let (samples, state, calls) = (
+            StoreSamples::default(),
+            AtomicU64::new(ANSWERS),
+            AtomicU64::new(0),
+        );
+        let stats = async || {
+            calls.fetch_add(1, Ordering::Relaxed);
+            match state.load(Ordering::Relaxed) {
+                ANSWERS => sleep(Duration::from_millis(2)).await,
+                FAILS => {
+                    sleep(Duration::from_secs(20)).await;
+                    return Err(Error::new(ErrorKind::Unavailable, "gone"));
+                }
+                _ => std::future::pending().await,
+            }
+            let disk_bytes = Some(calls.load(Ordering::Relaxed));
+            Ok(Stats {
+                disk_bytes,
+                ..Stats::default()
+            })
+        };
+        let told = async {
+            let within = async |seconds| sleep(Duration::from_secs(seconds)).await;
+            within(12).await;
+            assert_eq!(samples.stats().and_then(|it| it.disk_bytes), Some(3));
+            for outage in [FAILS, HANGS] {
+                state.store(outage, Ordering::Relaxed);
+                within(20).await;
+                assert_eq!(samples.stats(), None, "too old");
+                within(600).await;
+                state.store(ANSWERS, Ordering::Relaxed);
+                // What was asked for last may have its whole time yet.
+                within(PATIENCE.as_secs() + EVERY.as_secs() + 1).await;
+                assert!(samples.stats().is_some(), "soon again");
+            }
+        };
+        tokio::select! {
+            () = samples.take_from(stats, 500) => {}
+            () = told => {}
+        }
+    }
+}

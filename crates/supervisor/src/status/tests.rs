@@ -165,20 +165,25 @@ async fn metrics_have_windows_what_is_needed_and_what_is_left_of_a_source() {
     let counting = status.counting("file", Arc::new(|_, _| {}));
     counting(progress(100), &Summary::default());
     counting(progress(400), &Summary::default());
+    let now = tokio::time::Instant::now();
+    status.lags("endless", Some((7, now + hour)));
+    status.lags("unknown", Some((8, now)));
     let (_, text) = asked(&status, "/metrics").await;
     for line in [
         "semel_window_seconds{pipeline=\"file\"} 3600.0",
         "semel_window_seconds{pipeline=\"unknown\"} 3600.0",
         "semel_window_needed_seconds{pipeline=\"file\"} 90.5",
         "semel_window_needed_seconds{pipeline=\"endless\"} +Inf",
-        "semel_source_lag{pipeline=\"file\"} 600",
+        "semel_source_lag_bytes{pipeline=\"file\"} 600",
+        "semel_source_lag{pipeline=\"endless\"} 7",
         "semel_source_connected{pipeline=\"file\"} 0",
     ] {
         assert!(text.lines().any(|it| it == line), "{line}: {text}");
     }
     for absent in [
         "semel_window_needed_seconds{pipeline=\"unknown\"}",
-        "semel_source_lag{pipeline=\"endless\"}",
+        "semel_source_lag{pipeline=\"file\"}",
+        "semel_source_lag{pipeline=\"unknown\"}",
     ] {
         assert!(!text.contains(absent), "{absent}: {text}");
     }

@@ -74,7 +74,8 @@ impl Ledger {
         Ok(page)
     }
 
-    /// Counts entities, and records by state. Segments that hold forgotten records are read through.
+    /// Counts entities, and records by state. Segments that hold forgotten records are read through, newest first, up
+    /// to [`COUNTED_BYTES`] of them; in the others those count as well, until the segment is removed.
     pub(crate) fn stats(&self, now: Timestamp) -> Result<Stats> {
         let mut stats = Stats {
             entities: self.entities.len() as u64,
@@ -85,13 +86,17 @@ impl Ledger {
                 count(&mut stats, kept.record.state.kind(), 1);
             }
         }
-        for segment in self.log.segments() {
+        let mut left = COUNTED_BYTES;
+        for segment in self.log.segments().iter().rev() {
             let usage = &segment.usage;
-            if usage.forgets_from.is_none_or(|from| from > now) {
+            let is_exact = usage.forgets_from.is_none_or(|from| from > now);
+            // Nothing else happens in the store meanwhile, so this must not take long.
+            if is_exact || segment.len > left {
                 count(&mut stats, StateKind::Completed, usage.finished[0]);
                 count(&mut stats, StateKind::Dead, usage.finished[1]);
                 continue;
             }
+            left -= segment.len;
             let Some(mut scan) = self.log.scan(segment.id, 0..u32::MAX) else {
                 continue;
             };
@@ -159,3 +164,5 @@ fn count(stats: &mut Stats, kind: StateKind, more: u64) {
 
 /// Records in memory that one page visits at most.
 const MEMORY_AT_ONCE: usize = 1 << 16;
+/// Bytes of segments that are read through for one count.
+const COUNTED_BYTES: u32 = 4 << 20;

@@ -9,11 +9,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use semel_conformance::TestClock;
 use semel_core::port::checkpoint::{CheckpointStore, Write};
-use semel_core::port::store::{ListQuery, Listed};
+use semel_core::port::store::{ListQuery, Listed, Stats};
 use semel_core::port::transfer::{Item, TransferStore};
 use semel_core::{
     Admission, Certainty, ClaimId, ClaimRequest, Entity, EntityRecord, ErrorKind, FencingToken,
-    Key, Mark, Operation, Record, Recovery, Scope, State, Store, VersionGate,
+    Key, Mark, Operation, Outcome, Record, Recovery, Scope, Settlement, State, Step, Store,
+    VersionGate,
 };
 use semel_store_embedded::{EmbeddedStore, Options};
 use tempfile::TempDir;
@@ -239,6 +240,44 @@ async fn what_was_forgotten_and_done_again_is_found_after_a_reopening() {
     assert_eq!(claims, [again, long]);
     let stats = store.stats().await.expect("stats");
     assert_eq!(stats.records.iter().sum::<u64>(), 2);
+}
+
+#[tokio::test]
+async fn a_count_reads_no_large_segment_for_what_is_forgotten() {
+    // Without much on disk the count is exact; beyond, what is forgotten counts until its segment is gone.
+    for (outcome_bytes, counted) in [(1, 1), (100_000, 61)] {
+        let dir = folder();
+        let clock = TestClock::new();
+        let store = EmbeddedStore::open(dir.path(), Arc::new(clock.clone()), Options::default());
+        let store = store.expect("the store opens");
+        let brief = semel_core::Window::new(Duration::from_secs(1));
+        // The one that is not forgotten keeps the segment.
+        let claims: Vec<_> = (0..=60)
+            .map(|number| ClaimRequest {
+                window: if number == 0 {
+                    semel_core::Window::DEFAULT
+                } else {
+                    brief
+                },
+                ..request(&key_of(number), number as u64)
+            })
+            .collect();
+        store.claim(claims.clone().into()).await.expect("claims");
+        let outcome = Outcome::raw(Bytes::from(vec![b'x'; outcome_bytes]), outcome_bytes);
+        let completed = claims.iter().map(|claim| Settlement {
+            operation: claim.operation.clone(),
+            claim_id: claim.claim_id,
+            step: Step::Complete {
+                outcome: outcome.clone(),
+                window: claim.window,
+            },
+        });
+        store.settle(completed.collect()).await.expect("settled");
+        let completed = |stats: Stats| stats.records.iter().sum::<u64>();
+        assert_eq!(completed(store.stats().await.expect("stats")), 61);
+        clock.advance(Duration::from_secs(3_600));
+        assert_eq!(completed(store.stats().await.expect("stats")), counted);
+    }
 }
 
 #[tokio::test]

@@ -150,7 +150,14 @@ fn a_source_is_connected_once_it_was_reached_and_while_it_is_there() {
     };
     is(false, false);
     health.source_reached("p");
-    health.observe("q", &applied());
+    // A source that has nothing but duplicates is there as well.
+    let replayed = Event::Settled {
+        delivery: DeliveryId(0),
+        fate: Fate::Replayed,
+        overhead: None,
+        sent_again: false,
+    };
+    health.observe("q", &replayed);
     is(true, true);
     let gone = error(Code::SourceUnavailable);
     health.observe("p", &Event::SourceAway { error: &gone });
