@@ -1,7 +1,7 @@
 //! The records that a group has not committed. Looks only: joins no group, commits nothing.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
@@ -9,6 +9,7 @@ use rdkafka::metadata::MetadataTopic;
 use rdkafka::{Offset, TopicPartitionList};
 use semel_core::{Code, Error, ErrorKind, Result};
 use tokio::task::{JoinError, JoinHandle, spawn_blocking};
+use tokio::time::Instant;
 
 use crate::background_drop::BackgroundDrop;
 use crate::error::not_made;
@@ -159,7 +160,7 @@ mod tests {
     async fn a_count_that_is_given_up_is_awaited_before_the_next_begins() {
         let mut alone = Alone(None);
         let begun = Arc::new(AtomicU32::new(0));
-        let (go_on, waits) = mpsc::channel();
+        let (go_on, waits) = mpsc::sync_channel(1);
         let counted = Arc::clone(&begun);
         let first = alone.run(move || {
             let number = counted.fetch_add(1, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! How often a gauge is sampled, and for how long a value stands.
+//! The pace at which gauges are sampled, and the time for which a value stands.
 
 use std::time::Duration;
 

@@ -152,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether the store answers, fails slowly, or not at all.
+    /// The store answers, fails slowly, or does neither.
     const ANSWERS: u64 = 0;
     const FAILS: u64 = 1;
     const HANGS: u64 = 2;
@@ -164,7 +164,7 @@ mod tests {
             AtomicU64::new(ANSWERS),
             AtomicU64::new(0),
         );
-        let stats = async || {
+        let answer = async || {
             calls.fetch_add(1, Ordering::Relaxed);
             match state.load(Ordering::Relaxed) {
                 ANSWERS => sleep(Duration::from_millis(2)).await,
@@ -196,7 +196,7 @@ mod tests {
             }
         };
         tokio::select! {
-            () = samples.take_from(stats, 500) => {}
+            () = samples.take_from(answer, 500) => {}
             () = told => {}
         }
     }
