@@ -83,6 +83,23 @@ fn the_file_goes_before_the_variables_of_everybody() {
 }
 
 #[test]
+fn a_secret_in_the_url_of_the_collector_is_shown_nowhere() {
+    let secret = "https://user:pass-word@c/otlp?token=query-word";
+    let file = format!("[telemetry]\notlp = \"{secret}\"");
+    let own = [("SEMEL__TELEMETRY__OTLP", secret)];
+    for (file, variables) in [(&*file, &[][..]), ("", &own[..])] {
+        let settings = load(file, variables).expect("sound");
+        let effective = &settings.effective;
+        for shown in [effective.toml(true), effective.json(true)] {
+            assert!(!shown.contains("-word"), "{shown}");
+            assert!(shown.contains("https://***@c/otlp?token=***"), "{shown}");
+        }
+        let collector = settings.telemetry.collector.expect("one");
+        assert!(collector.url.contains("pass-word"), "what is sent to");
+    }
+}
+
+#[test]
 fn a_variable_switches_all_of_it_off() {
     let file = "[telemetry]\notlp = \"http://file:1\"";
     for (name, value) in [(DISABLED, "TRUE"), (EXPORTER, "none")] {
