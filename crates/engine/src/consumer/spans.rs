@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use semel_core::{Admission, Carried, Certainty, Grant, TraceContext};
+use semel_core::{Admission, Carried, Certainty, Grant, StateKind, TraceContext};
 
 use super::context::Context;
 use super::in_hand::InHand;
@@ -22,6 +22,10 @@ impl Context {
         };
         let now = self.now();
         for incoming in taken {
+            // Each call of the effect has a span of its own.
+            if incoming.trace().is_some_and(|it| it.effect.is_some()) {
+                self.end_attempt(incoming, End::Released, None);
+            }
             let fetched_at = incoming.timing().fetched_at();
             let carried = || Carried::of(&incoming.headers);
             if incoming.trace_slot().trace.is_none() {
@@ -67,7 +71,29 @@ impl Context {
             Admission::TooOld => ("too_old", None),
             Admission::Failed(_) => ("failed", None),
         };
+        trace.had_trouble |= matches!(
+            admission,
+            Admission::Failed(_)
+                | Admission::Parked {
+                    state: StateKind::InDoubt,
+                    ..
+                }
+        );
         trace.answered(self.now(), decision, duplicate);
+    }
+
+    /// Notes that a transaction, which is the claim as well, was granted it.
+    pub(super) fn trace_transaction(&self, incoming: &mut InHand, takeover: bool) {
+        if let Some(trace) = incoming.trace_mut() {
+            trace.granted_within(takeover);
+        }
+    }
+
+    /// Notes that the store failed for a message.
+    pub(super) fn trace_trouble(&self, incoming: &mut InHand) {
+        if let Some(trace) = incoming.trace_mut() {
+            trace.had_trouble = true;
+        }
     }
 
     /// Notes that a message begins without a claim.

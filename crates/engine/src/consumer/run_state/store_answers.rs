@@ -38,9 +38,14 @@ impl<S: Store + Clone> RunState<S> {
                 if let (Some(lost), Some(recorded)) = (incoming.lost(), &outcome)
                     && differ(lost, recorded)
                 {
+                    if let Some(trace) = incoming.trace_mut() {
+                        trace.outcome_differs = true;
+                    }
+                    let operation = &incoming.request.operation;
                     let differs = Event::OutcomeDiffers { operation };
                     self.context.observe_message(&incoming, &differs);
                 }
+                let operation = &incoming.request.operation;
                 self.context.observe_message(
                     &incoming,
                     &Event::Replayed {
@@ -141,9 +146,10 @@ impl<S: Store + Clone> RunState<S> {
     /// Holds back an item that the store could not decide; fails if the store never will.
     pub(in crate::consumer) fn hold_failed(
         &mut self,
-        incoming: InHand,
+        mut incoming: InHand,
         error: Error,
     ) -> Result<()> {
+        self.context.trace_trouble(&mut incoming);
         let wait = match error.advice() {
             Advice::Retry { after } => self.context.surroundings.jittered(after).max(RECHECK),
             Advice::Fix | Advice::LookUpFirst | Advice::Stop | Advice::Alarm => RECHECK,
