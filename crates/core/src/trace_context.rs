@@ -167,7 +167,8 @@ impl Carried {
             return None;
         }
         let context = TraceContext::parse(parent)?;
-        let is_plain = parent.len() <= MOST_PARENT_BYTES && parent.iter().all(is_printable);
+        let is_plain =
+            parent.len() <= MOST_PARENT_BYTES && parent.iter().all(|it| is_printable(*it));
         let as_it_came = is_plain
             .then(|| ByteString::try_from(parent.clone()).ok())
             .flatten();
@@ -187,14 +188,14 @@ fn state(headers: &[(ByteString, Bytes)]) -> Option<ByteString> {
     for further in states {
         whole = [&whole[..], b",", &further[..]].concat().into();
     }
-    let is_plain = whole.iter().all(|it| is_printable(it) || *it == b'\t');
+    let is_plain = whole.iter().all(|it| is_printable(*it) || *it == b'\t');
     if whole.is_empty() || whole.len() > MOST_STATE_BYTES || !is_plain {
         return None;
     }
     ByteString::try_from(whole).ok()
 }
 
-const fn is_printable(byte: &u8) -> bool {
+const fn is_printable(byte: u8) -> bool {
     matches!(byte, b' '..=b'~')
 }
 

@@ -288,7 +288,7 @@ impl Attempts {
                     duplicate,
                     now,
                 } => {
-                    run.context.trace_trouble(&mut incoming);
+                    incoming.trace_trouble();
                     doubts.push((incoming, duplicate, now));
                 }
                 admission => run.refused(incoming, admission)?,

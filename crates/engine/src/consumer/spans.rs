@@ -82,20 +82,6 @@ impl Context {
         trace.answered(self.now(), decision, duplicate);
     }
 
-    /// Notes that a transaction, which is the claim as well, was granted it.
-    pub(super) fn trace_transaction(&self, incoming: &mut InHand, takeover: bool) {
-        if let Some(trace) = incoming.trace_mut() {
-            trace.granted_within(takeover);
-        }
-    }
-
-    /// Notes that the store failed for a message.
-    pub(super) fn trace_trouble(&self, incoming: &mut InHand) {
-        if let Some(trace) = incoming.trace_mut() {
-            trace.had_trouble = true;
-        }
-    }
-
     /// Notes that a message begins without a claim.
     pub(super) fn trace_unprotected(&self, incoming: &mut InHand) {
         if let Some(trace) = incoming.trace_mut() {

@@ -140,8 +140,8 @@ fn ended<S: Store + Clone>(
     took: Duration,
 ) -> Option<Verdict> {
     match applied {
-        Applied::Completed { takeover } => run.context.trace_transaction(incoming, *takeover),
-        Applied::Failed { .. } => run.context.trace_transaction(incoming, false),
+        Applied::Completed { takeover } => incoming.trace_transaction(*takeover),
+        Applied::Failed { .. } => incoming.trace_transaction(false),
         Applied::NotGranted(_) => {}
     }
     let verdict = match applied {

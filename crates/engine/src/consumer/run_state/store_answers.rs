@@ -149,7 +149,7 @@ impl<S: Store + Clone> RunState<S> {
         mut incoming: InHand,
         error: Error,
     ) -> Result<()> {
-        self.context.trace_trouble(&mut incoming);
+        incoming.trace_trouble();
         let wait = match error.advice() {
             Advice::Retry { after } => self.context.surroundings.jittered(after).max(RECHECK),
             Advice::Fix | Advice::LookUpFirst | Advice::Stop | Advice::Alarm => RECHECK,
