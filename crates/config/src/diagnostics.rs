@@ -82,7 +82,7 @@ impl Diagnostics {
 /// secret, so that no reader can forget it.
 fn shown(name: &str, value: &Value) -> Option<toml::Value> {
     Some(match value {
-        Value::Text(url) if name == "url" => masked(url).into(),
+        Value::Text(url) if matches!(name, "url" | "otlp") => masked(url).into(),
         // An argument may be a URL, or end with one.
         Value::Text(text) if name == "command" && text.contains("://") => masked(text).into(),
         Value::Text(text) => text.as_str().into(),

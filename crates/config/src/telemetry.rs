@@ -3,12 +3,10 @@
 use std::ffi::OsString;
 use std::fmt;
 
-use semel_core::Code;
 use semel_engine::trace::SampleShare;
 use semel_worker::effect::http::{self, Settings as HttpSettings};
 
 use super::fields::Fields;
-use super::node::Origin;
 
 /// The traces of a worker.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +19,8 @@ pub struct TelemetrySettings {
     pub has_plain_keys: bool,
     /// The attributes of the resource, each once, `service.name` among them.
     pub resource: Vec<(String, String)>,
+    /// What the variables of OpenTelemetry say that is not used, one line each; to be reported as warnings.
+    pub notes: Vec<String>,
 }
 
 /// The share of traces to record.
@@ -66,6 +66,33 @@ impl Variables {
         is_off(DISABLED, "true") || is_off(EXPORTER, "none")
     }
 
+    /// Returns the pairs of a list; none, with a note, if it is no list.
+    fn pairs(&self, name: &str, notes: &mut Vec<String>) -> Vec<(String, String)> {
+        match self.get(name).map(pairs) {
+            Some(Ok(pairs)) => pairs,
+            Some(Err(())) => {
+                notes.push(format!(
+                    "{name}: not a list of NAME=VALUE with commas between them; it is ignored"
+                ));
+                Vec::new()
+            }
+            None => Vec::new(),
+        }
+    }
+
+    /// Tells whether the variables ask for a protocol that Semel speaks; else there are no traces by them.
+    fn can_speak(&self, notes: &mut Vec<String>) -> bool {
+        let each = [TRACES_PROTOCOL, PROTOCOL];
+        let asked = each.into_iter().find_map(|it| Some((it, self.get(it)?)));
+        let Some((name, _)) = asked.filter(|(_, protocol)| *protocol != SPOKEN) else {
+            return true;
+        };
+        notes.push(format!(
+            "{name}: only `{SPOKEN}` is spoken here; there are no traces"
+        ));
+        false
+    }
+
     /// Returns the url to send to, and the variable that says it.
     fn url(&self) -> Option<(&'static str, String)> {
         if let Some(url) = self.get(TRACES_ENDPOINT) {
@@ -98,48 +125,41 @@ pub(super) fn read(fields: &mut Fields<'_>, variables: &Variables) -> TelemetryS
         }
         (None, None) => ("otlp", None),
     };
-    let mut headers = vec![(
-        "Content-Type".to_owned(),
-        "application/x-protobuf".to_owned(),
-    )];
-    for name in [HEADERS, TRACES_HEADERS] {
-        let pairs = variables.get(name).map(pairs);
-        match pairs {
-            Some(Ok(pairs)) => {
-                for (name, value) in pairs {
-                    headers.retain(|(known, _)| !known.eq_ignore_ascii_case(&name));
-                    headers.push((name, value));
-                }
-            }
-            Some(Err(())) => fault(
-                &table,
-                name,
-                "must be a list of NAME=VALUE, with commas between them",
-            ),
-            None => {}
-        }
-    }
-    let collector = url.map(|url| HttpSettings {
-        headers,
-        timeout: TIMEOUT,
-        ..HttpSettings::new(url)
-    });
-    if let Some(Err(error)) = collector.as_ref().map(HttpSettings::validate) {
+    let mut notes = Vec::new();
+    let is_ours = setting == "otlp";
+    let url = url.filter(|_| !variables.are_off() && (is_ours || variables.can_speak(&mut notes)));
+    let collector = url.and_then(|url| {
+        let collector = HttpSettings {
+            headers: vec![(
+                "Content-Type".to_owned(),
+                "application/x-protobuf".to_owned(),
+            )],
+            timeout: TIMEOUT,
+            ..HttpSettings::new(url)
+        };
+        let Err(error) = collector.validate() else {
+            return Some(collector);
+        };
         let text = error.to_string();
-        let (what, message) = text.split_once(": ").unwrap_or(("url", &text));
+        let (_, message) = text.split_once(": ").unwrap_or(("url", &text));
         match table.node("otlp") {
-            Some(node) if what == "url" => table.fault("otlp", node, message),
-            _ if what == "url" => fault(&table, setting, message),
-            _ => fault(&table, HEADERS, message),
+            Some(node) => table.fault("otlp", node, message),
+            None => notes.push(format!("{setting}: {message}; there are no traces")),
         }
-    }
-    let resource = resource(&table, variables);
+        None
+    });
+    let collector = collector.map(|collector| with_headers(collector, variables, &mut notes));
+    let resource = match collector {
+        Some(_) => resource(variables, &mut notes),
+        None => vec![service(DEFAULT_SERVICE)],
+    };
     table.finish();
     TelemetrySettings {
-        collector: collector.filter(|_| !variables.are_off()),
+        collector,
         sample,
         has_plain_keys,
         resource,
+        notes,
     }
 }
 
@@ -167,25 +187,48 @@ fn per_million(text: &str) -> Option<u32> {
     (count <= 1_000_000).then_some(count)
 }
 
-fn resource(table: &Fields<'_>, variables: &Variables) -> Vec<(String, String)> {
-    let mut resource = vec![("service.name".to_owned(), "semel".to_owned())];
+/// Adds the headers that the variables name. One that no request can carry is left out, and so is a list that is none.
+fn with_headers(
+    collector: HttpSettings,
+    variables: &Variables,
+    notes: &mut Vec<String>,
+) -> HttpSettings {
+    let mut sound = collector;
+    for variable in [HEADERS, TRACES_HEADERS] {
+        for (name, value) in variables.pairs(variable, notes) {
+            let mut with = sound.clone();
+            with.headers
+                .retain(|(known, _)| !known.eq_ignore_ascii_case(&name));
+            with.headers.push((name, value));
+            if with.validate().is_ok() {
+                sound = with;
+            } else {
+                notes.push(format!(
+                    "{variable}: a header is none that can be sent; it is left out"
+                ));
+            }
+        }
+    }
+    sound
+}
+
+fn resource(variables: &Variables, notes: &mut Vec<String>) -> Vec<(String, String)> {
+    let mut resource = vec![service(DEFAULT_SERVICE)];
     let mut put = |name: String, value: String| {
         resource.retain(|(known, _)| *known != name);
         resource.push((name, value));
     };
-    match variables.get(ATTRIBUTES).map(pairs) {
-        Some(Ok(pairs)) => pairs.into_iter().for_each(|(name, value)| put(name, value)),
-        Some(Err(())) => fault(
-            table,
-            ATTRIBUTES,
-            "must be a list of NAME=VALUE, with commas between them",
-        ),
-        None => {}
+    for (name, value) in variables.pairs(ATTRIBUTES, notes) {
+        put(name, value);
     }
     if let Some(name) = variables.get(SERVICE) {
         put("service.name".to_owned(), name.to_owned());
     }
     resource
+}
+
+fn service(name: &str) -> (String, String) {
+    ("service.name".to_owned(), name.to_owned())
 }
 
 /// Returns the url for traces below the one of a collector.
@@ -233,14 +276,7 @@ fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Reports a fault of a variable, whose value is not repeated.
-fn fault(table: &Fields<'_>, variable: &str, message: &str) {
-    let origin = Origin::Named(variable.into());
-    table
-        .found
-        .fault(&origin, "telemetry", Code::InvalidConfig, message);
-}
-
+const DEFAULT_SERVICE: &str = "semel";
 const SHARE: &str =
     "must be a share from `0%` to `100%`, with at most four decimals, as in `1%` or `0.05%`";
 const PATH: &str = "/v1/traces";
@@ -249,12 +285,17 @@ const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
 const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
 const TRACES_HEADERS: &str = "OTEL_EXPORTER_OTLP_TRACES_HEADERS";
+const PROTOCOL: &str = "OTEL_EXPORTER_OTLP_PROTOCOL";
+const TRACES_PROTOCOL: &str = "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL";
+const SPOKEN: &str = "http/protobuf";
 const SERVICE: &str = "OTEL_SERVICE_NAME";
 const ATTRIBUTES: &str = "OTEL_RESOURCE_ATTRIBUTES";
 const DISABLED: &str = "OTEL_SDK_DISABLED";
 const EXPORTER: &str = "OTEL_TRACES_EXPORTER";
 const SWITCHES: [&str; 2] = [DISABLED, EXPORTER];
-const KNOWN: [&str; 8] = [
+const KNOWN: [&str; 10] = [
+    PROTOCOL,
+    TRACES_PROTOCOL,
     ENDPOINT,
     TRACES_ENDPOINT,
     HEADERS,

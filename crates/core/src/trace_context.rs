@@ -41,7 +41,8 @@ pub struct TraceContext {
 pub struct Carried {
     /// The span that it belongs to.
     pub context: TraceContext,
-    /// The `traceparent` as it came; a later version may have more members.
+    /// The `traceparent` to pass on: as it came, also with members that a later version has, or in version `00` if
+    /// those are too long or not printable.
     pub parent: ByteString,
     /// The `tracestate` that goes along unchanged, if it is one that may be passed on.
     pub state: Option<ByteString>,
@@ -165,9 +166,15 @@ impl Carried {
         if parents.any(|other| other != parent) {
             return None;
         }
+        let context = TraceContext::parse(parent)?;
+        let is_plain =
+            parent.len() <= MOST_PARENT_BYTES && parent.iter().all(|it| is_printable(*it));
+        let as_it_came = is_plain
+            .then(|| ByteString::try_from(parent.clone()).ok())
+            .flatten();
         Some(Self {
-            context: TraceContext::parse(parent)?,
-            parent: ByteString::try_from(parent.clone()).ok()?,
+            context,
+            parent: as_it_came.unwrap_or_else(|| context.to_string().into()),
             state: state(headers),
         })
     }
@@ -181,11 +188,15 @@ fn state(headers: &[(ByteString, Bytes)]) -> Option<ByteString> {
     for further in states {
         whole = [&whole[..], b",", &further[..]].concat().into();
     }
-    let is_plain = whole.iter().all(|byte| matches!(byte, b' '..=b'~' | b'\t'));
+    let is_plain = whole.iter().all(|it| is_printable(*it) || *it == b'\t');
     if whole.is_empty() || whole.len() > MOST_STATE_BYTES || !is_plain {
         return None;
     }
     ByteString::try_from(whole).ok()
+}
+
+const fn is_printable(byte: u8) -> bool {
+    matches!(byte, b' '..=b'~')
 }
 
 fn named<'a>(
@@ -269,6 +280,8 @@ impl fmt::Debug for TraceContext {
 const RANDOM: u64 = (1 << 56) - 1;
 /// Length of the members that every version has.
 const LEN: usize = 55;
+/// The longest parent that is passed on as it came; a longer one is written in version `00`.
+const MOST_PARENT_BYTES: usize = 256;
 /// The longest state that is passed on; a longer one is left out whole.
 const MOST_STATE_BYTES: usize = 512;
 

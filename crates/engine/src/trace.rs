@@ -62,6 +62,8 @@ pub enum End {
     Fenced,
     /// Another consumer has the message by now.
     Gone,
+    /// The message was given back before the attempt was over: the run ended, or another consumer gets it.
+    GivenBack,
 }
 
 /// The spans of one attempt with a message: from the time that it was fetched, or that an earlier attempt was over, to
@@ -111,6 +113,10 @@ pub struct Spans<'a> {
     pub formerly_expired: bool,
     /// A claim of this message was lost just before.
     pub follows_fence: bool,
+    /// The store failed for the message, or told of a doubt, however the attempt went on.
+    pub had_trouble: bool,
+    /// The recorded outcome differs from that of an attempt whose claim was lost.
+    pub outcome_differs: bool,
     /// The end of the effect, by the name that metrics have for it.
     pub verdict: Option<&'static str>,
     /// The end of the attempt.
@@ -142,6 +148,8 @@ impl<'a> Spans<'a> {
             possible_repeat: false,
             formerly_expired: false,
             follows_fence: false,
+            had_trouble: false,
+            outcome_differs: false,
             verdict: None,
             end,
             error: None,
@@ -155,19 +163,26 @@ impl<'a> Spans<'a> {
     }
 
     /// Tells whether these are recorded whatever the mark of the trace says: a takeover, a fence and
-    /// whatever comes of it, such as a differing outcome, a conflict, a doubt, a dead end or another failure.
+    /// whatever comes of it, such as a differing outcome, an attempt that may repeat the effect, a conflict, a doubt, a
+    /// dead end or another failure, and an effect of a message that was then given back.
     pub fn are_always_kept(&self) -> bool {
+        let was_called = self.effect.is_some() || self.verdict.is_some();
         self.takeover
+            || self.resumed
+            || self.possible_repeat
             || self.follows_fence
+            || self.had_trouble
+            || self.outcome_differs
             || self.has_failed()
             || self.verdict.is_some_and(|verdict| verdict != "applied")
+            || (was_called && matches!(self.end, End::Gone | End::GivenBack))
     }
 
     /// Tells whether the attempt failed: whatever is released, fenced or set aside.
     pub const fn has_failed(&self) -> bool {
         match self.end {
             End::Released | End::Fenced => true,
-            End::Gone => false,
+            End::Gone | End::GivenBack => false,
             End::Fate(fate) => match fate {
                 Fate::Applied | Fate::Replayed | Fate::Stale | Fate::Released => false,
                 Fate::Conflict
@@ -186,7 +201,47 @@ const MILLION: u32 = 1_000_000;
 
 #[cfg(test)]
 mod tests {
+    use semel_core::{SpanId, TraceFlags};
+
     use super::*;
+
+    #[test]
+    fn each_hard_case_is_kept_for_itself() {
+        let process = Span {
+            context: TraceContext {
+                trace_id: ids().next().expect("one"),
+                span_id: SpanId::from_bytes([1; 8]).expect("not zero"),
+                flags: TraceFlags::default(),
+            },
+            began: Duration::ZERO,
+            took: Duration::ZERO,
+        };
+        let plain = |end| Spans {
+            verdict: None,
+            ..Spans::new(process, "place", end)
+        };
+        let applied = End::Fate(Fate::Applied);
+        let marks: [fn(&mut Spans<'_>); 6] = [
+            |it| it.takeover = true,
+            |it| it.resumed = true,
+            |it| it.possible_repeat = true,
+            |it| it.follows_fence = true,
+            |it| it.had_trouble = true,
+            |it| it.outcome_differs = true,
+        ];
+        assert!(!plain(applied).are_always_kept());
+        for mark in marks {
+            let mut spans = plain(applied);
+            mark(&mut spans);
+            assert!(spans.are_always_kept(), "{spans:?}");
+        }
+        for end in [End::Gone, End::GivenBack] {
+            let mut spans = plain(end);
+            assert!(!spans.are_always_kept() && !spans.has_failed());
+            spans.verdict = Some("applied");
+            assert!(spans.are_always_kept(), "the effect happened");
+        }
+    }
 
     fn ids() -> impl Iterator<Item = TraceId> {
         (1..=100_000_u64).filter_map(|count| {

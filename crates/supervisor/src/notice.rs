@@ -151,6 +151,18 @@ pub enum Notice<'a> {
         /// The reason.
         why: &'a str,
     },
+    /// The collector took a part of the spans only; told once.
+    CollectorTookPart {
+        /// The reason, in its words.
+        why: &'a str,
+    },
+    /// More spans are made than the collector takes.
+    SpansOverflow,
+    /// A variable of OpenTelemetry is not used.
+    TelemetryVariable {
+        /// Its name and the reason.
+        why: &'a str,
+    },
     /// The collector takes spans again.
     CollectorBack {
         /// The spans that were lost so far.

@@ -26,6 +26,9 @@ pub(crate) fn begin(
     metrics: &Metrics,
     reporter: &Arc<dyn Reporter>,
 ) -> Result<Option<Exporter>> {
+    for why in &settings.notes {
+        reporter.report(&Notice::TelemetryVariable { why });
+    }
     let Some(collector) = &settings.collector else {
         return Ok(None);
     };
@@ -53,6 +56,8 @@ pub(crate) fn begin(
     let reporter = Arc::clone(reporter);
     let on_news = Arc::new(move |news| match news {
         News::Away(why) => reporter.report(&Notice::CollectorAway { why: &why }),
+        News::Overflows => reporter.report(&Notice::SpansOverflow),
+        News::TookPart(why) => reporter.report(&Notice::CollectorTookPart { why: &why }),
         News::Back { lost } => reporter.report(&Notice::CollectorBack { lost }),
     });
     let lost = metrics.spans_lost();
@@ -94,7 +99,10 @@ fn pipeline(settings: &PipelineSettings) -> TracedPipeline {
         SourceSettings::Stdin { .. } => ("stdin", None, None),
         SourceSettings::Kafka(it) => ("kafka", Some(it.topic.clone()), Some(it.group.clone())),
         SourceSettings::Nats(it) => {
-            let destination = it.subject.as_ref().unwrap_or(&it.stream);
+            // A filter for many subjects is the name of none.
+            let is_name = |subject: &&String| !subject.contains(['*', '>']);
+            let subject = it.subject.as_ref().filter(is_name);
+            let destination = subject.unwrap_or(&it.stream);
             ("nats", Some(destination.clone()), Some(it.consumer.clone()))
         }
         SourceSettings::Amqp(it) => ("rabbitmq", Some(it.queue.clone()), None),

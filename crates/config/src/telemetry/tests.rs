@@ -83,6 +83,23 @@ fn the_file_goes_before_the_variables_of_everybody() {
 }
 
 #[test]
+fn a_secret_in_the_url_of_the_collector_is_shown_nowhere() {
+    let secret = "https://user:pass-word@c/otlp?token=query-word";
+    let file = format!("[telemetry]\notlp = \"{secret}\"");
+    let own = [("SEMEL__TELEMETRY__OTLP", secret)];
+    for (file, variables) in [(&*file, &[][..]), ("", &own[..])] {
+        let settings = load(file, variables).expect("sound");
+        let effective = &settings.effective;
+        for shown in [effective.toml(true), effective.json(true)] {
+            assert!(!shown.contains("-word"), "{shown}");
+            assert!(shown.contains("https://***@c/otlp?token=***"), "{shown}");
+        }
+        let collector = settings.telemetry.collector.expect("one");
+        assert!(collector.url.contains("pass-word"), "what is sent to");
+    }
+}
+
+#[test]
 fn a_variable_switches_all_of_it_off() {
     let file = "[telemetry]\notlp = \"http://file:1\"";
     for (name, value) in [(DISABLED, "TRUE"), (EXPORTER, "none")] {
@@ -158,10 +175,13 @@ fn a_url_that_is_none_is_refused_where_it_is_written_and_not_repeated() {
             faults[0].starts_with("semel.toml:2: telemetry.otlp: "),
             "{faults:?}"
         );
-        let faults = load("", &[(ENDPOINT, base)]).err().expect(base);
-        assert_eq!(faults.len(), 1, "{faults:?}");
-        assert!(faults[0].starts_with(ENDPOINT), "{faults:?}");
-        assert!(!faults[0].contains("secret"), "{faults:?}");
+        let settings = read("", &[(ENDPOINT, base)]);
+        assert!(settings.collector.is_none(), "{base}");
+        let [note] = &settings.notes[..] else {
+            panic!("{:?}", settings.notes)
+        };
+        assert!(note.starts_with(ENDPOINT), "{note}");
+        assert!(!note.contains("secret"), "{note}");
     }
 }
 
@@ -190,16 +210,54 @@ fn headers_are_taken_from_variables_and_shown_nowhere() {
     );
     assert!(!shown.contains("c2VjcmV0"), "{shown}");
     for bad in ["secret", "=secret", "a b=secret", "x=a%0Asecret"] {
-        let variables = [(ENDPOINT, "http://c:4318"), (HEADERS, bad)];
-        let faults = load("", &variables).err().expect(bad);
-        assert!(faults[0].starts_with(HEADERS), "{faults:?}");
-        assert!(!faults[0].contains("secret"), "{faults:?}");
+        for name in [HEADERS, TRACES_HEADERS] {
+            let settings = read("", &[(ENDPOINT, "http://c:4318"), (name, bad)]);
+            assert_eq!(settings.collector.expect("one").headers.len(), 1);
+            let [note] = &settings.notes[..] else {
+                panic!("{:?}", settings.notes)
+            };
+            assert!(note.starts_with(&format!("{name}: ")), "{note}");
+            assert!(!note.contains("secret"), "{note}");
+            let alone = read("", &[(name, bad)]);
+            assert!(alone.notes.is_empty(), "without a collector");
+        }
     }
 }
 
 #[test]
+fn another_protocol_switches_off_what_the_variables_ask_for() {
+    let asked = [(ENDPOINT, "http://c:4317"), (PROTOCOL, "grpc")];
+    let settings = read("", &asked);
+    assert!(settings.collector.is_none());
+    assert!(
+        settings.notes[0].starts_with(PROTOCOL),
+        "{:?}",
+        settings.notes
+    );
+    let file = "[telemetry]\notlp = \"http://file:1\"";
+    assert!(
+        read(file, &asked).collector.is_some(),
+        "ours is of one kind"
+    );
+    let exact = [asked[0], asked[1], (TRACES_PROTOCOL, SPOKEN)];
+    assert!(read("", &exact).collector.is_some());
+}
+
+#[test]
+fn attributes_that_are_no_list_are_ignored_with_a_note() {
+    let bad = (ATTRIBUTES, "nothing");
+    let settings = read("", &[(ENDPOINT, "http://c:4318"), bad]);
+    assert_eq!(settings.resource, [service("semel")]);
+    assert!(settings.notes[0].starts_with(ATTRIBUTES));
+    assert!(read("", &[bad]).notes.is_empty());
+}
+
+#[test]
 fn the_resource_is_named_by_variables() {
-    let resource = |variables: &[(&str, &str)]| read("", variables).resource;
+    let resource = |variables: &[(&str, &str)]| {
+        let collector = [(ENDPOINT, "http://c:4318")];
+        read("", &[&collector[..], variables].concat()).resource
+    };
     let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     assert_eq!(resource(&[]), [pair("service.name", "semel")]);
     let attributes = (

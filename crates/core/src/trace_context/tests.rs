@@ -110,6 +110,26 @@ fn a_doubtful_parent_is_none() {
 }
 
 #[test]
+fn a_later_version_is_passed_on_as_it_came_only_while_it_is_short_and_printable() {
+    let later = GOOD.replacen("00", "cc", 1);
+    let carried = |rest: &[u8]| {
+        let value = [later.as_bytes(), rest].concat();
+        let carried = Carried::of(&[("traceparent".into(), Bytes::from(value))]);
+        carried.expect("a trace").parent
+    };
+    let long = format!("-{}", "x".repeat(200));
+    for rest in ["", "-", "-more ~", &long] {
+        assert_eq!(&*carried(rest.as_bytes()), format!("{later}{rest}"));
+    }
+    let huge = format!("-{}", "x".repeat(200_000));
+    let over = format!("-{}", "x".repeat(201));
+    for rest in ["-a\0b", "-a\r\nevil: 1", "-\u{e9}", "-\t", &over, &huge] {
+        assert_eq!(&*carried(rest.as_bytes()), GOOD, "{:?}", rest.len());
+    }
+    assert_eq!(&*carried(b"-\xff"), GOOD, "not in UTF-8");
+}
+
+#[test]
 fn a_state_that_may_not_be_passed_on_is_left_out_whole() {
     let long = "x".repeat(513);
     for state in ["", "vendor=\u{e9}", "vendor=1\r\nevil: 1", "a\0b", &long] {

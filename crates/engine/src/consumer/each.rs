@@ -272,7 +272,7 @@ impl Attempts {
     ) -> Result<()> {
         let mut doubts = Vec::new();
         let lease = run.context.lease(asked_at);
-        for (incoming, admission) in admitted {
+        for (mut incoming, admission) in admitted {
             match admission {
                 Admission::Granted(claim)
                     if lease.may_begin(run.now()) && run.begins(incoming.delivery) =>
@@ -290,7 +290,10 @@ impl Attempts {
                     state: StateKind::InDoubt,
                     duplicate,
                     now,
-                } => doubts.push((incoming, duplicate, now)),
+                } => {
+                    incoming.trace_trouble();
+                    doubts.push((incoming, duplicate, now));
+                }
                 admission => run.refused(incoming, admission)?,
             }
         }

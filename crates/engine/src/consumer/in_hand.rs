@@ -79,6 +79,20 @@ impl InHand {
         self.0.trace.get_mut()
     }
 
+    /// Notes in its trace that a transaction, which is the claim as well, was granted it.
+    pub(super) fn trace_transaction(&mut self, takeover: bool) {
+        if let Some(trace) = self.trace_mut() {
+            trace.granted_within(takeover);
+        }
+    }
+
+    /// Notes in its trace that the store failed for it, or told of a doubt.
+    pub(super) fn trace_trouble(&mut self) {
+        if let Some(trace) = self.trace_mut() {
+            trace.had_trouble = true;
+        }
+    }
+
     /// Returns the place for its trace.
     pub(super) fn trace_slot(&self) -> &TraceSlot {
         &self.0.trace

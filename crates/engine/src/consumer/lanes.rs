@@ -270,6 +270,14 @@ impl Lanes {
         gone
     }
 
+    /// Visits every message that is not running.
+    pub(super) fn each_held(&self, visit: impl FnMut(&InHand)) {
+        let waiting = self.open.iter().filter_map(|it| it.waiting.as_ref());
+        let waiting = waiting.flat_map(|it| it.iter());
+        let first = self.ready.iter().chain(self.delayed.values());
+        first.chain(waiting).for_each(visit);
+    }
+
     /// Lets go of every message that is not running, and counts them.
     pub(super) fn abandon(&mut self) -> usize {
         let waiting: usize = self.open.iter().map(Lane::len).sum();

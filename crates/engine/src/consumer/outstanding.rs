@@ -18,6 +18,7 @@ use super::lanes::Lanes;
 use super::reader::{Disposition, DispositionSender, ReaderHandle};
 use crate::event::{Event, Wait};
 use crate::pipeline::Rejected;
+use crate::trace::End;
 use deliveries::Deliveries;
 
 /// The outstanding messages of a run, and the state of their source; see the module.
@@ -207,11 +208,19 @@ impl Outstanding {
 
     /// Lets go of those of `deliveries` that are not running, and returns them.
     pub(super) fn withdraw(&mut self, deliveries: &BTreeSet<DeliveryId>) -> Vec<DeliveryId> {
+        self.lanes.each_held(|incoming| {
+            if deliveries.contains(&incoming.delivery) {
+                self.context.end_trace(incoming, End::GivenBack, None);
+            }
+        });
         self.lanes.withdraw(deliveries, self.context.now())
     }
 
     /// Lets go of every message that is not running, and counts them.
     pub(super) fn abandon(&mut self) -> usize {
+        self.lanes.each_held(|incoming| {
+            self.context.end_trace(incoming, End::GivenBack, None);
+        });
         self.lanes.abandon()
     }
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use semel_core::{Admission, Carried, Certainty, Grant, TraceContext};
+use semel_core::{Admission, Carried, Certainty, Grant, StateKind, TraceContext};
 
 use super::context::Context;
 use super::in_hand::InHand;
@@ -22,6 +22,10 @@ impl Context {
         };
         let now = self.now();
         for incoming in taken {
+            // Each call of the effect has a span of its own.
+            if incoming.trace().is_some_and(|it| it.effect.is_some()) {
+                self.end_attempt(incoming, End::Released, None);
+            }
             let fetched_at = incoming.timing().fetched_at();
             let carried = || Carried::of(&incoming.headers);
             if incoming.trace_slot().trace.is_none() {
@@ -67,6 +71,14 @@ impl Context {
             Admission::TooOld => ("too_old", None),
             Admission::Failed(_) => ("failed", None),
         };
+        trace.had_trouble |= matches!(
+            admission,
+            Admission::Failed(_)
+                | Admission::Parked {
+                    state: StateKind::InDoubt,
+                    ..
+                }
+        );
         trace.answered(self.now(), decision, duplicate);
     }
 

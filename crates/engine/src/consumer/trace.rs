@@ -40,6 +40,12 @@ pub(super) struct AttemptTrace {
     duplicate: Option<Duplicate>,
     pub(super) grant: Option<Grant>,
     pub(super) verdict: Option<&'static str>,
+    /// A transaction was a takeover; other claims have that in their grant.
+    takeover: bool,
+    /// The store failed for the message, or told of a doubt, however the attempt goes on.
+    pub(super) had_trouble: bool,
+    /// The recorded outcome differs from that of an attempt before.
+    pub(super) outcome_differs: bool,
 }
 
 /// A time from its begin to its end, on the monotonic clock.
@@ -105,6 +111,9 @@ impl AttemptTrace {
             duplicate: None,
             grant: None,
             verdict: None,
+            takeover: false,
+            had_trouble: false,
+            outcome_differs: false,
         }
     }
 
@@ -121,6 +130,12 @@ impl AttemptTrace {
     /// Notes that the effect is called.
     pub(super) const fn effect_begins(&mut self, now: Duration) {
         self.effect_began_at = Some(now);
+    }
+
+    /// Notes that a transaction was granted its claim, which is no call of its own.
+    pub(super) const fn granted_within(&mut self, takeover: bool) {
+        self.decision = Some("granted");
+        self.takeover = takeover;
     }
 
     /// Notes the store's answer to the claim.
@@ -177,11 +192,13 @@ impl AttemptTrace {
             decision: self.decision,
             duplicate: self.duplicate,
             attempt: grant.map(|it| it.attempt),
-            takeover: grant.is_some_and(|it| it.takeover),
+            takeover: self.takeover || grant.is_some_and(|it| it.takeover),
             resumed: grant.is_some_and(|it| it.resumed),
             possible_repeat: grant.is_some_and(|it| it.possible_repeat),
             formerly_expired: grant.is_some_and(|it| it.formerly_expired),
             follows_fence: was_fenced,
+            had_trouble: self.had_trouble,
+            outcome_differs: self.outcome_differs,
             verdict: self.verdict,
             error: error.filter(|it| !it.is_empty()),
             ..Spans::new(process, &incoming.coordinates, end)

@@ -14,6 +14,7 @@ use super::reader::ReaderHandle;
 use super::run_state::RunState;
 use crate::consumer::in_hand::InHand;
 use crate::effect::Verdict;
+use crate::trace::End;
 
 pub(super) async fn run<S: Store + Clone>(
     run: &mut RunState<S>,
@@ -44,7 +45,11 @@ pub(super) async fn run<S: Store + Clone>(
             let judged = heard(run, &mut incoming, &applied, took);
             match applied {
                 Applied::Failed { error, .. } if gives_back => match judged {
-                    Judged::AsSaid => again.push(incoming),
+                    Judged::AsSaid => {
+                        let end = End::Released;
+                        run.context.end_attempt(&mut incoming, end, Some(&error));
+                        again.push(incoming);
+                    }
                     Judged::GivenBack => run.released(incoming, &error, GIVEN_BACK),
                 },
                 applied => conclude(run, incoming, applied)?,
@@ -53,6 +58,7 @@ pub(super) async fn run<S: Store + Clone>(
         for incoming in &mut again {
             incoming.request.claim_id = run.context.surroundings.claim_id();
         }
+        run.context.begin_traces(&mut again);
         let (applied, took) = database.apply(run, again, false).await?;
         for (mut incoming, applied) in applied {
             ended(run, &mut incoming, &applied, took);
@@ -133,6 +139,11 @@ fn ended<S: Store + Clone>(
     applied: &Applied,
     took: Duration,
 ) -> Option<Verdict> {
+    match applied {
+        Applied::Completed { takeover } => incoming.trace_transaction(*takeover),
+        Applied::Failed { .. } => incoming.trace_transaction(false),
+        Applied::NotGranted(_) => {}
+    }
     let verdict = match applied {
         Applied::Completed { .. }
         | Applied::NotGranted(Admission::Replay {

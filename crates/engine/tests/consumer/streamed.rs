@@ -475,6 +475,18 @@ async fn a_commit_that_failed_or_whose_answer_was_lost_is_asked_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_dead_letter_of_a_traced_message_without_headers_has_none() {
+    let world = World::new();
+    let broker = broker_with(&world, &["b"]);
+    let transactions = Transactions::of(&world, &broker).with([Answer::Refuse("{\"key\":\"b\"}")]);
+    let mut worker = world.worker(&broker);
+    let _gathered = Gathered::of(&mut worker, SampleShare::ALL);
+    let summary = worker.streamed(transactions, NONE).await.summary();
+    assert_eq!(summary.of(Fate::Dead), 1);
+    assert_eq!(world.parked().await[0].headers, []);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_output_that_the_broker_never_takes_is_a_dead_letter_of_its_own() {
     let world = World::new();
     let broker = broker_with(&world, &["a", "b", "c"]);

@@ -482,6 +482,45 @@ async fn a_file_and_a_transaction_have_spans() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_takeover_in_a_transaction_is_always_kept() {
+    let world = World::new();
+    let broker = broker_with(&world, &["a"]);
+    let copy = broker.copy();
+    let (zombie, mut second) = (world.worker(&broker), world.worker(&copy));
+    let taken = Gathered::of(&mut second, SampleShare::NONE);
+    zombie
+        .plan
+        .nth(Method::Renew, 1, Fault::DelayBefore(LEASE * 2));
+    let never = Act::Slow(LEASE * 100, Duration::ZERO);
+    let never = Scripted::always(&world, &zombie.crash, never);
+    let (_, second) = tokio::join!(zombie.each(never, KEYED), async {
+        tokio::time::sleep(LEASE + SECOND).await;
+        second.transaction().await
+    });
+    assert_eq!(second.summary().takeovers, 1);
+    let takeover = taken.only();
+    assert!(takeover.takeover && takeover.is_always_kept);
+    assert_eq!(takeover.decision, Some("granted"));
+    assert_eq!(takeover.end, End::Fate(Fate::Applied));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_the_store_failed_for_is_kept() {
+    for manner in Manner::ALL {
+        let world = World::new();
+        let mut worker = traced(&world, &["a"], PARENT);
+        let throttled = Fault::ThrottledItems(SECOND * 5);
+        worker.plan.nth(Method::Claim, 1, throttled);
+        let gathered = Gathered::of(&mut worker, SampleShare::NONE);
+        let effect = Scripted::new(&world, &worker.crash, []);
+        worker.by(manner, effect, PARK).await.summary();
+        let attempt = gathered.only();
+        assert_eq!((attempt.end, attempt.asked), (End::Fate(Fate::Applied), 2));
+        assert!(attempt.is_always_kept, "{manner:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_seed_plays_the_same_trace_again() {
     let mut played = Vec::new();
     for _ in 0..2 {

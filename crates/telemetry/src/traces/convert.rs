@@ -142,6 +142,7 @@ impl Subject {
             ("semel.possible_repeat", spans.possible_repeat),
             ("semel.formerly_expired", spans.formerly_expired),
             ("semel.follows_fence", spans.follows_fence),
+            ("semel.outcome_differs", spans.outcome_differs),
         ];
         for (name, _) in facts.into_iter().filter(|(_, is_so)| *is_so) {
             add(name, true.into());
@@ -235,6 +236,7 @@ const fn end_name(end: End) -> &'static str {
         End::Released => "released",
         End::Fenced => "fenced",
         End::Gone => "gone",
+        End::GivenBack => "given_back",
         End::Fate(fate) => match fate {
             Fate::Applied => "applied",
             Fate::Replayed => "replayed",

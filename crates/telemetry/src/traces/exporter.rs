@@ -3,16 +3,18 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use prost::Message;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::otlp::{
-    ExportTraceServiceRequest, ExportTraceServiceResponse, InstrumentationScope, KeyValue,
-    Resource, ResourceSpans, ScopeSpans, Span,
+    ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse,
+    InstrumentationScope, KeyValue, Resource, ResourceSpans, ScopeSpans, Span,
 };
 use super::{LostSpans, TraceSettings, Traces};
 
@@ -39,6 +41,10 @@ pub struct Refused(pub String);
 pub enum News {
     /// The collector takes no spans; told once.
     Away(String),
+    /// More spans are made than it takes; told once, until all fit again.
+    Overflows,
+    /// It took a part of them only; told once.
+    TookPart(String),
     /// It takes them again.
     Back {
         /// The spans that were lost so far.
@@ -62,14 +68,22 @@ pub struct Exporter {
 pub(super) struct Queue {
     sender: mpsc::Sender<Vec<Span>>,
     lost: LostSpans,
+    /// Spans were lost for want of room since the task last looked.
+    overflowed: Arc<AtomicBool>,
 }
 
 impl Queue {
-    /// Adds the spans of an attempt, `count` of them, which are made only if there is room.
-    pub(super) fn push(&self, spans: impl FnOnce() -> Vec<Span>, count: usize) {
+    /// Adds the spans of an attempt, `count` of them, which are made only if there is room. The last quarter of the room
+    /// is for hard cases.
+    pub(super) fn push(&self, spans: impl FnOnce() -> Vec<Span>, count: usize, is_hard: bool) {
+        let has_room = is_hard || self.sender.capacity() > KEPT_FREE;
         match self.sender.try_reserve() {
-            Ok(place) => place.send(spans()),
-            Err(_) => self.lost.add(count),
+            Ok(place) if has_room => place.send(spans()),
+            Err(TrySendError::Closed(())) => self.lost.add(count),
+            Ok(_) | Err(TrySendError::Full(())) => {
+                self.lost.add(count);
+                self.overflowed.store(true, Ordering::Relaxed);
+            }
         }
     }
 }
@@ -84,6 +98,7 @@ impl Exporter {
     ) -> Self {
         let (sender, queue) = mpsc::channel(MOST_QUEUED);
         let (closing, closed) = watch::channel(None);
+        let overflowed = Arc::new(AtomicBool::new(false));
         let settings = Arc::new(settings);
         let sending = Sending {
             settings: Arc::clone(&settings),
@@ -93,11 +108,21 @@ impl Exporter {
             lost: lost.clone(),
             on_news,
             failures: 0,
+            overflowed: Arc::clone(&overflowed),
+            is_overflowing: false,
+            has_told_of_part: false,
         };
         let mut task = JoinSet::new();
         task.spawn(sending.run());
         Self {
-            traces: Traces::new(settings, Queue { sender, lost }),
+            traces: Traces::new(
+                settings,
+                Queue {
+                    sender,
+                    lost,
+                    overflowed,
+                },
+            ),
             closing,
             task,
         }
@@ -135,6 +160,9 @@ struct Sending<T> {
     on_news: OnNews,
     /// The failures since the collector last took something.
     failures: u32,
+    overflowed: Arc<AtomicBool>,
+    is_overflowing: bool,
+    has_told_of_part: bool,
 }
 
 impl<T: Transport> Sending<T> {
@@ -200,13 +228,18 @@ impl<T: Transport> Sending<T> {
                 sent.unwrap_or_else(|_| Err(Refused("no answer in time".into())))
             }
         };
+        let sent = sent.and_then(|answer| part_of(&answer));
+        self.tell_of_overflow();
         match sent {
-            Ok(answer) => {
-                let rejected = ExportTraceServiceResponse::decode(&*answer);
-                let rejected = rejected.ok().and_then(|it| it.partial_success);
-                let rejected = rejected.map_or(0, |it| it.rejected_spans);
+            Ok(part) => {
+                let rejected = part.as_ref().map_or(0, |it| it.rejected_spans);
                 let rejected = usize::try_from(rejected).unwrap_or(0);
                 self.lost.add(rejected.min(count));
+                if let Some(part) = part.filter(|_| rejected > 0)
+                    && !std::mem::replace(&mut self.has_told_of_part, true)
+                {
+                    (self.on_news)(News::TookPart(one_line(&part.error_message)));
+                }
                 if std::mem::take(&mut self.failures) > 0 {
                     let lost = self.lost.count();
                     (self.on_news)(News::Back { lost });
@@ -220,6 +253,15 @@ impl<T: Transport> Sending<T> {
                 }
             }
         }
+    }
+
+    /// Tells of spans that found no room, once until all of them fit again. A collector that is away was told of.
+    fn tell_of_overflow(&mut self) {
+        let overflows = self.overflowed.swap(false, Ordering::Relaxed);
+        if overflows && !self.is_overflowing && self.failures == 0 {
+            (self.on_news)(News::Overflows);
+        }
+        self.is_overflowing = overflows;
     }
 
     /// Leaves a collector alone that has just failed, for longer each time.
@@ -257,6 +299,22 @@ impl<T: Transport> Sending<T> {
     }
 }
 
+/// Reads the answer to a request that was taken: what of it was not, if anything. An empty one says that all was.
+fn part_of(answer: &[u8]) -> Result<Option<ExportTracePartialSuccess>, Refused> {
+    match ExportTraceServiceResponse::decode(answer) {
+        Ok(answer) => Ok(answer.partial_success),
+        Err(_) => Err(Refused("the answer is not that of a collector".into())),
+    }
+}
+
+/// Returns the words of a collector as one line that is not too long.
+fn one_line(text: &str) -> String {
+    let plain = text
+        .chars()
+        .map(|it| if it.is_control() { ' ' } else { it });
+    plain.take(MOST_REASON_CHARS).collect()
+}
+
 /// Waits until the exporter was closed and its last time is over.
 async fn last_moment(closed: &mut watch::Receiver<Option<Instant>>) {
     let closed_at = match closed.wait_for(Option::is_some).await {
@@ -272,6 +330,9 @@ async fn last_moment(closed: &mut watch::Receiver<Option<Instant>>) {
 
 /// The attempts that wait at most: about four spans each, of half a kilobyte.
 const MOST_QUEUED: usize = 4_096;
+/// The room that only hard cases may use.
+const KEPT_FREE: usize = MOST_QUEUED / 4;
+const MOST_REASON_CHARS: usize = 200;
 /// The attempts in a request at most.
 const MOST_IN_BATCH: usize = 512;
 /// The longest time for which the first spans of a batch wait for the others.

@@ -31,6 +31,7 @@ enum Manner {
     Takes,
     Refuses,
     Hangs,
+    Page,
     Rejects(i64),
 }
 
@@ -83,6 +84,7 @@ impl Transport for Collector {
             Manner::Refuses => return Err(Refused("connection refused".into())),
             Manner::Hangs => return std::future::pending().await,
             Manner::Rejects(count) => count,
+            Manner::Page => return Ok(b"<!doctype html><html></html>".to_vec()),
         };
         let request = ExportTraceServiceRequest::decode(&*body).expect("a request");
         let mut state = self.state();
@@ -383,5 +385,36 @@ async fn spans_that_the_collector_rejects_are_lost() {
     }
     exporter.close().await;
     assert_eq!(lost.count(), 3);
-    assert!(collector.state().news.is_empty());
+    let part = News::TookPart("too old".into());
+    assert_eq!(collector.state().news, [part]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_none_of_a_collector_counts_as_a_failure() {
+    let collector = Collector::default();
+    collector.state().manner = Manner::Page;
+    let (exporter, traces, lost) = collector.begin(SampleShare::ALL, KeyForm::Hashed);
+    traces.observe_spans("pay", &applied(1, true));
+    exporter.close().await;
+    assert_eq!(lost.count(), 1);
+    let away = News::Away("the answer is not that of a collector".into());
+    assert_eq!(collector.state().news, [away]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn hard_cases_find_room_where_ordinary_ones_do_not() {
+    let collector = Collector::default();
+    let (exporter, traces, lost) = collector.begin(SampleShare::ALL, KeyForm::Hashed);
+    for number in 0..5_000 {
+        traces.observe_spans("pay", &applied(number, true));
+    }
+    assert_eq!(lost.count(), 5_000 - 3 * 1_024, "three quarters");
+    for number in 5_000..6_024 {
+        let mut spans = applied(number, false);
+        spans.takeover = true;
+        traces.observe_spans("pay", &spans);
+    }
+    exporter.close().await;
+    assert_eq!(lost.count(), 5_000 - 3 * 1_024);
+    assert_eq!(collector.state().news, [News::Overflows], "once");
 }

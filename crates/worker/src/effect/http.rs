@@ -21,7 +21,7 @@ use tokio::time::{self, Instant};
 use semel_core::json::Document;
 use semel_core::trace_context::{TRACEPARENT, TRACESTATE};
 use semel_core::{Code, Error, ErrorKind, Result};
-use semel_engine::effect::{Call, Effect, Verdict};
+use semel_engine::effect::{Call, Effect, TraceHeaders, Verdict};
 
 use answer::Meaning;
 use connection::{Connections, Failure};
@@ -290,12 +290,22 @@ impl Template {
         headers.insert("semel-attempt", call.claim.attempt.into());
         headers.insert("semel-fencing-token", call.claim.token.get().into());
         if let Some(trace) = call.trace() {
-            headers.insert(TRACEPARENT, HeaderValue::try_from(&*trace.parent)?);
-            if let Some(state) = trace.state {
-                headers.insert(TRACESTATE, HeaderValue::try_from(&*state)?);
-            }
+            hand_on(&trace, headers);
         }
         Ok(request)
+    }
+}
+
+/// Adds a trace to the headers of a request. One that no header can carry is left out: it says nothing about the
+/// message.
+fn hand_on(trace: &TraceHeaders, headers: &mut HeaderMap) {
+    let Ok(parent) = HeaderValue::try_from(&*trace.parent) else {
+        return;
+    };
+    headers.insert(TRACEPARENT, parent);
+    let state = trace.state.as_deref().map(HeaderValue::try_from);
+    if let Some(Ok(state)) = state {
+        headers.insert(TRACESTATE, state);
     }
 }
 
@@ -317,3 +327,6 @@ const OURS: [&str; 11] = [
     "transfer-encoding",
     "upgrade",
 ];
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,8 @@ use semel_core::{Claim, Outcome, Result, Store, Timestamp};
 use super::super::run_state::Parts;
 use super::super::steps::call;
 use crate::consumer::in_hand::InHand;
-use crate::effect::{Effect, Probe};
+use crate::consumer::trace::AttemptTrace;
+use crate::effect::{Call, Effect, Probe};
 
 /// Asks the effect what became of an operation in doubt, which the store reported at `told_at` on its own
 /// clock. Returns whether that resolved it.
@@ -38,7 +39,12 @@ pub(super) async fn probe<S: Store + Clone, E: Effect>(
         first_started_at: record.first_started_at,
     };
     let window = context.pipeline.window;
-    let verdict = match effect.probe(&call(incoming, claim)).await {
+    // No call of the effect, whose span is told to nobody else.
+    let call = Call {
+        span: incoming.trace().map(AttemptTrace::process),
+        ..call(incoming, claim)
+    };
+    let verdict = match effect.probe(&call).await {
         Probe::Unknown => return Ok(false),
         Probe::NotApplied => Verdict::NotApplied {
             quiet: effect.quiet(),

@@ -37,9 +37,14 @@ impl<S: Store + Clone> RunState<S> {
                 if let (Some(lost), Some(recorded)) = (incoming.lost(), &outcome)
                     && lost.differs(recorded)
                 {
+                    if let Some(trace) = incoming.trace_mut() {
+                        trace.outcome_differs = true;
+                    }
+                    let operation = &incoming.request.operation;
                     let differs = Event::OutcomeDiffers { operation };
                     self.context.observe_message(&incoming, &differs);
                 }
+                let operation = &incoming.request.operation;
                 self.context.observe_message(
                     &incoming,
                     &Event::Replayed {
@@ -140,9 +145,10 @@ impl<S: Store + Clone> RunState<S> {
     /// Holds back an item that the store could not decide; fails if the store never will.
     pub(in crate::consumer) fn hold_failed(
         &mut self,
-        incoming: InHand,
+        mut incoming: InHand,
         error: Error,
     ) -> Result<()> {
+        incoming.trace_trouble();
         let wait = match error.advice() {
             Advice::Retry { after } => self.context.surroundings.jittered(after).max(RECHECK),
             Advice::Fix | Advice::LookUpFirst | Advice::Stop | Advice::Alarm => RECHECK,

@@ -211,6 +211,8 @@ impl<T: StreamedStore> Commit<T> {
         let batch = batch.zip(&answers);
         for ((granted, finished), answer) in batch {
             if let (Committed::Refused(_), Some(output)) = (answer, &finished.output)
+                // With a trace, the output has headers of its own.
+                && granted.incoming.trace().is_none()
                 && granted.incoming.headers.is_empty()
             {
                 granted.incoming.headers.clone_from(&output.headers);

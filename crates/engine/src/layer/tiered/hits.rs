@@ -1,6 +1,6 @@
 //! The claims that a cache answered, for whoever tells of each of them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 
 use semel_core::ClaimId;
@@ -9,21 +9,44 @@ use crate::sync::Mutex;
 
 /// Remembers which claims a cache answered until they are asked about; see [`Tiered::noting`](super::Tiered::noting).
 #[derive(Debug, Default)]
-pub struct CacheHits(Mutex<BTreeSet<ClaimId>>);
+pub struct CacheHits(Mutex<Known>);
+
+/// Claims, and the order in which they were noted.
+#[derive(Debug, Default)]
+struct Known {
+    claims: BTreeMap<ClaimId, u64>,
+    order: BTreeSet<(u64, ClaimId)>,
+    next: u64,
+}
 
 impl CacheHits {
-    /// Notes claims, unless too many are remembered already that nobody asks about.
+    /// Notes claims. If nobody asks about too many of them, the oldest are forgotten.
     pub(super) fn note(&self, claims: impl Iterator<Item = ClaimId>) {
-        // A panic leaves nothing half done.
+        // A panic leaves nothing half done that matters: a claim without its place is forgotten once it is asked about.
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = MOST.saturating_sub(known.len());
-        known.extend(claims.take(room));
+        for claim in claims {
+            let place = known.next;
+            known.next += 1;
+            if let Some(before) = known.claims.insert(claim, place) {
+                known.order.remove(&(before, claim));
+            }
+            known.order.insert((place, claim));
+            if known.order.len() > MOST
+                && let Some((_, oldest)) = known.order.pop_first()
+            {
+                known.claims.remove(&oldest);
+            }
+        }
     }
 
     /// Tells whether the cache answered this claim, and forgets it.
     pub fn take(&self, claim: ClaimId) -> bool {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.remove(&claim)
+        let Some(place) = known.claims.remove(&claim) else {
+            return false;
+        };
+        known.order.remove(&(place, claim));
+        true
     }
 }
 
@@ -40,6 +63,10 @@ mod tests {
         hits.note((0..MOST as u128 + 5).map(ClaimId::from_u128));
         assert!(hits.take(ClaimId::from_u128(7)));
         assert!(!hits.take(ClaimId::from_u128(7)));
-        assert!(!hits.take(ClaimId::from_u128(MOST as u128 + 1)));
+        assert!(!hits.take(ClaimId::from_u128(4)), "the oldest are dropped");
+        assert!(
+            hits.take(ClaimId::from_u128(MOST as u128 + 4)),
+            "the newest"
+        );
     }
 }
