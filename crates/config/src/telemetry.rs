@@ -19,7 +19,7 @@ pub struct TelemetrySettings {
     pub has_plain_keys: bool,
     /// The attributes of the resource, each once, `service.name` among them.
     pub resource: Vec<(String, String)>,
-    /// What the variables of OpenTelemetry say that is not used, one line each; to be reported as warnings.
+    /// The variables of OpenTelemetry that are not used, one line with the reason each; to be reported as warnings.
     pub notes: Vec<String>,
 }
 
