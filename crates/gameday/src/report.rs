@@ -18,6 +18,8 @@ pub struct Report {
     pub passed: bool,
     /// The events of the drill, in their order.
     pub happened: Vec<String>,
+    /// The questions that this drill cannot answer, with where the answer is.
+    pub unknown: Vec<String>,
     /// The conditions that had to hold.
     pub checks: Vec<Check>,
     /// The alerts that are to tell somebody on such a day.
@@ -70,6 +72,7 @@ impl<'a> Draft<'a> {
             pipeline: pipeline.to_owned(),
             passed: true,
             happened: Vec::new(),
+            unknown: Vec::new(),
             checks: Vec::new(),
             alerts: Vec::new(),
             dir: None,
@@ -80,6 +83,11 @@ impl<'a> Draft<'a> {
     /// Notes what happened.
     pub(crate) fn happened(&mut self, what: impl Into<String>) {
         self.report.happened.push(what.into());
+    }
+
+    /// Notes a question that the drill cannot answer.
+    pub(crate) fn unknown(&mut self, question: impl Into<String>) {
+        self.report.unknown.push(question.into());
     }
 
     /// Notes whether something held.
@@ -133,7 +141,7 @@ fn family(sample: &str) -> String {
 /// The part that is missing for an alert to tell somebody of a sample of this family.
 fn missing(found: Option<&Alert>, family: Option<&str>, is_shown: bool) -> Option<&'static str> {
     let Some(alert) = found else {
-        return Some("there is no such alert");
+        return Some("the file has no alert of this name");
     };
     let runbook = alert.runbook.as_deref().unwrap_or_default();
     if runbook.is_empty() {

@@ -134,19 +134,19 @@ impl<'a> Scene<'a> {
     /// Breaks the store and mends it, as far as commands for that were named.
     pub(crate) async fn break_and_mend(&self, draft: &mut Draft<'_>) -> Result<()> {
         if let Some(command) = &self.setup.break_store {
-            run(self.setup, command).await?;
+            run(self.setup, "--break", command).await?;
             draft.happened("ran the command that breaks the store");
         }
         if let Some(command) = &self.setup.mend_store {
-            run(self.setup, command).await?;
+            run(self.setup, "--mend", command).await?;
             draft.happened("ran the command that mends the store");
         }
         Ok(())
     }
 
-    /// Runs a command that breaks or mends the store.
-    pub(crate) async fn run(&self, command: &str) -> Result<()> {
-        run(self.setup, command).await
+    /// Runs the command of `--break` or `--mend`.
+    pub(crate) async fn run(&self, option: &str, command: &str) -> Result<()> {
+        run(self.setup, option, command).await
     }
 
     /// The folder of the store, if that is the drill's own.
@@ -163,13 +163,14 @@ impl<'a> Scene<'a> {
 /// `Unavailable`: it fails, or takes longer than two minutes.
 pub async fn mend(setup: &Setup) -> Result<()> {
     match &setup.mend_store {
-        Some(command) => run(setup, command).await,
+        Some(command) => run(setup, "--mend", command).await,
         None => Ok(()),
     }
 }
 
-/// Runs a shell command, which may hold a secret; what it prints is in the folder of the drill.
-async fn run(setup: &Setup, command: &str) -> Result<()> {
+/// Runs the shell command of an option, in the current folder. It may hold a secret; what it prints is in the folder of
+/// the drill.
+async fn run(setup: &Setup, option: &str, command: &str) -> Result<()> {
     let file = setup.dir.join("commands.log");
     let log = File::options().create(true).append(true).open(&file);
     let log = log.map_err(|error| cannot("write its logs", error))?;
@@ -178,7 +179,6 @@ async fn run(setup: &Setup, command: &str) -> Result<()> {
         .map_err(|error| cannot("write its logs", error))?;
     let mut child = Command::new("sh")
         .args(["-c", command])
-        .current_dir(&setup.dir)
         .env("SEMEL_GAMEDAY_STORE", worker::url(setup))
         .env("SEMEL_GAMEDAY_DIR", &setup.dir)
         .stdin(Stdio::null())
@@ -191,7 +191,7 @@ async fn run(setup: &Setup, command: &str) -> Result<()> {
         let seconds = COMMAND.as_secs();
         return Err(failed(
             ErrorKind::Timeout,
-            format!("a command of --break or --mend took longer than {seconds} s"),
+            format!("the command of {option} took longer than {seconds} s"),
         ));
     };
     let status = status.map_err(|error| cannot("run a command", error))?;
@@ -201,13 +201,19 @@ async fn run(setup: &Setup, command: &str) -> Result<()> {
     Err(failed(
         ErrorKind::Unavailable,
         format!(
-            "a command of --break or --mend failed with {status}; what it printed is in {}",
+            "the command of {option} failed with {status}: {}; what it printed is in {}",
+            worker::last_line(&file),
             file.display()
         ),
     ))
 }
 
-/// The error that a drill was stopped or refused, with `why`.
+/// A finding that is yes or no.
+pub(crate) const fn yes(is_so: bool) -> &'static str {
+    if is_so { "yes" } else { "no" }
+}
+
+/// The error that a drill is refused, with `why`.
 pub(crate) fn refused(why: impl Into<Box<str>>) -> Error {
     Error::new(ErrorKind::InvalidInput, why)
 }

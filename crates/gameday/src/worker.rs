@@ -247,7 +247,7 @@ impl Ended {
     /// Describes its end; unless that was a good one, with its last words.
     pub(crate) fn end(&self) -> String {
         match self.status {
-            Some(status) if status.success() => status.to_string(),
+            Some(status) if status.success() => "with exit code 0".to_owned(),
             Some(status) => format!("{status}: {}", self.last_words),
             None => format!("not within {} s: {}", PATIENCE.as_secs(), self.last_words),
         }
@@ -259,7 +259,7 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-fn last_line(log: &Path) -> String {
+pub(crate) fn last_line(log: &Path) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let last = text.lines().rfind(|it| !it.trim().is_empty());
     last.unwrap_or("it said nothing").to_owned()

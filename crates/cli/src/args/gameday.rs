@@ -27,7 +27,7 @@ pub(crate) struct Gameday {
     #[arg(long, value_name = "URL")]
     pub(crate) store: Option<String>,
     /// The shell command that breaks the store; `SEMEL_GAMEDAY_STORE` is its url
-    #[arg(long = "break", value_name = "COMMAND")]
+    #[arg(long = "break", value_name = "COMMAND", requires = "mend_store")]
     pub(crate) break_store: Option<String>,
     /// The shell command that mends the store
     #[arg(long = "mend", value_name = "COMMAND", requires = "break_store")]

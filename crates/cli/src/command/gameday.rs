@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use semel_backends::source;
-use semel_config::{Overrides, PipelineSettings};
+use semel_config::{Overrides, PipelineSettings, StoreUrl};
 use semel_core::port::horizon::Horizon;
 use semel_core::{Clock, Code, Error, ErrorKind, Result};
 use semel_engine::effect::{Class, OnDoubt};
@@ -56,52 +56,73 @@ pub(crate) fn gameday(arguments: &Gameday) -> Result<Exit> {
         alerts,
         clock,
     };
-    let mut report = match runtime.block_on(played(arguments.drill, &setup)) {
-        Ok(report) => report,
-        Err(error) => {
-            if error.kind() != ErrorKind::InvalidInput {
+    let played = runtime.block_on(async {
+        tokio::select! {
+            played = play(arguments.drill, &setup) => Some(played),
+            () = stopped() => None,
+        }
+    });
+    let is_refused = |error: &Error| error.kind() == ErrorKind::InvalidInput;
+    let is_at_its_end = match &played {
+        Some(Ok(_)) => true,
+        Some(Err(error)) => is_refused(error),
+        None => false,
+    };
+    if !is_at_its_end {
+        runtime.block_on(mended(&setup));
+    }
+    let mut report = match played {
+        Some(Ok(report)) => report,
+        Some(Err(error)) => {
+            if !is_refused(&error) {
                 dir.keep();
             }
             return Err(error);
         }
+        None => {
+            let stopped = Error::new(ErrorKind::Unavailable, "the drill was stopped");
+            return Err(stopped.with_code(Code::DrillFailed).not_applied());
+        }
     };
-    if !report.passed {
+    let passed = report.passed;
+    report.dir = (!passed || dir.is_kept()).then(|| dir.path.clone());
+    let _ = Answers::new(arguments.format).print(&Shown(report))?;
+    if !passed {
         dir.keep();
     }
-    report.dir = dir.is_kept().then(|| dir.path.clone());
-    let passed = report.passed;
-    let _ = Answers::new(arguments.format).print(&Shown(report))?;
     Ok(if passed { Exit::Done } else { Exit::No })
 }
 
-/// Plays the drill until it ends or is stopped; a store that it may have broken is mended in any case.
-async fn played(drill: Drill, setup: &Setup) -> Result<Report> {
-    let stopped = async {
-        let mut terminated = signal(SignalKind::terminate())?;
-        tokio::select! {
-            interrupted = tokio::signal::ctrl_c() => interrupted,
-            _ = terminated.recv() => Ok(()),
+/// Waits until somebody asks for a stop.
+async fn stopped() {
+    let terminated = async {
+        match signal(SignalKind::terminate()) {
+            Ok(mut signal) => _ = signal.recv().await,
+            Err(_) => std::future::pending().await,
         }
     };
-    let played = tokio::select! {
-        played = play(drill, setup) => played,
-        _ = stopped => Err(
-            Error::new(ErrorKind::Unavailable, "the drill was stopped").with_code(Code::DrillFailed).not_applied()
-        ),
-    };
-    if played
-        .as_ref()
-        .is_err_and(|it| it.kind() != ErrorKind::InvalidInput)
-        && let Err(error) = mend(setup).await
-    {
-        output::failure(&error);
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        () = terminated => {}
     }
-    played
+}
+
+/// Mends the store of a drill that did not come to its end, and says so if that fails.
+async fn mended(setup: &Setup) {
+    if let Err(error) = mend(setup).await {
+        output::failure(&error);
+        output::warning("the store may still be broken");
+    }
 }
 
 /// Reads the url of the store of drills; one of this machine is meant from the current folder.
 fn store(text: &str) -> Result<String> {
     let url = store_url(text).map_err(|why| usage(format!("--store: {why}")))?;
+    if matches!(url, StoreUrl::Memory) {
+        return Err(usage(
+            "--store: a worker's memory ends with it, and a drill starts several workers; name another store",
+        ));
+    }
     Ok(match url.path() {
         Some(_) => url.absolute().to_string(),
         None => text.to_owned(),
@@ -236,13 +257,20 @@ struct Shown(Report);
 impl Answer for Shown {
     fn describe(&self, block: &mut Block) {
         let report = &self.0;
-        let verdict = if report.passed { "passed" } else { "failed" };
+        let verdict = match (report.passed, report.unknown.is_empty()) {
+            (true, true) => "passed",
+            (true, false) => "passed, as far as it goes",
+            (false, _) => "failed",
+        };
         block.heading(&format!(
             "{} ({}): {verdict}",
             report.drill, report.pipeline
         ));
         for step in &report.happened {
             block.field("then", step);
+        }
+        for question in &report.unknown {
+            block.styled(TextStyle::Attention, "unknown", question);
         }
         for check in &report.checks {
             let (style, label) = if check.passed {

@@ -88,7 +88,8 @@ fn poison_is_kept_and_holds_up_nothing() {
 fn a_store_that_loses_fails_the_crash() {
     let site = Site::new();
     let loses = "rm -r \"$SEMEL_GAMEDAY_DIR/store\"";
-    let (code, report) = played(&site, &["crash", "--break", loses, "--dir", "kept"]);
+    let broken = ["crash", "--break", loses, "--mend", "true", "--dir", "kept"];
+    let (code, report) = played(&site, &broken);
     assert_eq!(code, 1, "{report}");
     assert!(
         failures(&report).contains(&"no effect happens twice".to_owned()),
@@ -135,7 +136,7 @@ fn an_alert_without_a_runbook_fails_the_drill() {
     let (code, report) = played(&site, &["crash", "--alerts", "alerts.yml"]);
     assert_eq!(code, 1);
     let missing = &report["alerts"][0]["missing"];
-    assert_eq!(missing, "there is no such alert", "{report}");
+    assert_eq!(missing, "the file has no alert of this name", "{report}");
 }
 
 #[test]
@@ -168,19 +169,52 @@ fn what_a_drill_cannot_play_is_refused() {
         (&["crash", "--mend", "true"], 2, "--break"),
         (&["crash", "--config", "none.toml"], 2, "none.toml"),
         (&["crash", "--store", "bogus"], 2, "--store: "),
-        (&["crash", "--store", "memory:"], 3, "[drill-failed]"),
+        (&["crash", "--store", "memory:"], 2, "name another store"),
+        (&["crash", "--break", "true"], 2, "--mend"),
         (
-            &["crash", "--break", "echo s3cret; exit 7"],
+            &[
+                "crash",
+                "--break",
+                "S=s3cret; echo no; exit 7",
+                "--mend",
+                "exit 8",
+            ],
             3,
-            "commands.log [drill-failed]",
+            "the command of --break failed with exit status: 7: no; what it printed is in",
+        ),
+        (
+            &["crash", "--break", "false", "--mend", "exit 8"],
+            3,
+            "the store may still be broken",
+        ),
+        (
+            &[
+                "store-down",
+                "--store",
+                "sqlite:s.db",
+                "--break",
+                "true",
+                "--mend",
+                "true",
+            ],
+            3,
+            "the store still answers",
         ),
         (
             &["store-down", "--store", "sqlite:s.db"],
             2,
             "--break and --mend",
         ),
-        (&["store-down", "--break", "true"], 2, "--store names"),
-        (&["storm", "--break", "true"], 2, "breaks no store"),
+        (
+            &["store-down", "--break", "true", "--mend", "true"],
+            2,
+            "--store names",
+        ),
+        (
+            &["storm", "--break", "true", "--mend", "true"],
+            2,
+            "breaks no store",
+        ),
         (&["flood"], 2, "flood"),
     ] {
         let mut all = vec!["gameday"];

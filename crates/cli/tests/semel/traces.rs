@@ -292,7 +292,7 @@ fn a_span_says_who_answered_the_claim() {
 fn of_a_hundredth_every_conflict_arrives() {
     let collector = Collector::new();
     let input = lines(0..2_000, |id| message(&format!("pay-{id}"), id))
-        + &lines(0..57, |id| message(&format!("pay-{id}"), 10_000 + id));
+        + &lines(0..100, |id| message(&format!("pay-{id}"), 10_000 + id));
     let config = format!(
         "[telemetry]\notlp = \"{}\"\n[pipelines.pay]\nsource = {{ kind = \"file\", path = \"in\" }}\n\
          key = \"json:/id\"\neffect = {{ kind = \"stdout\", class = \"unkeyed\", on_doubt = \"park\" }}\n",
@@ -304,7 +304,7 @@ fn of_a_hundredth_every_conflict_arrives() {
     let (conflicts, others): (Vec<_>, Vec<_>) = attempts
         .iter()
         .partition(|it| it.attribute("semel.decision") == "conflict");
-    assert_eq!(conflicts.len(), 57);
+    assert_eq!(conflicts.len(), 100);
     assert!(conflicts.iter().all(|it| it.status == 2));
     // About twenty of two thousand; that there are more than eighty does not happen.
     assert!(others.len() < 80, "{}", others.len());

@@ -29,7 +29,11 @@ pub(super) async fn play(setup: &Setup, draft: &mut Draft<'_>) -> Result<()> {
     draft.happened(format!(
         "sent {sent} messages, {AGAIN} of them duplicates, and killed the worker after {before} effects"
     ));
-    draft.check("the worker works until it is killed", reached, before);
+    draft.check(
+        "the worker works until it is killed",
+        reached,
+        format!("{before} effects"),
+    );
     let is_silent = get(admin, "/metrics").await.is_none();
     scene.break_and_mend(draft).await?;
     let mut worker = scene.worker("second").await?;
@@ -65,7 +69,8 @@ pub(super) async fn play(setup: &Setup, draft: &mut Draft<'_>) -> Result<()> {
         "every message has its effect, or is on record as in doubt",
         lost.is_empty(),
         format!(
-            "{} without an effect, {} in doubt{lost}",
+            "of {ORDERS} {} with their effect, {} without, {} on record as in doubt{lost}",
+            applied.len(),
             missing.len(),
             doubts.len()
         ),

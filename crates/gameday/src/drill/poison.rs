@@ -9,7 +9,7 @@ use crate::Setup;
 use crate::metrics::Scrape;
 use crate::provider::{DEFERRED, REFUSED};
 use crate::report::Draft;
-use crate::scene::{Scene, check_once};
+use crate::scene::{Scene, check_once, yes};
 
 pub(super) async fn play(setup: &Setup, draft: &mut Draft<'_>) -> Result<()> {
     let scene = Scene::set(setup, Duration::ZERO).await?;
@@ -29,8 +29,8 @@ pub(super) async fn play(setup: &Setup, draft: &mut Draft<'_>) -> Result<()> {
     }
     worker.feed(&all).await;
     draft.happened(format!(
-        "sent {GOOD} good messages, and among them {REFUSALS} that the target refuses, {DEFERRALS} that it defers once, \
-         {KEYLESS} without a key, and {CONFLICTS} that reuse a key"
+        "sent {GOOD} good messages, and beside them {REFUSALS} that the target refuses, {DEFERRALS} that it defers once, \
+         {KEYLESS} without a key, half of them no JSON at all, and {CONFLICTS} that reuse a key"
     ));
     let sent = GOOD + REFUSALS + DEFERRALS + KEYLESS + CONFLICTS;
     let settled = scene.settled(&worker, sent, Duration::from_secs(30)).await;
@@ -44,7 +44,7 @@ pub(super) async fn play(setup: &Setup, draft: &mut Draft<'_>) -> Result<()> {
         ),
     );
     let is_ready = scene.becomes(&worker, true, Duration::from_secs(10)).await;
-    draft.check("the worker stays ready", is_ready, is_ready);
+    draft.check("the worker stays ready", is_ready, yes(is_ready));
     // One attempt is too few for a target that defers once.
     let gives_up = setup.subject.attempts == 1;
     let (applied, dead) = if gives_up {

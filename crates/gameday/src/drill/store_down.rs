@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::time::Duration;
 
-use semel_core::Result;
+use semel_core::{ErrorKind, Result};
 use tokio::time::sleep;
 
 use crate::Setup;
 use crate::metrics::Scrape;
 use crate::report::Draft;
-use crate::scene::{Scene, check_once, check_twice_at_most};
-use crate::worker::{Worker, cannot};
+use crate::scene::{Scene, check_once, check_twice_at_most, yes};
+use crate::worker::{Worker, cannot, failed};
 
 pub(super) async fn play(setup: &Setup, draft: &mut Draft<'_>) -> Result<()> {
     let scene = Scene::set(setup, Duration::from_millis(20)).await?;
@@ -48,10 +48,15 @@ async fn gone(
     moved(folder, &aside)?;
     let all = scene.messages("order-", 0..BEFORE + AFTER, "");
     worker.feed(&all).await;
+    let before = scene.books().effects();
     draft.happened(format!(
-        "sent {BEFORE} messages, moved the folder of the store away, and sent {AFTER} more"
+        "sent {BEFORE} messages, moved the folder of the store away, and sent all of them and {AFTER} more"
     ));
     let ended = worker.ended().await?;
+    let meanwhile = scene.books().effects().saturating_sub(before);
+    draft.happened(format!(
+        "the worker applied {meanwhile} more until it stopped; their records went to the folder that was moved"
+    ));
     draft.check(
         "the worker stops by itself, with exit code 3",
         ended.status.and_then(|it| it.code()) == Some(3),
@@ -70,10 +75,11 @@ async fn gone(
         scene.books().operations() == (BEFORE + AFTER) as usize,
         format!("{} of {}", scene.books().operations(), BEFORE + AFTER),
     );
+    let done = before + meanwhile;
     draft.check(
-        "what was done before is recognised",
-        counts.replayed >= u64::from(BEFORE),
-        format!("{} of {BEFORE} or more", counts.replayed),
+        "what was done before is recognised, and the rest applied",
+        counts.replayed == done && counts.applied + done == u64::from(BEFORE + AFTER),
+        format!("{} recognised, {} applied", counts.replayed, counts.applied),
     );
     let silence = || format!("http://{admin}/metrics did not answer");
     draft.alert_of_silence("SemelWorkerDown", is_silent.then(silence));
@@ -87,7 +93,7 @@ async fn away(
     mut worker: Worker,
     (break_store, mend_store): (&str, &str),
 ) -> Result<()> {
-    scene.run(break_store).await?;
+    scene.run("--break", break_store).await?;
     let more = scene.messages("order-", BEFORE..BEFORE + AFTER, "");
     worker.feed(&more).await;
     draft.happened(format!(
@@ -95,18 +101,31 @@ async fn away(
     ));
     let breaker = |it: &Scrape| it.shown("semel_breaker_open", &[]);
     let patience = Duration::from_secs(90);
+    let all_done = |it: &Scrape| it.sum("semel_deliveries_total", &[]) >= (BEFORE + AFTER).into();
+    let fails_open = scene.setup().subject.fails_open;
     let (scrape, is_seen) = scene
-        .seen(&worker, patience, |it| breaker(it).is_some())
+        .seen(&worker, patience, |it| {
+            breaker(it).is_some() || (all_done(it) && !fails_open)
+        })
         .await;
     let shown = breaker(&scrape);
+    if shown.is_none() && all_done(&scrape) {
+        return Err(failed(
+            ErrorKind::Unavailable,
+            "the store still answers after the command of --break, which has to break what --store names",
+        ));
+    }
     draft.check(
         "the outage is noticed, and the store left alone",
         is_seen,
-        is_seen,
+        yes(is_seen),
     );
     let not_ready = scene.becomes(&worker, false, patience).await;
-    draft.check("the worker says that it is not ready", not_ready, not_ready);
-    let fails_open = scene.setup().subject.fails_open;
+    draft.check(
+        "the worker says that it is not ready",
+        not_ready,
+        yes(not_ready),
+    );
     let unprotected = |it: &Scrape| it.shown("semel_unprotected_total", &[]);
     let mut ran_unprotected = None;
     if fails_open {
@@ -135,7 +154,7 @@ async fn away(
             format!("{during} in two seconds, and {waiting} wait"),
         );
     }
-    scene.run(mend_store).await?;
+    scene.run("--mend", mend_store).await?;
     draft.happened("mended the store");
     let all = BEFORE + AFTER;
     let back = scene.settled(&worker, all, patience).await;

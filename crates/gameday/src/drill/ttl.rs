@@ -27,6 +27,12 @@ pub(super) async fn play(setup: &Setup, draft: &mut Draft<'_>) -> Result<()> {
             "nobody knows for how long a message can come again, so less than the window"
         }
     };
+    if subject.needed == Needed::Unknown {
+        draft.unknown(
+            "for how long a message can come again: this shows that the window works, and not that it is long enough; see \
+             `semel check`",
+        );
+    }
     let (again_s, window_s) = (again.as_secs(), window.as_secs());
     draft.happened(format!(
         "shrank the window to {window_s} s and the time until everything comes again to {again_s} s: {why}"

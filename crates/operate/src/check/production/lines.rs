@@ -209,12 +209,7 @@ impl Judge<'_> {
         }
         let window = duration_text(self.report.window.0);
         match (self.report.gate, &self.report.birth) {
-            (Gate::Birth, Some(birth)) => Line::pass(
-                "producers",
-                format!(
-                    "what is published again keeps its birth, {birth}; past {window} it is set aside, not repeated"
-                ),
-            ),
+            (Gate::Birth, Some(birth)) => self.birth(birth, &window),
             (Gate::Birth | Gate::Appended | Gate::Off, _) => Line::unknown(
                 "producers",
                 format!(
@@ -222,6 +217,35 @@ impl Judge<'_> {
                      for how long producers retry is not seen from here"
                 ),
                 "ask them: their retries and your replays must lie inside the window",
+            ),
+        }
+    }
+
+    /// Judges whether real messages have the birth by which the age gate goes.
+    fn birth(&self, birth: &str, window: &str) -> Line {
+        let kept = format!(
+            "what is published again keeps its birth, {birth}; past {window} it is set aside, not repeated"
+        );
+        let Some(sample) = self.report.sample else {
+            return Line::unknown(
+                "producers",
+                format!("{kept}; whether real messages have it was not looked at"),
+                "capture some, and give them to --sample FILE",
+            );
+        };
+        let without = ["birth-missing", "birth-invalid"].map(|code| {
+            let unusable = sample.unusable.get(code);
+            unusable.map_or(0, |it| it.count)
+        });
+        match without.iter().sum() {
+            0 => Line::pass("producers", kept),
+            count => Line::fail(
+                "producers",
+                format!(
+                    "{count} of {} captured messages have no usable birth, {birth}, and would be quarantined",
+                    sample.messages
+                ),
+                "correct `birth`, or the producer",
             ),
         }
     }

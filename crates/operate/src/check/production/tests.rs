@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use semel_core::port::store::{Capabilities, Durability};
 use semel_core::{Code, Error, ErrorKind, Timestamp};
 
 use super::*;
+use crate::check::sample::Unusable;
 use crate::check::set_aside::Pile;
 use crate::check::{Broker, Finding, Inspection, Sample, Storage, fail, warn};
 use crate::value::Time;
@@ -331,6 +333,23 @@ const CASES: &[(&str, Standing, &str, Change)] = &[
         it.horizons = Ok(Some(kept(8)));
     }),
     ("producers", Pass, "keeps its birth, json:/at", |_| {}),
+    ("producers", Unknown, "was not looked at", |it| {
+        it.sample = None;
+    }),
+    ("producers", Fail, "3 of 10 captured messages", |it| {
+        let unusable = |count| Unusable {
+            count,
+            ..Unusable::default()
+        };
+        it.sample = Some(Sample {
+            messages: 10,
+            unusable: BTreeMap::from([
+                ("birth-missing".into(), unusable(2)),
+                ("birth-invalid".into(), unusable(1)),
+            ]),
+            ..Sample::default()
+        });
+    }),
     ("producers", Unknown, "without `birth`", |it| {
         it.pipeline = NO_BIRTH;
     }),
@@ -596,7 +615,7 @@ fn each_line_passes_fails_or_is_not_known() {
 
 #[test]
 fn every_line_but_those_of_people_can_fail() {
-    let of_people = ["backup", "producers", "tenants"];
+    let of_people = ["backup", "tenants"];
     World::best().with_list(|list| {
         for line in &list.lines {
             let mut cases = CASES.iter();
