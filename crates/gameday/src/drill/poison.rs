@@ -88,11 +88,7 @@ pub(super) async fn play(setup: &Setup, draft: &mut Draft<'_>) -> Result<()> {
         ),
     );
     for (alert, family, label) in [
-        (
-            "SemelDeadLettersGrowing",
-            "semel_deliveries_total",
-            "fate=\"dead\"",
-        ),
+        ("SemelDeadLettersGrowing", "semel_set_aside", "why=\"dead\""),
         (
             "SemelQuarantineGrowing",
             "semel_quarantined_total",
