@@ -1,6 +1,7 @@
 //! Every alert of `deploy/` has its runbook, its row in the book's table and its tests, and every metric there is one
-//! that the book lists.
+//! that the book lists. Nothing there is summed by a label that could have a key in it.
 
+mod labels;
 mod names;
 
 use std::collections::BTreeSet;
@@ -9,17 +10,13 @@ use crate::tree::Tree;
 
 use super::Finding;
 
+const DEPLOYED: &str = "deploy/";
 pub(super) const ALERTS: &str = "deploy/prometheus/alerts.yml";
 const TESTS: &str = "deploy/prometheus/tests/";
 const RUNBOOKS: &str = "docs/book/src/runbooks/";
 const TABLE: &str = "docs/book/src/operations/alerts.md";
 /// The sections of a runbook.
 const HEADINGS: [&str; 6] = ["Symptom", "Money", "First look", "Decide", "Act", "Verify"];
-/// The only labels that anything is summed by: none of them can have a key in it.
-const LABELS: [&str; 11] = [
-    "effect", "instance", "job", "kind", "le", "owner", "pipeline", "reason", "runbook", "state",
-    "store",
-];
 
 /// Compares the alerts with their runbooks, the book's table and their tests, and metrics with the book's list.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -48,6 +45,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         }
     }
     findings.extend(names::check(tree));
+    findings.extend(labels::check(tree));
     findings
 }
 
@@ -78,9 +76,10 @@ impl<'a> Alert<'a> {
     }
 
     fn severity(&self) -> Option<&'static str> {
-        ["page", "ticket"]
-            .into_iter()
-            .find(|it| self.text.contains(&format!("severity: {it}")))
+        let (_, rest) = self.text.split_once("severity:")?;
+        let mut words = rest.trim_start().split(|it: char| !it.is_alphanumeric());
+        let word = words.next()?;
+        ["page", "ticket"].into_iter().find(|it| *it == word)
     }
 
     fn faults(&self) -> Vec<String> {
@@ -99,24 +98,8 @@ impl<'a> Alert<'a> {
                 faults.push(format!("has no `{}`", member.trim_end_matches(':')));
             }
         }
-        let is_other = |label: &&str| !LABELS.contains(label);
-        for label in summed_by(self.text).filter(is_other) {
-            faults.push(format!("`{label}` is a label that could have a key in it"));
-        }
         faults
     }
-}
-
-/// The labels in each `by (…)` and `on (…)`.
-fn summed_by(text: &str) -> impl Iterator<Item = &str> {
-    let lists = [" by (", " on ("].into_iter().flat_map(move |word| {
-        text.match_indices(word)
-            .filter_map(move |(at, _)| text[at + word.len()..].split_once(')'))
-    });
-    lists
-        .flat_map(|(labels, _)| labels.split(','))
-        .map(str::trim)
-        .filter(|label| !label.is_empty())
 }
 
 /// Compares the alert with its runbook.
@@ -140,6 +123,13 @@ fn runbook(tree: &Tree, alert: &Alert<'_>) -> Vec<String> {
     if headings != HEADINGS {
         faults.push(format!("{page} should have {}", HEADINGS.join(", ")));
     }
+    if let Some(severity) = alert.severity() {
+        let opening = format!("A {severity}. ");
+        let first = text.lines().skip(1).find(|line| !line.is_empty());
+        if first.is_none_or(|line| !line.starts_with(&opening)) {
+            faults.push(format!("{page} should open with `{}`", opening.trim_end()));
+        }
+    }
     faults
 }
 
@@ -159,18 +149,18 @@ fn untold(tree: &Tree, alert: &Alert<'_>) -> Option<String> {
 fn untested(tree: &Tree, name: &str) -> Vec<String> {
     let (mut fires, mut is_silent) = (false, false);
     for (_, text) in tree.texts(TESTS, ".yml") {
-        let mine = text.match_indices("alertname:").filter(|(at, word)| {
-            let rest = text[at + word.len()..].trim_start();
-            rest.strip_prefix(name)
-                .is_some_and(|rest| !rest.starts_with(|it: char| it.is_alphanumeric()))
-        });
-        for (at, _) in mine {
-            let Some((_, expected)) = text[at..].split_once("exp_alerts:") else {
+        // What comes before the first time is no entry.
+        for entry in text.split("eval_time:").skip(1) {
+            let word = |it: char| !it.is_alphanumeric();
+            let is_mine = entry
+                .split_once("alertname:")
+                .is_some_and(|(_, rest)| rest.trim_start().split(word).next() == Some(name));
+            let Some((_, expected)) = entry.split_once("exp_alerts:") else {
                 continue;
             };
             let is_none = expected.trim_start().starts_with("[]");
-            is_silent |= is_none;
-            fires |= !is_none;
+            is_silent |= is_mine && is_none;
+            fires |= is_mine && !is_none;
         }
     }
     let missing = [(fires, "it fires"), (is_silent, "it is silent")];

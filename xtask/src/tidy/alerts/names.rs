@@ -6,9 +6,8 @@ use std::collections::BTreeSet;
 use crate::tree::Tree;
 
 use super::super::Finding;
-use super::TESTS;
+use super::{DEPLOYED, TESTS};
 
-const DEPLOYED: &str = "deploy/";
 const RULES: &str = "deploy/prometheus/rules.yml";
 const FAMILIES: &str = "docs/book/src/operations/status.md";
 

@@ -13,8 +13,7 @@ groups:
           dashboard: semel-on-call
           runbook_url: https://example.org/docs/book/src/runbooks/busy.md
 ";
-const PAGE: &str =
-    "# SemelBusy\n\n## Symptom\n## Money\n## First look\n## Decide\n## Act\n## Verify\n";
+const PAGE: &str = "# SemelBusy\n\nA page. It is.\n\n## Symptom\n## Money\n## First look\n## Decide\n## Act\n## Verify\n";
 const ROW: &str = "| [`SemelBusy`](../runbooks/busy.md) | page | above 1 | 2m |\n";
 const TEST: &str = "\
 - eval_time: 1m
@@ -51,6 +50,10 @@ fn an_alert_has_a_runbook_a_row_and_tests() {
     assert!(short[0].contains("the title of busy.md"), "{short:?}");
     assert!(short[1].contains("should have Symptom, Money"), "{short:?}");
 
+    let other = PAGE.replace("A page.", "A ticket.");
+    let other = found(ALERT_TEXT, ("busy.md", &other), ROW, TEST);
+    assert!(other[0].contains("should open with `A page.`"), "{other:?}");
+
     for row in ["", &ROW.replace("page", "ticket"), &ROW.replace("2m", "3m")] {
         let untold = found(ALERT_TEXT, good, row, TEST);
         assert!(untold[0].contains("should have a row"), "{untold:?}");
@@ -60,6 +63,11 @@ fn an_alert_has_a_runbook_a_row_and_tests() {
     assert!(untested[0].contains("it is silent"), "{untested:?}");
     let untested = found(ALERT_TEXT, good, ROW, silent);
     assert!(untested[0].contains("it fires"), "{untested:?}");
+    // What the next entry expects is not what this one does.
+    let next = "- { eval_time: 1m, alertname: SemelBusy }\n\
+                - { eval_time: 2m, alertname: SemelOther, exp_alerts: [] }\n";
+    let untested = found(ALERT_TEXT, good, ROW, &format!("{firing}{next}"));
+    assert!(untested[0].contains("it is silent"), "{untested:?}");
     assert_eq!(found("groups:", good, ROW, TEST), ["has no alert"]);
 }
 
@@ -75,5 +83,7 @@ fn an_alert_says_whose_it_is_and_has_no_label_of_a_key() {
     assert!(keys[0].contains("`key` is a label"), "{keys:?}");
     assert!(with("          dashboard: semel-on-call\n", "")[0].contains("no `dashboard`"));
     assert!(with(", owner: operators", "")[0].contains("no `owner`"));
-    assert!(with("severity: page", "severity: info")[0].contains("neither"));
+    for other in ["severity: info", "severity: pager"] {
+        assert!(with("severity: page", other)[0].contains("neither"));
+    }
 }
