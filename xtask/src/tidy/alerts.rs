@@ -98,8 +98,19 @@ impl<'a> Alert<'a> {
                 faults.push(format!("has no `{}`", member.trim_end_matches(':')));
             }
         }
+        if self.text.lines().any(takes_any) {
+            let why =
+                "takes the first of a result that has no order: `sortByLabel` comes before it";
+            faults.push(why.to_owned());
+        }
         faults
     }
+}
+
+/// Returns whether a template takes whichever element comes first. A label that changes from one evaluation to the
+/// next is another alert each time, and none of them is ever as old as its `for`.
+fn takes_any(line: &str) -> bool {
+    line.contains("| first") && !line.contains("| sortByLabel")
 }
 
 /// Compares the alert with its runbook.

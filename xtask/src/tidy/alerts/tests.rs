@@ -86,4 +86,12 @@ fn an_alert_says_whose_it_is_and_has_no_label_of_a_key() {
     for other in ["severity: info", "severity: pager"] {
         assert!(with("severity: page", other)[0].contains("neither"));
     }
+    let first = |of: &str| {
+        with(
+            "summary: busy",
+            &format!("summary: '{{{{ . | {of}first }}}}'"),
+        )
+    };
+    assert!(first("")[0].contains("no order"));
+    assert_eq!(first("sortByLabel \"owner\" | "), [""; 0]);
 }
