@@ -16,7 +16,8 @@ const MS: fn(u64) -> Duration = Duration::from_millis;
 #[test]
 #[ignore = "needs the semel binary: cargo xtask test runs it"]
 fn effects_happen_once_whatever_dies() {
-    let found = Rig::with("InnoDB").torment(71, 100_000, 16);
+    let enough = |rig: &Rig, killed| killed > 16 && rig.proxy.seen().cuts >= 16;
+    let found = Rig::with("InnoDB").torment(71, 100_000, 16, enough);
     println!("MariaDB, InnoDB: {found}");
     assert_eq!(found.repeated, 0, "a charge happened twice");
     assert_eq!(found.lost, 0, "a charge was lost");
@@ -65,7 +66,7 @@ fn the_rig_finds_what_a_table_without_transactions_repeats() {
         assert!(!status.success() && said.contains("MyISAM"), "{said}");
     }
     rig.server.query("drop table semel.charges");
-    let found = rig.torment(72, 40_000, 6);
+    let found = rig.torment(72, 40_000, 6, |rig, _| rig.repeated());
     println!("MariaDB, MyISAM: {found}");
     assert!(
         found.repeated + found.lost > 0,
@@ -121,8 +122,15 @@ impl Rig {
         CONFIG.replace("ADDRESS", &self.proxy.address().to_string())
     }
 
-    /// Deals all faults, this many rounds of them, and then runs to the end in peace.
-    fn torment(mut self, seed: u64, payments: usize, rounds: u32) -> Found {
+    /// Deals all faults, this many rounds of them and at most three times as many until it is `enough`, and then
+    /// runs to the end in peace.
+    fn torment(
+        mut self,
+        seed: u64,
+        payments: usize,
+        rounds: u32,
+        enough: impl Fn(&Self, u32) -> bool,
+    ) -> Found {
         let mut moments = Moments::seeded(seed);
         let payments = Payments::generate(payments, &mut moments);
         let config = self.config();
@@ -131,7 +139,10 @@ impl Rig {
             ("semel.toml", &config),
         ]);
         let (mut killed, mut restarts) = (0, 0);
-        for round in 0..rounds {
+        for round in 0..3 * rounds {
+            if round >= rounds && enough(&self, killed) {
+                break;
+            }
             // A worker that finds no store when it starts gives up.
             self.proxy.heal();
             let runs: Vec<Run> = (0..WORKERS)
@@ -165,6 +176,13 @@ impl Rig {
             restarts,
             cuts,
         }
+    }
+
+    /// Returns whether a charge is in the database twice by now.
+    fn repeated(&self) -> bool {
+        let select =
+            "select id from outside.charges group by id, amount having count(*) > 1 limit 1";
+        !self.server.query(select).is_empty()
     }
 
     /// Counts in the database itself how many were repeated, lost, and never requested.
