@@ -89,7 +89,7 @@ impl Copied {
 }
 
 #[derive(Clone, Copy)]
-enum Side {
+enum Side<'a> {
     /// A loop over librdkafka; in transactions or not.
     Bare { in_transactions: bool },
     /// The loop of [`least`].
@@ -97,13 +97,13 @@ enum Side {
     /// The binary with this many messages a batch and these settings of its effect and store.
     Semel {
         batch: u32,
-        effect: &'static str,
-        store: &'static str,
+        effect: &'a str,
+        store: &'a str,
     },
 }
 
 /// Name, side, and the bare loop that it is compared with.
-const SIDES: [(&str, Side, Option<usize>); 6] = [
+const SIDES: [(&str, Side<'_>, Option<usize>); 6] = [
     (
         "bare loop, 10,000 a transaction, no deduplication",
         Side::Bare {
@@ -153,7 +153,7 @@ const SIDES: [(&str, Side, Option<usize>); 6] = [
 ];
 
 impl Site {
-    fn run(&self, side: Side, name: &str) -> Result<Copied, Failure> {
+    fn run(&self, side: Side<'_>, name: &str) -> Result<Copied, Failure> {
         let (output, group) = (
             format!("{}-out-{name}", self.input),
             format!("{}-group-{name}", self.input),
@@ -173,9 +173,18 @@ impl Site {
             } => {
                 let folder = self.folder.path().join(name);
                 std::fs::create_dir(&folder)?;
-                let config = self.config_of(batch, effect, store, (&output, &group));
+                let config = CONFIG
+                    .replace("BATCH", &batch.to_string())
+                    .replace("STORE", store)
+                    .replace("EFFECT", effect)
+                    .replace("BROKERS", &self.brokers)
+                    .replace("INPUT", &self.input)
+                    .replace("OUTPUT", &output)
+                    .replace("GROUP", &group);
                 std::fs::write(folder.join("semel.toml"), config)?;
-                self.semel(&folder, &group)?
+                let copied = self.semel(&folder, &group)?;
+                std::fs::remove_dir_all(&folder)?;
+                copied
             }
         };
         self.delete(&[&output])?;
@@ -185,41 +194,13 @@ impl Site {
 
     /// The time of a copy by a worker with an embedded store and these tables more in its configuration.
     pub(crate) fn embedded(&self, name: &str, more: &str) -> Result<Duration, Failure> {
-        let output = format!("{}-out-{name}", self.input);
-        self.make(&output)?;
-        let folder = self.folder.path().join(name);
-        std::fs::create_dir(&folder)?;
-        let group = format!("{}-group-{name}", self.input);
         let store = format!("url = \"embedded:./data\"\n{more}");
-        let config = self.config_of(
-            SMALL_BATCH,
-            "on_doubt = \"repeat\"",
-            &store,
-            (&output, &group),
-        );
-        std::fs::write(folder.join("semel.toml"), config)?;
-        let taken = self.semel(&folder, &group)?.taken;
-        std::fs::remove_dir_all(&folder)?;
-        self.delete(&[&output])?;
-        Ok(taken)
-    }
-
-    /// The configuration of a copy.
-    fn config_of(
-        &self,
-        batch: u32,
-        effect: &str,
-        store: &str,
-        (output, group): (&str, &str),
-    ) -> String {
-        CONFIG
-            .replace("BATCH", &batch.to_string())
-            .replace("STORE", store)
-            .replace("EFFECT", effect)
-            .replace("BROKERS", &self.brokers)
-            .replace("INPUT", &self.input)
-            .replace("OUTPUT", output)
-            .replace("GROUP", group)
+        let side = Side::Semel {
+            batch: SMALL_BATCH,
+            effect: "on_doubt = \"repeat\"",
+            store: &store,
+        };
+        Ok(self.run(side, name)?.taken)
     }
 
     /// Copies it with a worker; the processor's seconds are all of them.

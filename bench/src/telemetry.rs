@@ -28,7 +28,7 @@ pub(crate) fn cost() -> crate::Outcome {
     sql::write_payments(&folder.path().join("payments.ndjson"), MESSAGES)?;
     let redis = Server::start("everysec")?;
     let kafka = kafka::Site::new()?;
-    let collector = Collector::begin()?;
+    let collector = collector()?;
     println!(
         "file to SQLite (`sql`) and file to /dev/null with records in Redis, {MESSAGES} messages; Kafka to Kafka with an \
          embedded store, {}; {ROUNDS} rounds in turns",
@@ -44,7 +44,7 @@ pub(crate) fn cost() -> crate::Outcome {
             for (at, (_, look)) in LOOKS.into_iter().enumerate() {
                 let admin = address()?;
                 let scraper = (look == Look::Scraped).then(|| Scraper::begin(admin));
-                let settings = settings(look, admin, collector.address)?;
+                let settings = settings(look, admin, collector)?;
                 let name = format!("{round}-{at}");
                 let before = processor_seconds_of_children()?;
                 let taken = match place {
@@ -254,23 +254,16 @@ impl Scraper {
     }
 }
 
-/// A collector that takes everything and keeps nothing.
-struct Collector {
-    address: SocketAddr,
-}
-
-impl Collector {
-    fn begin() -> std::io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let address = listener.local_addr()?;
-        // It ends with the process.
-        spawn(move || {
-            for stream in listener.incoming().flatten() {
-                spawn(move || answer(stream));
-            }
-        });
-        Ok(Self { address })
-    }
+/// Begins a collector that takes everything and keeps nothing; it ends with the process.
+fn collector() -> std::io::Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let address = listener.local_addr()?;
+    spawn(move || {
+        for stream in listener.incoming().flatten() {
+            spawn(move || answer(stream));
+        }
+    });
+    Ok(address)
 }
 
 /// Answers the requests of one connection until that is closed.

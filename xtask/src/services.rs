@@ -5,7 +5,6 @@ mod kafka;
 mod mariadb;
 mod nats;
 mod postgres;
-mod prometheus;
 mod rabbitmq;
 mod redis;
 mod redis_cluster;
@@ -24,7 +23,7 @@ use crate::{ci, process};
 use self::server::{Running, Server};
 
 /// Every server that can be started; the tests need them all.
-const BUILT: [&Server; 8] = [
+const BUILT: [&Server; 7] = [
     &postgres::SERVER,
     &redis::SERVER,
     &redis_cluster::SERVER,
@@ -32,18 +31,12 @@ const BUILT: [&Server; 8] = [
     &kafka::SERVER,
     &rabbitmq::SERVER,
     &nats::SERVER,
-    &prometheus::SERVER,
 ];
 
 /// The other things that a test needs to start a server of its own.
-const PARTS: [Part; 3] = [
+const PARTS: [Part; 2] = [
     (&kafka::SERVER, kafka::JARS, kafka::jars),
     (&nats::SERVER, nats::PROGRAM, nats::program),
-    (
-        &prometheus::SERVER,
-        prometheus::PROGRAM,
-        prometheus::program,
-    ),
 ];
 
 /// The server, the variable, and the place of the part, beside the data.

@@ -102,15 +102,17 @@ fn checks(workspace: &Workspace) -> Vec<Step> {
             plain(lints(workspace, &bare))
         }),
         step("docs", || plain(docs(workspace))),
-        step("tidy", || match tidy::run(workspace) {
-            Ok(summary) => Report::passed(0, summary),
-            Err(failure) => Report::failed(failure.to_string()),
-        }),
-        step("rules", || match promtool::run(workspace) {
-            Ok(summary) => Report::passed(0, summary),
-            Err(failure) => Report::failed(failure.to_string()),
-        }),
+        step("tidy", || told(tidy::run(workspace))),
+        step("rules", || told(promtool::run(workspace))),
     ]
+}
+
+/// The report of a step that says in a line what it found.
+fn told(done: Result<String>) -> Report {
+    match done {
+        Ok(summary) => Report::passed(0, summary),
+        Err(failure) => Report::failed(failure.to_string()),
+    }
 }
 
 /// Clippy of all code, with `bench` and the allocator, which no other step builds. To check the Rust that names the

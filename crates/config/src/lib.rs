@@ -71,7 +71,7 @@ pub use sink::{SinkPlace, SinkSettings, TargetOf};
 pub use source::{AmqpSettings, KafkaSettings, NatsSettings, SourceSettings};
 pub use store::{Accepted, ServerKind, ServerUrl, Servers, StoreUrl};
 pub use suggestion::suggestion;
-pub use telemetry::{Sample, TelemetrySettings};
+pub use telemetry::TelemetrySettings;
 pub use waiver::Waived;
 
 use semel_core::Code;

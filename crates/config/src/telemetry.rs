@@ -9,12 +9,12 @@ use semel_worker::effect::http::{self, Settings as HttpSettings};
 use super::fields::Fields;
 
 /// The traces of a worker.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct TelemetrySettings {
     /// The collector; without one, no spans are made.
     pub collector: Option<HttpSettings>,
     /// The share of traces to record of those that begin here.
-    pub sample: Sample,
+    pub sample: SampleShare,
     /// True if spans have the keys of messages as they are.
     pub has_plain_keys: bool,
     /// The attributes of the resource, each once, `service.name` among them.
@@ -23,13 +23,15 @@ pub struct TelemetrySettings {
     pub notes: Vec<String>,
 }
 
-/// The share of traces to record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample(pub SampleShare);
-
-impl Default for Sample {
+impl Default for TelemetrySettings {
     fn default() -> Self {
-        Self(SampleShare::per_million(10_000))
+        Self {
+            collector: None,
+            sample: SAMPLE,
+            has_plain_keys: false,
+            resource: Vec::new(),
+            notes: Vec::new(),
+        }
     }
 }
 
@@ -163,14 +165,12 @@ pub(super) fn read(fields: &mut Fields<'_>, variables: &Variables) -> TelemetryS
     }
 }
 
-fn sample(table: &mut Fields<'_>) -> Sample {
+fn sample(table: &mut Fields<'_>) -> SampleShare {
     table.default("sample", "1%");
     let read = table.parsed_with("sample", |text| {
         per_million(text).ok_or_else(|| SHARE.to_owned())
     });
-    read.map_or_else(Sample::default, |count| {
-        Sample(SampleShare::per_million(count))
-    })
+    read.map_or(SAMPLE, SampleShare::per_million)
 }
 
 /// Reads a share such as `1%` or `0.05%`, in millionths.
@@ -254,28 +254,17 @@ fn pairs(text: &str) -> Result<Vec<(String, String)>, ()> {
             if name.is_empty() {
                 return Err(());
             }
-            Ok((name.to_owned(), decoded(value.trim())))
+            let value = http::percent_decoded(value.trim());
+            Ok((
+                name.to_owned(),
+                String::from_utf8_lossy(&value).into_owned(),
+            ))
         })
         .collect()
 }
 
-fn decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, behind @ ..] = rest {
-        let digits = behind.first_chunk::<2>().filter(|_| *first == b'%');
-        let byte = digits
-            .and_then(|digits| std::str::from_utf8(digits).ok())
-            .filter(|digits| digits.bytes().all(|it| it.is_ascii_hexdigit()))
-            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        (rest, ()) = match byte {
-            Some(byte) => (&behind[2..], bytes.push(byte)),
-            None => (behind, bytes.push(*first)),
-        };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
+/// One in a hundred.
+const SAMPLE: SampleShare = SampleShare::per_million(10_000);
 const DEFAULT_SERVICE: &str = "semel";
 const SHARE: &str =
     "must be a share from `0%` to `100%`, with at most four decimals, as in `1%` or `0.05%`";

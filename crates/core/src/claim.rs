@@ -196,6 +196,18 @@ pub enum Duplicate {
     Unknown,
 }
 
+impl Duplicate {
+    /// Returns its name for programs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Own => "own",
+            Self::Redelivery => "redelivery",
+            Self::Republish => "republish",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// The answer to a [`ClaimRequest`]. All of them are successes but [`Admission::Failed`].
 #[derive(Clone, Debug)]
 #[must_use = "an admission says who may run the effect"]
@@ -242,4 +254,20 @@ pub enum Admission {
     TooOld,
     /// This item could not be decided, while others of its batch could.
     Failed(Error),
+}
+
+impl Admission {
+    /// Returns the name of the decision for programs.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Granted(_) => "granted",
+            Self::Replay { .. } => "replay",
+            Self::Busy { .. } => "busy",
+            Self::Conflict { .. } => "conflict",
+            Self::Stale { .. } => "stale",
+            Self::Parked { .. } => "parked",
+            Self::TooOld => "too_old",
+            Self::Failed(_) => "failed",
+        }
+    }
 }

@@ -41,6 +41,16 @@ pub enum OnDoubt {
 }
 
 impl Class {
+    /// Returns its name for people and programs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Transactional => "transactional",
+            Self::Streamed => "streamed",
+            Self::Keyed { .. } => "keyed",
+            Self::Unkeyed(_) => "unkeyed",
+        }
+    }
+
     /// Returns the way in which a claim for such an effect begins.
     pub fn start(self) -> Start {
         match self {
@@ -81,7 +91,8 @@ pub struct Call {
     pub span: Option<TraceContext>,
 }
 
-/// The trace that an effect hands on to whatever it calls.
+/// The trace that an effect hands on to whatever it calls: printable ASCII, and tabs in the state; at most 256 and 512
+/// bytes. So a header can carry it, and so can an environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceHeaders {
     /// The value of `traceparent`.
@@ -161,6 +172,27 @@ pub enum Verdict {
         /// The certainty: the program surely has not seen this message, or it may have.
         certainty: Certainty,
     },
+}
+
+impl Verdict {
+    /// Returns its name for programs: `applied`, `not_applied`, `maybe_applied` or `failed`.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Done(_) | Self::DoneUnkept { .. } => "applied",
+            Self::NotApplied { .. }
+            | Self::Away { .. }
+            | Self::Broken {
+                certainty: Certainty::NotApplied,
+                ..
+            } => "not_applied",
+            Self::MaybeApplied { .. }
+            | Self::Broken {
+                certainty: Certainty::MaybeApplied,
+                ..
+            } => "maybe_applied",
+            Self::Dead { .. } => "failed",
+        }
+    }
 }
 
 impl From<Gathering> for Verdict {

@@ -9,9 +9,9 @@ mod ttl;
 
 use semel_core::Result;
 
-use crate::Setup;
 use crate::report::{Draft, Report};
 use crate::scene::refused;
+use crate::{Commands, Setup};
 
 /// A bad day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,12 +78,12 @@ impl Drill {
 /// Dropping it kills the worker and a command that runs. Call [`mend`](crate::mend) then, and after an error: the store
 /// may be broken.
 pub async fn play(drill: Drill, setup: &Setup) -> Result<Report> {
-    fits(drill, setup)?;
+    let commands = fitting(drill, setup)?;
     let pipeline = &setup.subject.pipeline;
     let mut draft = Draft::new(drill.as_str(), pipeline, &setup.alerts);
     match drill {
         Drill::Crash => crash::play(setup, &mut draft).await,
-        Drill::StoreDown => store_down::play(setup, &mut draft).await,
+        Drill::StoreDown => store_down::play(setup, &mut draft, commands).await,
         Drill::Replay => replay::play(setup, &mut draft).await,
         Drill::Ttl => ttl::play(setup, &mut draft).await,
         Drill::Storm => storm::play(setup, &mut draft).await,
@@ -92,27 +92,22 @@ pub async fn play(drill: Drill, setup: &Setup) -> Result<Report> {
     Ok(draft.end())
 }
 
-/// Refuses commands that the drill would not run, and a drill that lacks them.
-fn fits(drill: Drill, setup: &Setup) -> Result<()> {
-    let has_own_store = setup.store.is_none();
-    let breaks = setup.break_store.is_some();
-    match drill {
-        Drill::StoreDown if has_own_store && breaks => Err(refused(
+/// Returns the commands that break the store and mend it. Refuses those that the drill would not run, and a drill that
+/// lacks them.
+fn fitting(drill: Drill, setup: &Setup) -> Result<Option<&Commands>> {
+    let (store, commands) = (&setup.store, setup.commands.as_ref());
+    match (drill, store, commands) {
+        (Drill::StoreDown, None, Some(_)) => Err(refused(
             "store-down moves the folder of its own store away; --break and --mend are for a store that --store names",
         )),
-        Drill::StoreDown if !has_own_store && setup.mend_store.is_none() => Err(refused(
+        (Drill::StoreDown, Some(_), None) => Err(refused(
             "store-down breaks and mends the store that --store names by commands of yours; name both with --break and \
              --mend, or leave out --store",
         )),
-        Drill::Ttl | Drill::Storm | Drill::Poison if breaks => Err(refused(format!(
+        (Drill::Ttl | Drill::Storm | Drill::Poison, _, Some(_)) => Err(refused(format!(
             "{} breaks no store; --break and --mend are for crash, replay and store-down",
             drill.as_str()
         ))),
-        Drill::StoreDown
-        | Drill::Crash
-        | Drill::Replay
-        | Drill::Ttl
-        | Drill::Storm
-        | Drill::Poison => Ok(()),
+        _ => Ok(commands),
     }
 }

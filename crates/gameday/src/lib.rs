@@ -26,7 +26,16 @@ pub use alerts::{Alert, Alerts};
 pub use drill::{Drill, play};
 pub use report::{AlertReport, Check, Report};
 pub use scene::mend;
-pub use subject::{Needed, Subject};
+pub use subject::Subject;
+
+/// The shell commands of a drill; they may hold secrets.
+#[derive(Clone)]
+pub struct Commands {
+    /// Breaks the store.
+    pub break_store: String,
+    /// Mends it.
+    pub mend_store: String,
+}
 
 /// The parts of a drill that its program hands in.
 #[derive(Clone)]
@@ -37,10 +46,8 @@ pub struct Setup {
     pub dir: PathBuf,
     /// The url of a store that is there for drills alone; an embedded one in the folder if none is named.
     pub store: Option<String>,
-    /// A shell command that breaks the store.
-    pub break_store: Option<String>,
-    /// A shell command that mends the store.
-    pub mend_store: Option<String>,
+    /// The shell commands that break the store and mend it.
+    pub commands: Option<Commands>,
     /// The pipeline that the drill is about.
     pub subject: Subject,
     /// The alerts that are to tell somebody.

@@ -9,9 +9,9 @@ use tokio::time::timeout;
 
 /// The samples of one scrape, line by line.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Scrape(String);
+pub(crate) struct Samples(String);
 
-impl Scrape {
+impl Samples {
     /// Scrapes the worker; none if it does not answer.
     pub(crate) async fn of(address: SocketAddr) -> Option<Self> {
         let (status, body) = get(address, "/metrics").await?;
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn samples_are_found_by_family_and_label() {
         let text = "# TYPE a counter\na_total{pipeline=\"p\",why=\"x\"} 0\na_total{pipeline=\"p\",why=\"y\"} 3\nb 1\n";
-        let scrape = Scrape(text.to_owned());
+        let scrape = Samples(text.to_owned());
         assert_eq!(scrape.sum("a_total", &[]), 3);
         assert_eq!(scrape.sum("a_total", &["why=\"x\""]), 0);
         assert_eq!(scrape.sum("a", &[]), 0);

@@ -3,7 +3,6 @@
 use std::fmt::Write;
 use std::fs::File;
 use std::ops::Range;
-use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -11,11 +10,11 @@ use semel_core::{Error, ErrorKind, Result};
 use tokio::process::Command;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::Setup;
-use crate::metrics::Scrape;
+use crate::metrics::Samples;
 use crate::provider::{Books, Provider};
 use crate::report::Draft;
 use crate::worker::{self, Configuration, Rules, Worker, cannot, configure, failed};
+use crate::{Commands, Setup};
 
 /// A scratch world.
 pub(crate) struct Scene<'a> {
@@ -82,13 +81,13 @@ impl<'a> Scene<'a> {
             })
     }
 
-    /// Scrapes the worker until `holds`, at most for `longest`; returns the last scrape, and whether it holds.
+    /// Sampless the worker until `holds`, at most for `longest`; returns the last scrape, and whether it holds.
     pub(crate) async fn seen(
         &self,
         worker: &Worker,
         longest: Duration,
-        holds: impl Fn(&Scrape) -> bool,
-    ) -> (Scrape, bool) {
+        holds: impl Fn(&Samples) -> bool,
+    ) -> (Samples, bool) {
         let until = Instant::now() + longest;
         loop {
             let scrape = worker.scrape().await;
@@ -102,7 +101,7 @@ impl<'a> Scene<'a> {
 
     /// Waits until the worker has acknowledged `count` messages, at most for `longest`.
     pub(crate) async fn settled(&self, worker: &Worker, count: u32, longest: Duration) -> bool {
-        let settled = |it: &Scrape| it.sum("semel_deliveries_total", &[]) >= count.into();
+        let settled = |it: &Samples| it.sum("semel_deliveries_total", &[]) >= count.into();
         self.seen(worker, longest, settled).await.1
     }
 
@@ -133,26 +132,22 @@ impl<'a> Scene<'a> {
 
     /// Breaks the store and mends it, as far as commands for that were named.
     pub(crate) async fn break_and_mend(&self, draft: &mut Draft<'_>) -> Result<()> {
-        if let Some(command) = &self.setup.break_store {
-            run(self.setup, "--break", command).await?;
-            draft.happened("ran the command that breaks the store");
-        }
-        if let Some(command) = &self.setup.mend_store {
-            run(self.setup, "--mend", command).await?;
-            draft.happened("ran the command that mends the store");
+        if let Some(commands) = &self.setup.commands {
+            commands.break_it(self.setup).await?;
+            commands.mend_it(self.setup).await?;
+            draft.happened("ran the commands that break the store and mend it");
         }
         Ok(())
     }
+}
 
-    /// Runs the command of `--break` or `--mend`.
-    pub(crate) async fn run(&self, option: &str, command: &str) -> Result<()> {
-        run(self.setup, option, command).await
+impl Commands {
+    pub(crate) async fn break_it(&self, setup: &Setup) -> Result<()> {
+        run(setup, "--break", &self.break_store).await
     }
 
-    /// The folder of the store, if that is the drill's own.
-    pub(crate) fn own_store(&self) -> Option<PathBuf> {
-        let own = self.setup.dir.join(worker::STORE);
-        self.setup.store.is_none().then_some(own)
+    pub(crate) async fn mend_it(&self, setup: &Setup) -> Result<()> {
+        run(setup, "--mend", &self.mend_store).await
     }
 }
 
@@ -162,8 +157,8 @@ impl<'a> Scene<'a> {
 ///
 /// `Unavailable`: it fails, or takes longer than two minutes.
 pub async fn mend(setup: &Setup) -> Result<()> {
-    match &setup.mend_store {
-        Some(command) => run(setup, "--mend", command).await,
+    match &setup.commands {
+        Some(commands) => commands.mend_it(setup).await,
         None => Ok(()),
     }
 }

@@ -2,16 +2,7 @@
 
 use std::time::Duration;
 
-/// The time for which a message can come again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Needed {
-    /// No longer than this.
-    Within(Duration),
-    /// Any time, without end.
-    Endless,
-    /// Nobody knows. The drill plays half of the window.
-    Unknown,
-}
+use semel_core::port::horizon::Horizon;
 
 /// The pipeline that a drill is about, as far as a drill can try it without its broker, its store and its target.
 #[derive(Clone, Debug)]
@@ -20,8 +11,8 @@ pub struct Subject {
     pub pipeline: String,
     /// The window of its keys.
     pub window: Duration,
-    /// The time for which its broker can deliver a message again.
-    pub needed: Needed,
+    /// The time for which a message can come again. If nobody knows, the drill plays half of the window.
+    pub needed: Horizon,
     /// True if its age gate is on: what is older than the window is set aside, not repeated.
     pub is_gated: bool,
     /// True if its effects run without a claim while the store is away.
@@ -39,7 +30,7 @@ impl Default for Subject {
         Self {
             pipeline: "drill".to_owned(),
             window,
-            needed: Needed::Within(window / 2),
+            needed: Horizon::Within(window / 2),
             is_gated: false,
             fails_open: false,
             repeats: false,
@@ -53,9 +44,9 @@ impl Subject {
     /// A window that is long enough gets two seconds on top, since a drill does not send to the moment.
     pub(crate) fn shrunk(&self) -> (Duration, Duration) {
         let needed = match self.needed {
-            Needed::Within(needed) => needed,
-            Needed::Endless => self.window * 2,
-            Needed::Unknown => self.window / 2,
+            Horizon::Within(needed) => needed,
+            Horizon::Endless => self.window * 2,
+            Horizon::Unknown => self.window / 2,
         };
         let ratio = self.window.as_secs_f64() / needed.as_secs_f64().max(1e-3);
         let window = AGAIN.mul_f64(ratio.clamp(0.0, 600.0));
@@ -80,14 +71,14 @@ mod tests {
     fn a_window_is_long_enough_after_shrinking_if_it_was_before() {
         let hour = Duration::from_secs(3_600);
         for (window, needed, is_enough) in [
-            (hour, Needed::Within(hour), true),
-            (hour, Needed::Within(hour + hour / 100), false),
-            (hour, Needed::Within(hour * 1_000), false),
-            (hour, Needed::Within(Duration::ZERO), true),
-            (hour * 100_000, Needed::Within(hour), true),
-            (hour, Needed::Endless, false),
-            (hour, Needed::Unknown, true),
-            (Duration::from_millis(10), Needed::Unknown, true),
+            (hour, Horizon::Within(hour), true),
+            (hour, Horizon::Within(hour + hour / 100), false),
+            (hour, Horizon::Within(hour * 1_000), false),
+            (hour, Horizon::Within(Duration::ZERO), true),
+            (hour * 100_000, Horizon::Within(hour), true),
+            (hour, Horizon::Endless, false),
+            (hour, Horizon::Unknown, true),
+            (Duration::from_millis(10), Horizon::Unknown, true),
         ] {
             let subject = Subject {
                 window,

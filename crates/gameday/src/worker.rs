@@ -14,7 +14,7 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::timeout;
 
 use crate::Setup;
-use crate::metrics::{Scrape, get};
+use crate::metrics::{Samples, get};
 use crate::report::Draft;
 
 /// A worker that runs, and what it reads its messages from. Dropping it kills it.
@@ -198,8 +198,8 @@ impl Worker {
     }
 
     /// Scrapes it; nothing if it does not answer.
-    pub(crate) async fn scrape(&self) -> Scrape {
-        Scrape::of(self.admin).await.unwrap_or_default()
+    pub(crate) async fn scrape(&self) -> Samples {
+        Samples::of(self.admin).await.unwrap_or_default()
     }
 
     /// Kills it, as `kill -9` does, and waits until it is gone.

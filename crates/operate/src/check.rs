@@ -20,7 +20,7 @@ pub use broker::{Broker, BrokerFact, Reached, UnreadSetting};
 pub use finding::{Finding, Place, Severity, fail, warn};
 pub use inspection::Inspection;
 pub use production::{Disk, Line, Observed, Production, Room, Scrape, Standing};
-pub use report::{Coverage, Protection, Report, RetryReport, StoreReport, class_name};
+pub use report::{Coverage, Protection, Report, RetryReport, StoreReport};
 pub use rules::Subject;
 pub use sample::{Conflict, Sample, Unusable};
 pub use set_aside::{Pile, SetAside};

@@ -43,7 +43,7 @@ pub(crate) fn begin(
         }
     }
     let settings = TraceSettings {
-        share: settings.sample.0,
+        share: settings.sample,
         keys: if settings.has_plain_keys {
             KeyForm::Plain
         } else {

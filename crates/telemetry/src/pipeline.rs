@@ -5,7 +5,7 @@ use std::sync::Arc;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use semel_core::{Certainty, Duplicate, Operation};
+use semel_core::{Duplicate, Operation};
 use semel_engine::effect::Verdict;
 use semel_engine::event::{Event, Observer, Origin, Wait};
 use semel_engine::summary::Fate;
@@ -147,20 +147,11 @@ impl Series {
 
 impl Effects {
     fn of(&self, verdict: &Verdict) -> &Counter {
-        match verdict {
-            Verdict::Done(_) | Verdict::DoneUnkept { .. } => &self.applied,
-            Verdict::NotApplied { .. }
-            | Verdict::Away { .. }
-            | Verdict::Broken {
-                certainty: Certainty::NotApplied,
-                ..
-            } => &self.not_applied,
-            Verdict::MaybeApplied { .. }
-            | Verdict::Broken {
-                certainty: Certainty::MaybeApplied,
-                ..
-            } => &self.maybe_applied,
-            Verdict::Dead { .. } => &self.failed,
+        match verdict.as_str() {
+            "applied" => &self.applied,
+            "not_applied" => &self.not_applied,
+            "maybe_applied" => &self.maybe_applied,
+            _ => &self.failed,
         }
     }
 }

@@ -163,15 +163,5 @@ impl Observer for PipelineTraces {
     }
 }
 
-/// Returns the word for a class.
-const fn class_name(class: Class) -> &'static str {
-    match class {
-        Class::Transactional => "transactional",
-        Class::Streamed => "streamed",
-        Class::Keyed { .. } => "keyed",
-        Class::Unkeyed(_) => "unkeyed",
-    }
-}
-
 #[cfg(test)]
 mod tests;

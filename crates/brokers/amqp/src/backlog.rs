@@ -1,7 +1,5 @@
 //! The messages that wait in a queue. Looks only, over a connection of its own.
 
-use lapin::options::QueueDeclareOptions;
-use lapin::types::FieldTable;
 use lapin::{Channel, Connection};
 use semel_core::{Code, Result};
 use tokio::time::timeout;
@@ -9,6 +7,7 @@ use tokio::time::timeout;
 use crate::address::{Address, OPEN};
 use crate::connection::connect;
 use crate::error;
+use crate::inspection::passively;
 use crate::options::Options;
 
 /// Counts what a queue has and has not handed over, as often as it is asked.
@@ -51,13 +50,7 @@ impl Backlog {
                 let channel = channel.map_err(|error| error::of_queue(&address, queue, error))?;
                 (connection, channel)
             };
-            let passive = QueueDeclareOptions {
-                passive: true,
-                ..QueueDeclareOptions::default()
-            };
-            let declared =
-                channel.queue_declare(queue.as_str().into(), passive, FieldTable::default());
-            let declared = declared.await;
+            let declared = passively(&channel, queue).await;
             let declared = declared.map_err(|error| error::of_queue(&address, queue, error))?;
             Ok(((connection, channel), declared.message_count()))
         };

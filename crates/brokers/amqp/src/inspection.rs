@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lapin::options::QueueDeclareOptions;
 use lapin::types::FieldTable;
-use lapin::{Connection, Queue};
+use lapin::{Channel, Queue};
 use semel_core::port::horizon::HorizonReport;
 use semel_core::units::spelled;
 use semel_core::{Code, Result};
@@ -31,7 +31,11 @@ pub async fn inspect(options: &Options) -> Result<HorizonReport> {
     AmqpSource::new(options.clone())?;
     let address = Address::of(&options.url, &options.tls, Code::SourceUnavailable)?;
     let connection = connect(&address, "semel check").await?;
-    let declared = timeout(OPEN, passively(&connection, &options.queue)).await;
+    let declaring = async {
+        let channel = connection.create_channel().await?;
+        passively(&channel, &options.queue).await
+    };
+    let declared = timeout(OPEN, declaring).await;
     let declared = declared.map_err(|_| error::silent(&address))?;
     let queue = declared.map_err(|error| error::of_queue(&address, &options.queue, error))?;
     // The connection goes, even if this fails.
@@ -39,8 +43,8 @@ pub async fn inspect(options: &Options) -> Result<HorizonReport> {
     Ok(of_queue(queue.message_count(), queue.consumer_count()))
 }
 
-async fn passively(connection: &Connection, queue: &str) -> Result<Queue, lapin::Error> {
-    let channel = connection.create_channel().await?;
+/// Asks about a queue, and makes none.
+pub(crate) async fn passively(channel: &Channel, queue: &str) -> Result<Queue, lapin::Error> {
     let passive = QueueDeclareOptions {
         passive: true,
         ..QueueDeclareOptions::default()

@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lapin::options::{
-    BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions, QueueDeclareOptions,
-};
+use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions};
 use lapin::types::FieldTable;
 use lapin::{BasicProperties, Channel, Confirmation, Connection, ExchangeKind, PublisherConfirm};
 use semel_core::port::sink::{Publication, Sink};
@@ -16,6 +14,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::address::{Address, OPEN, SHORT_BYTES};
 use crate::connection::connect;
 use crate::error;
+use crate::inspection::passively;
 use crate::options::SinkOptions;
 use crate::session::REPLY_SUCCESS;
 
@@ -112,15 +111,7 @@ impl AmqpSink {
         let line = sink.open().await?;
         if sink.options.exchange.is_empty() {
             let queue = &sink.options.routing_key;
-            let passive = QueueDeclareOptions {
-                passive: true,
-                ..QueueDeclareOptions::default()
-            };
-            let name = queue.as_str().into();
-            let declared = line
-                .channel
-                .queue_declare(name, passive, FieldTable::default());
-            let declared = timeout(OPEN, declared).await;
+            let declared = timeout(OPEN, passively(&line.channel, queue)).await;
             let declared = declared.map_err(|_| error::silent(&sink.address))?;
             declared.map_err(|error| error::of_queue(&sink.address, queue, error))?;
         }

@@ -134,11 +134,9 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
 /// leaves out.
 fn room(arguments: &Check, settings: &Settings) -> Room {
     let mut overrides = arguments.named.common.overrides();
-    let all = if overrides.pipeline.take().is_some() {
-        load(arguments.named.file(), &overrides).ok()
-    } else {
-        None
-    };
+    let leaves_out = overrides.pipeline.take().is_some() && arguments.rate.is_some();
+    let all = leaves_out.then(|| load(arguments.named.file(), &overrides));
+    let all = all.and_then(Result::ok);
     let all = all.as_ref().map_or(settings, |(_, all)| all);
     let all = &all.pipelines;
     let mut needed = all.iter().map(|PipelineSettings { pipeline, .. }| {
@@ -154,7 +152,7 @@ fn room(arguments: &Check, settings: &Settings) -> Room {
     Room {
         needed: needed.try_fold(0, |sum: u64, it| Some(sum.saturating_add(it?))),
         pipelines: all.len(),
-        disk: store_path::disk(&settings.store),
+        disk: store_path::disk(&settings.store, arguments.rate.is_some()),
     }
 }
 

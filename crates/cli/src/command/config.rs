@@ -25,9 +25,7 @@ pub(crate) fn settings(named: &Named) -> Option<Settings> {
     match load(named.file(), &named.common.overrides()) {
         Ok((_, settings)) => Some(settings),
         Err(faults) => {
-            for fault in faults {
-                output::note(format!("error: {fault}"));
-            }
+            output::errors(faults);
             None
         }
     }

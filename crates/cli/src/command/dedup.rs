@@ -52,9 +52,7 @@ pub(crate) fn dedup(arguments: &args::Dedup) -> Result<Exit> {
     let store = match store(arguments)? {
         Ok(store) => store,
         Err(faults) => {
-            for fault in faults {
-                output::error(fault);
-            }
+            output::errors(faults);
             return Ok(Exit::Usage);
         }
     };

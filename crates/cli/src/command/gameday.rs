@@ -1,6 +1,5 @@
 //! `semel gameday`: plays a drill on scratch data, and reports whether the day ended as promised.
 
-use std::cell::Cell;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -13,7 +12,7 @@ use semel_core::{Clock, Code, Error, ErrorKind, Result};
 use semel_engine::effect::{Class, OnDoubt};
 use semel_engine::pipeline::Fail;
 use semel_engine::system::SystemClock;
-use semel_gameday::{Alerts, Drill, Needed, Report, Setup, Subject, mend, play};
+use semel_gameday::{Alerts, Commands, Drill, Report, Setup, Subject, mend, play};
 use semel_operate::check::window::{Gate, Terms};
 use tempfile::TempDir;
 use tokio::signal::unix::{SignalKind, signal};
@@ -43,15 +42,14 @@ pub(crate) fn gameday(arguments: &Gameday) -> Result<Exit> {
             runtime.block_on(subject(arguments.drill, &settings, &*clock))?
         }
     };
-    let dir = Dir::of(arguments.dir.as_deref())?;
+    let mut dir = Dir::of(arguments.dir.as_deref())?;
     let setup = Setup {
         program: std::env::current_exe().map_err(|error| {
             Error::new(ErrorKind::Unavailable, "cannot find this program").with_source(error)
         })?,
         dir: dir.path.clone(),
         store,
-        break_store: arguments.break_store.clone(),
-        mend_store: arguments.mend_store.clone(),
+        commands: commands(arguments),
         subject,
         alerts,
         clock,
@@ -62,24 +60,16 @@ pub(crate) fn gameday(arguments: &Gameday) -> Result<Exit> {
             () = stopped() => None,
         }
     });
-    let is_refused = |error: &Error| error.kind() == ErrorKind::InvalidInput;
-    let is_at_its_end = match &played {
-        Some(Ok(_)) => true,
-        Some(Err(error)) => is_refused(error),
-        None => false,
-    };
-    if !is_at_its_end {
-        runtime.block_on(mended(&setup));
-    }
     let mut report = match played {
         Some(Ok(report)) => report,
+        Some(Err(error)) if error.kind() == ErrorKind::InvalidInput => return Err(error),
         Some(Err(error)) => {
-            if !is_refused(&error) {
-                dir.keep();
-            }
+            runtime.block_on(mended(&setup));
+            dir.keep();
             return Err(error);
         }
         None => {
+            runtime.block_on(mended(&setup));
             let stopped = Error::new(ErrorKind::Unavailable, "the drill was stopped");
             return Err(stopped.with_code(Code::DrillFailed).not_applied());
         }
@@ -129,6 +119,14 @@ fn store(text: &str) -> Result<String> {
     })
 }
 
+fn commands(arguments: &Gameday) -> Option<Commands> {
+    // Either requires the other.
+    Some(Commands {
+        break_store: arguments.break_store.clone()?,
+        mend_store: arguments.mend_store.clone()?,
+    })
+}
+
 fn alerts(file: Option<&Path>) -> Result<Alerts> {
     let Some(file) = file else {
         return Alerts::shipped();
@@ -150,9 +148,7 @@ fn pipeline(file: &Path, arguments: &Gameday) -> Result<Option<PipelineSettings>
     let mut pipelines = match load(Some(file), &overrides) {
         Ok((_, settings)) => settings.pipelines,
         Err(faults) => {
-            for fault in faults {
-                output::note(format!("error: {fault}"));
-            }
+            output::errors(faults);
             return Ok(None);
         }
     };
@@ -174,11 +170,7 @@ async fn subject(drill: Drill, settings: &PipelineSettings, clock: &dyn Clock) -
         None
     };
     let judged = horizons.map(|it| Terms::of(settings).judge(&it, clock.now()));
-    let needed = match judged.map(|it| it.needed) {
-        Some(Horizon::Within(needed)) => Needed::Within(needed),
-        Some(Horizon::Endless) => Needed::Endless,
-        Some(Horizon::Unknown) | None => Needed::Unknown,
-    };
+    let needed = judged.map_or(Horizon::Unknown, |it| it.needed);
     let gate = judged.map_or_else(|| Gate::unasked(settings), |it| it.gate);
     Ok(Subject {
         pipeline: rules.name.to_string(),
@@ -195,7 +187,7 @@ async fn subject(drill: Drill, settings: &PipelineSettings, clock: &dyn Clock) -
 struct Dir {
     path: PathBuf,
     /// A folder that goes with the drill.
-    scratch: Cell<Option<TempDir>>,
+    scratch: Option<TempDir>,
 }
 
 impl Dir {
@@ -212,7 +204,7 @@ impl Dir {
                 .map_err(|error| cannot(&std::env::temp_dir(), error))?;
             return Ok(Self {
                 path: scratch.path().to_owned(),
-                scratch: Some(scratch).into(),
+                scratch: Some(scratch),
             });
         };
         if path.exists() && !path.is_dir() {
@@ -223,7 +215,7 @@ impl Dir {
         match std::fs::read_dir(&path).map(|mut it| it.next().is_none()) {
             Ok(true) => Ok(Self {
                 path,
-                scratch: None.into(),
+                scratch: None,
             }),
             Ok(false) => Err(usage(format!(
                 "--dir: {} is not empty; a drill begins in an empty folder",
@@ -233,15 +225,12 @@ impl Dir {
         }
     }
 
-    fn is_kept(&self) -> bool {
-        let scratch = self.scratch.take();
-        let is_kept = scratch.is_none();
-        self.scratch.set(scratch);
-        is_kept
+    const fn is_kept(&self) -> bool {
+        self.scratch.is_none()
     }
 
     /// Leaves the folder behind, and says where it is.
-    fn keep(&self) {
+    fn keep(&mut self) {
         if let Some(scratch) = self.scratch.take() {
             let path = scratch.keep();
             output::note(format!("what the drill wrote is in {}", path.display()));

@@ -32,9 +32,7 @@ pub(crate) fn run(arguments: &args::Run) -> Result<Exit> {
     let settings = match read {
         Ok((_, settings)) => settings,
         Err(faults) => {
-            for fault in faults {
-                output::error(fault);
-            }
+            output::errors(faults);
             return Ok(Exit::Usage);
         }
     };

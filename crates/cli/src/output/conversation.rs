@@ -54,6 +54,11 @@ pub(crate) fn error(text: impl Display) {
     say(Level::Error, None, &text.to_string(), &[]);
 }
 
+/// Prints each fault of a configuration.
+pub(crate) fn errors(faults: impl IntoIterator<Item = impl Display>) {
+    faults.into_iter().for_each(error);
+}
+
 /// Prints a failure with its chain of causes.
 pub(crate) fn failure(error: &Error) {
     say(

@@ -10,32 +10,9 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::collector::{Collector, Span};
+use crate::metrics::{HANDLER, message};
 use crate::ready::Admin;
 use crate::site::{Running, Site, lines, wait_for};
-
-/// Declines `dead-…`, asks for another attempt at the first of `again-…`, and does not know about `doubt-…`. Writes
-/// down the trace of each call.
-const HANDLER: &str = r#"
-import json, sys
-log = open("calls", "a")
-for line in sys.stdin:
-    request = json.loads(line)
-    log.write(request.get("traceparent", "none") + "\n")
-    log.flush()
-    kind = request["key"].split("-")[0]
-    answer = {"id": request["id"], "status": "done"}
-    if kind == "dead":
-        answer = {"id": request["id"], "status": "dead", "error": "declined " + request["key"]}
-    elif kind == "doubt":
-        answer = {"id": request["id"], "status": "unknown", "error": "no answer"}
-    elif kind == "again" and request["attempt"] == 1:
-        answer = {"id": request["id"], "status": "retry", "error": "not yet"}
-    print(json.dumps(answer), flush=True)
-"#;
-
-fn message(id: &str, amount: u32) -> String {
-    format!("{{\"id\":\"{id}\",\"amount\":{amount}}}")
-}
 
 fn handled(telemetry: &str, input: &str) -> Site {
     let config = format!(

@@ -36,7 +36,7 @@ fn url(telemetry: &str, variables: &[(&str, &str)]) -> Option<String> {
 fn without_a_collector_there_are_no_traces() {
     let settings = read("", &[]);
     assert!(settings.collector.is_none());
-    assert_eq!(settings.sample.0, SampleShare::per_million(10_000));
+    assert_eq!(settings.sample, SampleShare::per_million(10_000));
     assert!(!settings.has_plain_keys);
     assert!(
         read("[telemetry]\nsample = \"100%\"", &[])
@@ -124,7 +124,7 @@ fn shares_are_read_to_the_millionth() {
     ] {
         let settings = read(&format!("[telemetry]\nsample = \"{text}\""), &[]);
         let expected = SampleShare::per_million(per_million);
-        assert_eq!(settings.sample.0, expected, "{text}");
+        assert_eq!(settings.sample, expected, "{text}");
     }
     for text in [
         "",

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use semel_core::{Admission, Carried, Certainty, Grant, StateKind, TraceContext};
+use semel_core::{Admission, Carried, Grant, StateKind, TraceContext};
 
 use super::context::Context;
 use super::in_hand::InHand;
@@ -58,19 +58,15 @@ impl Context {
         let Some(trace) = incoming.trace_mut() else {
             return;
         };
-        let (decision, duplicate) = match admission {
-            Admission::Granted(claim) => {
-                trace.grant = Some(claim.grant());
-                ("granted", None)
-            }
-            Admission::Replay { duplicate, .. } => ("replay", Some(*duplicate)),
-            Admission::Busy { .. } => ("busy", None),
-            Admission::Conflict { duplicate, .. } => ("conflict", Some(*duplicate)),
-            Admission::Stale { .. } => ("stale", None),
-            Admission::Parked { duplicate, .. } => ("parked", Some(*duplicate)),
-            Admission::TooOld => ("too_old", None),
-            Admission::Failed(_) => ("failed", None),
+        let duplicate = match admission {
+            Admission::Replay { duplicate, .. }
+            | Admission::Conflict { duplicate, .. }
+            | Admission::Parked { duplicate, .. } => Some(*duplicate),
+            _ => None,
         };
+        if let Admission::Granted(claim) = admission {
+            trace.grant = Some(claim.grant());
+        }
         trace.had_trouble |= matches!(
             admission,
             Admission::Failed(_)
@@ -79,7 +75,7 @@ impl Context {
                     ..
                 }
         );
-        trace.answered(self.now(), decision, duplicate);
+        trace.answered(self.now(), admission.as_str(), duplicate);
     }
 
     /// Notes that a message begins without a claim.
@@ -102,7 +98,7 @@ impl Context {
             began_at,
             ended_at: began_at + took,
         });
-        trace.verdict = Some(verdict_name(verdict));
+        trace.verdict = Some(verdict.as_str());
     }
 
     /// Notes that the store has answered the report on a claim.
@@ -183,24 +179,5 @@ impl Context {
     fn both_clocks(&self) -> (Duration, Duration) {
         let since_1970 = Duration::from_millis(self.surroundings.clock.now().as_millis());
         (self.now(), since_1970)
-    }
-}
-
-/// Returns the name that metrics have for a verdict.
-const fn verdict_name(verdict: &Verdict) -> &'static str {
-    match verdict {
-        Verdict::Done(_) | Verdict::DoneUnkept { .. } => "applied",
-        Verdict::NotApplied { .. }
-        | Verdict::Away { .. }
-        | Verdict::Broken {
-            certainty: Certainty::NotApplied,
-            ..
-        } => "not_applied",
-        Verdict::MaybeApplied { .. }
-        | Verdict::Broken {
-            certainty: Certainty::MaybeApplied,
-            ..
-        } => "maybe_applied",
-        Verdict::Dead { .. } => "failed",
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use semel_core::Result;
 
 use crate::Setup;
-use crate::metrics::Scrape;
+use crate::metrics::Samples;
 use crate::provider::{DEFERRED, REFUSED};
 use crate::report::Draft;
 use crate::scene::{Scene, check_once, yes};
@@ -54,7 +54,7 @@ pub(super) async fn play(setup: &Setup, draft: &mut Draft<'_>) -> Result<()> {
         (GOOD + DEFERRALS, REFUSALS)
     };
     let aside = u64::from(dead + KEYLESS + CONFLICTS);
-    let told = |it: &Scrape| it.sum("semel_set_aside", &[]).saturating_sub(baseline);
+    let told = |it: &Samples| it.sum("semel_set_aside", &[]).saturating_sub(baseline);
     let (scrape, is_told) = scene
         .seen(&worker, Duration::from_secs(30), |it| told(it) >= aside)
         .await;

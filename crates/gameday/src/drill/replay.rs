@@ -6,7 +6,7 @@ use semel_core::Result;
 use tokio::time::sleep;
 
 use crate::Setup;
-use crate::metrics::Scrape;
+use crate::metrics::Samples;
 use crate::report::Draft;
 use crate::scene::{Scene, check_once};
 
@@ -33,7 +33,7 @@ pub(super) async fn play(setup: &Setup, draft: &mut Draft<'_>) -> Result<()> {
     ));
     let patience = Duration::from_secs(30);
     scene.settled(&worker, ORDERS + LIVE, patience).await;
-    let storm = |it: &Scrape| it.shown("semel_storm", &[]);
+    let storm = |it: &Samples| it.shown("semel_storm", &[]);
     // What comes again at once may be what a restart sends again. A replay goes on.
     let more = scene.messages("order-", 0..MORE, "");
     let (mut rounds, mut shown) = (0, storm(&worker.scrape().await));

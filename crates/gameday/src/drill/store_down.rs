@@ -6,13 +6,18 @@ use std::time::Duration;
 use semel_core::{ErrorKind, Result};
 use tokio::time::sleep;
 
-use crate::Setup;
-use crate::metrics::Scrape;
+use crate::metrics::Samples;
 use crate::report::Draft;
 use crate::scene::{Scene, check_once, check_twice_at_most, yes};
-use crate::worker::{Worker, cannot, failed};
+use crate::worker::{STORE, Worker, cannot, failed};
+use crate::{Commands, Setup};
 
-pub(super) async fn play(setup: &Setup, draft: &mut Draft<'_>) -> Result<()> {
+/// Plays it with the drill's own store, or where commands are named, with the store that they break.
+pub(super) async fn play(
+    setup: &Setup,
+    draft: &mut Draft<'_>,
+    commands: Option<&Commands>,
+) -> Result<()> {
     let scene = Scene::set(setup, Duration::from_millis(20)).await?;
     let mut worker = scene.worker("first").await?;
     worker.feed(&scene.messages("order-", 0..BEFORE, "")).await;
@@ -24,13 +29,9 @@ pub(super) async fn play(setup: &Setup, draft: &mut Draft<'_>) -> Result<()> {
         done && scene.books().operations() == BEFORE as usize,
         format!("{} of {BEFORE}", scene.books().operations()),
     );
-    match (scene.own_store(), &setup.break_store, &setup.mend_store) {
-        (Some(folder), ..) => gone(&scene, draft, worker, &folder).await,
-        (None, Some(break_store), Some(mend_store)) => {
-            away(&scene, draft, worker, (break_store, mend_store)).await
-        }
-        // Refused before.
-        (None, ..) => Ok(()),
+    match commands {
+        Some(commands) => away(&scene, draft, worker, commands).await,
+        None => gone(&scene, draft, worker, &setup.dir.join(STORE)).await,
     }
 }
 
@@ -91,17 +92,17 @@ async fn away(
     scene: &Scene<'_>,
     draft: &mut Draft<'_>,
     mut worker: Worker,
-    (break_store, mend_store): (&str, &str),
+    commands: &Commands,
 ) -> Result<()> {
-    scene.run("--break", break_store).await?;
+    commands.break_it(scene.setup()).await?;
     let more = scene.messages("order-", BEFORE..BEFORE + AFTER, "");
     worker.feed(&more).await;
     draft.happened(format!(
         "sent {BEFORE} messages, broke the store, and sent {AFTER} more"
     ));
-    let breaker = |it: &Scrape| it.shown("semel_breaker_open", &[]);
+    let breaker = |it: &Samples| it.shown("semel_breaker_open", &[]);
     let patience = Duration::from_secs(90);
-    let all_done = |it: &Scrape| it.sum("semel_deliveries_total", &[]) >= (BEFORE + AFTER).into();
+    let all_done = |it: &Samples| it.sum("semel_deliveries_total", &[]) >= (BEFORE + AFTER).into();
     let fails_open = scene.setup().subject.fails_open;
     let (scrape, is_seen) = scene
         .seen(&worker, patience, |it| {
@@ -126,7 +127,7 @@ async fn away(
         not_ready,
         yes(not_ready),
     );
-    let unprotected = |it: &Scrape| it.shown("semel_unprotected_total", &[]);
+    let unprotected = |it: &Samples| it.shown("semel_unprotected_total", &[]);
     let mut ran_unprotected = None;
     if fails_open {
         let (scrape, _) = scene
@@ -154,7 +155,7 @@ async fn away(
             format!("{during} in two seconds, and {waiting} wait"),
         );
     }
-    scene.run("--mend", mend_store).await?;
+    commands.mend_it(scene.setup()).await?;
     draft.happened("mended the store");
     let all = BEFORE + AFTER;
     let back = scene.settled(&worker, all, patience).await;

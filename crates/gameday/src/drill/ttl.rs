@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use semel_core::Result;
+use semel_core::port::horizon::Horizon;
 use tokio::time::sleep;
 
 use crate::Setup;
 use crate::report::Draft;
 use crate::scene::{Scene, check_once, check_twice_at_most};
-use crate::subject::Needed;
 use crate::worker::Rules;
 
 pub(super) async fn play(setup: &Setup, draft: &mut Draft<'_>) -> Result<()> {
@@ -21,13 +21,15 @@ pub(super) async fn play(setup: &Setup, draft: &mut Draft<'_>) -> Result<()> {
     };
     let scene = Scene::with(setup, rules, Duration::ZERO).await?;
     let why = match subject.needed {
-        Needed::Within(_) => "in the proportion of what the pipeline has and what its broker needs",
-        Needed::Endless => "the broker keeps messages without end, and no window outlasts that",
-        Needed::Unknown => {
+        Horizon::Within(_) => {
+            "in the proportion of what the pipeline has and what its broker needs"
+        }
+        Horizon::Endless => "the broker keeps messages without end, and no window outlasts that",
+        Horizon::Unknown => {
             "nobody knows for how long a message can come again, so less than the window"
         }
     };
-    if subject.needed == Needed::Unknown {
+    if subject.needed == Horizon::Unknown {
         draft.unknown(
             "for how long a message can come again: this shows that the window works, and not that it is long enough; see \
              `semel check`",

@@ -138,7 +138,7 @@ impl<'a> Report<'a> {
         Self {
             pipeline: &pipeline.name,
             verdict: severities.max().unwrap_or(Severity::Ok),
-            class: class_name(class),
+            class: class.as_str(),
             guarantee: guarantee(class),
             on_doubt: match class {
                 Class::Unkeyed(OnDoubt::Park) => Some("park"),
@@ -287,16 +287,6 @@ impl StoreReport {
             is_server: subject.settings.store.is_server(),
             error: subject.store.err().map(ToString::to_string),
         }
-    }
-}
-
-/// Returns the name of a class for people and programs.
-pub const fn class_name(class: Class) -> &'static str {
-    match class {
-        Class::Transactional => "transactional",
-        Class::Streamed => "streamed",
-        Class::Keyed { .. } => "keyed",
-        Class::Unkeyed(_) => "unkeyed",
     }
 }
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use semel_config::{Ownership, PipelineSettings};
-use semel_operate::check::class_name;
 use semel_telemetry::{Sample, SampledFamily};
 
 use super::Status;
@@ -24,7 +23,7 @@ impl Declared {
     pub(crate) fn of(settings: &PipelineSettings) -> Self {
         Self {
             effect: settings.effect.kind(),
-            class: class_name(settings.effect.class()),
+            class: settings.effect.class().as_str(),
             ownership: settings.ownership.clone(),
         }
     }

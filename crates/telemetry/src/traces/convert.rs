@@ -7,7 +7,7 @@ use semel_core::{Duplicate, Fate, TraceContext};
 use semel_engine::trace::{End, Span, Spans};
 
 use super::otlp::{self, KeyValue, Link, SpanKind, Status, StatusCode, Value};
-use super::{KeyForm, TracedPipeline, class_name};
+use super::{KeyForm, TracedPipeline};
 
 /// The parts of a pipeline's spans that are the same in all.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ impl Subject {
             KeyValue::new("messaging.operation.type", "process"),
             KeyValue::new("messaging.operation.name", "process"),
             KeyValue::new("semel.pipeline", pipeline.name.clone()),
-            KeyValue::new("semel.class", class_name(pipeline.class)),
+            KeyValue::new("semel.class", pipeline.class.as_str()),
         ];
         if let Some(name) = &pipeline.destination {
             attributes.push(KeyValue::new("messaging.destination.name", name.clone()));
@@ -176,12 +176,7 @@ impl Subject {
 }
 
 fn decision(spans: &Spans<'_>) -> Vec<KeyValue> {
-    let duplicate = spans.duplicate.map(|duplicate| match duplicate {
-        Duplicate::Own => "own",
-        Duplicate::Redelivery => "redelivery",
-        Duplicate::Republish => "republish",
-        Duplicate::Unknown => "unknown",
-    });
+    let duplicate = spans.duplicate.map(Duplicate::as_str);
     let each = [
         ("semel.decision", spans.decision),
         ("semel.duplicate", duplicate),

@@ -11,7 +11,7 @@ use tokio::time;
 
 use semel_core::Result;
 use semel_core::outcome::Gathering;
-use semel_engine::effect::{Call, Effect, TraceHeaders, Verdict};
+use semel_engine::effect::{Call, Effect, Verdict};
 
 use super::MOST_OUTCOME_BYTES;
 use super::child::{self, LAST_WORDS, Pipes, Running};
@@ -159,22 +159,12 @@ fn prepare(command: &[String], call: &Call) -> Command {
         .env_remove("TRACEPARENT")
         .env_remove("TRACESTATE");
     if let Some(trace) = call.trace() {
-        hand_on(&trace, &mut prepared);
+        prepared.env("TRACEPARENT", &*trace.parent);
+        if let Some(state) = trace.state.as_deref() {
+            prepared.env("TRACESTATE", state);
+        }
     }
     prepared
-}
-
-/// Adds a trace to the environment of a command. One that no environment can carry is left out: it says nothing about
-/// the message.
-fn hand_on(trace: &TraceHeaders, command: &mut Command) {
-    let is_carried = |value: &str| value.len() <= MOST_TRACE_BYTES && !value.contains('\0');
-    if !is_carried(&trace.parent) {
-        return;
-    }
-    command.env("TRACEPARENT", &*trace.parent);
-    if let Some(state) = trace.state.as_deref().filter(|it| is_carried(it)) {
-        command.env("TRACESTATE", state);
-    }
 }
 
 /// The output of a process so far.
@@ -256,8 +246,3 @@ fn maybe(error: String) -> Verdict {
 /// The exit code by which a command asks for another attempt: `EX_TEMPFAIL` of `sysexits.h`.
 const TRY_AGAIN: i32 = 75;
 const READ_BYTES: usize = 16 << 10;
-/// Longer than any trace that is valid; Linux refuses to start a program with a variable of 128 KiB.
-const MOST_TRACE_BYTES: usize = 4 << 10;
-
-#[cfg(test)]
-mod tests;

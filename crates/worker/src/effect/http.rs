@@ -21,7 +21,7 @@ use tokio::time::{self, Instant};
 use semel_core::json::Document;
 use semel_core::trace_context::{TRACEPARENT, TRACESTATE};
 use semel_core::{Code, Error, ErrorKind, Result};
-use semel_engine::effect::{Call, Effect, TraceHeaders, Verdict};
+use semel_engine::effect::{Call, Effect, Verdict};
 
 use answer::Meaning;
 use connection::{Connections, Failure};
@@ -29,7 +29,7 @@ use target::Target;
 
 pub use decisive::Decisive;
 pub use post::Post;
-pub use target::masked;
+pub use target::{masked, percent_decoded};
 
 /// The target of messages, and the form of the requests.
 #[derive(Clone, PartialEq, Eq)]
@@ -290,22 +290,15 @@ impl Template {
         headers.insert("semel-attempt", call.claim.attempt.into());
         headers.insert("semel-fencing-token", call.claim.token.get().into());
         if let Some(trace) = call.trace() {
-            hand_on(&trace, headers);
+            if let Ok(parent) = HeaderValue::try_from(&*trace.parent) {
+                headers.insert(TRACEPARENT, parent);
+            }
+            let state = trace.state.as_deref().map(HeaderValue::try_from);
+            if let Some(Ok(state)) = state {
+                headers.insert(TRACESTATE, state);
+            }
         }
         Ok(request)
-    }
-}
-
-/// Adds a trace to the headers of a request. One that no header can carry is left out: it says nothing about the
-/// message.
-fn hand_on(trace: &TraceHeaders, headers: &mut HeaderMap) {
-    let Ok(parent) = HeaderValue::try_from(&*trace.parent) else {
-        return;
-    };
-    headers.insert(TRACEPARENT, parent);
-    let state = trace.state.as_deref().map(HeaderValue::try_from);
-    if let Some(Ok(state)) = state {
-        headers.insert(TRACESTATE, state);
     }
 }
 
@@ -327,6 +320,3 @@ const OURS: [&str; 11] = [
     "transfer-encoding",
     "upgrade",
 ];
-
-#[cfg(test)]
-mod tests;

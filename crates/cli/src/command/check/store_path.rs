@@ -59,12 +59,14 @@ pub(super) fn findings(url: &StoreUrl, is_store: bool, needs: &Room) -> Vec<Find
     findings
 }
 
-/// Measures the disk of a store, and what the store has of it already; nothing if that cannot be read.
-pub(super) fn disk(url: &StoreUrl) -> Option<Disk> {
+/// Measures the disk of a store; nothing if that cannot be read. What the store has of it already is for a comparison
+/// with what it needs (`is_compared`), and nothing if it cannot be read: that room then has to be free.
+pub(super) fn disk(url: &StoreUrl, is_compared: bool) -> Option<Disk> {
     let path = url.path()?;
     let found = statvfs(nearest(path)).ok()?;
+    let held = is_compared.then(|| held(url, path).ok()).flatten();
     Some(Disk {
-        held: held(url, path).ok()?,
+        held: held.unwrap_or(0),
         free: found.f_bavail.saturating_mul(found.f_frsize),
     })
 }
@@ -179,7 +181,7 @@ mod tests {
         let embedded = StoreUrl::Embedded(store.clone());
         let sqlite = StoreUrl::Sqlite(file.clone());
         for url in [&embedded, &sqlite] {
-            let disk = disk(url).expect("is measured");
+            let disk = disk(url, true).expect("is measured");
             assert_eq!(disk.held, 0, "it is not there yet");
             assert!(disk.free > 0, "{disk:?}");
         }
@@ -188,13 +190,13 @@ mod tests {
         for path in [store.join("ledger"), file, folder.path().join("s.db-wal")] {
             std::fs::write(path, &content).expect("written");
         }
-        let held = |url: &StoreUrl| disk(url).expect("is measured").held;
+        let held = |url: &StoreUrl| disk(url, true).expect("is measured").held;
         assert!(held(&embedded) >= 1 << 20);
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(&store, &link).expect("a link");
         assert_eq!(held(&StoreUrl::Embedded(link)), held(&embedded));
         assert!(held(&sqlite) >= 2 << 20);
-        assert!(disk(&StoreUrl::Memory).is_none());
+        assert!(disk(&StoreUrl::Memory, true).is_none());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use semel_config::{Accepted, Fault, Overrides, PipelineSettings, StoreUrl};
+use semel_config::{Accepted, Overrides, PipelineSettings, StoreUrl};
 use semel_core::{Code, Error, ErrorKind, Result};
 
 use super::usage;
@@ -62,7 +62,7 @@ pub(super) fn place(common: &Common) -> Result<Option<Named>> {
             (None, Ok(Some((url, accepted)))) => Ok(Some(Named::alone(url, accepted))),
             (None, Ok(None)) => Err(no_store()),
             (None, Err(faults)) => {
-                tell(&faults);
+                output::errors(&faults);
                 Ok(None)
             }
         };
@@ -86,15 +86,9 @@ pub(super) fn place(common: &Common) -> Result<Option<Named>> {
             Ok(Some(Named::alone(url, Accepted::default())))
         }
         (Err(faults), _) => {
-            tell(&faults);
+            output::errors(&faults);
             Ok(None)
         }
-    }
-}
-
-fn tell(faults: &[Fault]) {
-    for fault in faults {
-        output::note(format_args!("error: {fault}"));
     }
 }
 

@@ -16,12 +16,8 @@ pub(super) struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts the program of `SEMEL_TEST_PROMETHEUS_PROGRAM` with these rules, which it computes each second.
+    /// Starts the program on the path with these rules, which it computes each second.
     pub(super) fn start(place: &Site, [one, two]: [SocketAddr; 2], rules: &[PathBuf]) -> Self {
-        let program = std::env::var("SEMEL_TEST_PROMETHEUS_PROGRAM").expect(
-            "SEMEL_TEST_PROMETHEUS_PROGRAM names no program: run `cargo xtask services up \
-             prometheus` and `source target/services/env`",
-        );
         let mut settings = format!(
             "global: {{ scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s }}\n\
              scrape_configs:\n- job_name: semel\n  static_configs: [{{ targets: ['{one}', '{two}'] }}]\nrule_files:\n"
@@ -39,7 +35,7 @@ impl Prometheus {
         let port = free_port::take().expect("a free port");
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let log = std::fs::File::create(place.path("prometheus.log")).expect("a log");
-        let child = Command::new(program)
+        let child = Command::new("prometheus")
             .arg(format!(
                 "--config.file={}",
                 place.path("prometheus.yml").display()
@@ -53,7 +49,7 @@ impl Prometheus {
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()
-            .expect("prometheus");
+            .expect("the program `prometheus`, of the Debian package of that name");
         let mut server = Self { child, address };
         wait_for("prometheus", || {
             let ended = server.child.try_wait().expect("a child");
@@ -63,12 +59,11 @@ impl Prometheus {
         server
     }
 
-    /// Returns whether it understands this query; the test fails if not.
+    /// Asserts that it understands this query.
     #[track_caller]
-    pub(super) fn accepts(&self, query: &str) -> bool {
+    pub(super) fn accepts(&self, query: &str) {
         let answer = self.query(query);
         assert_eq!(answer["status"], "success", "{query}: {answer}");
-        true
     }
 
     /// Returns whether the query has a result now that can be drawn.

@@ -32,15 +32,9 @@ impl Prospect {
         let Facts { record, now, .. } = *facts;
         let admission = ask(facts, now);
         let mut texts = vec![in_words(&admission, facts)];
-        let (answer, until) = match &admission {
-            Admission::Granted(_) => ("granted", None),
-            Admission::Replay { .. } => ("replay", None),
-            Admission::Busy { until, .. } => ("busy", Some(*until)),
-            Admission::Conflict { .. } => ("conflict", None),
-            Admission::Stale { .. } => ("stale", None),
-            Admission::Parked { .. } => ("parked", None),
-            Admission::TooOld => ("too_old", None),
-            Admission::Failed(_) => ("failed", None),
+        let until = match &admission {
+            Admission::Busy { until, .. } => Some(*until),
+            _ => None,
         };
         if let Some(until) = until {
             let then = in_words(&ask(facts, until), facts);
@@ -52,7 +46,7 @@ impl Prospect {
         texts.extend(facts.beside.and_then(|beside| unseen(record, now, beside)));
         texts.extend(exceptions(record, facts));
         Self {
-            answer,
+            answer: admission.as_str(),
             until: until.map(Time),
             acknowledged: matches!(
                 admission,

@@ -182,12 +182,14 @@ pub fn masked(url: &str) -> String {
     masked
 }
 
-fn percent_decoded(text: &str) -> Vec<u8> {
+/// Returns the bytes of a percent-encoded text; what is no escape stays as it is.
+pub fn percent_decoded(text: &str) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&byte, after)) = rest.split_first() {
         let digits = after
             .get(..2)
+            .filter(|digits| digits.iter().all(u8::is_ascii_hexdigit))
             .and_then(|digits| std::str::from_utf8(digits).ok());
         let escaped = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
         match escaped {
