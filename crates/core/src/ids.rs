@@ -69,6 +69,15 @@ impl ClaimId {
         Claimant(bytes)
     }
 
+    /// Returns the last 64 of its random bits.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the bits above are not wanted"
+    )]
+    pub const fn randomness(self) -> u64 {
+        self.0 as u64
+    }
+
     /// Its sixteen bytes, most significant first.
     pub const fn to_bytes(self) -> [u8; 16] {
         self.0.to_be_bytes()

@@ -6,7 +6,7 @@ use std::fmt;
 use bytes::Bytes;
 use bytestring::ByteString;
 
-use crate::time::Entropy;
+use crate::ids::ClaimId;
 
 /// The header that names a trace and a span.
 pub const TRACEPARENT: &str = "traceparent";
@@ -49,14 +49,10 @@ pub struct Carried {
 }
 
 impl TraceId {
-    /// Returns a random id.
-    pub fn random(entropy: &(impl Entropy + ?Sized)) -> Self {
-        let mut bytes = [0; 16];
-        entropy.fill(&mut bytes);
-        if bytes == [0; 16] {
-            bytes[15] = 1;
-        }
-        Self(bytes)
+    /// Returns the id of the trace that begins with a claim: the bits of the claim's id, of which the last 80 are
+    /// random. So whoever knows the claim finds the trace.
+    pub fn of_claim(claim: ClaimId) -> Self {
+        Self::from_bytes(claim.to_bytes()).unwrap_or(Self(1_u128.to_be_bytes()))
     }
 
     /// Returns the id with these bytes; none if they are all zero.
@@ -80,14 +76,10 @@ impl TraceId {
 }
 
 impl SpanId {
-    /// Returns a random id.
-    pub fn random(entropy: &(impl Entropy + ?Sized)) -> Self {
-        let mut bytes = [0; 8];
-        entropy.fill(&mut bytes);
-        if bytes == [0; 8] {
-            bytes[7] = 1;
-        }
-        Self(bytes)
+    /// Returns four ids, each other than the rest, that follow from 62 random bits: all but the last two of these.
+    pub fn four(random: u64) -> [Self; 4] {
+        let first = (random & !0b11).max(0b100);
+        [0b00, 0b01, 0b10, 0b11].map(|last| Self((first | last).to_be_bytes()))
     }
 
     /// Returns the id with these bytes; none if they are all zero.

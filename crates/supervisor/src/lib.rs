@@ -10,6 +10,59 @@
 //! receives what an operator should know as [`Notice`]s, and through an [`EventLog`](event_log::EventLog): the crate
 //! prints nothing and listens to no signals.
 //!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use semel_backends::BACKENDS;
+//! use semel_config::{Overrides, PipelineSettings, Settings};
+//! use semel_engine::event::Unobserved;
+//! use semel_engine::summary::Fate;
+//! use semel_engine::surroundings::OnProgress;
+//! use semel_engine::system::{SystemClock, SystemEntropy};
+//! use semel_supervisor::{Notice, Opened, Options, Reporter, Supervisor};
+//! use tokio::sync::watch;
+//!
+//! /// Prints nothing of what an operator should know.
+//! struct Silent;
+//!
+//! impl Reporter for Silent {
+//!     fn report(&self, _: &Notice<'_>) {}
+//!
+//!     fn progress(&self, _: &PipelineSettings) -> OnProgress {
+//!         Arc::new(|_, _| {})
+//!     }
+//! }
+//!
+//! # tokio::runtime::Runtime::new().unwrap().block_on(async {
+//! let folder = tempfile::tempdir().unwrap();
+//! let input = folder.path().join("payments.ndjson");
+//! std::fs::write(&input, "{\"id\":1}\n{\"id\":2}\n{\"id\":1}\n").unwrap();
+//! let text = format!(
+//!     "[store]\nurl = 'embedded:{0}/data'\n[pipelines.payments]\nkey = 'json:/id'\n\
+//!      source = {{ kind = 'file', path = '{0}/payments.ndjson' }}\n\
+//!      effect = {{ kind = 'file', path = '{0}/charges.ndjson' }}\n",
+//!     folder.path().display()
+//! );
+//! let variables = std::iter::empty();
+//! let settings = Settings::of("semel.toml", &text, variables, &Overrides::default(), BACKENDS);
+//! let supervisor = Supervisor::new(Options {
+//!     settings: settings.unwrap(),
+//!     clock: Arc::new(SystemClock::new()),
+//!     entropy: Arc::new(SystemEntropy),
+//!     observer: Arc::new(Unobserved),
+//!     reporter: Arc::new(Silent),
+//!     stop: watch::channel(false).0,
+//! });
+//! let Opened::Worker(worker) = supervisor.await.unwrap().open().await.unwrap() else {
+//!     panic!("nobody asked for a stop");
+//! };
+//! let results = worker.run().await.unwrap();
+//! let (_, payments) = &results.pipelines[0];
+//! let counts = [Fate::Applied, Fate::Replayed].map(|fate| payments.summary.of(fate));
+//! assert_eq!(counts, [2, 1]);
+//! # });
+//! ```
+//!
 //! Verbs that run messages without a supervisor use its parts: [`preflight`], [`same_file`] and [`StoreWatch`].
 //! [`replay`] runs messages once more.
 

@@ -148,6 +148,23 @@ fn what_arrives_is_what_was_done() {
         .iter()
         .map(|it| (it.trace_id.clone(), it.id.clone()));
     assert_eq!(logged(&ended.stderr), processes.collect());
+
+    // No message carried a trace, so that of an attempt has the id of its claim.
+    for attempt in attempts
+        .iter()
+        .filter(|it| it.attribute("semel.fate") != "quarantined")
+    {
+        assert_eq!(attempt.attribute("semel.claim_id"), attempt.trace_id);
+    }
+    let story = site.semel(&["keys", "explain", "again-1"]).done().stdout;
+    let claims = |fate: &str| {
+        let named = |it: &&Span| {
+            let began = format!(", claim {}", it.attribute("semel.claim_id"));
+            it.attribute("semel.fate") == fate && story.contains(&began)
+        };
+        attempts.iter().filter(named).count()
+    };
+    assert_eq!((claims("released"), claims("applied")), (1, 1), "{story}");
 }
 
 /// The traces and spans that the lines of a log name.

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 
 use super::*;
@@ -138,16 +140,16 @@ fn a_state_that_may_not_be_passed_on_is_left_out_whole() {
     }
 }
 
-struct Zeros;
-
-impl Entropy for Zeros {
-    fn fill(&self, bytes: &mut [u8]) {
-        bytes.fill(0);
-    }
-}
-
 #[test]
-fn a_random_id_is_never_zero() {
-    assert_ne!(TraceId::random(&Zeros).to_bytes(), [0; 16]);
-    assert_ne!(SpanId::random(&Zeros).to_bytes(), [0; 8]);
+fn ids_that_follow_from_others_are_never_zero_and_differ() {
+    let claim = |bits| TraceId::of_claim(ClaimId::from_u128(bits));
+    assert_eq!(claim(0xabc).to_string(), format!("{:032x}", 0xabc));
+    assert_ne!(claim(0).to_bytes(), [0; 16]);
+    for random in [0, 1, 0b100, 0b111, u64::MAX] {
+        let ids: BTreeSet<_> = SpanId::four(random).into_iter().collect();
+        assert_eq!(ids.len(), 4, "{random}");
+        assert!(ids.iter().all(|id| id.to_bytes() != [0; 8]), "{random}");
+    }
+    assert_eq!(SpanId::four(0b101), SpanId::four(0b110));
+    assert_ne!(SpanId::four(0b1000)[0], SpanId::four(0b1100)[0]);
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use semel_core::Clock;
 
 use super::in_hand::InHand;
+use crate::effect::Class;
 use crate::event::Event;
 use crate::lease::Lease;
 use crate::pipeline::Pipeline;
@@ -17,6 +18,8 @@ pub(super) struct Context {
     pub(super) pipeline: Arc<Pipeline>,
     pub(super) surroundings: Surroundings,
     pub(super) shutdown: Shutdown,
+    /// The class of the effect.
+    pub(super) class: Class,
     /// The share of traces to record, if anybody wants spans.
     pub(super) spans: Option<SampleShare>,
 }

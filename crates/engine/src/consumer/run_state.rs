@@ -39,7 +39,6 @@ pub(super) struct RunState<S> {
     pub(super) outstanding: Outstanding,
     pub(super) store: StoreCalls<S>,
     pub(super) outcomes: Outcomes,
-    class: Class,
     /// The state of the effects' target.
     circuit: Circuit,
     /// Messages and settlements that wait for a store that is away.
@@ -81,13 +80,13 @@ impl<S: Store + Clone> RunState<S> {
             spans: surroundings.observer.wants_spans(),
             surroundings,
             shutdown,
+            class,
         });
         Self {
             outstanding: Outstanding::new(Arc::clone(&context), source, every_lane),
             store: StoreCalls::new(Arc::clone(&context), store, outage),
             outcomes: Outcomes::new(Arc::clone(&context), dead_letters, on_progress),
             context,
-            class,
             circuit,
             backlog: OutageBacklog::default(),
             keyless: Keyless::new(is_lenient),

@@ -29,13 +29,16 @@ impl Context {
             let fetched_at = incoming.timing().fetched_at();
             let carried = || Carried::of(&incoming.headers);
             if incoming.trace_slot().trace.is_none() {
-                let began_at = if incoming.trace_slot().is_later {
-                    now
+                let ended = incoming.trace_slot().ended;
+                let began_at = if ended > 0 { now } else { fetched_at };
+                // A batch of which no claim is stored has one for all.
+                let claim_id = if self.class.stores_claims() {
+                    incoming.request.claim_id
                 } else {
-                    fetched_at
+                    self.surroundings.claim_id()
                 };
-                let entropy = &*self.surroundings.entropy;
-                let begun = AttemptTrace::begin(carried(), share, entropy, began_at);
+                let seed = (claim_id, ended);
+                let begun = AttemptTrace::begin(carried(), share, seed, began_at);
                 incoming.trace_slot_mut().trace = Some(Box::new(begun));
             }
             if let Some(trace) = incoming.trace_mut() {
@@ -139,11 +142,11 @@ impl Context {
     pub(super) fn end_attempt(&self, incoming: &mut InHand, end: End, error: Option<&str>) {
         if incoming.trace().is_some() {
             self.end_trace(incoming, end, error);
-            let was_fenced = incoming.trace_slot().was_fenced || end == End::Fenced;
+            let slot = incoming.trace_slot();
             *incoming.trace_slot_mut() = TraceSlot {
                 trace: None,
-                is_later: true,
-                was_fenced,
+                ended: slot.ended.saturating_add(1),
+                was_fenced: slot.was_fenced || end == End::Fenced,
             };
         }
     }
@@ -154,7 +157,8 @@ impl Context {
         let parked = &rejected.parked;
         let (now, since_1970) = self.both_clocks();
         let carried = Carried::of(&parked.headers);
-        let trace = AttemptTrace::begin(carried, share, &*self.surroundings.entropy, now);
+        let seed = (self.surroundings.claim_id(), 0);
+        let trace = AttemptTrace::begin(carried, share, seed, now);
         let process = Span {
             context: trace.process(),
             began: since_1970,

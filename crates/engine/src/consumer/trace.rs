@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use semel_core::{
-    ByteString, Carried, Duplicate, Entropy, Grant, SpanId, TraceContext, TraceFlags, TraceId,
+    ByteString, Carried, ClaimId, Duplicate, Grant, SpanId, TraceContext, TraceFlags, TraceId,
 };
 
 use crate::pipeline::Incoming;
@@ -14,8 +14,8 @@ use crate::trace::{End, SampleShare, Span, Spans};
 #[derive(Debug, Default)]
 pub(super) struct TraceSlot {
     pub(super) trace: Option<Box<AttemptTrace>>,
-    /// An attempt with the message has ended.
-    pub(super) is_later: bool,
+    /// The count of attempts with the message that have ended.
+    pub(super) ended: u32,
     /// A claim of the message was lost.
     pub(super) was_fenced: bool,
 }
@@ -66,22 +66,24 @@ impl TraceSlot {
 }
 
 impl AttemptTrace {
-    /// Begins the trace of an attempt with a message that carried this one.
+    /// Begins the trace of an attempt with a message that carried this one, after so many others. All ids follow from
+    /// that of the attempt's claim; an attempt may ask under the claim of the one before.
     pub(super) fn begin(
         carried: Option<Carried>,
         share: SampleShare,
-        entropy: &dyn Entropy,
+        (claim_id, ended): (ClaimId, u32),
         began_at: Duration,
     ) -> Self {
-        let process_id = SpanId::random(entropy);
+        let random = claim_id.randomness().wrapping_add(u64::from(ended) << 2);
+        let [span_id, claim, effect, settle] = SpanId::four(random);
         let (parent, state) = match carried {
             Some(carried) => (Some(carried.context), carried.state),
             None => (None, None),
         };
         let process = if let Some(parent) = parent {
-            parent.with_span(process_id)
+            parent.with_span(span_id)
         } else {
-            let trace_id = TraceId::random(entropy);
+            let trace_id = TraceId::of_claim(claim_id);
             let mark = if share.has(trace_id) {
                 TraceFlags::SAMPLED
             } else {
@@ -89,7 +91,7 @@ impl AttemptTrace {
             };
             TraceContext {
                 trace_id,
-                span_id: process_id,
+                span_id,
                 flags: TraceFlags::RANDOM.and(mark),
             }
         };
@@ -97,9 +99,9 @@ impl AttemptTrace {
             parent,
             state,
             process,
-            claim_id: SpanId::random(entropy),
-            effect_id: SpanId::random(entropy),
-            settle_id: SpanId::random(entropy),
+            claim_id: claim,
+            effect_id: effect,
+            settle_id: settle,
             began_at,
             asked_at: began_at,
             asked: 0,
@@ -203,5 +205,26 @@ impl AttemptTrace {
             error: error.filter(|it| !it.is_empty()),
             ..Spans::new(process, &incoming.coordinates, end)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_under_the_same_claim_has_spans_of_its_own() {
+        let claim = ClaimId::from_u128(0xabc_0000_0000_0000_1234);
+        let begin =
+            |ended| AttemptTrace::begin(None, SampleShare::ALL, (claim, ended), Duration::ZERO);
+        let ids: Vec<_> = [begin(0), begin(1)]
+            .iter()
+            .flat_map(|it| [it.process.span_id, it.claim_id, it.effect_id, it.settle_id])
+            .collect();
+        for (at, id) in ids.iter().enumerate() {
+            assert!(!ids[..at].contains(id), "{ids:?}");
+        }
+        assert_eq!(begin(0).process.trace_id, begin(1).process.trace_id);
+        assert_eq!(begin(0).process.trace_id.to_string(), claim.to_string());
     }
 }

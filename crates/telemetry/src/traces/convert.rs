@@ -126,6 +126,9 @@ impl Subject {
                 add("semel.tenant", tenant.into());
             }
         }
+        if let Some(claim) = spans.claim_id {
+            add("semel.claim_id", claim.to_string().into());
+        }
         if let Some(hit) = hit {
             add("semel.hit", hit.into());
         }

@@ -140,7 +140,9 @@ fn began(
     } else {
         ""
     };
-    format!("attempt {attempt} began: worker {worker} claimed the key with token {token}{started}")
+    format!(
+        "attempt {attempt} began: worker {worker} claimed the key with token {token}, claim {claim}{started}"
+    )
 }
 
 fn of_order(entry: &Audited) -> Event {
