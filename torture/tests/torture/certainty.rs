@@ -16,14 +16,17 @@ use torture::Site;
 #[test]
 #[ignore = "needs the semel binary: cargo xtask test runs it"]
 fn the_record_agrees_with_the_book_of_a_provider_that_charges_and_answers_late() {
-    let cells: Vec<_> = KINDS
-        .iter()
-        .flat_map(|kind| CLASSES.iter().map(move |class| (kind, class)))
-        .map(|(kind, class)| thread::spawn(|| (kind.0, class.0, play(kind.1, class.1))))
-        .collect();
+    // Nine at once would start 81 programs, and none of them would call in time.
+    let play_kind = |(kind, effect): (&'static str, &'static str)| {
+        let rows = CLASSES.map(|(class, settings)| (kind, class, play(effect, settings)));
+        rows.into_iter()
+    };
+    let kinds = KINDS.map(|kind| thread::spawn(move || play_kind(kind)));
     let mut table = header();
-    for cell in cells {
-        let (kind, class, found) = cell.join().expect("a run that was played to its end");
+    let rows = kinds
+        .into_iter()
+        .flat_map(|kind| kind.join().expect("runs that were played to their end"));
+    for (kind, class, found) in rows {
         let _ = write!(table, "| `{kind}`, {class} |");
         for (id, _) in ANSWERS {
             let (state, times) = &found[id];
@@ -204,20 +207,20 @@ const ANSWERS: [(&str, &str); 9] = [
 ];
 
 /// Longer than the time limit of the effects.
-const LATE: Duration = Duration::from_secs(10);
+const LATE: Duration = Duration::from_secs(20);
 
 const KINDS: [(&str, &str); 3] = [
     (
         "http",
-        "kind = \"http\"\nurl = \"http://ADDRESS/charge\"\ntimeout = \"4s\"\ndecisive = \"402\"\n",
+        "kind = \"http\"\nurl = \"http://ADDRESS/charge\"\ntimeout = \"8s\"\ndecisive = \"402\"\n",
     ),
     (
         "exec",
-        "kind = \"exec\"\ncommand = [\"python3\", \"-S\", \"call.py\", \"ADDRESS\"]\ntimeout = \"4s\"\n",
+        "kind = \"exec\"\ncommand = [\"python3\", \"-S\", \"call.py\", \"ADDRESS\"]\ntimeout = \"8s\"\n",
     ),
     (
         "jsonl",
-        "kind = \"exec\"\nprotocol = \"jsonl\"\ncommand = [\"python3\", \"-S\", \"child.py\", \"ADDRESS\"]\ntimeout = \"4s\"\n",
+        "kind = \"exec\"\nprotocol = \"jsonl\"\ncommand = [\"python3\", \"-S\", \"child.py\", \"ADDRESS\"]\ntimeout = \"8s\"\n",
     ),
 ];
 
