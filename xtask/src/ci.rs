@@ -11,7 +11,7 @@ use crate::workspace::Workspace;
 use crate::{examples, process, promtool, services, test};
 
 /// A program, and the Debian package that contains it.
-const NEEDED: [(&str, &str); 10] = [
+const NEEDED: [(&str, &str); 11] = [
     ("sqlite3", "sqlite3"),
     ("python3", "python3"),
     ("node", "nodejs"),
@@ -21,8 +21,9 @@ const NEEDED: [(&str, &str); 10] = [
     ("zsh", "zsh"),
     ("fish", "fish"),
     ("groff", "groff"),
-    // The program that finds the headers below.
+    // The program that finds the headers below, and the cache for what is compiled from C.
     ("pkg-config", "pkg-config"),
+    ("ccache", "ccache"),
     promtool::PROMTOOL,
 ];
 

@@ -19,6 +19,7 @@ mod promtool;
 mod prove;
 mod readme;
 mod rust;
+mod scratch;
 mod services;
 mod suites;
 mod test;

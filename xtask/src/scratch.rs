@@ -1,4 +1,4 @@
-//! The folder for the temporary files of suites that compute: in memory, if there is room. A store's syncs are counted
+//! The folder for the temporary files of programs that compute: in memory, if there is room. A store's syncs are counted
 //! on disks that the tests simulate; on a real one, shared with five servers, its laws wait and show nothing more.
 
 use std::fs;
@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A folder in memory, which is removed on drop, or none.
-pub(super) struct Scratch(Option<PathBuf>);
+pub(crate) struct Scratch(Option<PathBuf>);
 
 impl Scratch {
     /// A folder of this process.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::within(Path::new(MEMORY), ROOM_BYTES)
     }
 
@@ -21,8 +21,8 @@ impl Scratch {
         Self((has_room && fs::create_dir_all(&folder).is_ok()).then_some(folder))
     }
 
-    /// Passes it to a suite.
-    pub(super) fn lend(&self, command: &mut Command) {
+    /// Passes it to a program.
+    pub(crate) fn lend(&self, command: &mut Command) {
         if let Some(folder) = &self.0 {
             command.env("TMPDIR", folder);
         }

@@ -2,7 +2,6 @@
 
 mod proof;
 mod run;
-mod scratch;
 mod table;
 
 use std::num::NonZero;

@@ -5,12 +5,12 @@ use std::process::{Command, ExitStatus};
 use crate::failure::Result;
 use crate::lanes::{self, Ended};
 use crate::process;
+use crate::scratch::Scratch;
 use crate::services::Borrowed;
 use crate::suites::{Load, Suite};
 use crate::test_results::{Tail, TestResults};
 use crate::workspace::Workspace;
 
-use super::scratch::Scratch;
 use super::{HEAVY, Report, THREADS, TORTURE, processors, succeeded, tested};
 
 /// Builds the test programs; returns none of them if one does not build.
