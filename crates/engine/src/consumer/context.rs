@@ -6,6 +6,7 @@ use std::time::Duration;
 use semel_core::Clock;
 
 use super::in_hand::InHand;
+use crate::effect::Class;
 use crate::event::Event;
 use crate::lease::Lease;
 use crate::pipeline::Pipeline;
@@ -15,6 +16,7 @@ use crate::trace::SampleShare;
 /// The pipeline of a run, and its surroundings; see the module.
 pub(super) struct Context {
     pub(super) pipeline: Arc<Pipeline>,
+    pub(super) class: Class,
     pub(super) surroundings: Surroundings,
     pub(super) shutdown: Shutdown,
     /// The share of traces to record, if anybody wants spans.

@@ -39,7 +39,6 @@ pub(super) struct RunState<S> {
     pub(super) outstanding: Outstanding,
     pub(super) store: StoreCalls<S>,
     pub(super) outcomes: Outcomes,
-    class: Class,
     /// The state of the effects' target.
     circuit: Circuit,
     /// Messages and settlements that wait for a store that is away.
@@ -78,6 +77,7 @@ impl<S: Store + Clone> RunState<S> {
         let circuit = Circuit::new(pipeline.pause_after, width);
         let context = Arc::new(Context {
             pipeline,
+            class,
             spans: surroundings.observer.wants_spans(),
             surroundings,
             shutdown,
@@ -87,7 +87,6 @@ impl<S: Store + Clone> RunState<S> {
             store: StoreCalls::new(Arc::clone(&context), store, outage),
             outcomes: Outcomes::new(Arc::clone(&context), dead_letters, on_progress),
             context,
-            class,
             circuit,
             backlog: OutageBacklog::default(),
             keyless: Keyless::new(is_lenient),

@@ -181,7 +181,7 @@ impl<S: Store + Clone> RunState<S> {
     /// Tells whether a call without a claim may have been applied so long ago that its provider no longer
     /// recognises the key.
     pub(in crate::consumer) fn is_past_provider(&self, delivery: DeliveryId) -> bool {
-        let Class::Keyed { provider_window } = self.class else {
+        let Class::Keyed { provider_window } = self.context.class else {
             return false;
         };
         let tried = self.backlog.tried.get(&delivery);
