@@ -414,7 +414,7 @@ async fn an_item_that_is_never_begun_is_given_back() {
         let call = declared(&site).wait(secs(60));
         let call = call.once("a", async |_| Ok(()));
         assert!(timeout(secs(2), call).await.is_err());
-        site.close().await;
+        sleep(secs(1)).await;
     };
     let (slow, ()) = tokio::join!(slow, leaving);
     assert!(slow.is_ok());
@@ -504,6 +504,14 @@ async fn an_attempt_for_which_the_store_failed_is_kept() {
         assert_eq!(kept.count(), 1, "{method:?}: {attempts:?}");
         let applied = End::Fate(Fate::Applied);
         assert!(attempts.iter().all(|it| it.end == applied));
+
+        let world = World::new();
+        let (site, plan, gathered) = traced(&world, SampleShare::NONE);
+        plan.nth(method, 1, Fault::Items);
+        assert!(declared(&site).once("a", async |_| Ok(())).await.is_ok());
+        let attempt = gathered.only();
+        assert_eq!(attempt.end, applied);
+        assert!(attempt.is_always_kept, "{method:?}, alone");
     }
 }
 
