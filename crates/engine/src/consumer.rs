@@ -26,7 +26,6 @@ mod store_calls;
 mod stream;
 mod streamed;
 mod timing;
-mod trace;
 mod transaction;
 
 use std::sync::Arc;

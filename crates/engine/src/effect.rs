@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use semel_core::outcome::Gathering;
+use semel_core::trace_context::{TRACEPARENT, TRACESTATE};
 use semel_core::{
     ByteString, Carried, Certainty, Claim, Outcome, Recovery, Result, Start, TraceContext,
 };
@@ -91,8 +92,8 @@ pub struct Call {
     pub span: Option<TraceContext>,
 }
 
-/// The trace that an effect hands on to whatever it calls: printable ASCII, and tabs in the state; at most 256 and 512
-/// bytes. So a header can carry it, and so can an environment.
+/// A trace as its two headers carry it. What an effect is told to hand on is printable ASCII, and tabs in the state; at
+/// most 256 and 512 bytes: so a header can carry it, and so can an environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceHeaders {
     /// The value of `traceparent`.
@@ -101,17 +102,43 @@ pub struct TraceHeaders {
     pub state: Option<ByteString>,
 }
 
-impl Call {
-    /// Returns the trace to hand on: the span of the effect, or, if nobody wants spans, that with which the message came.
-    pub fn trace(&self) -> Option<TraceHeaders> {
-        let carried = Carried::of(&self.headers);
-        let Some(span) = self.span else {
-            return carried.map(|Carried { parent, state, .. }| TraceHeaders { parent, state });
+impl TraceHeaders {
+    /// Returns the trace to hand on: the span of the effect, or, if nobody wants spans, that with which its message or its
+    /// call came.
+    pub(crate) fn handed_on(span: Option<TraceContext>, carried: Option<Carried>) -> Option<Self> {
+        let Some(span) = span else {
+            return carried.map(|Carried { parent, state, .. }| Self { parent, state });
         };
-        Some(TraceHeaders {
+        Some(Self {
             parent: span.to_string().into(),
             state: carried.and_then(|it| it.state),
         })
+    }
+
+    /// Returns the trace that is carried so, if it is a valid one.
+    pub(crate) fn carried(self) -> Option<Carried> {
+        let parent = (TRACEPARENT, self.parent);
+        let headers = [Some(parent), self.state.map(|state| (TRACESTATE, state))];
+        let headers = headers.into_iter().flatten();
+        let headers =
+            headers.map(|(name, value)| (ByteString::from_static(name), value.into_bytes()));
+        Carried::of(&headers.collect::<Vec<_>>())
+    }
+}
+
+impl From<TraceContext> for TraceHeaders {
+    fn from(span: TraceContext) -> Self {
+        Self {
+            parent: span.to_string().into(),
+            state: None,
+        }
+    }
+}
+
+impl Call {
+    /// Returns the trace to hand on: the span of the effect, or, if nobody wants spans, that with which the message came.
+    pub fn trace(&self) -> Option<TraceHeaders> {
+        TraceHeaders::handed_on(self.span, Carried::of(&self.headers))
     }
 
     /// Returns the key to pass downstream: derived from the operation alone, so the same on every attempt. 64

@@ -390,12 +390,12 @@ pub trait Observer: Send + Sync + 'static {
     }
 
     /// Returns the share of traces to record of those that begin here, if the observer wants spans. Asked once per
-    /// run; if nobody wants any, none are gathered.
+    /// run of a consumer, and once per handle for calls; if nobody wants any, none are gathered.
     fn wants_spans(&self) -> Option<SampleShare> {
         None
     }
 
-    /// Notes the spans of an attempt that has ended.
+    /// Notes the spans of an attempt that has ended, with a message or with an item of a call.
     fn observe_spans(&self, pipeline: &str, spans: &Spans<'_>) {
         let _ = (pipeline, spans);
     }

@@ -43,6 +43,7 @@ mod running_items;
 mod settings;
 mod settle;
 mod shared;
+mod spans;
 mod store_calls;
 mod values;
 

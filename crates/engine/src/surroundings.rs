@@ -31,6 +31,12 @@ impl Surroundings {
         self.claimant.claim(&*self.entropy)
     }
 
+    /// Returns the time of the monotonic clock, and the time since 1970.
+    pub(crate) fn both_clocks(&self) -> (Duration, Duration) {
+        let since_1970 = Duration::from_millis(self.clock.now().as_millis());
+        (self.clock.monotonic(), since_1970)
+    }
+
     /// Returns `wait` and up to a quarter more by chance.
     pub(crate) fn jittered(&self, wait: Duration) -> Duration {
         retry::jittered(&*self.entropy, wait)

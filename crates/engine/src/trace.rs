@@ -1,10 +1,13 @@
 //! The spans of an attempt, as an observer gets them once the attempt has ended. Not for how they are gathered, nor for
 //! where they are sent.
 
+pub(crate) mod attempt;
+
 use std::time::Duration;
 
 use semel_core::{ClaimId, Duplicate, Operation, TraceContext, TraceId};
 
+use crate::effect::Class;
 use crate::summary::Fate;
 
 /// The share of the traces that begin here that are recorded. The trace id alone decides, so that every service with
@@ -51,23 +54,35 @@ pub struct Span {
     pub took: Duration,
 }
 
+/// The kind of the span of a whole attempt, as OpenTelemetry names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProcessKind {
+    /// A message is processed.
+    Consumer,
+    /// A call of the program's own: no message, and nothing of the messaging conventions.
+    Internal,
+}
+
 /// The end of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The message met its fate.
+    /// The message or the call met its fate.
     Fate(Fate),
-    /// The attempt failed; another follows.
+    /// The attempt failed; another follows, or may follow.
     Released,
     /// The claim was lost.
     Fenced,
-    /// Another consumer has the message by now.
+    /// Another consumer has the message by now, or another caller the operation.
     Gone,
-    /// The message was given back before the attempt was over: the run ended, or another consumer gets it.
+    /// It was given back before the attempt was over: the run ended, another consumer gets the message, or nobody waits
+    /// for the call any more.
     GivenBack,
+    /// A call ended because the store did not answer: it was not asked for the claim, or it was not told of the end.
+    StoreFailed,
 }
 
-/// The spans of one attempt with a message: from the time that it was fetched, or that an earlier attempt was over, to
-/// its end. Borrowed: an observer copies what it keeps.
+/// The spans of one attempt with a message or with an item of a call: from the time that the message was fetched, that
+/// the call began or that an earlier attempt was over, to its end. Borrowed: an observer copies what it keeps.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 #[expect(
@@ -77,9 +92,13 @@ pub enum End {
 pub struct Spans<'a> {
     /// The span of the whole attempt. Its mark says whether the trace is recorded anyway.
     pub process: Span,
-    /// The span that the message came with.
+    /// The kind of this span.
+    pub kind: ProcessKind,
+    /// The class of the effect.
+    pub class: Option<Class>,
+    /// The span that the message or the call came with.
     pub parent: Option<TraceContext>,
-    /// The `tracestate` that the message came with.
+    /// The `tracestate` that came with it.
     pub state: Option<&'a str>,
     /// The wait for the store's answer to the claim. Of a batch, every message has the time of the whole.
     pub claim: Option<Span>,
@@ -91,15 +110,15 @@ pub struct Spans<'a> {
     pub operation: Option<&'a Operation>,
     /// The id of the claim that was last asked for.
     pub claim_id: Option<ClaimId>,
-    /// The place where the message was read.
+    /// The place where the message was read; empty of a call.
     pub coordinates: &'a str,
-    /// Length of the message in bytes.
+    /// Length of the message in bytes; zero of a call.
     pub message_bytes: usize,
     /// The count of requests for the claim.
     pub asked: u32,
     /// The store's answer to the claim, by the name that metrics have for it.
     pub decision: Option<&'static str>,
-    /// The way in which the message is a duplicate, if it is one.
+    /// The way in which it is a duplicate, if it is one.
     pub duplicate: Option<Duplicate>,
     /// The number of the attempt.
     pub attempt: Option<u32>,
@@ -111,9 +130,9 @@ pub struct Spans<'a> {
     pub possible_repeat: bool,
     /// A finished record of the key was found past its window.
     pub formerly_expired: bool,
-    /// A claim of this message was lost just before.
+    /// A claim of it was lost just before.
     pub follows_fence: bool,
-    /// The store failed for the message, or told of a doubt, however the attempt went on.
+    /// The store failed for it, or told of a doubt, however the attempt went on.
     pub had_trouble: bool,
     /// The recorded outcome differs from that of an attempt whose claim was lost.
     pub outcome_differs: bool,
@@ -126,10 +145,12 @@ pub struct Spans<'a> {
 }
 
 impl<'a> Spans<'a> {
-    /// Returns the span of an attempt of which nothing else is known.
+    /// Returns the span of an attempt with a message of which nothing else is known.
     pub const fn new(process: Span, coordinates: &'a str, end: End) -> Self {
         Self {
             process,
+            kind: ProcessKind::Consumer,
+            class: None,
             parent: None,
             state: None,
             claim: None,
@@ -164,7 +185,7 @@ impl<'a> Spans<'a> {
 
     /// Tells whether these are recorded whatever the mark of the trace says: a takeover, a fence and
     /// whatever comes of it, such as a differing outcome, an attempt that may repeat the effect, a conflict, a doubt, a
-    /// dead end or another failure, and an effect of a message that was then given back.
+    /// dead end or another failure, and an effect of something that was then given back.
     pub fn are_always_kept(&self) -> bool {
         let was_called = self.effect.is_some() || self.verdict.is_some();
         self.takeover
@@ -181,7 +202,7 @@ impl<'a> Spans<'a> {
     /// Tells whether the attempt failed: whatever is released, fenced or set aside.
     pub const fn has_failed(&self) -> bool {
         match self.end {
-            End::Released | End::Fenced => true,
+            End::Released | End::Fenced | End::StoreFailed => true,
             End::Gone | End::GivenBack => false,
             End::Fate(fate) => match fate {
                 Fate::Applied | Fate::Replayed | Fate::Stale | Fate::Released => false,

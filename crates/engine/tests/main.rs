@@ -3,5 +3,6 @@
 mod attempt;
 mod consumer;
 mod once;
+mod spans;
 
 use semel_simulation::on_cue as world;

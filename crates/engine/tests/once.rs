@@ -8,6 +8,7 @@ mod figures;
 mod requests;
 mod store;
 mod swarm;
+mod trace;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 use semel_core::AnyStore;
 use semel_core::Claimant;
+use semel_engine::event::Observer;
 use semel_engine::once::{Declared, Once, Settings};
 use semel_engine::surroundings::Surroundings;
 
@@ -31,13 +33,21 @@ pub(crate) fn process(world: &World) -> (Site, Arc<Plan>) {
 }
 
 fn process_sweeping(world: &World, sweep_every: Option<Duration>) -> (Site, Arc<Plan>) {
+    process_watched(world, sweep_every, world.watch.clone())
+}
+
+fn process_watched(
+    world: &World,
+    sweep_every: Option<Duration>,
+    observer: Arc<dyn Observer>,
+) -> (Site, Arc<Plan>) {
     let plan = Arc::new(Plan::new(Crash::new(), world.clock));
     let store = Faulty::new(Arc::clone(&world.store), &plan);
     let surroundings = Surroundings {
         clock: Arc::new(world.clock),
         entropy: world.chance.clone(),
         claimant: Claimant::random(&*world.chance),
-        observer: world.watch.clone(),
+        observer,
     };
     let mut settings = Settings::default();
     settings.window = WINDOW;

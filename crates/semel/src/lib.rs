@@ -57,6 +57,22 @@ pub use semel_engine::{
     system::{SystemClock, SystemEntropy},
 };
 
+/// Traces: the spans of attempts, for an [`Observer`] that [wants them](Observer::wants_spans), and what goes on from one
+/// service to the next.
+///
+/// A call gets the trace of its caller's request by [`Declared::trace`], an effect hands on what [`Op::trace`] or
+/// [`Message::trace`] says. An observer that wants spans is handed those of each attempt once it has ended, to be sent to
+/// a collector; `examples/trace.rs` prints them.
+pub mod trace {
+    #[doc(inline)]
+    pub use semel_core::{SpanId, TraceContext, TraceFlags, TraceId};
+    #[doc(inline)]
+    pub use semel_engine::{
+        effect::TraceHeaders,
+        trace::{End, ProcessKind, SampleShare, Span, Spans},
+    };
+}
+
 /// The vocabulary.
 #[doc(inline)]
 pub use semel_core::{

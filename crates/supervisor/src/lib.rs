@@ -63,8 +63,8 @@
 //! # });
 //! ```
 //!
-//! Verbs that run messages without a supervisor use its parts: [`preflight`], [`same_file`] and [`StoreWatch`].
-//! [`replay`] runs messages once more.
+//! Verbs that run messages without a supervisor use its parts: [`preflight`], [`same_file`], [`StoreWatch`] and
+//! [`VerbTraces`]. [`replay`] runs messages once more.
 
 pub mod event_log;
 mod key_count;
@@ -83,6 +83,7 @@ mod store_watch;
 mod supervisor;
 mod traces;
 mod transaction_overlap;
+mod verb_traces;
 mod window_guard;
 mod window_watch;
 
@@ -91,3 +92,4 @@ pub use results::{PipelineResult, PipelineSummary, Results};
 pub use status::{PartitionRestoration, Restoration};
 pub use store_watch::StoreWatch;
 pub use supervisor::{Opened, Options, Supervisor, Worker};
+pub use verb_traces::VerbTraces;

@@ -12,6 +12,7 @@ use semel_engine::pipeline::REPLAY_ID;
 use semel_worker::run::{Run, Stores, run};
 
 use crate::results::PipelineSummary;
+use crate::verb_traces::VerbTraces;
 
 /// A replay of messages through their pipeline.
 #[derive(Clone, Copy)]
@@ -28,6 +29,8 @@ pub struct Replay<'a> {
     pub id: &'a str,
     /// True if messages that are older than the window run, too, although their records may be forgotten.
     pub allow_expired: bool,
+    /// The traces of the replay.
+    pub traces: &'a VerbTraces,
 }
 
 impl Replay<'_> {
@@ -36,8 +39,14 @@ impl Replay<'_> {
     /// # Errors
     ///
     /// Those of the source, of the layers and of [`run`].
-    pub async fn run(self, stores: Stores, around: Run) -> Result<PipelineSummary> {
+    pub async fn run(self, stores: Stores, mut around: Run) -> Result<PipelineSummary> {
         let settings = self.settings;
+        let traced = PipelineSettings {
+            source: self.source.clone(),
+            ..settings.clone()
+        };
+        let (surroundings, hits) = self.traces.watch(&traced, around.surroundings);
+        around.surroundings = surroundings;
         let mut pipeline = settings.pipeline.clone();
         if self.allow_expired {
             // The age gate goes by it.
@@ -60,7 +69,7 @@ impl Replay<'_> {
             stores,
             &surroundings.clock,
             &*surroundings.entropy,
-            None,
+            hits.as_ref(),
         )?;
         let summary = run(pipeline, settings.effect.clone(), source, stores, around).await?;
         Ok(PipelineSummary {

@@ -204,7 +204,8 @@ impl Worker {
             around.entropy.clone(),
         ));
         probes::begin(&mut beside, &settings, &stores, &status, &breaker, &around);
-        let exporter = traces::begin(&settings.telemetry, claimant, status.metrics(), &reporter)?;
+        let lost = status.metrics().spans_lost();
+        let exporter = traces::begin(&settings.telemetry, claimant, lost.clone(), &reporter)?;
         let shared = Shared {
             around,
             stores,
@@ -230,7 +231,7 @@ impl Worker {
         } = shared;
         status.begin();
         let ended = all(running, &stop).await;
-        traces::end(exporter, status.metrics(), &*reporter).await;
+        traces::end(exporter, &lost, &*reporter).await;
         let mut results = ended?;
         beside.shutdown().await;
         results.failure = results.failure.or_else(|| store_watch.check().err());

@@ -7,9 +7,9 @@ use semel_core::{Claimant, Result};
 use semel_engine::event::{FanOut, Observer};
 use semel_engine::layer::tiered::CacheHits;
 use semel_engine::surroundings::Surroundings;
-use semel_telemetry::Metrics;
 use semel_telemetry::traces::{
-    Exporter, KeyForm, News, Refused, TraceSettings, TracedFront, TracedPipeline, Transport,
+    Exporter, KeyForm, LostSpans, News, Refused, TraceSettings, TracedFront, TracedPipeline,
+    Transport,
 };
 use semel_worker::effect::http::Post;
 
@@ -23,7 +23,7 @@ use crate::notice::{Notice, Reporter};
 pub(crate) fn begin(
     settings: &TelemetrySettings,
     claimant: Claimant,
-    metrics: &Metrics,
+    lost: LostSpans,
     reporter: &Arc<dyn Reporter>,
 ) -> Result<Option<Exporter>> {
     for why in &settings.notes {
@@ -60,17 +60,16 @@ pub(crate) fn begin(
         News::TookPart(why) => reporter.report(&Notice::CollectorTookPart { why: &why }),
         News::Back { lost } => reporter.report(&Notice::CollectorBack { lost }),
     });
-    let lost = metrics.spans_lost();
     Ok(Some(Exporter::begin(settings, transport, lost, on_news)))
 }
 
 /// Sends what waits, and reports how much did not arrive.
-pub(crate) async fn end(exporter: Option<Exporter>, metrics: &Metrics, reporter: &dyn Reporter) {
+pub(crate) async fn end(exporter: Option<Exporter>, lost: &LostSpans, reporter: &dyn Reporter) {
     let Some(exporter) = exporter else {
         return;
     };
     exporter.close().await;
-    let lost = metrics.spans_lost().count();
+    let lost = lost.count();
     if lost > 0 {
         reporter.report(&Notice::SpansLost { lost });
     }

@@ -11,7 +11,7 @@ use semel_engine::summary::Fate;
 use semel_engine::surroundings::{OnProgress, Surroundings};
 use semel_engine::system::{SystemClock, SystemEntropy};
 use semel_supervisor::replay::Replay;
-use semel_supervisor::{Keys, Notice, Opened, Options, Reporter, Results, Supervisor};
+use semel_supervisor::{Keys, Notice, Opened, Options, Reporter, Results, Supervisor, VerbTraces};
 use semel_worker::run::Run;
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -145,11 +145,14 @@ async fn a_replay_runs_messages_again_under_its_id() {
     run(settings.clone(), &Arc::new(Remembered::default())).await;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let stores = store::open(url, settings.accepted, Arc::clone(&clock)).await;
+    let claimant = Claimant::random(&SystemEntropy);
+    let reporter = Arc::new(Remembered::default());
+    let traces = VerbTraces::begin(&settings.telemetry, claimant, reporter).expect("no collector");
     let around = Run {
         surroundings: Surroundings {
             clock,
             entropy: Arc::new(SystemEntropy),
-            claimant: Claimant::random(&SystemEntropy),
+            claimant,
             observer: Arc::new(Unobserved),
         },
         stop: watch::channel(false).0,
@@ -164,6 +167,7 @@ async fn a_replay_runs_messages_again_under_its_id() {
         since: None,
         id: "again-1",
         allow_expired: false,
+        traces: &traces,
     };
     let ended = replay.run(stores.expect("the store"), around).await;
     let summary = ended.expect("an end").summary;

@@ -1,7 +1,7 @@
 //! Traces: an observer that turns the spans of attempts into those of OTLP, and an exporter that sends them.
 //!
-//! [`Exporter::begin`] starts a task and hands out [`Traces`], which make an observer for each pipeline. Whoever embeds
-//! this brings a [`Transport`], since nothing here knows HTTP.
+//! [`Exporter::begin`] starts a task and hands out [`Traces`], which make an observer for each pipeline, or for a program's
+//! own handle. Whoever embeds this brings a [`Transport`], since nothing here knows HTTP.
 //!
 //! What is kept is decided when an attempt ends: everything of a trace that is marked as sampled, and whatever
 //! [are always kept](semel_engine::trace::Spans::are_always_kept). Nothing waits for the exporter: a queue that is full
@@ -135,6 +135,37 @@ impl Traces {
             queue: self.queue.clone(),
         }
     }
+
+    /// Returns the observer of a program's own handle, which wants the spans of its calls and of its consumers.
+    pub fn handle(&self) -> HandleTraces {
+        HandleTraces {
+            settings: Arc::clone(&self.settings),
+            queue: self.queue.clone(),
+        }
+    }
+}
+
+/// Hands the spans of one handle to the exporter: of its calls, by the name of their operation, and of its consumers, of
+/// whose sources and effects nothing is known here.
+#[derive(Clone, Debug)]
+pub struct HandleTraces {
+    settings: Arc<TraceSettings>,
+    queue: Queue,
+}
+
+impl Observer for HandleTraces {
+    fn observe(&self, _name: &str, _event: &Event<'_>) {}
+
+    fn wants_spans(&self) -> Option<SampleShare> {
+        Some(self.settings.share)
+    }
+
+    fn observe_spans(&self, name: &str, spans: &Spans<'_>) {
+        self.queue.offer(spans, || {
+            let subject = Subject::of_handle(name, spans, self.settings.keys);
+            subject.spans(spans, None)
+        });
+    }
 }
 
 /// Hands the spans of one pipeline to the exporter.
@@ -155,11 +186,7 @@ impl Observer for PipelineTraces {
 
     fn observe_spans(&self, _pipeline: &str, spans: &Spans<'_>) {
         let hit = self.front.hit(spans);
-        let is_hard = spans.are_always_kept();
-        if is_hard || spans.process.context.flags.is_sampled() {
-            let made = || self.subject.spans(spans, hit);
-            self.queue.push(made, spans.count(), is_hard);
-        }
+        self.queue.offer(spans, || self.subject.spans(spans, hit));
     }
 }
 

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_backends::store;
-use semel_config::{Accepted, PipelineSettings, StoreUrl};
+use semel_config::{Accepted, PipelineSettings, StoreUrl, TelemetrySettings};
 use semel_core::port::store::{ListQuery, Page};
 use semel_core::port::transfer::AnyTransferStore;
 use semel_core::{
@@ -54,6 +54,8 @@ pub(crate) struct Ground {
     pub(crate) stores: Option<Stores>,
     /// The time that running effects have once a stop is asked for.
     pub(crate) patience: Duration,
+    /// The collector of traces, and which traces it gets.
+    pub(crate) telemetry: TelemetrySettings,
     /// The processes that may work beside a verb that reads the files of a store.
     pub(crate) beside: Option<Beside>,
     /// The process id of the worker that has the store open and carries out the orders.

@@ -13,7 +13,7 @@ use semel_engine::pipeline::REPLAY_ID;
 use semel_engine::surroundings::Surroundings;
 use semel_engine::system::SystemEntropy;
 use semel_supervisor::replay::{Age, Replay, age, has_times};
-use semel_supervisor::{PipelineResult, StoreWatch, preflight, same_file};
+use semel_supervisor::{PipelineResult, StoreWatch, VerbTraces, preflight, same_file};
 use semel_worker::run::Run;
 use semel_worker::settings::EffectSettings;
 use serde::Serialize;
@@ -23,6 +23,7 @@ use tokio::task::JoinSet;
 use crate::args::{self, Output};
 use crate::command::notices;
 use crate::command::operate::{self, Ground, usage};
+use crate::command::run::console::Console;
 use crate::command::run::listen;
 use crate::command::summary;
 use crate::output::Plan;
@@ -182,11 +183,14 @@ async fn replay_one(
     beside.spawn(listen(stop.clone(), bars.clone())?);
     beside.spawn(store_watch.clone().watch(stop.clone()));
     let name = &*settings.pipeline.name;
+    let claimant = Claimant::random(&SystemEntropy);
+    let console = Arc::new(Console::new(bars.clone(), log.clone()));
+    let traces = VerbTraces::begin(&ground.telemetry, claimant, console)?;
     let run = Run {
         surroundings: Surroundings {
             clock: ground.clock(),
             entropy: Arc::new(SystemEntropy),
-            claimant: Claimant::random(&SystemEntropy),
+            claimant,
             observer: log.clone(),
         },
         stop,
@@ -201,8 +205,10 @@ async fn replay_one(
         since: arguments.newer_than.map(|age| ground.now().minus(age)),
         id: &arguments.id,
         allow_expired: arguments.allow_expired,
+        traces: &traces,
     };
     let ended = replay.run(stores.clone(), run).await;
+    traces.end().await;
     beside.shutdown().await;
     bars.clear();
     log.close();

@@ -1,6 +1,6 @@
 //! `semel run`: runs every pipeline of a configuration, until its sources end or a signal asks to stop.
 
-mod console;
+pub(super) mod console;
 mod restoration;
 
 use std::sync::Arc;

@@ -59,6 +59,7 @@ mod store_verbs;
 mod summary;
 mod tenants;
 mod terminal;
+mod traced_replays;
 mod traces;
 mod transfer;
 mod unreachable;

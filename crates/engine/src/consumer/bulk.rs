@@ -18,7 +18,7 @@ use super::pending_settlements::PendingSettlements;
 use super::reader::ReaderHandle;
 use super::run_state::{Parts, RunState};
 use super::steps::{Admitted, Taken, admitted, conclude_all, given_back, jitter};
-use super::store_calls::{Asked, RECHECK};
+use super::store_calls::{Asked, RECHECK, Reported};
 use crate::effect::BulkEffect;
 use crate::lease::renewal_interval;
 use background_calls::{BackgroundCall, BackgroundCalls};
@@ -314,7 +314,8 @@ impl Bulk {
             .store
             .settle_all(&run.outstanding, &settling.report())
             .await?;
-        conclude_all(run, settling, settled.into_iter().map(Some).collect())?;
+        let settled = settled.into_iter().map(Reported::from);
+        conclude_all(run, settling, settled.collect())?;
         run.put_back_suspended();
         Ok(())
     }

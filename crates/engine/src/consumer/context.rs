@@ -16,10 +16,9 @@ use crate::trace::SampleShare;
 /// The pipeline of a run, and its surroundings; see the module.
 pub(super) struct Context {
     pub(super) pipeline: Arc<Pipeline>,
+    pub(super) class: Class,
     pub(super) surroundings: Surroundings,
     pub(super) shutdown: Shutdown,
-    /// The class of the effect.
-    pub(super) class: Class,
     /// The share of traces to record, if anybody wants spans.
     pub(super) spans: Option<SampleShare>,
 }

@@ -8,10 +8,10 @@ use semel_core::Entropy;
 use siphasher::sip::SipHasher13;
 
 use super::timing::Timing;
-use super::trace::{AttemptTrace, TraceSlot};
 use crate::differing::Measured;
 use crate::event::Origin;
 use crate::pipeline::Incoming;
+use crate::trace::attempt::{AttemptTrace, TraceSlot};
 
 /// A message in hand. It moves from one list to the next many times, so it is small to move.
 #[derive(Debug)]

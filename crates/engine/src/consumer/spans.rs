@@ -3,15 +3,15 @@
 
 use std::time::Duration;
 
-use semel_core::{Admission, Carried, Grant, StateKind, TraceContext};
+use semel_core::{Admission, Carried, Grant, TraceContext};
 
 use super::context::Context;
 use super::in_hand::InHand;
-use super::trace::{AttemptTrace, Period, TraceSlot};
 use crate::effect::Verdict;
 use crate::pipeline::Rejected;
 use crate::summary::Fate;
-use crate::trace::{End, Span, Spans};
+use crate::trace::attempt::{AttemptTrace, Subject};
+use crate::trace::{End, ProcessKind, Span, Spans};
 
 impl Context {
     /// Begins the traces of messages that are about to be tried, or goes on with those that were tried before and not
@@ -23,7 +23,7 @@ impl Context {
         let now = self.now();
         for incoming in taken {
             // Each call of the effect has a span of its own.
-            if incoming.trace().is_some_and(|it| it.effect.is_some()) {
+            if incoming.trace().is_some_and(AttemptTrace::was_called) {
                 self.end_attempt(incoming, End::Released, None);
             }
             let fetched_at = incoming.timing().fetched_at();
@@ -51,34 +51,15 @@ impl Context {
     /// Notes that the claim of a message was granted.
     pub(super) fn trace_grant(&self, incoming: &mut InHand, grant: Grant) {
         if let Some(trace) = incoming.trace_mut() {
-            trace.answered(self.now(), "granted", None);
-            trace.grant = Some(grant);
+            trace.granted(self.now(), grant);
         }
     }
 
     /// Notes the answer to a claim that was not granted, or too late.
     pub(super) fn trace_answer(&self, incoming: &mut InHand, admission: &Admission) {
-        let Some(trace) = incoming.trace_mut() else {
-            return;
-        };
-        let duplicate = match admission {
-            Admission::Replay { duplicate, .. }
-            | Admission::Conflict { duplicate, .. }
-            | Admission::Parked { duplicate, .. } => Some(*duplicate),
-            _ => None,
-        };
-        if let Admission::Granted(claim) = admission {
-            trace.grant = Some(claim.grant());
+        if let Some(trace) = incoming.trace_mut() {
+            trace.admitted(self.now(), admission);
         }
-        trace.had_trouble |= matches!(
-            admission,
-            Admission::Failed(_)
-                | Admission::Parked {
-                    state: StateKind::InDoubt,
-                    ..
-                }
-        );
-        trace.answered(self.now(), admission.as_str(), duplicate);
     }
 
     /// Notes that a message begins without a claim.
@@ -90,50 +71,42 @@ impl Context {
 
     /// Notes that the effect of a message ended after this time.
     pub(super) fn trace_effect(&self, incoming: &mut InHand, verdict: &Verdict, took: Duration) {
-        let Some(trace) = incoming.trace_mut() else {
-            return;
-        };
-        let began_at = match trace.effect_began_at.take() {
-            Some(began_at) => began_at,
-            None => self.now().saturating_sub(took),
-        };
-        trace.effect = Some(Period {
-            began_at,
-            ended_at: began_at + took,
-        });
-        trace.verdict = Some(verdict.as_str());
+        if let Some(trace) = incoming.trace_mut() {
+            trace.effect_ended(|| self.now(), took, verdict.as_str());
+        }
     }
 
     /// Notes that the store has answered the report on a claim.
     pub(super) fn trace_settled(&self, incoming: &mut InHand) {
         if let Some(trace) = incoming.trace_mut() {
-            trace.settled_at = Some(self.now());
+            trace.settled(self.now());
         }
     }
 
-    /// Notes that a batch was committed with the message in it, or was not: the commit is the effect, unless that went
-    /// before.
+    /// Notes that a batch was committed with the message in it, or was not.
     pub(super) fn trace_commit(&self, incoming: &mut InHand, is_done: bool) {
-        let Some(trace) = incoming.trace_mut() else {
-            return;
-        };
-        let now = self.now();
-        let Some(began_at) = trace.effect_began_at.take() else {
-            trace.settled_at = Some(now);
-            return;
-        };
-        trace.effect = Some(Period {
-            began_at,
-            ended_at: now,
-        });
-        trace.verdict = is_done.then_some("applied");
+        if let Some(trace) = incoming.trace_mut() {
+            trace.committed(self.now(), is_done);
+        }
     }
 
     /// Hands over the trace of an attempt with which the message is done.
     pub(super) fn end_trace(&self, incoming: &InHand, end: End, error: Option<&str>) {
         if let Some(trace) = incoming.trace() {
+            let subject = Subject {
+                kind: ProcessKind::Consumer,
+                class: self.class,
+                request: &incoming.request,
+                coordinates: &incoming.coordinates,
+                message_bytes: incoming.payload.len(),
+            };
             let was_fenced = incoming.trace_slot().was_fenced;
-            let spans = trace.spans(self.both_clocks(), (incoming, was_fenced), end, error);
+            let spans = trace.spans(
+                self.surroundings.both_clocks(),
+                (subject, was_fenced),
+                end,
+                error,
+            );
             self.hand_over(&spans);
         }
     }
@@ -142,12 +115,7 @@ impl Context {
     pub(super) fn end_attempt(&self, incoming: &mut InHand, end: End, error: Option<&str>) {
         if incoming.trace().is_some() {
             self.end_trace(incoming, end, error);
-            let slot = incoming.trace_slot();
-            *incoming.trace_slot_mut() = TraceSlot {
-                trace: None,
-                ended: slot.ended.saturating_add(1),
-                was_fenced: slot.was_fenced || end == End::Fenced,
-            };
+            incoming.trace_slot_mut().clear(end);
         }
     }
 
@@ -155,7 +123,7 @@ impl Context {
     pub(super) fn trace_rejected(&self, rejected: &Rejected) -> Option<TraceContext> {
         let share = self.spans?;
         let parked = &rejected.parked;
-        let (now, since_1970) = self.both_clocks();
+        let (now, since_1970) = self.surroundings.both_clocks();
         let carried = Carried::of(&parked.headers);
         let seed = (self.surroundings.claim_id(), 0);
         let trace = AttemptTrace::begin(carried, share, seed, now);
@@ -165,6 +133,7 @@ impl Context {
             took: Duration::ZERO,
         };
         self.hand_over(&Spans {
+            class: Some(self.class),
             parent: trace.parent,
             state: trace.state.as_deref(),
             message_bytes: parked.payload.len(),
@@ -177,11 +146,5 @@ impl Context {
     fn hand_over(&self, spans: &Spans<'_>) {
         let observer = &self.surroundings.observer;
         observer.observe_spans(&self.pipeline.name, spans);
-    }
-
-    /// Returns the time of the monotonic clock, and the time since 1970.
-    fn both_clocks(&self) -> (Duration, Duration) {
-        let since_1970 = Duration::from_millis(self.surroundings.clock.now().as_millis());
-        (self.now(), since_1970)
     }
 }

@@ -13,10 +13,10 @@ use super::pause::Judged;
 use super::pending_settlements::PendingSettlements;
 use super::report::settlement;
 use super::run_state::{RunState, past_provider};
-use super::store_calls::{Asked, RECHECK};
-use super::trace::AttemptTrace;
+use super::store_calls::{Asked, RECHECK, Reported};
 use crate::differing::Measured;
 use crate::effect::Call;
+use crate::trace::attempt::AttemptTrace;
 
 /// The choice whether a pipeline that fails open waits for a store that is away.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub(super) async fn settle<S: Store + Clone>(
     let settled = match patience {
         Patience::Waits => {
             let settled = run.store.settle_all(&run.outstanding, &settlements).await?;
-            settled.into_iter().map(Some).collect()
+            settled.into_iter().map(Reported::from).collect()
         }
         Patience::GivesWay => run.store.try_settle(&run.outstanding, &settlements).await?,
     };
@@ -243,18 +243,21 @@ pub(super) fn conclude<S: Store + Clone>(
 pub(super) fn conclude_all<S: Store + Clone>(
     run: &mut RunState<S>,
     reported: PendingSettlements,
-    answers: Vec<Option<Settled>>,
+    answers: Vec<Reported>,
 ) -> Result<()> {
-    if answers.iter().all(Option::is_none) && !semel_core::planted("U04") {
+    if answers.iter().all(|it| it.settled.is_none()) && !semel_core::planted("U04") {
         run.backlog.put_back_unsettled(reported);
         return Ok(());
     }
     let (messages, settlements) = reported.into_report();
     debug_assert_eq!(messages.len(), answers.len(), "an answer for each");
-    for (((incoming, token), settlement), answer) in
+    for (((mut incoming, token), settlement), answer) in
         messages.into_iter().zip(&*settlements).zip(answers)
     {
-        match answer {
+        if answer.had_trouble {
+            incoming.trace_trouble();
+        }
+        match answer.settled {
             Some(settled) => conclude(run, incoming, token, &settlement.step, settled)?,
             None if semel_core::planted("U04") => run.completed(&incoming, false),
             None => {

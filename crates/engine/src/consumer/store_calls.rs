@@ -30,6 +30,24 @@ pub(super) struct StoreCalls<S> {
     outage: Policy,
 }
 
+/// The store's answer to a report on a claim.
+#[derive(Debug, Default)]
+pub(super) struct Reported {
+    /// The answer; none while it is still to be reported.
+    pub(super) settled: Option<Settled>,
+    /// The store failed for it before.
+    pub(super) had_trouble: bool,
+}
+
+impl From<Settled> for Reported {
+    fn from(settled: Settled) -> Self {
+        Self {
+            settled: Some(settled),
+            had_trouble: false,
+        }
+    }
+}
+
 impl<S: Store + Clone> StoreCalls<S> {
     pub(super) const fn new(context: Arc<Context>, store: S, outage: Policy) -> Self {
         Self {
@@ -127,13 +145,13 @@ impl<S: Store + Clone> StoreCalls<S> {
         Ok(answers)
     }
 
-    /// Reports on claims. `None` marks an item that is still to be reported because the store is
-    /// away and the pipeline fails open.
+    /// Reports on claims. An item is without an answer, and still to be reported, if the store is away and the pipeline
+    /// fails open.
     pub(super) async fn try_settle(
         &self,
         outstanding: &Outstanding,
         settlements: &Arc<[Settlement]>,
-    ) -> Result<Vec<Option<Settled>>> {
+    ) -> Result<Vec<Reported>> {
         self.try_settle_again(outstanding, settlements, None).await
     }
 
@@ -143,29 +161,34 @@ impl<S: Store + Clone> StoreCalls<S> {
         outstanding: &Outstanding,
         settlements: &Arc<[Settlement]>,
         begun: Option<Begun<Vec<Settled>>>,
-    ) -> Result<Vec<Option<Settled>>> {
+    ) -> Result<Vec<Reported>> {
         if settlements.is_empty() {
             return Ok(Vec::new());
         }
         let settle = || self.store.settle(Arc::clone(settlements));
         let answers = match self.try_ask_again(outstanding, begun, settle).await? {
             Asked::Answered(answers) => answers,
-            Asked::NotNow { .. } => return Ok(settlements.iter().map(|_| None).collect()),
+            Asked::NotNow { .. } => {
+                return Ok(settlements.iter().map(|_| Reported::default()).collect());
+            }
         };
-        let mut settled = Vec::with_capacity(answers.len());
+        let mut reported = Vec::with_capacity(answers.len());
         for (settlement, answer) in settlements.iter().zip(answers) {
-            settled.push(match answer {
+            reported.push(match answer {
                 Settled::Failed(_) => {
                     let settle = || self.store.settle_one(settlement.clone());
-                    match self.try_ask(outstanding, settle).await? {
-                        Asked::Answered(answer) => Some(answer),
-                        Asked::NotNow { .. } => None,
+                    Reported {
+                        settled: match self.try_ask(outstanding, settle).await? {
+                            Asked::Answered(answer) => Some(answer),
+                            Asked::NotNow { .. } => None,
+                        },
+                        had_trouble: true,
                     }
                 }
-                Settled::Now(_) | Settled::Fenced { .. } => Some(answer),
+                Settled::Now(_) | Settled::Fenced { .. } => answer.into(),
             });
         }
-        Ok(settled)
+        Ok(reported)
     }
 
     /// Extends leases, at first after `first`, for as long as the work beside it takes. A claim lost

@@ -30,11 +30,12 @@ impl<S: Store + Clone> Run<S> {
             .map(|&index| self.requests[index].clone())
             .collect();
         let asked_at = self.shared.now();
+        self.begin_traces(pending);
         let admissions = match self.claim(&requests).await {
             Ok(admissions) => admissions,
             Err(error) => {
                 for &index in pending {
-                    self.answer(index, Err(self.not_asked(index, error.clone())));
+                    self.not_claimed(index, error.clone());
                 }
                 return (Vec::new(), Vec::new());
             }
@@ -43,9 +44,15 @@ impl<S: Store + Clone> Run<S> {
         for ((&index, request), admission) in pending.iter().zip(&*requests).zip(admissions) {
             let admission = match admission {
                 Admission::Failed(error) if is_final(&error) => Err(error),
-                Admission::Failed(_) => self.claim_alone(request).await,
+                Admission::Failed(_) => {
+                    self.trace(index, |trace, _| trace.had_trouble = true);
+                    self.claim_alone(request).await
+                }
                 admission => Ok(admission),
             };
+            if let Ok(admission) = &admission {
+                self.trace(index, |trace, now| trace.admitted(now, admission));
+            }
             match admission {
                 Ok(Admission::Granted(claim)) => granted.push((index, claim)),
                 Ok(Admission::Busy { until, now }) => {
@@ -56,14 +63,13 @@ impl<S: Store + Clone> Run<S> {
                     let wait = until.since(now);
                     if is_first {
                         let operation = &request.operation;
-                        self.shared
-                            .observe(&self.name, &Event::Busy { operation, wait });
+                        self.observe(index, &Event::Busy { operation, wait });
                     }
                     busy.push(Busy { index, wait });
                 }
                 Ok(Admission::Parked { state, .. }) => parked.push((index, state)),
                 Ok(admission) => self.decided(index, admission),
-                Err(error) => self.answer(index, Err(self.not_asked(index, error))),
+                Err(error) => self.not_claimed(index, error),
             }
         }
         self.explain(parked).await;
@@ -75,7 +81,7 @@ impl<S: Store + Clone> Run<S> {
     fn decided(&mut self, index: usize, admission: Admission) {
         let operation = self.requests[index].operation.clone();
         let operation_id = || operation.id();
-        let observe = |event: &Event<'_>| self.shared.observe(&self.name, event);
+        let observe = |event: &Event<'_>| self.observe(index, event);
         let operation = &operation;
         let coordinates = "";
         let answer = match admission {
@@ -153,8 +159,8 @@ impl<S: Store + Clone> Run<S> {
             .into_iter();
         for ((index, state), operation) in parked.into_iter().zip(&*operations) {
             let coordinates = "";
-            self.shared.observe(
-                &self.name,
+            self.observe(
+                index,
                 &Event::Parked {
                     operation,
                     coordinates,
@@ -180,9 +186,14 @@ impl<S: Store + Clone> Run<S> {
                     Ok(Renewed::Until(until)) => claim.lease_until = until,
                     // Nothing was begun under the claim, so the item asks again like a new claimant.
                     Ok(Renewed::Lost { .. }) => {
-                        self.requests[index].claim_id = self.shared.surroundings.claim_id();
+                        self.ask_anew(index);
                         let request = self.requests[index].clone();
-                        match self.claim_alone(&request).await {
+                        self.begin_traces(&[index]);
+                        let admission = self.claim_alone(&request).await;
+                        if let Ok(admission) = &admission {
+                            self.trace(index, |trace, now| trace.admitted(now, admission));
+                        }
+                        match admission {
                             Ok(Admission::Granted(newer)) => {
                                 (claim, claimed_at) = (newer, asked_at);
                             }
@@ -199,7 +210,7 @@ impl<S: Store + Clone> Run<S> {
                                 break;
                             }
                             Err(error) => {
-                                self.answer(index, Err(self.not_asked(index, error)));
+                                self.not_claimed(index, error);
                                 break;
                             }
                         }
@@ -218,6 +229,12 @@ impl<S: Store + Clone> Run<S> {
         held
     }
 
+    /// Answers an item whose claim could not be asked for.
+    fn not_claimed(&mut self, index: usize, error: semel_core::Error) {
+        self.trace(index, |trace, now| trace.answered(now, "failed", None));
+        self.answer(index, Err(self.not_asked(index, error)));
+    }
+
     fn hold(
         &self,
         index: usize,
@@ -228,7 +245,12 @@ impl<S: Store + Clone> Run<S> {
         let (stop, stopped) = watch::channel(false);
         Held {
             index,
-            op: Op::new(claim.clone(), stopped),
+            op: Op::new(
+                claim.clone(),
+                stopped,
+                self.carried.clone(),
+                self.effect_span(index),
+            ),
             presence: self.shared.enter(&claim.operation),
             claim,
             stop,

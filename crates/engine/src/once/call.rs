@@ -124,14 +124,7 @@ impl<S: Store + Clone> Declared<S> {
         let store = shared.store()?;
         let requests = vec![self.wanted(operation)];
         let work = Work::Each(Box::new(work));
-        let (run, answers) = Run::new(
-            Arc::clone(shared),
-            store.clone(),
-            self.name(),
-            self.settings.clone(),
-            requests,
-            work,
-        );
+        let (run, answers) = Run::new(self, store.clone(), requests, work);
         shared.spawn(&store, run.go())?;
         let mut value = None;
         // The effect of a duplicate never begins.
@@ -274,9 +267,7 @@ impl<S: Store + Clone> Declared<S> {
             .collect();
         let answers = async {
             let store = self.shared.store()?;
-            let shared = Arc::clone(&self.shared);
-            let (name, settings) = (self.name(), self.settings.clone());
-            let (run, answers) = Run::new(shared, store.clone(), name, settings, requests, work);
+            let (run, answers) = Run::new(self, store.clone(), requests, work);
             self.shared.spawn(&store, run.go())?;
             answers.await.map_err(|_| Error::Closed)
         };

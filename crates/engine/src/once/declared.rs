@@ -10,8 +10,8 @@ use semel_core::claim::AttemptLimits;
 use semel_core::fingerprint::{FingerprintSelector, Reading};
 use semel_core::select::{Message, View};
 use semel_core::{
-    Backoff, ClaimRequest, Error as CoreError, ErrorKind, Operation, Scope, Start, Timestamp,
-    VersionGate,
+    Backoff, Carried, ClaimRequest, Error as CoreError, ErrorKind, Operation, Scope, Start,
+    Timestamp, VersionGate,
 };
 use serde::Serialize;
 
@@ -20,7 +20,7 @@ use super::error::Error;
 use super::key::ToKey;
 use super::settings::Settings;
 use super::shared::Shared;
-use crate::effect::{Class, OnDoubt};
+use crate::effect::{Class, OnDoubt, TraceHeaders};
 
 /// An operation by name, and the way in which its effects run. Cheap to clone; make it once and keep it.
 ///
@@ -44,6 +44,7 @@ pub struct Declared<S> {
     transport: Option<Bytes>,
     birth: Option<Timestamp>,
     gate: Option<VersionGate>,
+    pub(super) trace: Option<Carried>,
     breaker: Option<EffectBreaker>,
     fault: Option<CoreError>,
 }
@@ -61,6 +62,7 @@ impl<S> Declared<S> {
             transport: None,
             birth: None,
             gate: None,
+            trace: None,
             breaker: None,
             fault: None,
         };
@@ -220,6 +222,40 @@ impl<S> Declared<S> {
         self
     }
 
+    /// Sets the trace of the request, as it came in the headers `traceparent` and `tracestate`, or as an effect or a
+    /// handler was told it: the spans of the call, if the [observer](crate::event::Observer::wants_spans) wants any,
+    /// become children of its span, whose mark decides about sampling, and
+    /// [`Op::trace`](super::Op::trace) hands it on. All items of a batch belong to it. Without one, or with a
+    /// `traceparent` that is not valid, each attempt begins a trace of its own.
+    ///
+    /// ```
+    /// use semel_engine::effect::TraceHeaders;
+    ///
+    /// # use std::sync::Arc;
+    /// # use semel_engine::once::Once;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let clock = Arc::new(semel_engine::system::SystemClock::new());
+    /// # let once = Once::new(Arc::new(semel_store_memory::MemoryStore::new(clock)));
+    /// let came_with = TraceHeaders {
+    ///     parent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into(),
+    ///     state: None,
+    /// };
+    /// let charge = once.operation("charge").trace(came_with.clone());
+    /// let receipt = charge.once("pay-1", async |op| {
+    ///     // The provider is called with these headers; as nobody records spans here, they are those of the request.
+    ///     Ok(op.trace().map(|trace| trace.parent.to_string()))
+    /// });
+    /// assert_eq!(receipt.await?.into_value(), Some(came_with.parent.to_string()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn trace(mut self, trace: impl Into<Option<TraceHeaders>>) -> Self {
+        self.trace = trace.into().and_then(TraceHeaders::carried);
+        self
+    }
+
     /// Lets the effect run only if `entity` has no version as high as this one; [`Error::Stale`] otherwise.
     #[must_use]
     pub fn version(mut self, entity: impl ToKey, version: u64) -> Self {
@@ -355,6 +391,7 @@ impl<S> Clone for Declared<S> {
             transport: self.transport.clone(),
             birth: self.birth,
             gate: self.gate.clone(),
+            trace: self.trace.clone(),
             breaker: self.breaker.clone(),
             fault: self.fault.clone(),
         }

@@ -2,8 +2,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use semel_core::{Claim, FencingToken, Key, OpId, Operation, Timestamp};
+use semel_core::{Carried, Claim, FencingToken, Key, OpId, Operation, Timestamp, TraceContext};
 use tokio::sync::watch;
+
+use crate::effect::TraceHeaders;
 
 /// The attempt under which an effect runs. Cheap to clone; pass a clone to everything that the
 /// effect starts.
@@ -16,15 +18,26 @@ struct Inner {
     id: OnceLock<OpId>,
     idempotency_key: OnceLock<String>,
     stop: watch::Receiver<bool>,
+    /// The trace that the call came with.
+    carried: Option<Carried>,
+    /// The span of the effect, if anybody wants spans.
+    span: Option<TraceContext>,
 }
 
 impl Op {
-    pub(super) fn new(claim: Claim, stop: watch::Receiver<bool>) -> Self {
+    pub(super) fn new(
+        claim: Claim,
+        stop: watch::Receiver<bool>,
+        carried: Option<Carried>,
+        span: Option<TraceContext>,
+    ) -> Self {
         Self(Arc::new(Inner {
             claim,
             id: OnceLock::new(),
             idempotency_key: OnceLock::new(),
             stop,
+            carried,
+            span,
         }))
     }
 
@@ -64,6 +77,12 @@ impl Op {
     /// smaller one.
     pub fn fencing_token(&self) -> FencingToken {
         self.0.claim.token
+    }
+
+    /// Returns the trace to pass to services that the effect calls, as the headers `traceparent` and `tracestate`: the span
+    /// of this attempt's effect, or [that with which the call came](super::Declared::trace) if nobody records spans.
+    pub fn trace(&self) -> Option<TraceHeaders> {
+        TraceHeaders::handed_on(self.0.span, self.0.carried.clone())
     }
 
     /// Tells whether the lease of an earlier attempt ran out and this one took its place.

@@ -124,15 +124,19 @@ impl<S: Store + Clone> Run<S> {
                 }
             };
             for Held {
-                claim, began_at, ..
+                index,
+                claim,
+                began_at,
+                ..
             } in &mut held
             {
                 *began_at = Some(now);
+                self.trace(*index, |trace, _| trace.effect_begins(now));
                 let granted = Event::Granted {
                     operation: &claim.operation,
                     grant: claim.grant(),
                 };
-                self.shared.observe(&self.name, &granted);
+                self.observe(*index, &granted);
             }
             let id = abort.id();
             if let Some(limit) = self.settings.timeout {
@@ -211,7 +215,7 @@ impl<S: Store + Clone> Run<S> {
     fn lost(&mut self, round: &mut Round<S>, index: usize, found: Option<StateKind>) {
         if let Some(at) = round.waiting.iter().position(|held| held.index == index) {
             round.waiting.remove(at);
-            self.requests[index].claim_id = self.shared.surroundings.claim_id();
+            self.ask_anew(index);
             round.again.push(index);
             return;
         }
@@ -238,7 +242,7 @@ impl<S: Store + Clone> Run<S> {
     }
 
     /// Begins to settle the finished items.
-    fn settle(&self, round: &mut Round<S>) -> Settling {
+    fn settle(&mut self, round: &mut Round<S>) -> Settling {
         round.ripe_at = None;
         let finished = std::mem::take(&mut round.finished);
         let reports = finished.into_iter().map(|(held, verdict, ended_at)| {
@@ -280,7 +284,8 @@ impl<S: Store + Clone> Run<S> {
                 happened,
                 source,
             };
-            self.answer(index, Err(error));
+            // The attempt goes on.
+            self.answers[index] = Some(Err(error));
         }
         let ids: Vec<_> = self
             .requests
@@ -299,35 +304,38 @@ impl<S: Store + Clone> Run<S> {
 
     /// Emits that the effect of an item ended, if it began.
     fn effect_ended(
-        &self,
+        &mut self,
         held: &Held<S>,
         verdict: impl FnOnce() -> effect::Verdict,
         now: Duration,
     ) {
-        let Some(began_at) = held.began_at.filter(|_| self.shared.is_observed()) else {
+        let is_noted = self.shared.is_observed() || self.shared.spans.is_some();
+        let Some(began_at) = held.began_at.filter(|_| is_noted) else {
             return;
         };
+        let (verdict, took) = (verdict(), now.saturating_sub(began_at));
+        self.trace(held.index, |trace, now| {
+            trace.effect_ended(|| now, took, verdict.as_str());
+        });
         let ended = Event::EffectEnded {
             operation: &held.claim.operation,
-            verdict: &verdict(),
-            took: now.saturating_sub(began_at),
+            verdict: &verdict,
+            took,
             with_claim: false,
         };
-        self.shared.observe(&self.name, &ended);
+        self.observe(held.index, &ended);
     }
 
     /// Answers an item whose claim was lost: the result is discarded.
     pub(super) fn fenced(&mut self, held: &Held<S>, found: Option<StateKind>) {
         let operation = &held.claim.operation;
         let token = held.claim.token;
-        self.shared.observe(
-            &self.name,
-            &Event::Fenced {
-                operation,
-                token,
-                found,
-            },
-        );
+        let fenced = Event::Fenced {
+            operation,
+            token,
+            found,
+        };
+        self.observe(held.index, &fenced);
         let operation_id = held.op.operation_id();
         let answer = if semel_core::planted("O05") {
             Ok(Answer::ran(&held.claim, true))

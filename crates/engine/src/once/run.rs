@@ -15,17 +15,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::fingerprint::Reading;
-use semel_core::{Claim, ClaimRequest, Duplicate, Outcome, Store};
+use semel_core::{Carried, Claim, ClaimRequest, Duplicate, Outcome, Store};
 use tokio::sync::{oneshot, watch};
 use tokio::time::sleep;
 
-use super::declared::Wanted;
+use super::declared::{Declared, Wanted};
 use super::error::Error;
 use super::failure::Failure;
 use super::op::Op;
 use super::settings::Settings;
 use super::shared::{Presence, Shared};
 use crate::event::Event;
+use crate::trace::attempt::TraceSlot;
 
 /// The end of one effect.
 pub(super) type Verdict = Result<Outcome, Failure>;
@@ -70,6 +71,10 @@ pub(super) struct Run<S> {
     /// The reading of each request.
     pub(super) readings: Vec<Option<Arc<Reading>>>,
     pub(super) work: Work,
+    /// The trace that the call came with.
+    pub(super) carried: Option<Carried>,
+    /// The trace of each item; none of any while nobody wants spans.
+    pub(super) traces: Vec<TraceSlot>,
     pub(super) answers: Vec<Option<Result<Answer, Error>>>,
     pub(super) reply: Option<oneshot::Sender<Answers>>,
 }
@@ -98,25 +103,30 @@ pub(super) struct Busy {
 
 impl<S: Store + Clone> Run<S> {
     pub(super) fn new(
-        shared: Arc<Shared<S>>,
+        declared: &Declared<S>,
         store: S,
-        name: Arc<str>,
-        settings: Settings,
         wanted: Vec<Wanted>,
         work: Work,
     ) -> (Self, oneshot::Receiver<Answers>) {
+        let shared = Arc::clone(&declared.shared);
         let (reply, answers) = oneshot::channel();
         let (requests, readings): (Vec<_>, Vec<_>) =
             wanted.into_iter().map(|it| (it.claim, it.reading)).unzip();
         let run = Self {
             answers: requests.iter().map(|_| None).collect(),
+            traces: if shared.spans.is_some() {
+                requests.iter().map(|_| TraceSlot::default()).collect()
+            } else {
+                Vec::new()
+            },
             shared,
             store,
-            name,
-            settings,
+            name: declared.name(),
+            settings: declared.settings.clone(),
             requests,
             readings,
             work,
+            carried: declared.trace.clone(),
             reply: Some(reply),
         };
         (run, answers)
@@ -155,6 +165,7 @@ impl<S: Store + Clone> Run<S> {
             }
         }
         self.reply(unanswered);
+        self.give_back_traces();
     }
 
     pub(super) fn busy(&self, index: usize, wait: Duration) -> Error {
@@ -194,7 +205,9 @@ impl<S: Store + Clone> Run<S> {
         }
     }
 
+    /// Answers an item, with which its attempt is over.
     pub(super) fn answer(&mut self, index: usize, answer: Result<Answer, Error>) {
+        self.end_trace(index, &answer);
         self.answers[index] = Some(answer);
     }
 

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use semel_core::{
@@ -39,6 +40,8 @@ pub(super) struct Told {
     settled: Result<Settled>,
     /// The outcome went into the record as it was.
     kept: bool,
+    /// The store failed for it before.
+    had_trouble: bool,
     /// An earlier attempt may have applied the effect.
     doubted: bool,
 }
@@ -80,6 +83,10 @@ impl<S: Store + Clone> Run<S> {
 
     /// Answers an item whose settlement was answered.
     pub(super) fn conclude(&mut self, held: Held<S>, report: Report, told: Told) {
+        self.trace(held.index, |trace, now| {
+            trace.settled(now);
+            trace.had_trouble |= told.had_trouble;
+        });
         let operation = &held.claim.operation;
         let operation_id = held.op.operation_id();
         let (coordinates, ran) = ("", true);
@@ -88,7 +95,7 @@ impl<S: Store + Clone> Run<S> {
         let error = error.map(ToString::to_string);
         let error = error.as_deref().unwrap_or(NO_REASON);
         let source = || cause.unwrap_or_else(|| NO_REASON.into());
-        let observe = |event: &Event<'_>| self.shared.observe(&self.name, event);
+        let observe = |event: &Event<'_>| self.observe(held.index, event);
         let answer = match told.settled {
             Ok(Settled::Now(StateKind::Completed)) => {
                 observe(&Event::Completed {
@@ -212,6 +219,7 @@ pub(super) async fn settle_all<S: Store + Clone>(
 ) -> Vec<Told> {
     let asking = Asking {
         since: shared.now(),
+        has_failed_alone: AtomicBool::new(false),
         shared,
         store,
         name,
@@ -230,6 +238,7 @@ pub(super) async fn settle_all<S: Store + Clone>(
     for (settlement, answer) in settlements.iter().zip(answers) {
         all.push(asking.finish(settlement, answer).await);
     }
+    asking.doubt(&settlements, &mut all).await;
     asking.compare(&settlements, &all);
     all
 }
@@ -240,11 +249,15 @@ struct Asking<S> {
     name: Arc<str>,
     settings: Settings,
     since: Duration,
+    /// The store failed for the only item.
+    has_failed_alone: AtomicBool,
 }
 
 impl<S: Store + Clone> Asking<S> {
     /// Repeats one settlement until it is answered, if it is not yet.
     async fn finish(&self, settlement: &Settlement, answer: Option<Settled>) -> Told {
+        let had_trouble = matches!(answer, Some(Settled::Failed(_)))
+            || self.has_failed_alone.load(Ordering::Relaxed);
         let settled = match answer {
             Some(Settled::Failed(error)) if is_final(&error) => Err(error),
             Some(Settled::Failed(_)) | None => self.ask_one(settlement).await,
@@ -267,9 +280,10 @@ impl<S: Store + Clone> Asking<S> {
             }
         );
         Told {
-            doubted: self.is_doubted(settlement, &settled).await,
             settled,
             kept,
+            had_trouble,
+            doubted: false,
         }
     }
 
@@ -316,7 +330,10 @@ impl<S: Store + Clone> Asking<S> {
         self.ask(|| async {
             let answers = self.store.settle(Arc::clone(settlements)).await?;
             match &*answers {
-                [Settled::Failed(error)] if settlements.len() == 1 => Err(error.clone()),
+                [Settled::Failed(error)] if settlements.len() == 1 => {
+                    self.has_failed_alone.store(true, Ordering::Relaxed);
+                    Err(error.clone())
+                }
                 _ => Ok(answers),
             }
         })
@@ -354,18 +371,28 @@ impl<S: Store + Clone> Asking<S> {
         }
     }
 
-    /// Tells whether an earlier attempt may have applied an effect that this one surely did not. Only the
-    /// record of a keyed effect knows: doubts of other classes end in doubt.
-    async fn is_doubted(&self, settlement: &Settlement, settled: &Result<Settled>) -> bool {
-        let is_released = matches!(settled, Ok(Settled::Now(StateKind::Released)));
-        let is_keyed = matches!(self.settings.class, Class::Keyed { .. });
-        if !is_released || !is_keyed {
-            return false;
+    /// Finds out, in one call, for which of the released items an earlier attempt may have applied an effect that this one
+    /// surely did not. Only the record of a keyed effect knows: doubts of other classes end in doubt.
+    async fn doubt(&self, settlements: &[Settlement], told: &mut [Told]) {
+        if !matches!(self.settings.class, Class::Keyed { .. }) {
+            return;
         }
-        let call = self.store.get_one(settlement.operation.clone());
-        match timeout(self.settings.patience, call).await {
-            Ok(Ok(record)) => record.is_some_and(|record| record.doubt.is_some()),
-            Ok(Err(_)) | Err(_) => true,
+        let all = settlements.iter().zip(told);
+        let (operations, released): (Vec<_>, Vec<_>) = all
+            .filter(|(_, told)| matches!(told.settled, Ok(Settled::Now(StateKind::Released))))
+            .map(|(settlement, told)| (settlement.operation.clone(), told))
+            .unzip();
+        if operations.is_empty() {
+            return;
+        }
+        let call = self.store.get(operations.into());
+        let records = timeout(self.settings.patience, call).await;
+        let mut records = records.ok().and_then(Result::ok).into_iter().flatten();
+        for told in released {
+            // Without an answer, it may have.
+            told.doubted = records
+                .next()
+                .is_none_or(|record| record.is_some_and(|record| record.doubt.is_some()));
         }
     }
 }

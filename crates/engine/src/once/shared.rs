@@ -16,9 +16,12 @@ use super::settings::Settings;
 use crate::event::Event;
 use crate::surroundings::{Shutdown, Surroundings};
 use crate::sweep::sweep_until;
+use crate::trace::SampleShare;
 
 pub(super) struct Shared<S> {
     pub(super) surroundings: Surroundings,
+    /// The share of traces to record, if anybody wants spans.
+    pub(super) spans: Option<SampleShare>,
     pub(super) defaults: Settings,
     sweep_every: Option<Duration>,
     store: Mutex<Option<S>>,
@@ -45,6 +48,7 @@ impl<S: Store + Clone> Shared<S> {
         sweep_every: Option<Duration>,
     ) -> Self {
         Self {
+            spans: surroundings.observer.wants_spans(),
             surroundings,
             defaults,
             sweep_every,

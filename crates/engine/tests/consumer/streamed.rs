@@ -17,7 +17,7 @@ use semel_engine::summary::Fate;
 use semel_engine::trace::SampleShare;
 
 use super::broker_with;
-use super::trace::Gathered;
+use super::trace::gather;
 use crate::world::World;
 use crate::world::broker::Broker;
 use crate::world::message::Message;
@@ -196,7 +196,7 @@ async fn what_is_put_out_belongs_to_the_span_of_the_effect() {
             ("traceparent".into(), Bytes::from_static(PARENT)),
             ("other".into(), Bytes::from_static(b"1")),
         ];
-        let gathered = Gathered::of(&mut worker, SampleShare::ALL);
+        let gathered = gather(&mut worker, SampleShare::ALL);
         let transform = Scripted::new(&world, &worker.crash, []);
         let transform = is_transformed.then_some(transform);
         let run = worker.streamed(transactions.clone(), transform);
@@ -480,7 +480,7 @@ async fn the_dead_letter_of_a_traced_message_without_headers_has_none() {
     let broker = broker_with(&world, &["b"]);
     let transactions = Transactions::of(&world, &broker).with([Answer::Refuse("{\"key\":\"b\"}")]);
     let mut worker = world.worker(&broker);
-    let _gathered = Gathered::of(&mut worker, SampleShare::ALL);
+    let _gathered = gather(&mut worker, SampleShare::ALL);
     let summary = worker.streamed(transactions, NONE).await.summary();
     assert_eq!(summary.of(Fate::Dead), 1);
     assert_eq!(world.parked().await[0].headers, []);

@@ -5,109 +5,23 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use semel_core::{Duplicate, TraceContext};
-use semel_engine::effect::{BatchEffect, BulkEffect, Call, Effect, TraceHeaders, Verdict};
-use semel_engine::event::{Event, Observer, Origin};
+use semel_engine::effect::{BatchEffect, BulkEffect, Call, Effect, Probe, TraceHeaders, Verdict};
 use semel_engine::pipeline::Fail;
 use semel_engine::summary::Fate;
-use semel_engine::trace::{End, SampleShare, Span, Spans};
+use semel_engine::trace::{End, ProcessKind, SampleShare, Span};
 
 use super::broker_with;
+use crate::spans::Gathered;
 use crate::world::faulty::{Fault, Method};
 use crate::world::file::{Disk, MemoryFile};
 use crate::world::message::Message;
 use crate::world::scripted::{Act, Scripted, maybe_applied, not_applied};
+use crate::world::tables::Statement;
 use crate::world::worker::{Manner, Run, Worker};
 use crate::world::{KEYED, LEASE, PARK, REPEAT, World};
 
 const SECOND: Duration = Duration::from_secs(1);
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00";
-
-/// The spans of an attempt, as they were handed over.
-#[derive(Clone, Debug)]
-pub(super) struct Attempt {
-    pub(super) process: Span,
-    pub(super) parent: Option<TraceContext>,
-    state: Option<String>,
-    claim: Option<Span>,
-    pub(super) effect: Option<Span>,
-    pub(super) settle: Option<Span>,
-    key: Option<String>,
-    asked: u32,
-    decision: Option<&'static str>,
-    duplicate: Option<Duplicate>,
-    number: Option<u32>,
-    takeover: bool,
-    verdict: Option<&'static str>,
-    end: End,
-    error: Option<String>,
-    is_always_kept: bool,
-}
-
-/// Gathers spans.
-#[derive(Clone)]
-pub(super) struct Gathered {
-    share: SampleShare,
-    attempts: Arc<Mutex<Vec<Attempt>>>,
-    /// The spans that events named.
-    named: Arc<Mutex<Vec<TraceContext>>>,
-}
-
-impl Gathered {
-    /// Gathers the spans of a worker, of which `share` is sampled.
-    pub(super) fn of(worker: &mut Worker, share: SampleShare) -> Self {
-        let gathered = Self {
-            share,
-            attempts: Arc::default(),
-            named: Arc::default(),
-        };
-        worker.add_observer(Arc::new(gathered.clone()));
-        gathered
-    }
-
-    pub(super) fn attempts(&self) -> Vec<Attempt> {
-        self.attempts.lock().expect("no panic").clone()
-    }
-
-    fn only(&self) -> Attempt {
-        let [attempt] = <[_; 1]>::try_from(self.attempts()).expect("one attempt");
-        attempt
-    }
-}
-
-impl Observer for Gathered {
-    fn observe(&self, _pipeline: &str, _event: &Event<'_>) {}
-
-    fn observe_message(&self, _pipeline: &str, _event: &Event<'_>, origin: Origin<'_>) {
-        let span = origin.span.expect("a span");
-        self.named.lock().expect("no panic").push(span);
-    }
-
-    fn wants_spans(&self) -> Option<SampleShare> {
-        Some(self.share)
-    }
-
-    fn observe_spans(&self, pipeline: &str, spans: &Spans<'_>) {
-        assert_eq!(pipeline, "test");
-        self.attempts.lock().expect("no panic").push(Attempt {
-            process: spans.process,
-            parent: spans.parent,
-            state: spans.state.map(str::to_owned),
-            claim: spans.claim,
-            effect: spans.effect,
-            settle: spans.settle,
-            key: spans.operation.map(|it| it.key.to_string()),
-            asked: spans.asked,
-            decision: spans.decision,
-            duplicate: spans.duplicate,
-            number: spans.attempt,
-            takeover: spans.takeover,
-            verdict: spans.verdict,
-            end: spans.end,
-            error: spans.error.map(str::to_owned),
-            is_always_kept: spans.are_always_kept(),
-        });
-    }
-}
 
 /// Remembers the trace that each call hands on.
 #[derive(Clone, Default)]
@@ -164,6 +78,13 @@ fn traced(world: &World, keys: &[&str], parent: &'static str) -> Worker {
     worker
 }
 
+/// Gathers the spans of a worker, of which `share` is sampled.
+pub(super) fn gather(worker: &mut Worker, share: SampleShare) -> Gathered {
+    let gathered = Gathered::new(share);
+    worker.add_observer(Arc::new(gathered.clone()));
+    gathered
+}
+
 fn ends(span: Span) -> Duration {
     span.began + span.took
 }
@@ -173,7 +94,7 @@ async fn a_trace_goes_on_to_the_effect_and_its_spans_fit_into_each_other() {
     for manner in Manner::ALL {
         let world = World::new();
         let mut worker = traced(&world, &["a", "b"], PARENT);
-        let gathered = Gathered::of(&mut worker, SampleShare::ALL);
+        let gathered = gather(&mut worker, SampleShare::ALL);
         let hears = Hears::default();
         by(worker, manner, &hears).await.summary();
 
@@ -183,6 +104,8 @@ async fn a_trace_goes_on_to_the_effect_and_its_spans_fit_into_each_other() {
         let mut told = Vec::new();
         for attempt in &attempts {
             assert_eq!(attempt.parent, Some(parent));
+            let kind = (attempt.kind, attempt.class);
+            assert_eq!(kind, (ProcessKind::Consumer, Some(PARK)));
             assert_eq!(attempt.state.as_deref(), Some("vendor=1"));
             let process = attempt.process;
             let (claim, effect, settle) = (attempt.claim, attempt.effect, attempt.settle);
@@ -216,7 +139,7 @@ async fn a_trace_goes_on_to_the_effect_and_its_spans_fit_into_each_other() {
         let continued: Vec<_> = hears.traces().into_iter().flatten().collect();
         assert_eq!(continued.len(), 2);
         assert!(told.iter().all(|it| continued.contains(it)), "{manner:?}");
-        let named = gathered.named.lock().expect("no panic").clone();
+        let named = gathered.named();
         let processes = attempts.iter().map(|it| it.process.context);
         let processes: Vec<_> = processes.collect();
         assert!(!named.is_empty() && named.iter().all(|it| processes.contains(it)));
@@ -247,7 +170,7 @@ async fn where_a_message_has_no_trace_one_begins_and_the_share_marks_it() {
         let world = World::new();
         let broker = broker_with(&world, &["a", "b"]);
         let mut worker = world.worker(&broker);
-        let gathered = Gathered::of(&mut worker, share);
+        let gathered = gather(&mut worker, share);
         let hears = Hears::default();
         by(worker, Manner::Each, &hears).await.summary();
         let attempts = gathered.attempts();
@@ -268,7 +191,7 @@ async fn where_a_message_has_no_trace_one_begins_and_the_share_marks_it() {
 async fn each_attempt_has_a_span_of_its_own_without_the_wait_between() {
     let world = World::new();
     let mut worker = traced(&world, &["a"], PARENT);
-    let gathered = Gathered::of(&mut worker, SampleShare::NONE);
+    let gathered = gather(&mut worker, SampleShare::NONE);
     let failed = Verdict::NotApplied {
         error: "429".into(),
         retry_after: Some(SECOND * 90),
@@ -311,7 +234,7 @@ async fn duplicates_and_whatever_is_set_aside_have_spans_without_an_effect() {
         .publish(Message::raw("no key"));
     let mut worker = world.worker(&broker);
     worker.pipeline.pause_after = 0;
-    let gathered = Gathered::of(&mut worker, SampleShare::NONE);
+    let gathered = gather(&mut worker, SampleShare::NONE);
     let effect = Scripted::new(&world, &worker.crash, []);
     worker.each(effect, PARK).await.summary();
     let attempts = gathered.attempts();
@@ -339,8 +262,8 @@ async fn a_lost_claim_and_its_takeover_are_always_kept() {
     let broker = broker_with(&world, &["a"]);
     let copy = broker.copy();
     let (mut zombie, mut second) = (world.worker(&broker), world.worker(&copy));
-    let lost = Gathered::of(&mut zombie, SampleShare::NONE);
-    let taken = Gathered::of(&mut second, SampleShare::NONE);
+    let lost = gather(&mut zombie, SampleShare::NONE);
+    let taken = gather(&mut second, SampleShare::NONE);
     zombie
         .plan
         .nth(Method::Renew, 1, Fault::DelayBefore(LEASE * 2));
@@ -381,7 +304,7 @@ async fn a_doubt_and_a_dead_end_are_always_kept() {
     ] {
         let world = World::new();
         let mut worker = traced(&world, &["a"], PARENT);
-        let gathered = Gathered::of(&mut worker, SampleShare::NONE);
+        let gathered = gather(&mut worker, SampleShare::NONE);
         let effect = Scripted::new(&world, &worker.crash, [Act::Say(verdict)]);
         worker.each(effect, PARK).await.summary();
         let attempt = gathered.only();
@@ -398,7 +321,7 @@ async fn a_wait_for_the_store_is_in_the_claim_or_in_the_report() {
             let world = World::new();
             let mut worker = traced(&world, &["a"], PARENT);
             worker.plan.nth(method, 1, Fault::DelayBefore(SECOND * 3));
-            let gathered = Gathered::of(&mut worker, SampleShare::ALL);
+            let gathered = gather(&mut worker, SampleShare::ALL);
             let effect = Scripted::new(&world, &worker.crash, []);
             worker.by(manner, effect, PARK).await.summary();
             let attempt = gathered.only();
@@ -420,7 +343,7 @@ async fn a_message_that_was_busy_is_one_attempt() {
     let broker = broker_with(&world, &["a"]);
     let copy = broker.copy();
     let (first, mut second) = (world.worker(&broker), world.worker(&copy));
-    let gathered = Gathered::of(&mut second, SampleShare::ALL);
+    let gathered = gather(&mut second, SampleShare::ALL);
     let long = Scripted::always(&world, &first.crash, Act::Slow(SECOND * 5, SECOND));
     let effect = Scripted::new(&world, &second.crash, []);
     let _ = tokio::join!(first.each(long, PARK), async {
@@ -440,7 +363,7 @@ async fn without_a_claim_an_effect_has_its_span_too() {
         let mut worker = traced(&world, &["a"], PARENT);
         worker.outage.fail = Fail::Open;
         worker.plan.away(Duration::ZERO, SECOND * 60, Fault::Full);
-        let gathered = Gathered::of(&mut worker, SampleShare::NONE);
+        let gathered = gather(&mut worker, SampleShare::NONE);
         let effect = Scripted::new(&world, &worker.crash, []);
         worker.by(manner, effect, REPEAT).await.summary();
         let attempt = gathered.only();
@@ -455,7 +378,7 @@ async fn without_a_claim_an_effect_has_its_span_too() {
 async fn a_file_and_a_transaction_have_spans() {
     let world = World::new();
     let mut worker = traced(&world, &["a"], PARENT);
-    let gathered = Gathered::of(&mut worker, SampleShare::ALL);
+    let gathered = gather(&mut worker, SampleShare::ALL);
     let output = MemoryFile {
         name: "out",
         disk: Disk::default(),
@@ -469,7 +392,7 @@ async fn a_file_and_a_transaction_have_spans() {
 
     let world = World::new();
     let mut worker = traced(&world, &["a", "a"], PARENT);
-    let gathered = Gathered::of(&mut worker, SampleShare::ALL);
+    let gathered = gather(&mut worker, SampleShare::ALL);
     worker.transaction().await.summary();
     let attempts = gathered.attempts();
     let [applied, replayed] = &attempts[..] else {
@@ -487,7 +410,7 @@ async fn a_takeover_in_a_transaction_is_always_kept() {
     let broker = broker_with(&world, &["a"]);
     let copy = broker.copy();
     let (zombie, mut second) = (world.worker(&broker), world.worker(&copy));
-    let taken = Gathered::of(&mut second, SampleShare::NONE);
+    let taken = gather(&mut second, SampleShare::NONE);
     zombie
         .plan
         .nth(Method::Renew, 1, Fault::DelayBefore(LEASE * 2));
@@ -511,12 +434,145 @@ async fn a_claim_that_the_store_failed_for_is_kept() {
         let mut worker = traced(&world, &["a"], PARENT);
         let throttled = Fault::ThrottledItems(SECOND * 5);
         worker.plan.nth(Method::Claim, 1, throttled);
-        let gathered = Gathered::of(&mut worker, SampleShare::NONE);
+        let gathered = gather(&mut worker, SampleShare::NONE);
         let effect = Scripted::new(&world, &worker.crash, []);
         worker.by(manner, effect, PARK).await.summary();
         let attempt = gathered.only();
         assert_eq!((attempt.end, attempt.asked), (End::Fate(Fate::Applied), 2));
         assert!(attempt.is_always_kept, "{manner:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_report_that_the_store_failed_for_is_kept() {
+    for manner in Manner::ALL {
+        for fault in [Fault::Items, Fault::ThrottledItems(SECOND * 5)] {
+            let world = World::new();
+            let mut worker = traced(&world, &["a"], PARENT);
+            worker.plan.nth(Method::Settle, 1, fault);
+            // It is reported alone then, which fails too.
+            worker.plan.nth(Method::Settle, 2, Fault::Throttled(SECOND));
+            let gathered = gather(&mut worker, SampleShare::NONE);
+            let effect = Scripted::new(&world, &worker.crash, []);
+            worker.by(manner, effect, PARK).await.summary();
+            assert_eq!(world.sink.applied("a"), 1, "{manner:?} {fault:?}");
+            let attempt = gathered.only();
+            assert_eq!((attempt.end, attempt.asked), (End::Fate(Fate::Applied), 1));
+            assert_eq!(attempt.verdict, Some("applied"));
+            let settle = attempt.settle.expect("a span");
+            assert!(settle.took >= SECOND, "{manner:?} {fault:?}: {attempt:?}");
+            assert!(attempt.is_always_kept, "{manner:?} {fault:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transaction_that_is_tried_once_more_has_a_span_for_each_pass() {
+    let world = World::new();
+    let keys = [
+        "1", "2", "3", "4", "5", "6", "7", "8", "b", "10", "11", "12",
+    ];
+    let mut worker = traced(&world, &keys, PARENT);
+    (worker.pipeline.batch, worker.pipeline.concurrency) = (3, 1);
+    // Once the database has proven itself, more messages are tried than may fail before the pipeline pauses: the first
+    // pass gives back those that fail.
+    worker.pipeline.pause_after = 2;
+    world.tables.script([Statement::Work; 8]);
+    world.tables.script([Statement::Refuse; 2]);
+    let gathered = gather(&mut worker, SampleShare::NONE);
+    let summary = worker.transaction().await.summary();
+    assert_eq!((summary.of(Fate::Applied), summary.of(Fate::Dead)), (11, 1));
+    let mut attempts = gathered.attempts();
+    attempts.retain(|it| it.key.as_deref() == Some("b"));
+    let [first, second] = &attempts[..] else {
+        panic!("{attempts:?}")
+    };
+    assert_eq!(
+        (first.end, second.end),
+        (End::Released, End::Fate(Fate::Dead))
+    );
+    let parent = TraceContext::parse(PARENT.as_bytes());
+    for attempt in [first, second] {
+        assert_eq!(attempt.decision, Some("granted"));
+        assert_eq!(attempt.verdict, Some("not_applied"));
+        let reason = attempt.error.as_deref();
+        assert_eq!(reason, Some("a row violates a constraint"));
+        assert!(attempt.effect.is_some() && attempt.is_always_kept);
+        assert_eq!(attempt.parent, parent);
+    }
+    assert_ne!(first.process.context, second.process.context);
+    assert!(second.process.began >= ends(first.process));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_probe_is_told_the_span_of_its_attempt_which_is_kept() {
+    for (probe, fate) in [
+        (Probe::Applied(Bytes::from_static(b"found")), Fate::Replayed),
+        (Probe::Unknown, Fate::InDoubt),
+    ] {
+        let world = World::new();
+        let broker = broker_with(&world, &["a"]);
+        let dies = world.worker(&broker);
+        let effect = Scripted::new(&world, &dies.crash, [Act::DieApplied]);
+        dies.each(effect, PARK).await;
+        tokio::time::sleep(LEASE + SECOND).await;
+        let mut worker = world.worker(&broker);
+        let gathered = gather(&mut worker, SampleShare::NONE);
+        let probed = Arc::new(Probed {
+            probe,
+            told: Mutex::default(),
+        });
+        worker.effect(Arc::clone(&probed), PARK).await.summary();
+        let attempt = gathered.only();
+        assert_eq!(attempt.end, End::Fate(fate), "{attempt:?}");
+        // The probe is no call of the effect.
+        assert!(attempt.effect.is_none() && attempt.claim.is_some());
+        assert!(attempt.is_always_kept, "it told of a doubt");
+        let told = probed.told.lock().expect("no panic").take();
+        let told = told.expect("a trace").parent;
+        assert_eq!(told, attempt.process.context.to_string());
+        let asked = if fate == Fate::Replayed { 2 } else { 1 };
+        assert_eq!(attempt.asked, asked);
+    }
+}
+
+/// Answers a probe, and remembers the trace that it is told.
+struct Probed {
+    probe: Probe,
+    told: Mutex<Option<TraceHeaders>>,
+}
+
+impl Effect for Probed {
+    async fn call(&self, _call: Call) -> Verdict {
+        unreachable!("nobody calls what is in doubt")
+    }
+
+    async fn probe(&self, call: &Call) -> Probe {
+        *self.told.lock().expect("no panic") = call.trace();
+        self.probe.clone()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_a_store_that_is_away_at_the_end_of_a_run_is_given_back() {
+    for manner in Manner::ALL {
+        let world = World::new();
+        let mut worker = traced(&world, &["a", "b", "c", "d"], PARENT);
+        worker.outage.fail = Fail::Open;
+        // They may have been claimed, so that they wait for the store.
+        let away = Fault::LoseAnswer;
+        worker.plan.away(Duration::ZERO, SECOND * 3_600, away);
+        let gathered = gather(&mut worker, SampleShare::ALL);
+        let stop = worker.stop.clone();
+        let effect = Scripted::new(&world, &worker.crash, []);
+        let (run, ()) = tokio::join!(worker.by(manner, effect, REPEAT), stop.after(SECOND * 30));
+        assert_eq!(run.summary().of(Fate::Released), 4, "{manner:?}");
+        let attempts = gathered.attempts();
+        assert_eq!(attempts.len(), 4, "{manner:?}: {attempts:?}");
+        for attempt in attempts {
+            assert_eq!(attempt.end, End::GivenBack, "{manner:?}");
+            assert!(attempt.effect.is_none() && attempt.verdict.is_none());
+        }
     }
 }
 
@@ -527,7 +583,7 @@ async fn a_seed_plays_the_same_trace_again() {
         let world = World::new();
         let broker = broker_with(&world, &["a", "b", "a"]);
         let mut worker = world.worker(&broker);
-        let gathered = Gathered::of(&mut worker, SampleShare::ALL);
+        let gathered = gather(&mut worker, SampleShare::ALL);
         let effect = Scripted::new(&world, &worker.crash, [Act::Say(not_applied())]);
         worker.each(effect, PARK).await.summary();
         played.push(format!("{:?}", gathered.attempts()));

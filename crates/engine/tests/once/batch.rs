@@ -105,6 +105,37 @@ async fn items_fail_on_their_own() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_doubts_of_a_batch_are_asked_for_in_one_call() {
+    for (fault, expected) in [
+        (None, [Happened::Maybe, Happened::No, Happened::No]),
+        // Nobody knows better.
+        (Some(Fault::Cut), [Happened::Maybe; 3]),
+    ] {
+        let world = World::new();
+        let (site, plan) = process(&world);
+        let charge = declared(&site).keyed(secs(600));
+        let silent = async |_: Op| Result::<()>::Err(Failure::maybe_applied("no answer"));
+        assert!(charge.once("a", silent).await.is_err());
+        sleep(secs(60)).await;
+        let before = plan.calls(Method::Get);
+        if let Some(fault) = fault {
+            let next = u32::try_from(before).expect("few") + 1;
+            plan.nth(Method::Get, next, fault);
+        }
+        let items = [("a", ()), ("b", ()), ("c", ())];
+        let refused = async |_: Op, ()| Result::<()>::Err(Failure::not_applied("429"));
+        let results = charge.once_batch(items, refused).await;
+        let happened = results
+            .iter()
+            .map(|it| it.as_ref().err().map(Error::happened));
+        let happened: Vec<_> = happened.collect();
+        assert_eq!(happened, expected.map(Some), "{results:?}");
+        assert_eq!(plan.calls(Method::Get) - before, 1);
+        assert_eq!(plan.largest(Method::Get), 3);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_slow_item_holds_no_other_outcome_back() {
     let world = World::new();
     let (site, _) = process(&world);

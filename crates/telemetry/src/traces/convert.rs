@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use semel_core::{Duplicate, Fate, TraceContext};
-use semel_engine::trace::{End, Span, Spans};
+use semel_engine::trace::{End, ProcessKind, Span, Spans};
 
 use super::otlp::{self, KeyValue, Link, SpanKind, Status, StatusCode, Value};
 use super::{KeyForm, TracedPipeline};
@@ -50,13 +50,33 @@ impl Subject {
         }
     }
 
+    /// Returns what is known of an attempt of a program's own handle: its operation or its consumer, by name.
+    pub(super) fn of_handle(name: &str, spans: &Spans<'_>, keys: KeyForm) -> Self {
+        let mut attributes = Vec::new();
+        if spans.kind == ProcessKind::Consumer {
+            attributes.push(KeyValue::new("messaging.operation.type", "process"));
+            attributes.push(KeyValue::new("messaging.operation.name", "process"));
+        }
+        attributes.push(KeyValue::new("semel.pipeline", name.to_owned()));
+        if let Some(class) = spans.class {
+            attributes.push(KeyValue::new("semel.class", class.as_str()));
+        }
+        Self {
+            process: format!("process {name}"),
+            effect: format!("effect {name}"),
+            effect_kind: SpanKind::Internal,
+            attributes,
+            keys,
+        }
+    }
+
     /// Returns the spans of an attempt, the span of the whole first.
     pub(super) fn spans(&self, spans: &Spans<'_>, hit: Option<&'static str>) -> Vec<otlp::Span> {
         let mut made = Vec::with_capacity(spans.count());
         made.push(self.process(spans, hit));
         let process = spans.process.context;
         let child = |name: &str, kind, span: Span| {
-            let parent = Some((process, false));
+            let parent = Some((process, Some(false)));
             otlp::Span {
                 trace_state: spans.state.unwrap_or_default().to_owned(),
                 ..bare(name, kind, span, parent)
@@ -94,13 +114,20 @@ impl Subject {
     }
 
     fn process(&self, spans: &Spans<'_>, hit: Option<&'static str>) -> otlp::Span {
-        let parent = spans.parent.map(|parent| (parent, true));
-        let mut process = bare(&self.process, SpanKind::Consumer, spans.process, parent);
+        let is_message = spans.kind == ProcessKind::Consumer;
+        let kind = match spans.kind {
+            ProcessKind::Consumer => SpanKind::Consumer,
+            ProcessKind::Internal => SpanKind::Internal,
+        };
+        // The span around a call may be one of the program's own.
+        let is_remote = is_message.then_some(true);
+        let parent = spans.parent.map(|parent| (parent, is_remote));
+        let mut process = bare(&self.process, kind, spans.process, parent);
         spans
             .state
             .unwrap_or_default()
             .clone_into(&mut process.trace_state);
-        if let Some(parent) = spans.parent {
+        if let Some(parent) = spans.parent.filter(|_| is_message) {
             process.links.push(Link {
                 trace_id: parent.trace_id.to_bytes().to_vec(),
                 span_id: parent.span_id.to_bytes().to_vec(),
@@ -111,9 +138,11 @@ impl Subject {
         let mut attributes = self.attributes.clone();
         attributes.extend(decision(spans));
         let mut add = |key, value: Value| attributes.push(KeyValue::new(key, value));
-        let body_bytes = i64::try_from(spans.message_bytes).unwrap_or(i64::MAX);
-        add("messaging.message.body.size", body_bytes.into());
-        add("semel.coordinates", spans.coordinates.into());
+        if is_message {
+            let body_bytes = i64::try_from(spans.message_bytes).unwrap_or(i64::MAX);
+            add("messaging.message.body.size", body_bytes.into());
+            add("semel.coordinates", spans.coordinates.into());
+        }
         if let Some(operation) = spans.operation {
             add("semel.operation_id", operation.id().to_string().into());
             let key = operation.key.as_str();
@@ -189,12 +218,13 @@ fn decision(spans: &Spans<'_>) -> Vec<KeyValue> {
         .collect()
 }
 
-/// Returns a span without attributes. Its parent is a span of its own process, or one that came with the message.
+/// Returns a span without attributes. Its parent is a span of its own process, or one that came with the message; of a
+/// call, nobody knows.
 fn bare(
     name: &str,
     kind: SpanKind,
     span: Span,
-    parent: Option<(TraceContext, bool)>,
+    parent: Option<(TraceContext, Option<bool>)>,
 ) -> otlp::Span {
     let parent_id = parent.map(|(parent, _)| parent.span_id.to_bytes().to_vec());
     otlp::Span {
@@ -205,12 +235,13 @@ fn bare(
         kind: kind.into(),
         start_time_unix_nano: nanos(span.began),
         end_time_unix_nano: nanos(span.began + span.took),
-        flags: flags(span.context, parent.map(|(_, is_remote)| is_remote)),
+        flags: flags(span.context, parent.and_then(|(_, is_remote)| is_remote)),
         ..otlp::Span::default()
     }
 }
 
-/// Returns the marks of a trace, and whether the parent, or the span that is linked, is of another process.
+/// Returns the marks of a trace, and whether the parent, or the span that is linked, is of another process, if that is
+/// known.
 fn flags(context: TraceContext, is_remote: Option<bool>) -> u32 {
     let marks = u32::from(context.flags.to_byte());
     match is_remote {
@@ -235,6 +266,7 @@ const fn end_name(end: End) -> &'static str {
         End::Fenced => "fenced",
         End::Gone => "gone",
         End::GivenBack => "given_back",
+        End::StoreFailed => "store_failed",
         End::Fate(fate) => match fate {
             Fate::Applied => "applied",
             Fate::Replayed => "replayed",

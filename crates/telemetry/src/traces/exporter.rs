@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use prost::Message;
+use semel_engine::trace::Spans;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -73,15 +74,19 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Adds the spans of an attempt, `count` of them, which are made only if there is room. The last quarter of the room
-    /// is for hard cases.
-    pub(super) fn push(&self, spans: impl FnOnce() -> Vec<Span>, count: usize, is_hard: bool) {
+    /// Adds the spans of an attempt, if they are recorded, in the form that they are sent in, which is made only if there
+    /// is room. The last quarter of the room is for hard cases.
+    pub(super) fn offer(&self, spans: &Spans<'_>, made: impl FnOnce() -> Vec<Span>) {
+        let is_hard = spans.are_always_kept();
+        if !is_hard && !spans.process.context.flags.is_sampled() {
+            return;
+        }
         let has_room = is_hard || self.sender.capacity() > KEPT_FREE;
         match self.sender.try_reserve() {
-            Ok(place) if has_room => place.send(spans()),
-            Err(TrySendError::Closed(())) => self.lost.add(count),
+            Ok(place) if has_room => place.send(made()),
+            Err(TrySendError::Closed(())) => self.lost.add(spans.count()),
             Ok(_) | Err(TrySendError::Full(())) => {
-                self.lost.add(count);
+                self.lost.add(spans.count());
                 self.overflowed.store(true, Ordering::Relaxed);
             }
         }

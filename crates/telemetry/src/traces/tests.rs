@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use prost::Message;
 use semel_core::{Fate, Key, Operation, Scope, SpanId, TraceContext, TraceFlags, TraceId};
-use semel_engine::trace::{End, Span};
+use semel_engine::trace::{End, ProcessKind, Span};
 use tokio::time::Instant;
 
 use super::otlp::{
@@ -417,4 +417,59 @@ async fn hard_cases_find_room_where_ordinary_ones_do_not() {
     exporter.close().await;
     assert_eq!(lost.count(), 5_000 - 3 * 1_024);
     assert_eq!(collector.state().news, [News::Overflows], "once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_of_a_program_is_an_internal_span_and_nothing_of_messages() {
+    let collector = Collector::default();
+    let (exporter, _, _) = collector.begin(SampleShare::ALL, KeyForm::Hashed);
+    let handle = exporter.traces().handle();
+    assert_eq!(handle.wants_spans(), Some(SampleShare::ALL));
+    let parent = context(40, true);
+    let mut call = applied(1, true);
+    call.kind = ProcessKind::Internal;
+    call.class = Some(Class::Keyed {
+        provider_window: Duration::from_secs(60),
+    });
+    call.parent = Some(parent);
+    call.effect = Some(span(3, true));
+    handle.observe_spans("charge", &call);
+    // The same handle has consumers, too.
+    handle.observe_spans("payments", &applied(2, true));
+    call.end = End::StoreFailed;
+    call.process = span(4, false);
+    handle.observe_spans("charge", &call);
+    exporter.close().await;
+
+    let state = collector.state();
+    let [process, effect, consumer, failed, _] = &state.spans[..] else {
+        panic!("{:?}", state.spans)
+    };
+    assert_eq!(
+        (&*process.name, &*effect.name),
+        ("process charge", "effect charge")
+    );
+    let internal = otlp::SpanKind::Internal as i32;
+    assert_eq!((process.kind, effect.kind), (internal, internal));
+    assert_eq!(process.parent_span_id, parent.span_id.to_bytes());
+    assert!(process.links.is_empty());
+    // Nobody says whose span the parent is; that of the effect is ours.
+    assert_eq!((process.flags, effect.flags), (1, 0x101));
+    let said = attributes(process);
+    let text = |text: &str| Value::String(text.into());
+    assert_eq!(said["semel.pipeline"], &text("charge"));
+    assert_eq!(said["semel.class"], &text("keyed"));
+    assert_eq!(said["semel.fate"], &text("applied"));
+    let is_of_messages =
+        |name: &&&str| name.starts_with("messaging") || **name == "semel.coordinates";
+    assert_eq!(said.keys().find(is_of_messages), None);
+
+    assert_eq!(consumer.name, "process payments");
+    assert_eq!(consumer.kind, otlp::SpanKind::Consumer as i32);
+    let said = attributes(consumer);
+    assert_eq!(said["messaging.operation.type"], &text("process"));
+
+    let said = attributes(failed);
+    assert_eq!(said["semel.fate"], &text("store_failed"));
+    assert!(failed.status.is_some(), "it is kept, and an error");
 }

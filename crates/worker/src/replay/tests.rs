@@ -1,6 +1,6 @@
 use std::num::NonZeroU32;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use semel_core::claim::AttemptLimits;
@@ -15,13 +15,14 @@ use semel_core::port::transfer::{Item, TransferStore};
 use semel_core::select::Selector;
 use semel_core::{
     AnyStore, Backoff, ClaimRequest, Claimant, Clock, FencingToken, Key, Operation, Outcome,
-    Record, Scope, State, Store, StoreExt, Window,
+    Record, Scope, State, Store, StoreExt, TraceContext, Window,
 };
 use semel_engine::effect::{Class, OnDoubt};
-use semel_engine::event::Unobserved;
+use semel_engine::event::{Event, Observer, Unobserved};
 use semel_engine::summary::Fate;
 use semel_engine::surroundings::Surroundings;
 use semel_engine::system::{SystemClock, SystemEntropy};
+use semel_engine::trace::{End, SampleShare, Spans};
 use semel_store_memory::MemoryStore;
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -130,6 +131,65 @@ async fn headers_and_coordinates_are_those_of_the_first_time() {
     assert_eq!(report.tally, tally(1, 0, 0));
     let record = desk.record("t").await.expect("a record");
     assert_eq!(record.transport.as_deref(), Some(&b"in:0"[..]));
+}
+
+/// Gathers the spans of attempts: the parent, the span of the whole, the end, and whether the effect was called.
+#[derive(Default)]
+struct Gathered(Mutex<Vec<(Option<TraceContext>, TraceContext, End, bool)>>);
+
+impl Observer for Gathered {
+    fn observe(&self, _pipeline: &str, _event: &Event<'_>) {}
+
+    fn wants_spans(&self) -> Option<SampleShare> {
+        Some(SampleShare::ALL)
+    }
+
+    fn observe_spans(&self, _pipeline: &str, spans: &Spans<'_>) {
+        let (parent, process) = (spans.parent, spans.process.context);
+        let is_called = spans.effect.is_some();
+        let mut gathered = self.0.lock().expect("no panic");
+        gathered.push((parent, process, spans.end, is_called));
+    }
+}
+
+#[tokio::test]
+async fn what_runs_again_has_spans_in_the_trace_that_the_message_carried_first() {
+    let parent = TraceContext::parse(PARENT.as_bytes());
+    for (kind, script, class) in [
+        (Kind::DeadLetters, "exit 1", UNKEYED),
+        (
+            Kind::InDoubt,
+            "kill -9 $$",
+            keyed(Duration::from_secs(3_600)),
+        ),
+    ] {
+        let mut desk = Desk::new();
+        desk.attempts = 1;
+        desk.deliver_as(&["pay-1", "pay-2"], script, class).await;
+        let gathered = Arc::new(Gathered::default());
+        let mut around = around();
+        around.surroundings.observer = gathered.clone();
+        let effect = desk.exec("echo $TRACEPARENT >> out", class);
+        let replayed = replay(desk.pipeline(), effect, desk.stores(), around, job(kind));
+        let report = replayed.await.expect("a replay");
+        assert_eq!(report.tally, tally(2, 0, 0), "{kind:?}");
+        let spans = gathered.0.lock().expect("no panic").clone();
+        let [(_, first, ..), (_, second, ..)] = spans[..] else {
+            panic!("{spans:?}")
+        };
+        for (came_with, process, end, is_called) in spans {
+            assert_eq!(came_with, parent, "{kind:?}");
+            assert_eq!(Some(process.trace_id), parent.map(|it| it.trace_id));
+            assert_eq!((end, is_called), (End::Fate(Fate::Applied), true));
+        }
+        assert_ne!(first.span_id, second.span_id);
+        let told = desk.calls();
+        assert!(
+            told.iter().all(|it| it.starts_with(&PARENT[..36])),
+            "{told:?}"
+        );
+        assert!(told.iter().all(|it| it != PARENT), "{told:?}");
+    }
 }
 
 #[tokio::test]
@@ -548,7 +608,10 @@ impl Desk {
         let deliveries = bodies.iter().zip(0..).map(|(body, number)| {
             let body = (*body).to_owned();
             let mut delivery = Delivery::new(DeliveryId(number), body, format!("in:{number}"));
-            delivery.headers = vec![("trace".into(), "t".into())];
+            delivery.headers = vec![
+                ("trace".into(), "t".into()),
+                ("traceparent".into(), PARENT.into()),
+            ];
             delivery
         });
         let source = Once(deliveries.collect());
@@ -787,6 +850,9 @@ fn tally(dropped: u64, kept: u64, refused: u64) -> Tally {
 fn scope() -> Scope {
     Scope::new("", "payments").expect("a scope")
 }
+
+/// The trace that every message carries.
+const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 fn around() -> Run {
     Run {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use semel_config::{Accepted, Overrides, PipelineSettings, StoreUrl};
+use semel_config::{Accepted, Overrides, PipelineSettings, StoreUrl, TelemetrySettings};
 use semel_core::{Code, Error, ErrorKind, Result};
 
 use super::usage;
@@ -35,16 +35,18 @@ pub(super) struct Named {
     pub(super) accepted: Accepted,
     pub(super) pipelines: Vec<PipelineSettings>,
     pub(super) patience: Duration,
+    pub(super) telemetry: TelemetrySettings,
 }
 
 impl Named {
     /// A store without a configuration.
-    const fn alone(url: StoreUrl, accepted: Accepted) -> Self {
+    fn alone(url: StoreUrl, accepted: Accepted) -> Self {
         Self {
             url,
             accepted,
             pipelines: Vec::new(),
             patience: Duration::ZERO,
+            telemetry: TelemetrySettings::default(),
         }
     }
 }
@@ -75,6 +77,7 @@ pub(super) fn place(common: &Common) -> Result<Option<Named>> {
             accepted: settings.accepted,
             pipelines: settings.pipelines,
             patience: settings.shutdown,
+            telemetry: settings.telemetry,
         })),
         // Nobody asked for this file, and the store can be looked at without it.
         (Err(faults), Some(url)) if is_default => {

@@ -84,6 +84,7 @@ fn opened(common: &Common, purpose: Purpose) -> Result<Option<(Runtime, Ground)>
         accepted,
         pipelines,
         patience,
+        telemetry,
     }) = place(common)?
     else {
         return Ok(None);
@@ -109,6 +110,7 @@ fn opened(common: &Common, purpose: Purpose) -> Result<Option<(Runtime, Ground)>
         transfer,
         stores,
         patience,
+        telemetry,
         beside,
         worker,
         pipelines,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use semel_backends::changelog::streamed;
-use semel_config::{Accepted, PipelineSettings};
+use semel_config::{Accepted, Layers, PipelineSettings};
 use semel_core::decide::{Directed, Directive, Order};
 use semel_core::port::store::Store;
 use semel_core::{Claimant, Clock, Error, ErrorKind, Note, Operation, Result};
@@ -13,7 +13,7 @@ use semel_engine::surroundings::Surroundings;
 use semel_engine::system::{SystemClock, SystemEntropy};
 use semel_operate::parked::Search;
 use semel_supervisor::event_log::EventLog;
-use semel_supervisor::{PipelineResult, PipelineSummary, StoreWatch, preflight};
+use semel_supervisor::{PipelineResult, PipelineSummary, StoreWatch, VerbTraces, preflight};
 use semel_worker::replay::{Job, Kind, Report};
 use semel_worker::run::{Run, Stores};
 use serde::Serialize;
@@ -25,9 +25,10 @@ use super::name::look_up;
 use super::publishing::{Sent, publish};
 use crate::args::{Common, Confirm, Format, Log, Output, Rerun};
 use crate::command::keys::refusal_text;
+use crate::command::notices;
 use crate::command::operate::{self, Ground, note_of, usage};
+use crate::command::run::{console::Console, listen};
 use crate::command::summary;
-use crate::command::{notices, run::listen};
 use crate::output::key_text;
 use crate::progress::Bars;
 use crate::{Exit, output};
@@ -198,10 +199,13 @@ async fn run_all(
     let mut beside = JoinSet::new();
     beside.spawn(listen(stop.clone(), bars.clone())?);
     beside.spawn(store_watch.clone().watch(stop.clone()));
+    let claimant = Claimant::random(&SystemEntropy);
+    let console = Arc::new(Console::new(bars.clone(), log.clone()));
+    let traces = VerbTraces::begin(&ground.telemetry, claimant, console)?;
     let surroundings = Surroundings {
         clock: Arc::new(SystemClock::new()) as Arc<dyn Clock>,
         entropy: Arc::new(SystemEntropy),
-        claimant: Claimant::random(&SystemEntropy),
+        claimant,
         observer: log.clone(),
     };
     let mut failure = None;
@@ -211,8 +215,14 @@ async fn run_all(
             continue;
         };
         let name = settings.pipeline.name.clone();
+        // The messages are run without the layers of the pipeline, so nothing answers a claim in place of the store.
+        let bare = PipelineSettings {
+            layers: Layers::default(),
+            ..settings.clone()
+        };
+        let (surroundings, _) = traces.watch(&bare, surroundings.clone());
         let around = Run {
-            surroundings: surroundings.clone(),
+            surroundings,
             stop: stop.clone(),
             patience: ground.patience,
             on_progress: Some(bars.of(&name)),
@@ -244,6 +254,7 @@ async fn run_all(
             }
         }
     }
+    traces.end().await;
     beside.shutdown().await;
     bars.clear();
     for (name, done) in &reports {

@@ -1,4 +1,5 @@
-//! The notices of a run on the terminal: in words, and the progress of its pipelines as bars.
+//! The notices of a run, or of a verb that runs messages again, on the terminal: in words, and the progress of pipelines
+//! as bars.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,14 +15,14 @@ use crate::output::Level;
 use crate::progress::Bars;
 
 /// Reports a run to its operator.
-pub(super) struct Console {
+pub(in crate::command) struct Console {
     bars: Bars,
     log: Arc<EventLog>,
     restoring: Mutex<BTreeMap<Box<str>, Restoring>>,
 }
 
 impl Console {
-    pub(super) fn new(bars: Bars, log: Arc<EventLog>) -> Self {
+    pub(in crate::command) fn new(bars: Bars, log: Arc<EventLog>) -> Self {
         Self {
             bars,
             log,

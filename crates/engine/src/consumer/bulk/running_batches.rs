@@ -9,10 +9,10 @@ use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::consumer::in_hand::InHand;
 use crate::consumer::steps::Admitted;
-use crate::consumer::trace::AttemptTrace;
 use crate::effect::{BulkEffect, Call, Verdict};
 use crate::lease::renewal;
 use crate::pipeline::Incoming;
+use crate::trace::attempt::AttemptTrace;
 
 /// The batches under way; see the module. Dropping this ends all of them.
 #[derive(Default)]

@@ -8,8 +8,8 @@ use semel_core::{Claim, Outcome, Result, Store, Timestamp};
 use super::super::run_state::Parts;
 use super::super::steps::call;
 use crate::consumer::in_hand::InHand;
-use crate::consumer::trace::AttemptTrace;
 use crate::effect::{Call, Effect, Probe};
+use crate::trace::attempt::AttemptTrace;
 
 /// Asks the effect what became of an operation in doubt, which the store reported at `told_at` on its own
 /// clock. Returns whether that resolved it.
