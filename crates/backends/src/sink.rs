@@ -8,7 +8,7 @@ use semel_config::SinkSettings;
 use semel_core::port::sink::AnySink;
 use semel_core::{Error, ErrorKind, Result};
 use semel_worker::effect::Target;
-use semel_worker::effect::publish::Inspection;
+use semel_worker::effect::publish::{Destination, Inspection};
 
 use crate::broker::Broker;
 
@@ -58,5 +58,9 @@ impl Target for Place {
 
     fn timeout(&self) -> Duration {
         self.0.timeout
+    }
+
+    fn destination(&self) -> Destination {
+        self.0.destination()
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use semel_core::port::sink::AnySink;
 use semel_core::{Error, ErrorKind, Result};
 use semel_worker::effect::Target;
-use semel_worker::effect::publish::Inspection;
+use semel_worker::effect::publish::{Destination, Inspection};
 
 use super::settings::Backends;
 use super::sink::SinkSettings;
@@ -47,6 +47,10 @@ impl Target for Nowhere {
 
     fn timeout(&self) -> Duration {
         self.0.timeout
+    }
+
+    fn destination(&self) -> Destination {
+        self.0.destination()
     }
 }
 

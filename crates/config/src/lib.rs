@@ -47,6 +47,7 @@ mod reference;
 mod refusal;
 pub mod same_file;
 mod secret;
+mod server;
 mod settings;
 mod show;
 mod sink;

@@ -64,21 +64,26 @@ fn of_store(url: &str) -> String {
     shown
 }
 
-/// Tells whether a text is `name`, `name:5432`, `[::1]:5432`, or empty.
 fn is_host(host: &str) -> bool {
+    host_and_port(host).is_some()
+}
+
+/// Takes apart `name`, `name:5432`, `[::1]:5432`, or nothing at all; refuses any other text.
+pub(super) fn host_and_port(host: &str) -> Option<(&str, &str)> {
     let (name, port) = match host.rsplit_once(':') {
         Some((name, port)) if !port.contains(']') => (name, port),
         Some(_) | None => (host, ""),
     };
     let is_name = |c: char| c.is_ascii_alphanumeric() || "-._%".contains(c);
-    let name = match name
+    let address = name
         .strip_prefix('[')
-        .and_then(|name| name.strip_suffix(']'))
-    {
-        Some(address) => address.replace(':', ""),
-        None => name.to_owned(),
+        .and_then(|name| name.strip_suffix(']'));
+    let is_sound = match address {
+        Some(address) => address.split(':').all(|part| part.chars().all(is_name)),
+        None => name.chars().all(is_name),
     };
-    name.chars().all(is_name) && port.chars().all(|c| c.is_ascii_digit())
+    let is_port = port.chars().all(|c| c.is_ascii_digit());
+    (is_sound && is_port).then_some((address.unwrap_or(name), port))
 }
 
 /// The schemes of the URLs of stores on servers.

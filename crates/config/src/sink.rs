@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use semel_tls::Tls;
 use semel_worker::effect::Target;
+use semel_worker::effect::publish::Destination;
 
 use super::fields::Fields;
 use super::secret::masked;
+use super::server::{KAFKA_PORT, server_of};
 use super::source::{properties, url};
 use super::suggestion::suggestion;
 use super::tls;
@@ -70,6 +72,48 @@ impl SinkPlace {
             Self::Nats { .. } => "nats",
             Self::Amqp { .. } => "amqp",
         }
+    }
+}
+
+impl SinkSettings {
+    /// Returns the names that the target has in traces.
+    pub fn destination(&self) -> Destination {
+        let (system, name, server) = match &self.place {
+            SinkPlace::Kafka { brokers, topic, .. } => {
+                ("kafka", topic.clone(), server_of(brokers, KAFKA_PORT))
+            }
+            SinkPlace::Nats { url, subject, .. } => {
+                ("nats", subject.clone(), server_of(url, 4_222))
+            }
+            SinkPlace::Amqp {
+                url,
+                exchange,
+                routing_key,
+                ..
+            } => {
+                let default_port = if url.starts_with("amqps:") {
+                    5_671
+                } else {
+                    5_672
+                };
+                let name = amqp_name(exchange, routing_key);
+                ("rabbitmq", name, server_of(url, default_port))
+            }
+        };
+        Destination {
+            system,
+            name,
+            server,
+        }
+    }
+}
+
+/// Returns the name of a destination as OpenTelemetry has it for RabbitMQ: whichever of the two is not empty.
+fn amqp_name(exchange: &str, routing_key: &str) -> String {
+    match (exchange, routing_key) {
+        ("", "") => "amq.default".to_owned(),
+        ("", one) | (one, "") => one.to_owned(),
+        (exchange, routing_key) => format!("{exchange}:{routing_key}"),
     }
 }
 
@@ -210,3 +254,67 @@ pub(super) const KINDS: [&str; 3] = ["kafka", "nats", "amqp"];
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The shortest timeout that librdkafka accepts beside its own settings.
 const SHORTEST: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_destination_has_the_names_of_opentelemetry_and_no_secret() {
+        let amqp = |url: &str, exchange: &str, routing_key: &str| SinkPlace::Amqp {
+            url: url.to_owned(),
+            tls: Tls::default(),
+            exchange: exchange.to_owned(),
+            routing_key: routing_key.to_owned(),
+        };
+        let kafka = |brokers: &str| SinkPlace::Kafka {
+            brokers: brokers.to_owned(),
+            topic: "orders".to_owned(),
+            properties: vec![("sasl.password".to_owned(), "geheim".to_owned())],
+            has_id_header: true,
+        };
+        let nats = SinkPlace::Nats {
+            url: "nats://me:geheim@hub".to_owned(),
+            subject: "orders.paid".to_owned(),
+            credentials: None,
+            tls: Tls::default(),
+        };
+        for (place, system, name, server) in [
+            (kafka("one:9093"), "kafka", "orders", Some(("one", 9_093))),
+            (kafka("one,two"), "kafka", "orders", None),
+            (nats, "nats", "orders.paid", Some(("hub", 4_222))),
+            (
+                amqp("amqp://me:geheim@mq/%2f", "", "orders"),
+                "rabbitmq",
+                "orders",
+                Some(("mq", 5_672)),
+            ),
+            (
+                amqp("amqps://mq", "shop", "paid"),
+                "rabbitmq",
+                "shop:paid",
+                Some(("mq", 5_671)),
+            ),
+            (
+                amqp("amqp://mq", "shop", ""),
+                "rabbitmq",
+                "shop",
+                Some(("mq", 5_672)),
+            ),
+            (
+                amqp("amqp://mq", "", ""),
+                "rabbitmq",
+                "amq.default",
+                Some(("mq", 5_672)),
+            ),
+        ] {
+            let timeout = TIMEOUT;
+            let expected = Destination {
+                system,
+                name: name.to_owned(),
+                server: server.map(|(host, port)| (host.to_owned(), port)),
+            };
+            assert_eq!(SinkSettings { place, timeout }.destination(), expected);
+        }
+    }
+}

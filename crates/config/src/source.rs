@@ -11,6 +11,7 @@ use super::fields::Fields;
 use super::node::Node;
 use super::paths;
 use super::secret::masked;
+use super::server::{KAFKA_PORT, server_of};
 use super::suggestion::suggestion;
 use super::tls;
 
@@ -91,6 +92,13 @@ pub struct AmqpSettings {
     pub prefetch: u16,
     /// The time for which the queue keeps a message; see Kafka's.
     pub retention: Option<Duration>,
+}
+
+impl KafkaSettings {
+    /// Returns the host and the port of the broker; nothing if there are several.
+    pub fn server(&self) -> Option<(String, u16)> {
+        server_of(&self.brokers, KAFKA_PORT)
+    }
 }
 
 impl SourceSettings {

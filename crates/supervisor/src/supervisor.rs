@@ -208,6 +208,7 @@ impl Worker {
         let exporter = traces::begin(&settings.telemetry, claimant, lost.clone(), &reporter)?;
         let shared = Shared {
             around,
+            store: settings.store,
             stores,
             breaker,
             exporter,
@@ -242,6 +243,7 @@ impl Worker {
 /// The parts that all pipelines of a worker share.
 struct Shared {
     around: Surroundings,
+    store: StoreUrl,
     stores: Stores,
     breaker: Arc<Breaker>,
     exporter: Option<Exporter>,
@@ -277,7 +279,8 @@ impl Shared {
             gate: outlook.gate(&settings),
         });
         let exporter = self.exporter.as_ref();
-        let hits = exporter.and_then(|it| traces::watch(it, &settings, &mut surroundings));
+        let hits =
+            exporter.and_then(|it| traces::watch(it, &settings, &self.store, &mut surroundings));
         let name = &settings.pipeline.name;
         let run = Run {
             surroundings,

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use semel_config::{Front, PipelineSettings, SourceSettings, TelemetrySettings};
+use semel_config::{Front, PipelineSettings, SourceSettings, StoreUrl, TelemetrySettings};
 use semel_core::{Claimant, Result};
 use semel_engine::event::{FanOut, Observer};
 use semel_engine::layer::tiered::CacheHits;
 use semel_engine::surroundings::Surroundings;
 use semel_telemetry::traces::{
     Exporter, KeyForm, LostSpans, News, Refused, TraceSettings, TracedFront, TracedPipeline,
-    Transport,
+    TracedTarget, Transport,
 };
 use semel_worker::effect::http::Post;
+use semel_worker::effect::publish::Destination;
+use semel_worker::settings::EffectSettings;
 
 use crate::notice::{Notice, Reporter};
 
@@ -75,14 +77,15 @@ pub(crate) async fn end(exporter: Option<Exporter>, lost: &LostSpans, reporter: 
     }
 }
 
-/// Has the exporter watch a pipeline beside whoever watches it; returns the place where its cache is to note the claims
-/// that it answers, if it has one.
+/// Has the exporter watch a pipeline over this store beside whoever watches it; returns the place where its cache is to
+/// note the claims that it answers, if it has one.
 pub(crate) fn watch(
     exporter: &Exporter,
     settings: &PipelineSettings,
+    store: &StoreUrl,
     surroundings: &mut Surroundings,
 ) -> Option<Arc<CacheHits>> {
-    let pipeline = pipeline(settings);
+    let pipeline = pipeline(settings, store);
     let traced: Arc<dyn Observer> = Arc::new(exporter.traces().pipeline(&pipeline));
     surroundings.observer = Arc::new(FanOut::new([Arc::clone(&surroundings.observer), traced]));
     match pipeline.front {
@@ -92,7 +95,7 @@ pub(crate) fn watch(
 }
 
 /// Returns the name of a pipeline in its spans, with its source and its effect.
-fn pipeline(settings: &PipelineSettings) -> TracedPipeline {
+fn pipeline(settings: &PipelineSettings, store: &StoreUrl) -> TracedPipeline {
     let (system, destination, group) = match &settings.source {
         SourceSettings::File { path, .. } => ("file", Some(path.display().to_string()), None),
         SourceSettings::Stdin { .. } => ("stdin", None, None),
@@ -112,12 +115,59 @@ fn pipeline(settings: &PipelineSettings) -> TracedPipeline {
         destination,
         group,
         effect: settings.effect.kind(),
+        target: target(settings, store),
         class: settings.effect.class(),
         front: match &settings.layers.front {
             Front::None => TracedFront::None,
             Front::Cache(_) => TracedFront::Cache(Arc::default()),
             Front::Approximate(_) => TracedFront::Filter,
         },
+    }
+}
+
+/// Returns the place that the effect of a pipeline goes to.
+fn target(settings: &PipelineSettings, store: &StoreUrl) -> TracedTarget {
+    match &settings.effect {
+        EffectSettings::Publish(effect) => {
+            let Destination {
+                system,
+                name,
+                server,
+            } = effect.target.destination();
+            TracedTarget::Broker {
+                system,
+                destination: name,
+                server,
+            }
+        }
+        // The output goes to the cluster of the source.
+        EffectSettings::Streamed(effect) => TracedTarget::Broker {
+            system: "kafka",
+            destination: effect.topic.clone(),
+            server: match &settings.source {
+                SourceSettings::Kafka(source) => source.server(),
+                SourceSettings::File { .. }
+                | SourceSettings::Stdin { .. }
+                | SourceSettings::Nats(_)
+                | SourceSettings::Amqp(_) => None,
+            },
+        },
+        EffectSettings::Http(effect, _) => match effect.place() {
+            Some(place) => TracedTarget::Http {
+                method: place.method,
+                url: place.url,
+                server: place.server,
+            },
+            None => TracedTarget::Local,
+        },
+        EffectSettings::Sql(_) => match store.database() {
+            Some((system, server)) => TracedTarget::Database { system, server },
+            None => TracedTarget::Local,
+        },
+        EffectSettings::File { .. }
+        | EffectSettings::Exec(..)
+        | EffectSettings::Jsonl(..)
+        | EffectSettings::Stdout(_) => TracedTarget::Local,
     }
 }
 
@@ -132,3 +182,88 @@ impl Transport for Collector {
 }
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+#[cfg(test)]
+mod tests {
+    use semel_backends::sink;
+    use semel_config::{Backends, Overrides, Servers, Settings};
+
+    use super::*;
+
+    /// Returns the target of a pipeline with this store and effect, whose source is on Kafka.
+    fn target_of(store: &str, effect: &str) -> TracedTarget {
+        let text = format!(
+            "[store]\nurl = \"{store}\"\n[pipelines.pay]\nkey = \"json:/id\"\n\
+             source = {{ kind = \"kafka\", brokers = \"one:9093\", topic = \"in\", group = \"pay\" }}\n\
+             [pipelines.pay.effect]\n{effect}\n"
+        );
+        let backends = Backends {
+            servers: Servers {
+                is_built_in: |_| true,
+                check: |_| Ok(()),
+            },
+            target: sink::target,
+        };
+        let none = std::iter::empty();
+        let read = Settings::of("semel.toml", &text, none, &Overrides::default(), backends);
+        let settings = read.unwrap_or_else(|faults| panic!("{faults:?}"));
+        pipeline(&settings.pipelines[0], &settings.store).target
+    }
+
+    #[test]
+    fn each_effect_names_its_target_and_no_secret() {
+        let server = |host: &str, port| Some((host.to_owned(), port));
+        let broker = |system, destination: &str, server| TracedTarget::Broker {
+            system,
+            destination: destination.to_owned(),
+            server,
+        };
+        let file = "sqlite:s.db";
+        for (store, effect, target) in [
+            (
+                file,
+                "kind = \"kafka\"\nbrokers = \"one,two\"\ntopic = \"out\"",
+                broker("kafka", "out", None),
+            ),
+            (
+                file,
+                "kind = \"nats\"\nurl = \"nats://me:geheim@hub\"\nsubject = \"out\"",
+                broker("nats", "out", server("hub", 4_222)),
+            ),
+            (
+                file,
+                "kind = \"amqp\"\nurl = \"amqp://me:geheim@mq\"\nexchange = \"shop\"\nrouting_key = \"out\"",
+                broker("rabbitmq", "shop:out", server("mq", 5_672)),
+            ),
+            (
+                file,
+                "kind = \"kafka\"\nclass = \"streamed\"\nbrokers = \"one:9093\"\ntopic = \"out\"",
+                broker("kafka", "out", server("one", 9_093)),
+            ),
+            (
+                file,
+                "kind = \"http\"\nmethod = \"PUT\"\nurl = \"https://me:geheim@pay/charge?token=geheim\"",
+                TracedTarget::Http {
+                    method: "PUT".to_owned(),
+                    url: "https://pay/charge".to_owned(),
+                    server: ("pay".to_owned(), 443),
+                },
+            ),
+            (
+                "postgres://me:geheim@db/shop",
+                "kind = \"sql\"\nstatement = \"insert into t values (:id)\"",
+                TracedTarget::Database {
+                    system: "postgresql",
+                    server: server("db", 5_432),
+                },
+            ),
+            (
+                file,
+                "kind = \"exec\"\ncommand = [\"true\"]",
+                TracedTarget::Local,
+            ),
+        ] {
+            assert_eq!(target_of(store, effect), target, "{effect}");
+        }
+    }
+}

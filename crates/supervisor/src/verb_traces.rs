@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use semel_config::{PipelineSettings, TelemetrySettings};
+use semel_config::{PipelineSettings, StoreUrl, TelemetrySettings};
 use semel_core::{Claimant, Result};
 use semel_engine::layer::tiered::CacheHits;
 use semel_engine::surroundings::Surroundings;
@@ -15,24 +15,27 @@ use crate::traces;
 /// The traces of a verb, which go to the collector that the settings name, if they name one.
 pub struct VerbTraces {
     exporter: Option<Exporter>,
+    store: StoreUrl,
     lost: LostSpans,
     reporter: Arc<dyn Reporter>,
 }
 
 impl VerbTraces {
-    /// Begins to export what is done under the name of this claimant.
+    /// Begins to export what is done over this store, under the name of this claimant.
     ///
     /// # Errors
     ///
     /// `Unavailable`: the system has no certificates to trust a collector with.
     pub fn begin(
         settings: &TelemetrySettings,
+        store: StoreUrl,
         claimant: Claimant,
         reporter: Arc<dyn Reporter>,
     ) -> Result<Self> {
         let lost = LostSpans::default();
         Ok(Self {
             exporter: traces::begin(settings, claimant, lost.clone(), &reporter)?,
+            store,
             lost,
             reporter,
         })
@@ -46,7 +49,8 @@ impl VerbTraces {
         mut surroundings: Surroundings,
     ) -> (Surroundings, Option<Arc<CacheHits>>) {
         let exporter = self.exporter.as_ref();
-        let hits = exporter.and_then(|it| traces::watch(it, settings, &mut surroundings));
+        let hits =
+            exporter.and_then(|it| traces::watch(it, settings, &self.store, &mut surroundings));
         (surroundings, hits)
     }
 

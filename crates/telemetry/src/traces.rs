@@ -60,10 +60,45 @@ pub struct TracedPipeline {
     pub group: Option<String>,
     /// The kind of the effect.
     pub effect: &'static str,
+    /// The place that the effect goes to.
+    pub target: TracedTarget,
     /// The class of the effect.
     pub class: Class,
     /// The layer before the store.
     pub front: TracedFront,
+}
+
+/// The place that an effect goes to. Servers are a host and a port, and nothing where there are several.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum TracedTarget {
+    /// This machine: a program, a file.
+    #[default]
+    Local,
+    /// A place of a broker.
+    Broker {
+        /// The kind of the broker, as `messaging.system` has it.
+        system: &'static str,
+        /// The topic, the subject, or exchange and routing key.
+        destination: String,
+        /// The server.
+        server: Option<(String, u16)>,
+    },
+    /// An HTTP server.
+    Http {
+        /// The method.
+        method: String,
+        /// The URL without user, password and query.
+        url: String,
+        /// The server.
+        server: (String, u16),
+    },
+    /// A database.
+    Database {
+        /// The kind of the database, as `db.system.name` has it.
+        system: &'static str,
+        /// The server.
+        server: Option<(String, u16)>,
+    },
 }
 
 /// The layer that may answer in place of the store.

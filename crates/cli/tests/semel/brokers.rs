@@ -21,6 +21,7 @@ mod nats;
 mod publish;
 #[cfg(any(feature = "amqp", feature = "kafka-tls", feature = "nats"))]
 mod tls;
+mod traces;
 mod window;
 
 /// A queue, topic or stream of a broker that no other test uses.
@@ -32,8 +33,12 @@ pub(crate) trait Place {
     fn address() -> String;
     /// A connection to the broker that can be cut, and its address as it stands in the source.
     fn way() -> Option<(Way, String)>;
-    /// Publishes these payloads, and waits until each is confirmed.
-    fn publish(&self, payloads: &[String]);
+    /// Publishes these messages, and waits until each is confirmed.
+    fn send(&self, batch: &[Publication]);
+    /// Does so with these payloads.
+    fn publish(&self, payloads: &[String]) {
+        self.send(&publications(payloads));
+    }
 }
 
 /// A proxy, and the runtime that moves its bytes.
@@ -294,19 +299,25 @@ pub(crate) fn runtime() -> Runtime {
     Runtime::new().expect("a runtime")
 }
 
+#[cfg(any(feature = "amqp", feature = "kafka-tls", feature = "nats"))]
 async fn publish(sink: impl Sink, payloads: &[String]) {
-    let batch: Vec<_> = payloads
-        .iter()
-        .enumerate()
-        .map(|(place, payload)| Publication {
-            // Each message has an id of its own, so that the broker drops no duplicate.
-            id: format!("{}-{place}", name()).into(),
-            order: None,
-            payload: payload.clone().into(),
-            headers: Vec::new(),
-        })
-        .collect();
-    for confirmed in sink.publish(&batch).await {
+    send(sink, &publications(payloads)).await;
+}
+
+async fn send(sink: impl Sink, batch: &[Publication]) {
+    for confirmed in sink.publish(batch).await {
         confirmed.expect("it is with the broker");
     }
+}
+
+fn publications(payloads: &[String]) -> Vec<Publication> {
+    let each = payloads.iter().enumerate();
+    each.map(|(place, payload)| Publication {
+        // Each message has an id of its own, so that the broker drops no duplicate.
+        id: format!("{}-{place}", name()).into(),
+        order: None,
+        payload: payload.clone().into(),
+        headers: Vec::new(),
+    })
+    .collect()
 }

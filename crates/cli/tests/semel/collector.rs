@@ -2,9 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
+
+use semel_conformance::certificates::Issued;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 /// A request as it came.
 #[derive(Clone, Debug)]
@@ -44,7 +50,7 @@ impl Span {
 
 /// A collector. It answers until the test ends.
 pub(crate) struct Collector {
-    address: SocketAddr,
+    url: String,
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
@@ -56,6 +62,32 @@ impl Collector {
 
     /// Answers with this status.
     pub(crate) fn answering(status: &'static str) -> Self {
+        Self::begin("http", status, |stream| stream)
+    }
+
+    /// Takes everything, over TLS with this certificate.
+    pub(crate) fn encrypted(issued: &Issued) -> Self {
+        let chain = CertificateDer::pem_file_iter(&issued.cert).and_then(Iterator::collect);
+        let chain: Vec<_> = chain.expect("a certificate");
+        let key = PrivateKeyDer::from_pem_file(&issued.key).expect("a key");
+        let provider = Arc::new(ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("versions of TLS")
+            .with_no_client_auth();
+        let config = config.with_single_cert(chain, key);
+        let config = Arc::new(config.expect("a certificate and its key"));
+        Self::begin("https", "200 OK", move |stream| {
+            let connection = ServerConnection::new(Arc::clone(&config));
+            StreamOwned::new(connection.expect("a connection"), stream)
+        })
+    }
+
+    fn begin<S: Read + Write + Send + 'static>(
+        scheme: &str,
+        status: &'static str,
+        wrap: impl Fn(TcpStream) -> S + Send + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -63,14 +95,16 @@ impl Collector {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let notes = Arc::clone(&notes);
-                thread::spawn(move || while serve(&stream, status, &notes).is_some() {});
+                let mut stream = BufReader::new(wrap(stream));
+                thread::spawn(move || while serve(&mut stream, status, &notes).is_some() {});
             }
         });
-        Self { address, asked }
+        let url = format!("{scheme}://{address}");
+        Self { url, asked }
     }
 
-    pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.address)
+    pub(crate) fn url(&self) -> &str {
+        &self.url
     }
 
     /// The requests with this path.
@@ -95,32 +129,34 @@ impl Collector {
 }
 
 /// Serves one request; nothing once the connection is closed.
-fn serve(stream: &TcpStream, status: &str, asked: &Mutex<Vec<Asked>>) -> Option<()> {
-    let mut reader = BufReader::new(stream);
+fn serve<S: Read + Write>(
+    stream: &mut BufReader<S>,
+    status: &str,
+    asked: &Mutex<Vec<Asked>>,
+) -> Option<()> {
     let mut line = String::new();
-    if reader.read_line(&mut line).ok()? == 0 {
+    if stream.read_line(&mut line).ok()? == 0 {
         return None;
     }
     let path = line.split(' ').nth(1)?.to_owned();
     let mut headers = BTreeMap::new();
     loop {
         let mut header = String::new();
-        reader.read_line(&mut header).ok()?;
+        stream.read_line(&mut header).ok()?;
         let Some((name, value)) = header.trim_end().split_once(": ") else {
             break;
         };
         headers.insert(name.to_ascii_lowercase(), value.to_owned());
     }
     let mut body = vec![0; headers.get("content-length")?.parse().ok()?];
-    reader.read_exact(&mut body).ok()?;
+    stream.read_exact(&mut body).ok()?;
     asked.lock().expect("no panic").push(Asked {
         path,
         headers,
         body,
     });
     let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
-    let mut stream = stream;
-    stream.write_all(answer.as_bytes()).ok()
+    stream.get_mut().write_all(answer.as_bytes()).ok()
 }
 
 /// One member of a message: its number, and its value.

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use semel_conformance::certificates::Authority;
 use serde_json::Value;
 
 use crate::collector::{Collector, Span};
@@ -29,7 +29,7 @@ fn handled(telemetry: &str, input: &str) -> Site {
 
 /// The spans of the attempts, of which each is checked for its children.
 #[track_caller]
-fn attempts(spans: &[Span]) -> Vec<Span> {
+pub(crate) fn attempts(spans: &[Span]) -> Vec<Span> {
     let (attempts, children): (Vec<_>, Vec<_>) = spans.iter().cloned().partition(|it| it.kind == 5);
     for child in &children {
         let parent = attempts.iter().find(|it| it.id == child.parent_id);
@@ -183,6 +183,8 @@ fn logged(log: &str) -> BTreeSet<(String, String)> {
 #[test]
 fn commands_and_requests_are_told_the_span_of_the_effect() {
     let collector = Collector::new();
+    let url = format!("{}/charge", collector.url());
+    let with_secrets = format!("{url}?token=geheim").replace("://", "://me:geheim@");
     for (effect, name) in [
         (
             "kind = \"exec\"\ncommand = [\"sh\", \"-c\", \"echo $TRACEPARENT >> calls\"]"
@@ -190,7 +192,7 @@ fn commands_and_requests_are_told_the_span_of_the_effect() {
             "effect exec",
         ),
         (
-            format!("kind = \"http\"\nurl = \"{}/charge\"", collector.url()),
+            format!("kind = \"http\"\nurl = \"{with_secrets}\""),
             "effect http",
         ),
     ] {
@@ -211,14 +213,50 @@ fn commands_and_requests_are_told_the_span_of_the_effect() {
         let effects = collector.named(name);
         assert_eq!(effects.len(), 1, "{effects:?}");
         let context = format!("00-{}-{}-03", effects[0].trace_id, effects[0].id);
-        let told = match collector.asked("/charge").first() {
-            Some(request) => request.headers["traceparent"].clone(),
+        let told = match collector.asked("/charge?token=geheim").first() {
+            Some(request) => {
+                assert_eq!(
+                    (effects[0].kind, effects[0].attribute("url.full")),
+                    (3, &*url)
+                );
+                assert_eq!(effects[0].attribute("http.request.method"), "POST");
+                let server = ["server.address", "server.port"].map(|it| effects[0].attribute(it));
+                assert!(url.contains(&server.join(":")), "{server:?}");
+                request.headers["traceparent"].clone()
+            }
             None => site.text("calls").trim_end().to_owned(),
         };
         assert_eq!(told, context);
+        assert!(!format!("{:?}", collector.spans()).contains("geheim"));
         let process = collector.named("process pay").pop().expect("a span");
         assert_eq!(process.attribute("semel.key"), "pay-1");
     }
+}
+
+#[test]
+fn a_transaction_names_its_database_and_no_statement() {
+    let collector = Collector::new();
+    let config = format!(
+        "[telemetry]\notlp = \"{}\"\nsample = \"100%\"\n[store]\nurl = \"sqlite:shop.db\"\n[pipelines.pay]\n\
+         source = {{ kind = \"file\", path = \"in\" }}\nkey = \"json:/id\"\n[pipelines.pay.effect]\n\
+         kind = \"sql\"\nstatement = \"insert into charges values (:id, :amount)\"\n",
+        collector.url()
+    );
+    let site = Site::with(&[("semel.toml", &config), ("in", &message("pay-1", 1))]);
+    let made = site
+        .database("shop.db")
+        .execute_batch("create table charges (id, amount)");
+    made.expect("a table");
+    site.semel(&["run"]).done();
+    let effects = collector.named("effect sql");
+    let [effect] = &effects[..] else {
+        panic!("{effects:?}")
+    };
+    assert_eq!(
+        (effect.kind, effect.attribute("db.system.name")),
+        (3, "sqlite")
+    );
+    assert!(!format!("{:?}", collector.spans()).contains("charges"));
 }
 
 #[test]
@@ -305,42 +343,6 @@ fn of_a_hundredth_every_conflict_arrives() {
     assert!(others.iter().all(|it| it.flags & 1 == 1));
 }
 
-#[test]
-fn of_none_every_lost_lease_and_every_takeover_arrives() {
-    const COUNT: usize = 12;
-    let collector = Collector::new();
-    let config = format!(
-        "[telemetry]\notlp = \"{}\"\nsample = \"0%\"\n[store]\nurl = \"sqlite:s.db\"\n[pipelines.pay]\n\
-         source = {{ kind = \"file\", path = \"in\" }}\nkey = \"json:/id\"\nlease = \"1s\"\n\
-         concurrency = {COUNT}\n[pipelines.pay.effect]\nkind = \"exec\"\n\
-         command = [\"sh\", \"-c\", \"echo $SEMEL_KEY >> calls; sleep $NAP\"]\nclass = \"unkeyed\"\n\
-         on_doubt = \"repeat\"\n",
-        collector.url()
-    );
-    let input = lines(0..COUNT, |id| message(&format!("pay-{id}"), 1));
-    let site = Site::with(&[("semel.toml", &config), ("in", &input)]);
-    let calls = || site.text("calls").lines().count();
-    let mut zombie = site.command();
-    let zombie = Running::start(zombie.args(["run", "--output", "json"]).env("NAP", "8"));
-    wait_for("every call", || calls() == COUNT);
-    zombie.signal(Signal::STOP);
-    let mut second = site.command();
-    let second = Running::start(second.args(["run", "--output", "json"]).env("NAP", "0"));
-    let second = second.wait().done().summary();
-    zombie.signal(Signal::CONT);
-    let zombie = zombie.wait().done().summary();
-    assert_eq!(second.count("takeovers"), COUNT as u64);
-    assert_eq!(zombie.count("replayed"), COUNT as u64);
-    let spans = collector.named("process pay");
-    let with = |name: &str| {
-        let with = spans.iter().filter(|it| it.attribute(name) == "true");
-        with.map(|it| it.attribute("semel.key_hash"))
-            .collect::<BTreeSet<_>>()
-    };
-    assert_eq!(with("semel.takeover").len(), COUNT);
-    assert_eq!(with("semel.fenced").len(), COUNT);
-}
-
 #[expect(
     clippy::disallowed_methods,
     reason = "how long it takes is the question"
@@ -367,6 +369,72 @@ fn a_collector_that_is_away_slows_nothing_and_its_spans_are_counted() {
         ended
             .says("spans are lost until the collector takes them")
             .says("traces: 80000 spans did not reach the collector");
+    }
+}
+
+/// A worker of this many messages whose traces all go to a collector.
+fn traced(collector: &Collector, count: usize) -> Site {
+    let config = format!(
+        "[telemetry]\notlp = \"{}\"\nsample = \"100%\"\n[pipelines.pay]\n\
+         source = {{ kind = \"file\", path = \"in\" }}\nkey = \"line\"\n\
+         effect = {{ kind = \"stdout\", class = \"unkeyed\", on_doubt = \"park\" }}\n",
+        collector.url()
+    );
+    let input = lines(0..count, |id| format!("line {id}"));
+    Site::with(&[("semel.toml", &config), ("in", &input)])
+}
+
+#[test]
+fn a_collector_may_be_encrypted() {
+    let authority = Authority::new();
+    let collector = Collector::encrypted(&authority.issue("collector", &[]));
+    let site = traced(&collector, 10);
+    let mut command = site.command();
+    command.arg("run").env("SSL_CERT_FILE", &authority.path);
+    let ended = Running::start(&mut command).wait().done();
+    assert!(!ended.stderr.contains("spans"), "{ended:?}");
+    assert_eq!(attempts(&collector.spans()).len(), 10);
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long it takes is the question"
+)]
+#[test]
+fn a_collector_with_a_wrong_certificate_is_told_once_and_slows_nothing() {
+    let (trusted, other) = (Authority::new(), Authority::new());
+    for (issued, words) in [
+        (
+            other.issue("stranger", &[]),
+            "an authority that is not trusted",
+        ),
+        (
+            trusted.issue("old", &["-days", "-1"]),
+            "the time of its certificate is over",
+        ),
+        (
+            trusted.issue_for("elsewhere", "DNS:elsewhere.example", &[]),
+            "its certificate is for another name",
+        ),
+    ] {
+        let collector = Collector::encrypted(&issued);
+        let site = traced(&collector, 10_000);
+        let mut command = site.command();
+        command.arg("run").env("SSL_CERT_FILE", &trusted.path);
+        let since = Instant::now();
+        let ended = Running::start(&mut command).wait().done();
+        // Far above what it takes: a message that waited for a handshake would take longer.
+        assert!(since.elapsed() < Duration::from_secs(60));
+        let told = "spans are lost until the collector takes them";
+        assert_eq!(ended.stderr.matches(told).count(), 1, "{}", ended.stderr);
+        let ended = ended
+            .says(&format!(
+                "cannot reach {}/v1/traces: no TLS: ",
+                collector.url()
+            ))
+            .says("traces: 40000 spans did not reach the collector");
+        assert_eq!(ended.stderr.matches(words).count(), 1, "{}", ended.stderr);
+        assert!(collector.spans().is_empty());
     }
 }
 

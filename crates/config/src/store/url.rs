@@ -9,6 +9,7 @@ use crate::paths;
 use crate::refusal::Refusal;
 use crate::same_file::plain;
 use crate::secret::masked;
+use crate::server::server_of;
 use crate::suggestion::suggestion;
 
 /// The url of a store.
@@ -107,6 +108,21 @@ impl StoreUrl {
                 ServerKind::Redis => None,
             },
         }
+    }
+
+    /// Returns the name that OpenTelemetry has for the database that effects can join, and its server if it has one
+    /// and that is certain.
+    pub fn database(&self) -> Option<(&'static str, Option<(String, u16)>)> {
+        let (system, default_port) = match self.dialect()? {
+            Dialect::Sqlite => return Some(("sqlite", None)),
+            Dialect::Postgres => ("postgresql", 5_432),
+            Dialect::Mysql => ("mysql", 3_306),
+        };
+        let server = match self {
+            Self::Server(url) => server_of(&url.secret, default_port),
+            Self::Memory | Self::Embedded(_) | Self::Sqlite(_) => None,
+        };
+        Some((system, server))
     }
 
     /// Tells whether the store writes a mark, a number of its user's, together with records, which an output
@@ -287,6 +303,29 @@ mod tests {
             panic!("a server")
         };
         assert_eq!(server.secret(), text);
+    }
+
+    #[test]
+    fn a_database_has_its_name_in_traces_and_its_server() {
+        let server = |host: &str, port| Some((host.to_owned(), port));
+        for (text, database) in [
+            ("memory:", None),
+            ("embedded:./data", None),
+            ("redis://db/0", None),
+            ("sqlite:s.db", Some(("sqlite", None))),
+            (
+                "postgresql://me:geheim@db/shop",
+                Some(("postgresql", server("db", 5_432))),
+            ),
+            (
+                "mariadb://me:geheim@db:3307/shop",
+                Some(("mysql", server("db", 3_307))),
+            ),
+            ("postgres://a,b/shop", Some(("postgresql", None))),
+        ] {
+            let url = StoreUrl::parse(text, ALL).expect("a sound url");
+            assert_eq!(url.database(), database, "{text}");
+        }
     }
 
     #[test]

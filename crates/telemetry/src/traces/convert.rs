@@ -7,7 +7,7 @@ use semel_core::{Duplicate, Fate, TraceContext};
 use semel_engine::trace::{End, ProcessKind, Span, Spans};
 
 use super::otlp::{self, KeyValue, Link, SpanKind, Status, StatusCode, Value};
-use super::{KeyForm, TracedPipeline};
+use super::{KeyForm, TracedPipeline, TracedTarget};
 
 /// The parts of a pipeline's spans that are the same in all.
 #[derive(Clone, Debug)]
@@ -15,6 +15,7 @@ pub(super) struct Subject {
     process: String,
     effect: String,
     effect_kind: SpanKind,
+    effect_attributes: Vec<KeyValue>,
     attributes: Vec<KeyValue>,
     keys: KeyForm,
 }
@@ -40,11 +41,12 @@ impl Subject {
         Self {
             process: format!("process {}", pipeline.name),
             effect: format!("effect {}", pipeline.effect),
-            effect_kind: match pipeline.effect {
-                "http" => SpanKind::Client,
-                "publish" | "streamed" => SpanKind::Producer,
-                _ => SpanKind::Internal,
+            effect_kind: match pipeline.target {
+                TracedTarget::Local => SpanKind::Internal,
+                TracedTarget::Broker { .. } => SpanKind::Producer,
+                TracedTarget::Http { .. } | TracedTarget::Database { .. } => SpanKind::Client,
             },
+            effect_attributes: target(&pipeline.target),
             attributes,
             keys,
         }
@@ -65,6 +67,7 @@ impl Subject {
             process: format!("process {name}"),
             effect: format!("effect {name}"),
             effect_kind: SpanKind::Internal,
+            effect_attributes: Vec::new(),
             attributes,
             keys,
         }
@@ -89,6 +92,7 @@ impl Subject {
         }
         if let Some(effect) = spans.effect {
             let mut effect = child(&self.effect, self.effect_kind, effect);
+            effect.attributes.clone_from(&self.effect_attributes);
             if let Some(verdict) = spans.verdict {
                 effect
                     .attributes
@@ -207,6 +211,56 @@ impl Subject {
     }
 }
 
+/// Returns the attributes of a place that an effect goes to.
+fn target(target: &TracedTarget) -> Vec<KeyValue> {
+    let (mut attributes, server) = match target {
+        TracedTarget::Local => (Vec::new(), None),
+        TracedTarget::Broker {
+            system,
+            destination,
+            server,
+        } => {
+            // Each system has a word of its own.
+            let operation = if *system == "kafka" {
+                "send"
+            } else {
+                "publish"
+            };
+            let attributes = vec![
+                KeyValue::new("messaging.system", *system),
+                KeyValue::new("messaging.operation.type", "send"),
+                KeyValue::new("messaging.operation.name", operation),
+                KeyValue::new("messaging.destination.name", destination.clone()),
+            ];
+            (attributes, server.as_ref())
+        }
+        TracedTarget::Http {
+            method,
+            url,
+            server,
+        } => {
+            let mut attributes = vec![KeyValue::new("url.full", url.clone())];
+            if METHODS.contains(&&**method) {
+                attributes.push(KeyValue::new("http.request.method", method.clone()));
+            } else {
+                attributes.push(KeyValue::new("http.request.method", "_OTHER"));
+                let original = KeyValue::new("http.request.method_original", method.clone());
+                attributes.push(original);
+            }
+            (attributes, Some(server))
+        }
+        TracedTarget::Database { system, server } => {
+            let attributes = vec![KeyValue::new("db.system.name", *system)];
+            (attributes, server.as_ref())
+        }
+    };
+    if let Some((host, port)) = server {
+        attributes.push(KeyValue::new("server.address", host.clone()));
+        attributes.push(KeyValue::new("server.port", i64::from(*port)));
+    }
+    attributes
+}
+
 fn decision(spans: &Spans<'_>) -> Vec<KeyValue> {
     let duplicate = spans.duplicate.map(Duplicate::as_str);
     let each = [
@@ -286,5 +340,9 @@ const fn end_name(end: End) -> &'static str {
 const HAS_IS_REMOTE: u32 = 0x100;
 /// `SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK`.
 const IS_REMOTE: u32 = 0x200;
+/// The methods that `http.request.method` has by their names.
+const METHODS: [&str; 9] = [
+    "CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE",
+];
 /// A shorter key would be found in words that have nothing to do with it.
 const SHORTEST_KEY_BYTES: usize = 3;

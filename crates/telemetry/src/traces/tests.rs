@@ -41,6 +41,16 @@ impl Collector {
     }
 
     fn begin(&self, share: SampleShare, keys: KeyForm) -> (Exporter, PipelineTraces, LostSpans) {
+        self.begin_to(share, keys, ("http", charges()))
+    }
+
+    /// Begins with an effect of this kind that goes to this place.
+    fn begin_to(
+        &self,
+        share: SampleShare,
+        keys: KeyForm,
+        (effect, target): (&'static str, TracedTarget),
+    ) -> (Exporter, PipelineTraces, LostSpans) {
         let settings = TraceSettings {
             share,
             keys,
@@ -56,7 +66,8 @@ impl Collector {
             system: "kafka",
             destination: Some("orders".into()),
             group: Some("shop".into()),
-            effect: "http",
+            effect,
+            target,
             class: Class::Transactional,
             front: TracedFront::None,
         });
@@ -69,6 +80,14 @@ impl Collector {
             .iter()
             .map(|it| it.span_id.clone())
             .collect()
+    }
+}
+
+fn charges() -> TracedTarget {
+    TracedTarget::Http {
+        method: "POST".into(),
+        url: "https://pay.example/charge".into(),
+        server: ("pay.example".into(), 443),
     }
 }
 
@@ -239,6 +258,103 @@ async fn an_attempt_is_a_span_with_children_and_a_link() {
         [otlp::KeyValue::new("service.name", "shop")]
     );
     assert!(!format!("{:?}", state.spans).contains("4711"));
+}
+
+/// Checks kind and attributes of the span of an effect that goes to this place and is applied.
+async fn goes_to(target: TracedTarget, kind: otlp::SpanKind, expected: &[(&str, &str)]) {
+    let collector = Collector::default();
+    let (exporter, traces, _) =
+        collector.begin_to(SampleShare::ALL, KeyForm::Hashed, ("kind", target));
+    let mut spans = applied(1, true);
+    spans.effect = Some(span(2, true));
+    spans.verdict = Some("applied");
+    traces.observe_spans("pay", &spans);
+    exporter.close().await;
+    let state = collector.state();
+    let [process, effect] = &state.spans[..] else {
+        panic!("{:?}", state.spans)
+    };
+    assert_eq!((&*effect.name, effect.kind), ("effect kind", kind as i32));
+    let said = attributes(effect).into_iter().map(|(name, value)| {
+        let value = match value {
+            Value::String(text) => text.clone(),
+            Value::Int(number) => number.to_string(),
+            Value::Bool(is_so) => is_so.to_string(),
+        };
+        (name, value)
+    });
+    let mut expected: BTreeMap<_, _> = expected
+        .iter()
+        .map(|(name, value)| (*name, (*value).to_owned()))
+        .collect();
+    expected.insert("semel.verdict", "applied".to_owned());
+    assert_eq!(said.collect::<BTreeMap<_, _>>(), expected);
+    let said = attributes(process);
+    let system = Value::String("kafka".into());
+    assert_eq!(said["messaging.system"], &system, "that of the source");
+    assert!(!said.contains_key("server.address"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_published_names_its_broker_and_its_destination() {
+    let broker = |system, server: Option<(&str, u16)>| TracedTarget::Broker {
+        system,
+        destination: "paid".into(),
+        server: server.map(|(host, port)| (host.to_owned(), port)),
+    };
+    let kafka = broker("kafka", Some(("one", 9_092)));
+    let expected = [
+        ("messaging.system", "kafka"),
+        ("messaging.destination.name", "paid"),
+        ("messaging.operation.type", "send"),
+        ("messaging.operation.name", "send"),
+        ("server.address", "one"),
+        ("server.port", "9092"),
+    ];
+    goes_to(kafka, otlp::SpanKind::Producer, &expected).await;
+    let expected = [
+        ("messaging.system", "rabbitmq"),
+        ("messaging.destination.name", "paid"),
+        ("messaging.operation.type", "send"),
+        ("messaging.operation.name", "publish"),
+    ];
+    let rabbitmq = broker("rabbitmq", None);
+    goes_to(rabbitmq, otlp::SpanKind::Producer, &expected).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_names_its_server() {
+    let expected = [
+        ("url.full", "https://pay.example/charge"),
+        ("http.request.method", "POST"),
+        ("server.address", "pay.example"),
+        ("server.port", "443"),
+    ];
+    goes_to(charges(), otlp::SpanKind::Client, &expected).await;
+    let own_method = TracedTarget::Http {
+        method: "CHARGE".into(),
+        url: "http://pay.example/".into(),
+        server: ("pay.example".into(), 80),
+    };
+    let expected = [
+        ("url.full", "http://pay.example/"),
+        ("http.request.method", "_OTHER"),
+        ("http.request.method_original", "CHARGE"),
+        ("server.address", "pay.example"),
+        ("server.port", "80"),
+    ];
+    goes_to(own_method, otlp::SpanKind::Client, &expected).await;
+    let database = |system, server| TracedTarget::Database { system, server };
+    let postgres = database("postgresql", Some(("db".to_owned(), 5_432)));
+    let expected = [
+        ("db.system.name", "postgresql"),
+        ("server.address", "db"),
+        ("server.port", "5432"),
+    ];
+    goes_to(postgres, otlp::SpanKind::Client, &expected).await;
+    let expected = [("db.system.name", "sqlite")];
+    goes_to(database("sqlite", None), otlp::SpanKind::Client, &expected).await;
+    goes_to(TracedTarget::Local, otlp::SpanKind::Internal, &[]).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -70,6 +70,27 @@ impl Settings {
     pub fn validate(&self) -> Result<()> {
         Template::new(self).map(|_| ())
     }
+
+    /// Returns the place that requests go to, as traces name it; nothing if the settings are not valid.
+    pub fn place(&self) -> Option<Place> {
+        let Template { method, target, .. } = Template::new(self).ok()?;
+        Some(Place {
+            method: method.to_string(),
+            url: target.plain()?,
+            server: (target.host().to_owned(), target.port()),
+        })
+    }
+}
+
+/// A place that requests go to, without its secrets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The method.
+    pub method: String,
+    /// The URL without user, password and query.
+    pub url: String,
+    /// The host and the port that are connected to.
+    pub server: (String, u16),
 }
 
 impl fmt::Debug for Settings {

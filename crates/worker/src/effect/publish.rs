@@ -43,6 +43,20 @@ pub trait Target: fmt::Debug + fmt::Display + Send + Sync + 'static {
 
     /// The time after which the fate of a message under way is unknown.
     fn timeout(&self) -> Duration;
+
+    /// The names that it has in traces.
+    fn destination(&self) -> Destination;
+}
+
+/// The names that a place of a broker has in traces, none of them a secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Destination {
+    /// The kind of the broker, as `messaging.system` of OpenTelemetry has it.
+    pub system: &'static str,
+    /// The topic, the subject, or exchange and routing key.
+    pub name: String,
+    /// The host and the port of the server; nothing if there are several, or if the host is not certain.
+    pub server: Option<(String, u16)>,
 }
 
 /// See [`Target::inspect`].

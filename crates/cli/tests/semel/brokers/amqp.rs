@@ -4,8 +4,9 @@ use lapin::options::QueueDeclareOptions;
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Connection, ConnectionProperties};
 use semel_broker_amqp::{AmqpSink, SinkOptions};
+use semel_core::port::sink::Publication;
 
-use super::{Place, Way, behind, name, publish, runtime, server};
+use super::{Place, Way, behind, name, runtime, send, server};
 
 /// A quorum queue.
 pub(super) struct Queue(pub(super) String);
@@ -55,10 +56,10 @@ impl Place for Queue {
         Some(Way::to(&Self::address()))
     }
 
-    fn publish(&self, payloads: &[String]) {
+    fn send(&self, batch: &[Publication]) {
         let options = SinkOptions::new(Self::address(), "", &self.0);
         runtime().block_on(async {
-            publish(AmqpSink::new(options).expect("a sink"), payloads).await;
+            send(AmqpSink::new(options).expect("a sink"), batch).await;
         });
     }
 }

@@ -7,8 +7,9 @@ use std::path::Path;
 use std::process::Command;
 
 use semel_broker_kafka::{KafkaSink, SinkOptions};
+use semel_core::port::sink::Publication;
 
-use super::{Place, Way, behind, name, publish, runtime, server};
+use super::{Place, Way, behind, name, runtime, send, server};
 
 pub(crate) struct Topic(pub(crate) String);
 
@@ -56,8 +57,8 @@ impl Place for Topic {
         None
     }
 
-    fn publish(&self, payloads: &[String]) {
+    fn send(&self, batch: &[Publication]) {
         let sink = KafkaSink::new(SinkOptions::new(&Self::address(), &self.0));
-        runtime().block_on(publish(sink.expect("a sink"), payloads));
+        runtime().block_on(send(sink.expect("a sink"), batch));
     }
 }

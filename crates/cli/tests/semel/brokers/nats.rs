@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use semel_broker_nats::{NatsSink, SinkOptions};
+use semel_core::port::sink::Publication;
 
 use super::{
-    Place, Way, behind, each_is_there_once, name, payments, publish, runtime, server, site, until,
+    Place, Way, behind, each_is_there_once, name, payments, runtime, send, server, site, until,
 };
 use crate::gameday::{alerts, failures, played};
 use crate::site::Site;
@@ -63,10 +64,10 @@ impl Place for Stream {
         Some(Way::to(&Self::address()))
     }
 
-    fn publish(&self, payloads: &[String]) {
+    fn send(&self, batch: &[Publication]) {
         let options = SinkOptions::new(Self::address(), &self.0);
         runtime().block_on(async {
-            publish(NatsSink::new(options).expect("a sink"), payloads).await;
+            send(NatsSink::new(options).expect("a sink"), batch).await;
         });
     }
 }

@@ -19,11 +19,17 @@ mod kafka;
 mod nats;
 
 /// A queue, topic or stream that messages are published to.
-trait Target: Place {
+pub(super) trait Target: Place {
     /// The settings of the effect or of dead letters, for the broker at `address`.
     fn sink(&self, address: &str) -> String;
     /// Reads every message of the target.
     fn read(&self) -> Vec<Message>;
+    /// Its name, as traces have it.
+    fn name(&self) -> &str;
+    /// The consumer group of the source, as traces have it; empty where there is none.
+    fn group(&self) -> &str;
+    /// The kind of the broker, as traces have it.
+    const SYSTEM: &str;
     /// The default class of the effect, that is, whether the broker drops repeats by itself.
     const DROPS_REPEATS: bool;
     /// The part of the error message that reports a missing target.
@@ -31,11 +37,11 @@ trait Target: Place {
 }
 
 /// A message as the broker has it.
-struct Message {
+pub(super) struct Message {
     /// The id of the message, from the broker's own field for it if it has one.
     id: String,
-    payload: String,
-    headers: BTreeMap<String, String>,
+    pub(super) payload: String,
+    pub(super) headers: BTreeMap<String, String>,
 }
 
 /// The tests of one kind of broker.
@@ -78,6 +84,10 @@ macro_rules! publishing {
             crate::brokers::publish::dead_letters_wait_for_a_broker_that_is_away_and_the_rest_goes_on::<
                 $place,
             >();
+        }
+        #[test]
+        fn a_trace_goes_through() {
+            crate::brokers::traces::a_trace_goes_through::<$place>();
         }
     };
 }

@@ -18,7 +18,7 @@ use tokio::time::{self, Instant};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::ServerName;
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tokio_rustls::rustls::{CertificateError as Bad, ClientConfig, Error as Rustls, RootCertStore};
 
 use semel_core::{Code, Error, ErrorKind, Result};
 
@@ -136,7 +136,7 @@ impl Connections {
                     let stream = connector
                         .connect(name.clone(), stream)
                         .await
-                        .map_err(|error| format!("no TLS: {}", describe(&error)))?;
+                        .map_err(|error| format!("no TLS: {}", describe_handshake(&error)))?;
                     self.shake_hands(stream).await
                 }
             }
@@ -219,7 +219,55 @@ fn describe(error: &io::Error) -> String {
     }
 }
 
+/// Returns the reason why a server was not accepted, and the remedy.
+fn describe_handshake(error: &io::Error) -> String {
+    let said = error.get_ref().and_then(|it| it.downcast_ref());
+    let Some(Rustls::InvalidCertificate(bad)) = said else {
+        return describe(error);
+    };
+    let words = match bad {
+        // If an authority was created anew under the same name, its signature does not fit.
+        Bad::UnknownIssuer | Bad::BadSignature => {
+            "its certificate is of an authority that is not trusted here; install that of the authority, \
+             or point SSL_CERT_FILE at it"
+        }
+        Bad::Expired | Bad::ExpiredContext { .. } => {
+            "the time of its certificate is over; renew it there, or correct the clock here"
+        }
+        Bad::NotValidYet | Bad::NotValidYetContext { .. } => {
+            "its certificate is not valid yet; correct the clock here, or the certificate"
+        }
+        Bad::NotValidForName | Bad::NotValidForNameContext { .. } => {
+            "its certificate is for another name; correct the host in the URL"
+        }
+        _ => return describe(error),
+    };
+    words.to_owned()
+}
+
 /// The longest idle time. Servers close connections that are idle for longer, and a request that
 /// crosses the close may be applied.
 const LONGEST_IDLE: Duration = Duration::from_secs(4);
 const LONGEST_CONNECT: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_that_is_not_accepted_is_told_as_what_it_is() {
+        for (bad, words) in [
+            (Bad::UnknownIssuer, "SSL_CERT_FILE"),
+            (Bad::Expired, "renew it"),
+            (Bad::NotValidYet, "not valid yet"),
+            (Bad::NotValidForName, "another name"),
+            (Bad::Revoked, "Revoked"),
+        ] {
+            let error = io::Error::new(io::ErrorKind::InvalidData, Rustls::InvalidCertificate(bad));
+            let said = describe_handshake(&error);
+            assert!(said.contains(words), "{said}");
+        }
+        let closed = io::Error::from(io::ErrorKind::UnexpectedEof);
+        assert_eq!(describe_handshake(&closed), "the connection was closed");
+    }
+}

@@ -92,6 +92,14 @@ impl Target {
         &self.masked
     }
 
+    /// The URL without user, password and query.
+    pub(super) fn plain(&self) -> Option<String> {
+        let scheme = if self.is_tls { "https" } else { "http" };
+        let host = self.host_header().ok()?;
+        let path = self.path_and_query.path();
+        Some(format!("{scheme}://{}{path}", host.to_str().ok()?))
+    }
+
     pub(super) fn host_header(&self) -> Result<HeaderValue> {
         let host = if self.host.contains(':') {
             format!("[{}]", self.host)
@@ -241,6 +249,7 @@ mod tests {
         );
         assert_eq!(target.path_and_query().as_str(), "/?x=1");
         assert_eq!(target.host_header().expect("a host"), "[::1]:81");
+        assert_eq!(target.plain().as_deref(), Some("http://[::1]:81/"));
         let target = Target::parse("https://a:b%3A@example.org/p").expect("a URL");
         assert_eq!(
             (target.host(), target.port(), target.is_tls()),
@@ -248,6 +257,7 @@ mod tests {
         );
         assert_eq!(target.host_header().expect("a host"), "example.org");
         assert_eq!(target.authorization().expect("basic"), "Basic YTpiOg==");
+        assert_eq!(target.plain().as_deref(), Some("https://example.org/p"));
         for url in [
             "",
             "/p",

@@ -73,6 +73,14 @@ impl Target for Script {
     fn timeout(&self) -> Duration {
         Duration::from_secs(30)
     }
+
+    fn destination(&self) -> Destination {
+        Destination {
+            system: "kafka",
+            name: "a script".into(),
+            server: None,
+        }
+    }
 }
 
 #[derive(Debug, Default)]

@@ -13,7 +13,8 @@ use semel_core::port::source::{Delivery, Fetched, Source};
 use semel_core::{Key, Operation, Scope};
 
 use super::{Place, Topic, runtime};
-use crate::site::{Site, wait_for};
+use crate::collector::Collector;
+use crate::site::{Running, Site, wait_for};
 
 /// A pipeline from one topic to another.
 struct Flow {
@@ -119,6 +120,44 @@ fn each_key_is_put_out_once_and_its_repeats_are_counted() {
     let summary = running.wait().done().summary();
     assert_eq!(summary.count("applied"), 100, "{summary:?}");
     assert_eq!(summary.count("replayed"), 20, "{summary:?}");
+}
+
+#[test]
+fn the_output_belongs_to_the_trace_of_its_message() {
+    const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let flow = Flow::with("", &[]);
+    let collector = Collector::new();
+    flow.input.send(&[Publication {
+        id: "1".into(),
+        order: Some("pay-1".into()),
+        payload: "{\"id\":\"pay-1\"}".into(),
+        headers: vec![(
+            "traceparent".into(),
+            format!("00-{TRACE}-00f067aa0ba902b7-01").into(),
+        )],
+    }]);
+    let mut command = flow.site.command();
+    command.env("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url());
+    let running = Running::start(command.arg("run"));
+    let records = flow.records(1);
+    running.signal(Signal::TERM);
+    running.wait().done();
+    let effects = collector.named("effect streamed");
+    let [effect] = &effects[..] else {
+        panic!("{effects:?}")
+    };
+    assert_eq!((&*effect.trace_id, effect.kind), (TRACE, 4));
+    assert_eq!(effect.attribute("messaging.system"), "kafka");
+    let destination = effect.attribute("messaging.destination.name");
+    assert_eq!(destination, flow.output.0);
+    let port = effect.attribute("server.port");
+    assert!(Topic::address().ends_with(&format!(":{port}")), "{port}");
+    let sent = records[0].headers.iter();
+    let sent: Vec<_> = sent.filter(|(name, _)| *name == "traceparent").collect();
+    let [(_, told)] = sent[..] else {
+        panic!("{sent:?}")
+    };
+    assert_eq!(&told[..], format!("00-{TRACE}-{}-01", effect.id).as_bytes());
 }
 
 #[test]

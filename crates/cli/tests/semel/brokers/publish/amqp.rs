@@ -45,6 +45,15 @@ impl Target for Queue {
         })
     }
 
+    fn name(&self) -> &str {
+        &self.0
+    }
+
+    fn group(&self) -> &'static str {
+        ""
+    }
+
+    const SYSTEM: &str = "rabbitmq";
     const DROPS_REPEATS: bool = false;
     const NO_PLACE: &str = "does not exist";
 }

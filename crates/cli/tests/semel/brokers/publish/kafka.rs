@@ -25,6 +25,15 @@ impl Target for Topic {
         self.records().into_iter().map(message).collect()
     }
 
+    fn name(&self) -> &str {
+        &self.0
+    }
+
+    fn group(&self) -> &str {
+        &self.0
+    }
+
+    const SYSTEM: &str = "kafka";
     const DROPS_REPEATS: bool = false;
     const NO_PLACE: &str = "there is no such topic";
 }
