@@ -9,14 +9,12 @@ use crate::site::{Site, lines};
 
 /// A pipeline whose effect is `script`, over a folder in which `count` messages have run without a collector.
 fn ran(script: &str, count: usize) -> Site {
-    let config = format!(
-        "[store]\nurl = \"sqlite:s.db\"\n[pipelines.pay]\nsource = {{ kind = \"file\", path = \"in\" }}\n\
-         key = \"json:/id\"\npause_after = 0\nretry = {{ attempts = 1 }}\n\
-         effect = {{ kind = \"exec\", command = [\"sh\", \"handler.sh\"] }}\n"
-    );
+    let config = "[store]\nurl = \"sqlite:s.db\"\n[pipelines.pay]\nsource = { kind = \"file\", path = \"in\" }\n\
+         key = \"json:/id\"\npause_after = 0\nretry = { attempts = 1 }\n\
+         effect = { kind = \"exec\", command = [\"sh\", \"handler.sh\"] }\n";
     let input = lines(0..count, |id| format!("{{\"id\":\"pay-{id}\"}}"));
     let site = Site::with(&[
-        ("semel.toml", &config),
+        ("semel.toml", config),
         ("handler.sh", script),
         ("in", &input),
     ]);

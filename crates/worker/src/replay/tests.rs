@@ -133,9 +133,12 @@ async fn headers_and_coordinates_are_those_of_the_first_time() {
     assert_eq!(record.transport.as_deref(), Some(&b"in:0"[..]));
 }
 
-/// Gathers the spans of attempts: the parent, the span of the whole, the end, and whether the effect was called.
+/// Of an attempt: the parent, the span of the whole, the end, and whether the effect was called.
+type Attempt = (Option<TraceContext>, TraceContext, End, bool);
+
+/// Gathers the spans of attempts.
 #[derive(Default)]
-struct Gathered(Mutex<Vec<(Option<TraceContext>, TraceContext, End, bool)>>);
+struct Gathered(Mutex<Vec<Attempt>>);
 
 impl Observer for Gathered {
     fn observe(&self, _pipeline: &str, _event: &Event<'_>) {}

@@ -216,11 +216,11 @@ async fn run_all(
         };
         let name = settings.pipeline.name.clone();
         // The messages are run without the layers of the pipeline, so nothing answers a claim in place of the store.
-        let bare = PipelineSettings {
+        let without_layers = PipelineSettings {
             layers: Layers::default(),
             ..settings.clone()
         };
-        let (surroundings, _) = traces.watch(&bare, surroundings.clone());
+        let (surroundings, _) = traces.watch(&without_layers, surroundings.clone());
         let around = Run {
             surroundings,
             stop: stop.clone(),
