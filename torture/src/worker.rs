@@ -98,7 +98,7 @@ impl Site {
     pub fn last_words(&self) -> String {
         let said = self.text("stderr.log");
         let is_usual = |line: &&str| {
-            let decisions = ["completed", "granted", "released", "replayed"];
+            let decisions = ["completed", "granted", "replayed"];
             decisions
                 .iter()
                 .any(|it| line.contains(&format!("\"decision\":\"{it}\"")))

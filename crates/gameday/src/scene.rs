@@ -81,7 +81,7 @@ impl<'a> Scene<'a> {
             })
     }
 
-    /// Sampless the worker until `holds`, at most for `longest`; returns the last scrape, and whether it holds.
+    /// Scrapes the worker until `holds`, at most for `longest`; returns the last scrape, and whether it holds.
     pub(crate) async fn seen(
         &self,
         worker: &Worker,

@@ -205,7 +205,7 @@ impl Worker {
         ));
         probes::begin(&mut beside, &settings, &stores, &status, &breaker, &around);
         let lost = status.metrics().spans_lost();
-        let exporter = traces::begin(&settings.telemetry, claimant, lost.clone(), &reporter)?;
+        let exporter = traces::begin(&settings.telemetry, claimant, lost.clone(), &reporter);
         let shared = Shared {
             around,
             store: settings.store,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use semel_config::{Front, PipelineSettings, SourceSettings, StoreUrl, TelemetrySettings};
-use semel_core::{Claimant, Result};
+use semel_core::Claimant;
 use semel_engine::event::{FanOut, Observer};
 use semel_engine::layer::tiered::CacheHits;
 use semel_engine::surroundings::Surroundings;
@@ -17,22 +17,25 @@ use semel_worker::settings::EffectSettings;
 
 use crate::notice::{Notice, Reporter};
 
-/// Begins to export traces, if the settings name a collector.
-///
-/// # Errors
-///
-/// `Unavailable`: the system has no certificates to trust a collector with.
+/// Begins to export traces, if the settings name a collector that can be reached. Work is never refused for its traces:
+/// if the system has no certificates to trust a collector with, that is reported, and nothing is exported.
 pub(crate) fn begin(
     settings: &TelemetrySettings,
     claimant: Claimant,
     lost: LostSpans,
     reporter: &Arc<dyn Reporter>,
-) -> Result<Option<Exporter>> {
+) -> Option<Exporter> {
     for why in &settings.notes {
         reporter.report(&Notice::TelemetryVariable { why });
     }
-    let Some(collector) = &settings.collector else {
-        return Ok(None);
+    let collector = settings.collector.as_ref()?;
+    let transport = match Post::new(collector) {
+        Ok(post) => Collector(post),
+        Err(error) => {
+            let why = error.to_string();
+            reporter.report(&Notice::CollectorAway { why: &why });
+            return None;
+        }
     };
     let mut resource = settings.resource.clone();
     let ours = [
@@ -54,7 +57,6 @@ pub(crate) fn begin(
         resource,
         version: VERSION,
     };
-    let transport = Collector(Post::new(collector)?);
     let reporter = Arc::clone(reporter);
     let on_news = Arc::new(move |news| match news {
         News::Away(why) => reporter.report(&Notice::CollectorAway { why: &why }),
@@ -62,7 +64,7 @@ pub(crate) fn begin(
         News::TookPart(why) => reporter.report(&Notice::CollectorTookPart { why: &why }),
         News::Back { lost } => reporter.report(&Notice::CollectorBack { lost }),
     });
-    Ok(Some(Exporter::begin(settings, transport, lost, on_news)))
+    Some(Exporter::begin(settings, transport, lost, on_news))
 }
 
 /// Sends what waits, and reports how much did not arrive.

@@ -148,12 +148,13 @@ fn what_arrives_is_what_was_done() {
         .iter()
         .map(|it| (it.trace_id.clone(), it.id.clone()));
     assert_eq!(logged(&ended.stderr), processes.collect());
+    are_explained(&site, &attempts);
+}
 
-    // No message carried a trace, so that of an attempt has the id of its claim.
-    for attempt in attempts
-        .iter()
-        .filter(|it| it.attribute("semel.fate") != "quarantined")
-    {
+/// Checks that `keys explain` names the trace of each attempt. No message carried one, so it has the id of the claim.
+fn are_explained(site: &Site, attempts: &[Span]) {
+    let claimed = |it: &&Span| it.attribute("semel.fate") != "quarantined";
+    for attempt in attempts.iter().filter(claimed) {
         assert_eq!(attempt.attribute("semel.claim_id"), attempt.trace_id);
     }
     let story = site.semel(&["keys", "explain", "again-1"]).done().stdout;
@@ -394,6 +395,21 @@ fn a_collector_may_be_encrypted() {
     let ended = Running::start(&mut command).wait().done();
     assert!(!ended.stderr.contains("spans"), "{ended:?}");
     assert_eq!(attempts(&collector.spans()).len(), 10);
+}
+
+#[test]
+fn without_certificates_to_trust_a_collector_with_the_work_goes_on() {
+    let collector = Collector::encrypted(&Authority::new().issue("collector", &[]));
+    let site = traced(&collector, 10);
+    site.write("none.pem", "");
+    let mut command = site.command();
+    command.arg("run").env("SSL_CERT_FILE", "none.pem");
+    command.env("SSL_CERT_DIR", "nowhere");
+    let ended = Running::start(&mut command).wait().done();
+    let printed = ended.stdout.lines().filter(|it| it.starts_with("line "));
+    assert_eq!(printed.count(), 10, "{ended:?}");
+    let told = "spans are lost until the collector takes them";
+    assert_eq!(ended.stderr.matches(told).count(), 1, "{}", ended.stderr);
 }
 
 #[expect(

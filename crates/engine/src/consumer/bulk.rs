@@ -18,7 +18,7 @@ use super::pending_settlements::PendingSettlements;
 use super::reader::ReaderHandle;
 use super::run_state::{Parts, RunState};
 use super::steps::{Admitted, Taken, admitted, conclude_all, given_back, jitter};
-use super::store_calls::{Asked, RECHECK, Reported};
+use super::store_calls::{Asked, RECHECK};
 use crate::effect::BulkEffect;
 use crate::lease::renewal_interval;
 use background_calls::{BackgroundCall, BackgroundCalls};
@@ -314,8 +314,7 @@ impl Bulk {
             .store
             .settle_all(&run.outstanding, &settling.report())
             .await?;
-        let settled = settled.into_iter().map(Reported::from);
-        conclude_all(run, settling, settled.collect())?;
+        conclude_all(run, settling, settled)?;
         run.put_back_suspended();
         Ok(())
     }

@@ -24,7 +24,7 @@ use super::reader::{Disposition, ReaderHandle};
 use super::report::{outcome_of, settlement};
 use super::run_state::{RunState, past_provider};
 use super::steps::{call, conclude_all, given_back, jitter};
-use super::store_calls::{Asked, Reported};
+use super::store_calls::{Asked, ReportAnswer};
 use crate::consumer::in_hand::InHand;
 use crate::differing::Measured;
 use crate::effect::{Effect, Verdict};
@@ -241,7 +241,12 @@ impl Attempts {
             .await
         };
         let (settled, admissions) = self.beside(run.parts(), asking).await?;
-        let unanswered = || settlements.iter().map(|_| Reported::default()).collect();
+        let unanswered = || {
+            settlements
+                .iter()
+                .map(|_| ReportAnswer::default())
+                .collect()
+        };
         let settled = settled.unwrap_or_else(unanswered);
         conclude_all(run, settling, settled)?;
         match admissions {
@@ -401,8 +406,7 @@ impl Attempts {
             .store
             .settle_all(&run.outstanding, &settling.report())
             .await?;
-        let settled = settled.into_iter().map(Reported::from);
-        conclude_all(run, settling, settled.collect())
+        conclude_all(run, settling, settled)
     }
 }
 

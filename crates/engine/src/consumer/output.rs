@@ -189,11 +189,16 @@ async fn give_back<S: Store + Clone>(
             },
         })
         .collect();
-    let settled = run.store.settle_all(&run.outstanding, &settlements).await?;
-    for (((incoming, claim), settlement), settled) in
-        granted.into_iter().zip(&*settlements).zip(settled)
+    let answers = run.store.settle_all(&run.outstanding, &settlements).await?;
+    for (((mut incoming, claim), settlement), answer) in
+        granted.into_iter().zip(&*settlements).zip(answers)
     {
-        conclude(run, incoming, claim.token, &settlement.step, settled)?;
+        if answer.had_trouble {
+            incoming.trace_trouble();
+        }
+        if let Some(settled) = answer.settled {
+            conclude(run, incoming, claim.token, &settlement.step, settled)?;
+        }
     }
     Ok(Vec::new())
 }

@@ -13,7 +13,7 @@ use super::pause::Judged;
 use super::pending_settlements::PendingSettlements;
 use super::report::settlement;
 use super::run_state::{RunState, past_provider};
-use super::store_calls::{Asked, RECHECK, Reported};
+use super::store_calls::{Asked, RECHECK, ReportAnswer};
 use crate::differing::Measured;
 use crate::effect::Call;
 use crate::trace::attempt::AttemptTrace;
@@ -42,10 +42,7 @@ pub(super) async fn settle<S: Store + Clone>(
 ) -> Result<()> {
     let settlements = ended.report();
     let settled = match patience {
-        Patience::Waits => {
-            let settled = run.store.settle_all(&run.outstanding, &settlements).await?;
-            settled.into_iter().map(Reported::from).collect()
-        }
+        Patience::Waits => run.store.settle_all(&run.outstanding, &settlements).await?,
         Patience::GivesWay => run.store.try_settle(&run.outstanding, &settlements).await?,
     };
     conclude_all(run, ended, settled)
@@ -243,9 +240,10 @@ pub(super) fn conclude<S: Store + Clone>(
 pub(super) fn conclude_all<S: Store + Clone>(
     run: &mut RunState<S>,
     reported: PendingSettlements,
-    answers: Vec<Reported>,
+    answers: Vec<ReportAnswer>,
 ) -> Result<()> {
-    if answers.iter().all(|it| it.settled.is_none()) && !semel_core::planted("U04") {
+    let is_nothing = |it: &ReportAnswer| it.settled.is_none() && !it.had_trouble;
+    if answers.iter().all(is_nothing) && !semel_core::planted("U04") {
         run.backlog.put_back_unsettled(reported);
         return Ok(());
     }

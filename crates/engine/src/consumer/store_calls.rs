@@ -32,14 +32,14 @@ pub(super) struct StoreCalls<S> {
 
 /// The store's answer to a report on a claim.
 #[derive(Debug, Default)]
-pub(super) struct Reported {
+pub(super) struct ReportAnswer {
     /// The answer; none while it is still to be reported.
     pub(super) settled: Option<Settled>,
     /// The store failed for it before.
     pub(super) had_trouble: bool,
 }
 
-impl From<Settled> for Reported {
+impl From<Settled> for ReportAnswer {
     fn from(settled: Settled) -> Self {
         Self {
             settled: Some(settled),
@@ -128,21 +128,27 @@ impl<S: Store + Clone> StoreCalls<S> {
         &self,
         outstanding: &Outstanding,
         settlements: &Arc<[Settlement]>,
-    ) -> Result<Vec<Settled>> {
+    ) -> Result<Vec<ReportAnswer>> {
         if settlements.is_empty() {
             return Ok(Vec::new());
         }
-        let mut answers = self
+        let answers = self
             .ask(outstanding, || self.store.settle(Arc::clone(settlements)))
             .await?;
-        for (settlement, answer) in settlements.iter().zip(&mut answers) {
-            if let Settled::Failed(_) = answer {
-                *answer = self
-                    .ask(outstanding, || self.store.settle_one(settlement.clone()))
-                    .await?;
-            }
+        let mut reported = Vec::with_capacity(answers.len());
+        for (settlement, answer) in settlements.iter().zip(answers) {
+            reported.push(match answer {
+                Settled::Failed(_) => {
+                    let settle = || self.store.settle_one(settlement.clone());
+                    ReportAnswer {
+                        settled: Some(self.ask(outstanding, settle).await?),
+                        had_trouble: true,
+                    }
+                }
+                Settled::Now(_) | Settled::Fenced { .. } => answer.into(),
+            });
         }
-        Ok(answers)
+        Ok(reported)
     }
 
     /// Reports on claims. An item is without an answer, and still to be reported, if the store is away and the pipeline
@@ -151,7 +157,7 @@ impl<S: Store + Clone> StoreCalls<S> {
         &self,
         outstanding: &Outstanding,
         settlements: &Arc<[Settlement]>,
-    ) -> Result<Vec<Reported>> {
+    ) -> Result<Vec<ReportAnswer>> {
         self.try_settle_again(outstanding, settlements, None).await
     }
 
@@ -161,7 +167,7 @@ impl<S: Store + Clone> StoreCalls<S> {
         outstanding: &Outstanding,
         settlements: &Arc<[Settlement]>,
         begun: Option<Begun<Vec<Settled>>>,
-    ) -> Result<Vec<Reported>> {
+    ) -> Result<Vec<ReportAnswer>> {
         if settlements.is_empty() {
             return Ok(Vec::new());
         }
@@ -169,7 +175,10 @@ impl<S: Store + Clone> StoreCalls<S> {
         let answers = match self.try_ask_again(outstanding, begun, settle).await? {
             Asked::Answered(answers) => answers,
             Asked::NotNow { .. } => {
-                return Ok(settlements.iter().map(|_| Reported::default()).collect());
+                return Ok(settlements
+                    .iter()
+                    .map(|_| ReportAnswer::default())
+                    .collect());
             }
         };
         let mut reported = Vec::with_capacity(answers.len());
@@ -177,7 +186,7 @@ impl<S: Store + Clone> StoreCalls<S> {
             reported.push(match answer {
                 Settled::Failed(_) => {
                     let settle = || self.store.settle_one(settlement.clone());
-                    Reported {
+                    ReportAnswer {
                         settled: match self.try_ask(outstanding, settle).await? {
                             Asked::Answered(answer) => Some(answer),
                             Asked::NotNow { .. } => None,

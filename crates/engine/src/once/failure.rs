@@ -133,23 +133,28 @@ impl Failure {
 
     /// Returns the error and its sources in one line, as the record keeps it.
     pub(super) fn line(&self) -> Box<str> {
-        let mut line = self.cause.to_string();
-        let mut source = self.cause.source();
-        while let Some(cause) = source {
-            let text = cause.to_string();
-            // Many errors repeat their source in their own text.
-            if !line.contains(&text) {
-                line.push_str(": ");
-                line.push_str(&text);
-            }
-            source = cause.source();
-        }
-        let mut line = line.replace(|c: char| c.is_control(), " ");
-        if let Some((end, _)) = line.char_indices().nth(MAX_LINE_CHARS) {
-            line.truncate(end);
-        }
-        line.into()
+        line(&*self.cause)
     }
+}
+
+/// Returns an error and its sources in one line, of which the beginning is kept if it is long.
+pub(super) fn line(error: &(dyn Error + 'static)) -> Box<str> {
+    let mut line = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let text = cause.to_string();
+        // Many errors repeat their source in their own text.
+        if !line.contains(&text) {
+            line.push_str(": ");
+            line.push_str(&text);
+        }
+        source = cause.source();
+    }
+    let mut line = line.replace(|c: char| c.is_control(), " ");
+    if let Some((end, _)) = line.char_indices().nth(MAX_LINE_CHARS) {
+        line.truncate(end);
+    }
+    line.into()
 }
 
 impl<E: Error + Send + Sync + 'static> From<E> for Failure {

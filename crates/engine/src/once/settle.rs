@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use semel_core::{
@@ -219,13 +218,12 @@ pub(super) async fn settle_all<S: Store + Clone>(
 ) -> Vec<Told> {
     let asking = Asking {
         since: shared.now(),
-        has_failed_alone: AtomicBool::new(false),
         shared,
         store,
         name,
         settings,
     };
-    let batch = asking.ask_all(&settlements).await;
+    let (batch, had_trouble) = asking.ask_all(&settlements).await;
     let mut answers = match batch {
         Ok(answers) => answers.into_iter().map(Some).collect(),
         Err(error) if settlements.len() > 1 && error.kind() == ErrorKind::InvalidInput => {
@@ -236,7 +234,7 @@ pub(super) async fn settle_all<S: Store + Clone>(
     answers.resize(settlements.len(), None);
     let mut all = Vec::with_capacity(settlements.len());
     for (settlement, answer) in settlements.iter().zip(answers) {
-        all.push(asking.finish(settlement, answer).await);
+        all.push(asking.finish(settlement, answer, had_trouble).await);
     }
     asking.doubt(&settlements, &mut all).await;
     asking.compare(&settlements, &all);
@@ -249,18 +247,24 @@ struct Asking<S> {
     name: Arc<str>,
     settings: Settings,
     since: Duration,
-    /// The store failed for the only item.
-    has_failed_alone: AtomicBool,
 }
 
 impl<S: Store + Clone> Asking<S> {
     /// Repeats one settlement until it is answered, if it is not yet.
-    async fn finish(&self, settlement: &Settlement, answer: Option<Settled>) -> Told {
-        let had_trouble = matches!(answer, Some(Settled::Failed(_)))
-            || self.has_failed_alone.load(Ordering::Relaxed);
+    async fn finish(
+        &self,
+        settlement: &Settlement,
+        answer: Option<Settled>,
+        mut had_trouble: bool,
+    ) -> Told {
+        had_trouble |= matches!(answer, Some(Settled::Failed(_)));
         let settled = match answer {
             Some(Settled::Failed(error)) if is_final(&error) => Err(error),
-            Some(Settled::Failed(_)) | None => self.ask_one(settlement).await,
+            Some(Settled::Failed(_)) | None => {
+                let (settled, has_failed) = self.ask_one(settlement).await;
+                had_trouble |= has_failed;
+                settled
+            }
             Some(settled) => Ok(settled),
         };
         let cut = match &settled {
@@ -269,7 +273,7 @@ impl<S: Store + Clone> Asking<S> {
             Err(_) | Ok(_) => None,
         };
         let settled = match &cut {
-            Some(cut) => self.ask_one(cut).await,
+            Some(cut) => self.ask_one(cut).await.0,
             None => settled,
         };
         let kept = !matches!(
@@ -326,14 +330,11 @@ impl<S: Store + Clone> Asking<S> {
     }
 
     /// Settles all of them in one call. If there is only one, its failure is a failure of the call.
-    async fn ask_all(&self, settlements: &Arc<[Settlement]>) -> Result<Vec<Settled>> {
+    async fn ask_all(&self, settlements: &Arc<[Settlement]>) -> (Result<Vec<Settled>>, bool) {
         self.ask(|| async {
             let answers = self.store.settle(Arc::clone(settlements)).await?;
             match &*answers {
-                [Settled::Failed(error)] if settlements.len() == 1 => {
-                    self.has_failed_alone.store(true, Ordering::Relaxed);
-                    Err(error.clone())
-                }
+                [Settled::Failed(error)] if settlements.len() == 1 => Err(error.clone()),
                 _ => Ok(answers),
             }
         })
@@ -341,26 +342,29 @@ impl<S: Store + Clone> Asking<S> {
     }
 
     /// Settles one item alone, so that its failure is a failure of the call.
-    async fn ask_one(&self, settlement: &Settlement) -> Result<Settled> {
+    async fn ask_one(&self, settlement: &Settlement) -> (Result<Settled>, bool) {
         self.ask(|| self.store.settle_one(settlement.clone())).await
     }
 
-    async fn ask<T, Fut>(&self, call: impl Fn() -> Fut + Send + Sync) -> Result<T>
+    /// Makes a call of the store until it answers; returns, too, whether it failed before.
+    async fn ask<T, Fut>(&self, call: impl Fn() -> Fut + Send + Sync) -> (Result<T>, bool)
     where
         Fut: Future<Output = Result<T>> + Send,
     {
+        let mut has_failed = false;
         let mut pauses = Pauses::new(retry::STORE);
         loop {
             // The wait is given up, not the call: asked again, the store says what it has.
             let answer = timeout(self.settings.patience, call()).await;
             let error = match answer.unwrap_or_else(|_| Err(no_answer())) {
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => return (Ok(answer), has_failed),
                 Err(error) => error,
             };
+            has_failed = true;
             let waited = self.shared.now().saturating_sub(self.since);
             let is_last = self.shared.is_closing() && waited >= self.settings.patience;
             if is_final(&error) || is_last || semel_core::planted("O11") {
-                return Err(error);
+                return (Err(error), has_failed);
             }
             let pause = pauses.longer().max(hint(&error));
             let pause = self.shared.surroundings.jittered(pause);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use semel_core::{Store, TraceContext};
 
 use super::error::Error;
+use super::failure::line;
 use super::run::{Answer, Run};
 use crate::event::{Event, Origin};
 use crate::summary::Fate;
@@ -37,6 +38,13 @@ impl<S: Store + Clone> Run<S> {
     pub(super) fn trace(&mut self, index: usize, note: impl FnOnce(&mut AttemptTrace, Duration)) {
         if let Some(trace) = self.traces.get_mut(index).and_then(TraceSlot::get_mut) {
             note(trace, self.shared.now());
+        }
+    }
+
+    /// Notes that the store failed for the call, in the traces of all its items.
+    pub(super) fn trace_trouble(&mut self) {
+        for trace in self.traces.iter_mut().filter_map(TraceSlot::get_mut) {
+            trace.had_trouble = true;
         }
     }
 
@@ -132,10 +140,9 @@ const fn end_of(answer: &Result<Answer, Error>) -> End {
 }
 
 /// Returns the reason of a failure on one line.
-fn reason(error: &Error) -> String {
-    let reason = match std::error::Error::source(error) {
-        Some(source) => source.to_string(),
-        None => error.to_string(),
-    };
-    reason.replace(|it: char| it.is_control(), " ")
+fn reason(error: &Error) -> Box<str> {
+    match std::error::Error::source(error) {
+        Some(source) => line(source),
+        None => line(error),
+    }
 }

@@ -69,6 +69,7 @@ impl<S: Store + Clone> Run<S> {
                 // The wait is given up, not the call: asked again, the store says what became of it.
                 Err(_) => no_answer(),
             };
+            self.trace_trouble();
             is_maybe |= error.certainty() == Certainty::MaybeApplied;
             let waited = self.shared.now().saturating_sub(since);
             if is_final(&error) || self.shared.is_closing() {

@@ -178,7 +178,11 @@ impl AttemptTrace {
             Admission::Replay { duplicate, .. }
             | Admission::Conflict { duplicate, .. }
             | Admission::Parked { duplicate, .. } => Some(*duplicate),
-            _ => None,
+            Admission::Granted(_)
+            | Admission::Busy { .. }
+            | Admission::Stale { .. }
+            | Admission::TooOld
+            | Admission::Failed(_) => None,
         };
         if let Admission::Granted(claim) = admission {
             self.grant = Some(claim.grant());

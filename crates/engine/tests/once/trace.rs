@@ -546,8 +546,22 @@ async fn a_store_that_does_not_answer_is_the_end_of_an_attempt() {
     assert!(gathered.attempts().is_empty());
     sleep(secs(60)).await;
     let attempt = gathered.only();
-    assert_eq!(attempt.end, End::Fate(Fate::Applied));
+    let expected = (
+        End::Fate(Fate::Applied),
+        Some("granted"),
+        Some("applied"),
+        true,
+    );
+    assert_eq!(ended(&attempt), expected);
     assert!(children(&attempt)[2].took >= secs(55), "{attempt:?}");
+
+    // A claim that comes after the caller was answered is given back.
+    let world = World::new();
+    let (site, plan, gathered) = traced(&world, SampleShare::NONE);
+    plan.outage(Method::Claim, secs(60), Fault::Cut);
+    assert!(declared(&site).once("a", async |_| Ok(())).await.is_err());
+    sleep(secs(600)).await;
+    assert!(ended(&gathered.only()).3, "it is kept");
 }
 
 /// Counts how often the clock was read, and how many bytes of chance were drawn.

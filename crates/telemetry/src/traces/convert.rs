@@ -88,6 +88,10 @@ impl Subject {
         if let Some(claim) = spans.claim {
             let mut claim = child("claim", SpanKind::Internal, claim);
             claim.attributes = decision(spans);
+            if spans.decision == Some("failed") {
+                claim.attributes.push(KeyValue::new("error.type", "failed"));
+                claim.status = Some(self.failure(spans));
+            }
             made.push(claim);
         }
         if let Some(effect) = spans.effect {
@@ -106,10 +110,9 @@ impl Subject {
         }
         if let Some(settle) = spans.settle {
             let mut settle = child("settle", SpanKind::Internal, settle);
-            if spans.end == End::Fenced {
-                settle
-                    .attributes
-                    .push(KeyValue::new("error.type", "fenced"));
+            if matches!(spans.end, End::Fenced | End::StoreFailed) {
+                let end = end_name(spans.end);
+                settle.attributes.push(KeyValue::new("error.type", end));
                 settle.status = Some(self.failure(spans));
             }
             made.push(settle);

@@ -82,7 +82,7 @@ impl Settings {
     }
 }
 
-/// A place that requests go to, without its secrets.
+/// A place that requests go to, without user, password and query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The method.

@@ -201,7 +201,7 @@ async fn run_all(
     beside.spawn(store_watch.clone().watch(stop.clone()));
     let claimant = Claimant::random(&SystemEntropy);
     let console = Arc::new(Console::new(bars.clone(), log.clone()));
-    let traces = VerbTraces::begin(&ground.telemetry, ground.url.clone(), claimant, console)?;
+    let traces = VerbTraces::begin(&ground.telemetry, ground.url.clone(), claimant, console);
     let surroundings = Surroundings {
         clock: Arc::new(SystemClock::new()) as Arc<dyn Clock>,
         entropy: Arc::new(SystemEntropy),

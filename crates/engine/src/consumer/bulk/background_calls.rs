@@ -8,7 +8,7 @@ use semel_core::{Admission, ClaimRequest, Result, Settled, Store};
 use crate::consumer::outstanding::Outstanding;
 use crate::consumer::pending_settlements::PendingSettlements;
 use crate::consumer::steps::Taken;
-use crate::consumer::store_calls::{Asked, Begun, Reported, StoreCalls};
+use crate::consumer::store_calls::{Asked, Begun, ReportAnswer, StoreCalls};
 
 /// The turns that the store works on, the oldest first. Dropping this ends all of them.
 #[derive(Default)]
@@ -29,7 +29,7 @@ pub(super) struct BackgroundCall {
 /// The store's answers to one turn.
 pub(super) struct Answered {
     pub(super) settling: PendingSettlements,
-    pub(super) settled: Vec<Reported>,
+    pub(super) settled: Vec<ReportAnswer>,
     pub(super) taken: Taken,
     pub(super) admitted: Asked<Vec<Admission>>,
 }

@@ -92,8 +92,12 @@ impl Target {
         &self.masked
     }
 
-    /// The URL without user, password and query.
+    /// The URL without user, password and query; nothing if its path may have a part of them.
     pub(super) fn plain(&self) -> Option<String> {
+        // A password with a `/` ends the authority, and what is behind it is read as a path.
+        if self.path_and_query.as_str().contains('@') {
+            return None;
+        }
         let scheme = if self.is_tls { "https" } else { "http" };
         let host = self.host_header().ok()?;
         let path = self.path_and_query.path();
@@ -258,6 +262,9 @@ mod tests {
         assert_eq!(target.host_header().expect("a host"), "example.org");
         assert_eq!(target.authorization().expect("basic"), "Basic YTpiOg==");
         assert_eq!(target.plain().as_deref(), Some("https://example.org/p"));
+        // Of a password with a `/`, the rest is read as a path.
+        let target = Target::parse("http://me:12/heim@pay/charge").expect("a URL");
+        assert_eq!(target.plain(), None);
         for url in [
             "",
             "/p",
