@@ -13,17 +13,10 @@ use super::pause::Judged;
 use super::pending_settlements::PendingSettlements;
 use super::report::settlement;
 use super::run_state::{RunState, past_provider};
-use super::store_calls::{Asked, RECHECK, ReportAnswer};
+use super::store_calls::{Asked, Patience, RECHECK, ReportAnswer};
 use crate::differing::Measured;
 use crate::effect::Call;
 use crate::trace::attempt::AttemptTrace;
-
-/// The choice whether a pipeline that fails open waits for a store that is away.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Patience {
-    Waits,
-    GivesWay,
-}
 
 /// Reports the settlements that are left over from before.
 pub(super) async fn settle_left<S: Store + Clone>(

@@ -30,6 +30,13 @@ pub(super) struct StoreCalls<S> {
     outage: Policy,
 }
 
+/// The choice whether a pipeline that fails open waits for a store that is away.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Patience {
+    Waits,
+    GivesWay,
+}
+
 /// The store's answer to a report on a claim.
 #[derive(Debug, Default)]
 pub(super) struct ReportAnswer {
@@ -135,20 +142,8 @@ impl<S: Store + Clone> StoreCalls<S> {
         let answers = self
             .ask(outstanding, || self.store.settle(Arc::clone(settlements)))
             .await?;
-        let mut reported = Vec::with_capacity(answers.len());
-        for (settlement, answer) in settlements.iter().zip(answers) {
-            reported.push(match answer {
-                Settled::Failed(_) => {
-                    let settle = || self.store.settle_one(settlement.clone());
-                    ReportAnswer {
-                        settled: Some(self.ask(outstanding, settle).await?),
-                        had_trouble: true,
-                    }
-                }
-                Settled::Now(_) | Settled::Fenced { .. } => answer.into(),
-            });
-        }
-        Ok(reported)
+        self.reported(outstanding, settlements, answers, Patience::Waits)
+            .await
     }
 
     /// Reports on claims. An item is without an answer, and still to be reported, if the store is away and the pipeline
@@ -181,20 +176,35 @@ impl<S: Store + Clone> StoreCalls<S> {
                     .collect());
             }
         };
+        self.reported(outstanding, settlements, answers, Patience::GivesWay)
+            .await
+    }
+
+    /// Returns the answers to reports, of which those that the store failed for alone are asked for again.
+    async fn reported(
+        &self,
+        outstanding: &Outstanding,
+        settlements: &[Settlement],
+        answers: Vec<Settled>,
+        patience: Patience,
+    ) -> Result<Vec<ReportAnswer>> {
         let mut reported = Vec::with_capacity(answers.len());
         for (settlement, answer) in settlements.iter().zip(answers) {
-            reported.push(match answer {
-                Settled::Failed(_) => {
-                    let settle = || self.store.settle_one(settlement.clone());
-                    ReportAnswer {
-                        settled: match self.try_ask(outstanding, settle).await? {
-                            Asked::Answered(answer) => Some(answer),
-                            Asked::NotNow { .. } => None,
-                        },
-                        had_trouble: true,
-                    }
-                }
-                Settled::Now(_) | Settled::Fenced { .. } => answer.into(),
+            let Settled::Failed(_) = answer else {
+                reported.push(answer.into());
+                continue;
+            };
+            let settle = || self.store.settle_one(settlement.clone());
+            let settled = match patience {
+                Patience::Waits => Some(self.ask(outstanding, settle).await?),
+                Patience::GivesWay => match self.try_ask(outstanding, settle).await? {
+                    Asked::Answered(answer) => Some(answer),
+                    Asked::NotNow { .. } => None,
+                },
+            };
+            reported.push(ReportAnswer {
+                settled,
+                had_trouble: true,
             });
         }
         Ok(reported)

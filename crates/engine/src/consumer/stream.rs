@@ -7,7 +7,8 @@ use semel_core::{Result, Store};
 
 use super::reader::ReaderHandle;
 use super::run_state::RunState;
-use super::steps::{Admitted, Patience, admit, call, given_back, jitter, settle, settle_left};
+use super::steps::{Admitted, admit, call, given_back, jitter, settle, settle_left};
+use super::store_calls::Patience;
 use crate::effect::{BatchEffect, Call, Verdict};
 use crate::lease::{renewal, renewal_interval};
 
