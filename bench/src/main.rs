@@ -6,9 +6,12 @@
     reason = "a benchmark prints its figures"
 )]
 
+mod claims;
 mod dedup;
 mod embedded;
 mod figures;
+mod gateway;
+mod http;
 mod kafka;
 mod keys;
 mod mysql;
@@ -25,6 +28,7 @@ mod rivals;
 mod sql;
 mod streams;
 mod telemetry;
+mod wrk;
 
 use std::process::ExitCode;
 
@@ -35,7 +39,10 @@ type Bench = (&'static str, fn() -> Outcome);
 
 fn main() -> ExitCode {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
-    let known: [Bench; 16] = [
+    if let Some(served) = http::serve(&wanted) {
+        return ended("http", served);
+    }
+    let known: [Bench; 18] = [
         ("embedded", embedded::rate),
         ("memory", embedded::memory),
         ("sql", sql::rate),
@@ -50,6 +57,8 @@ fn main() -> ExitCode {
         ("restore", restore::rate),
         ("kafka-streams", streams::rate),
         ("telemetry", telemetry::cost),
+        ("gateway", gateway::rate),
+        ("claims", claims::rate),
         ("nats", nats::rate),
         ("rabbitmq", rabbitmq::rate),
     ];
@@ -68,13 +77,22 @@ fn main() -> ExitCode {
         if !wanted.is_empty() && !wanted.iter().any(|wanted| wanted == name) {
             continue;
         }
-        if let Err(error) = bench() {
-            // A driver keeps the server's own words behind its error.
-            let causes = std::iter::successors(Some(&*error), |error| error.source());
-            let words: Vec<String> = causes.map(ToString::to_string).collect();
-            eprintln!("bench {name}: {}", words.join(": "));
-            return ExitCode::from(3);
+        let code = ended(name, bench());
+        if code != ExitCode::SUCCESS {
+            return code;
         }
     }
     ExitCode::SUCCESS
+}
+
+/// The exit code of a benchmark, whose error is told.
+fn ended(name: &str, outcome: Outcome) -> ExitCode {
+    let Err(error) = outcome else {
+        return ExitCode::SUCCESS;
+    };
+    // A driver keeps the server's own words behind its error.
+    let causes = std::iter::successors(Some(&*error), |error| error.source());
+    let words: Vec<String> = causes.map(ToString::to_string).collect();
+    eprintln!("bench {name}: {}", words.join(": "));
+    ExitCode::from(3)
 }

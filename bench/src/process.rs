@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
@@ -78,12 +79,28 @@ impl Process {
         processor_seconds(&self.child.id().to_string())
     }
 
+    /// Its children.
+    pub(crate) fn children(&self) -> Result<Vec<String>, Failure> {
+        let id = self.child.id();
+        let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"))?;
+        Ok(children.split_whitespace().map(str::to_owned).collect())
+    }
+
     /// The most memory that it had at once, in MB.
     pub(crate) fn peak_megabytes(&self) -> Result<f64, Failure> {
+        self.memory("VmHWM:")
+    }
+
+    /// The memory that it has, in MB.
+    pub(crate) fn megabytes(&self) -> Result<f64, Failure> {
+        self.memory("VmRSS:")
+    }
+
+    fn memory(&self, name: &str) -> Result<f64, Failure> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
         let kilobytes = line.and_then(|line| line.split_whitespace().next());
-        let kilobytes: u32 = kilobytes.ok_or("no VmHWM")?.parse()?;
+        let kilobytes: u32 = kilobytes.ok_or_else(|| format!("no {name}"))?.parse()?;
         Ok(f64::from(kilobytes) / 1e3)
     }
 
@@ -124,6 +141,11 @@ fn count(mut output: ChildStdout, lines: &AtomicUsize) -> std::io::Result<()> {
         let parts = some[..read].split(|byte| *byte == b'\n').count();
         lines.fetch_add(parts - 1, Ordering::Relaxed);
     }
+}
+
+/// A free address of this machine.
+pub(crate) fn address() -> std::io::Result<SocketAddr> {
+    Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, free_port::take()?)))
 }
 
 /// The processor time of a process, all its threads together.

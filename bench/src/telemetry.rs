@@ -14,7 +14,7 @@ use rusqlite::Connection;
 
 use crate::figures::{Figures, timed};
 use crate::kafka;
-use crate::process::processor_seconds_of_children;
+use crate::process::{address, processor_seconds_of_children};
 use crate::redis::Server;
 use crate::sql;
 
@@ -207,10 +207,6 @@ fn run(semel: &Path, folder: &Path, config: &str) -> Result<Duration, Failure> {
 }
 
 /// An address of this machine that nobody listens at.
-fn address() -> std::io::Result<SocketAddr> {
-    Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, free_port::take()?)))
-}
-
 fn scrape(admin: SocketAddr) -> Option<String> {
     let mut stream = TcpStream::connect(admin).ok()?;
     let request = b"GET /metrics HTTP/1.1\r\nHost: bench\r\n\r\n";

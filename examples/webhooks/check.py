@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Compares what took effect (webhooks.db) and what `semel run --output json` said of it
-(summary.jsonl) with the truth (deliveries/truth.json). Exit 1 if they differ."""
+"""Compares what took effect (webhooks.db, or the file that is named) and what `semel run --output json`
+said of it (summary.jsonl) with the truth (deliveries/truth.json). Exit 1 if they differ."""
 
 import collections
 import json
@@ -15,7 +15,8 @@ def main():
         truths = json.load(file)
     with open("summary.jsonl", encoding="utf-8") as file:
         said = {entry["pipeline"]: entry for entry in map(json.loads, file)}
-    rows = sqlite3.connect("webhooks.db").execute("select queue, delivery from received")
+    database = sys.argv[1] if len(sys.argv) > 1 else "webhooks.db"
+    rows = sqlite3.connect(database).execute("select queue, delivery from received")
     effects = collections.defaultdict(list)
     for queue, delivery in rows:
         effects[queue].append(delivery)

@@ -4,9 +4,12 @@
 //! never through Semel. The output of a failure includes the seed, which fixes the input and the
 //! moments of the kills, though not the machine's own timing.
 
+mod api;
 mod broker;
 mod disk;
 mod figures;
+mod gateways;
+mod http;
 mod kafka;
 mod leases;
 mod lines;
@@ -21,15 +24,19 @@ mod rabbitmq;
 mod ready;
 mod redis;
 mod redis_cluster;
+mod restarts;
 mod scale;
 mod shop;
 mod storm;
 mod versions;
 mod worker;
 
+pub use api::{Api, Arrival, Temper};
 pub use broker::{Broker, Publish};
 pub use disk::Disk;
 pub use figures::tell;
+pub use gateways::{Class, each_key_has_one_end};
+pub use http::{Broken, Connection, Reply};
 pub use kafka::Kafka;
 pub use leases::{Server, Under, held_once};
 pub use lines::{LineKey, Lines};
@@ -44,6 +51,7 @@ pub use rabbitmq::RabbitMq;
 pub use ready::readiness;
 pub use redis::{Log, Redis};
 pub use redis_cluster::RedisCluster;
+pub use restarts::{Handover, replaced_under_load};
 pub use scale::scaled;
 pub use shop::{Listed, Shop};
 pub use storm::{Crew, Figures, Kind, Storm, Stream};

@@ -2,12 +2,14 @@
 //! books: they are the oracle.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
+
+use semel_conformance::http::ArrivedRequest;
 
 use crate::{Payment, Payments};
 
@@ -162,8 +164,10 @@ fn serve(
 ) -> io::Result<()> {
     let mut reader = BufReader::new(stream);
     let mut writer = stream;
-    while let Some((key, body)) = request(&mut reader)? {
-        let payment: serde_json::Value = serde_json::from_slice(&body)?;
+    while let Some(request) = ArrivedRequest::read(&mut reader)? {
+        let key = request.header("idempotency-key").unwrap_or_default();
+        let key = key.to_owned();
+        let payment: serde_json::Value = serde_json::from_slice(&request.body)?;
         let payment = Payment {
             id: payment["id"].as_str().unwrap_or_default().to_owned(),
             amount: payment["amount"].as_u64().unwrap_or_default(),
@@ -199,30 +203,6 @@ fn serve(
         write!(writer, "HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n")?;
     }
     Ok(())
-}
-
-/// The idempotency key and the body of the next request, unless there is none.
-fn request(reader: &mut impl BufRead) -> io::Result<Option<(String, Vec<u8>)>> {
-    let (mut key, mut len_bytes) = (String::new(), 0);
-    let mut line = String::new();
-    loop {
-        line.clear();
-        if reader.read_line(&mut line)? == 0 {
-            return Ok(None);
-        }
-        let header = line.trim().to_ascii_lowercase();
-        if header.is_empty() {
-            break;
-        }
-        match header.split_once(": ") {
-            Some(("idempotency-key", value)) => value.clone_into(&mut key),
-            Some(("content-length", value)) => len_bytes = value.parse().unwrap_or(0),
-            _ => {}
-        }
-    }
-    let mut body = vec![0; len_bytes];
-    reader.read_exact(&mut body)?;
-    Ok(Some((key, body)))
 }
 
 #[cfg(test)]

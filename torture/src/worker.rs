@@ -2,6 +2,8 @@
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
@@ -64,6 +66,26 @@ impl Site {
         self.spawn(arguments, self.append(name).into())
     }
 
+    /// Starts `semel` with a socket that stays open, as systemd hands one over under a name.
+    ///
+    /// # Panics
+    ///
+    /// If there is no shell, or `SEMEL_BIN` names no program.
+    pub fn start_at(&self, socket: &TcpListener, name: &str, arguments: &[&str]) -> Run {
+        let socket = socket.try_clone().expect("a descriptor");
+        let child = Command::new("sh")
+            .args(["-c", AS_SYSTEMD])
+            .arg(semel())
+            .args(arguments)
+            .env("LISTEN_FDNAMES", name)
+            .current_dir(self.0.path())
+            .stdin(OwnedFd::from(socket))
+            .stdout(Stdio::piped())
+            .stderr(self.append("stderr.log"))
+            .spawn();
+        Run(child.expect("a shell"))
+    }
+
     fn append(&self, name: &str) -> File {
         let mut options = File::options();
         let file = options.create(true).append(true).open(self.path(name));
@@ -93,8 +115,8 @@ impl Site {
         Summary::parse(&stdout)
     }
 
-    /// The last forty lines that workers printed here, without the decisions about messages that met their fate: why a
-    /// worker ended stands before thousands of them.
+    /// The failures that workers ended with here, and the last forty lines that they printed, without the decisions about
+    /// messages that met their fate: why a worker ended stands before thousands of them.
     pub fn last_words(&self) -> String {
         let said = self.text("stderr.log");
         let is_usual = |line: &&str| {
@@ -104,7 +126,13 @@ impl Site {
                 .any(|it| line.contains(&format!("\"decision\":\"{it}\"")))
         };
         let lines: Vec<_> = said.lines().filter(|line| !is_usual(line)).collect();
-        lines[lines.len().saturating_sub(40)..].join("\n")
+        let (earlier, last) = lines.split_at(lines.len().saturating_sub(40));
+        let is_failure = |line: &&&str| line.contains(r#""level":"error""#);
+        let failures = earlier.iter().filter(is_failure).copied();
+        failures
+            .chain(last.iter().copied())
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 
     /// The number of bytes that workers have printed on their standard errors.
@@ -336,3 +364,6 @@ fn semel() -> PathBuf {
     let path = std::env::var_os("SEMEL_BIN").expect("SEMEL_BIN names the semel binary");
     std::fs::canonicalize(path).expect("SEMEL_BIN names the semel binary")
 }
+
+/// Has the standard input stand where systemd puts the first socket, and becomes the program.
+const AS_SYSTEMD: &str = "exec 3<&0 0</dev/null; LISTEN_PID=$$ LISTEN_FDS=1; export LISTEN_PID LISTEN_FDS; exec \"$0\" \"$@\"";

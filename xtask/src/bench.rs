@@ -42,7 +42,7 @@ fn measure(workspace: &Workspace, args: &[&str], servers: Option<&Borrowed>) -> 
 }
 
 /// Benchmarks of the binary.
-const OF_THE_BINARY: [&str; 8] = [
+const OF_THE_BINARY: [&str; 10] = [
     "dedup",
     "operate",
     "sql",
@@ -51,6 +51,8 @@ const OF_THE_BINARY: [&str; 8] = [
     "nats",
     "rabbitmq",
     "telemetry",
+    "gateway",
+    "claims",
 ];
 /// Benchmarks that need servers.
 const ON_SERVERS: [&str; 9] = [

@@ -1,6 +1,6 @@
-//! The optimised builds: the binary, the tests of `torture`, and the proof. Cargo unifies features over the packages
-//! of a command, so every command that needs one of a build names all of it; for each other list cargo would compile
-//! their shared packages once more.
+//! The builds: that of the tests, with the programs that a merge proves and tortures, and those for release. Cargo
+//! unifies features over the packages of a command, so every command that needs one of a build names all of it; for each
+//! other list cargo would compile their shared packages once more.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -12,21 +12,17 @@ use crate::workspace::Workspace;
 pub(crate) enum Profile {
     /// As people get the binary: for campaigns and benchmarks.
     Release,
-    /// Built in half the time, and a little slower: for what every merge runs.
-    Merge,
+    /// As the tests are built, for what every merge runs: what the proof computes with is optimised, the rest is not.
+    Dev,
 }
 
 impl Profile {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Release => "release",
-            Self::Merge => "merge",
-        }
-    }
-
     /// The folder of the programs that are built like this.
     pub(crate) fn folder(self, workspace: &Workspace) -> PathBuf {
-        workspace.target.join(self.name())
+        workspace.target.join(match self {
+            Self::Release => "release",
+            Self::Dev => "debug",
+        })
     }
 
     /// The binary that is built like this.
@@ -37,7 +33,7 @@ impl Profile {
 
 /// Builds the binary as people get it, and the tests of `torture`.
 pub(crate) fn binary(workspace: &Workspace) -> Command {
-    let mut command = workspace.cargo(["build", "--profile", Profile::Release.name()]);
+    let mut command = workspace.cargo(["build", "--release"]);
     command
         .args(["--package", CLI, "--package", TORTURE, EVERYTHING])
         .args(["--bin", "semel"])
@@ -48,28 +44,25 @@ pub(crate) fn binary(workspace: &Workspace) -> Command {
 /// Builds the proof for a campaign, with the scenarios of T4. It stops the clocks of its runtimes, and the binary of a
 /// campaign must be the one that people get: that one is built separately.
 pub(crate) fn proof(workspace: &Workspace) -> Command {
-    let profile = ["--profile", Profile::Release.name()];
-    let mut command = workspace.cargo(["build", "--package", PROOF, SCHEDULED]);
-    command.args(profile);
+    workspace.cargo(["build", "--release", "--package", PROOF, SCHEDULED])
+}
+
+/// Builds the programs that a merge runs, and the example of the README, from what the tests have compiled. With an
+/// example, cargo takes the features of the packages that only tests need, too.
+pub(crate) fn programs(workspace: &Workspace) -> Command {
+    let mut command = workspace.cargo(["build", "--example", EXAMPLE]);
+    command.args(["--bin", "semel", "--bin", PROOF]);
+    command.args(tested(workspace));
     command
 }
 
-/// Builds all that a merge runs in one go: what the proof and the binary share is compiled once, with clocks that can
-/// be stopped, and that the binary does not stop.
-pub(crate) fn merge(workspace: &Workspace) -> Command {
-    let mut command = workspace.cargo(["build"]);
-    command
-        .args(MERGE)
-        .args(["--bin", "semel", "--bin", PROOF])
-        .args(TESTS);
-    command
-}
-
-/// The tests of `torture`, which `merge` has compiled but for those inside its library.
-pub(crate) fn torture(workspace: &Workspace) -> Command {
-    let mut command = workspace.cargo(["test", "--no-fail-fast"]);
-    command.args(MERGE).arg("--lib").args(TESTS);
-    command
+/// The arguments with which cargo takes the packages that the tests have, with the same features.
+pub(crate) fn tested(workspace: &Workspace) -> Vec<&str> {
+    let mut args = vec![SERVERS, SCHEDULED];
+    for name in workspace.default_members().into_iter().chain(HEAVY) {
+        args.extend(["--package", name]);
+    }
+    args
 }
 
 pub(crate) const TORTURE: &str = "torture";
@@ -81,18 +74,10 @@ pub(crate) const EVERYTHING: &str = "--features=semel-cli/full";
 /// The default binary is without it as well.
 pub(crate) const SERVERS: &str = "--features=semel-cli/servers";
 const SCHEDULED: &str = "--features=proof/scheduled";
-const MERGE: [&str; 10] = [
-    "--profile",
-    Profile::Merge.name(),
-    "--package",
-    CLI,
-    "--package",
-    TORTURE,
-    "--package",
-    PROOF,
-    SERVERS,
-    SCHEDULED,
-];
+/// The example that the README runs.
+const EXAMPLE: &str = "first";
+/// Packages that are no default members, since librdkafka takes a minute to build, and are tested all the same.
+pub(crate) const HEAVY: [&str; 2] = ["semel-broker-kafka", "semel-rdkafka-batch"];
 /// By its name: `--tests` would be those of all packages.
 const TESTS: [&str; 2] = ["--test", TORTURE];
 
@@ -101,20 +86,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tests_run_in_the_build_that_was_made() {
+    fn programs_are_built_from_what_the_tests_have_compiled() {
         let workspace = Workspace::find().expect("cargo runs");
-        let words = |command: Command| -> Vec<String> {
-            let args = command.get_args().map(|arg| arg.to_string_lossy());
-            args.map(std::borrow::Cow::into_owned).collect()
-        };
-        let (build, torture) = (words(merge(&workspace)), words(torture(&workspace)));
-        let tests = TESTS.map(str::to_owned);
-        for args in [&build, &torture] {
-            assert!(MERGE.iter().all(|it| args.contains(&(*it).to_owned())));
-            assert!(args.windows(2).any(|pair| pair == tests), "{args:?}");
+        let build = programs(&workspace);
+        let args: Vec<_> = build.get_args().filter_map(|arg| arg.to_str()).collect();
+        assert!(args.ends_with(&tested(&workspace)), "{args:?}");
+        for package in [TORTURE, PROOF, HEAVY[0]] {
+            assert!(args.contains(&package), "{package}");
         }
-        // Not the tests of the binary, which has the same name.
-        let semel = ["--test".to_owned(), "semel".to_owned()];
-        assert!(!torture.windows(2).any(|pair| pair == semel), "{torture:?}");
+        assert!(args.contains(&SCHEDULED));
     }
 }

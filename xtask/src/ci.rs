@@ -8,10 +8,10 @@ use std::process::Command;
 
 use crate::failure::{Failure, Result};
 use crate::workspace::Workspace;
-use crate::{examples, process, promtool, services, test};
+use crate::{builds, clients, examples, process, promtool, services, test};
 
 /// A program, and the Debian package that contains it.
-const NEEDED: [(&str, &str); 11] = [
+const NEEDED: [(&str, &str); 13] = [
     ("sqlite3", "sqlite3"),
     ("python3", "python3"),
     ("node", "nodejs"),
@@ -25,6 +25,8 @@ const NEEDED: [(&str, &str); 11] = [
     ("pkg-config", "pkg-config"),
     ("ccache", "ccache"),
     promtool::PROMTOOL,
+    clients::GO,
+    clients::JAVAC,
 ];
 
 /// A header, and the Debian package that contains it: librdkafka uses the system's TLS.
@@ -38,6 +40,18 @@ pub(crate) fn run(workspace: &Workspace) -> Result {
     install(workspace, &packages)?;
     examples::run(workspace)?;
     test::run(workspace, test::Extent::Whole)
+}
+
+/// Installs the languages of the clients that are missing, builds the binary, and runs the tests of the clients.
+pub(crate) fn clients(workspace: &Workspace) -> Result {
+    install(workspace, &missing(&clients::NEEDED, process::on_path))?;
+    // With the features of the tests, so that nothing is compiled for this alone.
+    let mut build = workspace.cargo(["build", "--bin", "semel"]);
+    build.args(builds::tested(workspace));
+    if !process::stream(build, |_| ())?.success() {
+        return Err(Failure::no("the binary does not build"));
+    }
+    clients::run(workspace, &workspace.target.join("debug/semel"))
 }
 
 /// Installs Debian packages, if there are any to install and this process may do so.
@@ -98,7 +112,10 @@ impl Drop for Unstarted {
 }
 
 /// The packages of the missing programs.
-fn missing<'a>(needed: &[(&str, &'a str)], there: impl Fn(&str) -> bool) -> Vec<&'a str> {
+pub(crate) fn missing<'a>(
+    needed: &[(&str, &'a str)],
+    there: impl Fn(&str) -> bool,
+) -> Vec<&'a str> {
     needed
         .iter()
         .filter(|(program, _)| !there(program))

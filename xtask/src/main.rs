@@ -10,9 +10,11 @@ mod background;
 mod bench;
 mod builds;
 mod ci;
+mod clients;
 mod examples;
 mod failure;
 mod lanes;
+mod openapi;
 mod picture;
 mod process;
 mod promtool;
@@ -42,12 +44,14 @@ usage: cargo xtask VERB
   ci                               install what the tests need, then `test`
   tidy [--shrink]                  the rules of the house that no compiler knows; take from their lists of exceptions
                                    what is none any more
+  clients                          run the tests of the clients in Python, Node, Go and Java
   rules                            check and play the rules and alerts of Prometheus in deploy/
   prove [TIER…] [--seeds N | --minutes M] [--seed S] [--only PART] [--keep]
                                    try to break the promise, tier by tier; keep the results for the book
   prove --page                     write the book's page of the results that are kept
   readme                           run the checked examples of the README and the book
   picture                          draw the pictures of the README and of examples/observability
+  openapi [--requests N]           ask target/debug/semel what its description of the claim API allows, by chance
   examples                         fetch the public webhook examples into target/
   bench [ARGS…]                    build the benchmarks in release mode and run them
   services up|down|status [NAME…]  real servers for tests, private to this checkout";
@@ -77,6 +81,7 @@ fn dispatch(args: &[String]) -> Result {
         ["ci"] => ci::run(&Workspace::find()?),
         ["tidy"] => tidy::run(&Workspace::find()?).map(drop),
         ["tidy", "--shrink"] => tidy::shrink(&Workspace::find()?),
+        ["clients"] => ci::clients(&Workspace::find()?),
         ["rules"] => promtool::run(&Workspace::find()?).map(|summary| println!("rules: {summary}")),
         ["prove", words @ ..] => prove::run(&Workspace::find()?, words),
         ["readme"] => {
@@ -85,6 +90,12 @@ fn dispatch(args: &[String]) -> Result {
             Borrowed::beside(&workspace, &[], blocks).map(drop)
         }
         ["picture"] => picture::run(&Workspace::find()?),
+        ["openapi", words @ ..] => {
+            let (workspace, count) = (Workspace::find()?, openapi::count(words)?);
+            let semel = workspace.target.join("debug/semel");
+            let asked = openapi::run(&workspace, &semel, count);
+            asked.map(|summary| println!("openapi: {summary}"))
+        }
         ["examples"] => examples::run(&Workspace::find()?),
         ["bench", rest @ ..] => bench::run(&Workspace::find()?, rest),
         ["services", verb, names @ ..] => services::run(&Workspace::find()?, verb, names),

@@ -279,8 +279,8 @@ mod tests {
         let workspace = workspace("fresh");
         fs::write(workspace.target.join("proof/T9.json"), "{}").expect("a report");
         let servers = Borrowed::none(&workspace);
-        let command = proof(&workspace, Profile::Merge, &servers, &["T1"]).expect("a command");
-        assert_eq!(command.get_program(), workspace.target.join("merge/proof"));
+        let command = proof(&workspace, Profile::Dev, &servers, &["T1"]).expect("a command");
+        assert_eq!(command.get_program(), workspace.target.join("debug/proof"));
         assert!(reports(&workspace).expect("the folder").is_empty());
         let args: Vec<_> = command.get_args().collect();
         assert_eq!((args[0], args[1]), ("T1".as_ref(), "--json".as_ref()));

@@ -19,26 +19,22 @@ use crate::failure::{Failure, Result};
 use crate::services::Borrowed;
 use crate::tree::Tree;
 use crate::workspace::Workspace;
-use crate::{examples, process, readme::block::Block, readme::session::Session, test};
+use crate::{examples, process, readme::block::Block, readme::session::Session};
 
 /// Runs every checked block, with the addresses of `servers`; returns the number of blocks.
 pub(crate) fn run(workspace: &Workspace, servers: &Borrowed) -> Result<usize> {
     let tree = Tree::read(&workspace.root)?;
     let pages = pages(&tree)?;
-    // With the features of the tests: otherwise those of the library would be compiled for it alone.
-    let mut example = workspace.cargo(["build", "--example", LIBRARY_EXAMPLE]);
-    example.args(test::tested(workspace));
-    for mut build in [builds::merge(workspace), example] {
-        build.arg("--quiet");
-        if !process::stream(build, |_| ())?.success() {
-            return Err(Failure::no("what the pages run does not build"));
-        }
+    let mut build = builds::programs(workspace);
+    build.arg("--quiet");
+    if !process::stream(build, |_| ())?.success() {
+        return Err(Failure::no("what the pages run does not build"));
     }
     let mut passed = 0;
     let mut failed = 0;
     for (path, blocks) in &pages {
         let folder = Folder::create(workspace, path)?;
-        let mut session = Session::new(&folder.0, &Profile::Merge.folder(workspace));
+        let mut session = Session::new(&folder.0, &Profile::Dev.folder(workspace));
         session.set("SEMEL_EXAMPLES", workspace.target.join("debug/examples"));
         for (variable, url) in servers.variables() {
             session.set(variable, url);
@@ -114,9 +110,6 @@ impl Drop for Folder {
         }
     }
 }
-
-/// The example of the library that pages show and run.
-const LIBRARY_EXAMPLE: &str = "first";
 
 /// The tracked files below `examples/` and `deploy/` and of the library's examples, which a reader's
 /// clone has too.

@@ -28,6 +28,8 @@ pub(crate) struct Suite {
 pub(crate) enum Load {
     /// Servers, child processes and clocks.
     Waits,
+    /// Mostly sleep, between one fault and the next.
+    Sleeps,
     /// Its own computation.
     Works,
 }
@@ -96,6 +98,11 @@ impl Suite {
         command.args(&self.args).current_dir(&self.folder);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command
+    }
+
+    /// Tells whether it is one of this package.
+    pub(crate) fn is_of(&self, package: &str) -> bool {
+        self.name.split(' ').next() == Some(package)
     }
 
     /// The path of the program, from the root of the workspace.

@@ -8,21 +8,21 @@ use std::num::NonZero;
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use crate::background::Background;
-use crate::builds::{CLI, EVERYTHING, Profile, SERVERS, TORTURE};
+use crate::builds::{CLI, EVERYTHING, Profile, SERVERS};
+use crate::clients;
 use crate::failure::{Failure, Result};
 use crate::services::Borrowed;
 use crate::test_results::{Failed, Tail, TestResults};
 use crate::utilization::Ticks;
 use crate::workspace::Workspace;
-use crate::{builds, examples, process, promtool, readme, tidy};
+use crate::{openapi, process, promtool, readme, tidy};
 
 /// The extent of a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
     /// Everything.
     Whole,
-    /// Everything that does not need the optimised binary.
+    /// Everything but the torture, the proof and the checked blocks of the pages.
     Quick,
 }
 
@@ -50,32 +50,20 @@ struct Step {
 /// Runs the steps in order, all of them even after a failure, and prints the table.
 pub(crate) fn run(workspace: &Workspace, extent: Extent) -> Result {
     let mut steps = checks(workspace);
-    // Until now all cores were busy; tests on servers wait a lot.
-    let background = (extent == Extent::Whole).then(|| {
-        Background::start(
-            &builds::merge(workspace),
-            workspace.scratch().join("optimised.log"),
-        )
-    });
     let mut servers = Borrowed::none(workspace);
     steps.push(step("servers", || {
         let faults = servers.all(workspace);
         had(servers.count(), &faults)
     }));
-    let mut suites = Vec::new();
+    let mut built = None;
     steps.push(step("build", || {
-        let (report, built) = run::build(workspace);
-        suites = built;
+        let (report, suites) = run::build(workspace);
+        built = suites;
         report
     }));
-    steps.push(if suites.is_empty() {
-        not_run("tests", "they are not built")
-    } else {
-        step("tests", || run::run(workspace, &servers, suites))
-    });
-    match background {
-        None => steps.extend(OPTIMISED.map(|name| not_run(name, "--quick"))),
-        Some(background) => steps.extend(optimised(workspace, &servers, background)),
+    match built {
+        None => steps.extend(BUILT.map(|name| not_run(name, "it is not built"))),
+        Some(built) => steps.extend(with_programs(workspace, &servers, built, extent)),
     }
     if let Err(failure) = servers.stop() {
         steps.push(step("stop", || Report::failed(failure.to_string())));
@@ -160,42 +148,38 @@ fn docs(workspace: &Workspace) -> Command {
     doc
 }
 
-/// The result of the build that ran beside the tests.
-fn built(background: Result<Background>) -> Report {
-    match background.and_then(Background::wait) {
-        Ok((status, said)) => {
-            print!("{said}");
-            let mut tail = Tail::default();
-            said.lines().for_each(|line| tail.push(line));
-            succeeded(status, tail)
-        }
-        Err(failure) => Report::failed(failure.to_string()),
-    }
-}
-
-/// The steps that need the optimised build, which is under way.
-fn optimised(
+/// The steps that run what was built.
+fn with_programs(
     workspace: &Workspace,
     servers: &Borrowed,
-    background: Result<Background>,
+    built: run::Built,
+    extent: Extent,
 ) -> Vec<Step> {
-    let built = step("optimised", || built(background));
-    if built.failed > 0 {
-        let rest = OPTIMISED.into_iter().skip(1);
-        let rest = rest.map(|name| not_run(name, "no optimised build"));
-        return std::iter::once(built).chain(rest).collect();
-    }
-    // The torture waits for servers and for killed workers, and that time is the proof's.
-    let proof = proof::begin(workspace, servers);
-    vec![
-        built,
-        step("torture", || torture(workspace, servers)),
-        step("proof", || proof::end(workspace, proof)),
+    let semel = Profile::Dev.semel(workspace);
+    // Every step below waits now and then, for servers and for killed workers: that time is the proof's.
+    let proof = (extent == Extent::Whole).then(|| proof::begin(workspace, servers));
+    let mut steps = vec![
+        step("clients", || clients(clients::tests(workspace, &semel))),
+        step("tests", || run::run(workspace, servers, built.tests)),
+        step("openapi", || {
+            told(openapi::run(workspace, &semel, openapi::REQUESTS))
+        }),
+    ];
+    let Some(proof) = proof else {
+        steps.extend(LONG.map(|name| not_run(name, "--quick")));
+        return steps;
+    };
+    steps.extend([
+        step("torture", || {
+            run::torture(workspace, servers, &built.torture)
+        }),
         step("readme", || match readme::run(workspace, servers) {
             Ok(passed) => Report::passed(passed, format!("{passed} checked blocks")),
             Err(failure) => Report::failed(failure.to_string()),
         }),
-    ]
+        step("proof", || proof::end(workspace, proof)),
+    ]);
+    steps
 }
 
 /// The result of starting the servers. A server that cannot be started is a failure; the tests that need it will be
@@ -210,44 +194,9 @@ fn had(up: usize, faults: &[Failure]) -> Report {
     }
 }
 
-/// The command, with the addresses of the servers.
-fn with(servers: &Borrowed, mut command: Command) -> Command {
-    servers.lend(&mut command);
-    command
-}
-
 /// The number of processors.
 fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)
-}
-
-/// The arguments with which cargo takes the packages that the tests have, with the same features.
-pub(crate) fn tested(workspace: &Workspace) -> Vec<&str> {
-    let mut args = vec![SERVERS];
-    for name in workspace.default_members().into_iter().chain(HEAVY) {
-        if name != TORTURE {
-            args.extend(["--package", name]);
-        }
-    }
-    args
-}
-
-/// Runs the torture tests, the ignored ones too; without them, nothing was tortured.
-fn torture(workspace: &Workspace, servers: &Borrowed) -> Report {
-    let mut all = with(servers, builds::torture(workspace));
-    all.args(["--", "--include-ignored"])
-        .env("SEMEL_BIN", Profile::Merge.semel(workspace));
-    if let Some(folder) = examples::fetched(workspace) {
-        all.env("SEMEL_WEBHOOK_EXAMPLES", folder);
-    }
-    let report = tests(all);
-    let mut ignored = builds::torture(workspace);
-    match process::capture(ignored.args(["--", "--list", "--ignored"])) {
-        Ok(list) if list.lines().any(|line| line.ends_with(": test")) => report,
-        _ if report.failed > 0 => report,
-        Ok(_) => Report::failed("none of the tests needs the semel binary"),
-        Err(failure) => Report::failed(failure.to_string()),
-    }
 }
 
 /// The result of one step.
@@ -279,6 +228,20 @@ impl Report {
     }
 }
 
+/// The result of the tests of the clients.
+fn clients(results: clients::Results) -> Report {
+    let passed = results.passed;
+    match results.failures.first() {
+        None => Report::passed(passed, format!("{passed} tests in 4 languages")),
+        Some(failed) => Report {
+            passed,
+            failed: results.failures.len(),
+            verdict: Verdict::Failed(failed.name.clone()),
+            failures: results.failures,
+        },
+    }
+}
+
 /// Runs a command that either succeeds or does not.
 fn plain(command: Command) -> Report {
     let mut said = Tail::default();
@@ -300,22 +263,6 @@ fn succeeded(status: ExitStatus, said: Tail) -> Report {
         }],
         ..Report::failed(status.to_string())
     }
-}
-
-/// Runs `cargo test`, with two tests at once for each processor, since those on servers wait more than they work.
-fn tests(mut command: Command) -> Report {
-    let mut results = TestResults::default();
-    // A user who sets the number of threads has a reason.
-    if std::env::var_os(THREADS).is_none() {
-        command.env(THREADS, (2 * processors()).to_string());
-    }
-    // A test that waits in vain must not hold up the rest for ever.
-    let command = process::by("timeout", &["--kill-after=30s", LONGEST], &command);
-    let status = match process::stream(command, |line| results.read(line)) {
-        Ok(status) => status,
-        Err(failure) => return Report::failed(failure.to_string()),
-    };
-    summed(results, status)
 }
 
 /// The result of a run of tests that ended with this status.
@@ -374,16 +321,14 @@ fn not_run(name: &'static str, reason: &'static str) -> Step {
     }
 }
 
-/// Three crates that are linted under their own names, built once more for T4: its optimised build compiles them.
+/// Three crates that are linted under their own names, built once more for T4: the build of the tests compiles them.
 const SCHEDULED: &str = "semel-scheduled-*";
 /// The variable that sets how many tests run at once.
 const THREADS: &str = "RUST_TEST_THREADS";
-/// The time that one run of tests may take: twice that of the slowest.
-const LONGEST: &str = "45m";
-/// The steps that need the optimised build, which is the first of them.
-const OPTIMISED: [&str; 4] = ["optimised", "torture", "proof", "readme"];
-/// Packages that are no default members, since librdkafka takes a minute to build, and are tested all the same.
-const HEAVY: [&str; 2] = ["semel-broker-kafka", "semel-rdkafka-batch"];
+/// The steps that run what the tests' build has made.
+const BUILT: [&str; 6] = ["clients", "tests", "openapi", "torture", "proof", "readme"];
+/// Those of them that a quick run leaves out.
+const LONG: [&str; 3] = ["torture", "readme", "proof"];
 
 #[cfg(test)]
 mod tests {
@@ -393,6 +338,13 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
         command
+    }
+
+    fn tests(command: Command) -> Report {
+        let mut results = TestResults::default();
+        let (status, said) = process::gather(command).expect("it runs");
+        results.suite("tests", status, &said);
+        summed(results, status)
     }
 
     const OK: &str = "echo 'test result: ok. 3 passed; 0 failed; 0 ignored; 0 filtered out'";
@@ -431,7 +383,7 @@ mod tests {
     fn what_was_left_out_is_a_failure_of_the_whole() {
         let steps = [
             step("tests", || tests(sh(OK))),
-            not_run("torture", "no optimised build"),
+            not_run("torture", "it is not built"),
         ];
         assert!(table::verdict(&steps, Extent::Quick).is_ok());
         assert!(table::verdict(&steps, Extent::Whole).is_err());
@@ -448,12 +400,10 @@ mod tests {
 
     #[test]
     fn tests_that_did_not_run_are_no_success() {
-        let report = tests(sh("true"));
-        assert_eq!(
-            report.verdict,
-            Verdict::Failed("not one test ran".to_owned())
-        );
-        assert_eq!(report.failed, 1);
+        let report = summed(TestResults::default(), ExitStatus::default());
+        let none = Verdict::Failed("not one test ran".to_owned());
+        assert_eq!((report.failed, report.verdict), (1, none));
+        assert_eq!(tests(sh("true")).failed, 1);
         let report = tests(sh(&format!("{OK}; exit 101")));
         assert_eq!((report.passed, report.failed), (3, 1));
         assert!(matches!(report.verdict, Verdict::Failed(_)));

@@ -2,7 +2,6 @@
 
 use semel_config::PipelineSettings;
 use semel_core::{ClaimRequest, Error, Operation, Record, Result, Timestamp};
-use semel_engine::pipeline::Pipeline;
 use semel_worker::settings::{EffectSettings, StreamedSettings};
 
 /// Adds the records that the changelogs have of operations without one in `records`, which the store returned. A
@@ -29,10 +28,10 @@ pub async fn look_up(
         let Some(streamed) = streamed(settings) else {
             continue;
         };
-        let Pipeline { scope, window, .. } = &settings.pipeline;
+        let pipeline = &settings.pipeline;
         let asked = operations.iter().zip(&records).enumerate();
         let asked: Vec<_> = asked
-            .filter(|(_, (operation, record))| operation.scope == *scope && record.is_none())
+            .filter(|(_, (operation, record))| pipeline.has(&operation.scope) && record.is_none())
             .map(|(at, (operation, _))| (at, operation.id()))
             .collect();
         if asked.is_empty() {
@@ -44,7 +43,8 @@ pub async fn look_up(
             .map(|(at, _)| requests.get(*at)?.as_ref())
             .collect();
         let source = &settings.source;
-        let found = crate::streamed::records(source, streamed, *window, ids, &requests, now).await;
+        let found =
+            crate::streamed::records(source, streamed, pipeline.window, ids, &requests, now).await;
         match found {
             Ok(found) => {
                 for ((at, _), record) in asked.into_iter().zip(found) {

@@ -16,10 +16,12 @@
 pub mod broker;
 pub mod changelog;
 pub mod layered;
+pub mod outbox;
 pub mod sink;
 pub mod source;
 pub mod store;
 pub mod streamed;
+pub mod webhook;
 
 use semel_config::{Backends, Servers};
 

@@ -1,4 +1,4 @@
-//! Sources: files, standard input, and those of brokers.
+//! Sources: files, standard input, webhooks, and those of brokers.
 
 use std::time::Duration;
 
@@ -10,8 +10,10 @@ use semel_core::units::spelled;
 use semel_core::{Error, ErrorKind, Result, Timestamp};
 
 use crate::broker::{Backlog, Broker, Limits};
+use crate::webhook::{self, Listeners};
 
-/// Opens a source. `lease` is the time for which the source holds a delivery that is not extended.
+/// Opens a source. `lease` is the time for which the source holds a delivery that is not extended; the requests of
+/// webhooks come to `listeners`.
 ///
 /// # Errors
 ///
@@ -20,6 +22,7 @@ pub async fn open(
     settings: &SourceSettings,
     max_message_bytes: u64,
     lease: Duration,
+    listeners: Option<&Listeners>,
 ) -> Result<AnySource> {
     let limits = limits(max_message_bytes, lease);
     let lines = |format: &Format| Options {
@@ -36,6 +39,7 @@ pub async fn open(
         SourceSettings::Kafka(_) | SourceSettings::Nats(_) | SourceSettings::Amqp(_) => {
             (broker(settings)?.open)(settings, limits)
         }
+        SourceSettings::Webhook(it) => webhook::open(it, limits.max_message_bytes, listeners),
     }
 }
 
@@ -51,9 +55,11 @@ pub async fn open_again(
     since: Option<Timestamp>,
 ) -> Result<AnySource> {
     let rescan = match settings {
-        SourceSettings::File { .. } => return open(settings, max_message_bytes, lease).await,
+        SourceSettings::File { .. } => {
+            return open(settings, max_message_bytes, lease, None).await;
+        }
         SourceSettings::Kafka(_) | SourceSettings::Nats(_) => broker(settings)?.rescan,
-        SourceSettings::Stdin { .. } | SourceSettings::Amqp(_) => None,
+        SourceSettings::Stdin { .. } | SourceSettings::Amqp(_) | SourceSettings::Webhook(_) => None,
     };
     let Some(rescan) = rescan else {
         let message = format!(
@@ -76,6 +82,9 @@ pub async fn open_again(
 ///
 /// Cancel safe.
 pub async fn horizons(settings: &SourceSettings, lease: Duration) -> Result<Option<HorizonReport>> {
+    if let SourceSettings::Webhook(it) = settings {
+        return Ok(Some(webhook::horizons(it)));
+    }
     if !settings.has_broker() {
         return Ok(None);
     }
@@ -99,13 +108,14 @@ pub async fn horizons(settings: &SourceSettings, lease: Duration) -> Result<Opti
     Ok(Some(horizons))
 }
 
-/// Prepares to count what a broker has for a source and has not handed over; returns nothing if there is no broker.
+/// Prepares to count what a broker has for a source and has not handed over; returns nothing if there is no broker that
+/// could be asked.
 ///
 /// # Errors
 ///
 /// Those of [`open`].
 pub fn backlog(settings: &SourceSettings) -> Result<Option<Box<dyn Backlog>>> {
-    if !settings.has_broker() {
+    if settings.broker().is_none() {
         return Ok(None);
     }
     (broker(settings)?.backlog)(settings).map(Some)

@@ -17,6 +17,7 @@ mod replay;
 mod run;
 mod shared;
 pub(crate) mod store;
+pub(crate) mod token;
 pub(crate) mod transfer;
 pub(crate) mod value;
 
@@ -31,12 +32,15 @@ pub(crate) use log::{Log, LogFormat, LogLevel};
 pub(crate) use man::Man;
 pub(crate) use replay::Replay;
 pub(crate) use run::{FailOn, Run};
-pub(crate) use shared::{Audit, Colour, Confirm, Format, Listing, Output, Rerun, Within};
+pub(crate) use shared::{Audit, Colour, Confirm, Format, Listing, Output, Rerun};
 
+use std::ops::Deref;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use semel_config::Overrides;
+use semel_core::Scope;
+use semel_core::key::InvalidScope;
 
 /// Makes the effect of each message happen once, or leaves a visible record that says why not.
 #[derive(Debug, Parser)]
@@ -108,6 +112,9 @@ pub(crate) enum Command {
     /// Look after the store as a whole
     #[command(subcommand)]
     Store(store::Store),
+    /// Say who may call the APIs of a worker
+    #[command(subcommand)]
+    Token(token::Token),
     /// Print what a shell needs to complete these commands
     #[command(
         after_help = "Example:\n  semel completions bash > ~/.local/share/bash-completion/completions/semel"
@@ -118,7 +125,7 @@ pub(crate) enum Command {
     Man(Man),
 }
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct Common {
     /// The configuration file [default: semel.toml]
     #[arg(long, value_name = "FILE")]
@@ -141,6 +148,38 @@ impl Common {
     }
 }
 
+/// [`Common`] for verbs that name keys or list: they may be about one tenant.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Within {
+    #[command(flatten)]
+    common: Common,
+    /// Only this tenant; '' is the tenant of pipelines that have none
+    #[arg(long, value_name = "NAME", value_parser = tenant)]
+    pub(crate) tenant: Option<String>,
+}
+
+impl Deref for Within {
+    type Target = Common;
+
+    fn deref(&self) -> &Common {
+        &self.common
+    }
+}
+
+impl From<Common> for Within {
+    /// Of whichever tenant.
+    fn from(common: Common) -> Self {
+        Self {
+            common,
+            tenant: None,
+        }
+    }
+}
+
+fn tenant(text: &str) -> Result<String, InvalidScope> {
+    Scope::new(text, "any").map(|_| text.to_owned())
+}
+
 /// [`Common`] for verbs that are about no pipeline.
 #[derive(Debug, Args)]
 pub(crate) struct Place {
@@ -153,12 +192,12 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    pub(crate) fn common(&self) -> Common {
-        Common {
+    pub(crate) fn common(&self) -> Within {
+        Within::from(Common {
             config: self.config.clone(),
             store: self.store.clone(),
             pipeline: None,
-        }
+        })
     }
 }
 

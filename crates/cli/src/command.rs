@@ -19,4 +19,5 @@ pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod store;
 pub(crate) mod summary;
+pub(crate) mod token;
 pub(crate) mod transfer;

@@ -7,6 +7,7 @@ mod output;
 mod progress;
 mod secret;
 mod shell;
+mod sockets;
 mod terminal;
 
 use std::process::ExitCode;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         Command::DeadLetters(verb) => command::dead_letters::run(&verb),
         Command::Quarantine(verb) => command::quarantine::run(&verb),
         Command::Store(verb) => command::store::run(&verb),
+        Command::Token(verb) => command::token::run(&verb),
         Command::Completions(completions) => command::completions::completions(&completions),
         Command::Man(man) => command::man::man(&man),
     });

@@ -39,6 +39,26 @@ impl Diagnostics {
         self.effective.borrow_mut().table(path);
     }
 
+    /// Adds a table that is one item of a list.
+    pub(super) fn item(&self, path: &[String]) {
+        self.effective.borrow_mut().item(path);
+    }
+
+    /// Takes over what another collection found, but for faults that are known: the same message about the same place.
+    pub(super) fn take_over(&self, other: Self) {
+        self.effective
+            .borrow_mut()
+            .append(other.effective.into_inner());
+        let mut faults = self.faults.borrow_mut();
+        for (origin, fault) in other.faults.into_inner() {
+            let is_it =
+                |(at, known): &(Origin, Fault)| *at == origin && known.message == fault.message;
+            if !faults.iter().any(is_it) {
+                faults.push((origin, fault));
+            }
+        }
+    }
+
     /// Adds a setting that is read. A table has no value of its own.
     pub(super) fn setting(&self, table: &[String], name: &str, node: Option<&Node>) {
         let (value, origin) = match node {
@@ -82,7 +102,9 @@ impl Diagnostics {
 /// secret, so that no reader can forget it.
 fn shown(name: &str, value: &Value) -> Option<toml::Value> {
     Some(match value {
-        Value::Text(url) if matches!(name, "url" | "otlp") => masked(url).into(),
+        Value::Text(url) if matches!(name, "url" | "otlp" | "upstream" | "store") => {
+            masked(url).into()
+        }
         // An argument may be a URL, or end with one.
         Value::Text(text) if name == "command" && text.contains("://") => masked(text).into(),
         Value::Text(text) => text.as_str().into(),

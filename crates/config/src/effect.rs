@@ -157,6 +157,12 @@ fn http(effect: &mut Fields<'_>) -> Option<EffectSettings> {
     let mut settings = HttpSettings::new("");
     settings.is_keyed = matches!(class, Some(Class::Keyed { .. }));
     settings.decisive = decisive(effect, provider);
+    let settings = request(effect, settings)?;
+    Some(EffectSettings::Http(settings, class?))
+}
+
+/// Reads the place of requests and their form.
+pub(super) fn request(effect: &mut Fields<'_>, mut settings: HttpSettings) -> Option<HttpSettings> {
     settings.timeout = timeout(effect, settings.timeout);
     if let Some(method) = effect.text("method") {
         method.clone_into(&mut settings.method);
@@ -186,7 +192,7 @@ fn http(effect: &mut Fields<'_>) -> Option<EffectSettings> {
             _ => fault(effect, "headers", text),
         }
     }
-    Some(EffectSettings::Http(settings, class?))
+    Some(settings)
 }
 
 fn exec(effect: &mut Fields<'_>) -> Option<EffectSettings> {
@@ -297,7 +303,7 @@ fn external(effect: &mut Fields<'_>, provider: Option<&Provider>) -> Option<Clas
 
 /// Reads the class; `is_told` means that the target itself tells for how long it drops repeats, so that the
 /// effect is keyed by default.
-fn promise(effect: &mut Fields<'_>, is_told: bool) -> Option<Promise> {
+pub(super) fn promise(effect: &mut Fields<'_>, is_told: bool) -> Option<Promise> {
     let (keyed, unkeyed_) = (("keyed", true), ("unkeyed", false));
     let chosen = if is_told {
         effect.choice("class", keyed, &[unkeyed_])

@@ -65,6 +65,21 @@ impl<'a> Fields<'a> {
         Fields::of(node, self.below(name), self.found)
     }
 
+    /// Takes a list of tables, which need not be written.
+    pub(super) fn tables(&mut self, name: &'static str) -> &'a [Node] {
+        let Some(node) = self.table.get(name) else {
+            self.node(name);
+            return &[];
+        };
+        self.known.insert(name);
+        if let Value::List(items) = &node.value {
+            return items;
+        }
+        let noun = node.value.noun();
+        self.fault(name, node, format!("must be a list of tables, not {noun}"));
+        &[]
+    }
+
     /// Takes an inner table that need not be written: without it, every setting has its default.
     pub(super) fn optional_sub(&mut self, name: &'static str) -> Option<Self> {
         if self.is_written(name) {

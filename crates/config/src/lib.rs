@@ -34,10 +34,13 @@
 mod admin;
 #[cfg(test)]
 mod all_backends;
+mod claims;
 mod diagnostics;
 mod effect;
 mod fields;
+mod gateway;
 mod layers;
+mod listener;
 mod node;
 mod ownership;
 mod paths;
@@ -45,6 +48,7 @@ mod pipeline;
 #[cfg(test)]
 mod reference;
 mod refusal;
+mod relay;
 pub mod same_file;
 mod secret;
 mod server;
@@ -59,12 +63,19 @@ mod telemetry;
 mod tls;
 mod tree;
 mod waiver;
+mod webhook;
 
 pub use admin::AdminSettings;
+pub use claims::{ClaimsListener, ClaimsSettings, TokensSettings};
+pub use gateway::{
+    CLAIM_PATHS, GatewaySettings, HealthSettings, JwtSettings, RouteSettings, TenantProof,
+};
 pub use layers::{Cache, Front, Layers};
+pub use listener::Certificate;
 pub use ownership::Ownership;
 pub use pipeline::PipelineSettings;
 pub use refusal::Refusal;
+pub use relay::{RelaySettings, RelaySink};
 pub use secret::masked;
 pub use settings::{Backends, Overrides, Settings};
 pub use show::Effective;
@@ -74,6 +85,7 @@ pub use store::{Accepted, ServerKind, ServerUrl, Servers, StoreUrl};
 pub use suggestion::suggestion;
 pub use telemetry::TelemetrySettings;
 pub use waiver::Waived;
+pub use webhook::WebhookSettings;
 
 use semel_core::Code;
 

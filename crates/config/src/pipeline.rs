@@ -12,7 +12,7 @@ use semel_core::fingerprint::FingerprintSelector;
 use semel_core::key::KeySelector;
 use semel_core::select::Selector;
 use semel_core::units::{self, duration_text};
-use semel_core::{Backoff, Code, Outcome, Scope, Window};
+use semel_core::{Backoff, Code, Outcome, Scope, Window, tenant};
 use semel_engine::pipeline::Pipeline;
 use semel_worker::effect::Target;
 use semel_worker::settings::EffectSettings;
@@ -31,6 +31,7 @@ use super::source::{self, SourceSettings};
 use super::store::StoreUrl;
 use super::suggestion::nearest;
 use super::waiver::{self, Waived};
+use super::webhook::{self, WebhookSettings};
 
 /// One pipeline.
 #[derive(Clone)]
@@ -85,8 +86,9 @@ pub(super) fn read(
     let dead_letter = dead_letter.map(|table| sink::dead_letter(table, target));
     let key = key_selector(&mut fields, "key");
     if !fields.is_written("key") {
-        fields.missing("key");
+        missing_key(&fields, source.as_ref());
     }
+    let tenant = tenant_selector(&mut fields);
     let fingerprint = fingerprint(&mut fields);
     let transport = fields
         .selector("transport")
@@ -120,6 +122,9 @@ pub(super) fn read(
     let pause_after = fields.count_or_none_or("pause_after", 1_000_000, 20);
     let live_only = fields.boolean_or("live_only", false);
     let waived = waiver::read(&mut fields);
+    if let Some(SourceSettings::Webhook(source)) = &source {
+        webhook::check_open(&fields, source, waived.unverified);
+    }
     let ownership = ownership::read(&mut fields);
     for not_yet in ["transport_unique", "apply_if", "guard"] {
         fields.not_yet(not_yet);
@@ -128,6 +133,7 @@ pub(super) fn read(
     let pipeline = Pipeline {
         name: name.into(),
         scope: scope?,
+        tenant,
         key: key?,
         fingerprint,
         transport: Some(transport),
@@ -189,6 +195,21 @@ pub(super) fn check_together(fields: &Fields<'_>, pipelines: &[PipelineSettings]
     }
 }
 
+/// Reports that there is no key, with the one that the source itself suggests.
+fn missing_key(fields: &Fields<'_>, source: Option<&SourceSettings>) {
+    let Some(SourceSettings::Webhook(webhook)) = source else {
+        fields.missing("key");
+        return;
+    };
+    match WebhookSettings::suggested_key(webhook.verification.scheme()) {
+        Some(key) => {
+            let message = format!("is missing; for these webhooks, `key = {key}`");
+            fields.fault_at(&["key"], message);
+        }
+        None => fields.missing("key"),
+    }
+}
+
 fn key_selector(fields: &mut Fields<'_>, name: &'static str) -> Option<KeySelector> {
     let selectors: Vec<Selector> = fields.one_or_many(name, selector)?;
     KeySelector::try_from(selectors)
@@ -198,6 +219,20 @@ fn key_selector(fields: &mut Fields<'_>, name: &'static str) -> Option<KeySelect
             }
         })
         .ok()
+}
+
+fn tenant_selector(fields: &mut Fields<'_>) -> Option<Selector> {
+    let selector = fields.selector("tenant")?;
+    if tenant::can_select(&selector) {
+        return Some(selector);
+    }
+    if let Some(node) = fields.node("tenant") {
+        let message = format!(
+            "`{selector}` tells messages apart, not tenants; name a place: `json:/…`, `header:…` or `field:…`"
+        );
+        fields.fault("tenant", node, message);
+    }
+    None
 }
 
 fn order(fields: &mut Fields<'_>) -> Option<KeySelector> {
@@ -273,7 +308,7 @@ fn pipeline_window(fields: &mut Fields<'_>, window: Window) -> Window {
     window
 }
 
-fn lease(fields: &mut Fields<'_>, window: Window) -> Duration {
+pub(super) fn lease(fields: &mut Fields<'_>, window: Window) -> Duration {
     let usual = Duration::from_secs(30)
         .min(window.duration())
         .max(Duration::from_millis(100));
@@ -291,20 +326,36 @@ fn lease(fields: &mut Fields<'_>, window: Window) -> Duration {
 
 fn retry(fields: &mut Fields<'_>) -> (AttemptLimits, Backoff) {
     let default = AttemptLimits::default();
-    let backoff = Backoff {
-        first: Duration::from_millis(200),
-        most: Duration::from_secs(60),
-    };
+    let backoff = BACKOFF;
     let Some(mut retry) = fields.optional_sub("retry") else {
         return (default, backoff);
     };
-    let mut limit = |name, default: NonZeroU32| {
-        NonZeroU32::new(retry.count_or(name, 1_000_000, default.get())).unwrap_or(default)
-    };
     let limits = AttemptLimits {
-        failed: limit("attempts", default.failed),
-        vanished: limit("crashes", default.vanished),
+        failed: limit(&mut retry, "attempts", default.failed),
+        vanished: limit(&mut retry, "crashes", default.vanished),
     };
+    let backoff = waits(&mut retry, backoff);
+    retry.finish();
+    (limits, backoff)
+}
+
+/// Reads `retry` where nothing is claimed: the tries of a message, and the waits between them.
+pub(super) fn tries(fields: &mut Fields<'_>) -> (NonZeroU32, Backoff) {
+    let default = AttemptLimits::default().failed;
+    let Some(mut retry) = fields.optional_sub("retry") else {
+        return (default, BACKOFF);
+    };
+    let attempts = limit(&mut retry, "attempts", default);
+    let backoff = waits(&mut retry, BACKOFF);
+    retry.finish();
+    (attempts, backoff)
+}
+
+fn limit(retry: &mut Fields<'_>, name: &'static str, default: NonZeroU32) -> NonZeroU32 {
+    NonZeroU32::new(retry.count_or(name, 1_000_000, default.get())).unwrap_or(default)
+}
+
+fn waits(retry: &mut Fields<'_>, backoff: Backoff) -> Backoff {
     let range = retry.parsed_with("backoff", |text| {
         let (first, most) = text.split_once("..").unwrap_or((text, text));
         let (Ok(first), Ok(most)) = (units::duration(first), units::duration(most)) else {
@@ -320,9 +371,14 @@ fn retry(fields: &mut Fields<'_>) -> (AttemptLimits, Backoff) {
     let backoff = range.unwrap_or(backoff);
     let (first, most) = (duration_text(backoff.first), duration_text(backoff.most));
     retry.default("backoff", format!("{first}..{most}"));
-    retry.finish();
-    (limits, backoff)
+    backoff
 }
+
+/// The waits between the attempts of an effect.
+const BACKOFF: Backoff = Backoff {
+    first: Duration::from_millis(200),
+    most: Duration::from_secs(60),
+};
 
 const fn default_batch(effect: Option<&EffectSettings>) -> u32 {
     match effect {

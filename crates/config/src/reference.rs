@@ -73,6 +73,16 @@ fn the_reference_has_every_setting_and_no_other() {
 
 /// Names a setting by its owner: the whole file, any pipeline, a kind of source or of effect.
 fn named(path: &[String], file: &toml::Table) -> Option<String> {
+    if let [gateway, routes, _, rest @ ..] = path
+        && (&**gateway, &**routes) == ("gateway", "routes")
+    {
+        // A route has what the gateway has for all routes, and its path.
+        let [name] = rest else {
+            return None;
+        };
+        let is_path = name == "path";
+        return Some(format!("gateway.{}", if is_path { "routes" } else { name }));
+    }
     let [pipelines, pipeline, rest @ ..] = path else {
         return Some(join(path));
     };

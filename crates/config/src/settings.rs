@@ -1,6 +1,7 @@
 //! The settings of a configuration: typed, complete, checked against each other.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use semel_core::units::duration_text;
@@ -8,16 +9,22 @@ use semel_core::{Code, Window};
 
 use super::Fault;
 use super::admin::{self, AdminSettings};
+use super::claims::{self, ClaimsListener, ClaimsSettings, TokensSettings};
 use super::diagnostics::Diagnostics;
 use super::fields::Fields;
+use super::gateway::{self, GatewaySettings};
+use super::listener;
 use super::node::{Node, Origin};
 use super::pipeline::{self, PipelineSettings, Shared};
+use super::relay::{self, RelaySettings};
 use super::show::Effective;
 use super::sink::TargetOf;
+use super::source::SourceSettings;
 use super::store::{self, Accepted, Servers, StoreUrl};
 use super::suggestion::suggestion;
 use super::telemetry::{self, TelemetrySettings};
 use super::tree;
+use super::webhook::{self, WebhookSettings};
 
 /// Everything that a run needs to know.
 #[derive(Clone)]
@@ -26,12 +33,20 @@ pub struct Settings {
     pub store: StoreUrl,
     /// The weaknesses of the store that are accepted.
     pub accepted: Accepted,
-    /// The pipelines in the order of their names: one at least.
+    /// The pipelines in the order of their names: one at least, unless there is a relay, or claims or an API are served.
     pub pipelines: Vec<PipelineSettings>,
+    /// The relays in the order of their names.
+    pub relays: Vec<RelaySettings>,
     /// The time that running effects have once a stop is asked for.
     pub shutdown: Duration,
     /// The address at which a worker reports its status.
     pub admin: AdminSettings,
+    /// The claim API.
+    pub claims: ClaimsSettings,
+    /// The reverse proxy before an API, if there is one.
+    pub gateway: Option<GatewaySettings>,
+    /// The tokens of the callers of the claim API.
+    pub tokens: TokensSettings,
     /// The traces of a worker.
     pub telemetry: TelemetrySettings,
     /// All settings as they may be shown.
@@ -43,7 +58,7 @@ pub struct Settings {
 pub struct Overrides {
     /// The url of the store (`--store`).
     pub store: Option<String>,
-    /// The only pipeline (`--pipeline`).
+    /// The only pipeline (`--pipeline`); nothing is relayed then, and neither claims nor an API are served.
     pub pipeline: Option<String>,
 }
 
@@ -57,6 +72,27 @@ pub struct Backends {
 }
 
 impl Settings {
+    /// Returns the listeners that serve the claim API: its own, and that of the gateway where that serves it, too.
+    pub fn claims_listeners(&self) -> Vec<ClaimsListener> {
+        let own = self.claims.listen.map(|address| ClaimsListener {
+            setting: "claims.listen",
+            address,
+            is_encrypted: self.claims.tls.is_some(),
+        });
+        let gateway = self.gateway.as_ref().filter(|it| it.claims);
+        let gateway = gateway.map(|it| ClaimsListener {
+            setting: "gateway.listen",
+            address: it.listen,
+            is_encrypted: it.tls.is_some(),
+        });
+        own.into_iter().chain(gateway).collect()
+    }
+
+    /// Tells whether the claim API is served.
+    pub fn serves_claims(&self) -> bool {
+        !self.claims_listeners().is_empty()
+    }
+
     /// Reads the text of a configuration called `name`, with defaults under it, and the environment and then
     /// the flags over it.
     ///
@@ -104,6 +140,14 @@ impl Settings {
         }
     }
 
+    /// Tells whether nothing runs but relays, which need no store.
+    pub const fn has_relays_alone(&self) -> bool {
+        !self.relays.is_empty()
+            && self.pipelines.is_empty()
+            && self.claims.listen.is_none()
+            && self.gateway.is_none()
+    }
+
     /// Reads a configuration; returns everything that could be read, even of a faulty one.
     pub(super) fn parts(
         name: &str,
@@ -144,10 +188,45 @@ impl Settings {
             store: store.as_ref().map(|(url, _)| url),
             target: backends.target,
         };
-        let pipelines = pipelines(&mut fields, shared, overrides);
+        let mut claims = claims::read(&mut fields, window);
+        let tokens = claims::tokens(&mut fields);
+        let mut gateway = gateway::read(&mut fields, window);
+        let mut relays = relay::read(
+            &mut fields,
+            relay::Shared {
+                store: store.as_ref().map(|(url, _)| url),
+                servers: backends.servers,
+                target: backends.target,
+                patience: shutdown,
+            },
+        );
+        let serves = ["claims", "gateway", "relays"];
+        let serves = serves.into_iter().any(|it| fields.is_written(it));
+        let pipelines = pipelines(&mut fields, shared, overrides, serves);
+        if let (Some((url, _)), Some(gateway)) = (&store, &gateway)
+            && gateway.reuse_port
+            && !url.is_shared()
+        {
+            fields.fault_at(&["gateway", "reuse_port"], ONE_PROCESS);
+        }
+        if overrides.pipeline.is_some() {
+            gateway = None;
+            relays.clear();
+            if let Some(claims) = &mut claims {
+                claims.listen = None;
+            }
+        }
         let admin = admin::read(&mut fields);
+        let listeners = [
+            ("admin", admin.listen),
+            ("claims", claims.as_ref().and_then(|it| it.listen)),
+            ("gateway", gateway.as_ref().map(|it| it.listen)),
+        ];
+        keep_apart(&listeners, &fields);
+        let others = listeners.map(|(name, address)| (format!("{name}.listen"), address));
+        let others = others.each_ref().map(|(name, address)| (&**name, *address));
+        webhook::check_together(&fields, &webhooks(&pipelines), &others);
         let telemetry = telemetry::read(&mut fields, otel);
-        fields.not_yet("gateway");
         for stray in strays {
             look_at_stray(stray, &fields);
         }
@@ -157,11 +236,43 @@ impl Settings {
             store,
             accepted,
             pipelines,
+            relays,
             shutdown,
             admin,
+            claims: claims?,
+            gateway,
+            tokens: tokens?,
             telemetry,
             effective: Effective::default(),
         })
+    }
+}
+
+/// The fault of gateways that share an address, over a store that they cannot share.
+const ONE_PROCESS: &str = "needs a store that several processes have open at once: `sqlite:` or one on a server; with \
+                           `embedded:`, have systemd keep the socket open instead (socket activation), so that nobody is \
+                           refused while one process ends and the next one begins";
+
+/// Returns the webhooks among the sources, each with the name of its pipeline.
+fn webhooks(pipelines: &[PipelineSettings]) -> Vec<(&str, &WebhookSettings)> {
+    let webhooks = pipelines.iter().filter_map(|it| match &it.source {
+        SourceSettings::Webhook(webhook) => Some((&*it.pipeline.name, webhook)),
+        _ => None,
+    });
+    webhooks.collect()
+}
+
+/// Reports a listener whose address meets that of one before it.
+fn keep_apart(listeners: &[(&str, Option<SocketAddr>)], fields: &Fields<'_>) {
+    for (at, (name, address)) in listeners.iter().enumerate() {
+        for (before, taken) in &listeners[..at] {
+            if let (Some(one), Some(other)) = (address, taken)
+                && listener::meet(*one, *other)
+            {
+                let message = format!("meets the address of `{before}.listen`; set another port");
+                fields.fault_at(&[name, "listen"], message);
+            }
+        }
     }
 }
 
@@ -213,12 +324,15 @@ fn pipelines(
     fields: &mut Fields<'_>,
     shared: Shared<'_>,
     overrides: &Overrides,
+    serves: bool,
 ) -> Vec<PipelineSettings> {
-    let Some(table) = fields.required_sub("pipelines") else {
+    let is_written = fields.is_written("pipelines");
+    let Some(table) = fields.optional_sub("pipelines") else {
         return Vec::new();
     };
-    if table.entries().next().is_none() {
-        fields.missing("pipelines");
+    if !serves && (!is_written || table.entries().next().is_none()) {
+        let message = "is missing; write `[pipelines.NAME]`, or `[relays.NAME]` to publish an outbox, or `[claims]` or `[gateway]` to serve clients alone";
+        fields.fault_at(&["pipelines"], message);
     }
     let mut read = Vec::new();
     for (name, node) in table.entries() {
@@ -230,10 +344,12 @@ fn pipelines(
     if let Some(wanted) = &overrides.pipeline {
         let names: Vec<_> = table.entries().map(|(name, _)| name.as_str()).collect();
         if !names.contains(&wanted.as_str()) {
-            let message = format!(
-                "there is no pipeline `{wanted}`; {}",
-                suggestion(wanted, &names)
-            );
+            let message = if names.is_empty() {
+                format!("there is no pipeline `{wanted}`, and no other")
+            } else {
+                let suggestion = suggestion(wanted, &names);
+                format!("there is no pipeline `{wanted}`; {suggestion}")
+            };
             let origin = Origin::Named("--pipeline".into());
             fields
                 .found

@@ -16,6 +16,8 @@ pub struct Effective(Vec<Table>);
 struct Table {
     /// The names that lead to the table; none for the whole file.
     path: Vec<String>,
+    /// True if it is one item of a list, whose number is the last of the names.
+    is_item: bool,
     settings: Vec<Setting>,
 }
 
@@ -50,11 +52,12 @@ impl Effective {
     /// Returns TOML; a setting without a value is a comment, and with `origins` every line names its origin.
     pub fn toml(&self, origins: bool) -> String {
         let mut text = String::new();
-        for Table { path, settings } in self.0.iter().filter(|table| !table.settings.is_empty()) {
+        for table in self.0.iter().filter(|table| !table.settings.is_empty()) {
+            let Table { path, settings, .. } = table;
             if !path.is_empty() {
                 let gap = if text.is_empty() { "" } else { "\n" };
                 // Writing to a string cannot fail.
-                let _ = writeln!(text, "{gap}[{}]", join(path));
+                let _ = writeln!(text, "{gap}{}", table.header());
             }
             let lines: Vec<_> = settings.iter().map(Setting::toml).collect();
             let width = lines
@@ -83,17 +86,20 @@ impl Effective {
     pub fn json(&self, origins: bool) -> String {
         let mut root = Map::new();
         let mut came_from = Map::new();
-        for Table { path, settings } in &self.0 {
-            for setting in settings {
-                let value = match &setting.value {
-                    Shown::Unset => Json::Null,
-                    Shown::Hidden => "***".into(),
-                    Shown::Value(value) => serde_json::to_value(value).unwrap_or_default(),
-                };
-                put(&mut root, path, &setting.name, value);
+        for table in &self.0 {
+            let path = &*table.path;
+            for setting in &table.settings {
+                if !table.is_item {
+                    put(&mut root, path, &setting.name, setting.json());
+                }
                 if setting.value != Shown::Unset {
                     came_from.insert(setting.path(path), setting.origin.to_string().into());
                 }
+            }
+            if let (true, Some((_, list))) = (table.is_item, path.split_last()) {
+                let settings = table.settings.iter();
+                let item = settings.map(|it| (it.name.clone(), it.json())).collect();
+                push(&mut root, list, Json::Object(item));
             }
         }
         let document = Document {
@@ -122,11 +128,25 @@ impl Effective {
         });
     }
 
+    /// Adds a table that is one item of a list.
+    pub(super) fn item(&mut self, path: &[String]) {
+        self.0.push(Table {
+            path: path.to_owned(),
+            is_item: true,
+            settings: Vec::new(),
+        });
+    }
+
+    pub(super) fn append(&mut self, mut other: Self) {
+        self.0.append(&mut other.0);
+    }
+
     pub(super) fn table(&mut self, path: &[String]) -> &mut Vec<Setting> {
         let known = self.0.iter().position(|table| table.path == path);
         let at = known.unwrap_or_else(|| {
             self.0.push(Table {
                 path: path.to_owned(),
+                is_item: false,
                 settings: Vec::new(),
             });
             self.0.len() - 1
@@ -145,7 +165,7 @@ impl Effective {
     /// Iterates over every setting with its path.
     #[cfg(test)]
     pub(super) fn paths(&self) -> impl Iterator<Item = (Vec<String>, &Shown)> {
-        self.0.iter().flat_map(|Table { path, settings }| {
+        self.0.iter().flat_map(|Table { path, settings, .. }| {
             let path = |name: &String| path.iter().chain([name]).cloned().collect();
             settings
                 .iter()
@@ -154,7 +174,25 @@ impl Effective {
     }
 }
 
+impl Table {
+    /// The line above it in TOML.
+    fn header(&self) -> String {
+        match self.path.split_last() {
+            Some((_, list)) if self.is_item => format!("[[{}]]", join(list)),
+            _ => format!("[{}]", join(&self.path)),
+        }
+    }
+}
+
 impl Setting {
+    fn json(&self) -> Json {
+        match &self.value {
+            Shown::Unset => Json::Null,
+            Shown::Hidden => "***".into(),
+            Shown::Value(value) => serde_json::to_value(value).unwrap_or_default(),
+        }
+    }
+
     fn path(&self, table: &[String]) -> String {
         join(table.iter().chain([&self.name]))
     }
@@ -201,6 +239,25 @@ fn put(object: &mut Map<String, Json>, path: &[String], name: &str, value: Json)
     let inner = object.entry(first.clone()).or_insert_with(|| json!({}));
     if let Json::Object(inner) = inner {
         put(inner, rest, name, value);
+    }
+}
+
+/// Puts an item at the end of the list at this path.
+fn push(object: &mut Map<String, Json>, path: &[String], item: Json) {
+    match path {
+        [] => {}
+        [list] => {
+            let list = object.entry(list.clone()).or_insert_with(|| json!([]));
+            if let Json::Array(items) = list {
+                items.push(item);
+            }
+        }
+        [first, rest @ ..] => {
+            let inner = object.entry(first.clone()).or_insert_with(|| json!({}));
+            if let Json::Object(inner) = inner {
+                push(inner, rest, item);
+            }
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use super::secret::masked;
 use super::server::{KAFKA_PORT, server_of};
 use super::suggestion::suggestion;
 use super::tls;
+use super::webhook::{self, WebhookSettings};
 
 /// The source of messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub enum SourceSettings {
     Nats(NatsSettings),
     /// A RabbitMQ queue.
     Amqp(AmqpSettings),
+    /// A path that a provider sends its webhooks to.
+    Webhook(WebhookSettings),
 }
 
 /// A member of a consumer group.
@@ -102,15 +105,19 @@ impl KafkaSettings {
 }
 
 impl SourceSettings {
-    /// Tells whether the source has a broker, which hands a message over again if it was not acknowledged.
+    /// Tells whether the source has a broker, which hands a message over again if it was not acknowledged. The provider
+    /// of webhooks is one.
     pub const fn has_broker(&self) -> bool {
-        self.broker().is_some()
+        match self {
+            Self::File { .. } | Self::Stdin { .. } => false,
+            Self::Kafka(_) | Self::Nats(_) | Self::Amqp(_) | Self::Webhook(_) => true,
+        }
     }
 
-    /// Returns the kind of its broker, which is also the name of the feature; nothing if it has none.
+    /// Returns the kind of its broker, which is also the name of the feature; nothing if it is reached without a driver.
     pub const fn broker(&self) -> Option<&'static str> {
         match self {
-            Self::File { .. } | Self::Stdin { .. } => None,
+            Self::File { .. } | Self::Stdin { .. } | Self::Webhook(_) => None,
             Self::Kafka(_) => Some("kafka"),
             Self::Nats(_) => Some("nats"),
             Self::Amqp(_) => Some("amqp"),
@@ -124,6 +131,7 @@ impl SourceSettings {
             Self::Kafka(it) => it.retention,
             Self::Nats(it) => it.retention,
             Self::Amqp(it) => it.retention,
+            Self::Webhook(it) => it.retention,
         }
     }
 }
@@ -137,6 +145,7 @@ impl fmt::Display for SourceSettings {
             Self::Kafka(it) => write!(f, "kafka {}, group {}", it.topic, it.group),
             Self::Nats(it) => write!(f, "nats {}, consumer {}", it.stream, it.consumer),
             Self::Amqp(it) => write!(f, "amqp {}", it.queue),
+            Self::Webhook(it) => write!(f, "webhook {it}"),
         }
     }
 }
@@ -174,7 +183,8 @@ pub(super) fn read(fields: &mut Fields<'_>) -> Option<SourceSettings> {
         Some("kafka") => kafka(&mut source).map(SourceSettings::Kafka),
         Some("nats") => nats(&mut source).map(SourceSettings::Nats),
         Some("amqp") => amqp(&mut source).map(SourceSettings::Amqp),
-        Some(kind @ ("sqs" | "redis-streams" | "mqtt" | "postgres" | "webhook")) => {
+        Some("webhook") => webhook::read(&mut source).map(SourceSettings::Webhook),
+        Some(kind @ ("sqs" | "redis-streams" | "mqtt" | "postgres")) => {
             if let Some(node) = source.node("kind") {
                 let message = format!("`{kind}` sources are not supported by this release");
                 source.unsupported("kind", node, message);
@@ -182,7 +192,7 @@ pub(super) fn read(fields: &mut Fields<'_>) -> Option<SourceSettings> {
             return None;
         }
         Some(kind) => {
-            let hint = suggestion(kind, &["file", "stdin", "kafka", "nats", "amqp"]);
+            let hint = suggestion(kind, &["file", "stdin", "kafka", "nats", "amqp", "webhook"]);
             let message = format!("`{kind}` is no kind of source; {hint}");
             if let Some(node) = source.node("kind") {
                 source.fault("kind", node, message);

@@ -11,16 +11,18 @@ use super::suggestion::suggestion;
 pub struct Waived {
     /// Messages may come again after their keys are forgotten.
     pub window: bool,
+    /// Other machines may send webhooks that nobody has signed.
+    pub unverified: bool,
 }
 
 impl Waived {
     /// All names, as they are written.
-    const NAMES: [&'static str; 1] = ["window-too-short"];
+    const NAMES: [&'static str; 2] = ["window-too-short", "webhook-unverified"];
 
     /// Returns the names of the accepted findings, as they are written.
     pub fn names(self) -> Vec<&'static str> {
-        let Self { window } = self;
-        let waived = Self::NAMES.into_iter().zip([window]);
+        let Self { window, unverified } = self;
+        let waived = Self::NAMES.into_iter().zip([window, unverified]);
         waived.filter(|(_, is)| *is).map(|(name, _)| name).collect()
     }
 }
@@ -30,7 +32,14 @@ impl FromStr for Waived {
 
     fn from_str(text: &str) -> Result<Self, Refusal> {
         match text {
-            "window-too-short" => Ok(Self { window: true }),
+            "window-too-short" => Ok(Self {
+                window: true,
+                ..Self::default()
+            }),
+            "webhook-unverified" => Ok(Self {
+                unverified: true,
+                ..Self::default()
+            }),
             _ => Err(format!("`{text}` is unknown; {}", suggestion(text, &Self::NAMES)).into()),
         }
     }
@@ -41,5 +50,6 @@ pub(super) fn read(fields: &mut Fields<'_>) -> Waived {
     let waived = fields.words("accept", str::parse::<Waived>).into_iter();
     waived.fold(Waived::default(), |all, one| Waived {
         window: all.window || one.window,
+        unverified: all.unverified || one.unverified,
     })
 }

@@ -104,6 +104,7 @@ macro_rules! __each_store_law {
                 LawId::DoubtParked => a_failed_park_is_dead;
                 LawId::LateEvidence => a_late_completion_resolves_the_doubt;
                 LawId::LateEvidence => a_late_completion_resolves_every_kind_of_doubt;
+                LawId::LateEvidence => a_late_decisive_failure_resolves_the_doubt;
                 LawId::LateEvidence => a_completion_of_another_claim_does_not_resolve_the_doubt;
                 LawId::LateEvidence => a_doubt_belongs_to_the_last_claim;
                 LawId::DoubtParked => a_doubt_reported_twice_is_harmless;
@@ -339,6 +340,7 @@ macro_rules! __each_store_law {
                 LawId::OneClaimPerEntity => an_ended_lease_frees_its_entity;
                 LawId::OneClaimPerEntity => a_renewed_lease_holds_its_entity;
                 LawId::OneClaimPerEntity => a_claim_that_lost_its_entity_is_not_renewed;
+                LawId::OneClaimPerEntity => a_claim_that_lost_its_entity_says_how_it_ended;
                 LawId::OneClaimPerEntity => a_takeover_takes_the_entity_along;
                 LawId::OneClaimPerEntity => of_16_versions_at_once_one_is_granted;
             }

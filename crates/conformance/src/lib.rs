@@ -68,6 +68,7 @@ mod check;
 mod clock;
 mod counting_layer;
 pub mod history;
+pub mod http;
 #[expect(
     clippy::missing_panics_doc,
     reason = "what goes wrong in a case is a panic"

@@ -28,6 +28,9 @@ pub trait SourceSubject: Sized + Send + Sync + 'static {
     /// The longest time until the deliveries of a vanished consumer are handed to the next one.
     const PATIENCE: Duration = Duration::from_secs(30);
 
+    /// True if the names of headers keep their capital letters, which HTTP does not.
+    const KEEPS_CASE: bool = true;
+
     /// Makes an empty place.
     fn open() -> impl Future<Output = Self> + Send;
 

@@ -19,7 +19,18 @@ pub fn outcome(bytes: impl Into<Bytes>) -> Outcome {
 
 /// A start.
 pub const fn start(recovery: Recovery) -> Step {
-    Step::Start { recovery }
+    Step::Start {
+        recovery,
+        has_begun: false,
+    }
+}
+
+/// The report that the effect began before it was marked.
+pub const fn late_start(recovery: Recovery) -> Step {
+    Step::Start {
+        recovery,
+        has_begun: true,
+    }
 }
 
 /// A completion with these bytes, to be kept for an hour.

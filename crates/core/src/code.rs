@@ -70,6 +70,44 @@ pub enum Code {
     Stale,
     /// A completed operation has no outcome that can be given back.
     OutcomeUnreadable,
+    /// A request shows no token, or one that is not good.
+    Unauthorized,
+    /// A token does not have the role, or the tenant, that a request takes.
+    Forbidden,
+    /// A webhook has no signature that can be read.
+    SignatureMissing,
+    /// A webhook is not signed by its provider, or at another time.
+    SignatureWrong,
+    /// A listener is called by a name that is not its own.
+    HostRefused,
+    /// A page of another origin calls a listener.
+    OriginRefused,
+    /// The body of a request is larger than a listener takes.
+    BodyTooLarge,
+    /// The body of a request is not JSON by its content type.
+    UnsupportedMediaType,
+    /// A path of an API takes another method.
+    MethodNotAllowed,
+    /// An API has nothing at a path.
+    PathUnknown,
+    /// Nothing is on record under a key.
+    KeyUnknown,
+    /// The idempotency key of a request is none.
+    KeyInvalid,
+    /// The idempotency key of a request belongs to another one.
+    KeyReused,
+    /// The service behind an idempotency key was called, and what came of it could not be stored.
+    OutcomeUnrecorded,
+    /// An answer was too large to be kept for duplicates.
+    AnswerTooLarge,
+    /// An answer was a stream, which is not kept for duplicates.
+    AnswerStreamed,
+    /// The service behind an idempotency key was not reached.
+    UpstreamUnreachable,
+    /// The service behind an idempotency key gave no whole answer.
+    UpstreamBroken,
+    /// The service behind an idempotency key gave no answer in time.
+    UpstreamTimeout,
     /// No answer arrived in time.
     Timeout,
     /// A stored record does not check out.
@@ -113,6 +151,25 @@ impl Code {
         Self::EffectFailed,
         Self::Stale,
         Self::OutcomeUnreadable,
+        Self::Unauthorized,
+        Self::Forbidden,
+        Self::SignatureMissing,
+        Self::SignatureWrong,
+        Self::HostRefused,
+        Self::OriginRefused,
+        Self::BodyTooLarge,
+        Self::UnsupportedMediaType,
+        Self::MethodNotAllowed,
+        Self::PathUnknown,
+        Self::KeyUnknown,
+        Self::KeyInvalid,
+        Self::KeyReused,
+        Self::OutcomeUnrecorded,
+        Self::AnswerTooLarge,
+        Self::AnswerStreamed,
+        Self::UpstreamUnreachable,
+        Self::UpstreamBroken,
+        Self::UpstreamTimeout,
         Self::Timeout,
         Self::RecordCorrupt,
         Self::Internal,
@@ -153,6 +210,25 @@ impl Code {
             Self::EffectFailed => "effect-failed",
             Self::Stale => "stale",
             Self::OutcomeUnreadable => "outcome-unreadable",
+            Self::Unauthorized => "unauthorized",
+            Self::Forbidden => "forbidden",
+            Self::SignatureMissing => "signature-missing",
+            Self::SignatureWrong => "signature-wrong",
+            Self::HostRefused => "host-refused",
+            Self::OriginRefused => "origin-refused",
+            Self::BodyTooLarge => "body-too-large",
+            Self::UnsupportedMediaType => "unsupported-media-type",
+            Self::MethodNotAllowed => "method-not-allowed",
+            Self::PathUnknown => "path-unknown",
+            Self::KeyUnknown => "key-unknown",
+            Self::KeyInvalid => "key-invalid",
+            Self::KeyReused => "key-reused",
+            Self::OutcomeUnrecorded => "outcome-unrecorded",
+            Self::AnswerTooLarge => "answer-too-large",
+            Self::AnswerStreamed => "answer-streamed",
+            Self::UpstreamUnreachable => "upstream-unreachable",
+            Self::UpstreamBroken => "upstream-broken",
+            Self::UpstreamTimeout => "upstream-timeout",
             Self::Timeout => "timeout",
             Self::RecordCorrupt => "record-corrupt",
             Self::Internal => "internal",

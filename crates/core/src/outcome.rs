@@ -31,6 +31,12 @@ impl Outcome {
     /// The longest result that is kept unless a pipeline sets another limit: 1 MiB.
     pub const DEFAULT_LIMIT_BYTES: usize = 1 << 20;
 
+    /// The codec of bytes with their content type: its length in one byte, the content type, the bytes.
+    pub const MEDIA_CODEC: u16 = 2;
+
+    /// The longest content type.
+    pub const CONTENT_TYPE_BYTES: usize = 255;
+
     /// An outcome without a result.
     pub const fn empty() -> Self {
         Self::Kept {
@@ -47,6 +53,45 @@ impl Outcome {
         Self::TooLarge {
             len_bytes: bytes.len() as u64,
             digest: blake3::hash(&bytes).into(),
+        }
+    }
+
+    /// Bytes with their content type, or [`Outcome::TooLarge`] when the bytes exceed `limit_bytes`; nothing if the
+    /// content type is over [`Outcome::CONTENT_TYPE_BYTES`] long.
+    pub fn media(content_type: &str, bytes: Bytes, limit_bytes: usize) -> Option<Self> {
+        let len = u8::try_from(content_type.len()).ok()?;
+        if bytes.len() > limit_bytes {
+            return Some(Self::raw(bytes, limit_bytes));
+        }
+        let mut media = Vec::with_capacity(1 + content_type.len() + bytes.len());
+        media.push(len);
+        media.extend_from_slice(content_type.as_bytes());
+        media.extend_from_slice(&bytes);
+        Some(Self::Kept {
+            codec: Self::MEDIA_CODEC,
+            bytes: media.into(),
+        })
+    }
+
+    /// The content type and the bytes that [`Outcome::media`] keeps; nothing of any other outcome.
+    pub fn as_media(&self) -> Option<(&str, &[u8])> {
+        let Self::Kept { codec, bytes } = self else {
+            return None;
+        };
+        let (&len, rest) = bytes
+            .split_first()
+            .filter(|_| *codec == Self::MEDIA_CODEC)?;
+        let (content_type, bytes) = rest.split_at_checked(len.into())?;
+        Some((std::str::from_utf8(content_type).ok()?, bytes))
+    }
+
+    /// The bytes of the result, without the content type that may be kept with them; nothing of a result that was too
+    /// large.
+    pub fn result(&self) -> Option<&[u8]> {
+        match (self, self.as_media()) {
+            (_, Some((_, bytes))) => Some(bytes),
+            (Self::Kept { bytes, .. }, None) => Some(bytes),
+            (Self::TooLarge { .. }, None) => None,
         }
     }
 }
@@ -128,6 +173,27 @@ mod tests {
             panic!("five bytes exceed a limit of four");
         };
         assert_eq!((len_bytes, digest), (5, blake3::hash(b"12345").into()));
+    }
+
+    #[test]
+    fn bytes_come_back_with_their_content_type() {
+        let png = Bytes::from_static(b"\x89PNG");
+        for content_type in ["image/png", "", &"x".repeat(255)] {
+            let outcome = Outcome::media(content_type, png.clone(), 4).expect("it is short enough");
+            assert_eq!(outcome.as_media(), Some((content_type, &png[..])));
+            assert_eq!(outcome.result(), Some(&png[..]));
+        }
+        assert_eq!(Outcome::media(&"x".repeat(256), png.clone(), 4), None);
+        let large = Outcome::media("image/png", png.clone(), 3);
+        assert_eq!(large, Some(Outcome::raw(png.clone(), 3)));
+        assert_eq!(large.and_then(|it| it.result().map(<[u8]>::len)), None);
+        let raw = Outcome::raw(png.clone(), 4);
+        assert_eq!((raw.as_media(), raw.result()), (None, Some(&png[..])));
+        for damaged in [&b""[..], b"\x03ab", b"\x01\xff"] {
+            let codec = Outcome::MEDIA_CODEC;
+            let bytes = Bytes::copy_from_slice(damaged);
+            assert_eq!(Outcome::Kept { codec, bytes }.as_media(), None);
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@
 pub mod checkpoint;
 mod erased;
 pub mod horizon;
+pub mod outbox;
 pub mod rescan;
 pub mod sink;
 pub mod source;

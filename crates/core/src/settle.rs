@@ -30,6 +30,9 @@ pub enum Step {
     Start {
         /// The treatment that a takeover applies from here on.
         recovery: Recovery,
+        /// True if the effect may have begun already: evidence, which a claim that lost its entity or
+        /// its provider's window gives all the same. VER-2, DBT-3.
+        has_begun: bool,
     },
     /// The effect happened.
     Complete {
@@ -60,7 +63,8 @@ pub enum Step {
         error: Box<str>,
         /// True if the failure speaks for the earlier attempts as well, which only an answer from
         /// behind the provider's own look-up of the key does. Any other failure leaves the
-        /// operation in doubt if an earlier attempt may have applied the effect. DBT-6.
+        /// operation in doubt if an earlier attempt may have applied the effect. DBT-6. A decisive
+        /// one also ends a doubt, as a completion does, if it comes from the claim in doubt.
         decisive: bool,
         /// The time for which to keep the record.
         window: Window,

@@ -1,17 +1,18 @@
 //! One operation at a time: claim, run, complete, as a linear handle.
 //!
 //! An [`Attempt`] is consumed by settling it, so settling twice does not compile. Dropping an attempt settles
-//! nothing: its lease cleans up.
+//! nothing: its lease cleans up. Its [`Reports`] are the same steps as data, for an attempt that ends in another call,
+//! another process or a batch.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use semel_core::claim::AttemptLimits;
 use semel_core::{
-    Admission, Certainty, Claim, ClaimRequest, Error, ErrorKind, Outcome, Recovery, Renewed,
-    Result, Settled, Settlement, StateKind, Step, Store, StoreExt, Timestamp, Window,
+    Admission, Certainty, Claim, ClaimId, ClaimRequest, Error, ErrorKind, Operation, Outcome,
+    Recovery, Renewal, Renewed, Result, Settled, Settlement, StateKind, Step, Store, StoreExt,
+    Timestamp, Window,
 };
-
-use crate::lease::renewal;
 
 /// The store's answer to a request for an operation.
 #[derive(Debug)]
@@ -29,8 +30,7 @@ pub enum Admitted<S> {
 pub struct Attempt<S> {
     store: S,
     claim: Claim,
-    window: Window,
-    limits: AttemptLimits,
+    reports: Reports,
 }
 
 /// A settlement that the store did not accept, with the attempt if it can be settled again.
@@ -53,12 +53,19 @@ impl<S: Store + Clone> Attempt<S> {
     pub async fn begin(store: S, request: ClaimRequest) -> Result<Admitted<S>> {
         let (window, limits) = (request.window, request.limits);
         match store.claim_one(request).await? {
-            Admission::Granted(claim) => Ok(Admitted::Run(Self {
-                store,
-                claim,
-                window,
-                limits,
-            })),
+            Admission::Granted(claim) => {
+                let reports = Reports {
+                    operation: claim.operation.clone(),
+                    claim_id: claim.claim_id,
+                    window,
+                    limits,
+                };
+                Ok(Admitted::Run(Self {
+                    store,
+                    claim,
+                    reports,
+                }))
+            }
             admission => Ok(Admitted::Not(admission)),
         }
     }
@@ -76,7 +83,7 @@ impl<S: Store + Clone> Attempt<S> {
     ///
     /// # Cancel safety   safe to repeat
     pub async fn start(&mut self, recovery: Recovery) -> Result<()> {
-        match self.settle(Step::Start { recovery }).await? {
+        match self.settle(self.reports.start(recovery)).await? {
             Settled::Now(_) => Ok(()),
             Settled::Fenced { .. } => Err(lost()),
             Settled::Failed(error) => Err(error),
@@ -91,7 +98,7 @@ impl<S: Store + Clone> Attempt<S> {
     ///
     /// # Cancel safety   safe
     pub async fn renew(&mut self, lease: Duration) -> Result<Timestamp> {
-        let renewal = renewal(&self.claim, lease);
+        let renewal = self.reports.renewal(lease);
         match self.store.renew_one(renewal).await? {
             Renewed::Until(until) => {
                 self.claim.lease_until = until;
@@ -111,10 +118,8 @@ impl<S: Store + Clone> Attempt<S> {
     ///
     /// # Cancel safety   unsafe to drop and forget: the effect may have happened unrecorded
     pub async fn complete(self, outcome: Outcome) -> Result<(), Unsettled<S>> {
-        let window = self.window;
-        self.conclude(Step::Complete { outcome, window })
-            .await
-            .map(|_| ())
+        let report = self.reports.complete(outcome);
+        self.conclude(report).await.map(|_| ())
     }
 
     /// Reports that the effect did not happen, or that nobody knows; another attempt may follow after `after`.
@@ -129,17 +134,8 @@ impl<S: Store + Clone> Attempt<S> {
         certainty: Certainty,
         after: Duration,
     ) -> Result<StateKind, Unsettled<S>> {
-        let (limits, window) = (self.limits, self.window);
-        let error = error.into();
-        self.conclude(Step::Release {
-            error,
-            certainty,
-            after,
-            counted: true,
-            limits,
-            window,
-        })
-        .await
+        let report = self.reports.release(error, certainty, after);
+        self.conclude(report).await
     }
 
     /// Reports that this attempt surely did not apply the effect and that no other attempt would. If an
@@ -150,17 +146,12 @@ impl<S: Store + Clone> Attempt<S> {
     ///
     /// as [`Attempt::complete`]
     pub async fn fail(self, error: &str, decisive: bool) -> Result<StateKind, Unsettled<S>> {
-        let window = self.window;
-        self.conclude(Step::Fail {
-            error: error.into(),
-            decisive,
-            window,
-        })
-        .await
+        let report = self.reports.fail(error, decisive);
+        self.conclude(report).await
     }
 
-    async fn conclude(self, step: Step) -> Result<StateKind, Unsettled<S>> {
-        match self.settle(step).await {
+    async fn conclude(self, report: Settlement) -> Result<StateKind, Unsettled<S>> {
+        match self.settle(report).await {
             Ok(Settled::Now(state)) => Ok(state),
             Ok(Settled::Fenced { .. }) => Err(Unsettled {
                 error: lost(),
@@ -173,14 +164,95 @@ impl<S: Store + Clone> Attempt<S> {
         }
     }
 
-    async fn settle(&self, step: Step) -> Result<Settled> {
-        let (operation, claim_id) = (self.claim.operation.clone(), self.claim.claim_id);
-        let settlement = Settlement {
-            operation,
-            claim_id,
-            step,
+    async fn settle(&self, report: Settlement) -> Result<Settled> {
+        self.store.settle_one(report).await
+    }
+}
+
+/// The reports of one attempt, to be given to the store by whoever knows the claim: they need no memory but this.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reports {
+    /// The operation.
+    pub operation: Operation,
+    /// The claim that reports.
+    pub claim_id: ClaimId,
+    /// The time for which to remember the end of the operation.
+    pub window: Window,
+    /// Caps on attempts.
+    pub limits: AttemptLimits,
+}
+
+impl Reports {
+    /// Reports that the effect is about to be sent; `recovery` is what a takeover does from then on.
+    pub fn start(&self, recovery: Recovery) -> Settlement {
+        self.report(Step::Start {
+            recovery,
+            has_begun: false,
+        })
+    }
+
+    /// Reports that the effect happened.
+    pub fn complete(&self, outcome: Outcome) -> Settlement {
+        let window = self.window;
+        self.report(Step::Complete { outcome, window })
+    }
+
+    /// Reports that the effect did not happen, or that nobody knows; another attempt may follow after `after`.
+    pub fn release(&self, error: &str, certainty: Certainty, after: Duration) -> Settlement {
+        self.release_within(self.limits, error, certainty, after)
+    }
+
+    /// Reports that this attempt surely did not apply the effect, and that no other would; see [`Step::Fail`] for `decisive`.
+    pub fn fail(&self, error: &str, decisive: bool) -> Settlement {
+        self.report(Step::Fail {
+            error: error.into(),
+            decisive,
+            window: self.window,
+        })
+    }
+
+    /// Reports that this attempt may have applied the effect, and that no other is wanted: the operation is in doubt
+    /// if the effect was started, else dead.
+    pub fn give_up(&self, error: &str) -> Settlement {
+        let limits = AttemptLimits {
+            failed: NonZeroU32::MIN,
+            ..self.limits
         };
-        self.store.settle_one(settlement).await
+        self.release_within(limits, error, Certainty::MaybeApplied, Duration::ZERO)
+    }
+
+    /// Asks for this much more time.
+    pub fn renewal(&self, lease: Duration) -> Renewal {
+        Renewal {
+            operation: self.operation.clone(),
+            claim_id: self.claim_id,
+            lease,
+        }
+    }
+
+    fn release_within(
+        &self,
+        limits: AttemptLimits,
+        error: &str,
+        certainty: Certainty,
+        after: Duration,
+    ) -> Settlement {
+        self.report(Step::Release {
+            error: error.into(),
+            certainty,
+            after,
+            counted: true,
+            limits,
+            window: self.window,
+        })
+    }
+
+    fn report(&self, step: Step) -> Settlement {
+        Settlement {
+            operation: self.operation.clone(),
+            claim_id: self.claim_id,
+            step,
+        }
     }
 }
 

@@ -395,7 +395,8 @@ pub trait Observer: Send + Sync + 'static {
         None
     }
 
-    /// Notes the spans of an attempt that has ended, with a message or with an item of a call.
+    /// Notes the spans of an attempt that has ended, with a message or with an item of a call, if they
+    /// [are recorded](Spans::are_recorded).
     fn observe_spans(&self, pipeline: &str, spans: &Spans<'_>) {
         let _ = (pipeline, spans);
     }

@@ -22,7 +22,7 @@ use semel_core::fingerprint::FingerprintSelector;
 use semel_core::key::KeySelector;
 use semel_core::port::source::{Progress, Source};
 use semel_core::select::Selector;
-use semel_core::{Backoff, Error, ErrorKind, Result, Scope, Store};
+use semel_core::{Backoff, Error, ErrorKind, Result, Scope, Store, tenant};
 use tokio::sync::watch;
 
 use crate::consumer::Consumer;
@@ -171,6 +171,21 @@ impl<S: Store + Clone, Src: Source> Builder<S, Src> {
         };
         let scope = Scope::new(tenant, &name).map_err(|why| invalid(&why))?;
         Ok(self.change(|pipeline| pipeline.scope = scope))
+    }
+
+    /// Sets the place of the tenant, where each message has its own: `json:/tenant`, `header:X-Tenant` or
+    /// `field:N`. A message without one is set aside, as `tenant-missing`.
+    ///
+    /// # Errors
+    ///
+    /// as [`Builder::key`], and for a selector whose value tells messages apart, not tenants
+    pub fn tenant_from(self, selector: &str) -> Result<Self> {
+        let place: Selector = parsed(selector)?;
+        if !tenant::can_select(&place) {
+            let message = format!("`{place}` tells messages apart, not tenants");
+            return Err(Error::new(ErrorKind::InvalidInput, message));
+        }
+        Ok(self.change(|pipeline| pipeline.tenant = Some(place)))
     }
 
     /// Declares that the effect passes [`Message::idempotency_key`] to a provider that recognises it for

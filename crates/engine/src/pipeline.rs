@@ -1,4 +1,6 @@
-//! From a delivery to a claim: key, fingerprint, transport id, birth, order, version.
+//! From a delivery to a claim: key, tenant, fingerprint, transport id, birth, order, version.
+
+mod tenant_scopes;
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,13 +13,15 @@ use semel_core::fingerprint::FingerprintSelector;
 use semel_core::json::Tape;
 use semel_core::key::KeySelector;
 use semel_core::port::source::{Delivery, DeliveryId};
+use semel_core::port::store::ListQuery;
 use semel_core::port::transactional::Value;
 use semel_core::select::{Message, Selected, Selector, View};
 use semel_core::{
-    Backoff, ByteString, ClaimId, ClaimRequest, Differing, Error, ErrorKind, Members, Operation,
-    Parked, Scope, Start, Timestamp, Unusable, VersionGate, Window,
+    Backoff, ByteString, ClaimId, ClaimRequest, Differing, Error, ErrorKind, Key, Members,
+    Operation, Parked, Scope, Start, Timestamp, Unusable, VersionGate, Window, tenant,
 };
 
+use self::tenant_scopes::TenantScopes;
 use crate::effect::{Class, OnDoubt};
 
 /// The rules by which messages of one source become operations.
@@ -25,8 +29,10 @@ use crate::effect::{Class, OnDoubt};
 pub struct Pipeline {
     /// The pipeline's name.
     pub name: Box<str>,
-    /// Tenant and operation name of its keys.
+    /// Tenant and operation name of its keys; the operation name alone where each message has its own tenant.
     pub scope: Scope,
+    /// The place of the tenant, where each message has its own: a part of the identity of its operation.
+    pub tenant: Option<Selector>,
     /// The place of the key.
     pub key: KeySelector,
     /// The part that is compared when a key comes again.
@@ -35,7 +41,7 @@ pub struct Pipeline {
     pub transport: Option<Selector>,
     /// The place of the birth, for sources without an append time of their own.
     pub birth: Option<Selector>,
-    /// The order key: messages with the same one run in source order; the key if none is named.
+    /// The order key: messages with the same one run in source order; the key within its tenant if none is named.
     pub order: Option<KeySelector>,
     /// Entity and version of the version gate.
     pub gate: Option<(KeySelector, Selector)>,
@@ -137,7 +143,7 @@ pub struct Incoming {
     pub headers: Vec<(ByteString, Bytes)>,
     /// The place where it was read.
     pub coordinates: ByteString,
-    /// Its order key, if that is not the key.
+    /// Its order key, if the pipeline names one.
     pub order: Option<Bytes>,
     /// The claim to ask for.
     pub request: ClaimRequest,
@@ -148,10 +154,19 @@ pub struct Incoming {
 }
 
 impl Incoming {
-    /// Returns the order key.
-    pub fn order(&self) -> &[u8] {
-        let key = || self.request.operation.key.as_bytes();
-        self.order.as_deref().unwrap_or_else(key)
+    /// Returns the order key, and the tenant within which it counts; an order key that the pipeline names counts
+    /// over all tenants.
+    pub(crate) fn order(&self) -> (&str, &[u8]) {
+        if let Some(order) = &self.order {
+            return ("", order);
+        }
+        let ClaimRequest {
+            operation, gate, ..
+        } = &self.request;
+        // Versions of one entity are tried in source order, whatever their keys.
+        let entity = gate.as_ref().map(|gate| gate.entity.as_bytes());
+        let order = entity.unwrap_or_else(|| operation.key.as_bytes());
+        (operation.scope.tenant(), order)
     }
 
     /// Returns the message, to be set aside with its operation, for `reason`.
@@ -187,6 +202,8 @@ pub struct Scratch {
     keeps_members: bool,
     /// The scope of the pipeline, for the deliveries that are read now.
     scope: Scope,
+    /// Those of its tenants.
+    tenants: TenantScopes,
     tape: Tape,
 }
 
@@ -197,6 +214,7 @@ impl Scratch {
             start,
             keeps_members: true,
             scope: pipeline.scope.clone(),
+            tenants: TenantScopes::default(),
             tape: Tape::default(),
         }
     }
@@ -211,6 +229,7 @@ impl Scratch {
     /// Begins a chunk: the deliveries that are read from now on go to another thread together.
     pub fn begin_chunk(&mut self) {
         self.scope = self.scope.detached();
+        self.tenants.begin_chunk();
     }
 }
 
@@ -224,6 +243,21 @@ impl fmt::Debug for Scratch {
 }
 
 impl Pipeline {
+    /// Selects what is on record of the pipeline; of every tenant, where each message has its own.
+    pub fn selection(&self) -> ListQuery {
+        let mut selection = ListQuery::in_scope(&self.scope);
+        if self.tenant.is_some() {
+            selection.tenant = None;
+        }
+        selection
+    }
+
+    /// Returns whether the records of `scope` are those of the pipeline.
+    pub fn has(&self, scope: &Scope) -> bool {
+        let is_of_tenant = self.tenant.is_some() || scope.tenant() == self.scope.tenant();
+        is_of_tenant && scope.operation() == self.scope.operation()
+    }
+
     /// Reads one delivery.
     ///
     /// # Errors
@@ -303,21 +337,18 @@ impl Pipeline {
         &self,
         view: &View<'_>,
         delivery: &Delivery,
-        scratch: &Scratch,
+        scratch: &mut Scratch,
         claim_id: ClaimId,
     ) -> Result<Parts, Unusable> {
         let key = self.key.key(view)?;
+        let scope = self.scope_of(view, scratch)?;
         let gate = self
             .gate
             .as_ref()
             .map(|(entity, version)| gate(view, entity, version));
         let gate = gate.transpose()?;
-        let order = match (&self.order, &gate) {
-            (Some(order), _) => Some(order.key(view)?.into_bytes()),
-            // Versions of one entity are tried in source order, whatever their keys.
-            (None, Some(gate)) => Some(gate.entity.clone().into_bytes()),
-            (None, None) => None,
-        };
+        let order = self.order.as_ref().map(|order| order.key(view));
+        let order = order.transpose()?.map(Key::into_bytes);
         let birth = match (delivery.appended_at, &self.birth) {
             _ if semel_core::planted("M18") => None,
             // Older than every window: a message without a record does not begin, in one step with the look
@@ -327,7 +358,7 @@ impl Pipeline {
             (None, Some(birth)) => Some(Timestamp::from_millis(birth::of(view, birth)?)),
             (None, None) => None,
         };
-        let operation = Operation::new(scratch.scope.clone(), key);
+        let operation = Operation::new(scope, key);
         let reading = self.fingerprint.read(view)?;
         let read = reading.as_ref().filter(|_| scratch.keeps_members);
         let members = read.and_then(|it| it.members(&operation));
@@ -350,6 +381,18 @@ impl Pipeline {
             None => None,
         };
         Ok((order, request, values))
+    }
+
+    /// Returns the scope of a message: that of the pipeline, or that of its tenant.
+    fn scope_of(&self, view: &View<'_>, scratch: &mut Scratch) -> Result<Scope, Unusable> {
+        let Some(selector) = &self.tenant else {
+            return Ok(scratch.scope.clone());
+        };
+        let tenant = tenant::of(view, selector)?;
+        let scope = scratch.tenants.of(&tenant, self.scope.operation());
+        scope.ok_or_else(|| Unusable::TenantMissing {
+            at: selector.to_string().into(),
+        })
     }
 
     /// Returns the transport id, cut to a digest if it is long.

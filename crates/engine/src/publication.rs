@@ -12,6 +12,8 @@ use crate::effect::Call;
 
 /// Of a dead letter: the operation name, which is the pipeline's.
 pub const OPERATION: &str = "semel-operation";
+/// Of a dead letter: the tenant, if the operation has one.
+pub const TENANT: &str = "semel-tenant";
 /// Of a dead letter: the id of the operation, 64 hexadecimal digits.
 pub const OPERATION_ID: &str = "semel-operation-id";
 /// Of a dead letter: the place where the message was read.
@@ -107,6 +109,9 @@ fn dead(
     let mut headers = Vec::new();
     let mut add = |name: &str, text: &str| headers.push((name.into(), one_line(text)));
     add(OPERATION, operation.scope.operation());
+    if !operation.scope.tenant().is_empty() {
+        add(TENANT, operation.scope.tenant());
+    }
     add(OPERATION_ID, &operation.id().to_string());
     add(ORIGIN, &parked.coordinates);
     add(KEY, operation.key.as_str());
@@ -177,6 +182,7 @@ const PREFIX: [u8; 6] = *b"semel-";
 const OURS: &[&str] = &[
     "semel-id",
     OPERATION,
+    TENANT,
     OPERATION_ID,
     ORIGIN,
     KEY,

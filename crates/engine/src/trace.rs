@@ -81,6 +81,31 @@ pub enum End {
     StoreFailed,
 }
 
+impl End {
+    /// Tells whether an attempt that ends so is recorded for its end, or for that of its effect.
+    pub(crate) fn is_hard(self, was_called: bool, verdict: Option<&str>) -> bool {
+        self.is_failure()
+            || verdict.is_some_and(|verdict| verdict != "applied")
+            || (was_called && matches!(self, Self::Gone | Self::GivenBack))
+    }
+
+    const fn is_failure(self) -> bool {
+        match self {
+            Self::Released | Self::Fenced | Self::StoreFailed => true,
+            Self::Gone | Self::GivenBack => false,
+            Self::Fate(fate) => match fate {
+                Fate::Applied | Fate::Replayed | Fate::Stale | Fate::Released => false,
+                Fate::Conflict
+                | Fate::TooOld
+                | Fate::Dead
+                | Fate::InDoubt
+                | Fate::Quarantined
+                | Fate::Unprotected => true,
+            },
+        }
+    }
+}
+
 /// The spans of one attempt with a message or with an item of a call: from the time that the message was fetched, that
 /// the call began or that an earlier attempt was over, to its end. Borrowed: an observer copies what it keeps.
 #[derive(Clone, Debug)]
@@ -183,37 +208,28 @@ impl<'a> Spans<'a> {
         1 + children.into_iter().flatten().count()
     }
 
+    /// Tells whether these are recorded: those of a trace that is marked, and those that always are.
+    pub fn are_recorded(&self) -> bool {
+        self.process.context.flags.is_sampled() || self.are_always_kept()
+    }
+
     /// Tells whether these are recorded whatever the mark of the trace says: a takeover, a fence and
     /// whatever comes of it, such as a differing outcome, an attempt that may repeat the effect, a conflict, a doubt, a
     /// dead end or another failure, and an effect of something that was then given back.
     pub fn are_always_kept(&self) -> bool {
-        let was_called = self.effect.is_some() || self.verdict.is_some();
-        self.takeover
+        let is_marked = self.takeover
             || self.resumed
             || self.possible_repeat
             || self.follows_fence
             || self.had_trouble
-            || self.outcome_differs
-            || self.has_failed()
-            || self.verdict.is_some_and(|verdict| verdict != "applied")
-            || (was_called && matches!(self.end, End::Gone | End::GivenBack))
+            || self.outcome_differs;
+        let was_called = self.effect.is_some() || self.verdict.is_some();
+        is_marked || self.end.is_hard(was_called, self.verdict)
     }
 
     /// Tells whether the attempt failed: whatever is released, fenced or set aside.
     pub const fn has_failed(&self) -> bool {
-        match self.end {
-            End::Released | End::Fenced | End::StoreFailed => true,
-            End::Gone | End::GivenBack => false,
-            End::Fate(fate) => match fate {
-                Fate::Applied | Fate::Replayed | Fate::Stale | Fate::Released => false,
-                Fate::Conflict
-                | Fate::TooOld
-                | Fate::Dead
-                | Fate::InDoubt
-                | Fate::Quarantined
-                | Fate::Unprotected => true,
-            },
-        }
+        self.end.is_failure()
     }
 }
 

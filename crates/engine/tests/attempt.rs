@@ -7,9 +7,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use semel_core::AnyStore;
 use semel_core::{
-    Admission, Certainty, ClaimId, ClaimRequest, Duplicate, ErrorKind, Outcome, Recovery, StateKind,
+    Admission, Certainty, ClaimId, ClaimRequest, Duplicate, ErrorKind, Outcome, Recovery, Renewed,
+    Settled, StateKind, StoreExt,
 };
-use semel_engine::attempt::{Admitted, Attempt};
+use semel_engine::attempt::{Admitted, Attempt, Reports};
 
 use crate::world::crash::Crash;
 use crate::world::faulty::{Fault, Faulty, Method, Plan};
@@ -263,4 +264,34 @@ async fn a_failed_attempt_is_dead() {
         panic!("a dead operation is not run again");
     };
     assert_eq!(state, StateKind::Dead);
+}
+
+/// An attempt that ends elsewhere: its claim is all that its reports need.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_may_have_applied_is_given_up_by_its_reports() {
+    for (starts, state) in [(true, StateKind::InDoubt), (false, StateKind::Dead)] {
+        let world = World::new();
+        let (store, _, request) = asking(&world, 1);
+        let (window, limits) = (request.window, request.limits);
+        let mut attempt = run(&world, 1).await;
+        if starts {
+            attempt.start(Recovery::Rerun).await.expect("it is ours");
+        }
+        let reports = Reports {
+            operation: request.operation,
+            claim_id: request.claim_id,
+            window,
+            limits,
+        };
+        drop(attempt);
+        for time in ["once", "twice"] {
+            let settled = store.settle_one(reports.give_up("no answer")).await;
+            let Ok(Settled::Now(now)) = settled else {
+                panic!("{time}: {settled:?}");
+            };
+            assert_eq!(now, state, "{time}");
+        }
+        let renewed = store.renew_one(reports.renewal(LEASE)).await;
+        assert!(matches!(renewed, Ok(Renewed::Lost { .. })), "{renewed:?}");
+    }
 }

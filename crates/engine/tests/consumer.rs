@@ -17,6 +17,7 @@ mod retry;
 mod shutdown;
 mod streamed;
 mod target;
+mod tenants;
 mod trace;
 mod transaction;
 mod version;

@@ -60,6 +60,19 @@ impl Gathered {
         attempt
     }
 
+    /// Asserts that two effects were told traces that began here, with this mark, and that those alone are recorded that
+    /// have it.
+    pub(crate) fn are_begun_here(&self, [one, other]: [TraceContext; 2], is_sampled: bool) {
+        assert_ne!(one.trace_id, other.trace_id);
+        for trace in [one, other] {
+            let expected = 2 | u8::from(is_sampled);
+            assert_eq!(trace.flags.to_byte(), expected, "and random");
+        }
+        let attempts = self.attempts();
+        assert_eq!(attempts.len(), if is_sampled { 2 } else { 0 });
+        assert!(attempts.iter().all(|it| it.parent.is_none()));
+    }
+
     /// Returns the spans that events named.
     pub(crate) fn named(&self) -> Vec<TraceContext> {
         self.named.lock().expect("no panic").clone()

@@ -5,6 +5,8 @@ use semel_core::Operation;
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
+use crate::value::tenant;
+
 /// A step that an operator may take next about one key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Action {
@@ -64,17 +66,23 @@ impl Action {
     }
 }
 
-/// The operation that an action is about; in JSON its id, its pipeline and its key.
+/// The operation that an action is about; in JSON its id, its pipeline, its tenant and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target(pub Operation);
 
 impl Serialize for Target {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let Operation { scope, key } = &self.0;
-        let mut object = to.serialize_struct("Target", 3)?;
+        let tenant = tenant(scope);
+        let count = if tenant.is_some() { 4 } else { 3 };
+        let mut object = to.serialize_struct("Target", count)?;
         object.serialize_field("key", key.as_str())?;
         object.serialize_field("operation_id", &self.0.id().to_string())?;
         object.serialize_field("pipeline", scope.operation())?;
+        match tenant {
+            Some(tenant) => object.serialize_field("tenant", tenant)?,
+            None => object.skip_field("tenant")?,
+        }
         object.end()
     }
 }
@@ -121,8 +129,13 @@ mod tests {
         let json = serde_json::to_value(&advice).expect("JSON");
         let action = serde_json::json!({
             "action": "forget", "key": "pay-1", "operation_id": id, "pipeline": "payments",
+            "tenant": "default",
         });
         assert_eq!(json["action"], action);
         assert_eq!(json["text"], "forget the key");
+        let scope = Scope::new("", "payments").expect("a scope");
+        let operation = Operation::new(scope, Key::parse("pay-1").expect("a key"));
+        let json = serde_json::to_value(Action::new(ActionKind::Show, operation)).expect("JSON");
+        assert_eq!(json.get("tenant"), None, "there is none: {json}");
     }
 }

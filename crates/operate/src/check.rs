@@ -5,10 +5,13 @@
 
 pub mod attempts;
 mod broker;
+mod claims;
 pub mod durability;
 mod finding;
+mod gateway;
 mod inspection;
 mod production;
+mod relays;
 mod report;
 mod rules;
 mod sample;
@@ -17,9 +20,12 @@ mod storage;
 pub mod window;
 
 pub use broker::{Broker, BrokerFact, Reached, UnreadSetting};
+pub use claims::{ClaimsReport, TokensSeen};
 pub use finding::{Finding, Place, Severity, fail, warn};
+pub use gateway::RouteReport;
 pub use inspection::Inspection;
 pub use production::{Disk, Line, Observed, Production, Room, Scrape, Standing};
+pub use relays::{OutboxSeen, RelayReport};
 pub use report::{Coverage, Protection, Report, RetryReport, StoreReport};
 pub use rules::Subject;
 pub use sample::{Conflict, Sample, Unusable};

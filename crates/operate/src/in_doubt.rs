@@ -17,6 +17,7 @@ use semel_worker::settings::EffectSettings;
 use serde::Serialize;
 
 use crate::action::{Action, ActionKind};
+use crate::value::tenant;
 
 /// The record of a named key, or one doubt of all.
 #[derive(Clone, Debug)]
@@ -98,6 +99,9 @@ pub struct Resolved {
     pub operation_id: String,
     /// The name of its pipeline.
     pub pipeline: String,
+    /// The tenant; none where there is only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
     /// The state before.
     pub before: &'static str,
     /// The state after.
@@ -246,6 +250,7 @@ impl Resolved {
             key: operation.key.as_str().to_owned(),
             operation_id: operation.id().to_string(),
             pipeline: operation.scope.operation().to_owned(),
+            tenant: tenant(&operation.scope).map(str::to_owned),
             before: case.state().as_str(),
             after: case.leads_to().as_str(),
             message: case.message(),

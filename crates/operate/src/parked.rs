@@ -73,7 +73,10 @@ impl Search {
     /// Returns a test that tells whether a message of the kind is meant.
     pub fn wanted(&self) -> Arc<dyn Fn(&Parked) -> bool + Send + Sync> {
         let (names, filter) = (Arc::clone(&self.names), self.filter.clone());
-        Arc::new(move |message| names.has(message) && filter.has(message))
+        let within = self.within.clone();
+        Arc::new(move |message| {
+            within.fits(&message.scope) && names.has(message) && filter.has(message)
+        })
     }
 
     /// Passes the selected messages to `visit`, group by group, until `visit` returns `Break`. The first group

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use semel_core::Timestamp;
 use semel_core::units::duration_text;
+use semel_core::{Scope, Timestamp};
 use serde::{Serialize, Serializer};
 
 /// A time: RFC 3339 in UTC with milliseconds.
@@ -24,6 +24,11 @@ impl Serialize for Span {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(&duration_text(self.0))
     }
+}
+
+/// Returns the tenant of a scope, as it is printed: none if it is the empty one.
+pub fn tenant(scope: &Scope) -> Option<&str> {
+    Some(scope.tenant()).filter(|tenant| !tenant.is_empty())
 }
 
 /// Prepares bytes for JSON: returns the text if they are UTF-8, else base64, which is printed under another

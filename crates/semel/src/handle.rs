@@ -124,6 +124,80 @@ impl Semel {
         self.0.consumer(name, source)
     }
 
+    /// A layer that puts the requests of a `tower` service under their idempotency keys. Its settings begin with those of
+    /// this handle ([`Route::with_settings`](crate::http::Route::with_settings)), and `change` changes them.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput`: a setting is not acceptable
+    #[cfg(feature = "http")]
+    pub fn http(
+        &self,
+        change: impl FnOnce(&mut crate::http::Route),
+    ) -> Result<crate::http::IdempotencyLayer> {
+        let mut route = crate::http::Route::with_settings(self.0.defaults());
+        change(&mut route);
+        crate::http::IdempotencyLayer::new(&self.0, route)
+    }
+
+    /// A layer as [`http`](Self::http) makes it, whose handlers commit their answers with their own work: each finds an
+    /// [`http::RequestInbox<I>`](crate::http::RequestInbox) among the extensions of its request, and hands it its
+    /// transaction. `inbox` is that of this handle's store, and every driver of an inbox will do. What that guarantees is
+    /// said [there](crate::http::IdempotencyLayer::with_inbox).
+    ///
+    /// ```
+    /// use axum::{Extension, http::StatusCode, response::Response};
+    /// use semel::{http::RequestInbox, sqlx::PostgresInbox};
+    ///
+    /// async fn charge(
+    ///     Extension(pool): Extension<sqlx::PgPool>,
+    ///     Extension(inbox): Extension<RequestInbox<PostgresInbox>>,
+    /// ) -> Result<Response, StatusCode> {
+    ///     let oops = |_| StatusCode::INTERNAL_SERVER_ERROR;
+    ///     let mut tx = pool.begin().await.map_err(oops)?;
+    ///     let insert = sqlx::query("INSERT INTO charges VALUES ($1, 4200)").bind(inbox.op().idempotency_key());
+    ///     insert.execute(&mut *tx).await.map_err(oops)?;
+    ///     let committed = inbox.commit(tx, (StatusCode::CREATED, "charged 4200 cents")).await;
+    ///     committed.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)
+    /// }
+    /// # let _: axum::Router = axum::Router::new().route("/charges", axum::routing::post(charge));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput`: a setting is not acceptable
+    #[cfg(feature = "http")]
+    pub fn http_with_inbox<I>(
+        &self,
+        inbox: I,
+        change: impl FnOnce(&mut crate::http::Route),
+    ) -> Result<crate::http::IdempotencyLayer>
+    where
+        I: Clone + Send + Sync + 'static,
+    {
+        let mut route = crate::http::Route::with_settings(self.0.defaults());
+        change(&mut route);
+        crate::http::IdempotencyLayer::with_inbox(&self.0, route, inbox)
+    }
+
+    /// A layer that puts the requests of a client of HTTP under intents, which this handle's store keeps. Its server is
+    /// as `settings` says; `change` changes for how long and in which form answers are kept.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput`: a setting is not acceptable, or the server recognises no keys
+    #[cfg(feature = "client")]
+    pub fn intents(
+        &self,
+        settings: crate::client::Settings,
+        change: impl FnOnce(&mut crate::client::IntentSettings),
+    ) -> Result<crate::client::IntentLayer> {
+        let retry = crate::client::RetryLayer::new(settings)?;
+        let mut kept = crate::client::IntentSettings::default();
+        change(&mut kept);
+        crate::client::IntentLayer::new(&self.0, retry, kept)
+    }
+
     /// The store: for lists, statistics and operators' orders.
     ///
     /// # Errors

@@ -16,7 +16,11 @@
 //! [`consumer`]: Semel::consumer
 // Re-exports of the crates below and one handle over them; the work is done in `semel-engine`.
 
+#[cfg(feature = "client")]
+pub mod client;
 mod handle;
+#[cfg(feature = "http")]
+pub mod http;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod inbox;
 #[cfg(any(
@@ -82,6 +86,10 @@ pub use semel_core::{
     ParkedId, PastAttempt, Record, Recovery, Renewal, Renewed, Result, Scope, Settled, Settlement,
     Start, State, StateKind, Step, Timestamp, Unusable, VersionGate, Window,
 };
+
+/// Messages that leave if, and only if, the transaction that wrote them commits.
+#[doc(inline)]
+pub use semel_core::outbox::{NotUuid, OutboxId, OutboxMessage};
 
 /// The ports: the traits that a store or a source of your own implements, [`StoreExt`] for callers of a
 /// store, and [`forward_store!`] for a layer over one.
@@ -170,7 +178,7 @@ pub mod postgres {
     #[doc(inline)]
     pub use crate::inbox::postgres::Inbox;
     #[doc(inline)]
-    pub use semel_store_postgres::{Options, PostgresStore};
+    pub use semel_store_postgres::{Options, Outbox, PostgresStore};
 }
 
 /// Records in a MySQL or MariaDB database, for any number of processes, and in the transactions of programs
@@ -209,6 +217,16 @@ pub mod nats {
 pub mod amqp {
     #[doc(inline)]
     pub use semel_broker_amqp::{AmqpSink, AmqpSource, Options, SinkOptions, Tls};
+}
+
+/// Requests of a provider as a source, each answered once it is on record.
+#[cfg(feature = "webhook")]
+pub mod webhook {
+    #[doc(inline)]
+    pub use semel_broker_webhook::{
+        Answers, Encoding, InvalidSecret, Listeners, Options, Refusal, Scheme, Verification,
+        WebhookSource,
+    };
 }
 
 /// A file or standard input as a source, line by line.

@@ -1,4 +1,4 @@
-//! Records in transactions of [`sqlx`]: effect and record commit together.
+//! Records, and messages of an outbox, in transactions of [`sqlx`]: effect and record commit together.
 //!
 //! Pool, transaction and commit are yours; these inboxes run their own few statements in between. They
 //! hold no connection, and cost nothing to clone. They decide as the inbox of the store's own driver does,
@@ -27,6 +27,6 @@ mod sqlite;
 #[cfg(feature = "sqlx-mysql")]
 pub use self::mysql::MysqlInbox;
 #[cfg(feature = "sqlx-postgres")]
-pub use self::postgres::PostgresInbox;
+pub use self::postgres::{PostgresInbox, PostgresOutbox};
 #[cfg(feature = "sqlx-sqlite")]
 pub use self::sqlite::SqliteInbox;

@@ -94,6 +94,7 @@ impl World {
         Pipeline {
             name: "test".into(),
             scope: self.scope.clone(),
+            tenant: None,
             key: "json:/key".parse().expect("the selector is well formed"),
             fingerprint: FingerprintSelector::Payload,
             transport: None,

@@ -1,8 +1,8 @@
 //! The engine of Semel in a seeded world, judged from outside.
 //!
 //! A scenario is a handful of operations, two or three workers that run the engine's own
-//! [`Consumer`](semel_engine::consumer::Consumer) or answer callers by its `once`, a broker or those callers, a store
-//! and a far side. A seed fixes everything: the messages, those that are lost on their way there or back, the slow
+//! [`Consumer`](semel_engine::consumer::Consumer), answer callers by its `once`, or clients of HTTP by the layer of the
+//! gateway, a broker or those callers, a store and a far side. A seed fixes everything: the messages, those that are lost on their way there or back, the slow
 //! calls, and the workers that are killed or stand still. Time is tokio's paused clock. [`play`] plays a scenario and
 //! returns its result; [`minimised`] replays one that fails with as few of its faults as it needs.
 //!
@@ -14,6 +14,7 @@ mod dice;
 mod effect;
 mod fault;
 mod file;
+mod http;
 mod judge;
 mod kind;
 mod life;

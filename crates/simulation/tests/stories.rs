@@ -29,6 +29,8 @@ scenarios! {
     commits_of_a_broker_stay_exact Streamed,
     calls_at_the_door_stay_exact Once,
     parked_calls_at_the_door_happen_at_most_once OnceParked,
+    requests_of_clients_stay_exact Http,
+    parked_requests_of_clients_happen_at_most_once HttpParked,
 }
 
 /// Seeds that failed once, and the reason.
@@ -81,6 +83,11 @@ const FAILED: &[(Kind, u64, &str)] = &[
     ),
     (Kind::Once, 24_157, ALL_TOLD),
     (Kind::Once, 44_422, ALL_TOLD),
+    (
+        Kind::HttpParked,
+        1_101,
+        "clients were told of a doubt, a late refusal ended it, and its record was forgotten: it was called lost",
+    ),
 ];
 
 const FORGOTTEN: &str = "a record left its window between an answer and its acknowledgement, which was called too early";

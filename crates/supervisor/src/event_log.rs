@@ -271,9 +271,11 @@ impl EventLog {
                 told.quarantined
             });
             if count == TOLD_AT_MOST + 1 {
-                self.note(&format!(
-                    "{pipeline}: quarantined more; the summary counts them"
-                ));
+                self.note(&if decision.has_no_message() {
+                    format!("{pipeline}: refused more; the metrics count them")
+                } else {
+                    format!("{pipeline}: quarantined more; the summary counts them")
+                });
             }
             if count > TOLD_AT_MOST {
                 return;

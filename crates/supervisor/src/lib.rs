@@ -66,15 +66,21 @@
 //! Verbs that run messages without a supervisor use its parts: [`preflight`], [`same_file`], [`StoreWatch`] and
 //! [`VerbTraces`]. [`replay`] runs messages once more.
 
+mod claim_watch;
+mod claims;
+mod door;
 pub mod event_log;
+mod gateway;
 mod key_count;
 mod notice;
 mod pipeline;
 pub mod preflight;
 mod probes;
+mod relays;
 pub mod replay;
 mod restoration;
 mod results;
+mod route_watch;
 pub mod same_file;
 mod source_lag;
 mod status;
@@ -87,8 +93,8 @@ mod verb_traces;
 mod window_guard;
 mod window_watch;
 
-pub use notice::{Keys, Notice, Reporter};
-pub use results::{PipelineResult, PipelineSummary, Results};
+pub use notice::{Keys, Notice, Protection, Reporter};
+pub use results::{PipelineResult, PipelineSummary, RelayResult, Results};
 pub use status::{PartitionRestoration, Restoration};
 pub use store_watch::StoreWatch;
 pub use supervisor::{Opened, Options, Supervisor, Worker};

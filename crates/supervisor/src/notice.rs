@@ -1,11 +1,16 @@
 //! The reports of a supervisor to an operator, beside the events of the engine.
 
+use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
-use semel_config::{Accepted, PipelineSettings, StoreUrl};
+use semel_config::{
+    Accepted, GatewaySettings, PipelineSettings, RelaySettings, StoreUrl, WebhookSettings,
+};
 use semel_core::{Claimant, Error};
 use semel_engine::surroundings::OnProgress;
 use semel_operate::check::window::Gate;
+use semel_outbox::Event;
 
 use crate::status::Restoration;
 
@@ -173,12 +178,65 @@ pub enum Notice<'a> {
         /// Their count.
         lost: u64,
     },
+    /// The claim API is served.
+    ClaimsServed {
+        /// Its address.
+        address: SocketAddr,
+        /// True if it encrypts.
+        is_encrypted: bool,
+        /// Its protection.
+        protection: Protection<'a>,
+    },
+    /// A pipeline takes the requests of a provider.
+    WebhooksTaken {
+        /// The pipeline.
+        pipeline: &'a str,
+        /// The settings of its source, with the port that the system chose if none was asked for.
+        webhook: &'a WebhookSettings,
+    },
+    /// A relay begins to publish its stream.
+    RelayBegins(&'a RelaySettings),
+    /// Something happened to a relay.
+    Relay {
+        /// Its name.
+        relay: &'a str,
+        /// The event.
+        event: &'a Event<'a>,
+    },
+    /// An API is served.
+    ApiServed {
+        /// The address of the gateway.
+        address: SocketAddr,
+        /// Its settings.
+        gateway: &'a GatewaySettings,
+    },
+    /// The file of tokens was changed.
+    TokensChanged {
+        /// The number of tokens in it.
+        count: usize,
+    },
+    /// The file of tokens cannot be read; the tokens that were known still are.
+    TokensUnreadable(&'a Error),
     /// A pipeline has ended.
     Ended {
         /// The pipeline.
         pipeline: &'a str,
         /// True if an error ended it.
         is_failed: bool,
+    },
+}
+
+/// The protection of the claim API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protection<'a> {
+    /// The machine alone: its address is a loopback address.
+    Loopback,
+    /// Tokens.
+    Tokens {
+        /// The file that keeps them.
+        file: &'a Path,
+        /// The number of those that are good now.
+        usable: usize,
     },
 }
 

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use semel_backends::layered::Layer;
+use semel_backends::webhook::Listeners;
 use semel_backends::{source, streamed};
-use semel_config::{Cache, Front, PipelineSettings};
+use semel_config::{Cache, Front, PipelineSettings, SourceSettings, WebhookSettings};
 use semel_core::Result;
 use semel_engine::layer::outage::Policy;
 use semel_engine::layer::tiered::CacheHits;
@@ -30,6 +31,8 @@ pub(crate) struct Pipeline {
     pub(crate) status: Arc<Status>,
     /// The place where its cache notes the claims that it answers, if anybody asks.
     pub(crate) hits: Option<Arc<CacheHits>>,
+    /// The addresses that webhooks come to.
+    pub(crate) webhooks: Arc<Listeners>,
 }
 
 impl Pipeline {
@@ -55,6 +58,7 @@ impl Pipeline {
             reporter,
             status,
             hits,
+            webhooks,
         } = self;
         let PipelineSettings {
             pipeline,
@@ -78,7 +82,7 @@ impl Pipeline {
             && *warm > 0
         {
             let name = &*pipeline.name;
-            match cache.warm(Some(&pipeline.scope), *warm).await {
+            match cache.warm(pipeline.selection(), *warm).await {
                 Ok(records) => reporter.report(&Notice::CacheFilled {
                     pipeline: name,
                     records,
@@ -105,8 +109,10 @@ impl Pipeline {
             watches.shutdown().await;
             ended?
         } else {
-            let source = source::open(&source, pipeline.max_message_bytes, pipeline.lease).await?;
-            let source = Guarded::new(source, guard);
+            let (longest, lease) = (pipeline.max_message_bytes, pipeline.lease);
+            let opened = source::open(&source, longest, lease, Some(&webhooks)).await?;
+            report_webhook(&pipeline.name, &source, &webhooks, &*reporter);
+            let source = Guarded::new(opened, guard);
             run_with(pipeline, effect, source, stores, run, outage).await?
         };
         Ok(PipelineSummary {
@@ -115,5 +121,23 @@ impl Pipeline {
             layer: layer.figures(),
             waived,
         })
+    }
+}
+
+/// Reports where the requests of a provider come to, if the source is a webhook.
+fn report_webhook(
+    pipeline: &str,
+    source: &SourceSettings,
+    webhooks: &Listeners,
+    reporter: &dyn Reporter,
+) {
+    if let SourceSettings::Webhook(webhook) = source
+        && let Some(listen) = webhooks.address(webhook.listen)
+    {
+        let webhook = &WebhookSettings {
+            listen,
+            ..webhook.clone()
+        };
+        reporter.report(&Notice::WebhooksTaken { pipeline, webhook });
     }
 }

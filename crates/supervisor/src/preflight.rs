@@ -1,10 +1,10 @@
 //! Checks and announces a store's promises before effects run on it.
 
 use semel_backends::store::is_exposed;
-use semel_config::{Accepted, Front, PipelineSettings, StoreUrl};
+use semel_config::{Accepted, Front, PipelineSettings, Settings, StoreUrl};
 use semel_core::Result;
 use semel_core::port::store::Capabilities;
-use semel_engine::effect::Class;
+use semel_engine::effect::{Class, OnDoubt};
 use semel_operate::check::durability::{self, Shortfall};
 use semel_worker::run::Stores;
 
@@ -23,12 +23,24 @@ pub async fn preflight<'a>(
     effects: impl IntoIterator<Item = (&'a str, Class)>,
     report: impl Fn(&Notice<'_>),
 ) -> Result<()> {
-    let Capabilities {
-        durability: survives,
-        warnings,
-        ..
-    } = stores.preflight().await?;
-    for warning in &warnings {
+    let capabilities = stores.preflight().await?;
+    judge(url, accepted, &capabilities, effects, report)
+}
+
+/// The same of promises that were read.
+///
+/// # Errors
+///
+/// `Unsupported`.
+pub(crate) fn judge<'a>(
+    url: &StoreUrl,
+    accepted: Accepted,
+    capabilities: &Capabilities,
+    effects: impl IntoIterator<Item = (&'a str, Class)>,
+    report: impl Fn(&Notice<'_>),
+) -> Result<()> {
+    let survives = capabilities.durability;
+    for warning in &capabilities.warnings {
         report(&Notice::StoreWarning { url, warning });
     }
     if is_exposed(url) {
@@ -49,6 +61,16 @@ pub async fn preflight<'a>(
         }
     }
     Ok(())
+}
+
+/// The effects of a configuration that depend on the store: those of pipelines, those behind the routes of a gateway, and
+/// those of clients of the claim API, which may have the class that asks for the most.
+pub fn of_worker(settings: &Settings) -> impl Iterator<Item = (&str, Class)> {
+    let claims = settings.serves_claims();
+    let claims = claims.then_some(("claims", Class::Unkeyed(OnDoubt::Park)));
+    let routes = settings.gateway.iter().flat_map(|it| &it.routes);
+    let routes = routes.map(|it| (&*it.route.operation, it.route.class));
+    effects(&settings.pipelines).chain(claims).chain(routes)
 }
 
 /// The effects of these pipelines that depend on the store. The losses of an approximate pipeline were accepted

@@ -24,6 +24,9 @@ pub(crate) fn status(
     let health = Health::new(settings.admin.ready_after, clock);
     let store = settings.store.absolute().to_string();
     let status = Status::new(is_stopped, Arc::new(health), store);
+    if settings.serves_claims() {
+        status.expects_claims();
+    }
     for pipeline in &settings.pipelines {
         let name = &pipeline.pipeline.name;
         status.expects(name, Declared::of(pipeline));
@@ -82,11 +85,12 @@ async fn judge(status: Arc<Status>, clock: Arc<dyn Clock>) {
 /// Counts the messages that are set aside, and what the store holds.
 fn count(beside: &mut JoinSet<()>, settings: &Settings, stores: &Stores, status: &Arc<Status>) {
     let pipelines = settings.pipelines.iter().map(|it| &it.pipeline);
-    let counted = pipelines.map(|it| (it.name.clone(), it.scope.clone()));
+    let counted = pipelines.map(|it| (it.name.clone(), it.selection()));
     let (counted, store) = (counted.collect(), stores.store.clone());
+    let with_clients = settings.serves_claims() || settings.gateway.is_some();
     let counting = Arc::clone(status);
     let sampling = (Arc::clone(status), store.clone());
-    beside.spawn(async move { counting.aside().count(store, counted).await });
+    beside.spawn(async move { counting.aside().count(store, counted, with_clients).await });
     let (sampled, store) = sampling;
     // Some stores in this process do nothing else while they count, which takes the longer the more they hold.
     let parts = match settings.store {

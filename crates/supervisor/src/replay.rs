@@ -6,8 +6,9 @@ use bytes::Bytes;
 use semel_backends::layered::Layer;
 use semel_backends::source;
 use semel_config::{PipelineSettings, SourceSettings};
-use semel_core::port::source::{Fetched, Source};
-use semel_core::{Result, Timestamp, forward_source};
+use semel_core::port::source::{Acknowledgement, Delivery, Fetched, Source};
+use semel_core::select::{Message, Selector, View};
+use semel_core::{Fate, Result, Timestamp, forward_source, tenant};
 use semel_engine::pipeline::REPLAY_ID;
 use semel_worker::run::{Run, Stores, run};
 
@@ -27,6 +28,8 @@ pub struct Replay<'a> {
     pub since: Option<Timestamp>,
     /// The id of the replay.
     pub id: &'a str,
+    /// The tenant whose messages run; none for all.
+    pub tenant: Option<&'a str>,
     /// True if messages that are older than the window run, too, although their records may be forgotten.
     pub allow_expired: bool,
     /// The traces of the replay.
@@ -54,7 +57,7 @@ impl Replay<'_> {
         }
         let (limit, lease) = (pipeline.max_message_bytes, pipeline.lease);
         let source = if self.is_input {
-            source::open(self.source, limit, lease).await?
+            source::open(self.source, limit, lease, None).await?
         } else {
             source::open_again(self.source, limit, lease, self.since).await?
         };
@@ -62,6 +65,15 @@ impl Replay<'_> {
             source,
             id: Bytes::copy_from_slice(self.id.as_bytes()),
             allow_expired: self.allow_expired,
+            tenant: pipeline
+                .tenant
+                .clone()
+                .zip(self.tenant)
+                .map(|(place, name)| {
+                    let name = name.into();
+                    OneTenant { name, place }
+                }),
+            skipped: Vec::new(),
         };
         let surroundings = &around.surroundings;
         let (stores, layer) = Layer::over(
@@ -130,15 +142,53 @@ struct Marked<S> {
     id: Bytes,
     /// True if the age of the messages is hidden.
     allow_expired: bool,
+    /// The tenant whose messages alone are handed over; none for all.
+    tenant: Option<OneTenant>,
+    /// Messages of other tenants, of which the source was not told yet.
+    skipped: Vec<Acknowledgement>,
+}
+
+/// A tenant, and the place in messages that names theirs.
+struct OneTenant {
+    name: Box<str>,
+    place: Selector,
+}
+
+impl OneTenant {
+    /// Tells whether a message is of the tenant.
+    fn has(&self, delivery: &Delivery) -> bool {
+        let view = View::new(Message {
+            payload: &delivery.payload,
+            headers: &delivery.headers,
+            coordinates: &delivery.coordinates,
+        });
+        tenant::of(&view, &self.place).is_ok_and(|tenant| *tenant == *self.name)
+    }
 }
 
 // A method that is not forwarded would be the default one.
 #[deny(clippy::missing_trait_methods)]
 impl<S: Source> Source for Marked<S> {
     async fn fetch(&mut self, max: usize) -> Result<Fetched> {
-        let mut fetched = self.source.fetch(max).await?;
-        if let Fetched::Deliveries(deliveries) = &mut fetched {
-            for delivery in deliveries {
+        loop {
+            if !self.skipped.is_empty() {
+                self.source.acknowledge(&self.skipped).await?;
+                self.skipped.clear();
+            }
+            let mut deliveries = match self.source.fetch(max).await? {
+                Fetched::Deliveries(deliveries) => deliveries,
+                other => return Ok(other),
+            };
+            // The source is told at the next call: nothing is awaited while messages are in hand.
+            let tenant = self.tenant.as_ref();
+            let others =
+                deliveries.extract_if(.., |it| tenant.is_some_and(|tenant| !tenant.has(it)));
+            let others = others.map(|it| Acknowledgement::new(it.id, Fate::Replayed));
+            self.skipped.extend(others);
+            if deliveries.is_empty() {
+                continue;
+            }
+            for delivery in &mut deliveries {
                 let headers = &mut delivery.headers;
                 headers.retain(|(name, _)| !name.eq_ignore_ascii_case(REPLAY_ID));
                 headers.push((REPLAY_ID.into(), self.id.clone()));
@@ -146,8 +196,8 @@ impl<S: Source> Source for Marked<S> {
                     delivery.appended_at = None;
                 }
             }
+            return Ok(Fetched::Deliveries(deliveries));
         }
-        Ok(fetched)
     }
 
     forward_source!(self => self.source);

@@ -12,7 +12,9 @@ use serde::Serialize;
 pub struct Results {
     /// Each pipeline that ended well, with its name, in the order in which they ended.
     pub pipelines: Vec<(Box<str>, PipelineSummary)>,
-    /// The first failure of a pipeline, else the loss of the store's files.
+    /// Each relay that ended well, with its name, in the order in which they ended.
+    pub relays: Vec<(Box<str>, semel_outbox::Summary)>,
+    /// The first failure of a pipeline or a relay, else the loss of the store's files.
     pub failure: Option<Error>,
 }
 
@@ -42,6 +44,7 @@ impl Results {
         });
         Self {
             pipelines: pipelines.collect(),
+            relays: Vec::new(),
             failure: None,
         }
     }
@@ -115,6 +118,29 @@ impl<'a> PipelineResult<'a> {
             suppressed: (summary.suppressed > 0).then_some(summary.suppressed),
             layer: ended.layer,
             accepted: [accepted.names(), ended.waived.names()].concat(),
+        }
+    }
+}
+
+/// The result of a relay as a documented object; its names and their order are stable.
+#[derive(Clone, Debug, Serialize)]
+pub struct RelayResult<'a> {
+    relay: &'a str,
+    published: u64,
+    put_off: u64,
+    dead: u64,
+    elapsed_seconds: f64,
+}
+
+impl<'a> RelayResult<'a> {
+    /// Lays out the result of a relay.
+    pub fn of(name: &'a str, summary: &semel_outbox::Summary) -> Self {
+        Self {
+            relay: name,
+            published: summary.published,
+            put_off: summary.put_off,
+            dead: summary.dead,
+            elapsed_seconds: (summary.elapsed.as_secs_f64() * 1_000.0).round() / 1_000.0,
         }
     }
 }

@@ -17,7 +17,10 @@ pub fn refuse(name: &str, source: &SourceSettings, effect: &EffectSettings) -> R
     let source = match source {
         SourceSettings::File { path, .. } => std::fs::metadata(path).ok(),
         SourceSettings::Stdin { .. } => of_stream(std::io::stdin().as_fd()),
-        SourceSettings::Kafka(_) | SourceSettings::Nats(_) | SourceSettings::Amqp(_) => None,
+        SourceSettings::Kafka(_)
+        | SourceSettings::Nats(_)
+        | SourceSettings::Amqp(_)
+        | SourceSettings::Webhook(_) => None,
     };
     let (target, told) = match effect {
         EffectSettings::File { path } => (std::fs::metadata(path).ok(), path.display().to_string()),

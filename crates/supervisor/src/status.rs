@@ -2,10 +2,10 @@
 
 mod counts;
 mod declared;
+mod gateway;
 mod health;
 mod lookups;
 mod metrics;
-mod owner;
 mod pace;
 mod probe;
 mod samples;
@@ -22,14 +22,16 @@ pub(crate) use server::serve;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use semel_backends::streamed::Monitor;
+use semel_backends::webhook::Answers;
 use semel_config::Ownership;
 use semel_core::port::source::Progress;
 use semel_core::port::streamed::Restored;
 use semel_engine::summary::Summary;
 use semel_engine::surroundings::OnProgress;
+use semel_proxy::Proxy;
 use semel_telemetry::{Build, Metrics};
 use serde::Serialize;
 use tokio::sync::watch;
@@ -41,6 +43,8 @@ use self::health::{Because, Reason};
 pub(crate) struct Status {
     has_begun: AtomicBool,
     is_stopped: watch::Receiver<bool>,
+    serves_claims: AtomicBool,
+    gateway: OnceLock<Proxy>,
     pipelines: Mutex<BTreeMap<Box<str>, Pipeline>>,
     health: Arc<Health>,
     /// The url of the store as it may be shown.
@@ -62,6 +66,8 @@ struct Pipeline {
     lag: Option<(u64, Instant)>,
     /// The bytes that a file has and has not handed over, if they are known.
     bytes_left: Option<u64>,
+    /// The counts of what a provider was answered.
+    webhook: Option<Arc<Answers>>,
 }
 
 /// The current activity of a worker.
@@ -86,6 +92,20 @@ pub(crate) enum Doing {
 pub(crate) struct Readiness {
     state: Doing,
     pipelines: BTreeMap<Box<str>, PipelineReadiness>,
+    /// The claim API, if it is served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    claims: Option<ServiceReadiness>,
+    /// The gateway, if an API is served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gateway: Option<ServiceReadiness>,
+}
+
+#[derive(Debug, PartialEq, Serialize)]
+struct ServiceReadiness {
+    state: Doing,
+    /// The dependencies that have not answered for too long.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    reasons: Vec<Because>,
 }
 
 #[derive(Debug, PartialEq, Serialize)]
@@ -142,6 +162,8 @@ impl Status {
         let status = Arc::new(Self {
             has_begun: AtomicBool::new(false),
             is_stopped,
+            serves_claims: AtomicBool::new(false),
+            gateway: OnceLock::new(),
             pipelines: Mutex::default(),
             health,
             store: store.into(),
@@ -170,6 +192,21 @@ impl Status {
         let _ = self.metrics.pipeline(pipeline, declared.effect);
         self.health.knows(pipeline);
         self.change(pipeline, |it| it.declared = Some(Arc::new(declared)));
+    }
+
+    /// Notes that the claim API is served.
+    pub(crate) fn expects_claims(&self) {
+        self.serves_claims.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes that an API is served by this proxy. There is one in a worker.
+    pub(crate) fn serves_api(&self, proxy: Proxy) {
+        let _ = self.gateway.set(proxy);
+    }
+
+    /// The proxy that serves an API, if one does.
+    pub(crate) fn gateway(&self) -> Option<&Proxy> {
+        self.gateway.get()
     }
 
     /// The health of what its pipelines depend on.
@@ -213,6 +250,11 @@ impl Status {
         self.change(pipeline, |it| it.lag = lag);
     }
 
+    /// Notes where the answers to the provider of a pipeline are counted.
+    pub(crate) fn takes_webhooks(&self, pipeline: &str, answers: Arc<Answers>) {
+        self.change(pipeline, |it| it.webhook = Some(answers));
+    }
+
     /// Returns a function that takes note of a pipeline's counts, beside `progress`.
     pub(crate) fn counting(self: &Arc<Self>, pipeline: &str, progress: OnProgress) -> OnProgress {
         let status = Arc::clone(self);
@@ -253,7 +295,14 @@ impl Status {
             (name, readiness)
         });
         let pipelines: BTreeMap<_, _> = pipelines.collect();
-        let mut states = pipelines.values().map(|it| it.state);
+        let claims = self.claims(has_begun);
+        let gateway = self.gateway.get().map(|_| {
+            let reasons = self.health.reasons_of_gateway();
+            ServiceReadiness::of(reasons, has_begun)
+        });
+        let states = pipelines.values().map(|it| it.state);
+        let services = claims.iter().chain(&gateway);
+        let mut states = states.chain(services.map(|it| it.state));
         let waiting = states.find(|state| matches!(state, Doing::Waiting(_)));
         let state = if *self.is_stopped.borrow() {
             Doing::Stopping
@@ -266,7 +315,21 @@ impl Status {
         } else {
             Doing::Running
         };
-        Readiness { state, pipelines }
+        Readiness {
+            state,
+            pipelines,
+            claims,
+            gateway,
+        }
+    }
+
+    /// The readiness of the claim API, which depends on the store alone.
+    fn claims(&self, has_begun: bool) -> Option<ServiceReadiness> {
+        if !self.serves_claims.load(Ordering::Relaxed) {
+            return None;
+        }
+        let reasons = self.health.reason_of_store().into_iter().collect();
+        Some(ServiceReadiness::of(reasons, has_begun))
     }
 
     fn change(&self, pipeline: &str, change: impl FnOnce(&mut Pipeline)) {
@@ -282,6 +345,17 @@ impl Status {
         self.pipelines
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ServiceReadiness {
+    fn of(reasons: Vec<Because>, has_begun: bool) -> Self {
+        let state = match reasons.first() {
+            Some(because) => Doing::Waiting(because.reason),
+            None if !has_begun => Doing::Starting,
+            None => Doing::Running,
+        };
+        Self { state, reasons }
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use semel_backends::store;
 use semel_config::{Accepted, StoreUrl};
+use semel_core::port::store::Capabilities;
 use semel_core::{Clock, Code, Error, ErrorKind, Result};
 use semel_worker::run::Stores;
 use tokio::sync::watch;
@@ -14,14 +15,18 @@ use crate::notice::{Notice, Reporter};
 use crate::status::Health;
 use crate::window_guard::PROMPT;
 
-/// An opened store.
+/// An opened store that has answered.
 pub(crate) struct Opened {
     pub(crate) stores: Stores,
     /// True if it was just created.
     pub(crate) is_new: bool,
+    /// The formats between which it was brought forward with this opening.
+    pub(crate) brought_forward: Option<(i64, i64)>,
+    /// Its promises.
+    pub(crate) capabilities: Capabilities,
 }
 
-/// Opens the store. If its server is away, says so once and tries again until it is there; returns nothing if a
+/// Opens the store and asks what it promises. If its server is away, says so once and tries again until it is there; returns nothing if a
 /// stop was asked for before that.
 ///
 /// # Errors   those of [`store::open`], with the place: what is wrong, and on this machine what is away
@@ -33,9 +38,10 @@ pub(crate) async fn wait(
     health: &Health,
     mut stop: watch::Receiver<bool>,
 ) -> Result<Option<Opened>> {
+    let before = store::older_format(url).await;
     let mut away_since = None;
     loop {
-        let opening = open(url, accepted, &clock);
+        let opening = open(url, accepted, &clock, before);
         tokio::pin!(opening);
         let opened = loop {
             let is_to_tell = url.is_server() && away_since.is_none();
@@ -83,8 +89,14 @@ fn report(url: &StoreUrl, error: Error, reporter: &dyn Reporter) {
     reporter.report(&Notice::StoreAway(&error));
 }
 
-/// Looks first, so that it is known whether the store existed before.
-async fn open(url: &StoreUrl, accepted: Accepted, clock: &Arc<dyn Clock>) -> Result<Opened> {
+/// Looks first, so that it is known whether the store existed before, and asks it last: its server may end between its
+/// opening and its first answer.
+async fn open(
+    url: &StoreUrl,
+    accepted: Accepted,
+    clock: &Arc<dyn Clock>,
+    before: Option<i64>,
+) -> Result<Opened> {
     let was_there = match store::exists(url).await {
         Ok(was_there) => was_there,
         Err(error) if url.is_server() && is_away(&error) => return Err(error),
@@ -93,6 +105,8 @@ async fn open(url: &StoreUrl, accepted: Accepted, clock: &Arc<dyn Clock>) -> Res
     };
     let stores = store::open(url, accepted, Arc::clone(clock)).await?;
     Ok(Opened {
+        brought_forward: store::brought_forward(url, before).await?,
+        capabilities: stores.preflight().await?,
         stores,
         is_new: !was_there || *url == StoreUrl::Memory,
     })

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_backends::store;
-use semel_config::{Accepted, PipelineSettings, Settings, StoreUrl};
+use semel_backends::webhook::{self, Listeners};
+use semel_config::{Accepted, PipelineSettings, Settings, SourceSettings, StoreUrl};
 use semel_core::port::checkpoint::AnyCheckpointStore;
 use semel_core::port::store::AnyStore;
 use semel_core::port::transactional::AnyTransactionalStore;
@@ -13,20 +14,25 @@ use semel_engine::event::{FanOut, Observer};
 use semel_engine::layer::outage::{self, Breaker, Policy};
 use semel_engine::surroundings::{Shutdown, Surroundings};
 use semel_engine::sweep::{self, sweep_until};
+use semel_http::Sockets;
 use semel_telemetry::traces::Exporter;
 use semel_worker::run::{Run, Stores};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::claim_watch;
+use crate::claims::Claims;
+use crate::gateway::{Gateway, OfWorker};
 use crate::notice::{Notice, Reporter};
 use crate::pipeline::Pipeline;
-use crate::preflight::{self, preflight};
+use crate::preflight;
+use crate::relays::Relays;
 use crate::results::{PipelineSummary, Results};
 use crate::status::{self, Status};
 use crate::store_opening;
 use crate::store_watch::StoreWatch;
 use crate::window_guard::{Guard, Known, Outlook, outlooks};
-use crate::{key_count, probes, source_lag, traces, window_watch};
+use crate::{key_count, probes, route_watch, source_lag, traces, window_watch};
 
 /// The parts of a worker that its program hands in.
 pub struct Options {
@@ -49,6 +55,11 @@ pub struct Options {
 pub struct Supervisor {
     options: Options,
     status: Arc<Status>,
+    claimant: Claimant,
+    exporter: Option<Exporter>,
+    claims: Option<Claims>,
+    webhooks: Arc<Listeners>,
+    gateway: Option<Gateway>,
     beside: JoinSet<()>,
 }
 
@@ -57,7 +68,6 @@ pub struct Worker {
     supervisor: Supervisor,
     stores: Stores,
     store_watch: StoreWatch,
-    claimant: Claimant,
 }
 
 /// The end of opening.
@@ -69,16 +79,36 @@ pub enum Opened {
 }
 
 impl Supervisor {
-    /// Begins to report the status, if the settings name an address for it.
+    /// Begins to report the status, to listen for claims and webhooks, and to serve an API, if the settings name addresses
+    /// for them.
     ///
     /// # Errors
     ///
-    /// `Unavailable`: the address cannot be listened at.
+    /// `Unavailable`: an address cannot be listened at; `InvalidConfig`: the file of tokens is damaged, or the address
+    /// for claims needs tokens and there are none; a certificate is of no use.
     ///
     /// # Cancel safety
     ///
     /// Safe.
     pub async fn new(options: Options) -> Result<Self> {
+        Self::with_sockets(options, Sockets::default()).await
+    }
+
+    /// The same with sockets that were handed over, named `gateway` and `claims` or known by their addresses.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Supervisor::new`]; `InvalidConfig`: a socket has another address than the listener of its name, or is
+    /// for none. `Unavailable`: one does not listen
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe.
+    pub async fn with_sockets(mut options: Options, mut sockets: Sockets) -> Result<Self> {
+        if options.settings.has_relays_alone() {
+            // They keep nothing, and the store that is there or not is none of theirs.
+            options.settings.store = StoreUrl::Memory;
+        }
         let settings = &options.settings;
         let status = probes::status(
             settings,
@@ -89,9 +119,53 @@ impl Supervisor {
         if let Some(address) = settings.admin.listen {
             beside.spawn(status::serve(address, Arc::clone(&status)).await?);
         }
+        let Options {
+            clock, reporter, ..
+        } = &options;
+        let stopping = options.stop.subscribe();
+        let mut claims = Claims::begin(settings, clock, reporter, stopping, &mut sockets).await?;
+        let stopping = options.stop.subscribe();
+        let webhooks = webhook::listeners(&settings.pipelines, Arc::clone(clock), stopping).await?;
+        for pipeline in &settings.pipelines {
+            if let SourceSettings::Webhook(it) = &pipeline.source
+                && let Some(answers) = webhooks.answers(it.listen, &it.path)
+            {
+                status.takes_webhooks(&pipeline.pipeline.name, answers);
+            }
+        }
+        let claimant = Claimant::random(&*options.entropy);
+        let lost = status.metrics().spans_lost();
+        let exporter = traces::begin(&settings.telemetry, claimant, lost, reporter);
+        let gateway = match &settings.gateway {
+            Some(gateway) => {
+                let around = around(&options, &status, claimant);
+                let is_scraped = settings.admin.listen.is_some();
+                let around = route_watch::watching(
+                    &around,
+                    &gateway.routes,
+                    is_scraped.then(|| status.metrics()),
+                    exporter.as_ref(),
+                );
+                let worker = OfWorker {
+                    drain: settings.shutdown,
+                    status: &status,
+                    observer: &options.observer,
+                    stop: &options.stop,
+                };
+                let claims = claims.as_mut().and_then(Claims::for_gateway);
+                Some(Gateway::begin(gateway, around, worker, &mut sockets, claims).await?)
+            }
+            None => None,
+        };
+        sockets.check_taken(&["gateway", "claims"])?;
         Ok(Self {
             options,
             status,
+            claimant,
+            exporter,
+            claims,
+            webhooks: Arc::new(webhooks),
+            gateway,
             beside,
         })
     }
@@ -110,41 +184,57 @@ impl Supervisor {
         let Options {
             settings,
             clock,
-            entropy,
             reporter,
             stop,
+            entropy: _,
             observer: _,
         } = &self.options;
         let (url, accepted, reporter) = (&settings.store, settings.accepted, &**reporter);
-        let before = store::older_format(url).await;
         let health = self.status.health();
         let clock = Arc::clone(clock);
         let opened =
             store_opening::wait(url, accepted, clock, reporter, health, stop.subscribe()).await?;
-        let Some(store_opening::Opened { stores, is_new }) = opened else {
+        let Some(opened) = opened else {
+            if let Some(gateway) = self.gateway.take() {
+                gateway.ended().await;
+            }
+            let lost = self.status.metrics().spans_lost();
+            traces::end(self.exporter.take(), &lost, reporter).await;
             return Ok(Opened::Stopped(Results::of_none(&settings.pipelines)));
         };
-        if let Some((from, to)) = store::brought_forward(url, before).await? {
+        let store_opening::Opened {
+            stores,
+            is_new,
+            brought_forward,
+            capabilities,
+        } = opened;
+        if let Some((from, to)) = brought_forward {
             reporter.report(&Notice::StoreBroughtForward { url, from, to });
         }
-        key_count::report(url, &stores.store, is_new, reporter).await;
+        let needs_store = !settings.has_relays_alone();
+        if needs_store {
+            key_count::report(url, &stores.store, is_new, reporter).await;
+        }
         self.beside.spawn(orders(url, &stores, reporter));
         let store_watch = StoreWatch::of(url);
-        let effects = preflight::effects(&settings.pipelines);
-        preflight(url, accepted, &stores, effects, |it| reporter.report(it)).await?;
-        let claimant = Claimant::random(&**entropy);
-        reporter.report(&Notice::Claimant(claimant));
+        if needs_store {
+            let effects = preflight::of_worker(settings);
+            preflight::judge(url, accepted, &capabilities, effects, |it| {
+                reporter.report(it);
+            })?;
+        }
+        reporter.report(&Notice::Claimant(self.claimant));
         Ok(Opened::Worker(Box::new(Worker {
             supervisor: self,
             stores,
             store_watch,
-            claimant,
         })))
     }
 }
 
 impl Worker {
-    /// Runs the pipelines until their sources end or a stop is asked for. One that fails ends the others.
+    /// Runs the pipelines until their sources end or a stop is asked for, and serves clients until a stop is asked for. A
+    /// pipeline that fails ends everything.
     ///
     /// # Errors
     ///
@@ -161,33 +251,31 @@ impl Worker {
             supervisor,
             stores,
             store_watch,
-            claimant,
         } = self;
         let Supervisor {
             options,
             status,
+            claimant,
+            exporter,
+            claims,
+            webhooks,
+            mut gateway,
             mut beside,
         } = supervisor;
+        let around = around(&options, &status, claimant);
         let Options {
             settings,
-            clock,
-            entropy,
             observer,
             reporter,
             stop,
+            ..
         } = options;
-        let health: Arc<dyn Observer> = status.health().clone();
-        let around = Surroundings {
-            clock,
-            entropy,
-            claimant,
-            observer: Arc::new(FanOut::new([health, Arc::clone(&observer)])),
-        };
         let is_scraped = settings.admin.listen.is_some();
-        let stores = if is_scraped {
-            measured(stores, &status, &around.clock)
+        let lent = stores.for_other_processes();
+        let (stores, lent) = if is_scraped {
+            measured(stores, lent, &status, &around.clock)
         } else {
-            stores
+            (stores, lent)
         };
         let pipelines = &settings.pipelines;
         let outlooks = outlooks(pipelines, &*around.clock, &*reporter, stop.subscribe()).await?;
@@ -196,16 +284,24 @@ impl Worker {
             requested: stop.subscribe(),
             patience: settings.shutdown,
         };
-        let every = sweep_every(pipelines);
+        let every = sweep_every(&settings);
         beside.spawn(sweep_until(stores.store.clone(), every, shutdown, observer));
-        let breaker = Arc::new(Breaker::new(
-            outage::Settings::default(),
-            around.clock.clone(),
-            around.entropy.clone(),
-        ));
+        let breaker = breaker(&around);
         probes::begin(&mut beside, &settings, &stores, &status, &breaker, &around);
+        if let Some(gateway) = &mut gateway {
+            gateway.open(lent.clone(), &breaker, &around, &*reporter)?;
+        }
+        if let Some(claims) = &claims {
+            claims.open(
+                &settings,
+                gateway.as_ref().map(Gateway::address),
+                lent,
+                &breaker,
+                &claim_watch::watching(&around, is_scraped.then(|| status.metrics())),
+                &*reporter,
+            );
+        }
         let lost = status.metrics().spans_lost();
-        let exporter = traces::begin(&settings.telemetry, claimant, lost.clone(), &reporter);
         let shared = Shared {
             around,
             store: settings.store,
@@ -218,7 +314,14 @@ impl Worker {
             is_scraped,
             patience: settings.shutdown,
             accepted: settings.accepted,
+            webhooks: Arc::clone(&webhooks),
         };
+        let relays = Relays::begin(
+            &settings.relays,
+            &shared.around,
+            &shared.reporter,
+            &shared.stop,
+        )?;
         let mut running = JoinSet::new();
         for (pipeline, known) in settings.pipelines.into_iter().zip(outlooks) {
             running.spawn(shared.pipeline(pipeline, known, &mut beside).run());
@@ -231,13 +334,23 @@ impl Worker {
             ..
         } = shared;
         status.begin();
-        let ended = all(running, &stop).await;
+        let ended = ended(running, relays, &stop).await;
+        end_listeners(&webhooks, claims).await;
+        if let Some(gateway) = gateway {
+            gateway.ended().await;
+        }
         traces::end(exporter, &lost, &*reporter).await;
         let mut results = ended?;
         beside.shutdown().await;
         results.failure = results.failure.or_else(|| store_watch.check().err());
         Ok(results)
     }
+}
+
+/// Returns what tells that a store is away, and when to try it again.
+fn breaker(around: &Surroundings) -> Arc<Breaker> {
+    let (clock, entropy) = (around.clock.clone(), around.entropy.clone());
+    Arc::new(Breaker::new(outage::Settings::default(), clock, entropy))
 }
 
 /// The parts that all pipelines of a worker share.
@@ -254,6 +367,7 @@ struct Shared {
     is_scraped: bool,
     patience: Duration,
     accepted: Accepted,
+    webhooks: Arc<Listeners>,
 }
 
 impl Shared {
@@ -302,8 +416,20 @@ impl Shared {
             reporter: Arc::clone(reporter),
             status: Arc::clone(status),
             hits,
+            webhooks: Arc::clone(&self.webhooks),
             settings,
         }
+    }
+}
+
+/// Returns the surroundings of everything that runs, whose observers are those of the program and of the status.
+fn around(options: &Options, status: &Status, claimant: Claimant) -> Surroundings {
+    let health: Arc<dyn Observer> = status.health().clone();
+    Surroundings {
+        clock: Arc::clone(&options.clock),
+        entropy: Arc::clone(&options.entropy),
+        claimant,
+        observer: Arc::new(FanOut::new([health, Arc::clone(&options.observer)])),
     }
 }
 
@@ -350,10 +476,17 @@ fn counts(status: &Status, settings: &PipelineSettings) -> Arc<dyn Observer> {
     }
 }
 
-/// Returns the same stores, whose calls are timed. Orders of other processes and the moving of a store are not.
-fn measured(stores: Stores, status: &Status, clock: &Arc<dyn Clock>) -> Stores {
+/// Returns the same stores, whose calls are timed, and the one of claims. Orders of other processes and the moving of a
+/// store are not.
+fn measured(
+    stores: Stores,
+    lent: AnyStore,
+    status: &Status,
+    clock: &Arc<dyn Clock>,
+) -> (Stores, AnyStore) {
     let metrics = status.metrics().store(status.store(), Arc::clone(clock));
-    Stores {
+    let lent = AnyStore::new(metrics.measure(lent));
+    let stores = Stores {
         store: AnyStore::new(metrics.measure(stores.store)),
         checkpoints: stores
             .checkpoints
@@ -362,7 +495,8 @@ fn measured(stores: Stores, status: &Status, clock: &Arc<dyn Clock>) -> Stores {
             .transactions
             .map(|it| AnyTransactionalStore::new(metrics.measure(it))),
         ..stores
-    }
+    };
+    (stores, lent)
 }
 
 /// Takes the orders of verbs, if this process alone has the store open.
@@ -393,6 +527,30 @@ fn orders(
     }
 }
 
+/// Waits until every webhook and every claim in hand is answered.
+async fn end_listeners(webhooks: &Listeners, claims: Option<Claims>) {
+    webhooks.close().await;
+    if let Some(claims) = claims {
+        claims.ended().await;
+    }
+}
+
+/// Waits for all pipelines and all relays.
+async fn ended(
+    running: JoinSet<(Box<str>, Result<PipelineSummary>)>,
+    relays: Relays,
+    stop: &watch::Sender<bool>,
+) -> Result<Results> {
+    let mut ended = all(running, stop).await;
+    match &mut ended {
+        Ok(results) => relays.ended(results).await,
+        Err(_) => {
+            stop.send_replace(true);
+        }
+    }
+    ended
+}
+
 /// Waits for all pipelines; one that fails ends the others.
 async fn all(
     mut running: JoinSet<(Box<str>, Result<PipelineSummary>)>,
@@ -400,6 +558,7 @@ async fn all(
 ) -> Result<Results> {
     let mut results = Results {
         pipelines: Vec::new(),
+        relays: Vec::new(),
         failure: None,
     };
     while let Some(joined) = running.join_next().await {
@@ -417,11 +576,16 @@ async fn all(
     Ok(results)
 }
 
-/// The interval of sweeps over the store of these pipelines: that of the shortest window.
-fn sweep_every(pipelines: &[PipelineSettings]) -> Duration {
-    let shortest = pipelines
-        .iter()
-        .map(|settings| settings.pipeline.window.duration())
-        .min();
-    sweep::interval(shortest.unwrap_or_default())
+/// The interval of sweeps over the store: that of the shortest window of a pipeline, of a route, or of a claim that names
+/// none.
+fn sweep_every(settings: &Settings) -> Duration {
+    let pipelines = settings.pipelines.iter();
+    let windows = pipelines.map(|settings| settings.pipeline.window.duration());
+    let of_claims = settings
+        .serves_claims()
+        .then(|| settings.claims.window.duration());
+    let routes = settings.gateway.iter().flat_map(|it| &it.routes);
+    let of_routes = routes.map(|it| it.route.window);
+    let windows = windows.chain(of_claims).chain(of_routes);
+    sweep::interval(windows.min().unwrap_or_default())
 }

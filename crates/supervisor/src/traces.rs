@@ -110,6 +110,7 @@ fn pipeline(settings: &PipelineSettings, store: &StoreUrl) -> TracedPipeline {
             ("nats", Some(destination.clone()), Some(it.consumer.clone()))
         }
         SourceSettings::Amqp(it) => ("rabbitmq", Some(it.queue.clone()), None),
+        SourceSettings::Webhook(it) => ("webhook", Some(it.path.to_string()), None),
     };
     TracedPipeline {
         name: settings.pipeline.name.to_string(),
@@ -151,7 +152,8 @@ fn target(settings: &PipelineSettings, store: &StoreUrl) -> TracedTarget {
                 SourceSettings::File { .. }
                 | SourceSettings::Stdin { .. }
                 | SourceSettings::Nats(_)
-                | SourceSettings::Amqp(_) => None,
+                | SourceSettings::Amqp(_)
+                | SourceSettings::Webhook(_) => None,
             },
         },
         EffectSettings::Http(effect, _) => match effect.place() {

@@ -166,6 +166,7 @@ async fn a_replay_runs_messages_again_under_its_id() {
         is_input: false,
         since: None,
         id: "again-1",
+        tenant: None,
         allow_expired: false,
         traces: &traces,
     };

@@ -60,7 +60,9 @@ impl Churn {
         let key = key & LOW;
         self.begun.fetch_add(1, Ordering::Relaxed);
         let read = &payload[..payload.len().min(READ_BYTES)];
-        let payload = self.hasher.hash_one((read, payload.len()));
+        // Two tenants may well send the same.
+        let content = (read, payload.len(), operation.scope.tenant());
+        let payload = self.hasher.hash_one(content);
         let mark = (payload & !LOW) | key;
         let found = self.places[place(payload)].swap(mark, Ordering::Relaxed);
         let is_churn = found != 0 && found & !LOW == mark & !LOW && found & LOW != key;
@@ -163,6 +165,20 @@ mod tests {
     }
 
     /// Attempts that cost none, such as those at a target that is away, are first ones again and again.
+    #[test]
+    fn equal_payloads_of_two_tenants_are_none() {
+        let churn = Churn::new();
+        is(&churn, 0, 0.0);
+        for number in 0..100 {
+            for tenant in ["acme", "other"] {
+                let scope = Scope::new(tenant, "pay").expect("a scope");
+                let operation = Operation::new(scope, Key::from(number));
+                churn.begins(format!("payload {number}").as_bytes(), &operation);
+            }
+        }
+        is(&churn, 1, 0.0);
+    }
+
     #[test]
     fn messages_that_begin_in_turns_count_once() {
         let churn = Churn::new();

@@ -1,10 +1,11 @@
 //! The keys that this process has completed, remembered roughly: an attempt at one of them began after its record had
 //! gone. Not for deciding anything: it only counts.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use foldhash::quality::RandomState;
 use semel_core::Operation;
 
 /// Hashes of completed keys, in tables of fixed size: all keys in the first, each 16th in the second and each 256th in
@@ -31,7 +32,7 @@ impl CompletedKeys {
     fn with_places(places: usize) -> Self {
         debug_assert!(places.is_power_of_two());
         Self {
-            hasher: RandomState::new(),
+            hasher: RandomState::default(),
             tables: [const { OnceLock::new() }; SAMPLES.len()],
             places,
         }

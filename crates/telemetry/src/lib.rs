@@ -24,7 +24,10 @@
 
 mod churn;
 mod completed;
+mod decisions;
+mod effects;
 mod families;
+mod operation;
 mod pipeline;
 mod process;
 mod sampled;
@@ -41,6 +44,7 @@ use prometheus_client::encoding::{prometheus_text, text};
 use prometheus_client::registry::Registry;
 use semel_core::Clock;
 
+pub use operation::{OperationMetrics, RouteMetrics};
 pub use pipeline::PipelineMetrics;
 pub use sampled::{Sample, SampledFamily};
 pub use store::{Measured, StoreMetrics};
@@ -123,6 +127,16 @@ impl Metrics {
     /// where an earlier observer of that name left them.
     pub fn pipeline(&self, name: &str, effect: &str) -> PipelineMetrics {
         PipelineMetrics::new(&self.families, &self.shared, name, effect)
+    }
+
+    /// Returns the observer of an operation that clients of the claim API name. Names are to be bounded by the caller.
+    pub fn operation(&self, name: &str) -> OperationMetrics {
+        OperationMetrics::new(&self.families, &self.shared, name)
+    }
+
+    /// Returns the observer of the routes of one name. Its counters begin with zero.
+    pub fn route(&self, name: &str) -> RouteMetrics {
+        RouteMetrics::new(&self.families, &self.shared, name)
     }
 
     /// Judges what is judged over time: whether there is a storm of duplicates, and which share of messages comes under

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use semel_core::{Duplicate, Operation};
+use semel_core::Operation;
 use semel_engine::effect::Verdict;
 use semel_engine::event::{Event, Observer, Origin, Wait};
 use semel_engine::summary::Fate;
 
 use crate::churn::Churn;
-use crate::families::{Counters, DECISIONS, Families, labels};
+use crate::decisions::Decisions;
+use crate::effects::Effects;
+use crate::families::{Counters, Families, labels};
 use crate::watched::{Shared, Watched};
 
 /// Counts what happens to the messages of one pipeline. Its series are looked up once, so that an event costs an
@@ -27,15 +29,13 @@ struct Series {
     shared: Arc<Shared>,
     watched: Arc<Watched>,
     deliveries: [Counter; FATES.len()],
-    decisions: [Counter; DECISIONS.len()],
+    decisions: Decisions,
     effects: Effects,
     effect_seconds: Histogram,
     overhead_seconds: Histogram,
     waits: [Counter; Wait::ALL.len()],
     renewed: Counter,
     lost: Counter,
-    takeovers: Counter,
-    fenced: Counter,
     quarantined: Counters,
     /// Records that were found past their window, and those that are likely to have been removed.
     expired_again: [Counter; 2],
@@ -45,56 +45,26 @@ struct Series {
     held: Gauge,
 }
 
-/// The answers to claims; the number of each is that of its word in [`DECISIONS`].
-#[derive(Clone, Copy)]
-enum Decision {
-    Granted,
-    Replay,
-    Busy,
-    Conflict,
-    Stale,
-    Parked,
-    TooOld,
-}
-
-#[derive(Debug)]
-struct Effects {
-    applied: Counter,
-    not_applied: Counter,
-    maybe_applied: Counter,
-    failed: Counter,
-}
-
 impl PipelineMetrics {
     pub(crate) fn new(families: &Families, shared: &Arc<Shared>, name: &str, effect: &str) -> Self {
         let pipeline = labels([("pipeline", name)]);
         let of = |family: &Counters, label, value: &str| {
             family.get_or_create_owned(&labels([("pipeline", name), (label, value)]))
         };
-        let ended = |verdict| {
-            let labels = labels([("pipeline", name), ("effect", effect), ("verdict", verdict)]);
-            families.effects.get_or_create_owned(&labels)
-        };
+        let effects = Effects::new(families, name, effect);
         let effect = labels([("pipeline", name), ("effect", effect)]);
         Self(Arc::new(Series {
             name: name.to_owned(),
             shared: Arc::clone(shared),
             watched: shared.watched(families, name),
             deliveries: FATES.map(|word| of(&families.deliveries, "fate", word)),
-            decisions: DECISIONS.map(|word| of(&families.decisions, "decision", word)),
-            effects: Effects {
-                applied: ended("applied"),
-                not_applied: ended("not_applied"),
-                maybe_applied: ended("maybe_applied"),
-                failed: ended("failed"),
-            },
+            decisions: Decisions::new(families, shared, name),
+            effects,
             effect_seconds: families.effect_seconds.get_or_create_owned(&effect),
             overhead_seconds: families.overhead_seconds.get_or_create_owned(&pipeline),
             waits: WAITS.map(|why| of(&families.waits, "why", why)),
             renewed: of(&families.renewals, "result", "renewed"),
             lost: of(&families.renewals, "result", "lost"),
-            takeovers: families.takeovers.get_or_create_owned(&pipeline),
-            fenced: families.fenced.get_or_create_owned(&pipeline),
             quarantined: families.quarantined.clone(),
             expired_again: ["exact", "likely"]
                 .map(|word| of(&families.expired_again, "certainty", word)),
@@ -115,17 +85,8 @@ impl PipelineMetrics {
 }
 
 impl Series {
-    fn decided(&self, decision: Decision, operation: &Operation) {
-        self.decisions[decision as usize].inc();
-        let tenant = operation.scope.tenant();
-        if !tenant.is_empty() {
-            self.shared.tenants.decided(tenant, decision as usize);
-        }
-    }
-
     /// Counts an attempt that begins. `is_expired` is true if a record was found past its window.
     fn begins(&self, operation: &Operation, is_expired: bool) {
-        self.decided(Decision::Granted, operation);
         let was_completed = self.shared.completed.take(operation);
         if is_expired {
             self.expired_again[0].inc();
@@ -145,72 +106,18 @@ impl Series {
     }
 }
 
-impl Effects {
-    fn of(&self, verdict: &Verdict) -> &Counter {
-        match verdict.as_str() {
-            "applied" => &self.applied,
-            "not_applied" => &self.not_applied,
-            "maybe_applied" => &self.maybe_applied,
-            _ => &self.failed,
-        }
-    }
-}
-
 impl Observer for PipelineMetrics {
     fn observe(&self, _pipeline: &str, event: &Event<'_>) {
         let it = &*self.0;
+        it.decisions.observe(event);
         match event {
-            Event::Granted { grant, operation } => {
-                it.begins(operation, grant.formerly_expired);
-                if grant.takeover {
-                    it.takeovers.inc();
-                }
-            }
-            Event::Completed {
-                takeover,
-                operation,
-            } => {
-                it.shared.completed.insert(operation);
-                it.takeovers.inc_by((*takeover).into());
-            }
-            Event::Replayed {
-                duplicate,
-                operation,
-            } => {
-                it.decided(Decision::Replay, operation);
-                let duplicates = &it.watched.duplicates;
-                match duplicate {
-                    Duplicate::Own => {}
-                    Duplicate::Redelivery => _ = duplicates[0].inc(),
-                    Duplicate::Republish => _ = duplicates[1].inc(),
-                    Duplicate::Unknown => _ = duplicates[2].inc(),
-                }
-            }
-            Event::Busy { operation, .. } => it.decided(Decision::Busy, operation),
-            Event::Conflicted {
-                coordinates,
-                operation,
-                ..
-            } => {
-                it.decided(Decision::Conflict, operation);
+            Event::Granted { grant, operation } => it.begins(operation, grant.formerly_expired),
+            Event::Completed { operation, .. } => it.shared.completed.insert(operation),
+            Event::Conflicted { coordinates, .. } => {
                 it.quarantined(coordinates, "fingerprint-conflict");
             }
-            Event::Stale { operation, .. } => it.decided(Decision::Stale, operation),
-            Event::Parked { operation, .. } => it.decided(Decision::Parked, operation),
-            Event::TooOld {
-                coordinates,
-                operation,
-            } => {
-                it.decided(Decision::TooOld, operation);
-                it.quarantined(coordinates, "too-old");
-            }
-            Event::LiveOnly {
-                coordinates,
-                operation,
-            } => {
-                it.decided(Decision::TooOld, operation);
-                it.quarantined(coordinates, "live-only");
-            }
+            Event::TooOld { coordinates, .. } => it.quarantined(coordinates, "too-old"),
+            Event::LiveOnly { coordinates, .. } => it.quarantined(coordinates, "live-only"),
             Event::Unusable {
                 unusable,
                 coordinates,
@@ -249,7 +156,6 @@ impl Observer for PipelineMetrics {
                 it.renewed.inc_by(*count as u64);
                 it.lost.inc_by(*lost as u64);
             }
-            Event::Fenced { .. } => _ = it.fenced.inc(),
             Event::Unprotected { .. } => _ = it.unprotected.inc(),
             Event::InHand { running, held } => {
                 it.in_flight

@@ -3,9 +3,8 @@
 //! [`Exporter::begin`] starts a task and hands out [`Traces`], which make an observer for each pipeline, or for a program's
 //! own handle. Whoever embeds this brings a [`Transport`], since nothing here knows HTTP.
 //!
-//! What is kept is decided when an attempt ends: everything of a trace that is marked as sampled, and whatever
-//! [are always kept](semel_engine::trace::Spans::are_always_kept). Nothing waits for the exporter: a queue that is full
-//! loses spans, and [`LostSpans`] counts them.
+//! The engine decides when an attempt ends which spans [are recorded](semel_engine::trace::Spans::are_recorded), and hands
+//! over those. Nothing waits for the exporter: a queue that is full loses spans, and [`LostSpans`] counts them.
 
 mod convert;
 mod exporter;
@@ -120,7 +119,6 @@ impl TracedFront {
             "unprotected" | "failed" => return None,
             decision => decision == "replay",
         };
-        // Whatever the decision is, the cache forgets the claim.
         let is_hit = |hits: &CacheHits| spans.claim_id.is_some_and(|claim| hits.take(claim));
         Some(match self {
             Self::Cache(hits) if is_hit(hits) => "cache",

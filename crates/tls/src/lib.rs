@@ -1,5 +1,5 @@
-//! Encrypted connections to brokers: the trusted authority, our certificate, the server's name, and the meaning of a
-//! failed handshake.
+//! Encrypted connections to brokers and upstreams: the trusted authority, our certificate, the server's name, and the
+//! meaning of a failed handshake; and the certificate of a listener of ours.
 //!
 //! Over rustls on ring. Every certificate is checked; nothing here turns that off.
 //!
@@ -13,6 +13,7 @@
 
 mod named;
 mod refusal;
+mod server;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use crate::named::Named;
 pub use crate::refusal::{Refusal, refusal};
+pub use crate::server::Identity;
 
 /// Encryption settings of a connection. Files are read anew for every connection, so that a renewed one is used without
 /// a restart.

@@ -4,6 +4,7 @@
 //! that. Every message of an effect about a failure is one line, bounded, without the payload and
 //! without secrets.
 
+pub mod append;
 pub mod exec;
 pub mod file;
 pub mod http;
@@ -16,6 +17,7 @@ pub(crate) mod base64;
 mod child;
 mod excerpt;
 
+pub use append::AppendSink;
 pub use exec::ExecEffect;
 pub use file::FileOutput;
 pub use http::HttpEffect;

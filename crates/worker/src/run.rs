@@ -49,6 +49,12 @@ impl Stores {
     pub async fn preflight(&self) -> Result<Capabilities> {
         self.store.preflight().await
     }
+
+    /// Returns the store as claimants in other processes use it, such as those of the claim API: their leases outlive
+    /// this process, as they do on any store that is shared.
+    pub fn for_other_processes(&self) -> AnyStore {
+        self.lent.as_ref().unwrap_or(&self.store).clone()
+    }
 }
 
 /// The surroundings of a run.

@@ -3,7 +3,9 @@
 //! begin with `proof/corpus`.
 
 mod birth;
+mod claims;
 mod export;
+mod framing;
 mod headers;
 mod json;
 mod jsonl;
@@ -87,6 +89,21 @@ pub const TARGETS: &[Target] = &[
         name: "export",
         check: export::check,
         words: export::WORDS,
+    },
+    Target {
+        name: "claims",
+        check: claims::check,
+        words: claims::WORDS,
+    },
+    Target {
+        name: "claim-steps",
+        check: claims::check_steps,
+        words: claims::WORDS,
+    },
+    Target {
+        name: "framing",
+        check: framing::check,
+        words: framing::WORDS,
     },
     Target {
         name: "store-records",

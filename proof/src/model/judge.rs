@@ -20,6 +20,8 @@ pub(crate) enum Cause {
     Settle {
         claim: u8,
         given_back: bool,
+        /// True of a failure that speaks for every attempt.
+        decisive: bool,
     },
     Renew {
         claim: u8,
@@ -268,7 +270,15 @@ impl Protocol {
             | Stands::Dead { .. } => false,
         };
         let resolved = match (cause, after.state) {
-            (Cause::Settle { claim, .. }, Stands::Completed { .. }) => claim == before.claim,
+            (Cause::Settle { claim, .. }, Stands::Completed { .. })
+            | (
+                Cause::Settle {
+                    claim,
+                    decisive: true,
+                    ..
+                },
+                Stands::Dead { .. },
+            ) => claim == before.claim,
             (Cause::Order(Wish::Applied), Stands::Completed { .. })
             | (Cause::Found { applied: true, .. }, Stands::Completed { .. })
             | (Cause::Order(Wish::Abandon), Stands::Dead { .. }) => true,

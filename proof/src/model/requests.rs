@@ -51,6 +51,7 @@ impl Protocol {
         match report {
             Report::Start => Step::Start {
                 recovery: self.recovery().to_core(&self.setup),
+                has_begun: false,
             },
             Report::Complete { answer } => Step::Complete {
                 outcome: outcome(answer),

@@ -137,7 +137,11 @@ impl Protocol {
         );
         let after = Self::after(&decision.change, found);
         let given_back = matches!(report, Report::Release { counted: false, .. });
-        let cause = Cause::Settle { claim, given_back };
+        let cause = Cause::Settle {
+            claim,
+            given_back,
+            decisive: report == Report::Fail { decisive: true },
+        };
         self.write(world, at, after, decision.entity.as_ref(), cause);
         match decision.answer {
             Settled::Now(state) => {

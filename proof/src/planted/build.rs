@@ -63,8 +63,18 @@ fn of_package(package: &'static str, which: &[&'static str]) -> Vec<&'static str
     let mut args = vec!["test", "--no-run", SERVERS, "--package", package];
     args.extend(["--package", "semel-cli", "--package", "proof"]);
     args.extend(which);
+    // A test that sees a bug is short: to optimise it takes longer.
+    args.extend(UNOPTIMISED.iter().flat_map(|config| ["--config", config]));
     args
 }
+
+/// Settings for the packages of the workspace that the manifest has optimised for the proof.
+const UNOPTIMISED: [&str; 4] = [
+    "profile.test.package.semel-core.opt-level=0",
+    "profile.test.package.semel-engine.opt-level=0",
+    "profile.test.package.semel-store-embedded.opt-level=0",
+    "profile.test.package.semel-store-memory.opt-level=0",
+];
 
 impl fmt::Display for Suite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,11 +1,13 @@
 //! Every bug that the sources can be built with.
 
 mod consumer;
+mod gateway;
 mod layers;
 #[cfg(test)]
 mod list;
 mod once;
 mod protocol;
+mod relay;
 
 use super::build::Suite;
 #[cfg(test)]
@@ -53,12 +55,22 @@ impl Bug {
 
 /// All bugs.
 pub(super) fn bugs() -> impl Iterator<Item = &'static Bug> {
-    [protocol::BUGS, consumer::BUGS, once::BUGS, layers::BUGS]
-        .into_iter()
-        .flatten()
+    [
+        protocol::BUGS,
+        consumer::BUGS,
+        once::BUGS,
+        layers::BUGS,
+        gateway::BUGS,
+        relay::BUGS,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 const ENGINE: &str = "semel-engine";
+const GATEWAY: &str = "semel-gateway";
+const LISTENER: &str = "semel-http";
+const PROXY: &str = "semel-proxy";
 const KAFKA: &str = "semel-broker-kafka";
 const WITH_MODEL: &[&str] = &[ENGINE, MODEL];
 const MODEL: &str = "proof";
@@ -66,6 +78,10 @@ const UNIT: Suite = Suite::Library(ENGINE);
 const WORLD: Suite = Suite::Tests(ENGINE, "engine");
 const LAYERS: Suite = Suite::Tests(ENGINE, "layers");
 const BROKER: Suite = Suite::Tests(KAFKA, "kafka");
+const HTTP: Suite = Suite::Tests(GATEWAY, "gateway");
+const PROXIED: Suite = Suite::Tests(PROXY, "proxy");
+const PROXY_UNIT: Suite = Suite::Library(PROXY);
+const LISTENER_UNIT: Suite = Suite::Library(LISTENER);
 
 const fn engine(
     name: &'static str,

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 
+use semel_core::port::store::ListQuery;
 use semel_core::{Admission, ClaimRequest, Duplicate, OpId, Result, Store};
 use semel_scheduled_engine::layer::tiered::{Settings, Tiered};
 use semel_scheduled_memory::MemoryStore;
@@ -114,7 +115,7 @@ impl Cache {
 
     fn warm(&self, request: &ClaimRequest) -> u64 {
         match self {
-            Self::Real(tiered) => wait(tiered.warm(None, 10)).unwrap_or(0),
+            Self::Real(tiered) => wait(tiered.warm(ListQuery::default(), 10)).unwrap_or(0),
             Self::Naive(naive) => {
                 let found = wait(naive.authority.get([request.operation.clone()].into()));
                 let found = found.is_ok_and(|it| it[0].is_some());

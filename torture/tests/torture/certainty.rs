@@ -4,13 +4,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use semel_conformance::http::ArrivedRequest;
 use torture::Site;
 
 #[test]
@@ -173,24 +174,8 @@ fn serve(mut stream: &TcpStream, book: &Mutex<Book>) {
 }
 
 fn body_of(stream: &TcpStream) -> Option<String> {
-    let mut reader = BufReader::new(stream);
-    let mut length = 0;
-    loop {
-        let mut line = String::new();
-        if reader.read_line(&mut line).ok()? == 0 {
-            return None;
-        }
-        let line = line.trim_end().to_ascii_lowercase();
-        if line.is_empty() {
-            break;
-        }
-        if let Some(value) = line.strip_prefix("content-length:") {
-            length = value.trim().parse().ok()?;
-        }
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
-    String::from_utf8(body).ok()
+    let request = ArrivedRequest::read(&mut BufReader::new(stream)).ok()??;
+    String::from_utf8(request.body).ok()
 }
 
 /// The answer that follows the charge that was answered too late, or that comes instead of it.

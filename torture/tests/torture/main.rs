@@ -4,8 +4,10 @@
 mod amqp;
 mod backlog;
 mod certainty;
+mod claims;
 mod dedup;
 mod disk;
+mod gateway;
 mod kafka;
 mod kill;
 mod mixed;

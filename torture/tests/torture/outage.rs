@@ -3,13 +3,14 @@
 //! provider's own log.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
+use semel_conformance::http::ArrivedRequest;
 use torture::{Moments, Payments, Site, Summary, scaled, tell};
 
 #[test]
@@ -175,28 +176,14 @@ impl Provider {
 /// Handles one request of a connection.
 fn charge(mut stream: &TcpStream, books: &Mutex<Books>) -> Option<()> {
     let mut reader = BufReader::new(stream);
-    let (mut key, mut len_bytes) = (String::new(), 0);
-    loop {
-        let mut line = String::new();
-        if reader.read_line(&mut line).ok()? == 0 {
-            return None;
-        }
-        let header = line.trim().to_ascii_lowercase();
-        if header.is_empty() {
-            break;
-        }
-        match header.split_once(": ") {
-            Some(("idempotency-key", value)) => value.clone_into(&mut key),
-            Some(("content-length", value)) => len_bytes = value.parse().ok()?,
-            _ => {}
-        }
-    }
-    let mut body = vec![0; len_bytes];
-    reader.read_exact(&mut body).ok()?;
-    let payment: serde_json::Value = serde_json::from_slice(&body).ok()?;
+    let request = ArrivedRequest::read(&mut reader).ok()??;
+    let key = request.header("idempotency-key").unwrap_or_default();
+    let payment: serde_json::Value = serde_json::from_slice(&request.body).ok()?;
     let id = payment["id"].as_str()?.to_owned();
     let mut all = books.lock().unwrap_or_else(PoisonError::into_inner);
-    all.charged.entry(key).or_insert_with(|| (id, now()));
+    all.charged
+        .entry(key.to_owned())
+        .or_insert_with(|| (id, now()));
     drop(all);
     let answer = "HTTP/1.1 200 charged\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
     stream.write_all(answer.as_bytes()).ok()

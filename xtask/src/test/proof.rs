@@ -19,7 +19,7 @@ const PROVEN: &[&str] = &["T1", "T2", "T4", "T6", "T7", "T9", "T10", "T14"];
 
 /// Begins those of them that are listed, beside whatever follows.
 pub(super) fn begin(workspace: &Workspace, servers: &Borrowed) -> Result<Background> {
-    let command = prove::proof(workspace, Profile::Merge, servers, PROVEN)?;
+    let command = prove::proof(workspace, Profile::Dev, servers, PROVEN)?;
     Background::start(&command, workspace.scratch().join("proof.log"))
 }
 

@@ -1,7 +1,10 @@
-//! The steps `build` and `tests`: every test program of the workspace, built once and run in lanes.
+//! The steps `build`, `tests` and `torture`: every test program of the workspace, built once; those of the tests are run
+//! in lanes, and those of the torture one after the other.
 
 use std::process::{Command, ExitStatus};
 
+use crate::builds::{self, HEAVY, Profile, TORTURE, tested};
+use crate::examples;
 use crate::failure::Result;
 use crate::lanes::{self, Ended};
 use crate::process;
@@ -11,10 +14,18 @@ use crate::suites::{Load, Suite};
 use crate::test_results::{Tail, TestResults};
 use crate::workspace::Workspace;
 
-use super::{HEAVY, Report, THREADS, TORTURE, processors, succeeded, tested};
+use super::{Report, THREADS, plain, processors, succeeded, summed};
 
-/// Builds the test programs; returns none of them if one does not build.
-pub(super) fn build(workspace: &Workspace) -> (Report, Vec<Suite>) {
+/// The test programs of the workspace.
+pub(super) struct Built {
+    /// Those of the torture, which run the binary.
+    pub(super) torture: Vec<Suite>,
+    /// All others.
+    pub(super) tests: Vec<Suite>,
+}
+
+/// Builds the test programs, the binary and the proof; returns nothing if one does not build.
+pub(super) fn build(workspace: &Workspace) -> (Report, Option<Built>) {
     let mut said = Tail::default();
     let mut suites = Vec::new();
     let build = workspace.cargo(build_args(workspace));
@@ -34,29 +45,43 @@ pub(super) fn build(workspace: &Workspace) -> (Report, Vec<Suite>) {
     let absent = without_suite(workspace, &suites);
     if report.failed == 0 && !absent.is_empty() {
         let words = format!("cargo names no test program of {}", absent.join(", "));
-        return (Report::failed(words), Vec::new());
+        return (Report::failed(words), None);
     }
     if report.failed > 0 {
-        return (report, Vec::new());
+        return (report, None);
+    }
+    let programs = plain(builds::programs(workspace));
+    if programs.failed > 0 {
+        return (programs, None);
     }
     let docs = workspace.cargo(docs_args(workspace));
     suites.push(Suite::of_docs(&docs, workspace));
     let words = format!("{} suites", suites.len());
-    (Report::passed(0, words), suites)
+    let (torture, tests) = suites.into_iter().partition(|it| it.is_of(TORTURE));
+    (Report::passed(0, words), Some(Built { torture, tests }))
 }
 
 /// Runs the suites in lanes, prints the output of each as one piece, and counts over all of them.
 pub(super) fn run(workspace: &Workspace, servers: &Borrowed, suites: Vec<Suite>) -> Report {
     let scratch = Scratch::new();
     let run = |suite: &Suite| {
-        let mut command = suite.command();
-        servers.lend(&mut command);
+        let mut command = equipped(workspace, servers, suite);
         if suite.load == Load::Works {
             scratch.lend(&mut command);
         }
         process::gather(limited(&command, suite.load))
     };
     counted(workspace, suites, run)
+}
+
+/// The command of a suite, with the servers and the recorded webhooks that its tests need.
+fn equipped(workspace: &Workspace, servers: &Borrowed, suite: &Suite) -> Command {
+    let mut command = suite.command();
+    servers.lend(&mut command);
+    if let Some(folder) = examples::fetched(workspace) {
+        command.env("SEMEL_WEBHOOK_EXAMPLES", folder);
+    }
+    command
 }
 
 fn counted(
@@ -87,13 +112,45 @@ fn counted(
     if done != all {
         results.died(format!("{done} of {all} suites ended"), Tail::default());
     }
-    super::summed(results, ExitStatus::default())
+    summed(results, ExitStatus::default())
+}
+
+/// Runs the torture tests, the ignored ones too; without them, nothing was tortured.
+pub(super) fn torture(workspace: &Workspace, servers: &Borrowed, suites: &[Suite]) -> Report {
+    let mut results = TestResults::default();
+    let mut on_the_binary = 0;
+    for suite in suites {
+        match process::capture(suite.command().args(["--list", "--ignored"])) {
+            Ok(list) => on_the_binary += list.lines().filter(|it| it.ends_with(": test")).count(),
+            Err(failure) => return Report::failed(failure.to_string()),
+        }
+        let mut command = equipped(workspace, servers, suite);
+        command
+            .arg("--include-ignored")
+            .env("SEMEL_BIN", Profile::Dev.semel(workspace));
+        let name = suite.name.as_str();
+        println!("     Running {name} ({})", suite.place(workspace));
+        let mut said = String::new();
+        let ran = process::stream(limited(&command, Load::Sleeps), |line| {
+            said.push_str(line);
+            said.push('\n');
+        });
+        match ran {
+            Ok(status) => results.suite(name, status, &said),
+            Err(failure) => results.died(format!("{name}: {failure}"), Tail::default()),
+        }
+    }
+    if on_the_binary == 0 {
+        return Report::failed("none of the tests needs the semel binary");
+    }
+    summed(results, ExitStatus::default())
 }
 
 /// The suite with a limit of its own, and the number of concurrent tests that suits its load. A suite that
 /// computes yields to one that has waited.
 fn limited(command: &Command, load: Load) -> Command {
     let (at_once, niceness) = match load {
+        Load::Sleeps => (3 * processors(), "0"),
         Load::Waits => (2 * processors(), "0"),
         Load::Works => (processors(), "5"),
     };
@@ -109,16 +166,12 @@ fn limited(command: &Command, load: Load) -> Command {
 /// The tested packages for which cargo named no test program.
 fn without_suite<'a>(workspace: &'a Workspace, suites: &[Suite]) -> Vec<&'a str> {
     let members = workspace.default_members().into_iter().chain(HEAVY);
-    let absent = members.filter(|name| {
-        let has_one = |suite: &Suite| suite.name.split(' ').next() == Some(*name);
-        *name != TORTURE && !suites.iter().any(has_one)
-    });
+    let absent = members.filter(|name| !suites.iter().any(|suite| suite.is_of(name)));
     absent.collect()
 }
 
-/// The tests of every default member except `torture`, whose tests need the optimised binary, and of the packages
-/// that a plain `cargo build` leaves alone because they compile a library of their own. Clippy checks that every
-/// example compiles; the tests of `semel` run them.
+/// The tests of every default member, and of the packages that a plain `cargo build` leaves alone because they compile
+/// a library of their own. Clippy checks that every example compiles; the tests of `semel` run them.
 fn build_args(workspace: &Workspace) -> Vec<&str> {
     let mut args = vec!["test", "--no-run", "--lib", "--bins", "--tests"];
     args.push("--message-format=json-render-diagnostics");
@@ -136,13 +189,13 @@ fn docs_args(workspace: &Workspace) -> Vec<&str> {
 /// For two processors: beside one lane that computes, two that wait.
 const LANES: [Load; 3] = [Load::Waits, Load::Waits, Load::Works];
 /// The time that one suite may take: several times that of the slowest.
-const LONGEST: &str = "25m";
+const LONGEST: &str = "45m";
 
 #[cfg(test)]
 mod tests {
     use std::os::unix::process::ExitStatusExt;
 
-    use super::super::{SERVERS, Verdict};
+    use super::super::Verdict;
     use super::*;
     use crate::failure::Failure;
 
@@ -159,17 +212,12 @@ mod tests {
     }
 
     #[test]
-    fn torture_is_tested_on_its_own() {
+    fn all_commands_take_the_same_packages() {
         let workspace = workspace();
-        let packages = [
-            SERVERS,
-            "--package",
-            "semel-core",
-            "--package",
-            HEAVY[0],
-            "--package",
-            HEAVY[1],
-        ];
+        let packages = tested(&workspace);
+        for name in ["semel-core", TORTURE, HEAVY[0], HEAVY[1]] {
+            assert!(packages.contains(&name), "{name}");
+        }
         for args in [build_args(&workspace), docs_args(&workspace)] {
             assert!(args.ends_with(&packages), "{args:?}");
         }
@@ -182,7 +230,7 @@ mod tests {
             Suite::named("semel-core src/lib.rs"),
             Suite::named("semel-broker-kafka tests/kafka/main.rs"),
         ];
-        assert_eq!(without_suite(&workspace, &suites), [HEAVY[1]]);
+        assert_eq!(without_suite(&workspace, &suites), [TORTURE, HEAVY[1]]);
     }
 
     #[test]

@@ -30,7 +30,40 @@ const ALLOWED: &[Arrow] = &[
     Arrow("crates/cli", "crates/brokers/*", Use::Normal),
     Arrow("crates/gateway", "crates/engine", Use::Normal),
     Arrow("crates/gateway", "crates/core", Use::Normal),
+    Arrow("crates/gateway", "crates/http", Use::Normal),
     Arrow("crates/gateway", "crates/stores/memory", Use::Tests),
+    // The other side of the same header: its intents are operations of the engine, their outcomes those of the gateway.
+    Arrow("crates/client", "crates/gateway", Use::Normal),
+    Arrow("crates/client", "crates/engine", Use::Normal),
+    Arrow("crates/client", "crates/core", Use::Normal),
+    Arrow("crates/client", "crates/stores/embedded", Use::Tests),
+    Arrow("crates/client", "crates/stores/memory", Use::Tests),
+    // Its tests are built with every feature.
+    Arrow("crates/client", "crates/client", Use::Tests),
+    // The same layer around what forwards to another server.
+    Arrow("crates/proxy", "crates/gateway", Use::Normal),
+    Arrow("crates/proxy", "crates/engine", Use::Normal),
+    Arrow("crates/proxy", "crates/core", Use::Normal),
+    Arrow("crates/proxy", "crates/http", Use::Normal),
+    Arrow("crates/proxy", "crates/tls", Use::Normal),
+    Arrow("crates/proxy", "crates/stores/memory", Use::Tests),
+    Arrow("crates/proxy", "crates/conformance", Use::Tests),
+    // Problems, callers and tokens, and the listener: what every API stands on.
+    Arrow("crates/http", "crates/core", Use::Normal),
+    Arrow("crates/http", "crates/conformance", Use::Tests),
+    // The claim API: calls of the engine, answered as HTTP.
+    Arrow("crates/claims", "crates/http", Use::Normal),
+    Arrow("crates/claims", "crates/engine", Use::Normal),
+    Arrow("crates/claims", "crates/core", Use::Normal),
+    Arrow("crates/claims", "crates/stores/memory", Use::Tests),
+    Arrow("crates/claims", "crates/conformance", Use::Tests),
+    Arrow("crates/supervisor", "crates/claims", Use::Normal),
+    Arrow("crates/supervisor", "crates/http", Use::Normal),
+    Arrow("crates/cli", "crates/http", Use::Normal),
+    // The gateway of a worker, and the certificate that its clients see.
+    Arrow("crates/supervisor", "crates/gateway", Use::Normal),
+    Arrow("crates/supervisor", "crates/proxy", Use::Normal),
+    Arrow("crates/supervisor", "crates/tls", Use::Normal),
     // The pipelines of a configuration in one process: what opens, checks and runs them.
     Arrow("crates/supervisor", "crates/backends", Use::Normal),
     Arrow("crates/supervisor", "crates/operate", Use::Normal),
@@ -41,6 +74,7 @@ const ALLOWED: &[Arrow] = &[
     // Its clock for tests.
     Arrow("crates/supervisor", "crates/telemetry", Use::Normal),
     Arrow("crates/supervisor", "crates/conformance", Use::Tests),
+    Arrow("crates/supervisor", "crates/stores/memory", Use::Tests),
     Arrow("crates/telemetry", "crates/core", Use::Normal),
     Arrow("crates/telemetry", "crates/engine", Use::Normal),
     Arrow("crates/telemetry", "crates/stores/memory", Use::Tests),
@@ -54,24 +88,37 @@ const ALLOWED: &[Arrow] = &[
     Arrow("crates/backends", "crates/brokers/*", Use::Normal),
     // What is operated is a pipeline with its settings.
     Arrow("crates/operate", "crates/config", Use::Normal),
+    // What a route promises is said of its settings.
+    Arrow("crates/operate", "crates/gateway", Use::Normal),
     Arrow("crates/operate", "crates/worker", Use::Normal),
     Arrow("crates/operate", "crates/engine", Use::Normal),
     Arrow("crates/operate", "crates/core", Use::Normal),
     Arrow("crates/operate", "crates/stores/memory", Use::Tests),
-    // Settings are those of the worker, of the engine's layers, of files and of connections.
+    // Settings are those of the worker, of the engine's layers, of routes, of files and of connections.
+    Arrow("crates/config", "crates/gateway", Use::Normal),
     Arrow("crates/config", "crates/worker", Use::Normal),
     Arrow("crates/config", "crates/engine", Use::Normal),
     Arrow("crates/config", "crates/core", Use::Normal),
     Arrow("crates/config", "crates/brokers/file", Use::Normal),
+    Arrow("crates/config", "crates/brokers/webhook", Use::Normal),
     Arrow("crates/config", "crates/tls", Use::Normal),
     Arrow("crates/worker", "crates/engine", Use::Normal),
     Arrow("crates/worker", "crates/core", Use::Normal),
     Arrow("crates/worker", "crates/stores/memory", Use::Tests),
+    // The relay: an outbox and a sink, both of them ports.
+    Arrow("crates/outbox", "crates/core", Use::Normal),
+    Arrow("crates/config", "crates/outbox", Use::Normal),
+    Arrow("crates/supervisor", "crates/outbox", Use::Normal),
+    Arrow("crates/cli", "crates/outbox", Use::Normal),
     Arrow("crates/semel", "crates/engine", Use::Normal),
     Arrow("crates/semel", "crates/core", Use::Normal),
     Arrow("crates/semel", "crates/stores/*", Use::Normal),
     Arrow("crates/semel", "crates/brokers/*", Use::Normal),
     Arrow("crates/semel", "crates/sqlx-rusqlite", Use::Normal),
+    // Its layer for HTTP services.
+    Arrow("crates/semel", "crates/gateway", Use::Normal),
+    // Its keys for callers of HTTP.
+    Arrow("crates/semel", "crates/client", Use::Normal),
     // Its tests and examples are built with the feature `testing`.
     Arrow("crates/semel", "crates/semel", Use::Tests),
     // The same examples as one program.
@@ -92,12 +139,14 @@ const ALLOWED: &[Arrow] = &[
     // The encryption of connections, and the meaning of its failures, is the same for every broker.
     Arrow("crates/brokers/*", "crates/tls", Use::Normal),
     Arrow("crates/brokers/kafka", "crates/rdkafka-batch", Use::Normal),
+    // Its requests come to a listener, and their answers are problems.
+    Arrow("crates/brokers/webhook", "crates/http", Use::Normal),
     Arrow("crates/cli", "crates/tls", Use::Tests),
     Arrow("crates/tls", "crates/core", Use::Normal),
     Arrow("crates/tls", "crates/conformance", Use::Tests),
     Arrow("torture", "crates/core", Use::Normal),
     // The proxy that cuts connections.
-    Arrow("torture", "crates/conformance", Use::Tests),
+    Arrow("torture", "crates/conformance", Use::Normal),
     Arrow("proof", "crates/core", Use::Normal),
     // The part that a fuzzer builds too, and so without the rest of the proof.
     Arrow("proof", "proof/inputs", Use::Normal),
@@ -105,6 +154,11 @@ const ALLOWED: &[Arrow] = &[
     Arrow("proof/inputs", "crates/engine", Use::Normal),
     Arrow("proof/inputs", "crates/worker", Use::Normal),
     Arrow("proof/inputs", "crates/stores/embedded", Use::Normal),
+    Arrow("proof/inputs", "crates/claims", Use::Normal),
+    Arrow("proof/inputs", "crates/http", Use::Normal),
+    Arrow("proof/inputs", "crates/gateway", Use::Normal),
+    Arrow("proof/inputs", "crates/proxy", Use::Normal),
+    Arrow("proof/inputs", "crates/stores/memory", Use::Normal),
     // The same sources, built with the locks of a scheduler.
     Arrow("proof", "proof/scheduled/*", Use::Normal),
     Arrow("proof/scheduled/*", "crates/core", Use::Normal),
@@ -116,12 +170,14 @@ const ALLOWED: &[Arrow] = &[
     // The seeded world in which the tests of the engine and the proof play.
     Arrow("crates/simulation", "crates/core", Use::Normal),
     Arrow("crates/simulation", "crates/engine", Use::Normal),
+    Arrow("crates/simulation", "crates/gateway", Use::Normal),
     Arrow("crates/simulation", "crates/stores/memory", Use::Normal),
     Arrow("crates/engine", "crates/simulation", Use::Tests),
     // The ports of the servers that a test or a measurement starts.
     Arrow("crates/stores/*", "crates/free-port", Use::Tests),
     Arrow("crates/brokers/*", "crates/free-port", Use::Tests),
     Arrow("crates/worker", "crates/free-port", Use::Tests),
+    Arrow("crates/proxy", "crates/free-port", Use::Tests),
     Arrow("crates/cli", "crates/free-port", Use::Tests),
     Arrow("torture", "crates/free-port", Use::Normal),
     Arrow("proof", "crates/free-port", Use::Normal),

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use semel_core::Key;
 
 use super::value::key;
-use super::{Audit, Common, Confirm, Format, Listing, Rerun, Within};
+use super::{Audit, Confirm, Format, Listing, Rerun, Within};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeadLetters {
@@ -32,9 +32,7 @@ pub(crate) enum DeadLetters {
 #[derive(Debug, Args)]
 pub(crate) struct List {
     #[command(flatten)]
-    pub(crate) within: Within,
-    #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: Within,
     #[command(flatten)]
     pub(crate) listing: Listing,
 }
@@ -48,7 +46,7 @@ pub(crate) struct Show {
     #[arg(long)]
     pub(crate) payload: bool,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: Within,
     #[command(flatten)]
     pub(crate) format: Format,
 }
@@ -58,7 +56,7 @@ pub(crate) struct Drop {
     #[command(flatten)]
     pub(crate) which: Which,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: Within,
     #[command(flatten)]
     pub(crate) audit: Audit,
     #[command(flatten)]

@@ -8,7 +8,7 @@ use semel_core::Key;
 
 use super::dead_letters::Which;
 use super::value::key;
-use super::{Audit, Common, Confirm, Format, Listing, Rerun, Within};
+use super::{Audit, Confirm, Format, Listing, Rerun, Within};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum InDoubt {
@@ -39,9 +39,7 @@ pub(crate) struct List {
     #[arg(long)]
     pub(crate) repeated: bool,
     #[command(flatten)]
-    pub(crate) within: Within,
-    #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: Within,
     #[command(flatten)]
     pub(crate) listing: Listing,
 }
@@ -53,7 +51,7 @@ pub(crate) struct Show {
     #[arg(value_name = "KEY", value_parser = key)]
     pub(crate) key: Key,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: Within,
     #[command(flatten)]
     pub(crate) format: Format,
 }
@@ -83,7 +81,7 @@ pub(crate) struct Resolve {
     )]
     pub(crate) quiet: Option<Duration>,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: Within,
     #[command(flatten)]
     pub(crate) audit: Audit,
     #[command(flatten)]

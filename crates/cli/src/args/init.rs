@@ -20,6 +20,9 @@ pub(crate) struct Init {
     /// What happens once per key [default: file, or exec for the store redis]
     #[arg(long, value_enum, value_name = "KIND")]
     pub(crate) effect: Option<EffectKind>,
+    /// A reverse proxy that gives an API idempotency keys, in place of a pipeline
+    #[arg(long, conflicts_with_all = ["source", "effect", "level"])]
+    pub(crate) gateway: bool,
     /// How much of it to configure
     #[arg(long, value_enum, value_name = "LEVEL", default_value_t = Level::Beginner)]
     pub(crate) level: Level,
@@ -39,6 +42,8 @@ pub(crate) enum SourceKind {
     Kafka,
     /// A RabbitMQ queue
     Amqp,
+    /// Requests of a provider, by HTTP
+    Webhook,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use semel_core::{Key, StateKind};
 
 use super::value::key;
-use super::{Audit, Common, Confirm, Format, Listing, Within};
+use super::{Audit, Confirm, Format, Listing, Within};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Keys {
@@ -54,7 +54,7 @@ pub(crate) struct Show {
     #[arg(long)]
     pub(crate) outcome: bool,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: Within,
     #[command(flatten)]
     pub(crate) format: Format,
 }
@@ -66,7 +66,7 @@ pub(crate) struct Explain {
     #[arg(value_name = "KEY", value_parser = key)]
     pub(crate) key: Key,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: Within,
     #[command(flatten)]
     pub(crate) format: Format,
 }
@@ -89,9 +89,7 @@ pub(crate) struct List {
     #[arg(long, value_name = "DURATION", value_parser = semel_core::units::duration)]
     pub(crate) older_than: Option<Duration>,
     #[command(flatten)]
-    pub(crate) within: Within,
-    #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: Within,
     #[command(flatten)]
     pub(crate) listing: Listing,
 }
@@ -106,7 +104,7 @@ pub(crate) struct Change {
     #[arg(long, value_name = "FILE")]
     pub(crate) keys_from: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: Within,
     #[command(flatten)]
     pub(crate) audit: Audit,
     #[command(flatten)]

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 
 use super::dead_letters::Matching;
-use super::{Audit, Common, Confirm, Format, Listing, Rerun, Within};
+use super::{Audit, Confirm, Format, Listing, Rerun, Within};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Quarantine {
@@ -29,9 +29,7 @@ pub(crate) enum Quarantine {
 #[derive(Debug, Args)]
 pub(crate) struct List {
     #[command(flatten)]
-    pub(crate) within: Within,
-    #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: Within,
     #[command(flatten)]
     pub(crate) listing: Listing,
 }
@@ -45,7 +43,7 @@ pub(crate) struct Show {
     #[arg(long)]
     pub(crate) payload: bool,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: Within,
     #[command(flatten)]
     pub(crate) format: Format,
 }
@@ -55,7 +53,7 @@ pub(crate) struct Drop {
     #[command(flatten)]
     pub(crate) which: Which,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: Within,
     #[command(flatten)]
     pub(crate) audit: Audit,
     #[command(flatten)]

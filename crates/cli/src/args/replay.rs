@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::value::replay_id;
-use super::{Common, Confirm, Format, Log};
+use super::{Confirm, Format, Log, Within};
 
 #[derive(Debug, Args)]
 pub(crate) struct Replay {
@@ -28,7 +28,7 @@ pub(crate) struct Replay {
     #[arg(long)]
     pub(crate) allow_expired: bool,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: Within,
     #[command(flatten)]
     pub(crate) confirm: Confirm,
     #[command(flatten)]

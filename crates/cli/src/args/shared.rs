@@ -3,10 +3,8 @@
 use std::num::NonZeroU64;
 
 use clap::{Args, ValueEnum};
-use semel_core::Scope;
-use semel_core::key::InvalidScope;
 
-use super::{Common, Log};
+use super::{Log, Within};
 
 /// For every verb that prints data.
 #[derive(Clone, Copy, Debug, Args)]
@@ -29,25 +27,6 @@ pub(crate) struct Listing {
     /// Stop after so many; without it the list is complete
     #[arg(long, value_name = "COUNT", value_parser = count::<NonZeroU64>)]
     pub(crate) limit: Option<NonZeroU64>,
-}
-
-/// For every verb that lists what several tenants or operations may have.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct Within {
-    /// Only this tenant; '' is the tenant of every pipeline
-    #[arg(long, value_name = "NAME", value_parser = tenant, conflicts_with = "pipeline")]
-    pub(crate) tenant: Option<String>,
-    /// Only operations of this name, whatever their tenant
-    #[arg(long, value_name = "NAME", value_parser = operation, conflicts_with = "pipeline")]
-    pub(crate) operation: Option<String>,
-}
-
-fn tenant(text: &str) -> Result<String, InvalidScope> {
-    Scope::new(text, "any").map(|_| text.to_owned())
-}
-
-fn operation(text: &str) -> Result<String, InvalidScope> {
-    Scope::new("", text).map(|_| text.to_owned())
 }
 
 /// A number of things, one at least.
@@ -82,7 +61,7 @@ pub(crate) struct Rerun<W: Args> {
     #[command(flatten)]
     pub(crate) which: W,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: Within,
     #[command(flatten)]
     pub(crate) audit: Audit,
     #[command(flatten)]

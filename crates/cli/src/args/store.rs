@@ -7,7 +7,7 @@ use semel_core::Key;
 
 use super::transfer::{Export, Import};
 use super::value::key;
-use super::{Audit, Common, Confirm, Format, Listing, Place, Within};
+use super::{Audit, Confirm, Format, Listing, Place, Within};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Store {
@@ -74,9 +74,7 @@ pub(crate) struct Trail {
     #[arg(long, value_name = "KEY", value_parser = key)]
     pub(crate) key: Option<Key>,
     #[command(flatten)]
-    pub(crate) within: Within,
-    #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: Within,
     #[command(flatten)]
     pub(crate) listing: Listing,
 }

@@ -1,8 +1,11 @@
 //! `semel check`: reports what each pipeline promises, what the promise rests on, and what stands in its way.
 //! Changes nothing and calls no target.
 
+mod claims;
+mod gateway;
 mod line;
 mod production;
+mod relays;
 mod report;
 mod sample;
 mod store_path;
@@ -120,6 +123,14 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
             break;
         }
     }
+    if before_production.is_none() {
+        worst = worst.max(claims::look(settings, store.as_ref(), &*now, &mut answers)?);
+    }
+    let look = before_production.as_ref();
+    worst = worst.max(gateway::look(settings, store.as_ref(), look, &mut answers)?);
+    let (of_relays, relay_away) = relays::look(settings, &mut answers).await?;
+    worst = worst.max(of_relays);
+    let away = away.or(relay_away);
     table(&windows, arguments.format)?;
     match (store, away, worst) {
         (Err(error), ..) => Err(store::at_store(&settings.store, error)),

@@ -78,6 +78,12 @@ fn told(loaded: &Loaded) -> String {
             let noun = if count == 1 { "pipeline" } else { "pipelines" };
             let (file, store) = (file.display(), &settings.store);
             let mut said = format!("{file}: ok, {count} {noun}, store {store}");
+            for listener in settings.claims_listeners() {
+                said.extend([", claims at ", &listener.address.to_string()]);
+            }
+            if let Some(gateway) = &settings.gateway {
+                said.extend([", gateway at ", &gateway.listen.to_string()]);
+            }
             for name in settings.accepted.names() {
                 said.extend([", accepted: ", name]);
             }

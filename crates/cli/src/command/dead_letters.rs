@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use semel_core::port::store::ListQuery;
 use semel_core::{Key, Result};
 use semel_operate::parked::{DeadLetter, Filter, Names, Search};
 use semel_worker::replay::Kind;
@@ -28,7 +27,7 @@ fn list(arguments: &List) -> Result<Exit> {
     operate::look(&arguments.common, async |ground| {
         let search = Search {
             kind: Kind::DeadLetters,
-            within: ground.within(&arguments.within),
+            within: ground.selection(),
             names: Arc::default(),
             filter: Filter::default(),
         };
@@ -109,7 +108,7 @@ fn search(ground: &Ground, which: &Which, keys: Vec<Key>) -> Result<Search> {
 fn of_keys(ground: &Ground, keys: Vec<Key>) -> Result<Search> {
     Ok(Search {
         kind: Kind::DeadLetters,
-        within: ListQuery::in_scope(&ground.scope()?),
+        within: ground.one_pipeline()?,
         names: Arc::new(Names::keys(keys)),
         filter: Filter::default(),
     })
@@ -119,6 +118,7 @@ impl Entry for DeadLetter {
     const COLUMNS: &'static [Column] = &[
         Column::text("key"),
         Column::text("pipeline"),
+        Column::text("tenant").if_any(),
         Column::word("state").at_least("completed".len()),
         Column::time("since"),
         Column::number("size_bytes").or("bytes"),
@@ -130,6 +130,7 @@ impl Entry for DeadLetter {
     fn fill(&self, row: &mut Row) {
         row.show_some(self.key.as_ref())
             .text(&self.pipeline)
+            .show_some(self.tenant.as_ref())
             .text(&self.state.replace('_', " "))
             .time(self.since.0)
             .show(self.size_bytes)

@@ -28,7 +28,7 @@ fn list(arguments: &List) -> Result<Exit> {
         let query = ListQuery {
             state: (!arguments.repeated).then_some(StateKind::InDoubt),
             repeated: arguments.repeated,
-            ..ground.within(&arguments.within)
+            ..ground.selection()
         };
         let fetch = async |query: &ListQuery| ground.store.list(query).await;
         print_list(&arguments.listing, query, fetch, |listed| {

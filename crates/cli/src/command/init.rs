@@ -4,6 +4,7 @@
 mod broker;
 mod config;
 mod files;
+mod gateway;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -21,6 +22,9 @@ use files::File;
 
 /// Writes all files or none, and never over an existing one.
 pub(crate) fn init(arguments: &Init) -> Result<Exit> {
+    if arguments.gateway {
+        return gateway(arguments);
+    }
     let choice = Choice::of(arguments)?;
     let files = files::of(choice, SystemClock::new().now());
     write(&arguments.dir, &files)?;
@@ -35,6 +39,23 @@ pub(crate) fn init(arguments: &Init) -> Result<Exit> {
             "{feature} is not built into this program; build it with --features {feature}"
         ));
     }
+    Ok(Exit::Done)
+}
+
+/// The same for a gateway.
+fn gateway(arguments: &Init) -> Result<Exit> {
+    let store = arguments.store.unwrap_or(StoreKind::Embedded);
+    store_url(config::url(store)).map_err(|why| refused(&why.to_string()))?;
+    let files = gateway::files(store);
+    write(&arguments.dir, &files)?;
+    let mut commands: Vec<_> = into(&arguments.dir).into_iter().collect();
+    commands.extend(gateway::NEXT.map(str::to_owned));
+    let written = Written {
+        dir: arguments.dir.display().to_string(),
+        files: files.iter().map(|file| file.name).collect(),
+        next: commands,
+    };
+    let _ = Answers::new(arguments.format).print(&written)?;
     Ok(Exit::Done)
 }
 
@@ -63,20 +84,16 @@ impl Choice {
             StoreKind::Embedded
         };
         let store = arguments.store.unwrap_or(default);
-        let refused = |why: String| {
-            let message = format!("--store: {why}");
-            Error::new(ErrorKind::InvalidInput, message)
-        };
-        let url = store_url(config::url(store)).map_err(|why| refused(why.to_string()))?;
+        let url = store_url(config::url(store)).map_err(|why| refused(&why.to_string()))?;
         if is_sql && !url.is_transactional() {
             let why = "the effect sql runs in the store's own transaction, so it needs --store sqlite, \
                        postgres or mysql";
-            return Err(refused(why.to_owned()));
+            return Err(refused(why));
         }
         if effect == EffectKind::File && !url.keeps_marks() {
             let why = "the effect file needs a store that keeps the length of the output, which Redis does \
                        not; choose another with --effect";
-            return Err(refused(why.to_owned()));
+            return Err(refused(why));
         }
         Ok(Self {
             source: arguments.source,
@@ -85,6 +102,10 @@ impl Choice {
             level: arguments.level,
         })
     }
+}
+
+fn refused(why: &str) -> Error {
+    Error::new(ErrorKind::InvalidInput, format!("--store: {why}"))
 }
 
 fn write(dir: &Path, files: &[File]) -> Result<()> {
@@ -161,20 +182,25 @@ impl Answer for Written {
     }
 }
 
+/// The command that enters a folder, unless it is the current one.
+fn into(dir: &Path) -> Option<String> {
+    if dir == Path::new(".") {
+        return None;
+    }
+    let folder = quoted_path(dir);
+    // `cd -` would go back, and `cd -x` would take an option.
+    let marker = if folder.trim_start_matches('\'').starts_with('-') {
+        "-- "
+    } else {
+        ""
+    };
+    let here = if dir == Path::new("-") { "./" } else { "" };
+    Some(format!("cd {marker}{here}{folder}"))
+}
+
 /// The commands to type now.
 fn next(dir: &Path, choice: Choice) -> Vec<String> {
-    let mut commands = Vec::new();
-    if dir != Path::new(".") {
-        let folder = quoted_path(dir);
-        // `cd -` would go back, and `cd -x` would take an option.
-        let marker = if folder.trim_start_matches('\'').starts_with('-') {
-            "-- "
-        } else {
-            ""
-        };
-        let here = if dir == Path::new("-") { "./" } else { "" };
-        commands.push(format!("cd {marker}{here}{folder}"));
-    }
+    let mut commands: Vec<_> = into(dir).into_iter().collect();
     match choice.effect {
         EffectKind::Sql => commands.extend(match choice.store {
             StoreKind::Postgres => Some(format!("psql {} -f setup.sql", config::POSTGRES_URL)),
@@ -198,6 +224,11 @@ fn next(dir: &Path, choice: Choice) -> Vec<String> {
     let run = match choice.source {
         SourceKind::File => "semel run",
         SourceKind::Stdin => "semel run < payments.ndjson",
+        SourceKind::Webhook => {
+            commands.extend([check, "semel run &".to_owned(), SEND.to_owned()]);
+            commands.push(format!("{SEND}   # again: nothing happens twice"));
+            return commands;
+        }
         SourceKind::Nats | SourceKind::Kafka | SourceKind::Amqp => {
             let [make, publish] = broker::source(choice.source).unwrap_or_default();
             commands.extend([make.to_owned(), publish.to_owned(), check]);
@@ -212,6 +243,10 @@ fn next(dir: &Path, choice: Choice) -> Vec<String> {
     commands.push(format!("{run}   # again: nothing happens twice"));
     commands
 }
+
+/// The command that sends the sample, as a provider would.
+const SEND: &str = "while read -r line; do curl --data-binary \"$line\" http://127.0.0.1:8282/payments </dev/null; done \
+                    <payments.ndjson";
 
 #[cfg(test)]
 mod tests;

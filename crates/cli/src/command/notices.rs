@@ -1,14 +1,20 @@
 //! The notices of a supervisor in words.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use semel_backends::store;
-use semel_config::{Accepted, Front, PipelineSettings, StoreUrl};
+use semel_config::{
+    Accepted, Front, GatewaySettings, PipelineSettings, RouteSettings, StoreUrl, WebhookSettings,
+};
 use semel_core::Code;
+use semel_core::outbox::PARTITIONS;
 use semel_engine::pipeline::Fail;
+use semel_gateway::OnOutage;
 use semel_operate::check::window::Gate;
+use semel_outbox::Event;
 use semel_supervisor::event_log::lasted_text;
-use semel_supervisor::{Keys, Notice};
+use semel_supervisor::{Keys, Notice, Protection};
 
 use super::summary;
 use crate::output::{self, Level};
@@ -92,6 +98,40 @@ pub(super) fn text(notice: &Notice<'_>) -> Option<(Level, String)> {
         Notice::TransactionsOverlap { pipeline } => note(format!(
             "{pipeline}: a transaction is written while the one before is committed"
         )),
+        Notice::CollectorAway { .. }
+        | Notice::CollectorTookPart { .. }
+        | Notice::SpansOverflow
+        | Notice::TelemetryVariable { .. }
+        | Notice::CollectorBack { .. }
+        | Notice::SpansLost { .. } => of_traces(notice),
+        Notice::ClaimsServed {
+            address,
+            is_encrypted,
+            protection,
+        } => Some(served(address, is_encrypted, protection)),
+        Notice::WebhooksTaken { pipeline, webhook } => note(taken(pipeline, webhook)),
+        Notice::RelayBegins(relay) => note(format!(
+            "relay {}: stream {} of {} to {}",
+            relay.name, relay.stream, relay.store, relay.sink
+        )),
+        Notice::Relay { relay, event } => of_relay(relay, event),
+        Notice::ApiServed { address, gateway } => note(api_served(address, gateway)),
+        Notice::TokensChanged { count } => note(tokens_changed(count)),
+        Notice::TokensUnreadable(error) => warning(format!(
+            "{error}; the tokens that were known before stay good"
+        )),
+        Notice::Ended {
+            pipeline,
+            is_failed: true,
+        } => note(format!("{pipeline}: stopped by an error")),
+        Notice::Ended { .. } | Notice::Restoring { .. } | Notice::Restored { .. } => None,
+    }
+}
+
+/// The importance and the words of a notice about traces; nothing of any other.
+fn of_traces(notice: &Notice<'_>) -> Option<(Level, String)> {
+    let warning = |text| Some((Level::Warning, text));
+    match *notice {
         Notice::CollectorAway { why } => warning(format!(
             "traces: {why}; spans are lost until the collector takes them"
         )),
@@ -102,18 +142,112 @@ pub(super) fn text(notice: &Notice<'_>) -> Option<(Level, String)> {
             warning("traces: more spans than the collector takes; some are lost".to_owned())
         }
         Notice::TelemetryVariable { why } => warning(format!("traces: {why}")),
-        Notice::CollectorBack { lost } => note(format!(
-            "traces: the collector takes spans again; {lost} were lost"
+        Notice::CollectorBack { lost } => Some((
+            Level::Info,
+            format!("traces: the collector takes spans again; {lost} were lost"),
         )),
         Notice::SpansLost { lost } => {
             warning(format!("traces: {lost} spans did not reach the collector"))
         }
-        Notice::Ended {
-            pipeline,
-            is_failed: true,
-        } => note(format!("{pipeline}: stopped by an error")),
-        Notice::Ended { .. } | Notice::Restoring { .. } | Notice::Restored { .. } => None,
+        _ => None,
     }
+}
+
+/// The line about an event of a relay; nothing of what only counts.
+fn of_relay(relay: &str, event: &Event<'_>) -> Option<(Level, String)> {
+    let (level, text) = match event {
+        Event::Leased { partitions } => {
+            let text = format!("publishes {partitions} of {PARTITIONS} partitions");
+            (Level::Info, text)
+        }
+        Event::Dead { id, error } => (Level::Warning, format!("message {id} is dead: {error}")),
+        Event::SinkAway { error } => {
+            let text = format!("{error} [{}]; messages wait", error.code());
+            (Level::Warning, text)
+        }
+        Event::SinkBack { lasted } => {
+            let text = format!(
+                "the sink takes messages again after {}",
+                lasted_text(*lasted)
+            );
+            (Level::Info, text)
+        }
+        Event::OutboxAway { error } => {
+            let text = format!("{error} [{}]; trying again", error.code());
+            (Level::Warning, text)
+        }
+        Event::OutboxBack { lasted } => {
+            let text = format!("the outbox answers after {}", lasted_text(*lasted));
+            (Level::Info, text)
+        }
+        _ => return None,
+    };
+    Some((level, format!("relay {relay}: {text}")))
+}
+
+/// The line that says where webhooks are taken.
+fn taken(pipeline: &str, webhook: &WebhookSettings) -> String {
+    format!("{pipeline}: takes webhooks at {webhook}")
+}
+
+/// The line that says where claims are served, and what protects them.
+fn served(address: SocketAddr, is_encrypted: bool, protection: Protection<'_>) -> (Level, String) {
+    let scheme = if is_encrypted { "https" } else { "http" };
+    let place = format!("claims: {scheme}://{address}/v1/claims");
+    match protection {
+        Protection::Loopback => (
+            Level::Info,
+            format!("{place}, open to every program of this machine"),
+        ),
+        Protection::Tokens { file, usable: 0 } => (
+            Level::Warning,
+            format!(
+                "{place}, for nobody: every token in {} has expired",
+                file.display()
+            ),
+        ),
+        Protection::Tokens { file, usable } => {
+            let noun = if usable == 1 { "token" } else { "tokens" };
+            let file = file.display();
+            (
+                Level::Info,
+                format!("{place}, for {usable} {noun} in {file}"),
+            )
+        }
+    }
+}
+
+fn tokens_changed(count: usize) -> String {
+    let noun = if count == 1 { "token" } else { "tokens" };
+    format!("the file of tokens has {count} {noun} now")
+}
+
+/// The line that says where an API is served, and what it weakens.
+fn api_served(address: SocketAddr, gateway: &GatewaySettings) -> String {
+    let scheme = if gateway.tls.is_some() {
+        "https"
+    } else {
+        "http"
+    };
+    let upstreams = gateway.upstreams.join(", ");
+    // The last is that of all paths that no other has.
+    let routes = match gateway.routes.len().saturating_sub(1) {
+        0 => String::new(),
+        1 => ", 1 route".to_owned(),
+        count => format!(", {count} routes"),
+    };
+    let any = |is: fn(&RouteSettings) -> bool| gateway.routes.iter().any(is);
+    let shadow = if any(|it| it.route.shadow) {
+        "; in shadow, some requests pass unchanged"
+    } else {
+        ""
+    };
+    let open = if any(|it| it.route.fail == OnOutage::Open) {
+        "; FAILS OPEN: without its store, some requests pass unprotected"
+    } else {
+        ""
+    };
+    format!("gateway: {scheme}://{address} before {upstreams}{routes}{shadow}{open}")
 }
 
 /// The warning that opening a store changed its format.

@@ -7,10 +7,13 @@
 
 mod lookup;
 mod named;
+mod names;
 mod opening;
+mod selection;
 mod streamed;
 
 pub(crate) use lookup::Found;
+pub(crate) use names::{place_text, which_scope};
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -27,7 +30,7 @@ use semel_core::{
 };
 use semel_engine::system::SystemClock;
 use semel_operate::action::{Action, ActionKind, Advice};
-use semel_operate::keys::Beside;
+use semel_operate::keys::{Arrival, Beside};
 use semel_operate::paging::for_each_page;
 use semel_worker::run::Stores;
 use semel_worker::settings::EffectSettings;
@@ -62,8 +65,16 @@ pub(crate) struct Ground {
     pub(crate) worker: Option<u32>,
     /// The pipelines of the configuration; none where there is no configuration.
     pub(crate) pipelines: Vec<PipelineSettings>,
-    /// The scope that `--pipeline` names.
-    named: Option<Scope>,
+    /// True if the configuration serves claims or an API, whose operations no pipeline names.
+    serves_clients: bool,
+    /// True if clients claim keys of any operation.
+    takes_claims: bool,
+    /// The names under which the routes of a gateway keep their keys.
+    routes: Vec<Box<str>>,
+    /// The pipeline that `--pipeline` names.
+    named: Option<Box<str>>,
+    /// The tenant that `--tenant` names.
+    tenant: Option<Box<str>>,
     /// The options with which the operator named the store, for commands to paste.
     typed: String,
     clock: Arc<SystemClock>,
@@ -71,31 +82,31 @@ pub(crate) struct Ground {
 
 /// Runs a verb that reads, beside a worker if one uses the store.
 pub(crate) fn look(
-    common: &Common,
+    within: &Within,
     verb: impl AsyncFnOnce(&Ground) -> Result<Exit>,
 ) -> Result<Exit> {
-    with(common, Purpose::Read, verb)
+    with(within, within.tenant.as_deref(), Purpose::Read, verb)
 }
 
 /// Runs a verb that changes something.
 pub(crate) fn change(
-    common: &Common,
+    within: &Within,
     verb: impl AsyncFnOnce(&Ground) -> Result<Exit>,
 ) -> Result<Exit> {
-    with(common, Purpose::Change, verb)
+    with(within, within.tenant.as_deref(), Purpose::Change, verb)
 }
 
 /// Runs a verb that plans a change and carries it out with `--yes`. The plan alone opens nothing for writing,
 /// so that it can be made beside a worker.
 pub(crate) fn plan(
-    common: &Common,
+    within: &Within,
     confirm: Confirm,
     verb: impl AsyncFnOnce(&Ground) -> Result<Exit>,
 ) -> Result<Exit> {
     if confirm.yes {
-        change(common, verb)
+        change(within, verb)
     } else {
-        look(common, verb)
+        look(within, verb)
     }
 }
 
@@ -104,7 +115,7 @@ pub(crate) fn export(
     common: &Common,
     verb: impl AsyncFnOnce(&Ground) -> Result<Exit>,
 ) -> Result<Exit> {
-    with(common, Purpose::Export, verb)
+    with(common, None, Purpose::Export, verb)
 }
 
 /// Runs a verb that fills a store, and creates the store if it does not exist.
@@ -112,15 +123,15 @@ pub(crate) fn fill(
     common: &Common,
     verb: impl AsyncFnOnce(&Ground) -> Result<Exit>,
 ) -> Result<Exit> {
-    with(common, Purpose::Fill, verb)
+    with(common, None, Purpose::Fill, verb)
 }
 
 /// Runs a verb that runs effects.
 pub(crate) fn run(
-    common: &Common,
+    within: &Within,
     verb: impl AsyncFnOnce(&Ground) -> Result<Exit>,
 ) -> Result<Exit> {
-    with(common, Purpose::Run, verb)
+    with(within, within.tenant.as_deref(), Purpose::Run, verb)
 }
 
 /// Runs a verb that only needs the store's place, and opens nothing.
@@ -147,67 +158,35 @@ pub(crate) fn is_there(common: &Common) -> Result<Option<(StoreUrl, bool)>> {
 }
 
 impl Ground {
-    /// Returns the scope of a KEY: `--pipeline`, else the only pipeline of the configuration.
-    ///
-    /// # Errors   `InvalidInput`: there is no pipeline, or more than one, to choose from
-    pub(crate) fn scope(&self) -> Result<Scope> {
-        match (&self.named, &self.pipelines[..]) {
-            (Some(scope), _) => Ok(scope.clone()),
-            (None, [only]) => Ok(only.pipeline.scope.clone()),
-            (None, []) => Err(usage(
-                "which pipeline? without a configuration, name it with --pipeline NAME",
-            )),
-            (None, _) => Err(usage(format!(
-                "which pipeline? name it with --pipeline NAME: {}",
-                self.names().join(", ")
-            ))),
-        }
-    }
-
-    /// The scope that `--pipeline` names, for lists, which go over all pipelines without one.
-    pub(crate) fn narrowed(&self) -> Option<Scope> {
-        self.named.clone()
-    }
-
-    /// The selection of `--pipeline`, for verbs that go over all pipelines without one.
-    pub(crate) fn selection(&self) -> ListQuery {
-        ListQuery::in_scope_or_all(self.named.as_ref())
-    }
-
-    /// The selection of `--pipeline`, or of `--tenant` and `--operation`, for lists, which go over everything
-    /// without any of them.
-    pub(crate) fn within(&self, within: &Within) -> ListQuery {
-        let Within { tenant, operation } = within;
-        if tenant.is_none() && operation.is_none() {
-            return self.selection();
-        }
-        ListQuery {
-            tenant: tenant.as_deref().map(Into::into),
-            operation: operation.as_deref().map(Into::into),
-            ..ListQuery::default()
-        }
-    }
-
     /// Returns the settings of the pipeline of `scope`, if the configuration has it.
     pub(crate) fn pipeline_of(&self, scope: &Scope) -> Option<&PipelineSettings> {
         self.pipelines
             .iter()
-            .find(|settings| settings.pipeline.scope == *scope)
+            .find(|settings| settings.pipeline.has(scope))
+    }
+
+    /// Returns the way in which keys of `scope` come: through a route of the gateway, if one has that name. What no
+    /// pipeline of a configuration with claims has, clients claim.
+    pub(crate) fn arrival_of(&self, scope: &Scope) -> Arrival {
+        if !self.serves_clients || self.pipeline_of(scope).is_some() {
+            Arrival::Delivery
+        } else if self.routes.iter().any(|it| **it == *scope.operation()) {
+            Arrival::Request
+        } else {
+            Arrival::Claim
+        }
+    }
+
+    /// Returns whether the configuration, if there is one, says nothing of what brings keys.
+    pub(crate) const fn has_neither_pipelines_nor_claims(&self) -> bool {
+        self.pipelines.is_empty() && !self.serves_clients
     }
 
     /// Returns a command about the key of `operation`, as an operator would type it to come back to this store
     /// and pipeline: `semel keys show pay-1 --pipeline payments`.
     pub(crate) fn command(&self, verb: &str, operation: &Operation) -> String {
         let key = quoted(&key_text(operation.key.as_str()));
-        let is_only = match &self.pipelines[..] {
-            [only] => only.pipeline.scope == operation.scope,
-            _ => false,
-        };
-        let options = if is_only && self.named.is_none() {
-            self.typed.clone()
-        } else {
-            self.typed.clone() + &pipeline(&operation.scope)
-        };
+        let options = self.typed.clone() + &self.place_options(&operation.scope);
         if key.trim_start_matches('\'').starts_with('-') {
             return format!("semel {verb}{options} -- {key}");
         }
@@ -249,8 +228,7 @@ impl Ground {
 
     /// Returns the same for a command that is not about a single key.
     pub(crate) fn command_of_all(&self, verb: &str) -> String {
-        let named = self.named.as_ref().map(pipeline).unwrap_or_default();
-        format!("semel {verb}{}{named}", self.typed)
+        format!("semel {verb}{}{}", self.typed, self.named_options())
     }
 
     /// Says under a plan that is not carried out what would stand in the way of carrying it out.
@@ -299,23 +277,6 @@ impl Ground {
     pub(crate) fn clock(&self) -> Arc<SystemClock> {
         Arc::clone(&self.clock)
     }
-
-    fn names(&self) -> Vec<&str> {
-        let names = self.pipelines.iter();
-        names.map(|settings| &*settings.pipeline.name).collect()
-    }
-}
-
-/// The option that names a pipeline.
-fn pipeline(scope: &Scope) -> String {
-    format!(" --pipeline {}", quoted(scope.operation()))
-}
-
-/// Makes the operations of these keys.
-pub(crate) fn operations(scope: &Scope, keys: Vec<Key>) -> Vec<Operation> {
-    keys.into_iter()
-        .map(|key| Operation::new(scope.clone(), key))
-        .collect()
 }
 
 /// Reads the keys of a file, one per line as they are typed; `-` is standard input. Empty lines are no keys and

@@ -25,10 +25,7 @@ pub(crate) fn run(verb: &Quarantine) -> Result<Exit> {
 
 fn list(arguments: &List) -> Result<Exit> {
     operate::look(&arguments.common, async |ground| {
-        let search = Search {
-            within: ground.within(&arguments.within),
-            ..of_names(ground, Names::default(), Filter::default())
-        };
+        let search = of_names(ground, Names::default(), Filter::default());
         let mut list = output::List::new(&arguments.listing);
         search
             .pages(&ground.store, async |found| {
@@ -99,6 +96,7 @@ impl Entry for Quarantined {
         Column::word("id"),
         Column::text("key"),
         Column::text("pipeline"),
+        Column::text("tenant").if_any(),
         Column::word("reason"),
         Column::time("since"),
         Column::number("size_bytes").or("bytes"),
@@ -111,6 +109,7 @@ impl Entry for Quarantined {
         row.text(&self.id[..SHORT])
             .show_some(self.key.as_ref())
             .text(&self.pipeline)
+            .show_some(self.tenant.as_ref())
             .text(&self.reason)
             .time(self.since.0)
             .show(self.size_bytes)

@@ -28,6 +28,7 @@ use crate::command::run::listen;
 use crate::command::summary;
 use crate::output::Plan;
 use crate::progress::Bars;
+use crate::shell::quoted;
 use crate::{Exit, output};
 
 /// Forecasts what would be run again, and with `--yes` runs it.
@@ -52,6 +53,12 @@ pub(crate) fn replay(arguments: &args::Replay) -> Result<Exit> {
             }),
             arguments.id
         ));
+        if let Some(tenant) = &arguments.common.tenant {
+            plan.remark(format_args!(
+                "only messages of the tenant {} are run",
+                quoted(tenant)
+            ));
+        }
         for remark in remarks(settings, age, arguments.allow_expired) {
             plan.remark(remark);
         }
@@ -75,21 +82,19 @@ fn pipeline(ground: &Ground) -> Result<&PipelineSettings> {
             "to run messages again takes their pipeline: name the configuration with --config FILE",
         ));
     }
-    let scope = ground.scope()?;
-    ground.pipeline_of(&scope).ok_or_else(|| {
-        usage(format!(
-            "the configuration has no pipeline `{}`",
-            scope.operation()
-        ))
-    })
+    let name = ground.pipeline_name()?;
+    let mut all = ground.pipelines.iter();
+    let named = all.find(|settings| *settings.pipeline.name == *name);
+    named.ok_or_else(|| usage(format!("the configuration has no pipeline `{name}`")))
 }
 
 fn source(settings: &PipelineSettings, from: Option<&Path>) -> SourceSettings {
     let format = match &settings.source {
         SourceSettings::File { format, .. } | SourceSettings::Stdin { format } => *format,
-        SourceSettings::Kafka(_) | SourceSettings::Nats(_) | SourceSettings::Amqp(_) => {
-            Format::default()
-        }
+        SourceSettings::Kafka(_)
+        | SourceSettings::Nats(_)
+        | SourceSettings::Amqp(_)
+        | SourceSettings::Webhook(_) => Format::default(),
     };
     match from {
         None => settings.source.clone(),
@@ -114,6 +119,12 @@ fn refuse(
             settings.pipeline.name
         );
         return Err(Error::new(ErrorKind::Unsupported, message));
+    }
+    if arguments.common.tenant.is_some() && settings.pipeline.tenant.is_none() {
+        let name = &settings.pipeline.name;
+        return Err(usage(format!(
+            "{name} has no tenants: set `tenant` in the pipeline, or leave --tenant out"
+        )));
     }
     if arguments.newer_than.is_some() && !has_times(source) {
         return Err(usage(format!(
@@ -204,6 +215,7 @@ async fn replay_one(
         is_input: matches!(source, SourceSettings::Stdin { .. }) && arguments.from.is_some(),
         since: arguments.newer_than.map(|age| ground.now().minus(age)),
         id: &arguments.id,
+        tenant: arguments.common.tenant.as_deref(),
         allow_expired: arguments.allow_expired,
         traces: &traces,
     };

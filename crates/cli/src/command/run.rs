@@ -10,6 +10,7 @@ use semel_config::{Accepted, Settings};
 use semel_core::{Error, ErrorKind, Result};
 use semel_engine::summary::Fate;
 use semel_engine::system::{SystemClock, SystemEntropy};
+use semel_http::Sockets;
 use semel_supervisor::event_log::EventLog;
 use semel_supervisor::{Opened, Options, PipelineSummary, Results, Supervisor, same_file};
 use tokio::signal::unix::{SignalKind, signal};
@@ -21,11 +22,13 @@ use crate::args::{self, FailOn, Output};
 use crate::command::summary;
 use crate::configuration::load;
 use crate::progress::Bars;
-use crate::{Exit, output};
+use crate::{Exit, output, sockets};
 
 /// Runs the configuration and prints the summary.
 pub(crate) fn run(arguments: &args::Run) -> Result<Exit> {
     output::set_log(arguments.log.format);
+    // Before any thread begins, since that changes the environment.
+    let sockets = sockets::handed_over()?;
     let file = arguments.file.as_deref();
     let file = file.or(arguments.common.config.as_deref());
     let read = load(file, &arguments.common.overrides());
@@ -43,13 +46,13 @@ pub(crate) fn run(arguments: &args::Run) -> Result<Exit> {
         .enable_all()
         .build()
         .map_err(|error| Error::new(ErrorKind::Unavailable, "cannot start").with_source(error))?;
-    let result = runtime.block_on(run_all(settings, arguments));
+    let result = runtime.block_on(run_all(settings, arguments, sockets));
     // A read of standard input cannot be cancelled; it must not delay the exit.
     runtime.shutdown_background();
     result
 }
 
-async fn run_all(settings: Settings, arguments: &args::Run) -> Result<Exit> {
+async fn run_all(settings: Settings, arguments: &args::Run, sockets: Sockets) -> Result<Exit> {
     let format = arguments.format.output;
     let accepted = settings.accepted;
     let bars = Bars::new();
@@ -57,15 +60,15 @@ async fn run_all(settings: Settings, arguments: &args::Run) -> Result<Exit> {
     let stop = watch::channel(false).0;
     // A server may be slow to answer, and a stop can be asked for while the run waits.
     let is_early = settings.store.is_server();
-    let supervisor = Supervisor::new(Options {
+    let options = Options {
         settings,
         clock: Arc::new(SystemClock::new()),
         entropy: Arc::new(SystemEntropy),
         observer: log.clone(),
         reporter: Arc::new(Console::new(bars.clone(), log.clone())),
         stop: stop.clone(),
-    })
-    .await?;
+    };
+    let supervisor = Supervisor::with_sockets(options, sockets).await?;
     let mut signals = JoinSet::new();
     if is_early {
         signals.spawn(listen(stop.clone(), bars.clone())?);
@@ -79,11 +82,17 @@ async fn run_all(settings: Settings, arguments: &args::Run) -> Result<Exit> {
     if !is_early {
         signals.spawn(listen(stop.clone(), bars.clone())?);
     }
-    let Results { pipelines, failure } = worker.run().await?;
+    let Results {
+        pipelines,
+        relays,
+        failure,
+    } = worker.run().await?;
     signals.shutdown().await;
     bars.clear();
     let exit = judged(&pipelines, &arguments.fail_on, &bars);
-    print(pipelines, accepted, format, &log, *stop.borrow())?;
+    let is_stopped = *stop.borrow();
+    print(pipelines, accepted, format, &log, is_stopped)?;
+    print_relays(relays, format, is_stopped)?;
     failure.map_or(Ok(exit), Err)
 }
 
@@ -123,14 +132,35 @@ fn print(
             Output::Table => summary::table(name, ended, accepted, log),
             Output::Json | Output::Jsonl => summary::json(name, ended, accepted),
         };
-        let printed = if is_stopped {
-            output::data_within(text, LAST_WORDS)
-        } else {
-            output::data(text)
-        };
-        printed.map_err(output::cannot_print)?;
+        print_text(text, is_stopped)?;
     }
     Ok(())
+}
+
+/// Prints the result of each relay, by name.
+fn print_relays(
+    mut relays: Vec<(Box<str>, semel_outbox::Summary)>,
+    format: Output,
+    is_stopped: bool,
+) -> Result<()> {
+    relays.sort_by(|a, b| a.0.cmp(&b.0));
+    for (name, ended) in &relays {
+        let text = match format {
+            Output::Table => summary::relay_table(name, ended),
+            Output::Json | Output::Jsonl => summary::relay_json(name, ended),
+        };
+        print_text(text, is_stopped)?;
+    }
+    Ok(())
+}
+
+fn print_text(text: String, is_stopped: bool) -> Result<()> {
+    let printed = if is_stopped {
+        output::data_within(text, LAST_WORDS)
+    } else {
+        output::data(text)
+    };
+    printed.map_err(output::cannot_print)
 }
 
 /// Asks for a stop at the first SIGTERM or SIGINT, and exits at once at the second, which is as safe as `kill

@@ -7,11 +7,43 @@ use semel_config::{Accepted, Waived};
 use semel_engine::effect::{Class, OnDoubt};
 use semel_engine::summary::{Fate, Summary};
 use semel_supervisor::event_log::EventLog;
-use semel_supervisor::{PipelineResult, PipelineSummary};
+use semel_supervisor::{PipelineResult, PipelineSummary, RelayResult};
 
 /// One object on one line.
 pub(crate) fn json(name: &str, ended: &PipelineSummary, accepted: Accepted) -> String {
     serde_json::to_string(&PipelineResult::of(name, ended, accepted)).unwrap_or_default()
+}
+
+/// The result of a relay, as one object on one line.
+pub(crate) fn relay_json(name: &str, ended: &semel_outbox::Summary) -> String {
+    serde_json::to_string(&RelayResult::of(name, ended)).unwrap_or_default()
+}
+
+/// Formats the result of a relay for people. Zeros are left out, except the first.
+pub(crate) fn relay_table(name: &str, ended: &semel_outbox::Summary) -> String {
+    let seconds = ended.elapsed.as_secs_f64();
+    let mut text = format!(
+        "relay {name}: {} published in {seconds:.2} s",
+        ended.published
+    );
+    for (label, count, meaning) in [
+        (
+            "put off",
+            ended.put_off,
+            "tries that failed; tried again later",
+        ),
+        (
+            "dead",
+            ended.dead,
+            "will not be published as they are; what has their order keys waits",
+        ),
+    ] {
+        if count > 0 {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "\n  {label:<12}{count:>9}  {meaning}");
+        }
+    }
+    text
 }
 
 /// The number of deliveries with a replay id, and their fates.

@@ -1,5 +1,6 @@
 //! Shows what a verb is about to change, and whether the operator consented.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fmt::Display;
 use std::ops::ControlFlow;
@@ -31,6 +32,9 @@ pub(crate) struct Plan {
     count: u64,
     first: Vec<String>,
     notes: Vec<String>,
+    has_refused: bool,
+    /// The tenants to which it is bound.
+    tenants: BTreeSet<String>,
 }
 
 impl Plan {
@@ -43,7 +47,14 @@ impl Plan {
             count: 0,
             first: Vec::new(),
             notes: Vec::new(),
+            has_refused: false,
+            tenants: BTreeSet::new(),
         }
+    }
+
+    /// Binds it to the tenants whose keys it is about, although no tenant was named.
+    pub(crate) fn bind(&mut self, tenants: BTreeSet<String>) {
+        self.tenants = tenants;
     }
 
     /// Adds one more thing to change.
@@ -58,6 +69,11 @@ impl Plan {
     /// Adds a fact that the operator should know before saying yes.
     pub(crate) fn remark(&mut self, text: impl Display) {
         self.notes.push(text.to_string());
+    }
+
+    /// Notes that something stays as it is although it was asked for; why, was told already.
+    pub(crate) const fn refuse(&mut self) {
+        self.has_refused = true;
     }
 
     /// The number of things to change.
@@ -78,8 +94,22 @@ impl Plan {
         if confirm.yes {
             return ControlFlow::Continue(());
         }
-        note("nothing was changed; to carry it out:");
-        note(format_args!("  {}", with_yes(std::env::args_os())));
+        let mut tenants = self.tenants.iter();
+        match (tenants.next(), tenants.next()) {
+            (Some(_), Some(_)) => {
+                let tenants: Vec<_> = self.tenants.iter().map(|it| quoted(it)).collect();
+                note(format_args!(
+                    "nothing was changed; the keys are of several tenants ({}): to carry it out, name the keys of \
+                     each, with --tenant NAME and --yes",
+                    tenants.join(", ")
+                ));
+            }
+            (tenant, _) => {
+                let tenant = tenant.map(String::as_str);
+                note("nothing was changed; to carry it out:");
+                note(format_args!("  {}", with_yes(std::env::args_os(), tenant)));
+            }
+        }
         ControlFlow::Break(Exit::No)
     }
 
@@ -91,9 +121,16 @@ impl Plan {
             count,
             first,
             notes,
+            has_refused,
+            tenants: _,
         } = self;
         if *count == 0 {
-            return vec![format!("nothing to {verb}: no {many}")];
+            let but = if *has_refused {
+                " but those that stay as they are"
+            } else {
+                ""
+            };
+            return vec![format!("nothing to {verb}: no {many}{but}")];
         }
         let noun = if *count == 1 { one } else { many };
         let mut lines = vec![format!("plan: {verb} {count} {noun}")];
@@ -107,8 +144,9 @@ impl Plan {
     }
 }
 
-/// Returns the command that was typed, with `--yes`, for a shell. Secrets in URLs are `***`.
-fn with_yes(typed: impl Iterator<Item = impl AsRef<OsStr>>) -> String {
+/// Returns the command that was typed, with `--yes` and the tenant that the plan found, for a shell. Secrets in URLs are
+/// `***`.
+fn with_yes(typed: impl Iterator<Item = impl AsRef<OsStr>>, tenant: Option<&str>) -> String {
     let mut words: Vec<_> = typed
         .map(|word| match word.as_ref().to_str() {
             Some(word) => quoted(&masked(word)),
@@ -120,7 +158,9 @@ fn with_yes(typed: impl Iterator<Item = impl AsRef<OsStr>>) -> String {
         .iter()
         .position(|word| word == "--")
         .unwrap_or(words.len());
-    words.insert(end, "--yes".to_owned());
+    let tenant = tenant.map(|tenant| format!("--tenant {}", quoted(tenant)));
+    let options = tenant.into_iter().chain(["--yes".to_owned()]);
+    words.splice(end..end, options);
     words.join(" ")
 }
 
@@ -135,6 +175,10 @@ mod tests {
     fn a_plan_shows_the_first_few_and_counts_the_rest() {
         let mut plan = Plan::new("forget", "record", "records");
         assert_eq!(plan.lines(), ["nothing to forget: no records"]);
+        let mut refused = Plan::new("resolve", "doubt", "doubts");
+        refused.refuse();
+        let told = "nothing to resolve: no doubts but those that stay as they are";
+        assert_eq!(refused.lines(), [told]);
         plan.add("pay-1\u{1b}");
         assert_eq!(plan.lines(), ["plan: forget 1 record", "  pay-1\\u{1b}"]);
         for id in 2..=1_000 {
@@ -177,7 +221,19 @@ mod tests {
                 r#"semel '$HOME' 'json:["a",1]' --yes"#,
             ),
         ] {
-            assert_eq!(with_yes(typed.iter()), pasted);
+            assert_eq!(with_yes(typed.iter(), None), pasted);
+        }
+    }
+
+    #[test]
+    fn the_command_to_confirm_names_the_tenant_that_the_plan_found() {
+        for (tenant, pasted) in [
+            ("acme", "semel keys forget --tenant acme --yes -- -k"),
+            ("a b", "semel keys forget --tenant 'a b' --yes -- -k"),
+            ("", "semel keys forget --tenant '' --yes -- -k"),
+        ] {
+            let typed = ["semel", "keys", "forget", "--", "-k"];
+            assert_eq!(with_yes(typed.iter(), Some(tenant)), pasted);
         }
     }
 
@@ -189,7 +245,7 @@ mod tests {
             OsStr::from_bytes(b"\xff\xc3("),
         ];
         assert_eq!(
-            with_yes(typed.iter()),
+            with_yes(typed.iter(), None),
             r"semel $'it\'s a\x09tab \xe2\x80\x8b\\ é' $'\xff\xc3(' --yes"
         );
     }
@@ -202,7 +258,7 @@ mod tests {
             "postgres://me:secret@db:5432/x?password=secret&a",
         ];
         assert_eq!(
-            with_yes(typed.iter()),
+            with_yes(typed.iter(), None),
             "semel --store 'postgres://me:***@db:5432/x?password=***&***' --yes"
         );
     }

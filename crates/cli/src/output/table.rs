@@ -20,6 +20,8 @@ pub(crate) struct Column {
     kind: Kind,
     at_least: usize,
     is_spare: bool,
+    /// Left out while no row has a value in it.
+    is_if_any: bool,
     /// The heading if there is too little room for the title.
     short: Option<&'static str>,
 }
@@ -77,6 +79,15 @@ impl Column {
         }
     }
 
+    /// The same column, left out while no row has a value in it. Once a later row has one, the headings come again,
+    /// with it.
+    pub(crate) const fn if_any(self) -> Self {
+        Self {
+            is_if_any: true,
+            ..self
+        }
+    }
+
     /// The same column, under another heading if there is too little room for its own.
     pub(crate) const fn or(self, short: &'static str) -> Self {
         Self {
@@ -96,6 +107,7 @@ impl Column {
             kind,
             at_least: 0,
             is_spare: false,
+            is_if_any: false,
             short: None,
         }
     }
@@ -137,6 +149,9 @@ impl Table {
         row.clear();
         fill(&mut row);
         debug_assert_eq!(row.len(), self.columns.len(), "a cell per column");
+        if self.has_more_columns(&row) {
+            self.widths = None;
+        }
         if let Some(widths) = &self.widths {
             self.line(widths, row.cells(), to);
             self.row = row;
@@ -148,6 +163,17 @@ impl Table {
         }
     }
 
+    /// Tells whether a row has a value in a column that was left out because no row had one.
+    fn has_more_columns(&self, row: &Row) -> bool {
+        let Some(widths) = &self.widths else {
+            return false;
+        };
+        let mut columns = row.cells().zip(self.columns.iter().zip(widths));
+        columns.any(|((cell, _), (column, width))| {
+            column.is_if_any && *width == 0 && cell != Row::NOTHING
+        })
+    }
+
     /// Decides the widths by the rows so far and writes the rows. Without a row, it waits for one.
     pub(super) fn settle(&mut self, to: &mut String) {
         if self.widths.is_some() || self.held.is_empty() {
@@ -157,8 +183,11 @@ impl Table {
         let headings: Vec<_> = self.columns.iter().map(Column::heading).collect();
         let mut widths: Vec<_> = self.columns.iter().map(|column| column.at_least).collect();
         for row in &held {
-            for ((cell, _), width) in row.cells().zip(&mut widths) {
-                *width = text::width(cell).max(*width);
+            for ((cell, _), (width, column)) in row.cells().zip(widths.iter_mut().zip(self.columns))
+            {
+                if !column.is_if_any || cell != Row::NOTHING {
+                    *width = text::width(cell).max(*width);
+                }
             }
         }
         let headings = self.fit(&mut widths, &headings);
@@ -176,9 +205,14 @@ impl Table {
     /// milliseconds go first, then spare columns, then texts are shortened, the widest first, then everything
     /// else except numbers. The last column may use the rest. Returns the headings as they fit.
     fn fit<'a>(&self, widths: &mut [usize], headings: &'a [String]) -> Vec<Cow<'a, str>> {
-        let of_headings: Vec<_> = headings
-            .iter()
-            .map(|heading| text::width(heading))
+        let of_headings = headings.iter().zip(self.columns.iter().zip(&*widths));
+        let of_headings: Vec<_> = of_headings
+            .map(
+                |(heading, (column, width))| match (column.is_if_any, *width) {
+                    (true, 0) => 0,
+                    (true | false, _) => text::width(heading),
+                },
+            )
             .collect();
         let whole = |heading: &'a String| Cow::Borrowed(&**heading);
         let needed = widths.iter().zip(&of_headings).map(|(a, b)| *a.max(b));

@@ -114,10 +114,17 @@ margin = "9d"
 
 #[test]
 fn whatever_is_missing_is_told_at_its_table() {
-    assert_eq!(faults(""), ["1: pipelines: is missing [invalid-config]"]);
+    assert_eq!(
+        faults(""),
+        [
+            "1: pipelines: is missing; write `[pipelines.NAME]`, or `[relays.NAME]` to publish an outbox, or `[claims]` or `[gateway]` to serve clients alone [invalid-config]"
+        ]
+    );
     assert_eq!(
         faults("[pipelines]"),
-        ["1: pipelines: is missing [invalid-config]"]
+        [
+            "1: pipelines: is missing; write `[pipelines.NAME]`, or `[relays.NAME]` to publish an outbox, or `[claims]` or `[gateway]` to serve clients alone [invalid-config]"
+        ]
     );
     assert_eq!(
         faults("\n[pipelines.p]"),
@@ -227,6 +234,14 @@ fn selectors_and_choices_suggest_what_was_meant() {
         ),
         ("birth = \"json:created\"", "birth", "json:"),
         ("order = \"field:0\"", "order", "field:"),
+        ("tenant = \"json:t\"", "tenant", "json:"),
+        (
+            "tenant = \"coordinates\"",
+            "tenant",
+            "tells messages apart, not tenants",
+        ),
+        ("tenant = \"hash\"", "tenant", "name a place: `json:/…`"),
+        ("tenant = [\"json:/a\"]", "tenant", "must be a string"),
     ] {
         let fault = pipeline_fault(setting);
         assert!(

@@ -19,7 +19,7 @@ use crate::site::{Site, wait_for};
 /// The time of traffic that is queried; `SEMEL_TEST_TRAFFIC_SECONDS` says another one, such as 120.
 const TRAFFIC: Duration = Duration::from_secs(12);
 
-/// Series that no worker has here: alerts on a good day, and tenants, which only a service with the library has.
+/// Series that no worker has here: alerts on a good day, and tenants, which the pipelines here do not have.
 const EMPTY: &[&str] = &["ALERTS", "semel_tenant_decisions_total"];
 
 /// Recording rules that compare with yesterday; `measures_days.yml` plays them.

@@ -1,10 +1,9 @@
 //! `semel dead-letters`: messages whose operations Semel gave up.
 
-use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::operator::{STORES, fresh, items, member, object, worked, worker};
-use crate::site::{Site, lines, wait_for};
+use crate::site::{Site, killed_until_done, lines};
 use crate::transfer::holdings;
 
 const VERBS: [&[&str]; 4] = [
@@ -377,22 +376,8 @@ fn keys_may_come_from_a_file() {
 
 /// Kills a replay in the middle, again and again, until one completes.
 fn replay_under_fire(site: &Site, progress: impl Fn() -> usize) {
-    let mut kills = 0;
-    for goal in (10..).step_by(25) {
-        let mut running = site.start(&["dead-letters", "replay", "--all", "--yes"]);
-        let before = progress();
-        wait_for("some effects, or the end", || {
-            progress() >= before.max(goal) || !running.is_running()
-        });
-        if !running.is_running() {
-            running.wait().done();
-            break;
-        }
-        running.signal(Signal::KILL);
-        kills += 1;
-        running.wait();
-    }
-    assert!(kills > 2, "killed {kills} times");
+    let replay = ["dead-letters", "replay", "--all", "--yes"];
+    killed_until_done(site, &replay, 20, progress);
 }
 
 #[test]

@@ -6,6 +6,7 @@
 #[cfg(any(feature = "amqp", feature = "kafka", feature = "nats"))]
 mod brokers;
 mod check;
+mod claims;
 mod collector;
 mod completions;
 mod config;
@@ -23,6 +24,7 @@ mod effect_stdout;
 mod exits;
 mod explain;
 mod gameday;
+mod gateway;
 mod in_doubt;
 mod init;
 mod keys;
@@ -58,8 +60,11 @@ mod store;
 mod store_verbs;
 mod summary;
 mod tenants;
+mod tenants_run;
 mod terminal;
+mod tokens;
 mod traced_replays;
 mod traces;
 mod transfer;
 mod unreachable;
+mod webhook;

@@ -175,3 +175,55 @@ fn a_transaction_counts_its_claims_and_its_effects() {
         .summary()
         .is(&[("applied", 50), ("replayed", 10)]);
 }
+
+/// A worker on `s.db` whose effect is this, with every decision in its log.
+fn on_shared(site: &Site, admin: &Admin, name: &str, effect: &str) -> (Running, PipeWriter) {
+    let config = format!(
+        "[store]\nurl = \"sqlite:s.db\"\n{}[pipelines.pay]\nsource = {{ kind = \"stdin\" }}\nkey = \"json:/id\"\n\
+         concurrency = 16\neffect = {{ kind = \"exec\", command = {effect}, class = \"unkeyed\", on_doubt = \"repeat\" }}\n",
+        admin.table()
+    );
+    site.write(name, config);
+    let (input, messages) = std::io::pipe().expect("a pipe");
+    let mut command = site.command();
+    command.args(["run", name, "--output", "json", "--log", "json"]);
+    command.args(["--log-level", "decisions"]).stdin(input);
+    let running = Running::start(&mut command);
+    drop(command);
+    (running, messages)
+}
+
+#[test]
+fn claims_that_met_another_worker_are_counted_one_by_one() {
+    let site = Site::new();
+    let [first, second] = [Admin::new(), Admin::new()];
+    let waits = "[\"sh\", \"-c\", \"until [ -e go ]; do sleep 0.05; done\"]";
+    let (slow, mut held) = on_shared(&site, &first, "slow.toml", waits);
+    let twelve = lines(0..12, |id| message(&format!("pay-{id}"), id));
+    held.write_all(twelve.as_bytes()).expect("messages");
+    let decided = |admin: &Admin, decision: &str| {
+        let of = format!("semel_decisions_total{{pipeline=\"pay\",decision=\"{decision}\"}} ");
+        let text = admin.metrics();
+        let told = text.lines().find_map(|line| line.strip_prefix(&*of));
+        told.and_then(|it| it.parse::<usize>().ok()).unwrap_or(0)
+    };
+    wait_for("the claims", || decided(&first, "granted") == 12);
+    let (quick, mut messages) = on_shared(&site, &second, "quick.toml", "[\"true\"]");
+    let hundred = lines(0..100, |id| message(&format!("pay-{id}"), id));
+    messages.write_all(hundred.as_bytes()).expect("messages");
+    wait_for("what is free", || decided(&second, "granted") == 88);
+    wait_for("each of the others", || decided(&second, "busy") >= 12);
+    let busy = "semel_waits_total{pipeline=\"pay\",why=\"busy\"} 12";
+    wait_for(busy, || second.shows(busy));
+    site.write("go", "");
+    wait_for("the replays", || decided(&second, "replay") == 12);
+    let told = decided(&second, "busy");
+    assert_eq!(decided(&first, "busy"), 0, "the first met nobody");
+    drop(messages);
+    let ended = quick.wait().done();
+    let logged = ended.stderr.matches("\"decision\":\"busy\"").count();
+    assert_eq!(told, logged, "{}", ended.stderr);
+    ended.summary().is(&[("applied", 88), ("replayed", 12)]);
+    drop(held);
+    slow.wait().done().summary().is(&[("applied", 12)]);
+}

@@ -2,6 +2,7 @@
 
 mod init;
 mod outage;
+mod relays;
 mod run;
 mod secrets;
 mod transfer;

@@ -170,7 +170,7 @@ fn a_name_that_means_several_things_is_refused() {
     let ended = site.semel(&["quarantine", "drop", "k", "--config", "two.toml"]);
     ended
         .code(2)
-        .says("a key in several pipelines; name one with --pipeline");
+        .says("which pipeline? k is in mail, pay; name one with --pipeline NAME");
     let named = [
         "quarantine",
         "drop",

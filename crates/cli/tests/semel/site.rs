@@ -275,6 +275,32 @@ pub(crate) fn ended_or_stopped(mut running: Running) -> Ended {
     running.wait()
 }
 
+/// Starts `semel` with these arguments, and kills it each time that it is `step` further, until it comes to its end.
+#[track_caller]
+pub(crate) fn killed_until_done(
+    site: &Site,
+    arguments: &[&str],
+    step: usize,
+    progress: impl Fn() -> usize,
+) {
+    let mut kills = 0;
+    loop {
+        let goal = progress() + step;
+        let mut running = site.start(arguments);
+        wait_for("some progress, or the end", || {
+            progress() >= goal || !running.is_running()
+        });
+        if !running.is_running() {
+            running.wait().done();
+            break;
+        }
+        running.signal(Signal::KILL);
+        kills += 1;
+        running.wait();
+    }
+    assert!(kills > 2, "killed {kills} times");
+}
+
 /// Waits until a condition holds, for as long as a test may take, however long one look takes.
 #[track_caller]
 #[expect(

@@ -1,4 +1,4 @@
-//! Lists of one tenant, of one operation name, of both: a store that the library has filled for more than one tenant.
+//! Lists of one tenant, of one pipeline, of both: a store that the library has filled for more than one tenant.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use semel_core::port::transfer::{Item, TransferStore};
 use semel_core::{Operation, Scope};
 use semel_engine::system::SystemClock;
 
-use crate::operator::{items, worked};
+use crate::operator::{items, object, worked};
 use crate::site::Site;
 
 /// Every verb that lists, and the number of items that the pipeline `pay` has in each list.
@@ -64,34 +64,54 @@ fn copy(item: &Item, scope: &Scope) -> Option<Item> {
 }
 
 #[test]
-fn every_list_can_be_of_a_tenant_of_an_operation_or_of_both() {
+fn every_list_can_be_of_a_tenant_of_a_pipeline_or_of_both() {
     let site = shared();
     for (list, count) in LISTS {
         for (options, times) in [
             (&[][..], 4),
-            (&["--pipeline", "pay"], 1),
+            (&["--pipeline", "pay"], 3),
+            (&["--pipeline", "refund"], 1),
+            (&["--pipeline", "nobody"], 0),
             (&["--tenant", "acme"], 2),
             (&["--tenant", "other"], 1),
             (&["--tenant", ""], 1),
             (&["--tenant", "nobody"], 0),
-            (&["--operation", "pay"], 3),
-            (&["--operation", "refund"], 1),
-            (&["--operation", "nobody"], 0),
-            (&["--tenant", "acme", "--operation", "pay"], 1),
-            (&["--tenant", "other", "--operation", "refund"], 0),
+            (&["--tenant", "acme", "--pipeline", "pay"], 1),
+            (&["--tenant", "", "--pipeline", "pay"], 1),
+            (&["--tenant", "other", "--pipeline", "refund"], 0),
         ] {
             let typed = [list, options, &["--output", "json"]].concat();
             let listed = items(&site.semel(&typed).done());
             assert_eq!(listed.len(), count * times, "{typed:?}: {listed:?}");
-            let names = listed.iter().map(|it| it["pipeline"].as_str());
-            let wanted = options.iter().position(|it| *it == "--operation");
-            let wanted = wanted.map(|at| options[at + 1]);
-            let mut names = names.map(|name| name.expect("a name"));
-            assert!(
-                names.all(|name| wanted.is_none_or(|it| it == name)),
-                "{typed:?}: {listed:?}"
-            );
+            let wanted = |option: &str| {
+                let at = options.iter().position(|it| *it == option)?;
+                Some(options[at + 1])
+            };
+            for item in &listed {
+                let name = item["pipeline"].as_str().expect("a name");
+                let tenant = item.get("tenant").map(|it| it.as_str().expect("a name"));
+                assert_ne!(tenant, Some(""), "there is none: {typed:?}: {item}");
+                let is_wanted = wanted("--pipeline").is_none_or(|it| it == name)
+                    && wanted("--tenant").is_none_or(|it| it == tenant.unwrap_or_default());
+                assert!(is_wanted, "{typed:?}: {item}");
+            }
         }
+    }
+}
+
+#[test]
+fn a_list_has_a_column_of_tenants_where_there_are_any() {
+    let site = shared();
+    for (list, _) in LISTS {
+        let typed = [list, &["--tenant", "acme"]].concat();
+        let table = site.semel(&typed).done().stdout;
+        let heading = table.lines().next().expect("headings");
+        assert!(heading.contains("TENANT"), "{typed:?}: {table}");
+        let mut rows = table.lines().skip(1);
+        assert!(rows.all(|row| row.contains("acme")), "{typed:?}: {table}");
+        let typed = [list, &["--tenant", ""]].concat();
+        let table = site.semel(&typed).done().stdout;
+        assert!(!table.contains("TENANT"), "{typed:?}: {table}");
     }
 }
 
@@ -100,10 +120,10 @@ fn other_filters_narrow_the_list_of_a_tenant() {
     let site = shared();
     for (typed, count) in [
         ("keys list --tenant acme --state completed", 4),
-        ("keys list --operation refund --prefix do", 3),
-        ("keys list --tenant acme --operation pay --held", 1),
+        ("keys list --pipeline refund --prefix do", 3),
+        ("keys list --tenant acme --pipeline pay --held", 1),
         ("in-doubt list --tenant acme --limit 3", 3),
-        ("store audit --operation pay --key done-1", 3),
+        ("store audit --pipeline pay --key done-1", 3),
         ("store audit --tenant acme --key done-2", 0),
     ] {
         let typed: Vec<_> = typed.split(' ').chain(["--output", "json"]).collect();
@@ -113,19 +133,49 @@ fn other_filters_narrow_the_list_of_a_tenant() {
 }
 
 #[test]
-fn a_pipeline_is_not_named_together_with_a_tenant_or_an_operation() {
+fn a_key_of_another_tenant_than_the_pipelines_is_named_with_it() {
+    let site = shared();
+    // The configuration says that the pipeline has no tenants.
+    let shown = site.semel(&["keys", "show", "done-1", "--output", "json"]);
+    assert!(object(&shown.done()).get("tenant").is_none());
+    let typed = [
+        "keys", "show", "done-1", "--tenant", "acme", "--output", "json",
+    ];
+    assert_eq!(object(&site.semel(&typed).done())["tenant"], "acme");
+    let nobody = ["keys", "show", "done-1", "--tenant", "nobody"];
+    site.semel(&nobody)
+        .code(1)
+        .says("there is no record of done-1 in pay of nobody");
+    // Without a configuration, nobody knows.
+    let place = ["--store", "embedded:data", "--pipeline", "pay"];
+    std::fs::remove_file(site.path("semel.toml")).expect("a file");
+    for verb in [
+        &["keys", "show"][..],
+        &["keys", "hold"],
+        &["in-doubt", "resolve", "--applied"],
+    ] {
+        let typed = [verb, &["done-1"], &place].concat();
+        site.semel(&typed).code(2).says(
+            "which tenant? pay has done-1 of '' (completed), acme (completed), other (completed); name one with \
+             --tenant NAME",
+        );
+    }
+    let typed = [&["keys", "show", "done-1", "--tenant", ""], &place[..]].concat();
+    site.semel(&typed).done();
+}
+
+#[test]
+fn a_name_that_is_none_is_refused() {
     let site = worked("embedded:data");
     let long = "x".repeat(256);
     for (list, _) in LISTS {
-        for option in ["--tenant", "--operation"] {
-            let both = [list, &["--pipeline", "pay", option, "pay"]].concat();
-            site.semel(&both).code(2).says("cannot be used with");
+        for option in ["--tenant", "--pipeline"] {
             let odd = [list, &[option, "a\nb"]].concat();
             site.semel(&odd).code(2).says("control character");
             let long = [list, &[option, &long]].concat();
             site.semel(&long).code(2).says("over 255 bytes long");
         }
-        let none = [list, &["--operation", ""]].concat();
+        let none = [list, &["--pipeline", ""]].concat();
         site.semel(&none)
             .code(2)
             .says("the operation name is empty");

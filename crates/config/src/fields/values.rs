@@ -99,6 +99,17 @@ impl<'a> Fields<'a> {
         })
     }
 
+    /// Takes a duration that is longer than zero.
+    pub(crate) fn positive_or(&mut self, name: &'static str, default: Duration) -> Duration {
+        let read = self.duration_or(name, default);
+        if let Some(node) = self.node(name)
+            && read.is_zero()
+        {
+            self.fault(name, node, "must be longer than zero");
+        }
+        read
+    }
+
     pub(crate) fn size_bytes_or(&mut self, name: &'static str, default: u64) -> u64 {
         let read = self.parsed_with(name, units::size_bytes);
         self.or_default(name, read, default, |bytes| size_text(*bytes).into())
@@ -121,36 +132,59 @@ impl<'a> Fields<'a> {
     }
 
     /// Reads the file with the secret that `stands_for` would give.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "only the settings say where secrets are"
-    )]
     pub(crate) fn secret_file<T, E: Into<Refusal>>(
         &mut self,
         name: &'static str,
         stands_for: &'static str,
         parse: impl FnOnce(&str) -> Result<T, E>,
     ) -> Option<T> {
-        let file = self.path(name)?;
+        let (file, secret) = self.file_text(name)?;
         let node = self.node(name)?;
-        let shown = file.display();
-        let secret = std::fs::read_to_string(&file)
-            .map_err(|error| self.fault(name, node, format!("cannot read `{shown}`: {error}")))
-            .ok()?;
         if secret.trim().is_empty() {
-            let message = format!("`{shown}` is empty; it holds the {stands_for} and nothing else");
+            let message = format!("`{file}` is empty; it holds the {stands_for} and nothing else");
             self.fault(name, node, message);
             return None;
         }
         if !self.is_written(stands_for) {
             self.known.insert(stands_for);
-            let origin = Origin::Named(shown.to_string().into());
+            let origin = Origin::Named(file.into());
             self.found
                 .set(&self.path, stands_for, Shown::Hidden, origin);
         }
         parse(secret.trim())
             .map_err(|refusal| self.refuse(name, node, refusal))
             .ok()
+    }
+
+    /// Reads the file that holds secrets, one a line.
+    pub(crate) fn secret_lines<T>(
+        &mut self,
+        name: &'static str,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        let (file, text) = self.file_text(name)?;
+        let node = self.node(name)?;
+        parse(&text)
+            .map_err(|why| self.fault(name, node, format!("`{file}` {why}")))
+            .ok()
+    }
+
+    /// Reads the text of a file; returns its path, too.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "only the settings say where secrets are"
+    )]
+    fn file_text(&mut self, name: &'static str) -> Option<(String, String)> {
+        let file = self.path(name)?;
+        let node = self.node(name)?;
+        let shown = file.display().to_string();
+        match std::fs::read_to_string(&file) {
+            Ok(text) => Some((shown, text)),
+            Err(error) => {
+                self.fault(name, node, format!("cannot read `{shown}`: {error}"));
+                None
+            }
+        }
     }
 
     /// Takes one string or a list of them.

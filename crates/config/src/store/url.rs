@@ -72,7 +72,7 @@ impl StoreUrl {
     }
 
     /// Returns the same url, as it was written in a file of `folder`.
-    pub(super) fn written_in(self, folder: Option<&Path>) -> Self {
+    pub(crate) fn written_in(self, folder: Option<&Path>) -> Self {
         match self {
             Self::Memory => Self::Memory,
             Self::Embedded(path) => Self::Embedded(paths::from(folder, &path)),
@@ -134,6 +134,14 @@ impl StoreUrl {
                 ServerKind::Postgres | ServerKind::Mysql => true,
                 ServerKind::Redis => false,
             },
+        }
+    }
+
+    /// Tells whether several processes can have the store open at once.
+    pub(crate) const fn is_shared(&self) -> bool {
+        match self {
+            Self::Sqlite(_) | Self::Server(_) => true,
+            Self::Memory | Self::Embedded(_) => false,
         }
     }
 

@@ -130,8 +130,9 @@ impl Alphabet {
     fn step(&self, random: &mut Random, key: &str) -> Step {
         let window = random.pick(self.windows);
         match random.below(10) {
-            0..=2 => Step::Start {
+            kind @ 0..=2 => Step::Start {
                 recovery: self.recovery(random, key),
+                has_begun: kind == 0,
             },
             3..=5 => Step::Complete {
                 outcome: some_outcome(random),

@@ -150,6 +150,33 @@ pub async fn a_late_completion_resolves_every_kind_of_doubt(lab: Lab) {
         .await;
 }
 
+/// The paused worker comes back with an answer that speaks for every attempt: it did not happen, and will not.
+pub async fn a_late_decisive_failure_resolves_the_doubt(lab: Lab) {
+    let vanished = lab.grant(&lab.marked("vanished", 1, Recovery::Park)).await;
+    lab.outlast_lease().await;
+    let other = lab.marked("vanished", 2, Recovery::Park);
+    lab.parked(&other, StateKind::InDoubt).await;
+    let before = lab.record(&vanished.operation).await;
+    // A failure that speaks for its own attempt alone leaves it in doubt.
+    lab.settles(&vanished, fail(), StateKind::InDoubt).await;
+    assert_eq!(lab.record(&vanished.operation).await, before);
+    lab.fenced(&vanished.operation, other.claim_id, fail_decisively())
+        .await;
+    lab.settles(&vanished, fail_decisively(), StateKind::Dead)
+        .await;
+    let record = lab.stands(&vanished.operation, StateKind::Dead).await;
+    assert_eq!((record.doubt, record.past), (None, before.past));
+    lab.parked(&other, StateKind::Dead).await;
+    // The same report again changes nothing, and what happened after all comes too late.
+    lab.settles(&vanished, fail_decisively(), StateKind::Dead)
+        .await;
+    lab.fenced(&vanished.operation, vanished.claim_id, complete("later"))
+        .await;
+    let unsure = lab.doubt("unsure").await;
+    lab.settles(&unsure, fail_decisively(), StateKind::Dead)
+        .await;
+}
+
 /// Only the claim in doubt resolves it.
 pub async fn a_completion_of_another_claim_does_not_resolve_the_doubt(lab: Lab) {
     let claim = lab.doubt("pay-1").await;

@@ -7,7 +7,9 @@ use semel_core::decide::{Order, Verdict};
 use semel_core::{Admission, ClaimRequest, Operation, Recovery, StateKind};
 
 use crate::lab::{Lab, gate, scope_of};
-use crate::steps::{LONG_WINDOW, complete, complete_for, fail, outcome, release, start};
+use crate::steps::{
+    LONG_WINDOW, complete, complete_for, fail, late_start, outcome, release, release_unsure, start,
+};
 
 /// Higher versions are granted one after the other.
 pub async fn rising_versions_are_granted(lab: Lab) {
@@ -240,6 +242,28 @@ pub async fn a_claim_that_lost_its_entity_is_not_renewed(lab: Lab) {
         .await;
     lab.lost(&old).await;
     lab.stale(&gated(&lab, "cart", 1), 2).await;
+}
+
+/// Of an effect that has begun already, and of one that failed, the report counts all the same: it ends its own
+/// operation, and the entity stays with the claim that has it.
+pub async fn a_claim_that_lost_its_entity_says_how_it_ended(lab: Lab) {
+    let doubted = lab.grant(&gated(&lab, "cart", 1)).await;
+    lab.outlast_lease().await;
+    let failed = lab.grant(&gated(&lab, "cart", 2)).await;
+    lab.outlast_lease().await;
+    let long = ClaimRequest {
+        lease: LONG_LEASE,
+        ..gated(&lab, "cart", 3)
+    };
+    let holder = lab.grant(&long).await;
+    lab.settles(&doubted, late_start(Recovery::Park), StateKind::Started)
+        .await;
+    lab.settles(&doubted, release_unsure(), StateKind::InDoubt)
+        .await;
+    lab.settles(&failed, fail(), StateKind::Dead).await;
+    assert_eq!(lab.busy(&gated(&lab, "cart", 4)).await, holder.lease_until);
+    lab.settles(&holder, complete("done"), StateKind::Completed)
+        .await;
 }
 
 /// A takeover of the holder's own key takes the entity over with it.

@@ -32,10 +32,14 @@ pub async fn every_message_is_delivered_whole<S: SourceSubject>(place: S) {
         let found = got.iter().find(|it| it.payload == message.payload);
         let found = found.expect("every payload");
         for (name, value) in &message.headers {
-            let is_there = found
-                .headers
-                .iter()
-                .any(|it| it == &(name.clone(), value.clone()));
+            let is_there = found.headers.iter().any(|(there, it)| {
+                let is_named = if S::KEEPS_CASE {
+                    there == name
+                } else {
+                    there.eq_ignore_ascii_case(name)
+                };
+                is_named && it == value
+            });
             assert!(is_there, "{name} in {:?}", found.headers);
         }
         assert_eq!(found.oversize_bytes, None);

@@ -15,7 +15,7 @@ use crate::time::Timestamp;
 ///
 /// `entity` is the record of the entity that the stored record's gate names, if it has one.
 ///
-/// # Guarantee   CLM-3, OUT-1, DBT-2, DBT-6, ATT-1, ATT-2, WIN-4, VER-1, VER-2
+/// # Guarantee   CLM-3, OUT-1, DBT-2, DBT-5, DBT-6, ATT-1, ATT-2, WIN-4, VER-1, VER-2
 pub fn settle(
     record: Option<&Record>,
     entity: Option<&EntityRecord>,
@@ -33,7 +33,8 @@ pub fn settle(
     };
     let applies = match (&settlement.step, record.state) {
         (_, State::Claimed { .. } | State::Started { .. })
-        | (Step::Complete { .. }, State::InDoubt { .. }) => true,
+        // Late evidence of the claim that is in doubt, for every attempt. DBT-2, DBT-6.
+        | (Step::Complete { .. } | Step::Fail { decisive: true, .. }, State::InDoubt { .. }) => true,
         // The answer to the same report was lost: give it again. OUT-1.
         (Step::Complete { .. }, State::Completed { .. })
         | (Step::Fail { .. } | Step::Release { .. }, State::Dead { .. } | State::InDoubt { .. })
@@ -52,8 +53,14 @@ pub fn settle(
         | (Step::Fail { .. }, State::Released { .. } | State::Completed { .. }) => false,
     };
     // An effect must not begin while its entity has a newer claim (VER-2), nor with a key that its provider
-    // has forgotten (DBT-3).
-    let starts = matches!(settlement.step, Step::Start { .. });
+    // has forgotten (DBT-3). That one has begun is told in any case.
+    let starts = matches!(
+        settlement.step,
+        Step::Start {
+            has_begun: false,
+            ..
+        }
+    );
     if !applies || (starts && (has_lost_entity(record, entity) || record.must_not_begin(now))) {
         return fenced;
     }
@@ -130,7 +137,7 @@ pub fn renew(
 /// The record after a step of its own claim.
 fn stepped(mut record: Record, step: &Step, now: Timestamp) -> Record {
     match step {
-        Step::Start { recovery } => {
+        Step::Start { recovery, .. } => {
             let (State::Claimed { lease_until } | State::Started { lease_until, .. }) =
                 record.state
             else {
@@ -187,7 +194,10 @@ fn stepped(mut record: Record, step: &Step, now: Timestamp) -> Record {
             decisive,
             window,
         } => {
-            record.remember(now, AttemptEnd::Failed, Some(error));
+            // The end of an attempt that is in doubt is in the past already.
+            if record.state.kind() != StateKind::InDoubt {
+                record.remember(now, AttemptEnd::Failed, Some(error));
+            }
             record.last_error = Some(error.clone());
             // Any other answer speaks only for its own attempt. DBT-6.
             if *decisive || planted("M39") {

@@ -318,6 +318,7 @@ fn every_reason_is_stored_and_restored() {
         Unusable::BirthInvalid { at: at() },
         Unusable::EntityMissing { at: at() },
         Unusable::VersionInvalid { at: at() },
+        Unusable::TenantMissing { at: at() },
     ];
     reasons.extend(crate::json::Fault::ALL.map(json));
     reasons.extend(Selected::NOUNS.map(|found| Unusable::KeyNotScalar { at: at(), found }));

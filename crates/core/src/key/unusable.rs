@@ -86,11 +86,16 @@ pub enum Unusable {
         /// The selector at fault.
         at: Box<str>,
     },
+    /// The tenant selector finds nothing that can be a tenant.
+    TenantMissing {
+        /// The selector at fault.
+        at: Box<str>,
+    },
 }
 
 impl Unusable {
     /// Every code, in the order of the variants.
-    pub const CODES: [&str; 15] = [
+    pub const CODES: [&str; 16] = [
         "not-json",
         "key-missing",
         "key-null",
@@ -106,6 +111,7 @@ impl Unusable {
         "birth-invalid",
         "entity-missing",
         "version-invalid",
+        "tenant-missing",
     ];
 
     /// The stable code, as in `semel explain CODE` and `quarantine list`.
@@ -126,6 +132,7 @@ impl Unusable {
             Self::BirthInvalid { .. } => 12,
             Self::EntityMissing { .. } => 13,
             Self::VersionInvalid { .. } => 14,
+            Self::TenantMissing { .. } => 15,
         };
         Self::CODES[index]
     }
@@ -152,7 +159,8 @@ impl Unusable {
             | Self::BirthMissing { at }
             | Self::BirthInvalid { at }
             | Self::EntityMissing { at }
-            | Self::VersionInvalid { at } => at.to_string(),
+            | Self::VersionInvalid { at }
+            | Self::TenantMissing { at } => at.to_string(),
         }
     }
 
@@ -198,6 +206,7 @@ impl Unusable {
             "birth-invalid" => Self::BirthInvalid { at },
             "entity-missing" => Self::EntityMissing { at },
             "version-invalid" => Self::VersionInvalid { at },
+            "tenant-missing" => Self::TenantMissing { at },
             _ => return None,
         })
     }
@@ -244,6 +253,9 @@ impl fmt::Display for Unusable {
             Self::BirthInvalid { at } => write!(f, "{} is not a time since 1970", Shown(at)),
             Self::EntityMissing { at } => write!(f, "the message has no entity at {}", Shown(at)),
             Self::VersionInvalid { at } => write!(f, "{} is not a version number", Shown(at)),
+            Self::TenantMissing { at } => {
+                write!(f, "the message has no usable tenant at {}", Shown(at))
+            }
         }
     }
 }

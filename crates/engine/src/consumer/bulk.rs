@@ -174,8 +174,9 @@ impl Bulk {
             .await?;
         match answered.admitted {
             Asked::Answered(admissions) => {
+                let answered_at = run.now();
                 for (incoming, admission) in answered.taken.messages.into_iter().zip(admissions) {
-                    run.refused(incoming, admission)?;
+                    run.refused(incoming, admission, answered_at)?;
                 }
             }
             Asked::NotNow { .. } => {

@@ -277,6 +277,7 @@ impl Attempts {
         asked_at: Duration,
     ) -> Result<()> {
         let mut doubts = Vec::new();
+        let answered_at = run.now();
         let lease = run.context.lease(asked_at);
         for (mut incoming, admission) in admitted {
             match admission {
@@ -290,7 +291,7 @@ impl Attempts {
                         let done = Arc::from([done]);
                         run.store.settle_all(&run.outstanding, &done).await?;
                     }
-                    self.begin(run, effect, incoming, claim);
+                    self.begin(run, effect, incoming, (claim, answered_at));
                 }
                 Admission::Parked {
                     state: StateKind::InDoubt,
@@ -300,7 +301,7 @@ impl Attempts {
                     incoming.trace_trouble();
                     doubts.push((incoming, duplicate, now));
                 }
-                admission => run.refused(incoming, admission)?,
+                admission => run.refused(incoming, admission, answered_at)?,
             }
         }
         // Only once all others have begun: a probe may take longer than a lease that nobody extends.
@@ -315,7 +316,7 @@ impl Attempts {
                     duplicate,
                     now,
                 };
-                run.refused(incoming, parked)?;
+                run.refused(incoming, parked, answered_at)?;
             }
         }
         Ok(())
@@ -326,7 +327,7 @@ impl Attempts {
         run: &mut RunState<S>,
         effect: &Arc<E>,
         mut incoming: InHand,
-        claim: Claim,
+        (claim, answered_at): (Claim, Duration),
     ) {
         if claim.takeover {
             run.taken_over();
@@ -336,7 +337,7 @@ impl Attempts {
             self.renew_at = run.now();
         }
         run.note_claimed(incoming.delivery);
-        run.granted(&mut incoming, claim.grant());
+        run.granted(&mut incoming, claim.grant(), answered_at);
         let is_past_provider = run.is_past_provider(incoming.delivery);
         self.spawn(incoming, claim, true, effect, is_past_provider);
     }

@@ -4,7 +4,7 @@ use std::hash::Hasher;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use semel_core::Entropy;
+use semel_core::{Admission, Entropy, Grant};
 use siphasher::sip::SipHasher13;
 
 use super::timing::Timing;
@@ -93,6 +93,34 @@ impl InHand {
         }
     }
 
+    /// Notes in its trace that its claim was granted at this time.
+    pub(super) fn trace_grant(&mut self, answered_at: Duration, grant: Grant) {
+        if let Some(trace) = self.trace_mut() {
+            trace.granted(answered_at, grant);
+        }
+    }
+
+    /// Notes in its trace the answer to a claim that was not granted, or too late.
+    pub(super) fn trace_answer(&mut self, answered_at: Duration, admission: &Admission) {
+        if let Some(trace) = self.trace_mut() {
+            trace.admitted(answered_at, admission);
+        }
+    }
+
+    /// Notes in its trace that the store has answered the report on its claim.
+    pub(super) fn trace_settled(&mut self, answered_at: Duration) {
+        if let Some(trace) = self.trace_mut() {
+            trace.settled(answered_at);
+        }
+    }
+
+    /// Notes in its trace that a batch was committed with it, or was not.
+    pub(super) fn trace_commit(&mut self, answered_at: Duration, is_done: bool) {
+        if let Some(trace) = self.trace_mut() {
+            trace.committed(answered_at, is_done);
+        }
+    }
+
     /// Returns the place for its trace.
     pub(super) fn trace_slot(&self) -> &TraceSlot {
         &self.0.trace
@@ -123,7 +151,7 @@ impl DerefMut for InHand {
     }
 }
 
-/// The lane of a message: a hash of its order key. Two keys that share a lane wait for each other, nothing
+/// The lane of a message: a hash of its order key, within its tenant unless the pipeline names the order key. Two keys that share a lane wait for each other, nothing
 /// worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LaneId(u32);
@@ -154,7 +182,11 @@ impl Laning {
     /// Returns the lane of a message.
     fn lane(self, incoming: &Incoming) -> LaneId {
         let mut hasher = SipHasher13::new_with_keys(self.seed.0, self.seed.1);
-        hasher.write(incoming.order());
+        let (tenant, order) = incoming.order();
+        hasher.write(tenant.as_bytes());
+        // No tenant has this byte in it.
+        hasher.write(&[0]);
+        hasher.write(order);
         let hash = hasher.finish();
         LaneId(u32::try_from(hash >> 32).unwrap_or_default())
     }

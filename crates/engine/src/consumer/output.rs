@@ -131,21 +131,24 @@ async fn append<S: Store + Clone>(
     };
     let Some(answers) = answers else {
         *recorded = mark;
+        let answered_at = run.now();
         for (mut incoming, _) in granted {
             run.effect_ended(&mut incoming, &done, took);
-            run.context.trace_settled(&mut incoming);
+            incoming.trace_settled(answered_at);
             run.completed(&incoming, false);
         }
         return Ok(Vec::new());
     };
     output.cut_back(recorded.value).await?;
     let mut again = Vec::new();
-    for (((incoming, claim), settlement), answer) in
+    let answered_at = run.now();
+    for (((mut incoming, claim), settlement), answer) in
         granted.into_iter().zip(&*settlements).zip(answers)
     {
         match answer {
             Settled::Now(_) => again.push((incoming, claim)),
             Settled::Fenced { .. } | Settled::Failed(_) => {
+                incoming.trace_settled(answered_at);
                 conclude(run, incoming, claim.token, &settlement.step, answer)?;
             }
         }
@@ -190,6 +193,7 @@ async fn give_back<S: Store + Clone>(
         })
         .collect();
     let answers = run.store.settle_all(&run.outstanding, &settlements).await?;
+    let answered_at = run.now();
     for (((mut incoming, claim), settlement), answer) in
         granted.into_iter().zip(&*settlements).zip(answers)
     {
@@ -197,6 +201,7 @@ async fn give_back<S: Store + Clone>(
             incoming.trace_trouble();
         }
         if let Some(settled) = answer.settled {
+            incoming.trace_settled(answered_at);
             conclude(run, incoming, claim.token, &settlement.step, settled)?;
         }
     }

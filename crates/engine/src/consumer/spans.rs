@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use semel_core::{Admission, Carried, Grant, TraceContext};
+use semel_core::{Carried, TraceContext};
 
 use super::context::Context;
 use super::in_hand::InHand;
@@ -39,26 +39,11 @@ impl Context {
                 };
                 let seed = (claim_id, ended);
                 let begun = AttemptTrace::begin(carried(), share, seed, began_at);
-                incoming.trace_slot_mut().trace = Some(Box::new(begun));
+                incoming.trace_slot_mut().trace = Some(begun);
             }
             if let Some(trace) = incoming.trace_mut() {
-                trace.asked_at = now;
-                trace.asked = trace.asked.saturating_add(1);
+                trace.is_asked_for(now);
             }
-        }
-    }
-
-    /// Notes that the claim of a message was granted.
-    pub(super) fn trace_grant(&self, incoming: &mut InHand, grant: Grant) {
-        if let Some(trace) = incoming.trace_mut() {
-            trace.granted(self.now(), grant);
-        }
-    }
-
-    /// Notes the answer to a claim that was not granted, or too late.
-    pub(super) fn trace_answer(&self, incoming: &mut InHand, admission: &Admission) {
-        if let Some(trace) = incoming.trace_mut() {
-            trace.admitted(self.now(), admission);
         }
     }
 
@@ -76,20 +61,6 @@ impl Context {
         }
     }
 
-    /// Notes that the store has answered the report on a claim.
-    pub(super) fn trace_settled(&self, incoming: &mut InHand) {
-        if let Some(trace) = incoming.trace_mut() {
-            trace.settled(self.now());
-        }
-    }
-
-    /// Notes that a batch was committed with the message in it, or was not.
-    pub(super) fn trace_commit(&self, incoming: &mut InHand, is_done: bool) {
-        if let Some(trace) = incoming.trace_mut() {
-            trace.committed(self.now(), is_done);
-        }
-    }
-
     /// Hands over the trace of an attempt with which the message is done.
     pub(super) fn end_trace(&self, incoming: &InHand, end: End, error: Option<&str>) {
         if let Some(trace) = incoming.trace() {
@@ -101,13 +72,11 @@ impl Context {
                 message_bytes: incoming.payload.len(),
             };
             let was_fenced = incoming.trace_slot().was_fenced;
-            let spans = trace.spans(
-                self.surroundings.both_clocks(),
-                (subject, was_fenced),
-                end,
-                error,
-            );
-            self.hand_over(&spans);
+            let both_clocks = || self.surroundings.both_clocks();
+            let recorded = trace.recorded(both_clocks, (subject, was_fenced), end, error);
+            if let Some(spans) = recorded {
+                self.hand_over(&spans);
+            }
         }
     }
 
@@ -134,8 +103,8 @@ impl Context {
         };
         self.hand_over(&Spans {
             class: Some(self.class),
-            parent: trace.parent,
-            state: trace.state.as_deref(),
+            parent: trace.parent(),
+            state: trace.state(),
             message_bytes: parked.payload.len(),
             error: Some(&parked.detail),
             ..Spans::new(process, &parked.coordinates, End::Fate(Fate::Quarantined))

@@ -99,7 +99,8 @@ pub(super) fn admitted<S: Store + Clone>(
         Asked::NotNow { is_maybe } => return Ok(unprotected(run, taken, is_maybe)),
     };
     let mut messages = Vec::with_capacity(taken.messages.len());
-    let may_begin = run.context.lease(asked_at).may_begin(run.now());
+    let answered_at = run.now();
+    let may_begin = run.context.lease(asked_at).may_begin(answered_at);
     for (mut incoming, admission) in taken.messages.into_iter().zip(admissions) {
         match admission {
             Admission::Granted(claim) if may_begin && run.begins(incoming.delivery) => {
@@ -107,7 +108,7 @@ pub(super) fn admitted<S: Store + Clone>(
                     run.taken_over();
                 }
                 run.note_claimed(incoming.delivery);
-                run.granted(&mut incoming, claim.grant());
+                run.granted(&mut incoming, claim.grant(), answered_at);
                 if run.is_past_provider(incoming.delivery) {
                     let fencing = claim.token;
                     run.ends_unheard(incoming.delivery);
@@ -118,7 +119,7 @@ pub(super) fn admitted<S: Store + Clone>(
                     messages.push((incoming, claim));
                 }
             }
-            admission => run.refused(incoming, admission)?,
+            admission => run.refused(incoming, admission, answered_at)?,
         }
     }
     if messages.is_empty() && run.store.is_away() {
@@ -200,7 +201,6 @@ pub(super) fn conclude<S: Store + Clone>(
     step: &Step,
     settled: Settled,
 ) -> Result<()> {
-    run.context.trace_settled(&mut incoming);
     let (error, wait) = match step {
         Step::Release { error, after, .. } => (&**error, *after),
         Step::Fail { error, .. } => (&**error, Duration::ZERO),
@@ -242,6 +242,7 @@ pub(super) fn conclude_all<S: Store + Clone>(
     }
     let (messages, settlements) = reported.into_report();
     debug_assert_eq!(messages.len(), answers.len(), "an answer for each");
+    let answered_at = run.now();
     for (((mut incoming, token), settlement), answer) in
         messages.into_iter().zip(&*settlements).zip(answers)
     {
@@ -249,7 +250,10 @@ pub(super) fn conclude_all<S: Store + Clone>(
             incoming.trace_trouble();
         }
         match answer.settled {
-            Some(settled) => conclude(run, incoming, token, &settlement.step, settled)?,
+            Some(settled) => {
+                incoming.trace_settled(answered_at);
+                conclude(run, incoming, token, &settlement.step, settled)?;
+            }
             None if semel_core::planted("U04") => run.completed(&incoming, false),
             None => {
                 let settlement = settlement.clone();

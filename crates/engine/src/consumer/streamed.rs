@@ -162,6 +162,7 @@ async fn admit<S: Store + Clone>(
         .ask(&run.outstanding, || under_way.streamed.admit(&asked))
         .await?;
     drop(asked);
+    let answered_at = run.now();
     // A claim is not stored, so nothing else sees that a key is in this batch twice, or in one that is being
     // committed. Messages of one order key are taken one by one, and so are those of one key if the key is the
     // order.
@@ -175,21 +176,21 @@ async fn admit<S: Store + Clone>(
             Standing::Gone => run.gone(&incoming),
             Standing::Free(_) if has_order && (is_pending(id) || !seen.insert(id)) => {
                 let now = run.context.surroundings.clock.now();
-                run.refused(incoming, Admission::Busy { until: now, now })?;
+                run.refused(incoming, Admission::Busy { until: now, now }, answered_at)?;
             }
             Standing::Free(_) if has_transform && !run.begins(incoming.delivery) => {
                 run.outstanding.put_back(vec![incoming]);
             }
             Standing::Free(mut grant) => {
                 grant.attempt = failures.of(incoming.delivery) + 1;
-                run.granted(&mut incoming, grant);
+                run.granted(&mut incoming, grant, answered_at);
                 granted.push(Granted {
                     incoming,
                     id,
                     grant,
                 });
             }
-            Standing::Ours(admission) => run.refused(incoming, *admission)?,
+            Standing::Ours(admission) => run.refused(incoming, *admission, answered_at)?,
         }
     }
     Ok(granted)
@@ -251,9 +252,10 @@ fn conclude<S: Store + Clone>(
     failures: &mut Failures,
     batch: impl Iterator<Item = (Granted, Committed)>,
 ) {
+    let answered_at = run.now();
     for (mut granted, committed) in batch {
         let is_done = matches!(committed, Committed::Done);
-        run.context.trace_commit(&mut granted.incoming, is_done);
+        granted.incoming.trace_commit(answered_at, is_done);
         match committed {
             Committed::Done => {
                 failures.forget(granted.incoming.delivery);

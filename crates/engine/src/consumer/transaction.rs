@@ -168,7 +168,10 @@ fn conclude<S: Store + Clone>(
 ) -> Result<()> {
     match applied {
         Applied::Completed { takeover } => run.completed(&incoming, takeover),
-        Applied::NotGranted(admission) => run.refused(incoming, admission)?,
+        Applied::NotGranted(admission) => {
+            let answered_at = run.now();
+            run.refused(incoming, admission, answered_at)?;
+        }
         Applied::Failed {
             state: StateKind::Released,
             not_before,

@@ -11,6 +11,7 @@ pub(super) fn pipeline(name: &str, scope: Scope, settings: &Settings) -> Pipelin
     Pipeline {
         name: name.into(),
         scope,
+        tenant: None,
         key: KeySelector::line(),
         fingerprint: FingerprintSelector::Payload,
         transport: None,

@@ -26,9 +26,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use semel_core::port::store::ListQuery;
-use semel_core::{
-    Admission, ClaimRequest, Clock, OpId, Operation, Result, Scope, StateKind, Store,
-};
+use semel_core::{Admission, ClaimRequest, Clock, OpId, Operation, Result, StateKind, Store};
 
 pub use hits::CacheHits;
 
@@ -134,7 +132,7 @@ impl<S: Store> Tiered<S> {
         &self.authority
     }
 
-    /// Reads completed records into the cache, of `scope` or of all, until `most` were looked at or half
+    /// Reads completed records that `within` selects into the cache, until `most` were looked at or half
     /// of the cache is full. Returns the count of those kept.
     ///
     /// The records come in the order of the store's list, which is not one of time, and without their
@@ -145,11 +143,11 @@ impl<S: Store> Tiered<S> {
     /// those of [`Store::list`]; the records read by then are kept
     ///
     /// # Cancel safety   safe
-    pub async fn warm(&self, scope: Option<&Scope>, most: u64) -> Result<u64> {
+    pub async fn warm(&self, within: ListQuery, most: u64) -> Result<u64> {
         let mut query = ListQuery {
             state: Some(StateKind::Completed),
             limit: PAGE,
-            ..ListQuery::in_scope_or_all(scope)
+            ..within
         };
         let (mut looked_at, mut kept) = (0, 0);
         loop {

@@ -54,13 +54,17 @@ impl<S: Store + Clone> Run<S> {
                 self.trace(index, |trace, now| trace.admitted(now, admission));
             }
             match admission {
-                Ok(Admission::Granted(claim)) => granted.push((index, claim)),
+                Ok(Admission::Granted(claim)) => {
+                    self.seen_busy[index] = None;
+                    granted.push((index, claim));
+                }
                 Ok(Admission::Busy { until, now }) => {
                     if semel_core::planted("O01") {
                         granted.push((index, forged(request, until)));
                         continue;
                     }
                     let wait = until.since(now);
+                    self.seen_busy[index] = Some(wait);
                     if is_first {
                         let operation = &request.operation;
                         self.observe(index, &Event::Busy { operation, wait });

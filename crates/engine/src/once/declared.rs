@@ -10,15 +10,15 @@ use semel_core::claim::AttemptLimits;
 use semel_core::fingerprint::{FingerprintSelector, Reading};
 use semel_core::select::{Message, View};
 use semel_core::{
-    Backoff, Carried, ClaimRequest, Error as CoreError, ErrorKind, Operation, Scope, Start,
-    Timestamp, VersionGate,
+    Backoff, Carried, ClaimRequest, Error as CoreError, ErrorKind, Operation, Outcome, Scope,
+    Start, Timestamp, VersionGate,
 };
 use serde::Serialize;
 
 use super::breaker::EffectBreaker;
 use super::error::Error;
 use super::key::ToKey;
-use super::settings::Settings;
+use super::settings::{Replacement, Settings};
 use super::shared::Shared;
 use crate::effect::{Class, OnDoubt, TraceHeaders};
 
@@ -85,6 +85,18 @@ impl<S> Declared<S> {
         self.change(|settings| settings.class = Class::Unkeyed(on_doubt))
     }
 
+    /// Declares that the effect records itself: it has an inbox settle [`Op::completion`](super::Op::completion) in the
+    /// transaction of its own work, commits, and says so with [`Op::committed`](super::Op::committed). Exactly once: no
+    /// attempt leaves a mark, and one whose claim was lost cannot commit.
+    ///
+    /// The inbox and this handle have one store. An effect whose commit was not answered fails as maybe applied: the
+    /// release is refused if the commit was applied after all, and the next call is answered from the record. Where the
+    /// store does not answer the release either, the caller is told that nobody knows.
+    #[must_use]
+    pub fn transactional(self) -> Self {
+        self.change(|settings| settings.class = Class::Transactional)
+    }
+
     /// Sets the time for which a finished operation is remembered. It must be longer than the longest time after
     /// which a duplicate can come.
     #[must_use]
@@ -143,6 +155,13 @@ impl<S> Declared<S> {
     #[must_use]
     pub fn outcome_limit_bytes(self, limit_bytes: usize) -> Self {
         self.change(|settings| settings.outcome_limit_bytes = limit_bytes)
+    }
+
+    /// Sets what is recorded in place of an outcome that the store refuses to keep. Where `replacement` has nothing, the
+    /// record says how long the outcome was, and no more.
+    #[must_use]
+    pub fn refused_outcome(self, replacement: fn(&Outcome) -> Option<Outcome>) -> Self {
+        self.change(|settings| settings.replacement = Replacement::new(replacement))
     }
 
     /// Sets the most effects of one batch that run at the same time.

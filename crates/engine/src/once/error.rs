@@ -35,7 +35,7 @@ pub enum Error {
         source: semel_core::Error,
     },
     /// Another caller runs this key, or its next attempt is not due yet, for longer than the call
-    /// was to wait.
+    /// was to wait, or than the store answered.
     Busy {
         /// The operation.
         operation_id: OpId,

@@ -1,8 +1,12 @@
 //! The running attempt, in the view of its effect.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use semel_core::{Carried, Claim, FencingToken, Key, OpId, Operation, Timestamp, TraceContext};
+use semel_core::{
+    Carried, Claim, FencingToken, Key, OpId, Operation, Outcome, Settlement, Timestamp,
+    TraceContext, Window,
+};
 use tokio::sync::watch;
 
 use crate::effect::TraceHeaders;
@@ -18,6 +22,8 @@ struct Inner {
     id: OnceLock<OpId>,
     idempotency_key: OnceLock<String>,
     stop: watch::Receiver<bool>,
+    /// A transaction of the effect has recorded its end.
+    is_committed: AtomicBool,
     /// The trace that the call came with.
     carried: Option<Carried>,
     /// The span of the effect, if anybody wants spans.
@@ -36,6 +42,7 @@ impl Op {
             id: OnceLock::new(),
             idempotency_key: OnceLock::new(),
             stop,
+            is_committed: AtomicBool::new(false),
             carried,
             span,
         }))
@@ -99,6 +106,23 @@ impl Op {
     /// clock.
     pub fn first_started_at(&self) -> Option<Timestamp> {
         self.0.claim.first_started_at
+    }
+
+    /// Returns the report that the effect happened, for an inbox to settle within the effect's own transaction: see
+    /// [`Declared::transactional`](super::Declared::transactional).
+    pub fn completion(&self, outcome: Outcome, window: Window) -> Settlement {
+        self.0.claim.completion(outcome, window)
+    }
+
+    /// Says that the transaction with the [completion](Self::completion) of this attempt is committed. If the effect then
+    /// returns a value, the call records nothing more.
+    pub fn committed(&self) {
+        self.0.is_committed.store(true, Ordering::Release);
+    }
+
+    /// Tells whether a transaction of the effect has recorded its end.
+    pub(super) fn is_committed(&self) -> bool {
+        self.0.is_committed.load(Ordering::Acquire)
     }
 
     /// Tells whether this attempt has lost its right to go on; see [`Op::cancelled`].

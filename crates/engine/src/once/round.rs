@@ -14,7 +14,7 @@ use super::run::{Answer, Boxed, Held, Run, Verdict, Work};
 use super::running_items::{Round, RunningTask};
 use super::settle::{Told, settle_all};
 use super::store_calls::no_answer;
-use crate::effect;
+use crate::effect::{self, Class};
 use crate::event::Event;
 use crate::lease::{renewal, renewal_interval, renewed_event};
 use crate::retry::{self, hint, is_final};
@@ -34,7 +34,7 @@ impl<S: Store + Clone> Run<S> {
             let now = self.shared.now();
             self.begin(&mut round, now);
             if settling.is_none() && round.is_ripe(now) {
-                settling = Some(self.settle(&mut round));
+                settling = self.settle(&mut round);
                 settling_since = now;
             }
             if round.is_over() && settling.is_none() {
@@ -219,6 +219,11 @@ impl<S: Store + Clone> Run<S> {
             round.again.push(index);
             return;
         }
+        // By its own transaction, or by another claimant: its settlement tells.
+        let is_complete = found == Some(StateKind::Completed);
+        if is_complete && self.settings.class == Class::Transactional {
+            return;
+        }
         let mut tasks = round.running.iter_mut();
         let Some((&id, task)) = tasks.find(|(_, task)| task.has(index)) else {
             return;
@@ -241,25 +246,33 @@ impl<S: Store + Clone> Run<S> {
         }
     }
 
-    /// Begins to settle the finished items.
-    fn settle(&mut self, round: &mut Round<S>) -> Settling {
+    /// Begins to settle the finished items. Those that a transaction of their own has recorded are concluded at once.
+    fn settle(&mut self, round: &mut Round<S>) -> Option<Settling> {
         round.ripe_at = None;
-        let finished = std::mem::take(&mut round.finished);
-        let reports = finished.into_iter().map(|(held, verdict, ended_at)| {
+        let records_itself = self.settings.class == Class::Transactional;
+        for (held, verdict, ended_at) in std::mem::take(&mut round.finished) {
             self.effect_ended(&held, || of_consumer(&verdict), ended_at);
+            let is_recorded = records_itself && verdict.is_ok() && held.op.is_committed();
             let report = self.report(&held, verdict);
-            (held, report)
-        });
-        round.settling = reports.collect();
+            if is_recorded {
+                let told = Told::recorded(&report);
+                self.conclude(held, report, told);
+            } else {
+                round.settling.push((held, report));
+            }
+        }
+        if round.settling.is_empty() {
+            return None;
+        }
         let steps = round.settling.iter();
         let steps = steps.map(|(_, report)| report.settlement.clone()).collect();
-        Box::pin(settle_all(
+        Some(Box::pin(settle_all(
             Arc::clone(&self.shared),
             self.store.clone(),
             Arc::clone(&self.name),
             self.settings.clone(),
             steps,
-        ))
+        )))
     }
 
     /// Answers the caller that the store does not take the outcomes, and goes on trying.

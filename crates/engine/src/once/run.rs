@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::fingerprint::Reading;
-use semel_core::{Carried, Claim, ClaimRequest, Duplicate, Outcome, Store};
+use semel_core::{Carried, Claim, ClaimRequest, Duplicate, ErrorKind, Outcome, Store};
 use tokio::sync::{oneshot, watch};
 use tokio::time::sleep;
 
@@ -76,6 +76,8 @@ pub(super) struct Run<S> {
     /// The trace of each item; none of any while nobody wants spans.
     pub(super) traces: Vec<TraceSlot>,
     pub(super) answers: Vec<Option<Result<Answer, Error>>>,
+    /// The last known wait for each item that another caller was seen to run.
+    pub(super) seen_busy: Vec<Option<Duration>>,
     pub(super) reply: Option<oneshot::Sender<Answers>>,
 }
 
@@ -114,6 +116,7 @@ impl<S: Store + Clone> Run<S> {
             wanted.into_iter().map(|it| (it.claim, it.reading)).unzip();
         let run = Self {
             answers: requests.iter().map(|_| None).collect(),
+            seen_busy: vec![None; requests.len()],
             traces: if shared.spans.is_some() {
                 requests.iter().map(|_| TraceSlot::default()).collect()
             } else {
@@ -198,10 +201,19 @@ impl<S: Store + Clone> Run<S> {
             .observe(&self.name, &Event::StoreFailed { error, wait });
     }
 
+    /// Returns the answer for an item that the store could not be asked about. One that another caller was seen to run
+    /// is busy: a caller who takes an absent store for leave to run it would run it beside that one.
     pub(super) fn not_asked(&self, index: usize, source: semel_core::Error) -> Error {
-        Error::Store {
-            operation_id: self.requests[index].operation.id(),
-            source,
+        let operation_id = self.requests[index].operation.id();
+        match self.seen_busy[index] {
+            Some(retry_after) if source.kind() != ErrorKind::Corrupt => Error::Busy {
+                operation_id,
+                retry_after,
+            },
+            Some(_) | None => Error::Store {
+                operation_id,
+                source,
+            },
         }
     }
 

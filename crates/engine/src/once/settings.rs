@@ -32,7 +32,34 @@ pub struct Settings {
     pub outcome_limit_bytes: usize,
     /// The most effects of one batch that run at the same time; 32.
     pub concurrency: usize,
+    pub(crate) replacement: Replacement,
 }
+
+/// The outcome in place of one that the store refuses to keep; none unless it is set.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Replacement(Option<fn(&Outcome) -> Option<Outcome>>);
+
+impl Replacement {
+    pub(crate) const fn new(of: fn(&Outcome) -> Option<Outcome>) -> Self {
+        Self(Some(of))
+    }
+
+    pub(crate) fn of(self, outcome: &Outcome) -> Option<Outcome> {
+        self.0.and_then(|of| of(outcome))
+    }
+}
+
+impl PartialEq for Replacement {
+    fn eq(&self, other: &Self) -> bool {
+        match (self.0, other.0) {
+            (None, None) => true,
+            (Some(one), Some(other)) => std::ptr::fn_addr_eq(one, other),
+            (None, Some(_)) | (Some(_), None) => false,
+        }
+    }
+}
+
+impl Eq for Replacement {}
 
 impl Default for Settings {
     fn default() -> Self {
@@ -50,6 +77,7 @@ impl Default for Settings {
             patience: Duration::from_secs(30),
             outcome_limit_bytes: Outcome::DEFAULT_LIMIT_BYTES,
             concurrency: 32,
+            replacement: Replacement::default(),
         }
     }
 }

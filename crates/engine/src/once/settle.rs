@@ -45,6 +45,25 @@ pub(super) struct Told {
     doubted: bool,
 }
 
+impl Told {
+    /// Returns the result of a completion that the effect has committed itself.
+    pub(super) const fn recorded(report: &Report) -> Self {
+        let is_kept = matches!(
+            report.settlement.step,
+            Step::Complete {
+                outcome: Outcome::Kept { .. },
+                ..
+            }
+        );
+        Self {
+            settled: Ok(Settled::Now(StateKind::Completed)),
+            kept: is_kept,
+            had_trouble: false,
+            doubted: false,
+        }
+    }
+}
+
 impl<S: Store + Clone> Run<S> {
     /// Returns the report of a claim whose effect ended with this verdict.
     pub(super) fn report(&self, held: &Held<S>, verdict: Verdict) -> Report {
@@ -258,7 +277,7 @@ impl<S: Store + Clone> Asking<S> {
         mut had_trouble: bool,
     ) -> Told {
         had_trouble |= matches!(answer, Some(Settled::Failed(_)));
-        let settled = match answer {
+        let mut settled = match answer {
             Some(Settled::Failed(error)) if is_final(&error) => Err(error),
             Some(Settled::Failed(_)) | None => {
                 let (settled, has_failed) = self.ask_one(settlement).await;
@@ -267,22 +286,23 @@ impl<S: Store + Clone> Asking<S> {
             }
             Some(settled) => Ok(settled),
         };
-        let cut = match &settled {
-            // The effect happened, and that is recorded even if its outcome cannot be.
-            Err(error) if error.kind() == ErrorKind::InvalidInput => cut(settlement),
-            Err(_) | Ok(_) => None,
-        };
-        let settled = match &cut {
-            Some(cut) => self.ask_one(cut).await.0,
-            None => settled,
-        };
-        let kept = !matches!(
-            cut.as_ref().unwrap_or(settlement).step,
+        let mut kept = !matches!(
+            settlement.step,
             Step::Complete {
                 outcome: Outcome::TooLarge { .. },
                 ..
             }
         );
+        // The effect happened, and that is recorded even if its outcome cannot be.
+        for shorten in [replaced, cut] {
+            let is_refused =
+                matches!(&settled, Err(error) if error.kind() == ErrorKind::InvalidInput);
+            let shorter = is_refused.then(|| shorten(settlement, &self.settings));
+            if let Some(shorter) = shorter.flatten() {
+                settled = self.ask_one(&shorter).await.0;
+                kept = false;
+            }
+        }
         Told {
             settled,
             kept,
@@ -417,8 +437,18 @@ fn completed_elsewhere(
     }
 }
 
+/// Returns a completion with the outcome that its operation has in place of one that the store refuses to keep.
+fn replaced(settlement: &Settlement, settings: &Settings) -> Option<Settlement> {
+    let mut replaced = settlement.clone();
+    if let Step::Complete { outcome, .. } = &mut replaced.step {
+        *outcome = settings.replacement.of(outcome)?;
+        return Some(replaced);
+    }
+    None
+}
+
 /// Returns a completion without its outcome, which the store refuses to keep, if there is anything to cut.
-fn cut(settlement: &Settlement) -> Option<Settlement> {
+fn cut(settlement: &Settlement, _: &Settings) -> Option<Settlement> {
     let mut cut = settlement.clone();
     if let Step::Complete { outcome, .. } = &mut cut.step
         && let Outcome::Kept { bytes, .. } = outcome

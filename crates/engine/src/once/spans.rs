@@ -26,11 +26,10 @@ impl<S: Store + Clone> Run<S> {
                 continue;
             };
             let seed = (self.requests[index].claim_id, slot.ended);
-            let trace = slot.trace.get_or_insert_with(|| {
-                Box::new(AttemptTrace::begin(self.carried.clone(), share, seed, now))
-            });
-            trace.asked_at = now;
-            trace.asked = trace.asked.saturating_add(1);
+            let trace = slot
+                .trace
+                .get_or_insert_with(|| AttemptTrace::begin(self.carried.clone(), share, seed, now));
+            trace.is_asked_for(now);
         }
     }
 
@@ -106,9 +105,11 @@ impl<S: Store + Clone> Run<S> {
             message_bytes: 0,
         };
         let surroundings = &self.shared.surroundings;
-        let times = surroundings.both_clocks();
-        let spans = trace.spans(times, (subject, slot.was_fenced), end, error);
-        surroundings.observer.observe_spans(&self.name, &spans);
+        let both_clocks = || surroundings.both_clocks();
+        let subject = (subject, slot.was_fenced);
+        if let Some(spans) = trace.recorded(both_clocks, subject, end, error) {
+            surroundings.observer.observe_spans(&self.name, &spans);
+        }
         slot.clear(end);
     }
 

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use semel_core::{Admission, Certainty, Claim, ClaimRequest, ErrorKind, Renewed, Store, StoreExt};
 use tokio::time::{sleep, timeout};
 
-use super::error::Error;
 use super::run::{Run, unanswered};
 use crate::lease::renewal;
 use crate::retry::{self, Pauses, hint, is_final};
@@ -93,23 +92,11 @@ impl<S: Store + Clone> Run<S> {
 
     /// Answers the caller that the store could not be asked.
     fn give_up(&mut self, error: &semel_core::Error) {
-        let ids: Vec<_> = self
-            .requests
-            .iter()
-            .map(|request| request.operation.id())
+        let errors: Vec<_> = (0..self.requests.len())
+            .map(|index| self.not_asked(index, error.clone()))
             .collect();
-        let mut ids = ids.into_iter();
-        let next = move || {
-            let source = error.clone();
-            match ids.next() {
-                Some(operation_id) => Error::Store {
-                    operation_id,
-                    source,
-                },
-                None => unanswered(),
-            }
-        };
-        self.reply(next);
+        let mut errors = errors.into_iter();
+        self.reply(move || errors.next().unwrap_or_else(unanswered));
     }
 }
 

@@ -137,3 +137,13 @@ fn without_its_record_a_dead_letter_says_what_is_known() {
     assert_eq!(letter.headers[6].1, "given up before");
     assert_eq!(names(&bare(&letter)), ours);
 }
+
+#[test]
+fn a_dead_letter_names_its_tenant() {
+    let mut operation = operation();
+    operation.scope = semel_core::Scope::new("acme", "payments").expect("a scope");
+    let letter = of_dead(&operation, &parked(headers(&["semel-tenant"])), None);
+    let tenants = letter.headers.iter().filter(|(name, _)| name == TENANT);
+    let tenants: Vec<_> = tenants.map(|(_, value)| &value[..]).collect();
+    assert_eq!(tenants, [b"acme"]);
+}

@@ -2,6 +2,7 @@
 //! an item of a call, has one only if the observer wants spans, from the time that it is taken to be tried to the end of
 //! the attempt.
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use semel_core::{
@@ -15,7 +16,7 @@ use crate::effect::Class;
 /// The place for the trace of a message in hand, or of an item of a call.
 #[derive(Debug, Default)]
 pub(crate) struct TraceSlot {
-    pub(crate) trace: Option<Box<AttemptTrace>>,
+    pub(crate) trace: Option<AttemptTrace>,
     /// The count of attempts with it that have ended.
     pub(crate) ended: u32,
     /// A claim of it was lost.
@@ -32,25 +33,24 @@ pub(crate) struct Subject<'a> {
     pub(crate) message_bytes: usize,
 }
 
-/// The trace of one attempt.
+/// The trace of one attempt. Compact, and a part of the message in hand: most traces are not recorded, and cost what
+/// writing them into memory costs.
 #[derive(Debug)]
 pub(crate) struct AttemptTrace {
-    pub(crate) parent: Option<TraceContext>,
-    pub(crate) state: Option<ByteString>,
+    /// The span that the message or the call came with, which is of the same trace.
+    parent: Option<SpanId>,
+    state: Option<Box<ByteString>>,
     process: TraceContext,
-    claim_id: SpanId,
-    effect_id: SpanId,
-    settle_id: SpanId,
-    pub(crate) began_at: Duration,
-    pub(crate) asked_at: Duration,
-    pub(crate) asked: u32,
-    answered_at: Option<Duration>,
-    effect_began_at: Option<Duration>,
-    effect: Option<Period>,
-    settled_at: Option<Duration>,
-    decision: Option<&'static str>,
+    began_at: Duration,
+    asked_at: Offset,
+    answered_at: Option<Offset>,
+    effect_began_at: Option<Offset>,
+    effect_ended_at: Option<Offset>,
+    settled_at: Option<Offset>,
+    asked: u32,
     duplicate: Option<Duplicate>,
     grant: Option<Grant>,
+    decision: Option<&'static str>,
     verdict: Option<&'static str>,
     /// A transaction was a takeover; other claims have that in their grant.
     takeover: bool,
@@ -60,20 +60,37 @@ pub(crate) struct AttemptTrace {
     pub(crate) outcome_differs: bool,
 }
 
-/// A time from its begin to its end, on the monotonic clock.
-#[derive(Clone, Copy, Debug)]
-struct Period {
-    began_at: Duration,
-    ended_at: Duration,
+/// The time from the begin of an attempt to something in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Offset {
+    /// Nanoseconds and one more, so that nothing is said in the same eight bytes.
+    after: NonZeroU64,
+}
+
+impl Offset {
+    const BEGIN: Self = Self {
+        after: NonZeroU64::MIN,
+    };
+
+    fn new(since_begin: Duration) -> Self {
+        let nanos = u64::try_from(since_begin.as_nanos()).unwrap_or(u64::MAX);
+        Self {
+            after: Self::BEGIN.after.saturating_add(nanos),
+        }
+    }
+
+    fn get(self) -> Duration {
+        Duration::from_nanos(self.after.get() - 1)
+    }
 }
 
 impl TraceSlot {
     pub(crate) fn get(&self) -> Option<&AttemptTrace> {
-        self.trace.as_deref()
+        self.trace.as_ref()
     }
 
     pub(crate) fn get_mut(&mut self) -> Option<&mut AttemptTrace> {
-        self.trace.as_deref_mut()
+        self.trace.as_mut()
     }
 
     /// Lets go of the trace of an attempt that ended so, and that another one may follow.
@@ -96,7 +113,7 @@ impl AttemptTrace {
         began_at: Duration,
     ) -> Self {
         let random = claim_id.randomness().wrapping_add(u64::from(ended) << 2);
-        let [span_id, claim, effect, settle] = SpanId::four(random);
+        let [span_id, ..] = SpanId::four(random);
         let (parent, state) = match carried {
             Some(carried) => (Some(carried.context), carried.state),
             None => (None, None),
@@ -117,22 +134,19 @@ impl AttemptTrace {
             }
         };
         Self {
-            parent,
-            state,
+            parent: parent.map(|it| it.span_id),
+            state: state.map(Box::new),
             process,
-            claim_id: claim,
-            effect_id: effect,
-            settle_id: settle,
             began_at,
-            asked_at: began_at,
-            asked: 0,
+            asked_at: Offset::BEGIN,
             answered_at: None,
             effect_began_at: None,
-            effect: None,
+            effect_ended_at: None,
             settled_at: None,
-            decision: None,
+            asked: 0,
             duplicate: None,
             grant: None,
+            decision: None,
             verdict: None,
             takeover: false,
             had_trouble: false,
@@ -140,9 +154,15 @@ impl AttemptTrace {
         }
     }
 
+    /// Notes that the claim is asked for.
+    pub(crate) fn is_asked_for(&mut self, now: Duration) {
+        self.asked_at = self.offset(now);
+        self.asked = self.asked.saturating_add(1);
+    }
+
     /// Tells whether the effect was called, and has ended.
     pub(crate) const fn was_called(&self) -> bool {
-        self.effect.is_some()
+        self.effect_ended_at.is_some()
     }
 
     /// Returns the span of the attempt.
@@ -150,14 +170,25 @@ impl AttemptTrace {
         self.process
     }
 
+    /// Returns the span that the message or the call came with.
+    pub(crate) fn parent(&self) -> Option<TraceContext> {
+        self.parent.map(|it| self.process.with_span(it))
+    }
+
+    /// Returns the `tracestate` that came with it.
+    pub(crate) fn state(&self) -> Option<&str> {
+        self.state.as_deref().map(|it| &**it)
+    }
+
     /// Returns the span of the effect, which the effect is told.
-    pub(crate) const fn effect(&self) -> TraceContext {
-        self.process.with_span(self.effect_id)
+    pub(crate) fn effect(&self) -> TraceContext {
+        let [_, _, effect, _] = self.span_ids();
+        self.process.with_span(effect)
     }
 
     /// Notes that the effect is called.
-    pub(crate) const fn effect_begins(&mut self, now: Duration) {
-        self.effect_began_at = Some(now);
+    pub(crate) fn effect_begins(&mut self, now: Duration) {
+        self.effect_began_at = Some(self.offset(now));
     }
 
     /// Notes that a transaction was granted its claim, which is no call of its own.
@@ -205,31 +236,28 @@ impl AttemptTrace {
         took: Duration,
         verdict: &'static str,
     ) {
-        let began_at = self.effect_began_at.take();
-        let began_at = began_at.unwrap_or_else(|| now().saturating_sub(took));
-        self.effect = Some(Period {
-            began_at,
-            ended_at: began_at + took,
-        });
+        let began_at = match self.effect_under_way() {
+            Some(began_at) => began_at,
+            None => self.offset(now().saturating_sub(took)),
+        };
+        self.effect_began_at = Some(began_at);
+        self.effect_ended_at = Some(Offset::new(began_at.get() + took));
         self.verdict = Some(verdict);
     }
 
     /// Notes that a batch was committed with the message in it, or was not: the commit is the effect, unless that went
     /// before.
     pub(crate) fn committed(&mut self, now: Duration, is_done: bool) {
-        let Some(began_at) = self.effect_began_at.take() else {
+        if self.effect_under_way().is_none() {
             return self.settled(now);
-        };
-        self.effect = Some(Period {
-            began_at,
-            ended_at: now,
-        });
+        }
+        self.effect_ended_at = Some(self.offset(now));
         self.verdict = is_done.then_some("applied");
     }
 
     /// Notes that the store has answered the report on the claim.
-    pub(crate) const fn settled(&mut self, now: Duration) {
-        self.settled_at = Some(now);
+    pub(crate) fn settled(&mut self, now: Duration) {
+        self.settled_at = Some(self.offset(now));
     }
 
     /// Notes the store's answer to the claim.
@@ -239,48 +267,52 @@ impl AttemptTrace {
         decision: &'static str,
         duplicate: Option<Duplicate>,
     ) {
-        self.answered_at = Some(now);
+        self.answered_at = Some(self.offset(now));
         self.decision = Some(decision);
         self.duplicate = duplicate;
     }
 
-    /// Returns the spans so far, at this time, both on the monotonic clock and since 1970.
-    pub(crate) fn spans<'a>(
+    /// Returns the spans of the attempt that ends so if they are recorded. Only then are the clocks read: the monotonic one,
+    /// and the time since 1970.
+    pub(crate) fn recorded<'a>(
+        &'a self,
+        both_clocks: impl FnOnce() -> (Duration, Duration),
+        (subject, was_fenced): (Subject<'a>, bool),
+        end: End,
+        error: Option<&'a str>,
+    ) -> Option<Spans<'a>> {
+        self.is_recorded(was_fenced, end)
+            .then(|| self.made(both_clocks(), (subject, was_fenced), end, error))
+    }
+
+    fn made<'a>(
         &'a self,
         (now, since_1970): (Duration, Duration),
         (subject, was_fenced): (Subject<'a>, bool),
         end: End,
         error: Option<&'a str>,
     ) -> Spans<'a> {
-        let span = |span_id, period: Period| Span {
+        let took = now.saturating_sub(self.began_at);
+        let began = since_1970.saturating_sub(took);
+        let [process, claim, effect, settle] = self.span_ids();
+        let span = |span_id, from: Offset, to: Offset| Span {
             context: self.process.with_span(span_id),
-            began: since_1970.saturating_sub(now.saturating_sub(period.began_at)),
-            took: period.ended_at.saturating_sub(period.began_at),
+            began: began + from.get(),
+            took: to.get().saturating_sub(from.get()),
         };
-        let whole = Period {
-            began_at: self.began_at,
-            ended_at: now,
-        };
-        let claim = self.answered_at.map(|ended_at| Period {
-            began_at: self.asked_at,
-            ended_at,
-        });
         // The report follows on the effect, or on the claim that was given back.
-        let reported_at = self.effect.map(|it| it.ended_at).or(self.answered_at);
-        let settle = self.settled_at.map(|ended_at| Period {
-            began_at: reported_at.unwrap_or(self.began_at),
-            ended_at,
-        });
+        let reported_at = self.effect_ended_at.or(self.answered_at);
+        let reported_at = reported_at.unwrap_or(Offset::BEGIN);
+        let effect_span = self.effect_began_at.zip(self.effect_ended_at);
         let grant = self.grant;
-        let process = span(self.process.span_id, whole);
         Spans {
             kind: subject.kind,
             class: Some(subject.class),
-            parent: self.parent,
-            state: self.state.as_deref(),
-            claim: claim.map(|it| span(self.claim_id, it)),
-            effect: self.effect.map(|it| span(self.effect_id, it)),
-            settle: settle.map(|it| span(self.settle_id, it)),
+            parent: self.parent(),
+            state: self.state(),
+            claim: self.answered_at.map(|it| span(claim, self.asked_at, it)),
+            effect: effect_span.map(|(from, to)| span(effect, from, to)),
+            settle: self.settled_at.map(|it| span(settle, reported_at, it)),
             operation: Some(&subject.request.operation),
             claim_id: Some(subject.request.claim_id),
             message_bytes: subject.message_bytes,
@@ -297,14 +329,124 @@ impl AttemptTrace {
             outcome_differs: self.outcome_differs,
             verdict: self.verdict,
             error: error.filter(|it| !it.is_empty()),
-            ..Spans::new(process, subject.coordinates, end)
+            ..Spans::new(
+                span(process, Offset::BEGIN, Offset::new(took)),
+                subject.coordinates,
+                end,
+            )
         }
+    }
+
+    /// Tells whether the spans of the attempt that ends so [are recorded](Spans::are_recorded), without making them.
+    fn is_recorded(&self, was_fenced: bool, end: End) -> bool {
+        let is_hard = |it: Grant| it.takeover || it.resumed || it.possible_repeat;
+        self.process.flags.is_sampled()
+            || self.takeover
+            || self.grant.is_some_and(is_hard)
+            || was_fenced
+            || self.had_trouble
+            || self.outcome_differs
+            || end.is_hard(self.was_called() || self.verdict.is_some(), self.verdict)
+    }
+
+    /// Returns the ids of the spans of the attempt, the claim, the effect and the report.
+    fn span_ids(&self) -> [SpanId; 4] {
+        SpanId::four(u64::from_be_bytes(self.process.span_id.to_bytes()))
+    }
+
+    /// Returns the begin of an effect that has not ended.
+    fn effect_under_way(&self) -> Option<Offset> {
+        self.effect_began_at
+            .filter(|_| self.effect_ended_at.is_none())
+    }
+
+    fn offset(&self, now: Duration) -> Offset {
+        Offset::new(now.saturating_sub(self.began_at))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use semel_core::{FencingToken, Key, Scope};
+
     use super::*;
+    use crate::summary::Fate;
+
+    #[test]
+    fn what_is_recorded_is_said_before_the_spans_are_made() {
+        let grant = Grant::first(FencingToken::new(1));
+        let ends = [
+            End::Released,
+            End::Fenced,
+            End::Gone,
+            End::GivenBack,
+            End::StoreFailed,
+            End::Fate(Fate::Applied),
+            End::Fate(Fate::Conflict),
+        ];
+        let grants = [
+            None,
+            Some(grant),
+            Some(Grant {
+                takeover: true,
+                ..grant
+            }),
+            Some(Grant {
+                resumed: true,
+                ..grant
+            }),
+            Some(Grant {
+                possible_repeat: true,
+                ..grant
+            }),
+            Some(Grant {
+                formerly_expired: true,
+                ..grant
+            }),
+        ];
+        let claim = ClaimId::from_u128(7);
+        let request = ClaimRequest::new(
+            Scope::new("", "charge").expect("a name"),
+            Key::from(1),
+            claim,
+        );
+        let mut kept = 0;
+        for bits in 0..1 << 6 {
+            let has = |bit: u32| bits & (1 << bit) != 0;
+            let share = if has(0) {
+                SampleShare::ALL
+            } else {
+                SampleShare::NONE
+            };
+            let mut trace = AttemptTrace::begin(None, share, (claim, 0), Duration::ZERO);
+            trace.takeover = has(1);
+            trace.had_trouble = has(2);
+            trace.outcome_differs = has(3);
+            let was_fenced = has(4);
+            if has(5) {
+                trace.effect_ended(|| Duration::ZERO, Duration::ZERO, "applied");
+            }
+            for (grant, end) in grants.iter().flat_map(|it| ends.map(|end| (*it, end))) {
+                for verdict in [trace.verdict, Some("failed")] {
+                    trace.grant = grant;
+                    trace.verdict = verdict;
+                    let subject = Subject {
+                        kind: ProcessKind::Consumer,
+                        class: Class::Transactional,
+                        request: &request,
+                        coordinates: "",
+                        message_bytes: 0,
+                    };
+                    let is_recorded = trace.is_recorded(was_fenced, end);
+                    let made = trace.made(Default::default(), (subject, was_fenced), end, None);
+                    assert_eq!(made.are_recorded(), is_recorded, "{made:?}");
+                    kept += u32::from(is_recorded);
+                }
+                trace.verdict = trace.effect_ended_at.map(|_| "applied");
+            }
+        }
+        assert!(kept > 0);
+    }
 
     #[test]
     fn an_attempt_under_the_same_claim_has_spans_of_its_own() {
@@ -313,7 +455,7 @@ mod tests {
             |ended| AttemptTrace::begin(None, SampleShare::ALL, (claim, ended), Duration::ZERO);
         let ids: Vec<_> = [begin(0), begin(1)]
             .iter()
-            .flat_map(|it| [it.process.span_id, it.claim_id, it.effect_id, it.settle_id])
+            .flat_map(AttemptTrace::span_ids)
             .collect();
         for (at, id) in ids.iter().enumerate() {
             assert!(!ids[..at].contains(id), "{ids:?}");

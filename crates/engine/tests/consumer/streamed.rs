@@ -185,6 +185,22 @@ async fn each_key_is_put_out_once_and_its_repeats_are_replays() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_key_is_put_out_once_for_each_tenant() {
+    let world = World::new();
+    let broker = world.broker();
+    for tenant in ["acme", "other", "acme"] {
+        broker.publish(Message::with("a", &format!("\"tenant\":\"{tenant}\"")));
+    }
+    let transactions = Transactions::of(&world, &broker);
+    let mut worker = world.worker(&broker);
+    worker.pipeline.tenant = Some("json:/tenant".parse().expect("a selector"));
+    let summary = worker.streamed(transactions.clone(), NONE).await.summary();
+    let fates = (summary.of(Fate::Applied), summary.of(Fate::Replayed));
+    assert_eq!(fates, (2, 1));
+    assert_eq!(transactions.output().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_put_out_belongs_to_the_span_of_the_effect() {
     const PARENT: &[u8] = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     for is_transformed in [false, true] {

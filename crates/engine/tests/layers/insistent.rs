@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use semel_core::port::checkpoint::{CheckpointStore, Together, Write};
-use semel_core::port::store::Page;
+use semel_core::port::store::{ListQuery, Page};
 use semel_core::port::transfer::{Item, TransferStore};
 use semel_core::{Admission, ClaimRequest, Mark, OpId, Result, Settlement, Store, forward_store};
 use semel_engine::layer::tiered::Tiered;
@@ -65,7 +65,7 @@ impl<S: Store> Store for Insistent<S> {
     async fn claim(&self, batch: Arc<[ClaimRequest]>) -> Result<Vec<Admission>> {
         match self.how {
             How::Warmed => {
-                self.tiered.warm(None, u64::MAX).await?;
+                self.tiered.warm(ListQuery::default(), u64::MAX).await?;
                 self.tiered.claim(batch).await
             }
             How::Again => {

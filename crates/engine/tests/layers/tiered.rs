@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use semel_conformance::{CheckpointSubject, Subject, TestClock, TransferSubject};
 use semel_core::decide::{Directive, Order};
+use semel_core::port::store::ListQuery;
 use semel_core::{
     Admission, ClaimId, ClaimRequest, Clock, Duplicate, Fingerprint, Key, Outcome, Scope,
     Settlement, Step, Store, Timestamp, Window,
@@ -460,6 +461,7 @@ async fn only_completed_records_are_kept() {
             "busy",
             Step::Start {
                 recovery: semel_core::Recovery::Rerun,
+                has_begun: false,
             },
         ),
     ] {
@@ -633,7 +635,13 @@ async fn a_warm_cache_knows_what_was_completed_before_it() {
         Settings::default(),
         Arc::new(site.clock.clone()),
     );
-    assert_eq!(restarted.warm(None, u64::MAX).await.expect("a list"), 2_500);
+    assert_eq!(
+        restarted
+            .warm(ListQuery::default(), u64::MAX)
+            .await
+            .expect("a list"),
+        2_500
+    );
     let batch: Vec<_> = (0..2_500)
         .map(|number| ClaimRequest {
             wants_outcome: false,
@@ -654,12 +662,21 @@ async fn a_warm_cache_knows_what_was_completed_before_it() {
         Arc::new(site.clock.clone()),
     );
     assert_eq!(
-        bounded.warm(None, 1_500).await.expect("a list"),
+        bounded
+            .warm(ListQuery::default(), 1_500)
+            .await
+            .expect("a list"),
         2_000,
         "whole pages"
     );
     let elsewhere = Scope::new("", "elsewhere").expect("a scope");
-    assert_eq!(bounded.warm(Some(&elsewhere), 9).await.expect("a list"), 0);
+    assert_eq!(
+        bounded
+            .warm(ListQuery::in_scope(&elsewhere), 9)
+            .await
+            .expect("a list"),
+        0
+    );
 }
 
 #[tokio::test]

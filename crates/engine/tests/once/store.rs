@@ -103,6 +103,39 @@ async fn a_store_that_hangs_keeps_nobody_longer_than_asked() {
     );
 }
 
+/// A caller that runs it unprotected while the store is away would run it beside the one that was seen.
+#[tokio::test(start_paused = true)]
+async fn a_key_that_was_seen_busy_is_busy_while_the_store_is_away() {
+    for fault in [Fault::Cut, Fault::Items, Fault::Poisoned] {
+        let world = World::new();
+        let (one, _) = process(&world);
+        let (two, plan) = process(&world);
+        plan.away(secs(2), secs(100), fault);
+        let running = declared(&one).once("a", async |_| {
+            sleep(secs(20)).await;
+            Ok(1_u64)
+        });
+        let count = Count::default();
+        let waiting = async {
+            sleep(secs(1)).await;
+            let two = declared(&two).patience(secs(5)).wait(secs(60));
+            let seen = two.once("a", counted!(count)).await;
+            (seen, two.once("b", counted!(count)).await)
+        };
+        let (ran, (seen, other)) = tokio::join!(running, waiting);
+        assert!(ran.is_ok());
+        assert!(
+            matches!(seen, Err(Error::Busy { .. })),
+            "{fault:?}: {seen:?}"
+        );
+        assert!(
+            matches!(other, Err(Error::Store { .. })),
+            "{fault:?}: {other:?}"
+        );
+        assert_eq!(count.begun(), 0);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_outcome_that_cannot_be_recorded_is_told_of_and_recorded_later() {
     for fault in [Fault::Cut, Fault::LoseAnswer, Fault::DelayBefore(secs(70))] {

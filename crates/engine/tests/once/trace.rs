@@ -20,7 +20,7 @@ use crate::world::faulty::{Fault, Method, Plan};
 use crate::world::time::{Chance, PausedClock};
 use crate::world::{LEASE, World};
 
-const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00";
+const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 fn came_with(parent: &str) -> TraceHeaders {
     TraceHeaders {
@@ -67,7 +67,7 @@ fn children(attempt: &Attempt) -> [Span; 3] {
 async fn the_spans_of_a_call_fit_into_each_other_and_its_effect_is_told_its_own() {
     for is_here in [false, true] {
         let world = World::new();
-        let (site, _, gathered) = traced(&world, SampleShare::ALL);
+        let (site, _, gathered) = traced(&world, SampleShare::NONE);
         let call = declared(&site)
             .unkeyed(OnDoubt::Repeat)
             .trace(came_with(PARENT));
@@ -93,7 +93,7 @@ async fn the_spans_of_a_call_fit_into_each_other_and_its_effect_is_told_its_own(
         assert_eq!(attempt.process.context.trace_id, parent().trace_id);
         assert_ne!(attempt.process.context.span_id, parent().span_id);
         // The mark of the caller decides, whatever the share is.
-        assert!(!attempt.process.context.flags.is_sampled());
+        assert!(attempt.process.context.flags.is_sampled());
         let [claim, effect, settle] = children(&attempt);
         assert!(effect.took >= secs(1), "{attempt:?}");
         assert!(claim.took < secs(1) && settle.took < secs(1));
@@ -148,23 +148,17 @@ async fn where_a_call_has_no_trace_one_begins_and_the_share_marks_it() {
     for (share, is_sampled) in [(SampleShare::ALL, true), (SampleShare::NONE, false)] {
         let world = World::new();
         let (site, _, gathered) = traced(&world, share);
+        let mut traces = Vec::new();
         for key in ["a", "b"] {
             let called = declared(&site).once(key, async |op| {
-                assert!(op.trace().is_some());
-                Ok(())
+                let told = op.trace().expect("one begins").parent;
+                Ok(told.to_string())
             });
-            assert!(called.await.is_ok());
+            let told = called.await.expect("done").into_value();
+            traces.extend(TraceContext::parse(told.as_bytes()));
         }
-        let attempts = gathered.attempts();
-        let [a, b] = &attempts[..] else {
-            panic!("{attempts:?}")
-        };
-        assert_ne!(a.process.context.trace_id, b.process.context.trace_id);
-        for attempt in [a, b] {
-            assert_eq!(attempt.parent, None);
-            let flags = attempt.process.context.flags;
-            assert_eq!(flags.to_byte(), 2 | u8::from(is_sampled), "and random");
-        }
+        let [a, b]: [TraceContext; 2] = traces.try_into().expect("one for each");
+        gathered.are_begun_here([a, b], is_sampled);
     }
 }
 
@@ -314,7 +308,7 @@ async fn each_attempt_of_a_call_that_is_retried_has_a_span_of_its_own_without_th
 #[tokio::test(start_paused = true)]
 async fn whatever_does_not_run_has_spans_without_an_effect() {
     let world = World::new();
-    let (site, _, gathered) = traced(&world, SampleShare::NONE);
+    let (site, _, gathered) = traced(&world, SampleShare::ALL);
     let call = || declared(&site).request_bytes(b"{\"cents\":1}");
     let works = async |_: Op| Ok(());
     assert!(call().version("entity", 7).once("a", works).await.is_ok());
@@ -359,7 +353,7 @@ async fn whatever_does_not_run_has_spans_without_an_effect() {
 async fn a_call_that_waits_for_another_is_one_attempt() {
     let world = World::new();
     let (site, _) = process(&world);
-    let (other, _, gathered) = traced(&world, SampleShare::NONE);
+    let (other, _, gathered) = traced(&world, SampleShare::ALL);
     let slow = declared(&site).once("a", async |_| {
         sleep(secs(10)).await;
         Ok(())
@@ -389,7 +383,7 @@ async fn a_call_that_waits_for_another_is_one_attempt() {
 #[tokio::test(start_paused = true)]
 async fn an_item_that_is_never_begun_is_given_back() {
     let world = World::new();
-    let (site, plan, gathered) = traced(&world, SampleShare::NONE);
+    let (site, plan, gathered) = traced(&world, SampleShare::ALL);
     plan.nth(Method::Claim, 1, Fault::DelayBefore(secs(2)));
     let call = declared(&site).once("a", async |_| Ok(()));
     assert!(timeout(secs(1), call).await.is_err(), "the caller goes");
@@ -404,7 +398,7 @@ async fn an_item_that_is_never_begun_is_given_back() {
     // A caller who goes away while another one runs the key leaves an attempt, too.
     let world = World::new();
     let (other, _) = process(&world);
-    let (site, _, gathered) = traced(&world, SampleShare::NONE);
+    let (site, _, gathered) = traced(&world, SampleShare::ALL);
     let slow = declared(&other).once("a", async |_| {
         sleep(secs(10)).await;
         Ok(())
@@ -493,7 +487,7 @@ async fn a_claim_that_is_lost_before_its_effect_began_is_an_attempt_of_its_own()
 async fn an_attempt_for_which_the_store_failed_is_kept() {
     for method in [Method::Claim, Method::Settle] {
         let world = World::new();
-        let (site, plan, gathered) = traced(&world, SampleShare::NONE);
+        let (site, plan, gathered) = traced(&world, SampleShare::ALL);
         plan.nth(method, 1, Fault::SomeItems);
         let items = [("a", ()), ("b", ())];
         let results = declared(&site).once_batch(items, async |_, ()| Ok(()));

@@ -15,3 +15,21 @@ pub struct Inspection {
     /// The reason why no worker can use it in its present setup, although it can be looked at.
     pub unfit: Option<Error>,
 }
+
+#[cfg(test)]
+impl Inspection {
+    /// A store on this machine, which is there and refuses nothing.
+    pub(crate) fn embedded(durability: semel_core::port::store::Durability) -> Self {
+        Self {
+            is_there: true,
+            capabilities: Some(Capabilities {
+                kind: "embedded",
+                durability,
+                shared: false,
+                warnings: Vec::new(),
+            }),
+            refused: Vec::new(),
+            unfit: None,
+        }
+    }
+}

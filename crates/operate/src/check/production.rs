@@ -3,6 +3,7 @@
 
 mod line;
 mod lines;
+mod routes;
 
 use std::net::SocketAddr;
 
@@ -66,7 +67,7 @@ pub enum Scrape {
 /// The list of one pipeline: the documented object; the names and the order of its members are stable.
 #[derive(Debug, Serialize)]
 pub struct Production<'a> {
-    /// The name of the pipeline.
+    /// The name of the pipeline, or `gateway` and the path of a route.
     pub pipeline: &'a str,
     /// The worst of the verdicts.
     pub verdict: Standing,
@@ -84,9 +85,13 @@ impl<'a> Production<'a> {
     /// Goes through the list.
     pub fn of(subject: &Subject<'a>, report: &Report<'_>, observed: &Observed<'_>) -> Self {
         let lines = lines::all(subject, report, observed);
+        Self::of_lines(&subject.pipeline.pipeline.name, lines)
+    }
+
+    fn of_lines(pipeline: &'a str, lines: Vec<Line>) -> Self {
         let count = |standing| lines.iter().filter(|it| it.verdict == standing).count();
         Self {
-            pipeline: &subject.pipeline.pipeline.name,
+            pipeline,
             verdict: lines
                 .iter()
                 .map(|it| it.verdict)

@@ -1,6 +1,7 @@
 //! The report of one pipeline: its promise, the foundation of the promise, and what stands in its way.
 
-use semel_config::Front;
+use semel_config::{Front, Settings};
+use semel_core::Error;
 use semel_core::fingerprint::FingerprintSelector;
 use semel_core::port::store::Durability;
 use semel_core::select::Selector;
@@ -13,6 +14,7 @@ use serde::Serialize;
 
 use super::broker::Reached;
 use super::finding::{Finding, Severity};
+use super::inspection::Inspection;
 use super::rules::Subject;
 use super::sample::Sample;
 use super::storage::Storage;
@@ -42,6 +44,9 @@ pub struct Report<'a> {
     pub store: StoreReport,
     /// Selectors of the key.
     pub key: Vec<String>,
+    /// Selector of the tenant; none where there is only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
     /// Selectors of the fingerprint, or the word that stands for them.
     pub fingerprint: Vec<String>,
     /// Selector of the transport's id.
@@ -148,8 +153,9 @@ impl<'a> Report<'a> {
             source: settings.source.to_string(),
             effect: effect(&settings.effect),
             coverage: Coverage::of(subject),
-            store: StoreReport::of(subject),
+            store: StoreReport::of(subject.settings, subject.store),
             key: texts(pipeline.key.selectors()),
+            tenant: pipeline.tenant.as_ref().map(ToString::to_string),
             fingerprint: match &pipeline.fingerprint {
                 FingerprintSelector::Fields(fields) => texts(fields.selectors()),
                 word @ (FingerprintSelector::None | FingerprintSelector::Payload) => {
@@ -268,14 +274,11 @@ impl Coverage {
 }
 
 impl StoreReport {
-    fn of(subject: &Subject<'_>) -> Self {
-        let found = subject
-            .store
-            .ok()
-            .and_then(|looked| looked.capabilities.as_ref());
+    pub(super) fn of(settings: &Settings, store: Result<&Inspection, &Error>) -> Self {
+        let found = store.ok().and_then(|looked| looked.capabilities.as_ref());
         Self {
-            url: subject.settings.store.to_string(),
-            is_there: subject.store.is_ok_and(|looked| looked.is_there),
+            url: settings.store.to_string(),
+            is_there: store.is_ok_and(|looked| looked.is_there),
             survives: found.map(|found| match found.durability {
                 Durability::Process => "nothing",
                 Durability::Kill => "kill",
@@ -283,14 +286,14 @@ impl StoreReport {
                 Durability::NodeLoss => "node-loss",
             }),
             shared: found.map(|found| found.shared),
-            accepted: subject.settings.accepted.names(),
-            is_server: subject.settings.store.is_server(),
-            error: subject.store.err().map(ToString::to_string),
+            accepted: settings.accepted.names(),
+            is_server: settings.store.is_server(),
+            error: store.err().map(ToString::to_string),
         }
     }
 }
 
-const fn guarantee(class: Class) -> &'static str {
+pub(super) const fn guarantee(class: Class) -> &'static str {
     match class {
         Class::Transactional => "exactly once",
         Class::Streamed => "exactly once inside the cluster",

@@ -95,7 +95,8 @@ impl Subject<'_> {
             return;
         };
         if !matches!(self.pipeline.layers.front, Front::Approximate(_)) {
-            findings.extend(self.shortfall(found.durability));
+            let class = self.pipeline.effect.class();
+            findings.extend(shortfall(self.settings, class, found.durability));
         }
         if self.settings.store == StoreUrl::Memory {
             return;
@@ -111,48 +112,18 @@ impl Subject<'_> {
         }
     }
 
-    /// Finds that the store gives less than the class needs.
-    fn shortfall(&self, survives: Durability) -> Option<Finding> {
-        let class = self.pipeline.effect.class();
-        let Shortfall { is_broken, why } = durability::shortfall(class, survives)?;
-        let is_accepted = self.settings.accepted.durability;
-        let why = match self.settings.store {
-            StoreUrl::Memory => {
-                "the store forgets everything when its process ends: then every duplicate is new"
-            }
-            StoreUrl::Embedded(_) | StoreUrl::Sqlite(_) | StoreUrl::Server(_) => why,
-        };
-        let message = if is_accepted {
-            format!("accepted by `store.accept`: {why}")
-        } else {
-            why.to_owned()
-        };
-        let advice = match self.settings.store {
-            StoreUrl::Memory => {
-                "use `embedded:FOLDER` or `sqlite:FILE` on a local disk; only a test may forget"
-                    .to_owned()
-            }
-            StoreUrl::Embedded(_) | StoreUrl::Sqlite(_) => {
-                format!("move the store to a local disk, or accept it with {OVERRIDE}")
-            }
-            StoreUrl::Server(_) => {
-                format!("change the server as its warnings say, or accept it with {OVERRIDE}")
-            }
-        };
-        let is_fault = is_broken && !is_accepted;
-        Some(match survives {
-            Durability::Process if is_fault => fail("store-volatile", message, advice),
-            Durability::Process => warn("store-volatile", message, advice),
-            Durability::Kill | Durability::PowerCut | Durability::NodeLoss if is_fault => {
-                fail("store-durability", message, advice)
-            }
-            Durability::Kill | Durability::PowerCut | Durability::NodeLoss => {
-                warn("store-durability", message, advice)
-            }
-        })
-    }
-
     fn source(&self, findings: &mut Vec<Finding>) {
+        if let SourceSettings::Webhook(webhook) = &self.pipeline.source
+            && webhook.is_open()
+        {
+            let why = format!(
+                "nothing is verified: whoever reaches {} can send messages",
+                webhook.listen
+            );
+            let advice =
+                "name the provider with `verify`, or let a proxy in front let in nobody else";
+            findings.push(warn("webhook-unverified", why, advice));
+        }
         let SourceSettings::File { path, .. } = &self.pipeline.source else {
             return;
         };
@@ -374,6 +345,12 @@ impl Subject<'_> {
         if sample.messages == 0 {
             let advice = "capture some of what the source delivers";
             findings.push(warn("sample-empty", "the sample holds no message", advice));
+        } else if sample.keyed == 0 && sample.without_tenant > 0 {
+            findings.push(fail(
+                "sample-without-tenant",
+                format!("no message yields a key and a tenant: {}", sample.reasons()),
+                "correct `tenant`, or what `semel explain` says of these codes",
+            ));
         } else if sample.keyed == 0 {
             findings.push(fail(
                 "sample-without-key",
@@ -400,4 +377,65 @@ impl Subject<'_> {
             ));
         }
     }
+}
+
+/// The findings about a store that keeps operations of this class, and no pipeline's.
+pub(super) fn of_store(
+    settings: &Settings,
+    class: Class,
+    store: Result<&Inspection, &Error>,
+) -> Vec<Finding> {
+    let looked = match store {
+        Ok(looked) => looked,
+        Err(error) => return vec![of_error(error, Place::Store)],
+    };
+    let unfit = looked.unfit.as_ref();
+    let unfit = unfit.map(|error| of_error(error, Place::Store));
+    let found = looked.capabilities.as_ref();
+    let weak = found.and_then(|it| shortfall(settings, class, it.durability));
+    unfit.into_iter().chain(weak).collect()
+}
+
+/// Finds that the store gives less than a class needs.
+pub(super) fn shortfall(
+    settings: &Settings,
+    class: Class,
+    survives: Durability,
+) -> Option<Finding> {
+    let Shortfall { is_broken, why } = durability::shortfall(class, survives)?;
+    let is_accepted = settings.accepted.durability;
+    let why = match settings.store {
+        StoreUrl::Memory => {
+            "the store forgets everything when its process ends: then every duplicate is new"
+        }
+        StoreUrl::Embedded(_) | StoreUrl::Sqlite(_) | StoreUrl::Server(_) => why,
+    };
+    let message = if is_accepted {
+        format!("accepted by `store.accept`: {why}")
+    } else {
+        why.to_owned()
+    };
+    let advice = match settings.store {
+        StoreUrl::Memory => {
+            "use `embedded:FOLDER` or `sqlite:FILE` on a local disk; only a test may forget"
+                .to_owned()
+        }
+        StoreUrl::Embedded(_) | StoreUrl::Sqlite(_) => {
+            format!("move the store to a local disk, or accept it with {OVERRIDE}")
+        }
+        StoreUrl::Server(_) => {
+            format!("change the server as its warnings say, or accept it with {OVERRIDE}")
+        }
+    };
+    let is_fault = is_broken && !is_accepted;
+    Some(match survives {
+        Durability::Process if is_fault => fail("store-volatile", message, advice),
+        Durability::Process => warn("store-volatile", message, advice),
+        Durability::Kill | Durability::PowerCut | Durability::NodeLoss if is_fault => {
+            fail("store-durability", message, advice)
+        }
+        Durability::Kill | Durability::PowerCut | Durability::NodeLoss => {
+            warn("store-durability", message, advice)
+        }
+    })
 }

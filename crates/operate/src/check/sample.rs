@@ -8,10 +8,12 @@ use std::sync::Arc;
 use semel_config::PipelineSettings;
 use semel_core::fingerprint::{Comparison, Fingerprint};
 use semel_core::port::source::{Fetched, Source};
-use semel_core::{ClaimId, Key, Result, Start};
+use semel_core::{ClaimId, Operation, Result, Start, Unusable as Reason};
 use semel_engine::pipeline::{Incoming, Pipeline, Scratch};
 use semel_worker::settings::EffectSettings;
 use serde::Serialize;
+
+use crate::value::tenant;
 
 /// The findings in a sample.
 #[derive(Debug, Default, Serialize)]
@@ -34,7 +36,10 @@ pub struct Sample {
     pub conflicts: u64,
     /// The first of the conflicts.
     pub first_conflicts: Vec<Conflict>,
-    /// Messages without a usable key, by reason.
+    /// Messages without a tenant, although their pipeline has tenants; they are among the unusable ones.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub without_tenant: u64,
+    /// Messages without a usable key or tenant, by reason.
     pub unusable: BTreeMap<Box<str>, Unusable>,
 }
 
@@ -43,6 +48,9 @@ pub struct Sample {
 pub struct Conflict {
     /// Their key.
     pub key: String,
+    /// Their tenant; none where there is only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
     /// The place of the first of them.
     pub first_at: Box<str>,
     /// The place of the other.
@@ -107,10 +115,13 @@ impl Sample {
         let conflicts = self.first_conflicts.iter().map(|conflict| {
             let Conflict {
                 key,
+                tenant,
                 first_at,
                 again_at,
             } = conflict;
-            format!("{key} ({first_at}, {again_at})")
+            let tenant = tenant.as_deref().map(|name| format!(" of {name}"));
+            let tenant = tenant.unwrap_or_default();
+            format!("{key}{tenant} ({first_at}, {again_at})")
         });
         conflicts.collect::<Vec<_>>().join("; ")
     }
@@ -119,11 +130,11 @@ impl Sample {
 struct Reading {
     sample: Sample,
     pipeline: Pipeline,
-    seen: HashMap<Key, First>,
+    seen: HashMap<Operation, First>,
     scratch: Scratch,
 }
 
-/// The first message of a key.
+/// The first message of an operation.
 struct First {
     fingerprint: Option<Fingerprint>,
     transport: Option<Vec<u8>>,
@@ -153,6 +164,8 @@ impl Reading {
                 match self.pipeline.read(delivery, claim_id, &mut self.scratch) {
                     Ok(incoming) => self.note(&incoming),
                     Err(rejected) => {
+                        let has_none = matches!(rejected.unusable, Reason::TenantMissing { .. });
+                        self.sample.without_tenant += u64::from(has_none);
                         let code = rejected.parked.reason.clone();
                         let unusable = self.sample.unusable.entry(code).or_default();
                         unusable.count += 1;
@@ -172,7 +185,7 @@ impl Reading {
         let sample = &mut self.sample;
         sample.keyed += 1;
         let request = &incoming.request;
-        match self.seen.entry(request.operation.key.detached()) {
+        match self.seen.entry(request.operation.detached()) {
             Entry::Vacant(vacant) => {
                 sample.keys += 1;
                 vacant.insert(First {
@@ -191,7 +204,8 @@ impl Reading {
                     sample.conflicts += 1;
                     if sample.first_conflicts.len() < MOST_SHOWN {
                         sample.first_conflicts.push(Conflict {
-                            key: seen.key().to_string(),
+                            key: seen.key().key.to_string(),
+                            tenant: tenant(&seen.key().scope).map(str::to_owned),
                             first_at: first.coordinates.clone(),
                             again_at: (*incoming.coordinates).into(),
                         });
@@ -204,6 +218,14 @@ impl Reading {
             }
         }
     }
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes the member by reference"
+)]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The number of places that are shown per kind; more are only counted.

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use semel_core::port::store::{ListQuery, Store};
-use semel_core::{AnyStore, Result, Scope, StateKind, Timestamp};
+use semel_core::{AnyStore, Result, StateKind, Timestamp};
 use semel_worker::replay::Kind;
 use serde::Serialize;
 
@@ -39,7 +39,7 @@ impl SetAside {
     /// The number up to which each kind is counted.
     pub const MOST: u64 = 1_000;
 
-    /// Counts in the store what a pipeline has, of each kind up to [`Self::MOST`].
+    /// Counts in the store what `within` selects, of each kind up to [`Self::MOST`].
     ///
     /// # Cost
     ///
@@ -48,11 +48,11 @@ impl SetAside {
     /// # Errors
     ///
     /// Those of the store.
-    pub async fn of(store: &AnyStore, scope: &Scope) -> Result<Self> {
+    pub async fn of(store: &AnyStore, within: &ListQuery) -> Result<Self> {
         Ok(Self {
-            dead: messages(store, scope, Kind::DeadLetters).await?,
-            in_doubt: doubts(store, scope).await?,
-            quarantined: messages(store, scope, Kind::Quarantined).await?,
+            dead: messages(store, within, Kind::DeadLetters).await?,
+            in_doubt: doubts(store, within).await?,
+            quarantined: messages(store, within, Kind::Quarantined).await?,
         })
     }
 
@@ -97,10 +97,10 @@ impl Pile {
     }
 }
 
-async fn messages(store: &AnyStore, scope: &Scope, kind: Kind) -> Result<Pile> {
+async fn messages(store: &AnyStore, within: &ListQuery, kind: Kind) -> Result<Pile> {
     let search = Search {
         kind,
-        within: ListQuery::in_scope(scope),
+        within: within.clone(),
         names: Arc::new(Names::default()),
         filter: Filter::default(),
     };
@@ -112,10 +112,10 @@ async fn messages(store: &AnyStore, scope: &Scope, kind: Kind) -> Result<Pile> {
     Ok(pile)
 }
 
-async fn doubts(store: &AnyStore, scope: &Scope) -> Result<Pile> {
+async fn doubts(store: &AnyStore, within: &ListQuery) -> Result<Pile> {
     let query = ListQuery {
         state: Some(StateKind::InDoubt),
-        ..ListQuery::in_scope(scope)
+        ..within.clone()
     };
     let mut pile = Pile::default();
     let fetch = async |query: &ListQuery| store.list(query).await;
@@ -129,7 +129,7 @@ async fn doubts(store: &AnyStore, scope: &Scope) -> Result<Pile> {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use semel_core::{Key, Parked, Reason};
+    use semel_core::{Key, Parked, Reason, Scope};
     use semel_store_memory::MemoryStore;
 
     use super::*;
@@ -139,7 +139,9 @@ mod tests {
     async fn what_is_set_aside_is_counted_with_the_age_of_the_oldest() {
         let store = AnyStore::new(Arc::new(MemoryStore::new(Arc::new(Stopped))));
         let scope = operation().scope;
-        let nothing = SetAside::of(&store, &scope).await.expect("counts");
+        let nothing = SetAside::of(&store, &ListQuery::in_scope(&scope))
+            .await
+            .expect("counts");
         assert_eq!(nothing, SetAside::default());
         assert_eq!(nothing.oldest(), None);
         // The store itself says since when.
@@ -163,7 +165,9 @@ mod tests {
             other,
         ];
         store.park(all.into()).await.expect("parked");
-        let aside = SetAside::of(&store, &scope).await.expect("counts");
+        let aside = SetAside::of(&store, &ListQuery::in_scope(&scope))
+            .await
+            .expect("counts");
         let pile = |count| Pile {
             count,
             oldest: Some(Time(NOW)),
@@ -193,7 +197,9 @@ mod tests {
         for (count, is_cut) in [(SetAside::MOST, false), (3 * SetAside::MOST, true)] {
             let all: Vec<_> = (0..count).map(message).collect();
             store.park(all.into()).await.expect("parked");
-            let aside = SetAside::of(&store, &scope).await.expect("counts");
+            let aside = SetAside::of(&store, &ListQuery::in_scope(&scope))
+                .await
+                .expect("counts");
             let expected = Pile {
                 count: SetAside::MOST,
                 oldest: Some(Time(NOW)),

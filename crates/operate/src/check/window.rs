@@ -238,6 +238,10 @@ const fn of_source(source: &SourceSettings) -> (&'static str, &'static str) {
         ),
         SourceSettings::Nats(_) => ("the stream's `max_age`", "json:/created_at"),
         SourceSettings::Amqp(_) => ("the queue's `x-message-ttl`", "json:/created_at"),
+        SourceSettings::Webhook(_) => (
+            "what is sent again, and say so with `retention` of the source",
+            "json:/created",
+        ),
         SourceSettings::File { .. } | SourceSettings::Stdin { .. } => {
             ("what is read", "json:/created_at")
         }
@@ -262,7 +266,8 @@ impl Gate {
             SourceSettings::File { .. }
             | SourceSettings::Stdin { .. }
             | SourceSettings::Kafka(_)
-            | SourceSettings::Amqp(_) => match settings.pipeline.birth {
+            | SourceSettings::Amqp(_)
+            | SourceSettings::Webhook(_) => match settings.pipeline.birth {
                 Some(_) => Self::Birth,
                 None => Self::Off,
             },

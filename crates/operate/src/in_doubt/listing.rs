@@ -10,7 +10,7 @@ use super::{Doubt, message_id};
 use crate::keys::{reason, since};
 use crate::paging::for_each_page;
 
-/// Lists the doubts of a pipeline, or of all, that began at `before` or earlier and have `like` in their reason,
+/// Lists the doubts that `within` selects, that began at `before` or earlier and have `like` in their reason,
 /// in upper or lower case.
 ///
 /// # Errors
@@ -18,7 +18,7 @@ use crate::paging::for_each_page;
 /// Those of the store.
 pub async fn doubts(
     store: &AnyStore,
-    scope: Option<Scope>,
+    within: ListQuery,
     before: Option<Timestamp>,
     like: Option<&str>,
 ) -> Result<Vec<Doubt>> {
@@ -26,7 +26,7 @@ pub async fn doubts(
     let mut named = Vec::new();
     let query = ListQuery {
         state: Some(StateKind::InDoubt),
-        ..ListQuery::in_scope_or_all(scope.as_ref())
+        ..within
     };
     let fetch = async |query: &ListQuery| store.list(query).await;
     for_each_page(query, fetch, |page| {
@@ -149,7 +149,9 @@ mod tests {
         assert!(found.expect("a message").is_some());
         let found = message_of(&store, &all[1].operation).await;
         assert!(found.expect("no message").is_none());
-        let none = doubts(&store, None, None, None).await.expect("a list");
+        let none = doubts(&store, ListQuery::default(), None, None)
+            .await
+            .expect("a list");
         assert!(none.is_empty(), "no record is in doubt");
     }
 }

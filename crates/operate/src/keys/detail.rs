@@ -5,7 +5,7 @@ use semel_core::{Operation, Outcome, PastAttempt, Record, Recovery, State, Times
 use serde::Serialize;
 
 use super::summary::{reason, signature, since};
-use crate::value::{Base64, Span, Time, text_or_base64};
+use crate::value::{Base64, Span, Time, tenant, text_or_base64};
 
 /// All contents of a record; in JSON an object whose members are stable.
 #[derive(Clone, Debug, Serialize)]
@@ -16,6 +16,9 @@ pub struct Detail<'a> {
     pub operation_id: String,
     /// The pipeline.
     pub pipeline: &'a str,
+    /// The tenant; none where there is only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<&'a str>,
     /// The state.
     pub state: &'static str,
     /// The reason of the state.
@@ -106,6 +109,8 @@ pub struct Kept<'a> {
     blake3: Option<String>,
     codec: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    content_type: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     value_base64: Option<Base64<'a>>,
@@ -132,6 +137,7 @@ impl<'a> Detail<'a> {
             key: operation.key.as_str(),
             operation_id: operation.id().to_string(),
             pipeline: operation.scope.operation(),
+            tenant: tenant(&operation.scope),
             state: record.state.kind().as_str(),
             reason: reason(record),
             since: Time(since(record)),
@@ -186,11 +192,16 @@ impl<'a> Kept<'a> {
     pub fn of(outcome: &'a Outcome) -> Self {
         match outcome {
             Outcome::Kept { codec, bytes } => {
+                let (content_type, bytes) = match outcome.as_media() {
+                    Some((content_type, bytes)) => (Some(content_type), bytes),
+                    None => (None, &bytes[..]),
+                };
                 let (value, value_base64) = text_or_base64(bytes);
                 Self {
                     len_bytes: bytes.len() as u64,
                     blake3: signature(outcome),
                     codec: Some(*codec),
+                    content_type,
                     value,
                     value_base64,
                 }
@@ -199,6 +210,7 @@ impl<'a> Kept<'a> {
                 len_bytes: *len_bytes,
                 blake3: signature(outcome),
                 codec: None,
+                content_type: None,
                 value: None,
                 value_base64: None,
             },
@@ -211,5 +223,32 @@ fn recovery_text(recovery: Recovery) -> String {
         Recovery::Rerun => "rerun".to_owned(),
         Recovery::RerunWithin(window) => format!("rerun within {}", duration_text(window)),
         Recovery::Park => "park".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn shown(outcome: &Outcome) -> serde_json::Value {
+        serde_json::to_value(Kept::of(outcome)).expect("JSON")
+    }
+
+    #[test]
+    fn bytes_with_a_content_type_are_shown_like_bytes_without_one() {
+        let bytes = Bytes::from_static(b"done");
+        let raw = shown(&Outcome::raw(bytes.clone(), 4));
+        let mut media = shown(&Outcome::media("text/plain", bytes, 4).expect("short enough"));
+        assert_eq!(media["content_type"], "text/plain");
+        assert_eq!((&raw["codec"], &media["codec"]), (&0.into(), &2.into()));
+        let members = media.as_object_mut().expect("an object");
+        members.remove("content_type");
+        members.insert("codec".to_owned(), 0.into());
+        assert_eq!(
+            media, raw,
+            "length, digest and value are those of the bytes"
+        );
     }
 }

@@ -5,7 +5,7 @@ use semel_core::{Key, Scope, StateKind};
 use serde::{Serialize, Serializer};
 
 use super::summary::{reason, since};
-use crate::value::Time;
+use crate::value::{Time, tenant};
 
 /// The entry of a record in a list.
 #[derive(Clone, Debug, Serialize)]
@@ -18,6 +18,9 @@ pub struct KeyEntry {
     /// The pipeline.
     #[serde(serialize_with = "pipeline")]
     pub pipeline: Scope,
+    /// The tenant; none where there is only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
     /// The state.
     pub state: &'static str,
     /// The reason of the state.
@@ -44,6 +47,7 @@ impl KeyEntry {
         Self {
             operation_id: operation.id().to_string(),
             key: operation.key,
+            tenant: tenant(&operation.scope).map(str::to_owned),
             pipeline: operation.scope,
             state: record.state.kind().as_str(),
             kind: record.state.kind(),

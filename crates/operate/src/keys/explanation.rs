@@ -16,7 +16,8 @@ use serde::Serialize;
 
 use self::present::Present;
 use crate::action::Action;
-use crate::value::Time;
+use crate::keys::Arrival;
+use crate::value::{Time, tenant};
 
 /// The known facts about a key.
 #[derive(Clone, Copy)]
@@ -27,6 +28,8 @@ pub struct Facts<'a> {
     pub record: Option<&'a Record>,
     /// The settings of its pipeline.
     pub pipeline: Option<&'a PipelineSettings>,
+    /// The way in which the key comes.
+    pub arrival: Arrival,
     /// The first of the messages that were set aside under this key.
     pub messages: &'a [Parked],
     /// The number of all these messages.
@@ -58,8 +61,14 @@ pub struct Explanation<'a, C = Choice> {
     pub key: &'a str,
     /// The id of its operation.
     pub operation_id: String,
+    /// The way in which the key comes.
+    #[serde(skip)]
+    pub arrival: Arrival,
     /// The name of its pipeline.
     pub pipeline: &'a str,
+    /// The tenant; none where there is only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<&'a str>,
     /// The state of its record, or `absent`.
     pub state: &'static str,
     /// The reason for the state, if there is more to say than the state does.
@@ -152,7 +161,9 @@ impl<'a> Explanation<'a> {
         Self {
             key: operation.key.as_str(),
             operation_id: operation.id().to_string(),
+            arrival: facts.arrival,
             pipeline: operation.scope.operation(),
+            tenant: tenant(&operation.scope),
             state,
             reason: record.and_then(super::summary::reason),
             since: record.map(|record| Time(super::summary::since(record))),
@@ -189,7 +200,9 @@ impl<'a, C> Explanation<'a, C> {
         Explanation {
             key: self.key,
             operation_id: self.operation_id,
+            arrival: self.arrival,
             pipeline: self.pipeline,
+            tenant: self.tenant,
             state: self.state,
             reason: self.reason,
             since: self.since,

@@ -7,6 +7,7 @@ use semel_core::{Operation, Record, Recovery, State, Timestamp};
 use serde::{Serialize, Serializer};
 
 use crate::action::{Action, ActionKind, Advice};
+use crate::keys::Arrival;
 
 /// A change that an operator asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +58,8 @@ pub struct Seen<'a> {
     /// True if only files were read and no process seems to have the store open: then its leases end when it is
     /// opened.
     pub is_left_alone: bool,
+    /// The way in which the key comes.
+    pub arrival: Arrival,
 }
 
 impl KeyChange {
@@ -72,42 +75,54 @@ impl KeyChange {
 }
 
 fn release(seen: Seen<'_>) -> Proposal {
-    let fenced = "a worker that is still at it loses its claim when somebody else takes it, but \
-                  what it already sent stays sent";
+    let fenced = format!(
+        "a {} that is still at it loses its claim when somebody else takes it, but what it already sent stays sent",
+        seen.arrival.kind()
+    );
+    // The lease of a client is on the disk, and is not ended by whoever opens the store.
+    let is_left_alone = seen.is_left_alone && !seen.arrival.is_of_clients();
     match seen.record.state {
         State::Claimed { lease_until } | State::Started { lease_until, .. }
             if lease_until <= seen.now =>
         {
             already("its lease is over, so that nothing waits for it")
         }
-        State::Claimed { .. } | State::Started { .. } if seen.is_left_alone => already(
+        State::Claimed { .. } | State::Started { .. } if is_left_alone => already(
             "nobody has the store open, so that its lease ends as soon as somebody opens it",
         ),
         State::Claimed { .. } => order(Order::Release, Some(Advice::text(fenced))),
         State::Started { recovery, .. } => {
             let then = match recovery {
-                Recovery::Park => {
-                    "the next delivery or sweep finds it in doubt and does not run it"
-                }
-                Recovery::Rerun => "the next delivery runs the effect, maybe for the second time",
+                Recovery::Park => "or sweep finds it in doubt and does not run it",
+                Recovery::Rerun => "runs the effect, maybe for the second time",
                 Recovery::RerunWithin(_) => {
-                    "the next delivery runs the effect with the same idempotency key, as long as \
-                     the target remembers it"
+                    "runs the effect with the same idempotency key, as long as the target remembers it"
                 }
             };
-            let remark = Advice::text(format!("{then}; {fenced}"));
+            let next = seen.arrival.next();
+            let remark = Advice::text(format!("{next} {then}; {fenced}"));
             order(Order::Release, Some(remark))
         }
-        State::Released { not_before } if not_before <= seen.now => {
-            already("it waits for nothing but a delivery")
-        }
+        State::Released { not_before } if not_before <= seen.now => already(seen.arrival.of(
+            "it waits for nothing but a delivery",
+            "it waits for nothing but a claim",
+            "it waits for nothing but a request",
+        )),
         State::Released { .. } => order(Order::Release, None),
         State::Dead { .. } => {
-            let remark = Advice::with(
-                "its message was acknowledged and is not delivered again by itself; to run the one \
-                 that was kept",
-                Action::new(ActionKind::Replay, seen.operation.clone()),
-            );
+            let remark = if seen.arrival.is_of_clients() {
+                Advice::text(seen.arrival.of(
+                    "",
+                    "nothing is kept of its request: a client has to claim the key again",
+                    "nothing is kept of its request: its caller has to send it again",
+                ))
+            } else {
+                Advice::with(
+                    "its message was acknowledged and is not delivered again by itself; to run the one \
+                     that was kept",
+                    Action::new(ActionKind::Replay, seen.operation.clone()),
+                )
+            };
             order(Order::Requeue, Some(remark))
         }
         State::Completed { .. } => refuse(Advice::with(
@@ -121,7 +136,10 @@ fn release(seen: Seen<'_>) -> Proposal {
 fn forget(seen: Seen<'_>) -> Proposal {
     match seen.record.state {
         State::Completed { .. } => {
-            let remark = "a message with this key that still comes runs the effect again";
+            let remark = format!(
+                "{} that still comes runs the effect again",
+                seen.arrival.bearer()
+            );
             order(Order::Forget, Some(Advice::text(remark)))
         }
         State::Dead { .. } | State::Released { .. } => order(Order::Forget, None),
@@ -134,7 +152,11 @@ fn forget(seen: Seen<'_>) -> Proposal {
             ))
         }
         State::Claimed { .. } | State::Started { .. } => refuse(Advice::with(
-            "its worker vanished, and what it did is judged by the next delivery; see",
+            format!(
+                "its {} vanished, and what it did is judged by {}; see",
+                seen.arrival.kind(),
+                seen.arrival.next()
+            ),
             Action::new(ActionKind::Explain, seen.operation.clone()),
         )),
         State::InDoubt { .. } => refuse(in_doubt(seen)),
@@ -160,7 +182,11 @@ fn extend(wanted: Duration, seen: Seen<'_>) -> Proposal {
         }
         State::Claimed { .. } | State::Started { .. } | State::Released { .. } => {
             refuse(Advice::text(
-                "it has not finished, and its window begins when it does; it will be that of its pipeline",
+                seen.arrival.of(
+                    "it has not finished, and its window begins when it does; it will be that of its pipeline",
+                    "it has not finished, and its window begins when it does; it will be that of its claim",
+                    "it has not finished, and its window begins when it does; it will be that of its route",
+                ),
             ))
         }
         State::InDoubt { .. } => refuse(Advice::with(

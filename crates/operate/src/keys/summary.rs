@@ -39,10 +39,14 @@ pub fn reason(record: &Record) -> Option<String> {
 pub fn signature(outcome: &Outcome) -> Option<String> {
     use std::fmt::Write;
     let digest = match outcome {
-        Outcome::Kept { bytes, .. } => match Outcome::raw(bytes.clone(), 0) {
-            Outcome::TooLarge { digest, .. } => digest,
-            Outcome::Kept { .. } => return None,
-        },
+        Outcome::Kept { bytes, .. } => {
+            // A content type that is kept with the bytes is none of them.
+            let len = outcome.result().map_or(0, <[u8]>::len);
+            match Outcome::raw(bytes.slice(bytes.len() - len..), 0) {
+                Outcome::TooLarge { digest, .. } => digest,
+                Outcome::Kept { .. } => return None,
+            }
+        }
         Outcome::TooLarge { digest, .. } => *digest,
     };
     let mut hex = String::with_capacity(64);

@@ -33,16 +33,24 @@ where
     let mut all = Vec::new();
     for (scope, group) in groups {
         let mut settings = pipelines.iter();
-        let Some(settings) = settings.find(|it| it.pipeline.scope == scope) else {
-            let why = Prospect::Refused("the configuration has no pipeline of this name".into());
+        let Some(settings) = settings.find(|it| it.pipeline.has(&scope)) else {
+            let is_named = |it: &PipelineSettings| *it.pipeline.name == *scope.operation();
+            let why = if pipelines.iter().any(is_named) {
+                "as configured now, the pipeline has no tenants"
+            } else {
+                "the configuration has no pipeline of this name"
+            };
+            let why = Prospect::Refused(why.into());
             all.extend(group.into_iter().map(|it| (it, why.clone())));
             continue;
         };
-        let assessor = assessors.entry(scope).or_insert_with(|| {
-            let effect = &settings.effect;
-            let pipeline = Assessor::prepared(settings.pipeline.clone(), effect);
-            Assessor::new(pipeline, effect, kind)
-        });
+        let assessor = assessors
+            .entry(settings.pipeline.scope.clone())
+            .or_insert_with(|| {
+                let effect = &settings.effect;
+                let pipeline = Assessor::prepared(settings.pipeline.clone(), effect);
+                Assessor::new(pipeline, effect, kind)
+            });
         let messages = group.into_iter().map(|it| it.message).collect();
         let assessed = assessor.assess(&look_up, messages, now).await?;
         all.extend(assessed.into_iter().map(|it| {

@@ -4,7 +4,7 @@ use semel_worker::replay::Kind;
 use serde::Serialize;
 
 use super::Found;
-use crate::value::Time;
+use crate::value::{Time, tenant};
 
 /// A dead letter in a list: the documented object.
 #[derive(Clone, Debug, Serialize)]
@@ -17,6 +17,9 @@ pub struct DeadLetter {
     pub operation_id: Option<String>,
     /// The name of its pipeline.
     pub pipeline: String,
+    /// The tenant; none where there is only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
     /// The state of its record.
     pub state: &'static str,
     /// The code of the reason for keeping it.
@@ -42,6 +45,9 @@ pub struct Quarantined {
     pub operation_id: Option<String>,
     /// The name of its pipeline.
     pub pipeline: String,
+    /// The tenant; none where there is only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
     /// The state: in quarantine.
     pub state: &'static str,
     /// The code of the reason for keeping it.
@@ -65,6 +71,7 @@ impl From<Found> for DeadLetter {
             key: message.key.map(|key| key.as_str().to_owned()),
             operation_id: operation.map(|operation| operation.id().to_string()),
             pipeline: message.scope.operation().to_owned(),
+            tenant: tenant(&message.scope).map(str::to_owned),
             state,
             reason: message.reason,
             since: Time(message.since),
@@ -84,6 +91,7 @@ impl From<Found> for Quarantined {
             key: message.key.map(|key| key.as_str().to_owned()),
             operation_id: operation.map(|operation| operation.id().to_string()),
             pipeline: message.scope.operation().to_owned(),
+            tenant: tenant(&message.scope).map(str::to_owned),
             state,
             reason: message.reason,
             since: Time(message.since),

@@ -5,7 +5,7 @@ use semel_worker::replay::Kind;
 use serde::Serialize;
 
 use super::Found;
-use crate::value::{Base64, Time, text_or_base64};
+use crate::value::{Base64, Time, tenant, text_or_base64};
 
 /// All of a message that was set aside; in JSON an object whose members are stable.
 #[derive(Clone, Debug, Serialize)]
@@ -18,6 +18,9 @@ pub struct WholeMessage<'a> {
     pub operation_id: Option<String>,
     /// The pipeline.
     pub pipeline: &'a str,
+    /// The tenant; none where there is only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<&'a str>,
     /// The state of the record, or that the message is in quarantine.
     pub state: &'static str,
     /// The reason for which it was set aside.
@@ -88,6 +91,7 @@ impl<'a> WholeMessage<'a> {
             key: message.key.as_ref().map(Key::as_str),
             operation_id: found.operation().map(|it| it.id().to_string()),
             pipeline: message.scope.operation(),
+            tenant: tenant(&message.scope),
             state: found.standing(kind),
             reason: &message.reason,
             since: Time(message.since),

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use semel_core::{AnyStore, Key, Parked, ParkedId, Result, Scope};
 
@@ -30,10 +31,14 @@ pub struct LookUp {
     pub count: u64,
     /// The meaning of each name, in the order in which they were typed.
     pub names: Vec<(String, Meaning)>,
+    /// The messages that are meant; nothing where there are no names, and all are.
+    pub ids: Option<BTreeSet<ParkedId>>,
+    /// The tenants and pipelines of the messages that keys mean.
+    pub scopes: BTreeSet<Scope>,
 }
 
 /// The meaning of a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Meaning {
     /// The name means one message.
     One,
@@ -43,8 +48,8 @@ pub enum Meaning {
     ManyIds(u64),
     /// The name is a key, and the beginning of another message's id.
     KeyAndId,
-    /// The name is a key in several pipelines.
-    ManyPipelines,
+    /// The name is a key in several pipelines, or of several tenants; the first of them.
+    ManyScopes(Vec<Scope>),
 }
 
 #[derive(Default)]
@@ -118,6 +123,15 @@ impl Names {
 }
 
 impl Search {
+    /// Returns the search for these messages alone: whatever else comes under the same names is not meant.
+    #[must_use]
+    pub fn only(&self, ids: BTreeSet<ParkedId>) -> Self {
+        Self {
+            names: Arc::new(Names::ids(ids)),
+            ..self.clone()
+        }
+    }
+
     /// Finds the meaning of each name.
     ///
     /// # Cost
@@ -130,15 +144,15 @@ impl Search {
     pub async fn look_up(&self, store: &AnyStore) -> Result<LookUp> {
         let typed = &self.names.typed;
         let mut counts: Vec<_> = typed.iter().map(|_| Count::default()).collect();
-        let mut count = 0;
+        let (mut count, mut ids) = (0, BTreeSet::new());
         if !typed.is_empty() {
             self.pages(store, async |found| {
                 for message in found.iter().map(|it| &it.message) {
                     count += 1;
+                    ids.insert(message.id());
                     if let Some(at) = self.names.by_key(message) {
                         counts[at].by_key += 1;
-                        // Two are as good as more.
-                        if counts[at].scopes.len() < 2 {
+                        if counts[at].scopes.len() < SCOPES {
                             counts[at].scopes.insert(message.scope.clone());
                         }
                     }
@@ -152,7 +166,12 @@ impl Search {
         }
         let names = typed.iter().cloned();
         let names = names.zip(counts.iter().map(Count::meaning)).collect();
-        Ok(LookUp { count, names })
+        Ok(LookUp {
+            count,
+            names,
+            ids: (!typed.is_empty()).then_some(ids),
+            scopes: counts.into_iter().flat_map(|it| it.scopes).collect(),
+        })
     }
 }
 
@@ -163,7 +182,7 @@ impl Count {
         } else if self.by_id > 0 && self.by_key > 0 {
             Meaning::KeyAndId
         } else if self.scopes.len() > 1 {
-            Meaning::ManyPipelines
+            Meaning::ManyScopes(self.scopes.iter().cloned().collect())
         } else if self.by_id + self.by_key > 0 {
             Meaning::One
         } else {
@@ -176,6 +195,8 @@ fn is_prefix(text: &str) -> bool {
     (LEAST_DIGITS..=DIGITS).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_hexdigit())
 }
 
+/// The number of scopes of a key that are told.
+const SCOPES: usize = 8;
 /// Digits of an id.
 const DIGITS: usize = 32;
 /// The fewest digits that are taken for an id; fewer are rather a key.

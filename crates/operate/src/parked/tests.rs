@@ -63,11 +63,11 @@ async fn a_name_is_a_key_or_the_beginning_of_an_id() {
         .look_up(&store)
         .await
         .expect("a look-up");
-    let meanings: Vec<_> = looked_up.names.iter().map(|(_, it)| *it).collect();
+    let meanings: Vec<_> = looked_up.names.into_iter().map(|(_, it)| it).collect();
     assert_eq!(
         meanings,
         [
-            Meaning::ManyPipelines,
+            Meaning::ManyScopes(vec![messages[0].scope.clone(), messages[1].scope.clone()]),
             Meaning::One,
             Meaning::Nothing,
             Meaning::One

@@ -3,7 +3,7 @@
 use semel_core::{Audited, Note, Operation};
 use serde::Serialize;
 
-use crate::value::Time;
+use crate::value::{Time, tenant};
 
 /// An entry of the audit trail; in JSON an object whose members are stable.
 #[derive(Clone, Debug, Serialize)]
@@ -16,6 +16,9 @@ pub struct AuditLine {
     pub action: Box<str>,
     /// The pipeline; none if the change concerns the whole store.
     pub pipeline: Option<String>,
+    /// The tenant; none where there is only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
     /// The key.
     pub key: Option<String>,
     /// The id of the operation.
@@ -41,6 +44,7 @@ impl AuditLine {
             after,
         } = entry;
         let pipeline = scope.as_ref().map(|scope| scope.operation().to_owned());
+        let tenant = scope.as_ref().and_then(tenant).map(str::to_owned);
         let text = key.as_ref().map(|key| key.as_str().to_owned());
         let operation_id = scope
             .zip(key)
@@ -50,6 +54,7 @@ impl AuditLine {
             by,
             action,
             pipeline,
+            tenant,
             key: text,
             operation_id,
             before,

@@ -6,11 +6,12 @@ use ::sqlx::postgres::types::Oid;
 use ::sqlx::postgres::{PgArgumentBuffer, PgArguments, PgConnection, PgRow, PgTypeInfo};
 use ::sqlx::{Arguments, AssertSqlSafe, Encode, Postgres, Row as _, Transaction, Type, ValueRef};
 use bytes::Bytes;
+use semel_core::outbox::{OutboxId, OutboxMessage};
 use semel_core::{Admission, Claim, ClaimRequest, Outcome, Result, Settled, Settlement, Window};
 use semel_engine::once::inbox::Call;
 use semel_engine::once::{Error as OnceError, Failure, Receipt, Remember, ToKey};
-use semel_store_postgres::Inbox;
 use semel_store_postgres::driver::{Driver, Parameter, Refused, Row};
+use semel_store_postgres::{Inbox, Outbox};
 
 use super::once::{Steps, run};
 
@@ -197,6 +198,44 @@ impl From<Inbox> for PostgresInbox {
 
 /// A user's connection for the duration of a call.
 struct Connection<'t>(&'t mut PgConnection);
+
+/// Writes messages into the outbox of a PostgreSQL database within transactions of `sqlx`: they are published if, and only
+/// if, the transaction commits.
+///
+/// ```no_run
+/// # use semel::OutboxMessage;
+/// # use semel::sqlx::PostgresOutbox;
+/// # async fn order(pool: &sqlx::PgPool) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut tx = pool.begin().await?;
+/// sqlx::query("INSERT INTO orders VALUES ('o-1', 100)").execute(&mut *tx).await?;
+/// let paid = OutboxMessage::new("orders", r#"{"order":"o-1","paid":100}"#).ordered_by("o-1");
+/// PostgresOutbox::publish(&mut tx, &paid).await?;
+/// tx.commit().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct PostgresOutbox(());
+
+impl PostgresOutbox {
+    /// Writes `message`, and returns the id under which it will be published.
+    ///
+    /// # Guarantee   published if, and only if, the transaction commits, under this id at every try
+    /// # Cost        one statement
+    /// # Errors
+    /// `InvalidInput`: what no outbox takes; `InvalidConfig`: there is no outbox; `Unavailable`; after an error of the
+    /// server it refuses everything but a rollback, so nothing was applied
+    ///
+    /// # Cancel safety
+    /// A call that is dropped may have run: roll back.
+    pub async fn publish(
+        transaction: &mut Transaction<'_, Postgres>,
+        message: &OutboxMessage,
+    ) -> Result<OutboxId> {
+        let mut connection = Connection(transaction);
+        Outbox::publish_on(&mut connection, message).await
+    }
+}
 
 impl Driver for Connection<'_> {
     async fn query(

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel::embedded::EmbeddedStore;
-use semel::{Code, Failure, Happened, OnceError, Pending, Receipt, Semel, SystemClock};
+use semel::{Code, Failure, Happened, OnceError, Pending, Receipt, Semel, SystemClock, Window};
 
 fn is_shared<T: Clone + Send + Sync + 'static>(_: &T) {}
 fn is_sent<T: Send + 'static>(_: &T) {}
@@ -110,6 +110,24 @@ async fn settings_that_cannot_hold_are_refused_at_once() {
     let builder = Semel::builder().settings(|settings| settings.concurrency = 0);
     let error = builder.open("memory:").await.expect_err("no concurrency");
     assert_eq!(error.code(), Code::InvalidInput);
+}
+
+#[tokio::test]
+async fn a_route_begins_with_the_settings_of_the_handle() {
+    let hour = Duration::from_secs(3_600);
+    let semel = Semel::builder()
+        .settings(|settings| settings.window = Window::new(hour))
+        .open("memory:")
+        .await
+        .expect("memory");
+    let mut begun = None;
+    let changed = semel.http(|route| {
+        begun = Some(route.window);
+        route.window = hour * 2;
+    });
+    assert_eq!(begun, Some(hour));
+    let changed = format!("{:?}", changed.expect("settings that hold"));
+    assert!(changed.contains("window: 7200s"), "{changed}");
 }
 
 #[tokio::test]

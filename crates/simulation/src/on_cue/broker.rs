@@ -159,7 +159,10 @@ impl Broker {
         };
         let key = member(&message.payload, "key").and_then(|key| Key::new(&key).ok());
         if let Some(key) = key {
-            let operation = Operation::new(self.scope.clone(), key);
+            // Only messages of pipelines with tenants name one.
+            let tenant = member(&message.payload, "tenant");
+            let scope = tenant.and_then(|it| Scope::new(&it, self.scope.operation()).ok());
+            let operation = Operation::new(scope.unwrap_or_else(|| self.scope.clone()), key);
             let record = self.store.get_one(operation).await;
             if let Some(record) = record.expect("the memory store answers") {
                 match record.state.kind() {

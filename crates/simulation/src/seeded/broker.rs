@@ -372,7 +372,9 @@ async fn is_settled(world: &World, number: usize, payload: &Bytes) -> bool {
         | Kind::Stream
         | Kind::Park
         | Kind::Once
-        | Kind::OnceParked => false,
+        | Kind::OnceParked
+        | Kind::Http
+        | Kind::HttpParked => false,
     };
     if is_applied {
         return true;

@@ -3,11 +3,12 @@
 
 use semel_core::port::checkpoint::CheckpointStore;
 use semel_core::port::store::ListQuery;
-use semel_core::{Parked, Record, StateKind, Store, StoreExt};
+use semel_core::{Parked, Record, StateKind, Store};
 use semel_store_memory::MemoryStore;
 
 use crate::seeded::file::mark_name;
 use crate::seeded::kind::Kind;
+use crate::seeded::once::kept;
 use crate::seeded::play::Told;
 use crate::seeded::world::{World, number_in};
 
@@ -28,12 +29,11 @@ pub(crate) async fn judge(world: &World) -> Told {
         cut_back(world, &store).await;
     }
     for number in 0..world.plan.operations {
-        let record = store.get_one(world.operation(number)).await;
         Case {
             world,
             number,
             effects: effects(world, number),
-            record: record.ok().flatten(),
+            record: world.record(number).await,
             parked: &parked,
         }
         .judge(&mut told);
@@ -78,7 +78,9 @@ fn effects(world: &World, number: usize) -> u64 {
         | Kind::Gated
         | Kind::Streamed
         | Kind::Once
-        | Kind::OnceParked => world.provider().applied(number),
+        | Kind::OnceParked
+        | Kind::Http
+        | Kind::HttpParked => world.provider().applied(number),
     }
 }
 
@@ -158,7 +160,7 @@ impl Case<'_> {
 
     /// Checks that the effect is there, or that an operator can see why it is not.
     fn losses(&self, told: &mut Told) {
-        let is_there = self.effects > 0 || self.is_superseded();
+        let is_there = self.effects > 0 || self.is_superseded() || self.is_refused();
         if is_there {
             return;
         }
@@ -170,7 +172,13 @@ impl Case<'_> {
             Some(StateKind::Claimed | StateKind::Started | StateKind::Completed) => false,
             // A worker that commits with its broker keeps no record of operations that it gave up; and a message that
             // came long after its record was forgotten was set aside.
-            None => self.is_listed("dead") || self.is_listed("in-doubt") || self.is_too_old(),
+            // The doubt of a client may have ended with a late refusal, whose record was forgotten.
+            None => {
+                self.is_listed("dead")
+                    || self.is_listed("in-doubt")
+                    || self.is_too_old()
+                    || self.world.tally().told_in_doubt.contains(&self.number)
+            }
         };
         // Once the store forgot, a late claim of a worker that is gone may have come before those of all others.
         let has_forgotten = self.world.tally().faults.contains_key("store forgets");
@@ -189,6 +197,19 @@ impl Case<'_> {
 
     fn is_superseded(&self) -> bool {
         self.world.kind == Kind::Gated && self.world.provider().is_superseded(self.number)
+    }
+
+    /// Returns whether a client was told that it is refused for good, or will be.
+    fn is_refused(&self) -> bool {
+        if !self.world.kind.is_http() {
+            return false;
+        }
+        let answer = self.record.clone().and_then(kept);
+        let is_on_record = answer.is_some_and(|it| {
+            it.windows(12)
+                .any(|it| it == b"HTTP/1.1 402" || it == b"HTTP/1.1 404")
+        });
+        is_on_record || self.world.tally().told_refused.contains(&self.number)
     }
 
     /// Returns whether it was set aside as too old, and rightly.
@@ -221,8 +242,13 @@ impl Case<'_> {
     /// Checks that the store's records are true.
     fn records(&self) {
         let has_forgotten = self.world.tally().faults.contains_key("store forgets");
+        if self.effects > 0 && self.is_refused() && !has_forgotten {
+            self.against("refused, and it happened");
+        }
         match self.state() {
-            Some(StateKind::Completed) if self.effects == 0 && !self.is_superseded() => {
+            Some(StateKind::Completed)
+                if self.effects == 0 && !self.is_superseded() && !self.is_refused() =>
+            {
                 self.against("completed, and it did not happen");
             }
             // A store that forgot may have had a dead letter made up for, and versions leave no doubt.
@@ -260,7 +286,9 @@ impl Case<'_> {
                 | Kind::Gated
                 | Kind::Streamed
                 | Kind::Once
-                | Kind::OnceParked,
+                | Kind::OnceParked
+                | Kind::Http
+                | Kind::HttpParked,
             )
             | (
                 StateKind::Claimed

@@ -27,11 +27,15 @@ pub enum Kind {
     Once,
     /// The library's entry point with an unkeyed call, parked where in doubt.
     OnceParked,
+    /// The layer of HTTP before a service that recognises the key.
+    Http,
+    /// The layer of HTTP before a service that does not, parked where in doubt.
+    HttpParked,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Output,
         Self::Transaction,
         Self::Keyed,
@@ -42,6 +46,8 @@ impl Kind {
         Self::Streamed,
         Self::Once,
         Self::OnceParked,
+        Self::Http,
+        Self::HttpParked,
     ];
 
     /// The name in tables.
@@ -57,6 +63,8 @@ impl Kind {
             Self::Streamed => "streamed",
             Self::Once => "once",
             Self::OnceParked => "once parked",
+            Self::Http => "http",
+            Self::HttpParked => "http parked",
         }
     }
 
@@ -91,7 +99,7 @@ impl Kind {
         }
         match self {
             Self::Output => cases.extend(["takeover", "file cut back"]),
-            Self::Transaction | Self::Once | Self::OnceParked => {}
+            Self::Transaction | Self::Once | Self::OnceParked | Self::Http | Self::HttpParked => {}
             Self::Keyed => cases.extend([
                 "takeover",
                 "in doubt",
@@ -139,10 +147,12 @@ impl Kind {
             "caller went away",
             "replay",
             "conflict",
-            "too old",
             "in doubt",
         ];
-        if self == Self::Once {
+        if matches!(self, Self::Once | Self::OnceParked) {
+            cases.push("too old");
+        }
+        if matches!(self, Self::Once | Self::Http) {
             cases.push("takeover");
         } else {
             cases.push("doubt found by a sweep");
@@ -150,10 +160,15 @@ impl Kind {
         cases
     }
 
+    /// Returns whether requests come over HTTP, whose refusals are outcomes.
+    pub(crate) const fn is_http(self) -> bool {
+        matches!(self, Self::Http | Self::HttpParked)
+    }
+
     /// Returns whether callers use the library's entry point, without a consumer.
     pub(crate) const fn is_direct(self) -> bool {
         match self {
-            Self::Once | Self::OnceParked => true,
+            Self::Once | Self::OnceParked | Self::Http | Self::HttpParked => true,
             Self::Output
             | Self::Transaction
             | Self::Keyed
@@ -168,11 +183,11 @@ impl Kind {
     /// The class that the engine gets.
     pub(crate) const fn class(self) -> Class {
         match self {
-            Self::Keyed | Self::Once => Class::Keyed {
+            Self::Keyed | Self::Once | Self::Http => Class::Keyed {
                 provider_window: PROVIDER_WINDOW,
             },
             Self::Repeat | Self::Stream => Class::Unkeyed(OnDoubt::Repeat),
-            Self::Park | Self::OnceParked => Class::Unkeyed(OnDoubt::Park),
+            Self::Park | Self::OnceParked | Self::HttpParked => Class::Unkeyed(OnDoubt::Park),
             Self::Output | Self::Transaction | Self::Gated => Class::Transactional,
             Self::Streamed => Class::Streamed,
         }
@@ -181,21 +196,22 @@ impl Kind {
     /// Returns whether the promise holds if the store forgets its answers.
     pub(crate) const fn survives_amnesia(self) -> bool {
         match self {
-            Self::Keyed | Self::Gated | Self::Once => true,
+            Self::Keyed | Self::Gated | Self::Once | Self::Http => true,
             Self::Output
             | Self::Transaction
             | Self::Repeat
             | Self::Stream
             | Self::Park
             | Self::Streamed
-            | Self::OnceParked => false,
+            | Self::OnceParked
+            | Self::HttpParked => false,
         }
     }
 
     /// Returns whether the promise holds whatever the store's clock does inside the window: not if a provider's
     /// window is counted on it.
     pub(crate) const fn trusts_no_store_clock(self) -> bool {
-        !matches!(self, Self::Keyed | Self::Once)
+        !matches!(self, Self::Keyed | Self::Once | Self::Http)
     }
 
     /// Returns whether its promise is at most one effect.
@@ -209,7 +225,9 @@ impl Kind {
             | Self::Gated
             | Self::Streamed
             | Self::Once
-            | Self::OnceParked => true,
+            | Self::OnceParked
+            | Self::Http
+            | Self::HttpParked => true,
         }
     }
 

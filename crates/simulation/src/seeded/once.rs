@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use semel_core::port::source::{Delivery, DeliveryId, Fetched, Source};
-use semel_core::{Backoff, Outcome, Record, Result, State, StoreExt, Window};
+use semel_core::{Backoff, Outcome, Record, Result, State, Window};
 use semel_engine::consumer::Consumer;
 use semel_engine::effect::Verdict;
 use semel_engine::once::{Declared, Error, Failure, Once, Op, Receipt, Settings};
@@ -20,6 +20,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::seeded::broker::Feed;
+use crate::seeded::dice::Dice;
 use crate::seeded::effect::{Request, run};
 use crate::seeded::life::{Alive, Life};
 use crate::seeded::once_store::OnceStore;
@@ -33,41 +34,57 @@ pub(crate) async fn serve(
     plan: &WorkerPlan,
     consumer: Consumer<SimStore, Feed>,
 ) -> Result<Summary> {
+    let once = once(&life, &consumer);
+    let declared = once.operation(life.world.scope.operation());
+    attend(&life, plan, consumer, |delivery, callers| {
+        call(&life, &declared, delivery, callers);
+    })
+    .await
+}
+
+/// The engine of callers, with the settings that a consumer would have run with.
+pub(crate) fn once(life: &Life, consumer: &Consumer<SimStore, Feed>) -> Once<OnceStore> {
+    let settings = settings(life, &consumer.pipeline);
+    let store = OnceStore(consumer.store.clone());
+    Once::with(store, consumer.surroundings.clone(), settings, None)
+}
+
+/// Has `call` make each request, until it is asked to stop.
+pub(crate) async fn attend(
+    life: &Arc<Life>,
+    plan: &WorkerPlan,
+    consumer: Consumer<SimStore, Feed>,
+    call: impl Fn(&Delivery, &mut JoinSet<Option<DeliveryId>>),
+) -> Result<Summary> {
     let Consumer {
-        pipeline,
-        store,
         source: mut feed,
-        surroundings,
         shutdown: Shutdown {
             mut requested,
             patience,
         },
         ..
     } = consumer;
-    let settings = settings(&life, &pipeline);
-    let once = Once::with(OnceStore(store), surroundings, settings, None);
-    let declared = once.operation(life.world.scope.operation());
     let mut callers = JoinSet::new();
     loop {
         tokio::select! {
             biased;
             _ = requested.wait_for(|is_requested| *is_requested) => break,
             Some(joined) = callers.join_next(), if !callers.is_empty() => {
-                answered(&life, &joined);
+                answered(life, &joined);
             }
             fetched = feed.fetch(plan.batch), if callers.len() < plan.concurrency * 4 => {
                 let Fetched::Deliveries(deliveries) = fetched? else {
                     break;
                 };
                 for delivery in deliveries {
-                    call(&life, &declared, &delivery, &mut callers);
+                    call(&delivery, &mut callers);
                 }
             }
         }
     }
     let all = async {
         while let Some(joined) = callers.join_next().await {
-            answered(&life, &joined);
+            answered(life, &joined);
         }
     };
     if timeout(patience, all).await.is_err() {
@@ -123,21 +140,15 @@ fn call(
         declared = declared.birth(birth);
     }
     let mut dice = life.dice(life.site(&[23, life.next("call of once")]));
-    let others = if dice.one_in(3) { dice.roll(4) } else { 0 };
-    for _ in 0..=others {
+    for _ in 0..=others(life, &mut dice) {
         let caller = Caller {
             life: Arc::clone(life),
             declared: declared.clone(),
             number: number_in(&delivery.payload),
             delivery: delivery.id,
             door: dice.roll(4),
-            leaves_after: dice
-                .one_in(4)
-                .then(|| dice.between(Duration::ZERO, secs(15))),
+            leaves_after: leaves_after(&mut dice),
         };
-        if others > 0 {
-            life.world.saw("callers at one key together");
-        }
         callers.spawn(Mortal::new(life, caller.call()));
     }
 }
@@ -241,7 +252,7 @@ impl Caller {
     async fn judge(&self, value: &Bytes, before: Option<&Bytes>) {
         let Self { life, number, .. } = self;
         let world = &life.world;
-        let is_on_record = match self.record().await {
+        let is_on_record = match world.record(*number).await {
             Some(record) => kept(record).as_ref() == Some(value),
             None => before == Some(value) || life.was_told_of_the_end(*number),
         };
@@ -254,22 +265,31 @@ impl Caller {
     }
 
     async fn kept(&self) -> Option<Bytes> {
-        self.record().await.and_then(kept)
-    }
-
-    async fn record(&self) -> Option<Record> {
-        let world = &self.life.world;
-        let record = world.store().get_one(world.operation(self.number)).await;
-        record.ok().flatten()
+        self.life.world.record(self.number).await.and_then(kept)
     }
 }
 
 /// The value on the record of a completed operation.
-fn kept(record: Record) -> Option<Bytes> {
+pub(crate) fn kept(record: Record) -> Option<Bytes> {
     match (record.state, record.outcome) {
         (State::Completed { .. }, Some(Outcome::Kept { bytes, .. })) => Some(bytes),
         _ => None,
     }
+}
+
+/// Returns how many callers beside the first use one key together.
+pub(crate) fn others(life: &Life, dice: &mut Dice) -> u64 {
+    let others = if dice.one_in(3) { dice.roll(4) } else { 0 };
+    if others > 0 {
+        life.world.saw("callers at one key together");
+    }
+    others
+}
+
+/// Returns the time after which a caller goes away, if it does.
+pub(crate) fn leaves_after(dice: &mut Dice) -> Option<Duration> {
+    dice.one_in(4)
+        .then(|| dice.between(Duration::ZERO, secs(15)))
 }
 
 /// Runs the effect, and returns a value that tells its runs apart.

@@ -44,10 +44,12 @@ impl Provider {
     pub(crate) fn new(kind: Kind, plan: &Plan) -> Self {
         let recognises = match kind {
             // A store that forgets its records begins anew, whatever the window.
-            Kind::Keyed | Kind::Once if plan.amnesia_at.is_some() => {
+            Kind::Keyed | Kind::Once | Kind::Http if plan.amnesia_at.is_some() => {
                 Recognises::Keys(Duration::MAX)
             }
-            Kind::Keyed | Kind::Once => Recognises::Keys(PROVIDER_WINDOW + LEASE + CALL_LIFE),
+            Kind::Keyed | Kind::Once | Kind::Http => {
+                Recognises::Keys(PROVIDER_WINDOW + LEASE + CALL_LIFE)
+            }
             Kind::Gated => Recognises::Versions,
             Kind::Output
             | Kind::Transaction
@@ -55,7 +57,8 @@ impl Provider {
             | Kind::Stream
             | Kind::Park
             | Kind::Streamed
-            | Kind::OnceParked => Recognises::Nothing,
+            | Kind::OnceParked
+            | Kind::HttpParked => Recognises::Nothing,
         };
         Self {
             recognises,

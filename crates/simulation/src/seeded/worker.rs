@@ -19,9 +19,10 @@ use crate::seeded::broker::Feed;
 use crate::seeded::dice::{Chance, Dice};
 use crate::seeded::effect::SimEffect;
 use crate::seeded::file::SimFile;
+use crate::seeded::http;
 use crate::seeded::kind::{Kind, LEASE};
 use crate::seeded::life::{Alive, Life};
-use crate::seeded::once::serve;
+use crate::seeded::once;
 use crate::seeded::plan::{Strike, Struck, WorkerPlan, secs};
 use crate::seeded::store::SimStore;
 use crate::seeded::streamed::{SimStreamed, Transform};
@@ -190,7 +191,8 @@ async fn live(
                 .run_each(Arc::new(SimEffect(Arc::clone(&life))), class)
                 .await
         }
-        Kind::Once | Kind::OnceParked => serve(life, plan, consumer).await,
+        Kind::Once | Kind::OnceParked => once::serve(life, plan, consumer).await,
+        Kind::Http | Kind::HttpParked => http::serve(life, plan, consumer).await,
         Kind::Streamed => {
             let transform = Arc::new(Transform(Arc::clone(&life)));
             consumer
@@ -212,6 +214,7 @@ fn pipeline(world: &World, plan: &WorkerPlan) -> Pipeline {
     Pipeline {
         name: "simulation".into(),
         scope: world.scope.clone(),
+        tenant: None,
         key: "json:/key".parse().expect("the selector is well formed"),
         fingerprint: FingerprintSelector::Payload,
         transport: None,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use semel_core::{Clock, Error, ErrorKind, Key, Operation, Scope, Timestamp};
+use semel_core::{Clock, Error, ErrorKind, Key, Operation, Record, Scope, StoreExt, Timestamp};
 use semel_store_memory::MemoryStore;
 use tokio::time::Instant;
 
@@ -62,6 +62,10 @@ pub(crate) struct Tally {
     pub(crate) told_too_old: BTreeSet<usize>,
     /// Operations whose callers were told that the key was used with another request.
     pub(crate) told_conflict: BTreeSet<usize>,
+    /// Operations that a client was told are in doubt.
+    pub(crate) told_in_doubt: BTreeSet<usize>,
+    /// Operations that a client was told are refused for good.
+    pub(crate) told_refused: BTreeSet<usize>,
     /// Effects that callers began.
     pub(crate) runs: usize,
     /// Operations that were seen in doubt.
@@ -216,6 +220,12 @@ impl World {
         } else {
             error
         })
+    }
+
+    /// The record of an operation, if the store has one.
+    pub(crate) async fn record(&self, number: usize) -> Option<Record> {
+        let record = self.store().get_one(self.operation(number)).await;
+        record.ok().flatten()
     }
 
     pub(crate) fn operation(&self, number: usize) -> Operation {

@@ -66,7 +66,7 @@ fn settings(statement_timeout: Duration, schema: &str) -> Box<str> {
 }
 
 /// Builds the encryption settings, which check every certificate against the system's roots or those of a file.
-fn tls(root_cert: Option<&Path>) -> Result<ClientConfig> {
+pub(crate) fn tls(root_cert: Option<&Path>) -> Result<ClientConfig> {
     let mut roots = RootCertStore::empty();
     if let Some(path) = root_cert {
         let unreadable = || {

@@ -20,6 +20,7 @@ mod jobs;
 mod listing;
 mod locked;
 mod new_key_run;
+mod outbox;
 mod parked;
 mod placeholders;
 mod preflight;
@@ -38,6 +39,7 @@ pub use config::{Options, check_url};
 pub use deadpool_postgres::tokio_postgres;
 pub use inbox::Inbox;
 pub use inspection::{Inspection, inspect, migrate};
+pub use outbox::{OUTBOX_FORMAT, Outbox, OutboxContents, PostgresOutbox};
 pub use store::PostgresStore;
 
 /// The format of the tables that this version creates.

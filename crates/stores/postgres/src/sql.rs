@@ -67,6 +67,31 @@ texts! {
     mark_export = "mark_export",
     mark_add = "mark_add",
     audit_find = "audit_find",
+    outbox_create = "outbox_create",
+    outbox_format = "outbox_format",
+    outbox_room = "outbox_room",
+    outbox_relay = "outbox_relay",
+    outbox_adopt = "outbox_adopt",
+    outbox_beat = "outbox_beat",
+    outbox_processes = "outbox_processes",
+    outbox_holders = "outbox_holders",
+    outbox_hold = "outbox_hold",
+    outbox_renew = "outbox_renew",
+    outbox_give = "outbox_give",
+    outbox_leave = "outbox_leave",
+    outbox_pending = "outbox_pending",
+    outbox_sent = "outbox_sent",
+    outbox_kept = "outbox_kept",
+    outbox_put_off = "outbox_put_off",
+    outbox_streams = "outbox_streams",
+    outbox_forget = "outbox_forget",
+}
+
+impl Texts {
+    /// Returns the statement that writes a message into the outbox, which is in no schema of a store's.
+    pub(crate) fn outbox_insert_alone() -> Text {
+        Text::new(include_str!("../schema/outbox_insert.sql"), "semel")
+    }
 }
 
 /// A statement and the types of its parameters, each of which is cast where it is first named.

@@ -64,6 +64,9 @@ pub struct Decision<'a> {
     text: String,
     #[serde(skip)]
     attention: Attention,
+    /// True if the decision sets something aside or refuses it that came in no message, as the claim of a client.
+    #[serde(skip)]
+    has_no_message: bool,
     /// The kind and the reason of a message that is set aside, if many may be set aside for one reason.
     #[serde(skip)]
     aside: Option<(Aside, String)>,
@@ -103,7 +106,11 @@ impl<'a> Decision<'a> {
             || decision.is_of_a_lost_claim(event)
             || decision.is_of_an_outage(event)
             || decision.is_of_a_connection(event);
-        decision.message = message(decision.name);
+        decision.message = if decision.has_no_message {
+            message_of_claim(decision.name)
+        } else {
+            message(decision.name)
+        };
         is_one.then_some(decision)
     }
 
@@ -118,6 +125,11 @@ impl<'a> Decision<'a> {
     /// Tells whether the message went to quarantine.
     pub(super) fn is_quarantined(&self) -> bool {
         self.attention == Attention::Quarantine
+    }
+
+    /// Tells whether it refuses or sets aside what came in no message.
+    pub(super) const fn has_no_message(&self) -> bool {
+        self.has_no_message
     }
 
     /// Returns the kind and the reason of a message that is set aside.
@@ -244,10 +256,14 @@ impl<'a> Decision<'a> {
             } => {
                 self.concerns("dead", operation);
                 self.error = Some(error.to_owned());
-                self.coordinates = Some(coordinates);
+                self.came_from(coordinates);
                 self.sets_aside(Aside::Dead, error);
                 let named = named(operation);
-                self.warns(format!("dead: {coordinates}: {error} ({named})"));
+                let at = match coordinates {
+                    "" => String::new(),
+                    _ => format!("{coordinates}: "),
+                };
+                self.warns(format!("dead: {at}{error} ({named})"));
             }
             Event::InDoubt {
                 operation,
@@ -256,11 +272,16 @@ impl<'a> Decision<'a> {
             } => {
                 self.concerns("in_doubt", operation);
                 self.error = Some(error.to_owned());
-                self.coordinates = Some(coordinates);
+                self.came_from(coordinates);
                 self.sets_aside(Aside::InDoubt, error);
                 let named = named(operation);
+                let what = if coordinates.is_empty() {
+                    "it"
+                } else {
+                    coordinates
+                };
                 self.warns(format!(
-                    "in doubt: nobody knows whether {coordinates} happened: {error} ({named})"
+                    "in doubt: nobody knows whether {what} happened: {error} ({named})"
                 ));
             }
             Event::Parked {
@@ -270,15 +291,21 @@ impl<'a> Decision<'a> {
             } => {
                 let id = self.concerns("parked", operation);
                 self.state = Some(state.as_str());
-                self.coordinates = Some(coordinates);
+                self.came_from(coordinates);
                 if state == StateKind::InDoubt {
                     self.sets_aside(Aside::InDoubt, "another message of an operation in doubt");
                     let named = named(operation);
-                    self.warns(format!(
-                        "in doubt: {coordinates} is another message of an operation in doubt ({named})"
-                    ));
+                    self.warns(match coordinates {
+                        "" => format!("in doubt: the operation was claimed once more ({named})"),
+                        _ => format!(
+                            "in doubt: {coordinates} is another message of an operation in doubt ({named})"
+                        ),
+                    });
                 } else {
-                    self.says(format!("set aside: its operation is dead (operation {id})"));
+                    self.says(match coordinates {
+                        "" => format!("parked: its operation is dead (operation {id})"),
+                        _ => format!("set aside: its operation is dead (operation {id})"),
+                    });
                 }
             }
             _ => return false,
@@ -465,10 +492,20 @@ impl<'a> Decision<'a> {
     }
 
     fn quarantined(&mut self, coordinates: &'a str, why: &str, code: &'static str) {
-        self.coordinates = Some(coordinates);
+        self.came_from(coordinates);
         self.code = Some(code);
         self.attention = Attention::Quarantine;
-        self.text = format!("quarantined {coordinates}: {why} [{code}]");
+        self.text = match coordinates {
+            // A claim is refused, and kept nowhere.
+            "" => format!("refused: {why} [{code}]"),
+            _ => format!("quarantined {coordinates}: {why} [{code}]"),
+        };
+    }
+
+    /// Notes the place of the message; a claim was read nowhere.
+    fn came_from(&mut self, coordinates: &'a str) {
+        self.coordinates = Some(coordinates).filter(|it| !it.is_empty());
+        self.has_no_message = coordinates.is_empty();
     }
 
     fn sets_aside(&mut self, aside: Aside, reason: &str) {
@@ -517,6 +554,17 @@ fn message(name: &str) -> &'static str {
         "revoked" => "deliveries go to another worker: what had not begun was given back",
         "unprotected" => "attempt without a claim, since the store is away",
         _ => "",
+    }
+}
+
+/// The same of what came in no message: nothing is kept of it but the record.
+fn message_of_claim(name: &str) -> &'static str {
+    match name {
+        "conflict" => "the key was used with another request: refused",
+        "too_old" => "no record, and older than the window: refused",
+        "dead" => "failed for good or out of attempts: on record",
+        "parked" => "its operation is dead or in doubt: refused",
+        _ => message(name),
     }
 }
 

@@ -22,19 +22,27 @@ impl Aside {
     }
 }
 
-/// An operation by the name under which an operator looks for it: its key, as JSON, or the beginning of its id.
+/// An operation by the names under which an operator looks for it: its tenant if it has one, and its key, as JSON, or
+/// the beginning of its id.
 pub(super) fn named(operation: &Operation) -> String {
     let key = operation.key.as_str();
-    let literal = if let Some(literal) = key.strip_prefix("json:") {
-        literal.to_owned()
-    } else {
-        let mut literal = Vec::new();
-        write_string(key, &mut literal);
-        String::from_utf8_lossy(&literal).into_owned()
+    let literal = key
+        .strip_prefix("json:")
+        .map_or_else(|| quoted(key), str::to_owned);
+    let tenant = match operation.scope.tenant() {
+        "" => String::new(),
+        tenant => format!("tenant {}, ", quoted(tenant)),
     };
     let id = operation.id().to_string();
     let short = id.get(..SHORT_ID).unwrap_or(&id);
-    format!("key {literal}, operation {short}")
+    format!("{tenant}key {literal}, operation {short}")
+}
+
+/// A text as JSON.
+fn quoted(text: &str) -> String {
+    let mut literal = Vec::new();
+    write_string(text, &mut literal);
+    String::from_utf8_lossy(&literal).into_owned()
 }
 
 /// The number of digits of an id that messages show.

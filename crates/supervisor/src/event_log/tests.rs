@@ -126,6 +126,53 @@ fn text_shows_a_key_only_where_somebody_has_to_look() {
 }
 
 #[test]
+fn a_decision_about_a_claim_names_no_place() {
+    let operation = &operation();
+    let coordinates = "";
+    let error = "declined";
+    for (event, text) in [
+        (
+            Event::Dead {
+                operation,
+                coordinates,
+                error,
+            },
+            "dead: declined (key 1, ",
+        ),
+        (
+            Event::InDoubt {
+                operation,
+                coordinates,
+                error,
+            },
+            "in doubt: nobody knows whether it happened: declined (key 1, ",
+        ),
+        (
+            Event::Parked {
+                operation,
+                coordinates,
+                state: StateKind::InDoubt,
+            },
+            "in doubt: the operation was claimed once more (key 1, ",
+        ),
+        (
+            Event::TooOld {
+                operation,
+                coordinates,
+            },
+            "refused: no record, and older than the window [too-old]",
+        ),
+    ] {
+        let decision = Decision::of("payments", &event, None).expect("a decision");
+        assert!(decision.text().starts_with(text), "{}", decision.text());
+        let json = json(&event, None);
+        for word in ["coordinates", "quarantined", "dead letter", "kept"] {
+            assert!(!json.contains(word), "{word}: {json}");
+        }
+    }
+}
+
+#[test]
 fn a_decision_about_no_message_has_words_too() {
     let error = Error::new(ErrorKind::Unavailable, "gone");
     let wait = Duration::ZERO;

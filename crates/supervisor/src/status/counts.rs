@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use semel_claims::{MOST_NAMED, OTHERS};
 use semel_core::port::store::{ListQuery, Store};
-use semel_core::{Operation, Reason, Result, Scope, StateKind};
+use semel_core::{Operation, Reason, Result, StateKind};
 use semel_worker::replay::Kind;
 use tokio::time::{Instant, sleep};
 
@@ -16,8 +17,8 @@ use super::pace::Pace;
 #[derive(Debug, Default)]
 pub(crate) struct Counts(Mutex<BTreeMap<Box<str>, [u64; 3]>>);
 
-/// A pipeline, and the scope of its keys.
-pub(crate) type Counted = (Box<str>, Scope);
+/// A pipeline, and the selection of what is on record of it.
+pub(crate) type Counted = (Box<str>, ListQuery);
 
 impl Counts {
     /// Returns, for each pipeline that was counted, its name, the reason why something is set aside, and the
@@ -33,14 +34,28 @@ impl Counts {
 
     /// Counts over and over for as long as the future is polled: every few seconds, and so that the store
     /// spends about a twentieth of its time on it, see [`Pace`]. While the store fails, the last counts stand.
-    pub(crate) async fn count(&self, store: impl Store, pipelines: Vec<Counted>) {
+    ///
+    /// `with_clients` counts the operations that no pipeline names as well: those of clients of the claim API, and
+    /// of the routes of a gateway.
+    pub(crate) async fn count(
+        &self,
+        store: impl Store,
+        pipelines: Vec<Counted>,
+        with_clients: bool,
+    ) {
         let mut pace = Pace::new(EVERY, 20);
         loop {
             let begun = Instant::now();
             let mut is_whole = true;
-            for (name, scope) in &pipelines {
-                match counts(&store, scope).await {
+            for (name, within) in &pipelines {
+                match counts(&store, within).await {
                     Ok(counts) => drop(self.lock().insert(name.clone(), counts)),
+                    Err(_) => is_whole = false,
+                }
+            }
+            if with_clients {
+                match unnamed(&store, &pipelines).await {
+                    Ok(found) => self.found(&pipelines, found),
                     Err(_) => is_whole = false,
                 }
             }
@@ -53,17 +68,28 @@ impl Counts {
         }
     }
 
+    /// Notes what was found of operations that no pipeline names. One that was counted before keeps its series.
+    fn found(&self, pipelines: &[Counted], mut found: BTreeMap<Box<str>, [u64; 3]>) {
+        let mut known = self.lock();
+        for (name, counts) in &mut *known {
+            if pipelines.iter().all(|(pipeline, _)| pipeline != name) {
+                *counts = found.remove(name).unwrap_or_default();
+            }
+        }
+        known.append(&mut found);
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Box<str>, [u64; 3]>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Counts in the order of [`WHY`].
-async fn counts(store: &impl Store, scope: &Scope) -> Result<[u64; 3]> {
+async fn counts(store: &impl Store, within: &ListQuery) -> Result<[u64; 3]> {
     let query = |reasons| ListQuery {
         reasons,
         limit: PAGE,
-        ..ListQuery::in_scope(scope)
+        ..within.clone()
     };
     let mut dead = 0;
     for reason in Kind::DeadLetters.reasons() {
@@ -85,6 +111,46 @@ async fn counts(store: &impl Store, scope: &Scope) -> Result<[u64; 3]> {
         query.after = Some(next);
         tokio::task::yield_now().await;
     }
+}
+
+/// Counts the operations that are dead or in doubt and that no pipeline names, by their names.
+async fn unnamed(
+    store: &impl Store,
+    pipelines: &[Counted],
+) -> Result<BTreeMap<Box<str>, [u64; 3]>> {
+    let is_named = |operation: &str| {
+        let mut names = pipelines.iter().filter_map(|(_, it)| it.operation.as_ref());
+        names.any(|name| **name == *operation)
+    };
+    let mut found = BTreeMap::<Box<str>, [u64; 3]>::new();
+    for (at, state) in [StateKind::Dead, StateKind::InDoubt]
+        .into_iter()
+        .enumerate()
+    {
+        let mut query = ListQuery {
+            state: Some(state),
+            limit: PAGE,
+            ..ListQuery::default()
+        };
+        loop {
+            let page = store.list(&query).await?;
+            for listed in &page.items {
+                let operation = listed.operation.scope.operation();
+                if is_named(operation) {
+                    continue;
+                }
+                let is_known = found.contains_key(operation) || found.len() < MOST_NAMED;
+                let name = if is_known { operation } else { OTHERS };
+                found.entry(name.into()).or_default()[at] += 1;
+            }
+            let Some(next) = page.next else {
+                break;
+            };
+            query.after = Some(next);
+            tokio::task::yield_now().await;
+        }
+    }
+    Ok(found)
 }
 
 async fn parked(store: &impl Store, mut query: ListQuery, kind: Kind) -> Result<u64> {
@@ -118,3 +184,74 @@ const WHY: [&str; 3] = ["dead", "in_doubt", "quarantined"];
 const EVERY: Duration = Duration::from_secs(4);
 /// The number of messages visited in one call.
 const PAGE: usize = 200;
+
+#[cfg(test)]
+mod tests {
+    use semel_core::{
+        Admission, ClaimId, ClaimRequest, Key, Scope, Settled, Settlement, Start, Step, StoreExt,
+        Window,
+    };
+    use semel_engine::system::SystemClock;
+    use semel_store_memory::MemoryStore;
+
+    use super::*;
+
+    /// Leaves an operation in doubt, or dead.
+    async fn ended(
+        store: &MemoryStore,
+        name: &str,
+        key: u64,
+        recovery: Option<semel_core::Recovery>,
+    ) {
+        let scope = Scope::new("", name).expect("a scope");
+        let key = Key::new(&key.to_string()).expect("a key");
+        let claim_id = ClaimId::from_u128(7);
+        let mut request = ClaimRequest::new(scope, key, claim_id);
+        request.start = recovery.map_or(Start::Unmarked, Start::Marked);
+        let operation = request.operation.clone();
+        let admission = store.claim_one(request).await.expect("an answer");
+        assert!(matches!(admission, Admission::Granted(_)));
+        let step = Step::Release {
+            error: "x".into(),
+            certainty: semel_core::Certainty::MaybeApplied,
+            after: Duration::ZERO,
+            counted: true,
+            limits: semel_core::claim::AttemptLimits {
+                failed: std::num::NonZeroU32::MIN,
+                ..semel_core::claim::AttemptLimits::default()
+            },
+            window: Window::DEFAULT,
+        };
+        let settlement = Settlement {
+            operation,
+            claim_id,
+            step,
+        };
+        let settled = store.settle_one(settlement).await.expect("an answer");
+        assert!(matches!(settled, Settled::Now(_)));
+    }
+
+    #[tokio::test]
+    async fn operations_that_no_pipeline_names_are_counted_by_name() {
+        let store = MemoryStore::new(Arc::new(SystemClock::new()));
+        let park = Some(semel_core::Recovery::Park);
+        for (name, key, recovery) in [
+            ("charge", 1, park),
+            ("charge", 2, park),
+            ("charge", 3, None),
+            ("pay", 1, park),
+        ] {
+            ended(&store, name, key, recovery).await;
+        }
+        let scope = Scope::new("", "pay").expect("a scope");
+        let pipelines: Vec<Counted> = vec![("pay".into(), ListQuery::in_scope(&scope))];
+        let found = unnamed(&store, &pipelines).await.expect("counts");
+        assert_eq!(found, BTreeMap::from([("charge".into(), [1, 2, 0])]));
+        let counts = Counts::default();
+        counts.found(&pipelines, found);
+        assert!(counts.all().contains(&("charge".into(), "in_doubt", 2)));
+        // What is resolved is counted as none, and does not vanish.
+        counts.found(&pipelines, BTreeMap::new());
+        assert!(counts.all().contains(&("charge".into(), "in_doubt", 0)));
+    }
+}

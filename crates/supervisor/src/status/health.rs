@@ -61,6 +61,8 @@ pub(crate) struct Health {
 struct Known {
     store: Part,
     is_breaker_open: bool,
+    /// The servers of the API that a gateway serves.
+    upstreams: Part,
     pipelines: BTreeMap<Box<str>, Depends>,
 }
 
@@ -138,10 +140,13 @@ impl Observer for Health {
 impl Health {
     /// Starts with everything answering, until something else is known.
     pub(crate) fn new(ready_after: Duration, clock: Arc<dyn Clock>) -> Self {
+        let mut known = Known::default();
+        known.store.answered_at = clock.monotonic();
+        known.upstreams.answered_at = known.store.answered_at;
         Self {
             ready_after,
             clock,
-            known: Mutex::default(),
+            known: Mutex::new(known),
         }
     }
 
@@ -266,6 +271,27 @@ impl Health {
         self.of(pipeline, |it| it.target.answers(now));
     }
 
+    /// Notes that no server of the API answers.
+    pub(crate) fn upstreams_failed(&self, error: &Error) {
+        let trouble = self.trouble(error);
+        self.lock().upstreams.fails(trouble);
+    }
+
+    /// Notes that a server of the API answers.
+    pub(crate) fn upstreams_answer(&self) {
+        let now = self.clock.monotonic();
+        self.lock().upstreams.answers(now);
+    }
+
+    /// Returns the reasons why a gateway is not ready; none if it is.
+    pub(crate) fn reasons_of_gateway(&self) -> Vec<Because> {
+        let now = self.clock.monotonic();
+        let (known, after) = (self.lock(), self.ready_after);
+        let of_store = known.store.because(Reason::StoreAway, now, after);
+        let of_upstreams = known.upstreams.because(Reason::TargetAway, now, after);
+        of_store.into_iter().chain(of_upstreams).collect()
+    }
+
     /// Returns what is known of the target of a pipeline, if no effect was done for the time `within`.
     pub(crate) fn known_of_target(&self, pipeline: &str, within: Duration) -> KnownOfTarget {
         let now = self.clock.monotonic();
@@ -275,6 +301,15 @@ impl Health {
             Some(it) if now.saturating_sub(it.done_at) < within => KnownOfTarget::Works,
             Some(_) | None => KnownOfTarget::Nothing,
         }
+    }
+
+    /// Returns the reason why nothing that depends on the store alone is ready, if there is one.
+    pub(crate) fn reason_of_store(&self) -> Option<Because> {
+        let now = self.clock.monotonic();
+        let known = self.lock();
+        known
+            .store
+            .because(Reason::StoreAway, now, self.ready_after)
     }
 
     /// Returns the reasons why a pipeline is not ready; none if it is.

@@ -6,7 +6,7 @@ use semel_engine::summary::Summary;
 use semel_telemetry::{Metrics, Sample, SampledFamily};
 use tokio::time::Instant;
 
-use super::{Doing, PartitionRestoration, Readiness, Status, declared};
+use super::{Doing, PartitionRestoration, Readiness, Status, declared, gateway};
 
 /// Adds the families of this status.
 pub(super) fn register(metrics: &Metrics, status: &Arc<Status>) {
@@ -98,10 +98,16 @@ fn families(status: &Status) -> Vec<SampledFamily> {
             "Bytes that the file has and has not handed over.",
             of_files(status),
         ),
+        SampledFamily::counter(
+            "semel_webhook_answers",
+            "Requests of a webhook, by the status of their answers.",
+            of_webhooks(status),
+        ),
     ];
     families.extend(status.store_samples().families(&status.store));
     families.extend(status.windows().families());
     families.extend(status.layers().families());
+    families.extend(status.gateway().map(gateway::families).unwrap_or_default());
     families
 }
 
@@ -121,6 +127,20 @@ fn of_files(status: &Status) -> Vec<Sample> {
         Some(Sample::new([("pipeline", &**pipeline)], it.bytes_left?))
     });
     left.collect()
+}
+
+fn of_webhooks(status: &Status) -> Vec<Sample> {
+    let pipelines = status.lock();
+    let answers = pipelines
+        .iter()
+        .filter_map(|(pipeline, it)| Some((pipeline, it.webhook.as_ref()?)));
+    let samples = answers.flat_map(|(pipeline, answers)| {
+        answers.counts().map(|(status, count)| {
+            let status = status.to_string();
+            Sample::new([("pipeline", &**pipeline), ("status", &*status)], count)
+        })
+    });
+    samples.collect()
 }
 
 fn of_partitions(

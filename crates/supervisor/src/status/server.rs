@@ -8,27 +8,14 @@ use std::time::Duration;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
-use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
-use semel_core::{Code, Error, ErrorKind, Result};
+use semel_core::Result;
+use semel_http::{Limits, Listener};
 use semel_telemetry::Format;
 use serde::Serialize;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
-use tokio::time::{sleep, timeout};
 
 use super::Status;
-use super::owner::Owner;
-
-/// The error that another process listens at `address`; names the process as far as the system tells.
-fn in_use(address: SocketAddr) -> Error {
-    let owner = Owner::of(address).map_or("another program".to_owned(), |it| it.to_string());
-    let message =
-        format!("admin.listen: {address} is in use by {owner}; stop it, or set another port");
-    Error::new(ErrorKind::Unavailable, message).with_code(Code::AddressInUse)
-}
 
 /// Listens, and answers for as long as the future is polled.
 ///
@@ -37,46 +24,14 @@ pub(crate) async fn serve(
     address: SocketAddr,
     status: Arc<Status>,
 ) -> Result<impl Future<Output = ()> + Send + 'static> {
-    let listener = TcpListener::bind(address).await.map_err(|error| {
-        if error.kind() == std::io::ErrorKind::AddrInUse {
-            return in_use(address);
-        }
-        let message = format!("admin.listen: cannot listen at {address}");
-        Error::new(ErrorKind::Unavailable, message).with_source(error)
-    })?;
-    let connections = Arc::new(Semaphore::new(MOST_CONNECTIONS));
-    Ok(async move {
-        loop {
-            let accepted = listener.accept().await;
-            let Ok((stream, _)) = accepted else {
-                // The process is out of files, for example; that passes.
-                sleep(AGAIN).await;
-                continue;
-            };
-            let Ok(place) = Arc::clone(&connections).try_acquire_owned() else {
-                continue;
-            };
-            let status = Arc::clone(&status);
-            tokio::spawn(async move {
-                let _ = timeout(PATIENCE, answer_one(stream, status)).await;
-                drop(place);
-            });
-        }
-    })
-}
-
-/// Answers one request, and closes the connection.
-async fn answer_one(stream: TcpStream, status: Arc<Status>) {
+    let listener = Listener::bind("admin.listen", address).await?;
     let service = service_fn(move |request: Request<Incoming>| {
         let accept = request.headers().get(ACCEPT);
         let format = Format::asked_for(accept.and_then(|it| it.to_str().ok()));
         let answer = answer(request.method(), request.uri().path(), format, &status);
         async move { Ok::<_, Infallible>(answer) }
     });
-    let mut server = http1::Builder::new();
-    server.keep_alive(false);
-    // A client that hangs up early does not need the answer.
-    let _ = server.serve_connection(TokioIo::new(stream), service).await;
+    Ok(listener.serve(LIMITS, service, std::future::pending()))
 }
 
 /// Returns the answer to a request that wants metrics in this format.
@@ -134,9 +89,11 @@ fn with(code: StatusCode, kind: &'static str, body: Bytes) -> Response<Full<Byte
     response
 }
 
-/// The number of requests at once; more are turned away.
-const MOST_CONNECTIONS: usize = 64;
-/// The longest time for a request.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// The wait after a connection could not be accepted.
-const AGAIN: Duration = Duration::from_millis(200);
+/// One request for each connection, within a few seconds.
+const LIMITS: Limits = Limits {
+    connections: 256,
+    connection: Some(Duration::from_secs(10)),
+    keep_alive: false,
+    drain: Duration::ZERO,
+    ..Limits::API
+};

@@ -2,9 +2,10 @@ use std::time::Duration;
 
 use http_body_util::BodyExt;
 use hyper::{Method, StatusCode};
-use semel_core::Error;
+use semel_conformance::TestClock;
 use semel_core::port::horizon::Horizon;
 use semel_core::port::source::DeliveryId;
+use semel_core::{Error, ErrorKind};
 use semel_engine::event::{Event, Observer};
 use semel_engine::summary::Fate;
 use semel_engine::system::SystemClock;
@@ -222,9 +223,67 @@ async fn a_pipeline_says_who_answers_for_it() {
 }
 
 #[tokio::test]
+async fn claims_are_ready_while_their_store_answers() {
+    let clock = TestClock::new();
+    let health = Health::new(Duration::from_secs(30), Arc::new(clock.clone()));
+    let status = Status::new(watch::channel(false).1, Arc::new(health), "memory:");
+    status.expects_claims();
+    let (code, body) = state(&status).await;
+    assert_eq!((code, &body["claims"]["state"]), (503, &json!("starting")));
+    status.begin();
+    let (code, body) = state(&status).await;
+    let expected = json!({ "state": "running", "pipelines": {}, "claims": { "state": "running" } });
+    assert_eq!((code, body), (200, expected));
+    let away = Error::new(ErrorKind::Unavailable, "connection refused");
+    status.health().store_failed(&away);
+    assert_eq!(state(&status).await.0, 200, "not for a moment");
+    clock.advance(Duration::from_secs(30));
+    let (code, body) = state(&status).await;
+    assert_eq!((code, &body["state"]), (503, &json!("store-away")));
+    assert_eq!(body["claims"]["reasons"][0]["code"], "store-unavailable");
+    status.health().store_answers();
+    assert_eq!(state(&status).await.0, 200);
+}
+
+#[tokio::test]
 async fn what_is_not_there_and_what_is_no_question_is_refused() {
     let status = status(watch::channel(false).1);
     assert_eq!(asked(&status, "/").await.0, 404);
     let refused = answer(&Method::POST, "/readyz", Format::Prometheus, &status);
     assert_eq!(refused.status(), StatusCode::METHOD_NOT_ALLOWED);
+}
+
+#[tokio::test]
+async fn a_gateway_is_ready_while_its_store_and_an_upstream_answer() {
+    let clock = TestClock::new();
+    let health = Health::new(Duration::from_secs(30), Arc::new(clock.clone()));
+    let status = Status::new(watch::channel(false).1, Arc::new(health), "memory:");
+    let store = semel_store_memory::MemoryStore::new(Arc::new(clock.clone()));
+    let once = semel_engine::once::Once::new(Arc::new(store));
+    let upstream = semel_proxy::Upstream::new("http://127.0.0.1:9".parse().expect("a URL"));
+    let settings = semel_proxy::Settings::new(vec![upstream]);
+    status.serves_api(Proxy::new(&once, settings).expect("a proxy"));
+    let (code, body) = state(&status).await;
+    assert_eq!((code, &body["gateway"]["state"]), (503, &json!("starting")));
+    status.begin();
+    let (code, body) = state(&status).await;
+    assert_eq!(
+        (code, &body["gateway"]),
+        (200, &json!({ "state": "running" }))
+    );
+    let error =
+        Error::new(ErrorKind::Unavailable, "refused").with_code(semel_core::Code::TargetAway);
+    status.health().upstreams_failed(&error);
+    assert_eq!(state(&status).await.0, 200, "it may come back");
+    clock.advance(Duration::from_secs(30));
+    let (code, body) = state(&status).await;
+    assert_eq!((code, &body["state"]), (503, &json!("target-away")));
+    assert_eq!(body["gateway"]["reasons"][0]["code"], "target-away");
+    status.health().upstreams_answer();
+    assert_eq!(state(&status).await.0, 200);
+    let metrics = asked(&status, "/metrics").await.1;
+    assert!(
+        metrics.contains("semel_gateway_unmatched_total 0\n"),
+        "{metrics}"
+    );
 }

@@ -74,14 +74,10 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Adds the spans of an attempt, if they are recorded, in the form that they are sent in, which is made only if there
-    /// is room. The last quarter of the room is for hard cases.
+    /// Adds the spans of an attempt in the form that they are sent in, which is made only if there is room. The last
+    /// quarter of the room is for hard cases.
     pub(super) fn offer(&self, spans: &Spans<'_>, made: impl FnOnce() -> Vec<Span>) {
-        let is_hard = spans.are_always_kept();
-        if !is_hard && !spans.process.context.flags.is_sampled() {
-            return;
-        }
-        let has_room = is_hard || self.sender.capacity() > KEPT_FREE;
+        let has_room = spans.are_always_kept() || self.sender.capacity() > KEPT_FREE;
         match self.sender.try_reserve() {
             Ok(place) if has_room => place.send(made()),
             Err(TrySendError::Closed(())) => self.lost.add(spans.count()),

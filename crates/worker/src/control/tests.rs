@@ -297,6 +297,7 @@ fn a_request_is_read_as_it_was_asked() {
             [
                 settle(Step::Start {
                     recovery: Recovery::Rerun,
+                    has_begun: true,
                 }),
                 settle(Step::Complete {
                     outcome: Outcome::TooLarge {

@@ -156,8 +156,13 @@ fn prepare(command: &[String], call: &Call) -> Command {
         .env("SEMEL_FENCING_TOKEN", claim.token.to_string())
         .env("SEMEL_IDEMPOTENCY_KEY", &id)
         // Those of the worker are about the worker, and not about this message.
+        .env_remove("SEMEL_TENANT")
         .env_remove("TRACEPARENT")
         .env_remove("TRACESTATE");
+    let tenant = claim.operation.scope.tenant();
+    if !tenant.is_empty() {
+        prepared.env("SEMEL_TENANT", tenant);
+    }
     if let Some(trace) = call.trace() {
         prepared.env("TRACEPARENT", &*trace.parent);
         if let Some(state) = trace.state.as_deref() {

@@ -7,6 +7,7 @@ mod answer;
 mod connection;
 mod decisive;
 mod post;
+mod sink;
 mod target;
 
 use std::fmt;
@@ -29,6 +30,7 @@ use target::Target;
 
 pub use decisive::Decisive;
 pub use post::Post;
+pub use sink::HttpSink;
 pub use target::{masked, percent_decoded};
 
 /// The target of messages, and the form of the requests.
@@ -202,6 +204,18 @@ impl Effect for HttpEffect {
                 };
             }
         };
+        self.send(request).await.0
+    }
+
+    fn quiet(&self) -> Duration {
+        self.timeout
+    }
+}
+
+impl HttpEffect {
+    /// Sends a request, and judges the answer. Tells as well whether the answer is about the place, whatever the
+    /// request.
+    async fn send(&self, request: Request<Full<Bytes>>) -> (Verdict, bool) {
         let deadline = Instant::now() + self.timeout;
         let url = self.template.target.masked();
         let late = || format!("no answer from {url} within {:?}", self.timeout).into();
@@ -210,13 +224,13 @@ impl Effect for HttpEffect {
             Ok(sent) => sent,
             Err(Failure::Unsent(cause)) => {
                 let error = format!("cannot reach {url}: {cause}").into();
-                return Verdict::Away { error };
+                return (Verdict::Away { error }, false);
             }
             Err(Failure::Broken(cause)) => {
                 let error = format!("{url} broke off before it answered: {cause}").into();
-                return Verdict::MaybeApplied { error };
+                return (Verdict::MaybeApplied { error }, false);
             }
-            Err(Failure::Late) => return Verdict::MaybeApplied { error: late() },
+            Err(Failure::Late) => return (Verdict::MaybeApplied { error: late() }, false),
         };
         let (head, body) = response.into_parts();
         let read = time::timeout_at(deadline, answer::read(body)).await;
@@ -228,11 +242,8 @@ impl Effect for HttpEffect {
             Ok(Err(cause)) => Err(format!("{url} broke off in its answer: {cause}").into()),
             Err(_) => Err(late()),
         };
-        answer::verdict(&head, body, &self.template.target, &self.meaning)
-    }
-
-    fn quiet(&self) -> Duration {
-        self.timeout
+        let verdict = answer::verdict(&head, body, &self.template.target, &self.meaning);
+        (verdict, answer::is_of_the_place(&head))
     }
 }
 

@@ -200,7 +200,7 @@ impl Pager {
         let mut query = ListQuery {
             reasons: self.job.kind.reasons(),
             limit: self.assessor.batch().min(MOST_AT_ONCE),
-            ..ListQuery::in_scope(self.assessor.scope())
+            ..self.assessor.selection()
         };
         loop {
             let page = self.page(&mut query).await;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use semel_core::decide::{self, Change, Order};
 use semel_core::port::source::{Delivery, DeliveryId};
+use semel_core::port::store::ListQuery;
 use semel_core::{
     Admission, ClaimId, ClaimRequest, FencingToken, Operation, Parked, Record, Recovery, Result,
     StateKind, Timestamp,
@@ -131,8 +132,8 @@ impl Assessor {
         self.pipeline.batch
     }
 
-    pub(super) fn scope(&self) -> &semel_core::Scope {
-        &self.pipeline.scope
+    pub(super) fn selection(&self) -> ListQuery {
+        self.pipeline.selection()
     }
 
     /// Predicts the fate of each message at `now`, in order; leaves out messages of another kind. `look_up`
@@ -177,7 +178,7 @@ impl Assessor {
         let mut records = records.into_iter();
         let mut assessed = Vec::with_capacity(known.len());
         for (message, read, has_operation) in known {
-            let record = records.next().filter(|_| has_operation).flatten();
+            let record = has_operation.then(|| records.next()).flatten().flatten();
             assessed.push(self.assessed(message, read, record, now));
         }
         assessed.retain(|it| self.kind.has(&it.message, it.state));
@@ -284,6 +285,9 @@ fn dead_letter(
     };
     if Some(&incoming.request.operation.key) != message.key.as_ref() {
         return refused("as configured now, the pipeline finds another key in it");
+    }
+    if incoming.request.operation.scope != message.scope {
+        return refused("as configured now, the pipeline finds another tenant in it");
     }
     let was_in_doubt = &*message.reason == "in-doubt";
     let record = match record {

@@ -572,12 +572,57 @@ async fn what_is_foretold_changes_nothing() {
     assert_eq!(desk.everything().await, before);
 }
 
+/// Messages without a key, of which no record is looked up, stand among others.
+#[tokio::test]
+async fn a_message_is_foretold_by_the_record_of_its_own_key() {
+    let desk = Desk::new();
+    let mut bodies = vec![
+        r#"{"id":"pay-1"}"#.to_owned(),
+        r#"{"id":"pay-1","v":2}"#.to_owned(),
+    ];
+    bodies.extend((0..9).map(|number| format!("{{\"no\":{number}}}")));
+    let bodies: Vec<_> = bodies.iter().map(String::as_str).collect();
+    desk.deliver_bodies(&bodies, "exit 0", UNKEYED).await;
+    let mut foretold = desk.prospects(Kind::Quarantined).await;
+    foretold.sort_unstable();
+    foretold.dedup();
+    assert_eq!(
+        foretold,
+        [
+            "stays in quarantine: fingerprint-conflict",
+            "stays in quarantine: key-missing"
+        ]
+    );
+}
+
+/// A message of one tenant is never run as another's.
+#[tokio::test]
+async fn a_dead_letter_in_which_another_tenant_is_found_is_not_touched() {
+    let mut desk = Desk::new();
+    desk.tenant = Some("json:/tenant");
+    let body = r#"{"id":"pay-1","tenant":"acme","owner":"other"}"#;
+    desk.deliver_bodies(&[body], "exit 1", UNKEYED).await;
+    desk.tenant = Some("json:/owner");
+    assert_eq!(
+        desk.prospects(Kind::DeadLetters).await,
+        ["as configured now, the pipeline finds another tenant in it"]
+    );
+    let report = desk.replay(Kind::DeadLetters, "echo >> out").await;
+    assert_eq!(report.tally, tally(0, 0, 1));
+    assert!(desk.calls().is_empty());
+    desk.tenant = Some("json:/tenant");
+    let report = desk.replay(Kind::DeadLetters, "echo >> out").await;
+    assert_eq!(report.tally, tally(1, 0, 0));
+    assert!(desk.parked().await.is_empty());
+}
+
 /// A pipeline, a store and a folder.
 struct Desk {
     folder: TempDir,
     store: Arc<MemoryStore>,
     key: &'static str,
     birth: Option<&'static str>,
+    tenant: Option<&'static str>,
     /// The number of times that an effect may fail.
     attempts: u32,
 }
@@ -589,6 +634,7 @@ impl Desk {
             store: Arc::new(MemoryStore::new(Arc::new(SystemClock::new()))),
             key: "json:/id",
             birth: None,
+            tenant: None,
             attempts: 10,
         }
     }
@@ -687,6 +733,7 @@ impl Desk {
         Pipeline {
             name: "payments".into(),
             scope: scope(),
+            tenant: self.tenant.map(selector),
             key: KeySelector::try_from(vec![selector(self.key)]).expect("a key selector"),
             fingerprint: FingerprintSelector::Payload,
             transport: None,

@@ -363,8 +363,8 @@ async fn what_waits_too_long_for_a_child_was_not_applied() {
 #[tokio::test]
 async fn a_child_that_works_one_by_one_has_the_time_limit_for_each() {
     let effect = python_within(
-        "time.sleep(0.3); answer(request, status='done')",
-        Duration::from_millis(1_500),
+        "time.sleep(0.6); answer(request, status='done')",
+        Duration::from_secs(4),
     );
     let verdicts = call_all(&effect, &["1", "2", "3", "4", "5", "6", "7", "8"]).await;
     assert_eq!(verdicts, vec![done(""); 8]);

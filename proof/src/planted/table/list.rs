@@ -4,9 +4,6 @@
 pub(crate) const ELSEWHERE: &[(&str, &str)] = &[
     ("M19", "K01"),
     ("M21", "T07, T10, T12"),
-    ("M22", "not there yet: the gateway"),
-    ("M23", "not there yet: the gateway"),
-    ("M27", "not there yet: the outbox"),
     (
         "M30",
         "in `tests/redis/planted.rs` of the store, by its scripts",

@@ -65,6 +65,11 @@ pub(super) const BUGS: &[Bug] = &[
         &["fingerprint::tests::the_payload_counts_by_what_it_says"],
     ),
     postgres(
+        "M27",
+        "reads an outbox behind the last place that it saw",
+        &["outbox::a_transaction_that_commits_late_is_not_missed"],
+    ),
+    postgres(
         "M28",
         "goes by the time at which a transaction began",
         &["time::"],

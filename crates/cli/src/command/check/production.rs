@@ -52,15 +52,20 @@ impl Look {
         }
     }
 
+    /// The answer at the address of the metrics.
+    pub(super) const fn scrape(&self) -> &Scrape {
+        &self.scrape
+    }
+
     /// Goes through the list of a pipeline.
     pub(super) async fn list<'a>(
         &self,
         subject: &Subject<'a>,
         report: &Report<'_>,
     ) -> Production<'a> {
-        let scope = &subject.pipeline.pipeline.scope;
+        let selection = subject.pipeline.pipeline.selection();
         let counted = match &self.store {
-            Some(Ok(store)) => Some(within(PATIENCE, SetAside::of(store, scope)).await),
+            Some(Ok(store)) => Some(within(PATIENCE, SetAside::of(store, &selection)).await),
             Some(Err(error)) => Some(Err(error.clone())),
             None => None,
         };

@@ -37,6 +37,7 @@ impl Answer for Report<'_> {
             )
             .field("store", StoreText(&self.store))
             .field("key", self.key.join(" + "))
+            .some("tenant", self.tenant.as_ref())
             .field("fingerprint", self.fingerprint.join(" + "))
             .some("transport", self.transport.as_ref())
             .field("window", format!("{window}, margin {margin}"));
@@ -63,23 +64,28 @@ impl Answer for Report<'_> {
             .field("lease", format!("{lease}, renewed at a third{timeout}"))
             .field("storage", StorageText(&self.storage))
             .some("sample", self.sample.map(SampleText));
-        for finding in &self.findings {
-            let style = match finding.severity {
-                Severity::Ok => TextStyle::Good,
-                Severity::Warn => TextStyle::Attention,
-                Severity::Fail => TextStyle::Bad,
-            };
-            let Finding {
-                code,
-                severity,
-                message,
-                advice,
-                place: _,
-            } = finding;
-            block
-                .styled(style, severity.as_str(), &format!("{code}: {message}"))
-                .field("do", advice);
-        }
+        findings(&self.findings, block);
+    }
+}
+
+/// Describes findings, each with what to do about it.
+pub(super) fn findings(findings: &[Finding], block: &mut Block) {
+    for finding in findings {
+        let style = match finding.severity {
+            Severity::Ok => TextStyle::Good,
+            Severity::Warn => TextStyle::Attention,
+            Severity::Fail => TextStyle::Bad,
+        };
+        let Finding {
+            code,
+            severity,
+            message,
+            advice,
+            place: _,
+        } = finding;
+        block
+            .styled(style, severity.as_str(), &format!("{code}: {message}"))
+            .field("do", advice);
     }
 }
 
@@ -149,7 +155,7 @@ fn coverage(coverage: &Coverage) -> String {
 }
 
 /// A store on one line.
-struct StoreText<'a>(&'a StoreReport);
+pub(super) struct StoreText<'a>(pub(super) &'a StoreReport);
 
 impl std::fmt::Display for StoreText<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -230,8 +236,12 @@ impl std::fmt::Display for SampleText<'_> {
             it.redelivered,
             it.republished,
             it.conflicts,
-            unusable,
-        )
+            unusable - it.without_tenant,
+        )?;
+        if it.without_tenant > 0 {
+            write!(f, ", {} without a tenant", it.without_tenant)?;
+        }
+        Ok(())
     }
 }
 

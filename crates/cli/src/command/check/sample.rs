@@ -12,9 +12,10 @@ pub(super) async fn read(file: &Path, settings: &PipelineSettings, limit: u64) -
     let format = match settings.source {
         SourceSettings::File { format, .. } | SourceSettings::Stdin { format } => format,
         // One message per line, the usual way to write them down.
-        SourceSettings::Kafka(_) | SourceSettings::Nats(_) | SourceSettings::Amqp(_) => {
-            semel_broker_file::Format::default()
-        }
+        SourceSettings::Kafka(_)
+        | SourceSettings::Nats(_)
+        | SourceSettings::Amqp(_)
+        | SourceSettings::Webhook(_) => semel_broker_file::Format::default(),
     };
     let source = if file == Path::new("-") {
         SourceSettings::Stdin { format }
@@ -26,6 +27,6 @@ pub(super) async fn read(file: &Path, settings: &PipelineSettings, limit: u64) -
     };
     let name = file.display().to_string();
     let (longest, lease) = (settings.pipeline.max_message_bytes, settings.pipeline.lease);
-    let source = source::open(&source, longest, lease).await?;
+    let source = source::open(&source, longest, lease, None).await?;
     Sample::read(name, source, settings, limit).await
 }

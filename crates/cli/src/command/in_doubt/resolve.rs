@@ -14,15 +14,16 @@ use semel_core::{Error, Note, Operation, Outcome, ParkedId, Result};
 use semel_operate::in_doubt::{
     Case, MessageFate, Resolved, Word, dead_letter, message_id, messages,
 };
+use semel_operate::keys::Arrival;
 use semel_operate::paging::for_each_page;
 
-use super::select::{BATCH, Left, Selection, obstacle_text, select};
+use super::select::{BATCH, Left, Selection, obstacle_text, scopes_of, select};
 use crate::Exit;
 use crate::args::in_doubt::Resolve;
 use crate::args::{Format, Listing, Output};
 use crate::command::dead_letters::keys;
 use crate::command::keys::refusal_text;
-use crate::command::operate::{self, Ground, note_of, usage};
+use crate::command::operate::{self, Ground, note_of, place_text, usage};
 use crate::output::{self, Column, Entry, Go, List, Plan, Row, key_text, state_text};
 
 /// Writes a person's statement into the records, and moves the kept messages where they belong then.
@@ -35,6 +36,7 @@ pub(super) fn resolve(arguments: &Resolve) -> Result<Exit> {
     }
     operate::plan(&arguments.common, arguments.confirm, async |ground| {
         let Selection { named, is_whole } = select(ground, &arguments.which, keys).await?;
+        let scopes = scopes_of(&arguments.which, &named);
         let mut left = Left::default();
         let mut cases = Vec::with_capacity(named.len());
         for doubt in named {
@@ -45,8 +47,13 @@ pub(super) fn resolve(arguments: &Resolve) -> Result<Exit> {
                 Some(obstacle) => left.tell(obstacle_text(ground, case.doubt(), &obstacle)),
             }
         }
-        let is_whole = left.end() && is_whole;
-        let plan = plan(ground, &cases);
+        let are_all_open = left.end();
+        let is_whole = are_all_open && is_whole;
+        let mut plan = plan(ground, &cases);
+        ground.bind_tenants(&mut plan, &scopes);
+        if !are_all_open {
+            plan.refuse();
+        }
         if let ControlFlow::Break(exit) = plan.confirmed(arguments.confirm) {
             if exit == Exit::Done && arguments.format.output == Output::Json {
                 // "Nothing to do" is an answer, and prints a document.
@@ -79,7 +86,7 @@ fn plan(ground: &Ground, cases: &[Case]) -> Plan {
     for case in cases {
         plan.add(format_args!(
             "{}  {}  {} → {}",
-            case.doubt().operation.scope.operation(),
+            place_text(&case.doubt().operation.scope),
             key_of(case),
             state_text(case.state()),
             state_text(case.leads_to())
@@ -108,10 +115,32 @@ fn plan(ground: &Ground, cases: &[Case]) -> Plan {
             ),
         },
         Verdict::NotApplied { .. } => {
-            "the effect runs again when a message of the key comes".to_owned()
+            let mut arrivals = cases.iter().map(|case| arrival_of(ground, case));
+            let first = arrivals.next().unwrap_or(Arrival::Delivery);
+            let comes = if arrivals.all(|it| it == first) {
+                first.of(
+                    "a message of the key comes",
+                    "a client claims the key again",
+                    "its caller sends the request again",
+                )
+            } else {
+                "the key comes again"
+            };
+            format!("the effect runs again when {comes}")
         }
         Verdict::Abandon { .. } => "the effect is not run again".to_owned(),
     });
+    let is_claimed = cases
+        .iter()
+        .any(|case| arrival_of(ground, case) == Arrival::Claim);
+    if let Verdict::Applied { outcome, .. } = first.verdict()
+        && is_claimed
+        && is_text(outcome)
+    {
+        plan.remark(
+            "the outcome is no JSON: clients that claim the key get it as text/plain in `outcome_base64`",
+        );
+    }
     let kept = cases.iter().filter(|case| case.doubt().has_message).count();
     let is_one = cases.len() == 1;
     match (first.verdict(), kept) {
@@ -141,6 +170,16 @@ fn plan(ground: &Ground, cases: &[Case]) -> Plan {
     }
     ground.remark_on_use(&mut plan);
     plan
+}
+
+fn arrival_of(ground: &Ground, case: &Case) -> Arrival {
+    ground.arrival_of(&case.doubt().operation.scope)
+}
+
+/// Tells whether an outcome has bytes that are no JSON.
+fn is_text(outcome: &Outcome) -> bool {
+    let bytes = outcome.result().unwrap_or_default();
+    !bytes.is_empty() && serde_json::from_slice::<serde::de::IgnoredAny>(bytes).is_err()
 }
 
 fn key_of(case: &Case) -> Cow<'_, str> {
@@ -266,6 +305,7 @@ impl Entry for Resolved {
     const COLUMNS: &'static [Column] = &[
         Column::key("key"),
         Column::text("pipeline"),
+        Column::text("tenant").if_any(),
         Column::word("before"),
         Column::word("after"),
         Column::word("message"),
@@ -275,6 +315,7 @@ impl Entry for Resolved {
     fn fill(&self, row: &mut Row) {
         row.text(&key_text(&self.key))
             .text(&self.pipeline)
+            .show_some(self.tenant.as_ref())
             .text(&self.before.replace('_', " "))
             .text(self.after)
             .text(&self.message.as_str().replace('_', " "));

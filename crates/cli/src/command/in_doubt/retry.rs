@@ -9,7 +9,7 @@ use semel_operate::in_doubt::message_id;
 use semel_operate::parked::{Filter, Names, Search};
 use semel_worker::replay::Kind;
 
-use super::select::{Left, Selection, obstacle_text, select};
+use super::select::{Left, Selection, obstacle_text, scopes_of, select};
 use crate::Exit;
 use crate::args::Rerun;
 use crate::args::dead_letters::Which;
@@ -23,6 +23,7 @@ pub(super) fn retry(arguments: &Rerun<Which>) -> Result<Exit> {
     let keys = keys(&arguments.which)?;
     parked::replay(&arguments.common, &running, &async |ground: &_| {
         let Selection { named, is_whole } = select(ground, &arguments.which, keys.clone()).await?;
+        let named_scopes = scopes_of(&arguments.which, &named);
         let mut left = Left::default();
         let (mut ids, mut alone) = (BTreeSet::new(), Vec::new());
         for named in named {
@@ -42,6 +43,7 @@ pub(super) fn retry(arguments: &Rerun<Which>) -> Result<Exit> {
                 filter: Filter::default(),
             },
             alone,
+            named: named_scopes,
             is_whole: left.end() && is_whole,
         })
     })

@@ -1,13 +1,15 @@
 //! Selects the doubts that a verb is about.
 
+use std::collections::BTreeSet;
+
 use semel_core::port::store::Store;
-use semel_core::{Key, Result};
+use semel_core::{Key, Result, Scope};
 use semel_operate::in_doubt::{Doubt, Obstacle, doubts, mark_messages};
 use semel_operate::relative_time::when;
 
 use crate::args::dead_letters::Which;
 use crate::command::keys::tell_all_unknown;
-use crate::command::operate::{Ground, operations};
+use crate::command::operate::Ground;
 use crate::output::{self, key_text, state_text};
 
 /// The doubts that were found, of all that the arguments ask for.
@@ -26,10 +28,10 @@ pub(super) async fn select(ground: &Ground, which: &Which, keys: Vec<Key>) -> Re
         let matching = &which.matching;
         let before = matching.older_than.map(|age| ground.now().minus(age));
         let like = matching.reason_like.as_deref();
-        named = doubts(&ground.store, ground.narrowed(), before, like).await?;
+        named = doubts(&ground.store, ground.selection(), before, like).await?;
     } else {
         let mut unknown = Vec::new();
-        let operations = operations(&ground.scope()?, keys);
+        let operations = ground.operations(keys).await?;
         for batch in operations.chunks(BATCH) {
             let records = ground.store.get(batch.into()).await?;
             for (operation, record) in batch.iter().zip(records) {
@@ -50,6 +52,12 @@ pub(super) async fn select(ground: &Ground, which: &Which, keys: Vec<Key>) -> Re
     }
     mark_messages(&ground.store, &mut named).await?;
     Ok(Selection { named, is_whole })
+}
+
+/// The pipelines and tenants of doubts that were named by their keys; of all doubts, none is meant.
+pub(super) fn scopes_of(which: &Which, named: &[Doubt]) -> BTreeSet<Scope> {
+    let named = if which.matching.all { &[] } else { named };
+    named.iter().map(|it| it.operation.scope.clone()).collect()
 }
 
 /// Explains on one line why a doubt is left as it is.

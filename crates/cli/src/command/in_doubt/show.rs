@@ -2,7 +2,7 @@
 
 use semel_core::{Parked, Result, StateKind};
 use semel_operate::in_doubt::message_of;
-use semel_operate::keys::Detail;
+use semel_operate::keys::{Arrival, Detail};
 use semel_operate::value::{Base64, Time, text_or_base64};
 use serde::Serialize;
 
@@ -34,6 +34,7 @@ pub(super) fn show(arguments: &Show) -> Result<Exit> {
         }
         let parked = message_of(&ground.store, &operation).await?;
         let doubt = Doubt {
+            arrival: ground.arrival_of(&operation.scope),
             record: Detail::of(&operation, &record, ground.now()),
             message: parked.as_ref().map(Message::of),
         };
@@ -48,6 +49,8 @@ struct Doubt<'a> {
     #[serde(flatten)]
     record: Detail<'a>,
     message: Option<Message<'a>>,
+    #[serde(skip)]
+    arrival: Arrival,
 }
 
 /// The message that is kept for it.
@@ -83,7 +86,11 @@ impl Answer for Doubt<'_> {
         self.record.describe(block);
         block.heading("Message");
         let Some(message) = &self.message else {
-            block.prose("none is kept yet: it is, when it is delivered again");
+            block.prose(self.arrival.of(
+                "none is kept yet: it is, when it is delivered again",
+                "none: clients claim the key, and nothing is kept of what they ask for",
+                "none: the key comes in requests, and nothing is kept of them",
+            ));
             return;
         };
         block

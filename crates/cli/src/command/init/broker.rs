@@ -27,7 +27,7 @@ pub(super) fn target(effect: EffectKind) -> Option<&'static str> {
 /// Commands that create the place to read from and publish the sample to it, if the source is a broker's.
 pub(super) fn source(source: SourceKind) -> Option<[&'static str; 2]> {
     match source {
-        SourceKind::File | SourceKind::Stdin => None,
+        SourceKind::File | SourceKind::Stdin | SourceKind::Webhook => None,
         SourceKind::Nats => Some([
             "nats stream add PAYMENTS --subjects=payments --max-age=3d --defaults",
             "while read -r line; do nats pub payments \"$line\" </dev/null; done <payments.ndjson",

@@ -28,19 +28,7 @@ pub(super) fn text(choice: Choice) -> String {
     if level >= Level::Advanced {
         add(ADVANCED_FILE);
     }
-    add("[store]\n");
-    add(match store {
-        StoreKind::Embedded => EMBEDDED,
-        StoreKind::Sqlite => SQLITE,
-        StoreKind::Postgres => POSTGRES,
-        StoreKind::Mysql => MYSQL,
-        StoreKind::Redis => REDIS,
-    });
-    add(&format!("url = \"{}\"\n", url(store)));
-    match store {
-        StoreKind::Postgres | StoreKind::Mysql | StoreKind::Redis => add(SECRET),
-        StoreKind::Embedded | StoreKind::Sqlite => {}
-    }
+    add(&of_store(store));
     add(&window(choice));
     add("\n[pipelines.payments]\n");
     add(match source {
@@ -49,6 +37,7 @@ pub(super) fn text(choice: Choice) -> String {
         SourceKind::Nats => broker::NATS_SOURCE,
         SourceKind::Kafka => broker::KAFKA_SOURCE,
         SourceKind::Amqp => broker::AMQP_SOURCE,
+        SourceKind::Webhook => WEBHOOK_SOURCE,
     });
     add(match level {
         Level::Beginner => KEY,
@@ -102,12 +91,32 @@ pub(super) fn text(choice: Choice) -> String {
     text
 }
 
+/// The table of a store.
+pub(super) fn of_store(store: StoreKind) -> String {
+    let comment = match store {
+        StoreKind::Embedded => EMBEDDED,
+        StoreKind::Sqlite => SQLITE,
+        StoreKind::Postgres => POSTGRES,
+        StoreKind::Mysql => MYSQL,
+        StoreKind::Redis => REDIS,
+    };
+    let secret = match store {
+        StoreKind::Postgres | StoreKind::Mysql | StoreKind::Redis => SECRET,
+        StoreKind::Embedded | StoreKind::Sqlite => "",
+    };
+    format!("[store]\n{comment}url = \"{}\"\n{secret}", url(store))
+}
+
 /// The deduplication window: longer than the source can bring a message back.
 fn window(choice: Choice) -> String {
     let Choice { source, level, .. } = choice;
     let duration = match source {
         SourceKind::File | SourceKind::Stdin if level == Level::Beginner => "1d",
-        SourceKind::File | SourceKind::Stdin | SourceKind::Nats | SourceKind::Amqp => "7d",
+        SourceKind::File
+        | SourceKind::Stdin
+        | SourceKind::Nats
+        | SourceKind::Amqp
+        | SourceKind::Webhook => "7d",
         SourceKind::Kafka => "15d",
     };
     let mut text = String::from("\n[window]\n");
@@ -117,6 +126,7 @@ fn window(choice: Choice) -> String {
         SourceKind::Nats => broker::NATS_WINDOW,
         SourceKind::Kafka => broker::KAFKA_WINDOW,
         SourceKind::Amqp => broker::AMQP_WINDOW,
+        SourceKind::Webhook => WEBHOOK_WINDOW,
     });
     text.push_str("duration = \"");
     text.push_str(duration);
@@ -134,6 +144,17 @@ const BEGINNER_WINDOW: &str = "\
 const WINDOW: &str = "\
 # How long a finished key is remembered. It should outlast every way in which a message can come
 # again: the broker's redeliveries, the retries of producers, replays by hand.
+";
+
+const WEBHOOK_WINDOW: &str = "\
+# How long a finished key is remembered. It has to be longer than the provider sends a message again, which
+# `retention` says below.
+";
+
+const WEBHOOK_SOURCE: &str = "\
+# Nobody signs the sample, so the address is one of this machine. For a provider, set `verify` and `secret_file`:
+# { …, verify = \"github\", secret_file = \"secrets/github\" }; GitHub and others have a `retention` of their own.
+source = { kind = \"webhook\", listen = \"127.0.0.1:8282\", path = \"/payments\", verify = \"none\", retention = \"3d\" }
 ";
 
 const MARGIN: &str = "\
@@ -195,8 +216,9 @@ key = \"json:/payment\"
 
 const KEY_PER_TENANT: &str = "
 # What makes two messages the same payment: the intent that the business knows, not the event.
-# Each tenant numbers its own payments, so the tenant is part of the key.
-key = [\"json:/tenant\", \"json:/payment\"]
+key = \"json:/payment\"
+# Each tenant numbers its own payments, so a payment of one is never taken for that of another.
+tenant = \"json:/tenant\"
 ";
 
 const IDENTITY: &str = "

@@ -16,6 +16,7 @@ fn every_choice() -> Vec<Choice> {
                         source,
                         store: Some(store),
                         effect: Some(effect),
+                        gateway: false,
                         level,
                         format: crate::args::Format {
                             output: crate::args::Output::Table,
@@ -74,7 +75,7 @@ fn a_broker_is_set_up_before_it_is_used() {
         };
         let is_broker = |is: bool| usize::from(is);
         let made = commands[..check].iter().filter(makes).count();
-        let is_source = !matches!(choice.source, SourceKind::File | SourceKind::Stdin);
+        let is_source = broker::source(choice.source).is_some();
         let is_target = broker::target(choice.effect).is_some();
         assert_eq!(
             made,

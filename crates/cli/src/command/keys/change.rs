@@ -11,13 +11,14 @@ use semel_core::{Error, Key, Operation, Record, Result, StateKind, Timestamp};
 use semel_operate::keys::{Beside, KeyChange, Proposal, Seen, since};
 use semel_operate::paging::for_each_page;
 use semel_operate::relative_time::when;
+use semel_operate::value::tenant;
 use serde::Serialize;
 
 use super::unknown::tell_all_unknown;
 use crate::Exit;
 use crate::args::keys::{Change, Hold};
 use crate::args::{Listing, Output};
-use crate::command::operate::{self, Ground, keys_from, note_of, operations, usage};
+use crate::command::operate::{self, Ground, keys_from, note_of, place_text, usage};
 use crate::output::{self, Column, Entry, Go, List, Plan, Row, key_text, state_text};
 
 /// Lets the next delivery of these keys run at once.
@@ -48,18 +49,22 @@ pub(super) struct Planned {
 pub(super) fn change(arguments: &Change, name: &'static str, verb: KeyChange) -> Result<Exit> {
     let keys = wanted(arguments)?;
     operate::plan(&arguments.common, arguments.confirm, async |ground| {
-        let scope = ground.scope()?;
-        ground.refuse_streamed(&scope, &keys)?;
-        let operations = operations(&scope, keys);
+        ground.refuse_streamed(ground.pipeline_name()?, &keys)?;
+        let operations = ground.operations(keys).await?;
         let mut plan = Plan::new(name, "key", "keys");
         let Proposals {
             all,
             unknown,
             is_refused,
         } = proposals(ground, operations, verb, &mut plan).await?;
+        if is_refused {
+            plan.refuse();
+        }
         let is_refused = is_refused || !unknown.is_empty();
         tell_all_unknown(ground, &unknown).await?;
         ground.remark_on_use(&mut plan);
+        let scopes = all.iter().map(|it| it.operation.scope.clone()).collect();
+        ground.bind_tenants(&mut plan, &scopes);
         if let Some(exit) = confirmed(arguments, &plan)? {
             return Ok(if is_refused { Exit::No } else { exit });
         }
@@ -147,6 +152,7 @@ pub(super) fn seen<'a>(ground: &Ground, operation: &'a Operation, record: &'a Re
         record,
         now: ground.now(),
         is_left_alone: matches!(ground.beside, Some(Beside { process: None, .. })),
+        arrival: ground.arrival_of(&operation.scope),
     }
 }
 
@@ -154,7 +160,7 @@ pub(super) fn seen<'a>(ground: &Ground, operation: &'a Operation, record: &'a Re
 pub(super) fn standing_of(ground: &Ground, operation: &Operation, record: &Record) -> String {
     format!(
         "{}  {}  {} since {}",
-        operation.scope.operation(),
+        place_text(&operation.scope),
         key_text(operation.key.as_str()),
         state_text(record.state.kind()),
         when(since(record), ground.now())
@@ -178,13 +184,18 @@ async fn records(ground: &Ground, operations: &[Operation]) -> Result<Vec<Option
     };
     records.resize_with(operations.len(), || None);
     let places = operations.iter().enumerate();
-    let places: BTreeMap<_, _> = places.map(|(at, it)| (&it.key, at)).collect();
-    // All keys of a plan have one scope.
-    let query = ListQuery::in_scope(&first.scope);
+    let places: BTreeMap<_, _> = places
+        .map(|(at, it)| ((&it.key, it.scope.tenant()), at))
+        .collect();
+    // All keys of a plan have one pipeline.
+    let query = ListQuery {
+        operation: Some(first.scope.operation().into()),
+        ..ListQuery::default()
+    };
     let fetch = async |query: &ListQuery| ground.store.list(query).await;
     for_each_page(query, fetch, |page| {
         for Listed { operation, record } in page {
-            if let Some(at) = places.get(&operation.key) {
+            if let Some(at) = places.get(&(&operation.key, operation.scope.tenant())) {
                 records[*at] = Some(record);
             }
         }
@@ -244,6 +255,7 @@ pub(super) async fn carry_out(
                         key: operation.key.as_str().to_owned(),
                         operation_id: operation.id().to_string(),
                         pipeline: operation.scope.operation().to_owned(),
+                        tenant: tenant(&operation.scope).map(str::to_owned),
                         action: order.action(),
                         before: before.clone(),
                         after: after_of(order, after),
@@ -311,6 +323,8 @@ pub(super) struct Done {
     key: String,
     operation_id: String,
     pipeline: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant: Option<String>,
     action: &'static str,
     before: Box<str>,
     after: Box<str>,
@@ -320,6 +334,7 @@ impl Entry for Done {
     const COLUMNS: &'static [Column] = &[
         Column::key("key"),
         Column::text("pipeline"),
+        Column::text("tenant").if_any(),
         Column::word("action"),
         Column::word("before"),
         Column::word("after"),
@@ -329,6 +344,7 @@ impl Entry for Done {
     fn fill(&self, row: &mut Row) {
         row.text(&key_text(&self.key))
             .text(&self.pipeline)
+            .show_some(self.tenant.as_ref())
             .text(self.action)
             .text(&self.before)
             .text(&self.after);

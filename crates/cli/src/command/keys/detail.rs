@@ -13,6 +13,7 @@ impl Answer for Detail<'_> {
         block
             .field("key", key_text(self.key))
             .field("pipeline", self.pipeline)
+            .some("tenant", self.tenant)
             .field("operation id", &self.operation_id)
             .state("state", self.record.state.kind())
             .field("since", when(self.since))
@@ -96,7 +97,12 @@ fn describe_outcome(outcome: Option<&Outcome>, block: &mut Block) {
             if *codec != 0 {
                 block.field("codec", codec);
             }
+            let (content_type, bytes) = match outcome.as_media() {
+                Some((content_type, bytes)) => (Some(content_type), bytes),
+                None => (None, &bytes[..]),
+            };
             block
+                .some("content type", content_type)
                 .field("length", format_args!("{} bytes", bytes.len()))
                 .some("blake3", signature(outcome))
                 .bytes("value", bytes)

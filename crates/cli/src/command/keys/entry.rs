@@ -8,6 +8,7 @@ impl Entry for KeyEntry {
     const COLUMNS: &'static [Column] = &[
         Column::key("key"),
         Column::text("pipeline"),
+        Column::text("tenant").if_any(),
         Column::state("state"),
         Column::time("since"),
         Column::number("attempts").spare(),
@@ -19,6 +20,7 @@ impl Entry for KeyEntry {
     fn fill(&self, row: &mut Row) {
         row.text(&key_text(self.key.as_str()))
             .text(self.pipeline.operation())
+            .show_some(self.tenant.as_ref())
             .state(self.kind)
             .time(self.since.0)
             .show(self.attempts)

@@ -1,7 +1,9 @@
 //! `semel keys explain`.
 
+use std::collections::BTreeSet;
+
 use semel_core::port::store::{ListQuery, Store};
-use semel_core::{Audited, Operation, Parked, Record, Result};
+use semel_core::{Audited, Key, Operation, Parked, Record, Result, Scope};
 use semel_operate::keys::{Explanation, Facts};
 use semel_operate::paging::for_each_page;
 
@@ -9,7 +11,7 @@ use super::explanation::Command;
 use super::unknown::tell_missing;
 use crate::Exit;
 use crate::args::keys::Explain;
-use crate::command::operate::{self, Found, Ground};
+use crate::command::operate::{self, Found, Ground, usage, which_scope};
 use crate::output::{Answers, Go};
 
 /// Prints the whole story of one key.
@@ -23,7 +25,7 @@ pub(crate) fn explain(arguments: &Explain) -> Result<Exit> {
             }
             Found::Unknown(unknown) => {
                 // A forgotten key may have left traces.
-                for operation in &unknown {
+                for operation in &left_by(ground, unknown.clone()).await? {
                     let rest = Rest::of(ground, operation).await?;
                     if !rest.audit.is_empty() || rest.message_count > 0 {
                         return tell(ground, arguments, operation, None, &rest);
@@ -34,6 +36,49 @@ pub(crate) fn explain(arguments: &Explain) -> Result<Exit> {
             }
         }
     })
+}
+
+/// The operations that may have left traces: for one whose tenant is not known, that of the tenant in the traces of its
+/// key.
+///
+/// # Cost     reads the trail and the kept messages of each pipeline with tenants
+/// # Errors   `InvalidInput`: several tenants have left traces of a key
+async fn left_by(ground: &Ground, unknown: Vec<Operation>) -> Result<Vec<Operation>> {
+    let mut all = Vec::with_capacity(unknown.len());
+    for mut operation in unknown {
+        if let Some(within) = ground.open_tenants(&operation.scope) {
+            let scopes = scopes_of(ground, within, &operation.key).await?;
+            if scopes.len() > 1 {
+                let scopes: Vec<_> = scopes.iter().map(|scope| (scope, "")).collect();
+                return Err(usage(which_scope(operation.key.as_str(), &scopes)));
+            }
+            operation.scope = scopes.into_iter().next().unwrap_or(operation.scope);
+        }
+        all.push(operation);
+    }
+    Ok(all)
+}
+
+/// The scopes in which a key has left traces.
+async fn scopes_of(ground: &Ground, within: ListQuery, key: &Key) -> Result<BTreeSet<Scope>> {
+    let mut scopes = BTreeSet::new();
+    let fetch = async |query: &ListQuery| ground.store.list_audit(query).await;
+    for_each_page(within.clone(), fetch, |entries| {
+        let entries = entries.into_iter();
+        let of_key = entries.filter(|entry| entry.key.as_ref() == Some(key));
+        scopes.extend(of_key.filter_map(|entry| entry.scope));
+        Ok(Go::Continue(()))
+    })
+    .await?;
+    let fetch = async |query: &ListQuery| ground.store.list_parked(query).await;
+    for_each_page(within, fetch, |messages| {
+        let messages = messages.into_iter();
+        let of_key = messages.filter(|message| message.key.as_ref() == Some(key));
+        scopes.extend(of_key.map(|message| message.scope));
+        Ok(Go::Continue(()))
+    })
+    .await?;
+    Ok(scopes)
 }
 
 /// The facts about a key that are not in its record.
@@ -65,6 +110,7 @@ fn tell(
         operation,
         record,
         pipeline: ground.pipeline_of(&operation.scope),
+        arrival: ground.arrival_of(&operation.scope),
         messages: &rest.messages,
         message_count: rest.message_count,
         audit: &rest.audit,

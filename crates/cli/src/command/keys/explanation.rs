@@ -35,6 +35,7 @@ impl Answer for Explanation<'_, Command> {
         let now = self.now.0;
         block.field("key", key_text(self.key));
         block.field("pipeline", self.pipeline);
+        block.some("tenant", self.tenant);
         block.field("operation id", &self.operation_id);
         block.field("state", self.state.replace('_', " "));
         block.some("since", self.since.map(|since| when(since.0, now)));
@@ -47,7 +48,11 @@ impl Answer for Explanation<'_, Command> {
         for event in &self.history {
             block.prose(&format!("{}: {}", when(event.at.0, now), event.text));
         }
-        block.heading("What a message with this key meets now");
+        block.heading(self.arrival.of(
+            "What a message with this key meets now",
+            "What a claim of this key meets now",
+            "What a request under this key meets now",
+        ));
         for text in &self.duplicate.texts {
             block.prose(text);
         }

@@ -1,9 +1,9 @@
 //! `semel keys extend`: remembers finished keys for longer than their window says.
 
+use semel_core::Result;
 use semel_core::audit::standing;
 use semel_core::decide::Order;
 use semel_core::port::store::{ListQuery, Listed, Page, Store};
-use semel_core::{Result, Scope};
 use semel_operate::keys::{KeyChange, Proposal};
 
 use super::change::{Planned, carry_out, change, confirmed, ended, list, seen, standing_of};
@@ -35,10 +35,10 @@ pub(crate) fn extend(arguments: &Extend) -> Result<Exit> {
 fn all(arguments: &Extend, verb: KeyChange) -> Result<Exit> {
     let Extend { change, .. } = arguments;
     operate::plan(&change.common, change.confirm, async |ground| {
-        let scope = ground.scope()?;
-        ground.refuse_streamed(&scope, &[])?;
+        let within = ground.one_pipeline()?;
+        ground.refuse_streamed(ground.pipeline_name()?, &[])?;
         let mut plan = Plan::new(VERB, "key", "keys");
-        let mut query = Some(of(&scope));
+        let mut query = Some(of(&within));
         while let Some(planned) = next(ground, verb, &mut query).await? {
             for (_, standing) in planned {
                 plan.add(standing);
@@ -48,7 +48,7 @@ fn all(arguments: &Extend, verb: KeyChange) -> Result<Exit> {
         if let Some(exit) = confirmed(change, &plan)? {
             return Ok(exit);
         }
-        let mut query = Some(of(&scope));
+        let mut query = Some(of(&within));
         let mut list = list(change);
         let mut is_carried_out = true;
         while let Some(planned) = next(ground, verb, &mut query).await? {
@@ -97,10 +97,10 @@ async fn next(
     Ok(Some(planned))
 }
 
-fn of(scope: &Scope) -> ListQuery {
+fn of(within: &ListQuery) -> ListQuery {
     ListQuery {
         limit: PAGE,
-        ..ListQuery::in_scope(scope)
+        ..within.clone()
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) fn list(arguments: &List) -> Result<Exit> {
         let query = ListQuery {
             state: arguments.state,
             repeated: arguments.repeated,
-            ..ground.within(&arguments.within)
+            ..ground.selection()
         };
         ground.tell_of_streamed(&query);
         let latest = arguments.older_than.map(|age| ground.now().minus(age));

@@ -43,9 +43,9 @@ pub(crate) fn show(arguments: &Show) -> Result<Exit> {
 /// Prints the bytes of the outcome and nothing else.
 fn print_outcome(record: &Record) -> Result<Exit> {
     match &record.outcome {
-        Some(Outcome::Kept { bytes, .. }) => {
+        Some(outcome @ Outcome::Kept { .. }) => {
             let mut stdout = Stream::stdout();
-            let _ = stdout.write(bytes)?;
+            let _ = stdout.write(outcome.result().unwrap_or_default())?;
             let _ = stdout.flush()?;
             Ok(Exit::Done)
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use semel_core::port::store::Store;
 use semel_core::{Key, Operation, Record, Result, Scope};
 
-use crate::command::operate::Ground;
+use crate::command::operate::{Ground, place_text};
 use crate::output::{self, key_text, state_text};
 
 /// Reports that `operation` is not on record, and suggests what comes near: the same key in other pipelines of
@@ -29,7 +29,7 @@ pub(crate) async fn tell_all_unknown(ground: &Ground, unknown: &[Operation]) -> 
         output::note(format_args!(
             "there is no record of {} in {}",
             key_text(operation.key.as_str()),
-            operation.scope.operation()
+            place_text(&operation.scope)
         ));
         let Some(near) = near.get(at) else {
             continue;
@@ -78,7 +78,7 @@ pub(crate) async fn tell_missing(ground: &Ground, key: &Key, unknown: &[Operatio
 fn tell_near(ground: &Ground, operation: &Operation, record: &Record) {
     output::note(format_args!(
         "  {} has {}, {}: {}",
-        operation.scope.operation(),
+        place_text(&operation.scope),
         key_text(operation.key.as_str()),
         state_text(record.state.kind()),
         ground.command("keys show", operation),
@@ -98,18 +98,19 @@ fn tell_why(ground: &Ground, scope: &Scope) {
 
 /// The other operations that the operator may mean.
 fn near(ground: &Ground, operation: &Operation) -> Vec<Operation> {
-    let mut scopes: Vec<&Scope> = vec![&operation.scope];
-    let configured = ground.pipelines.iter();
-    scopes.extend(
-        configured
-            .map(|settings| &settings.pipeline.scope)
-            .filter(|scope| **scope != operation.scope),
-    );
+    let mut scopes = vec![operation.scope.clone()];
+    let configured = ground.pipelines.iter().map(|settings| &settings.pipeline);
+    scopes.extend(configured.filter_map(|pipeline| match pipeline.tenant {
+        None => Some(pipeline.scope.clone()),
+        // The same tenant is the one that is meant.
+        Some(_) => Scope::new(operation.scope.tenant(), &pipeline.name).ok(),
+    }));
+    scopes.dedup();
     let other = otherwise_typed(&operation.key);
     let keys: Vec<_> = std::iter::once(&operation.key).chain(&other).collect();
     let pairs = scopes.iter().flat_map(|scope| {
         keys.iter()
-            .map(|key| Operation::new((*scope).clone(), (*key).clone()))
+            .map(|key| Operation::new(scope.clone(), (*key).clone()))
     });
     pairs.filter(|near| near != operation).collect()
 }

@@ -1,9 +1,10 @@
 //! The store and the pipelines that the arguments and the configuration name.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use semel_config::{Accepted, Overrides, PipelineSettings, StoreUrl, TelemetrySettings};
+use semel_config::{Accepted, Overrides, PipelineSettings, Settings, StoreUrl, TelemetrySettings};
 use semel_core::{Code, Error, ErrorKind, Result};
 
 use super::usage;
@@ -36,6 +37,9 @@ pub(super) struct Named {
     pub(super) pipelines: Vec<PipelineSettings>,
     pub(super) patience: Duration,
     pub(super) telemetry: TelemetrySettings,
+    pub(super) serves_clients: bool,
+    pub(super) takes_claims: bool,
+    pub(super) routes: Vec<Box<str>>,
 }
 
 impl Named {
@@ -47,6 +51,9 @@ impl Named {
             pipelines: Vec::new(),
             patience: Duration::ZERO,
             telemetry: TelemetrySettings::default(),
+            serves_clients: false,
+            takes_claims: false,
+            routes: Vec::new(),
         }
     }
 }
@@ -73,6 +80,9 @@ pub(super) fn place(common: &Common) -> Result<Option<Named>> {
     let read = load(common.config.as_deref(), &Overrides::default());
     match (read, named) {
         (Ok((_, settings)), named) => Ok(Some(Named {
+            routes: names_of_routes(&settings),
+            serves_clients: settings.serves_claims() || settings.gateway.is_some(),
+            takes_claims: settings.serves_claims(),
             url: named.unwrap_or(settings.store),
             accepted: settings.accepted,
             pipelines: settings.pipelines,
@@ -93,6 +103,13 @@ pub(super) fn place(common: &Common) -> Result<Option<Named>> {
             Ok(None)
         }
     }
+}
+
+/// The names under which the routes of a gateway keep their keys.
+fn names_of_routes(settings: &Settings) -> Vec<Box<str>> {
+    let routes = settings.gateway.iter().flat_map(|it| &it.routes);
+    let names: BTreeSet<_> = routes.map(|it| it.route.operation.clone()).collect();
+    names.into_iter().collect()
 }
 
 fn no_store() -> Error {

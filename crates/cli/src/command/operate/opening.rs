@@ -10,8 +10,9 @@ use semel_engine::system::SystemClock;
 use semel_supervisor::Notice;
 use tokio::runtime::Runtime;
 
+use super::Ground;
 use super::named::{Named, place, typed};
-use super::{Ground, usage};
+use super::selection::invalid;
 use crate::args::Common;
 use crate::command::notices;
 use crate::{Exit, output};
@@ -67,10 +68,11 @@ async fn tell_if_forward(url: &StoreUrl, before: Option<i64>) -> Result<()> {
 
 pub(super) fn with(
     common: &Common,
+    tenant: Option<&str>,
     purpose: Purpose,
     verb: impl AsyncFnOnce(&Ground) -> Result<Exit>,
 ) -> Result<Exit> {
-    let Some((runtime, ground)) = opened(common, purpose)? else {
+    let Some((runtime, ground)) = opened(common, tenant, purpose)? else {
         return Ok(Exit::Usage);
     };
     let done = drive(&runtime, Box::pin(verb(&ground)));
@@ -78,21 +80,27 @@ pub(super) fn with(
 }
 
 /// Opens the store that the arguments name; nothing after faults were reported.
-fn opened(common: &Common, purpose: Purpose) -> Result<Option<(Runtime, Ground)>> {
+fn opened(
+    common: &Common,
+    tenant: Option<&str>,
+    purpose: Purpose,
+) -> Result<Option<(Runtime, Ground)>> {
     let Some(Named {
         url,
         accepted,
         pipelines,
         patience,
         telemetry,
+        serves_clients,
+        takes_claims,
+        routes,
     }) = place(common)?
     else {
         return Ok(None);
     };
-    let named = common.pipeline.as_deref().map(|name| Scope::new("", name));
-    let named = named
-        .transpose()
-        .map_err(|error| usage(format!("--pipeline: {error}")))?;
+    if let Some(name) = &common.pipeline {
+        Scope::new("", name).map_err(invalid)?;
+    }
     let clock = Arc::new(SystemClock::new());
     let runtime = runtime()?;
     let opened = runtime.block_on(telling(&url, accepted, clock.clone(), purpose));
@@ -114,7 +122,11 @@ fn opened(common: &Common, purpose: Purpose) -> Result<Option<(Runtime, Ground)>
         beside,
         worker,
         pipelines,
-        named,
+        serves_clients,
+        takes_claims,
+        routes,
+        named: common.pipeline.as_deref().map(Into::into),
+        tenant: tenant.map(Into::into),
         typed: typed(common),
         clock,
     };
@@ -145,14 +157,14 @@ impl Ground {
     /// Warns that the configuration lacks the named pipeline, which may have left records all the same.
     fn doubt_the_name(&self) {
         let names = self.names();
-        if let Some(scope) = &self.named
+        if let Some(name) = self.named.as_deref()
             && !names.is_empty()
-            && !names.contains(&scope.operation())
+            && !self.serves_clients
+            && !names.contains(&name)
         {
             output::warning(format_args!(
-                "the configuration has no pipeline `{}`; {}",
-                scope.operation(),
-                suggestion(scope.operation(), &names)
+                "the configuration has no pipeline `{name}`; {}",
+                suggestion(name, &names)
             ));
         }
     }

@@ -4,8 +4,8 @@
 use semel_backends::changelog::{self, streamed};
 use semel_config::PipelineSettings;
 use semel_core::port::store::{ListQuery, Store};
-use semel_core::{ClaimRequest, Error, ErrorKind, Key, Operation, Record, Result, Scope};
-use semel_worker::settings::StreamedSettings;
+use semel_core::{ClaimRequest, Error, ErrorKind, Key, Operation, Record, Result};
+use semel_engine::pipeline::Pipeline;
 
 use super::Ground;
 use crate::output;
@@ -50,8 +50,10 @@ impl Ground {
     /// Refuses to change records of a pipeline that has none in the store.
     ///
     /// # Errors   `Unsupported`: it is streamed
-    pub(crate) fn refuse_streamed(&self, scope: &Scope, keys: &[Key]) -> Result<()> {
-        let Some((settings, streamed)) = self.streamed_of(scope) else {
+    pub(crate) fn refuse_streamed(&self, pipeline: &str, keys: &[Key]) -> Result<()> {
+        let named = self.pipelines.iter();
+        let mut named = named.filter(|settings| *settings.pipeline.name == *pipeline);
+        let Some((settings, streamed)) = named.find_map(|it| Some((it, streamed(it)?))) else {
             return Ok(());
         };
         let name = &settings.pipeline.name;
@@ -68,20 +70,38 @@ impl Ground {
     /// Tells the operator what a list of the store leaves out.
     pub(crate) fn tell_of_streamed(&self, list: &ListQuery) {
         for settings in &self.pipelines {
-            let is_wanted = list.fits(&settings.pipeline.scope);
+            let Pipeline { scope, tenant, .. } = &settings.pipeline;
+            let wanted = match (tenant, &list.tenant) {
+                (Some(_), Some(tenant)) => tenant,
+                (Some(_) | None, _) => scope.tenant(),
+            };
+            let is_wanted = list.fits_parts(wanted, scope.operation());
             if let Some(streamed) = streamed(settings).filter(|_| is_wanted) {
                 let name = &settings.pipeline.name;
                 output::note(format_args!(
                     "{name} is streamed: what was done is in its changelog {}, by digests of its keys, and is not \
-                     in this list; look for one with: semel keys show KEY --pipeline {name}",
-                    streamed.changelog
+                     in this list; look for one with: semel keys show KEY --pipeline {name}{}",
+                    streamed.changelog,
+                    if tenant.is_some() {
+                        " --tenant NAME"
+                    } else {
+                        ""
+                    }
                 ));
             }
         }
     }
 
-    fn streamed_of(&self, scope: &Scope) -> Option<(&PipelineSettings, &StreamedSettings)> {
-        let settings = self.pipeline_of(scope)?;
-        Some((settings, streamed(settings)?))
+    /// Tells the operator in which of the pipelines with these names a key could not be looked for: a changelog has
+    /// digests, which say nothing without a tenant.
+    pub(super) fn tell_of_digests(&self, names: &[Box<str>]) {
+        let streamed = self.pipelines.iter().filter(|it| streamed(it).is_some());
+        for settings in streamed.filter(|it| names.contains(&it.pipeline.name)) {
+            let name = &settings.pipeline.name;
+            output::note(format_args!(
+                "{name} is streamed, and its changelog has digests of tenants and keys: to look there, name the \
+                 tenant with --tenant NAME"
+            ));
+        }
     }
 }

@@ -7,7 +7,7 @@ use semel_operate::parked::{Search, WholeMessage};
 use semel_operate::relative_time::when;
 use serde::Serialize;
 
-use super::name::look_up;
+use super::name::{Messages, look_up};
 use crate::Exit;
 use crate::args::Format;
 use crate::command::operate::{Ground, usage};
@@ -20,9 +20,9 @@ pub(crate) async fn show(
     format: Format,
     payload: bool,
 ) -> Result<Exit> {
-    let count = match look_up(ground, search).await? {
+    let Messages { count, search, .. } = match look_up(ground, search).await? {
         ControlFlow::Break(()) => return Ok(Exit::No),
-        ControlFlow::Continue(count) => count,
+        ControlFlow::Continue(messages) => messages,
     };
     if payload && count != 1 {
         return Err(usage(format!(
@@ -73,6 +73,7 @@ impl Answer for Told<'_> {
             .some("key", self.whole.key)
             .some("operation id", self.whole.operation_id.as_deref())
             .field("pipeline", self.whole.pipeline)
+            .some("tenant", self.whole.tenant)
             .field("state", self.whole.state.replace('_', " "))
             .field("reason", self.whole.reason)
             .field("since", &self.since_text)

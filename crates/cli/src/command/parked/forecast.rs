@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use semel_core::{Key, Result, Scope, Timestamp};
 use semel_operate::parked::{self, Found, Search};
+use semel_operate::value::tenant;
 use semel_worker::replay::{Assessor, Kind, Prospect};
 use serde::Serialize;
 
 use super::removal::name_of;
 use crate::args::{Format, Listing};
-use crate::command::operate::Ground;
+use crate::command::operate::{Ground, place_text};
 use crate::output::{Column, Entry, Go, List, Plan, Row};
 
 /// A plan, and facts that are known once it is made.
@@ -50,7 +51,7 @@ impl Forecast {
         search
             .pages(&ground.store, async |found| {
                 for (found, prospect) in assess(ground, search.kind, &mut assessors, found).await? {
-                    forecast.add(&found, &prospect);
+                    forecast.add(ground, &found, &prospect);
                     if let Some(list) = &mut list
                         && list
                             .push(&Foretold::of(&found, &prospect, search.kind))?
@@ -68,17 +69,20 @@ impl Forecast {
         Ok(forecast)
     }
 
-    fn add(&mut self, found: &Found, prospect: &Prospect) {
+    fn add(&mut self, ground: &Ground, found: &Found, prospect: &Prospect) {
         let message = &found.message;
         self.until = self.until.max(message.since);
         if let Prospect::Refused(why) = prospect {
             *self.refused.entry(why.clone()).or_default() += 1;
             return;
         }
-        *self.bytes.entry(message.scope.clone()).or_default() += message.payload.len() as u64;
+        // What is run belongs to a pipeline, whose tenants run together.
+        let pipeline = ground.pipeline_of(&message.scope);
+        let scope = pipeline.map_or(&message.scope, |it| &it.pipeline.scope);
+        *self.bytes.entry(scope.clone()).or_default() += message.payload.len() as u64;
         self.plan.add(format_args!(
             "{}  {}  {}: {prospect}",
-            message.scope.operation(),
+            place_text(&message.scope),
             name_of(message),
             message.reason,
         ));
@@ -106,6 +110,8 @@ struct Foretold {
     key: Option<String>,
     operation_id: Option<String>,
     pipeline: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant: Option<String>,
     state: &'static str,
     reason: Box<str>,
     predicted: &'static str,
@@ -120,6 +126,7 @@ impl Foretold {
             key: message.key.as_ref().map(|key| Key::as_str(key).to_owned()),
             operation_id: found.operation().map(|it| it.id().to_string()),
             pipeline: message.scope.operation().to_owned(),
+            tenant: tenant(&message.scope).map(str::to_owned),
             state: found.standing(kind),
             reason: message.reason.clone(),
             predicted: prospect.as_str(),
@@ -133,6 +140,7 @@ impl Entry for Foretold {
         Column::word("id"),
         Column::text("key"),
         Column::text("pipeline"),
+        Column::text("tenant").if_any(),
         Column::word("state"),
         Column::word("predicted"),
         Column::text("detail"),
@@ -143,6 +151,7 @@ impl Entry for Foretold {
         row.text(&self.id[..super::removal::SHORT])
             .show_some(self.key.as_ref())
             .text(&self.pipeline)
+            .show_some(self.tenant.as_ref())
             .text(&self.state.replace('_', " "))
             .text(&self.predicted.replace('_', " "))
             .text(&self.detail);

@@ -48,11 +48,12 @@ pub(super) async fn publish(
     job: &Job,
     stop: &watch::Sender<bool>,
 ) -> Result<Sent> {
-    let scope = &settings.pipeline.scope;
     let (mut done, mut assessors) = (Sent::default(), BTreeMap::new());
     search
         .pages(&ground.store, async |mut found: Vec<Found>| {
-            found.retain(|it| it.message.scope == *scope && it.message.since <= job.until);
+            found.retain(|it| {
+                settings.pipeline.has(&it.message.scope) && it.message.since <= job.until
+            });
             let (mut again, mut over) = (Vec::new(), Vec::new());
             for (found, prospect) in assess(ground, job.kind, &mut assessors, found).await? {
                 match prospect {

@@ -10,10 +10,10 @@ use semel_operate::relative_time::when;
 use semel_worker::replay::Kind;
 use serde::Serialize;
 
-use super::name::look_up;
+use super::name::{Messages, look_up};
 use crate::Exit;
 use crate::args::{Confirm, Format};
-use crate::command::operate::Ground;
+use crate::command::operate::{Ground, place_text};
 use crate::output::{Answer, Answers, Block, Go, Plan};
 use crate::progress::{Bars, Unit};
 
@@ -26,11 +26,13 @@ pub(crate) async fn drop_all(
     confirm: Confirm,
     format: Format,
 ) -> Result<Exit> {
-    if look_up(ground, search).await?.is_break() {
-        return Ok(Exit::No);
-    }
-    let (mut plan, until) = plan(ground, search).await?;
+    let Messages { search, scopes, .. } = match look_up(ground, search).await? {
+        ControlFlow::Break(()) => return Ok(Exit::No),
+        ControlFlow::Continue(messages) => messages,
+    };
+    let (mut plan, until) = plan(ground, &search).await?;
     ground.remark_on_use(&mut plan);
+    ground.bind_tenants(&mut plan, &scopes);
     if let ControlFlow::Break(exit) = plan.confirmed(confirm) {
         return Ok(exit);
     }
@@ -73,7 +75,7 @@ async fn plan(ground: &Ground, search: &Search) -> Result<(Plan, Timestamp)> {
                 until = until.max(message.since);
                 plan.add(format_args!(
                     "{}  {}  {}  kept since {}",
-                    message.scope.operation(),
+                    place_text(&message.scope),
                     name_of(message),
                     message.reason,
                     when(message.since, ground.now())

@@ -1,5 +1,6 @@
 //! Runs parked messages again: the forecast, the operator's consent, and a run per pipeline.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use semel_backends::changelog::streamed;
 use semel_config::{Accepted, Layers, PipelineSettings};
 use semel_core::decide::{Directed, Directive, Order};
 use semel_core::port::store::Store;
-use semel_core::{Claimant, Clock, Error, ErrorKind, Note, Operation, Result};
+use semel_core::{Claimant, Clock, Error, ErrorKind, Note, Operation, Result, Scope};
 use semel_engine::surroundings::Surroundings;
 use semel_engine::system::{SystemClock, SystemEntropy};
 use semel_operate::parked::Search;
@@ -21,12 +22,12 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::forecast::Forecast;
-use super::name::look_up;
+use super::name::{Messages, look_up};
 use super::publishing::{Sent, publish};
-use crate::args::{Common, Confirm, Format, Log, Output, Rerun};
+use crate::args::{Confirm, Format, Log, Output, Rerun, Within};
 use crate::command::keys::refusal_text;
 use crate::command::notices;
-use crate::command::operate::{self, Ground, note_of, usage};
+use crate::command::operate::{self, Ground, note_of, place_text, usage};
 use crate::command::run::{console::Console, listen};
 use crate::command::summary;
 use crate::output::key_text;
@@ -59,6 +60,8 @@ pub(crate) struct Meant {
     pub(crate) search: Search,
     /// Doubts without a message, which wait for the next message.
     pub(crate) alone: Vec<Operation>,
+    /// The pipelines and tenants of doubts that were named by their keys.
+    pub(crate) named: BTreeSet<Scope>,
     /// True if nothing that was asked for is left out; otherwise the reason was reported.
     pub(crate) is_whole: bool,
 }
@@ -68,6 +71,7 @@ impl From<Search> for Meant {
         Self {
             search,
             alone: Vec::new(),
+            named: BTreeSet::new(),
             is_whole: true,
         }
     }
@@ -75,13 +79,14 @@ impl From<Search> for Meant {
 
 /// Runs the messages in `meant` again, or forecasts what would become of them.
 pub(crate) fn replay(
-    common: &Common,
+    common: &Within,
     running: &Running,
     meant: &impl AsyncFn(&Ground) -> Result<Meant>,
 ) -> Result<Exit> {
     output::set_log(running.log.format);
     let verb = async |ground: &Ground| {
-        if ground.pipelines.is_empty() {
+        // A doubt of a claim takes no pipeline: it waits for the next claim.
+        if ground.has_neither_pipelines_nor_claims() {
             return Err(usage(
                 "to run messages again takes their pipeline: name the configuration with --config FILE",
             ));
@@ -89,11 +94,16 @@ pub(crate) fn replay(
         let Meant {
             search,
             alone,
+            named,
             is_whole,
         } = meant(ground).await?;
-        if look_up(ground, &search).await?.is_break() {
-            return Ok(Exit::No);
-        }
+        let Messages {
+            search, mut scopes, ..
+        } = match look_up(ground, &search).await? {
+            ControlFlow::Break(()) => return Ok(Exit::No),
+            ControlFlow::Continue(messages) => messages,
+        };
+        scopes.extend(named);
         // A program reads all of it; a person reads the first few and the number.
         let is_data = running.format.output != Output::Table;
         let listed = Some(running.format).filter(|_| is_data && !running.confirm.yes);
@@ -110,12 +120,16 @@ pub(crate) fn replay(
         }
         for operation in &alone {
             forecast.plan.add(format_args!(
-                "{}  {}  no message is kept: released for the next one of its key",
-                operation.scope.operation(),
-                key_text(operation.key.as_str())
+                "{}  {}  no message is kept: released for the next {} of its key",
+                place_text(&operation.scope),
+                key_text(operation.key.as_str()),
+                ground
+                    .arrival_of(&operation.scope)
+                    .of("one", "claim", "request")
             ));
         }
         ground.remark_on_use(&mut forecast.plan);
+        ground.bind_tenants(&mut forecast.plan, &scopes);
         for scope in forecast.bytes.keys() {
             if let Some(settings) = ground.pipeline_of(scope) {
                 ground.refuse_its_file(settings)?;
@@ -170,7 +184,7 @@ async fn release(ground: &Ground, alone: &[Operation], running: &Running) -> Res
     }
     if released > 0 {
         output::note(format_args!(
-            "released: {released}, for the next message of each key"
+            "released: {released}, for the next message or claim of each key"
         ));
     }
     Ok(released == alone.len())

@@ -12,7 +12,7 @@ use crate::output::{Column, Entry, Row, key_text, state_text};
 /// Lists who changed what and why, oldest first.
 pub(super) fn audit(arguments: &Trail) -> Result<Exit> {
     operate::look(&arguments.common, async |ground| {
-        let query = ground.within(&arguments.within);
+        let query = ground.selection();
         let since = arguments
             .since
             .map_or(Timestamp::EPOCH, |age| ground.now().minus(age));
@@ -37,6 +37,7 @@ impl Entry for AuditLine {
         Column::text("by"),
         Column::word("action"),
         Column::text("pipeline").spare(),
+        Column::text("tenant").if_any(),
         Column::key("key"),
         Column::word("before").spare(),
         Column::word("after"),
@@ -49,6 +50,7 @@ impl Entry for AuditLine {
             .text(&self.by)
             .text(&self.action)
             .show_some(self.pipeline.as_ref())
+            .show_some(self.tenant.as_ref())
             .show_some(self.key.as_deref().map(key_text))
             .text(&in_words(&self.before))
             .text(&in_words(&self.after));

@@ -111,7 +111,7 @@ fn into(arguments: &Import, url: &StoreUrl, is_there: bool) -> Result<String> {
         return Ok(format!("into {url}, which is made for it"));
     }
     let mut said = String::new();
-    operate::look(&arguments.common, async |ground| {
+    operate::look(&arguments.common.clone().into(), async |ground| {
         said = format!("into {url}, which holds {}", standing(ground).await?);
         Ok(Exit::Done)
     })?;

@@ -22,6 +22,9 @@ struct Cell {
 }
 
 impl Row {
+    /// The text of a cell without a value.
+    pub(super) const NOTHING: &str = "-";
+
     /// Adds a cell with this text; characters that a terminal would obey are escaped.
     pub(crate) fn text(&mut self, value: &str) -> &mut Self {
         self.styled(TextStyle::Plain, value)
@@ -65,7 +68,7 @@ impl Row {
 
     /// Adds a cell without a value: `-`.
     pub(crate) fn nothing(&mut self) -> &mut Self {
-        self.styled(TextStyle::Faint, "-")
+        self.styled(TextStyle::Faint, Self::NOTHING)
     }
 
     fn close(&mut self, style: TextStyle) -> &mut Self {

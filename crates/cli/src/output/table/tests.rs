@@ -284,3 +284,36 @@ fn in_a_pipe_one_long_value_does_not_push_away_every_row() {
         "{out}"
     );
 }
+
+#[test]
+fn a_column_that_no_row_needs_is_left_out_until_one_does() {
+    let columns = const {
+        &[
+            Column::text("key"),
+            Column::text("tenant").if_any(),
+            Column::number("n"),
+        ]
+    };
+    let row = |key: &'static str, tenant: Option<&'static str>| {
+        move |row: &mut Row| {
+            row.text(key).show_some(tenant).show(1);
+        }
+    };
+    let alone = shown(columns, PIPED, &[&row("a", None), &row("b", None)]);
+    assert_eq!(alone, "KEY  N\na    1\nb    1\n");
+    let both = shown(columns, PIPED, &[&row("a", None), &row("b", Some("acme"))]);
+    assert_eq!(both, "KEY  TENANT  N\na    -       1\nb    acme    1\n");
+    // The widths are settled between two pages.
+    let mut table = Table::new(columns, PIPED);
+    let mut out = String::new();
+    table.push(row("a", None), &mut out);
+    table.settle(&mut out);
+    table.push(row("b", None), &mut out);
+    table.push(row("c", Some("acme")), &mut out);
+    table.push(row("d", None), &mut out);
+    table.settle(&mut out);
+    assert_eq!(
+        out,
+        "KEY  N\na    1\nb    1\nKEY  TENANT  N\nc    acme    1\nd    -       1\n"
+    );
+}

@@ -10,13 +10,14 @@ use semel_broker_kafka::{KafkaSink, SinkOptions};
 use semel_core::port::sink::Publication;
 
 use super::{Place, Way, behind, name, runtime, send, server};
+use crate::site::wait_for;
 
 pub(crate) struct Topic(pub(crate) String);
 
 behind!(Topic);
 
 impl Topic {
-    /// A topic with these settings.
+    /// A topic with these settings, which the broker has: the controller creates it, and tells the brokers afterwards.
     pub(super) fn with(settings: &[&str]) -> Self {
         let topic = Self(name());
         let jars = server("SEMEL_TEST_KAFKA_JARS", "kafka");
@@ -30,6 +31,9 @@ impl Topic {
             .output();
         let made = made.expect("java");
         assert!(made.status.success(), "{made:?}");
+        let sink = KafkaSink::new(SinkOptions::new(&Self::address(), &topic.0)).expect("a sink");
+        let runtime = runtime();
+        wait_for("the topic", || runtime.block_on(sink.connect()).is_ok());
         topic
     }
 }

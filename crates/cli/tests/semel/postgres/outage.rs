@@ -10,12 +10,14 @@ use semel_conformance::proxy::Proxy;
 use serde_json::Value;
 
 use super::{Schema, server};
+use crate::ready::Admin;
 use crate::site::{Site, read_all, wait_for};
 
 /// A run that reads messages as they are written, with a proxy before its store.
 struct Worker {
     schema: Schema,
     proxy: Proxy,
+    admin: Admin,
     site: Site,
     child: Child,
     input: ChildStdin,
@@ -34,10 +36,12 @@ impl Worker {
         drop(entered);
         let url = schema.url().replace(host, &proxy.address().to_string());
         assert!(url.contains(database));
+        let admin = Admin::new();
         let config = format!(
-            "[store]\nurl = \"{url}\"\n[pipelines.p]\nsource = {{ kind = \"stdin\" }}\nkey = \"json:/id\"\n\
+            "[store]\nurl = \"{url}\"\n{}[pipelines.p]\nsource = {{ kind = \"stdin\" }}\nkey = \"json:/id\"\n\
              fail = \"{fail}\"\neffect = {{ kind = \"exec\", command = [\"sh\", \"-c\", 'echo $(cat) >> out'], \
-             on_doubt = \"repeat\" }}\n"
+             on_doubt = \"repeat\" }}\n",
+            admin.table()
         );
         let site = Site::with(&[("semel.toml", &config), ("out", "")]);
         let mut command = site.command();
@@ -61,12 +65,23 @@ impl Worker {
         Self {
             schema,
             proxy,
+            admin,
             site,
             child,
             input,
             told,
             telling,
         }
+    }
+
+    /// Adds up the samples of a family of metrics that counts.
+    fn sum(&self, family: &str) -> u64 {
+        let text = self.admin.metrics();
+        let of_family = text.lines().filter_map(|line| {
+            let (labels, value) = line.strip_prefix(family)?.rsplit_once(' ')?;
+            labels.starts_with('{').then(|| value.parse::<u64>())
+        });
+        of_family.map(|value| value.expect("a number")).sum()
     }
 
     fn tells(&self, words: &str) {
@@ -98,6 +113,7 @@ impl Worker {
         let Self {
             schema,
             proxy: _proxy,
+            admin: _,
             site,
             mut child,
             input,
@@ -164,4 +180,32 @@ fn a_pipeline_that_fails_open_runs_unprotected_and_says_so() {
     assert_eq!(schema.count("records"), 40 - unprotected);
     assert!(told.contains("FAILS OPEN"), "{told}");
     assert_eq!(told.matches("unprotected: attempt").count(), 1, "{told}");
+}
+
+#[test]
+fn each_call_that_fails_is_an_error_of_the_store() {
+    const CUTS: u32 = 7;
+    let mut worker = Worker::start("closed");
+    worker.send(0..1);
+    worker.happened(1);
+    wait_for("the first sample", || {
+        worker.sum("semel_store_call_seconds_count") > 0
+    });
+    assert_eq!(worker.sum("semel_store_errors_total"), 0);
+    for cut in 1..=CUTS {
+        worker.proxy.cut_before_answer(1);
+        worker.send(cut..cut + 1);
+        worker.happened(cut as usize + 1);
+        let cut = u64::from(cut);
+        wait_for("the error", || {
+            worker.sum("semel_store_errors_total") >= cut
+        });
+        assert_eq!(worker.sum("semel_store_errors_total"), cut);
+    }
+    let calls = worker.sum("semel_store_call_seconds_count");
+    assert!(calls >= u64::from(2 * (CUTS + 1) + CUTS), "{calls}");
+    let (schema, summary, told, effects) = worker.end();
+    assert_eq!(summary["applied"], CUTS + 1, "{told}");
+    assert_eq!(effects.len(), CUTS as usize + 1, "{effects:?}");
+    assert_eq!(schema.count("records"), u64::from(CUTS) + 1);
 }

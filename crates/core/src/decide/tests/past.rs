@@ -75,7 +75,11 @@ fn a_failure_is_remembered() {
 #[test]
 fn starting_and_completing_leave_the_past_alone() {
     let recovery = Recovery::Park;
-    for step in [Step::Start { recovery }, complete()] {
+    let start = Step::Start {
+        recovery,
+        has_begun: false,
+    };
+    for step in [start, complete()] {
         let before = running(claimed(LATER));
         let after = settled(&before, step);
         assert_eq!((&after.past, after.claimed_at), (&before.past, EARLIER));

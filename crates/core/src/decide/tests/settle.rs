@@ -1,6 +1,7 @@
 //! The rows of `settle` and `renew`.
 
 use super::*;
+use crate::attempt::AttemptEnd;
 use crate::decide;
 use crate::record::StateKind;
 use crate::settle::{Renewal, Renewed, Settled};
@@ -78,6 +79,35 @@ fn a_completion_of_the_claim_in_doubt_is_late_evidence() {
     };
     let after = settled(before, complete(), StateKind::Completed);
     assert_eq!((after.state, after.doubt), (completed(NOW), None));
+}
+
+#[test]
+fn a_decisive_failure_of_the_claim_in_doubt_is_late_evidence() {
+    let vanished = |recovery| {
+        let mut before = Record {
+            doubt: Some(recovery),
+            ..record(started(EARLIER, recovery))
+        };
+        before.remember(EARLIER, AttemptEnd::Vanished, None);
+        before.state = in_doubt(EARLIER);
+        before
+    };
+    let within = Recovery::RerunWithin(Duration::from_secs(60));
+    for recovery in [within, Recovery::Rerun, Recovery::Park] {
+        let before = vanished(recovery);
+        let after = settled(before.clone(), fail_decisively(), StateKind::Dead);
+        assert_eq!((after.state, after.doubt), (dead(NOW), None));
+        let error = after.last_error.as_deref();
+        assert_eq!(error, Some("the stored answer: refused"));
+        assert_eq!(after.past, before.past, "the attempt has one end");
+        // One that speaks for its own attempt alone says nothing of the others.
+        let again = settlement(MINE, fail());
+        let decision = decide::settle(Some(&before), None, &again, NOW);
+        let is_kept = matches!(decision.answer, Settled::Now(StateKind::InDoubt));
+        assert!(is_kept, "{:?}", decision.answer);
+        unchanged(&decision);
+        fenced(Some(before), OTHER, fail_decisively());
+    }
 }
 
 #[test]
@@ -307,6 +337,60 @@ fn a_start_leaves_the_entity_alone_and_needs_it() {
 }
 
 #[test]
+fn an_effect_that_has_begun_is_marked_though_its_entity_or_its_provider_is_lost() {
+    let begun = |recovery| Step::Start {
+        recovery,
+        has_begun: true,
+    };
+    let gated = Record {
+        gate: Some(gate(5)),
+        ..record(claimed(EARLIER))
+    };
+    let taken = entity(Some(3), Some((OTHER, LATER)));
+    let asked = settlement(MINE, begun(Recovery::Park));
+    let decision = decide::settle(Some(&gated), Some(&taken), &asked, NOW);
+    assert_eq!(written(&decision).state, started(EARLIER, Recovery::Park));
+    assert_eq!(decision.entity, None, "the entity is left alone");
+    let after = Record {
+        gate: None,
+        ..written(&decision).clone()
+    };
+    settled(after, unsure(), StateKind::InDoubt);
+    let within = Recovery::RerunWithin(Duration::from_secs(60));
+    let over = Record {
+        first_started_at: Some(NOW.minus(Duration::from_secs(60))),
+        doubt: Some(within),
+        ..record(claimed(LATER))
+    };
+    settled(over, begun(within), StateKind::Started);
+    // It is no way back for a claim that was given up.
+    for state in [released(NOW), completed(NOW), dead(NOW), in_doubt(NOW)] {
+        fenced(Some(record(state)), MINE, begun(Recovery::Park));
+    }
+    fenced(Some(record(claimed(LATER))), OTHER, begun(Recovery::Park));
+}
+
+#[test]
+fn a_failure_ends_its_operation_and_leaves_the_entity_to_whoever_took_it() {
+    let taken = entity(Some(3), Some((OTHER, LATER)));
+    for (state, doubt, expected) in [
+        (claimed(EARLIER), None, StateKind::Dead),
+        (claimed(EARLIER), Some(Recovery::Rerun), StateKind::InDoubt),
+        (started(EARLIER, Recovery::Park), None, StateKind::Dead),
+    ] {
+        let before = Record {
+            gate: Some(gate(5)),
+            doubt,
+            ..record(state)
+        };
+        let asked = settlement(MINE, fail());
+        let decision = decide::settle(Some(&before), Some(&taken), &asked, NOW);
+        assert_eq!(written(&decision).state.kind(), expected);
+        assert_eq!(decision.entity, Some(taken.clone()));
+    }
+}
+
+#[test]
 fn a_renewal_of_mine_extends_the_lease_live_or_over() {
     for lease_until in [LATER, NOW, EARLIER] {
         let decision = renew(&record(claimed(lease_until)), None, MINE);
@@ -372,7 +456,10 @@ fn a_renewal_holds_the_entity_and_is_lost_with_it() {
 }
 
 fn start(recovery: Recovery) -> Step {
-    Step::Start { recovery }
+    Step::Start {
+        recovery,
+        has_begun: false,
+    }
 }
 
 fn sure(counted: bool) -> Step {

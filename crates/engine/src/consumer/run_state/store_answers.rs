@@ -17,13 +17,14 @@ use crate::summary::Fate;
 use crate::trace::End;
 
 impl<S: Store + Clone> RunState<S> {
-    /// Deals with an admission that grants nothing.
+    /// Deals with an admission of that time that grants nothing.
     pub(in crate::consumer) fn refused(
         &mut self,
         mut incoming: InHand,
         admission: Admission,
+        answered_at: Duration,
     ) -> Result<()> {
-        self.context.trace_answer(&mut incoming, &admission);
+        incoming.trace_answer(answered_at, &admission);
         let operation = &incoming.request.operation;
         match admission {
             Admission::Granted(claim) => self.too_late(incoming, claim),
@@ -170,9 +171,14 @@ impl<S: Store + Clone> RunState<S> {
         Ok(())
     }
 
-    /// Emits that an attempt begins.
-    pub(in crate::consumer) fn granted(&self, incoming: &mut InHand, grant: Grant) {
-        self.context.trace_grant(incoming, grant);
+    /// Emits that an attempt begins whose claim was granted at this time.
+    pub(in crate::consumer) fn granted(
+        &self,
+        incoming: &mut InHand,
+        grant: Grant,
+        answered_at: Duration,
+    ) {
+        incoming.trace_grant(answered_at, grant);
         let operation = &incoming.request.operation;
         self.context
             .observe_message(incoming, &Event::Granted { operation, grant });

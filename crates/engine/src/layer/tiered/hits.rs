@@ -7,7 +7,7 @@ use semel_core::ClaimId;
 
 use crate::sync::Mutex;
 
-/// Remembers which claims a cache answered until they are asked about; see [`Tiered::noting`](super::Tiered::noting).
+/// Remembers which claims a cache answered until they are asked about, which most never are; see [`Tiered::noting`](super::Tiered::noting).
 #[derive(Debug, Default)]
 pub struct CacheHits(Mutex<Known>);
 

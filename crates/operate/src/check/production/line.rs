@@ -140,6 +140,7 @@ const LINES: &[(&str, &[&str])] = &[
             "sample-empty",
             "sample-unusable",
             "sample-without-key",
+            "sample-without-tenant",
         ],
     ),
     (
@@ -178,7 +179,10 @@ const LINES: &[(&str, &[&str])] = &[
         ],
     ),
     ("room", &["disk-short"]),
-    ("source", &["source-unavailable", "source-weak"]),
+    (
+        "source",
+        &["source-unavailable", "source-weak", "webhook-unverified"],
+    ),
     (
         "target",
         &[

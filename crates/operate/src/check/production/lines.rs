@@ -1,6 +1,6 @@
 //! The judgement of each line, from the findings of the report and from what was observed.
 
-mod people;
+pub(super) mod people;
 mod places;
 
 use semel_config::Front;
@@ -84,6 +84,10 @@ impl Judge<'_> {
     /// its name that it tells them apart.
     fn tenants(&self) -> Line {
         let key = self.report.key.join(" + ");
+        if let Some(tenant) = &self.subject.pipeline.pipeline.tenant {
+            let why = format!("{key}; {tenant} is the tenant, and tells customers apart");
+            return Line::pass("tenants", why);
+        }
         let selectors = self.subject.pipeline.pipeline.key.selectors();
         if let (2.., Some(tenant)) = (selectors.len(), selectors.iter().find(|it| is_tenant(it))) {
             return Line::pass(
@@ -91,10 +95,7 @@ impl Judge<'_> {
                 format!("{key}; {tenant} tells customers apart, by its name"),
             );
         }
-        let advice = format!(
-            "if they can, add what tells them apart: `key = [\"json:/tenant\", \"{}\"]`",
-            self.report.key.join("\", \"")
-        );
+        let advice = "if they can, say what tells them apart: `tenant = \"json:/tenant\"`";
         let why = format!("{key}; whether two customers can use the same is yours to say");
         Line::unknown("tenants", why, advice)
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use semel_config::{Backends, Overrides, ServerKind, Servers, Settings};
 use semel_core::port::horizon::{Horizon, HorizonReport};
-use semel_core::port::store::{Capabilities, Durability};
+use semel_core::port::store::Durability;
 use semel_core::{Code, Error, ErrorKind, Timestamp};
 
 use super::*;
@@ -56,7 +56,7 @@ impl World {
             file: ADMIN,
             pipeline: BEST,
             effect: TARGET,
-            store: Ok(inspection(Durability::PowerCut)),
+            store: Ok(Inspection::embedded(Durability::PowerCut)),
             place: Vec::new(),
             targets: Vec::new(),
             refused: None,
@@ -137,20 +137,6 @@ impl World {
             let line = list.lines.iter().find(|it| it.line == name);
             line.expect("a line of that name").clone()
         })
-    }
-}
-
-fn inspection(durability: Durability) -> Inspection {
-    Inspection {
-        is_there: true,
-        capabilities: Some(Capabilities {
-            kind: "embedded",
-            durability,
-            shared: false,
-            warnings: Vec::new(),
-        }),
-        refused: Vec::new(),
-        unfit: None,
     }
 }
 
@@ -238,6 +224,14 @@ const CASES: &[(&str, Standing, &str, Change)] = &[
     ),
     (
         "tenants",
+        Pass,
+        "json:/id; header:X-Customer is the tenant",
+        |it| {
+            it.pipeline = "key = \"json:/id\"\ntenant = \"header:X-Customer\"";
+        },
+    ),
+    (
+        "tenants",
         Unknown,
         "json:/order + json:/line; whether",
         |it| {
@@ -287,7 +281,7 @@ const CASES: &[(&str, Standing, &str, Change)] = &[
         "does not hold here: store-durability",
         |it| {
             it.effect = EXEC;
-            it.store = Ok(inspection(Durability::Kill));
+            it.store = Ok(Inspection::embedded(Durability::Kill));
         },
     ),
     (
@@ -302,7 +296,7 @@ const CASES: &[(&str, Standing, &str, Change)] = &[
     ("class", Unknown, "accepted: durability", |it| {
         it.effect = EXEC;
         it.file = "[store]\naccept = [\"durability\"]";
-        it.store = Ok(inspection(Durability::Kill));
+        it.store = Ok(Inspection::embedded(Durability::Kill));
     }),
     ("class", Pass, "accepted: window-too-short", |it| {
         it.pipeline = ACCEPTING;
@@ -414,17 +408,17 @@ const CASES: &[(&str, Standing, &str, Change)] = &[
         it.store = Ok(Inspection {
             is_there: false,
             capabilities: None,
-            ..inspection(Durability::PowerCut)
+            ..Inspection::embedded(Durability::PowerCut)
         });
     }),
     ("store", Unknown, "is no store yet", |it| {
         it.store = Ok(Inspection {
             is_there: false,
-            ..inspection(Durability::PowerCut)
+            ..Inspection::embedded(Durability::PowerCut)
         });
     }),
     ("store", Unknown, "a network", |it| {
-        let mut found = inspection(Durability::PowerCut);
+        let mut found = Inspection::embedded(Durability::PowerCut);
         let warnings = found.capabilities.as_mut().map(|it| &mut it.warnings);
         warnings.expect("some").push("a network".into());
         it.store = Ok(found);
@@ -434,12 +428,12 @@ const CASES: &[(&str, Standing, &str, Change)] = &[
     }),
     ("store", Fail, "nobody would know", |it| {
         it.effect = EXEC;
-        it.store = Ok(inspection(Durability::Kill));
+        it.store = Ok(Inspection::embedded(Durability::Kill));
     }),
     ("store", Pass, "accepted by `store.accept`", |it| {
         it.effect = EXEC;
         it.file = "[store]\naccept = [\"durability\"]";
-        it.store = Ok(inspection(Durability::Kill));
+        it.store = Ok(Inspection::embedded(Durability::Kill));
     }),
     ("store", Pass, "survives a power cut", |it| {
         it.horizons = Err(away(Code::Timeout));
@@ -450,17 +444,17 @@ const CASES: &[(&str, Standing, &str, Change)] = &[
     }),
     ("store", Fail, "accepted by `store.accept`", |it| {
         it.file = "[store]\naccept = [\"durability\"]";
-        it.store = Ok(inspection(Durability::Process));
+        it.store = Ok(Inspection::embedded(Durability::Process));
     }),
     ("store", Fail, "forgets everything", |it| {
         it.file = "[store]\nurl = \"memory:\"\nallow_volatile = true";
         it.effect = "kind = \"exec\"\ncommand = [\"true\"]\non_doubt = \"repeat\"";
-        it.store = Ok(inspection(Durability::Process));
+        it.store = Ok(Inspection::embedded(Durability::Process));
     }),
     ("store", Fail, "forgets everything", |it| {
         it.effect = KEYED;
         it.pipeline = "key = \"json:/id\"\napproximate = { keys = 1000, accept_loss = true }";
-        it.store = Ok(inspection(Durability::Process));
+        it.store = Ok(Inspection::embedded(Durability::Process));
     }),
     ("store", Fail, "others read it", |it| {
         it.place = vec![warn("store-exposed", "others read it", "hide it")];
@@ -530,14 +524,14 @@ const CASES: &[(&str, Standing, &str, Change)] = &[
         it.store = Ok(Inspection {
             is_there: false,
             capabilities: None,
-            ..inspection(Durability::PowerCut)
+            ..Inspection::embedded(Durability::PowerCut)
         });
     }),
     ("set-aside", Unknown, "nobody counted", |it| {
         it.set_aside = None;
         it.store = Ok(Inspection {
             unfit: Some(away(Code::StoreReadOnly)),
-            ..inspection(Durability::PowerCut)
+            ..Inspection::embedded(Durability::PowerCut)
         });
     }),
     ("set-aside", Unknown, "in memory", |it| {

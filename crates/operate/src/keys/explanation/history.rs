@@ -6,6 +6,7 @@ use semel_core::{
 use serde::Serialize;
 
 use super::Facts;
+use crate::keys::Arrival;
 use crate::relative_time::in_words;
 use crate::value::Time;
 
@@ -32,7 +33,8 @@ pub(super) fn of(facts: &Facts<'_>) -> Vec<Event> {
         };
         events.push(event(parked.since, text));
     }
-    events.extend(facts.audit.iter().map(of_order));
+    let orders = facts.audit.iter();
+    events.extend(orders.map(|entry| of_order(entry, facts.arrival)));
     events.sort_by_key(|event| event.at.0);
     events
 }
@@ -48,21 +50,21 @@ fn of_record(record: &Record, facts: &Facts<'_>, events: &mut Vec<Event>) {
         events.push(event(record.created_at, text));
     }
     for past in &record.past {
-        of_attempt(past, record, events);
+        of_attempt(past, record, facts.arrival, events);
     }
     let is_told = record
         .past
         .last()
         .is_some_and(|past| past.claim_id == record.claim_id);
-    let worker = record.claim_id.claimant();
+    let holder = facts.arrival.holder(record.claim_id);
     if !is_told {
-        let text = began(
-            record.attempts,
-            record.claim_id,
-            record.token,
-            record.claimed_at,
-            record,
-        );
+        let began = Began {
+            attempt: record.attempts,
+            claim: record.claim_id,
+            token: record.token,
+            at: record.claimed_at,
+        };
+        let text = began.text(record, facts.arrival);
         events.push(event(record.claimed_at, text));
     }
     let with_a_claim = |at: Timestamp| {
@@ -78,10 +80,10 @@ fn of_record(record: &Record, facts: &Facts<'_>, events: &mut Vec<Event>) {
             let text = match (is_told, ordered(facts.audit, at, &["resolve-applied"])) {
                 (_, true) => "completed by a person's word".to_owned(),
                 (true, false) => {
-                    format!("completed after all: a late report of worker {worker}, or a probe")
+                    format!("completed after all: a late report of {holder}, or a probe")
                 }
                 (false, false) => format!(
-                    "completed: worker {worker} reported it after {}",
+                    "completed: {holder} reported it after {}",
                     in_words(at.since(record.claimed_at))
                 ),
             };
@@ -92,16 +94,15 @@ fn of_record(record: &Record, facts: &Facts<'_>, events: &mut Vec<Event>) {
     }
 }
 
-fn of_attempt(past: &PastAttempt, record: &Record, events: &mut Vec<Event>) {
-    let worker = past.claim_id.claimant();
-    let text = began(
-        past.attempt,
-        past.claim_id,
-        past.token,
-        past.claimed_at,
-        record,
-    );
-    events.push(event(past.claimed_at, text));
+fn of_attempt(past: &PastAttempt, record: &Record, arrival: Arrival, events: &mut Vec<Event>) {
+    let holder = arrival.holder(past.claim_id);
+    let began = Began {
+        attempt: past.attempt,
+        claim: past.claim_id,
+        token: past.token,
+        at: past.claimed_at,
+    };
+    events.push(event(past.claimed_at, began.text(record, arrival)));
     let took = in_words(past.ended_at.since(past.claimed_at));
     let end = match past.end {
         AttemptEnd::NotApplied => format!("failed after {took}, surely without effect"),
@@ -118,34 +119,44 @@ fn of_attempt(past: &PastAttempt, record: &Record, events: &mut Vec<Event>) {
     events.push(event(
         past.ended_at,
         format!(
-            "attempt {} of worker {worker} {end}{}",
+            "attempt {} of {holder} {end}{}",
             past.attempt,
             error.map_or(String::new(), |error| format!(": {error}"))
         ),
     ));
 }
 
-fn began(
+/// The beginning of an attempt.
+struct Began {
     attempt: u32,
     claim: ClaimId,
     token: FencingToken,
     at: Timestamp,
-    record: &Record,
-) -> String {
-    // An attempt that is given back does not count.
-    let attempt = attempt.max(1);
-    let worker = claim.claimant();
-    let started = if record.first_started_at == Some(at) {
-        "; from here on the effect may have happened"
-    } else {
-        ""
-    };
-    format!(
-        "attempt {attempt} began: worker {worker} claimed the key with token {token}, claim {claim}{started}"
-    )
 }
 
-fn of_order(entry: &Audited) -> Event {
+impl Began {
+    fn text(&self, record: &Record, arrival: Arrival) -> String {
+        let Self {
+            attempt,
+            claim,
+            token,
+            at,
+        } = *self;
+        // An attempt that is given back does not count.
+        let attempt = attempt.max(1);
+        let holder = arrival.holder(claim);
+        let started = if record.first_started_at == Some(at) {
+            "; from here on the effect may have happened"
+        } else {
+            ""
+        };
+        format!(
+            "attempt {attempt} began: {holder} claimed the key with token {token}, claim {claim}{started}"
+        )
+    }
+}
+
+fn of_order(entry: &Audited, arrival: Arrival) -> Event {
     let Audited {
         note: Note { by, reason },
         action,
@@ -154,7 +165,11 @@ fn of_order(entry: &Audited) -> Event {
         ..
     } = entry;
     let did = match &**action {
-        "release" => "let the next delivery run at once",
+        "release" => arrival.of(
+            "let the next delivery run at once",
+            "let the next claim run at once",
+            "let the next request run at once",
+        ),
         "requeue" => "gave the dead key another chance",
         "retry" => "had the effect called again though it was in doubt",
         "forget" => "had the record forgotten",

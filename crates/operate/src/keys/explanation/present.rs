@@ -8,6 +8,7 @@ use super::Facts;
 use super::history::ordered;
 use crate::action::ActionKind;
 use crate::in_doubt::quiet_of;
+use crate::keys::Arrival;
 use crate::keys::summary::signature;
 use crate::relative_time::{in_words, when};
 
@@ -105,23 +106,45 @@ fn absent(facts: &Facts<'_>) -> Present {
 fn claimed(record: &Record, lease_until: Timestamp, facts: &Facts<'_>) -> Told {
     let Some(lease) = lease(lease_until, facts) else {
         let text = format!(
-            "{} It left nothing behind: the effect commits together with the record.",
-            vanished(record, lease_until, facts.now)
+            "{} It left nothing behind: {}.",
+            vanished(record, lease_until, facts),
+            unmarked(facts),
         );
-        return (vec![text], waits_for_a_delivery("takes over"), Vec::new());
+        return (vec![text], waits(facts, "takes over"), Vec::new());
     };
     let text = format!(
-        "Worker {} is at it, attempt {}. Nothing has been sent: the effect commits together with the \
-         record, or neither does. {lease}",
-        record.claim_id.claimant(),
+        "{} is at it, attempt {}. Nothing has been sent: {}. {lease}",
+        facts.arrival.holder_first(record.claim_id),
         record.attempts,
+        unmarked(facts),
     );
-    let next = "The worker reports how it ended. If it vanishes, the lease ends, and the next delivery \
-                of the message takes over; the source delivers again what was not acknowledged.";
-    (vec![text], next.to_owned(), vec![END_ITS_LEASE])
+    let next = facts.arrival.of(
+        "The worker reports how it ended. If it vanishes, the lease ends, and the next delivery of the message \
+         takes over; the source delivers again what was not acknowledged.",
+        "The client reports how it ended. If it vanishes, the lease ends, and the next claim of the key takes over.",
+        "The gateway reports how it ended. If it vanishes, the lease ends, and the next request under the key takes over.",
+    );
+    (vec![text], next.to_owned(), vec![end_of_lease(facts)])
+}
+
+/// The reason why a claim without a mark of its effect has sent nothing. Of an operation that no pipeline names, such as
+/// a claim over HTTP, nobody here knows the class.
+const fn unmarked(facts: &Facts<'_>) -> &'static str {
+    if facts.arrival.is_of_clients() {
+        facts.arrival.of(
+            "",
+            "its client has not said that the effect began",
+            "its gateway has not said that the effect began",
+        )
+    } else if facts.pipeline.is_some() {
+        "the effect commits together with the record, or neither does"
+    } else {
+        "the effect is not marked as begun, so it commits together with the record, or its caller has not sent it"
+    }
 }
 
 fn started(record: &Record, lease_until: Timestamp, recovery: Recovery, facts: &Facts<'_>) -> Told {
+    let next = facts.arrival.next();
     let then = match recovery {
         Recovery::Park => {
             "the key is found in doubt, at the latest by the next sweep: it is not run \
@@ -129,12 +152,12 @@ fn started(record: &Record, lease_until: Timestamp, recovery: Recovery, facts: &
                 .to_owned()
         }
         Recovery::Rerun => {
-            "the next delivery runs the effect again, which may then have happened twice".to_owned()
+            format!("{next} runs the effect again, which may then have happened twice")
         }
         Recovery::RerunWithin(window) => {
             let first = record.first_started_at.unwrap_or(record.claimed_at);
             format!(
-                "the next delivery runs the effect again with the same idempotency key until {}, as \
+                "{next} runs the effect again with the same idempotency key until {}, as \
                  long as the target remembers it; after that the key is in doubt",
                 when(first.plus(window), facts.now)
             )
@@ -143,24 +166,28 @@ fn started(record: &Record, lease_until: Timestamp, recovery: Recovery, facts: &
     let Some(lease) = lease(lease_until, facts) else {
         let text = format!(
             "{} The effect may have happened.",
-            vanished(record, lease_until, facts.now)
+            vanished(record, lease_until, facts)
         );
-        let next = format!("A late report of the worker still counts. Without one, {then}.");
+        let kind = facts.arrival.kind();
+        let next = format!("A late report of the {kind} still counts. Without one, {then}.");
         return (vec![text], next, Vec::new());
     };
     let text = format!(
-        "Worker {} is at it, attempt {}; the effect may have been sent. {lease}",
-        record.claim_id.claimant(),
+        "{} is at it, attempt {}; the effect may have been sent. {lease}",
+        facts.arrival.holder_first(record.claim_id),
         record.attempts,
     );
-    let next = format!("The worker reports how it ended. If it vanishes, {then}.");
-    (vec![text], next, vec![END_ITS_LEASE])
+    let kind = facts.arrival.kind();
+    let next = format!("The {kind} reports how it ended. If it vanishes, {then}.");
+    (vec![text], next, vec![end_of_lease(facts)])
 }
 
 /// Describes a lease that runs, or may run.
 fn lease(until: Timestamp, facts: &Facts<'_>) -> Option<String> {
     let until_when = when(until, facts.now);
-    let process = facts.beside.map(|beside| beside.process);
+    // The lease of a client is that of another process: it is on the disk, and outlives whoever has the store open.
+    let beside = facts.beside.filter(|_| !facts.arrival.is_of_clients());
+    let process = beside.map(|beside| beside.process);
     match (until > facts.now, process) {
         (true, Some(None)) => Some(format!(
             "Its lease was written to end {until_when}, but nobody is seen to have the store open: the \
@@ -177,13 +204,13 @@ fn lease(until: Timestamp, facts: &Facts<'_>) -> Option<String> {
     }
 }
 
-fn vanished(record: &Record, lease_until: Timestamp, now: Timestamp) -> String {
+fn vanished(record: &Record, lease_until: Timestamp, facts: &Facts<'_>) -> String {
     format!(
-        "Worker {} began attempt {} and has not reported; its lease ended {} ago, so that it most \
+        "{} began attempt {} and has not reported; its lease ended {} ago, so that it most \
          likely vanished.",
-        record.claim_id.claimant(),
+        facts.arrival.holder_first(record.claim_id),
         record.attempts,
-        in_words(now.since(lease_until))
+        in_words(facts.now.since(lease_until))
     )
 }
 
@@ -192,7 +219,12 @@ fn released(record: &Record, not_before: Timestamp, facts: &Facts<'_>) -> Told {
     text.push(if record.attempts == 0 {
         "Its attempts count anew.".to_owned()
     } else {
-        "The next delivery of the message makes another attempt.".to_owned()
+        let next = facts.arrival.of(
+            "The next delivery of the message makes another attempt.",
+            "The next claim of the key makes another attempt.",
+            "The next request under the key makes another attempt.",
+        );
+        next.to_owned()
     });
     text.extend(last_error(record));
     let mut can = Vec::new();
@@ -211,7 +243,7 @@ fn released(record: &Record, not_before: Timestamp, facts: &Facts<'_>) -> Told {
          it is published again."
             .to_owned()
     } else {
-        waits_for_a_delivery("makes the attempt")
+        waits(facts, "makes the attempt")
     };
     can.push(offer(
         "forget it, so that its attempts start over",
@@ -240,7 +272,11 @@ fn completed(record: &Record, window: Window, facts: &Facts<'_>) -> Told {
         can.push(offer("keep it beyond its window", ActionKind::Hold));
     }
     can.push(offer(
-        "if the effect must happen again: forget it, and have the message sent again",
+        facts.arrival.of(
+            "if the effect must happen again: forget it, and have the message sent again",
+            "if the effect must happen again: forget it, and have its client claim it again",
+            "if the effect must happen again: forget it, and have its caller send the request again",
+        ),
         ActionKind::Forget,
     ));
     (text, forgotten(record, window, facts), can)
@@ -277,7 +313,11 @@ fn dead(record: &Record, at: Timestamp, facts: &Facts<'_>) -> Told {
         ));
     }
     can.push(offer(
-        "let a message that is sent again run",
+        facts.arrival.of(
+            "let a message that is sent again run",
+            "let the next claim of the key run the effect",
+            "let the next request under the key run the effect",
+        ),
         ActionKind::Release,
     ));
     (text, next, can)
@@ -291,9 +331,12 @@ fn in_doubt(record: &Record, since: Timestamp, facts: &Facts<'_>) -> Told {
             .to_owned(),
     ];
     text.extend(last_error(record));
-    text.push(
-        "Look for the operation id at the target: it went out as the idempotency key.".to_owned(),
+    let look = facts.arrival.of(
+        "Look for the operation id at the target: it went out as the idempotency key.",
+        "Look for the operation id at the target: it is the idempotency key that its client was given.",
+        "Look for the operation id at the API: it went out as `Semel-Operation-Id`, and the caller's own key as it came.",
     );
+    text.push(look.to_owned());
     if quiet_at > facts.now {
         text.push(format!(
             "The call can still land, so that \"not applied\" is not accepted before {}.",
@@ -302,23 +345,40 @@ fn in_doubt(record: &Record, since: Timestamp, facts: &Facts<'_>) -> Told {
     }
     let next = "Nothing, ever. Only a late report of the same attempt, a probe of the effect or a \
                 person ends a doubt.";
-    let mut can = vec![offer("look at the message", ActionKind::ShowDoubt)];
+    let look = facts.arrival.of(
+        "look at the message",
+        "look at the doubt alone",
+        "look at the doubt alone",
+    );
+    let mut can = vec![offer(look, ActionKind::ShowDoubt)];
     let retried = decide::operate(Some(record), None, &Order::Retry, facts.now).answer;
     if let (Directed::Now(_), Some(Recovery::RerunWithin(_))) = (&retried, record.doubt) {
         can.push(offer(
-            "call again: the target still recognises the key, so that it is no second effect",
+            facts.arrival.of(
+                "call again: the target still recognises the key, so that it is no second effect",
+                "let the next claim call again: the target still recognises the key, so that it is no second effect",
+                "let the next request call again: the API still recognises the key, so that it is no second effect",
+            ),
             ActionKind::Retry,
         ));
     } else if let Directed::Now(_) = retried {
         can.push(offer(
-            "call again: it may be a second effect, which its pipeline accepts",
+            facts.arrival.of(
+                "call again: it may be a second effect, which its pipeline accepts",
+                "let the next claim call again: it may be a second effect, which the class of its claim accepts",
+                "let the next request call again: it may be a second effect, which the class of its route accepts",
+            ),
             ActionKind::Retry,
         ));
     }
     can.extend([
         offer("if the target has the effect", ActionKind::ResolveApplied),
         offer(
-            "if the target surely does not have it: run it again afterwards",
+            facts.arrival.of(
+                "if the target surely does not have it: run it again afterwards",
+                "if the target surely does not have it: let the next claim run it again",
+                "if the API surely does not have it: let the next request run it again",
+            ),
             ActionKind::ResolveNotApplied,
         ),
         offer("if nobody can find out: give it up", ActionKind::Abandon),
@@ -331,7 +391,15 @@ fn last_error(record: &Record) -> Option<String> {
     Some(format!("The last error was: {error}."))
 }
 
-fn waits_for_a_delivery(what: &str) -> String {
+fn waits(facts: &Facts<'_>, what: &str) -> String {
+    if facts.arrival.is_of_clients() {
+        let again = facts.arrival.of(
+            "",
+            "a client claims the key again",
+            "its caller sends the request again",
+        );
+        return format!("Nothing until {again}: whoever gets it {what}.");
+    }
     format!(
         "Nothing until the message is delivered again: whoever gets it {what}. Sources deliver again \
          what was not acknowledged; a file is read again by the next run."
@@ -351,6 +419,12 @@ fn forgotten(record: &Record, window: Window, facts: &Facts<'_>) -> String {
             "a message with this key that is older than the window is then set aside as too old"
         }
         Some(false) => "a message with this key counts as new from then on",
+        None if facts.arrival == Arrival::Request => {
+            "a request under this key counts as new from then on"
+        }
+        None if facts.arrival.is_of_clients() => {
+            "a claim of this key counts as new from then on, unless it says by `birth` that it is older than its window"
+        }
         None => {
             "a message with this key counts as new from then on, unless its pipeline has an age gate"
         }
@@ -370,7 +444,11 @@ fn forgotten(record: &Record, window: Window, facts: &Facts<'_>) -> String {
     )
 }
 
-const END_ITS_LEASE: Offer = offer(
-    "if you know that the worker is gone: end its lease now",
-    ActionKind::Release,
-);
+const fn end_of_lease(facts: &Facts<'_>) -> Offer {
+    let text = facts.arrival.of(
+        "if you know that the worker is gone: end its lease now",
+        "if you know that the client is gone: end its lease now",
+        "if you know that the gateway is gone: end its lease now",
+    );
+    offer(text, ActionKind::Release)
+}

@@ -8,6 +8,7 @@ use semel_core::{
 use serde::Serialize;
 
 use super::{Beside, Facts};
+use crate::keys::Arrival;
 use crate::relative_time::when;
 use crate::value::Time;
 
@@ -43,7 +44,9 @@ impl Prospect {
                 lower(&then)
             ));
         }
-        texts.extend(facts.beside.and_then(|beside| unseen(record, now, beside)));
+        // The leases of clients are all on the disk.
+        let beside = facts.beside.filter(|_| !facts.arrival.is_of_clients());
+        texts.extend(beside.and_then(|beside| unseen(record, now, beside)));
         texts.extend(exceptions(record, facts));
         Self {
             answer: admission.as_str(),
@@ -105,7 +108,8 @@ fn in_words(admission: &Admission, facts: &Facts<'_>) -> String {
             let how = match (facts.record, claim.takeover) {
                 (None, _) => "It counts as new and runs the effect.".to_owned(),
                 (Some(_), true) => format!(
-                    "It takes over from the worker that vanished and runs the effect as attempt {attempt}."
+                    "It takes over from the {} that vanished and runs the effect as attempt {attempt}.",
+                    facts.arrival.kind()
                 ),
                 (Some(_), false) => format!("It runs the effect as attempt {attempt}."),
             };
@@ -122,21 +126,27 @@ fn in_words(admission: &Admission, facts: &Facts<'_>) -> String {
         }
         Admission::Replay { outcome, .. } => {
             let outcome = match outcome {
-                Some(Outcome::Kept { bytes, .. }) => {
-                    format!("the outcome on record ({} bytes)", bytes.len())
+                Some(outcome @ Outcome::Kept { .. }) => {
+                    let bytes = outcome.result().map_or(0, <[u8]>::len);
+                    format!("the outcome on record ({bytes} bytes)")
                 }
                 Some(Outcome::TooLarge { len_bytes, .. }) => {
                     format!("word that the outcome had {len_bytes} bytes, too many to keep")
                 }
                 None => "word that it is done".to_owned(),
             };
-            format!(
-                "It gets {outcome} and is acknowledged. The effect does not run: it happened already."
-            )
+            let how = facts.arrival.of(" and is acknowledged", "", "");
+            format!("It gets {outcome}{how}. The effect does not run: it happened already.")
         }
         Admission::Busy { until, .. } => format!(
-            "It is held back until {} and not acknowledged. {}",
+            "It is {} {}{}. {}",
+            facts.arrival.of(
+                "held back until",
+                "busy until",
+                "made to wait, and then answered `in-progress`, until"
+            ),
             when(*until, facts.now),
+            facts.arrival.of(" and not acknowledged", "", ""),
             if facts.record.is_some_and(is_released) {
                 "That is the wait between two attempts."
             } else {
@@ -145,11 +155,22 @@ fn in_words(admission: &Admission, facts: &Facts<'_>) -> String {
         ),
         Admission::Parked { state, .. } => parked(*state, facts),
         // The request on record is asked about, without version or birth.
-        Admission::Conflict { .. } => "It is quarantined as a conflict.".to_owned(),
-        Admission::Stale { applied } => {
-            format!("It is acknowledged as stale: version {applied} was applied.")
+        Admission::Conflict { .. } => {
+            let how = facts
+                .arrival
+                .of("quarantined as a", "refused as a", "refused as a");
+            format!("It is {how} conflict.")
         }
-        Admission::TooOld => "It is quarantined as too old.".to_owned(),
+        Admission::Stale { applied } => {
+            let how = facts.arrival.of("acknowledged as stale", "stale", "stale");
+            format!("It is {how}: version {applied} was applied.")
+        }
+        Admission::TooOld => {
+            let how = facts
+                .arrival
+                .of("quarantined as", "refused as", "refused as");
+            format!("It is {how} too old.")
+        }
         Admission::Failed(error) => format!("It cannot be decided: {error}."),
     }
 }
@@ -159,6 +180,12 @@ fn parked(state: StateKind, facts: &Facts<'_>) -> String {
         .record
         .is_none_or(|record| record.state.kind() != state);
     let name = state.as_str().replace('_', " ");
+    if facts.arrival.is_of_clients() {
+        let told = facts
+            .arrival
+            .of("", "told that the key is", "answered 409: the key is");
+        return format!("It is {told} {name}. The effect does not run.");
+    }
     let found = if is_new {
         format!("It finds the key {name}: the message is kept whole, and acknowledged.")
     } else {
@@ -210,10 +237,19 @@ fn exceptions(record: Option<&Record>, facts: &Facts<'_>) -> Vec<String> {
                 Some(_) => ", naming the members that differ,",
                 None => "",
             };
-            texts.push(format!(
-                "One with other contents (another fingerprint than {fingerprint}) is quarantined as a \
-                 conflict{named} and acknowledged."
-            ));
+            texts.push(if facts.arrival.is_of_clients() {
+                let answered = facts.arrival.of(
+                    "",
+                    "is answered with a conflict",
+                    "is refused: the key is answered `key-reused`",
+                );
+                format!("One with another fingerprint than {fingerprint} {answered}.")
+            } else {
+                format!(
+                    "One with other contents (another fingerprint than {fingerprint}) is quarantined as a \
+                     conflict{named} and acknowledged."
+                )
+            });
         }
         Some(None) => {
             texts.push("Its contents are not compared: the record has no fingerprint.".to_owned());
@@ -222,9 +258,11 @@ fn exceptions(record: Option<&Record>, facts: &Facts<'_>) -> Vec<String> {
     }
     if let Some(gate) = record.and_then(|record| record.gate.as_ref()) {
         texts.push(format!(
-            "The key carries version {} of entity {}; a message with an older or equal version of \
+            "The key carries version {} of entity {}; {} with an older or equal version of \
              what was applied is stale.",
-            gate.version, gate.entity
+            gate.version,
+            gate.entity,
+            facts.arrival.of("a message", "a claim", "a request")
         ));
     }
     if record.is_none() {
@@ -239,6 +277,12 @@ fn exceptions(record: Option<&Record>, facts: &Facts<'_>) -> Vec<String> {
                 "However old it is: the pipeline names no birth, so that the window ({window}) is not \
                  guarded by age."
             ),
+            None if facts.arrival == Arrival::Request => {
+                "However old it is: a request does not say when it was born.".to_owned()
+            }
+            None if facts.arrival.is_of_clients() => {
+                "One whose `birth` is older than its window is refused as too old instead.".to_owned()
+            }
             None => "If its pipeline has an age gate, one older than the window is quarantined as too \
                      old instead."
                 .to_owned(),

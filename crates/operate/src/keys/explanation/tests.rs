@@ -19,6 +19,7 @@ struct Life {
     messages: Vec<Parked>,
     audit: Vec<Audited>,
     beside: Option<Beside>,
+    arrival: Arrival,
 }
 
 impl Life {
@@ -32,6 +33,19 @@ impl Life {
             messages: Vec::new(),
             audit: Vec::new(),
             beside: None,
+            arrival: Arrival::Delivery,
+        }
+    }
+
+    /// A key that clients claim.
+    fn of_clients() -> Self {
+        Self::coming(Arrival::Claim)
+    }
+
+    fn coming(arrival: Arrival) -> Self {
+        Self {
+            arrival,
+            ..Self::new()
         }
     }
 
@@ -161,6 +175,7 @@ impl Life {
             operation: &self.operation,
             record: self.record.as_ref(),
             pipeline: None,
+            arrival: self.arrival,
             messages: &self.messages,
             message_count: self.messages.len(),
             audit: &self.audit,
@@ -462,3 +477,131 @@ fn history_says_that_its_beginning_is_no_longer_on_record() {
     told.says("history", "the earliest attempts are no longer on record");
     assert!(told.events() > 2 * Record::MAX_PAST);
 }
+
+/// Every state of a key that comes in this way.
+fn all_coming(arrival: Arrival) -> Vec<Life> {
+    let life = || Life::coming(arrival);
+    let minute = Duration::from_secs(60);
+    let mut all = vec![life()];
+    for start in [Start::Unmarked, PARK, RERUN, KEYED] {
+        all.extend([
+            life().claimed(start),
+            life().claimed(start).later(60),
+            life().claimed(start).later(60).beside(Some(4711)),
+            life().claimed(start).beside(None),
+            life().claimed(start).completed(),
+            life()
+                .claimed(start)
+                .released(Certainty::NotApplied, minute),
+            life().claimed(start).later(60).settled(Step::Fail {
+                decisive: false,
+                error: "card declined".into(),
+                window: Window::DEFAULT,
+            }),
+        ]);
+    }
+    all.push(
+        life()
+            .claimed(PARK)
+            .released(Certainty::MaybeApplied, Duration::ZERO),
+    );
+    all
+}
+
+/// Checks that none of these words is told of a key that comes in this way, and no action about a message offered.
+fn is_never_told(arrival: Arrival, words: &[&str]) {
+    for life in all_coming(arrival) {
+        let told = life.told();
+        for part in ["text", "history", "duplicate", "next", "can"] {
+            let mut told = told.0[part].clone();
+            if let Some(duplicate) = told.as_object_mut() {
+                duplicate.remove("acknowledged");
+            }
+            let mut texts = told.to_string().to_lowercase();
+            for action in told.as_array().into_iter().flatten() {
+                // Names of actions and of the pipeline that stands for the operation are no sentences.
+                let data = action["action"].to_string().to_lowercase();
+                texts = texts.replace(&data, "");
+            }
+            for word in words {
+                assert!(!texts.contains(word), "{word} in {part}: {texts}");
+            }
+        }
+        for action in ["replay", "show_dead_letter", "drop_dead_letter"] {
+            let can = told.0["can"].to_string();
+            assert!(!can.contains(action), "there is no message: {can}");
+        }
+    }
+}
+
+#[test]
+fn of_a_key_that_clients_claim_no_message_and_no_worker_is_told() {
+    is_never_told(Arrival::Claim, &OF_MESSAGES);
+}
+
+#[test]
+fn of_a_key_that_comes_through_a_gateway_no_message_and_no_claim_of_a_client_is_told() {
+    let mut words = OF_MESSAGES.to_vec();
+    words.extend([
+        "a client",
+        "the client",
+        "next claim",
+        "claim of the key",
+        "claims the key",
+    ]);
+    is_never_told(Arrival::Request, &words);
+}
+
+#[test]
+fn a_key_that_comes_through_a_gateway_says_what_the_next_request_does() {
+    let vanished = Life::coming(Arrival::Request).claimed(RERUN).later(60);
+    vanished
+        .told()
+        .says("text", "A gateway began attempt 1 and has not reported")
+        .says("next", "A late report of the gateway still counts")
+        .says(
+            "next",
+            "the next request under the key runs the effect again",
+        )
+        .says("duplicate", "It takes over from the gateway that vanished");
+    let doubt = Life::coming(Arrival::Request)
+        .claimed(PARK)
+        .released(Certainty::MaybeApplied, Duration::ZERO);
+    doubt
+        .told()
+        .says("text", "it went out as `Semel-Operation-Id`")
+        .says("duplicate", "It is answered 409: the key is in doubt")
+        .says("can", "let the next request run it again")
+        .offers(&["show_doubt", "resolve_applied", "abandon"]);
+}
+
+#[test]
+fn a_key_that_clients_claim_says_what_their_next_claim_does() {
+    let vanished = Life::of_clients().claimed(RERUN).later(60).told();
+    vanished
+        .says("text", "A client began attempt 1 and has not reported")
+        .says("next", "A late report of the client still counts")
+        .says("next", "the next claim of the key runs the effect again")
+        .says("duplicate", "It takes over from the client that vanished");
+    let doubt = Life::of_clients()
+        .claimed(PARK)
+        .released(Certainty::MaybeApplied, Duration::ZERO);
+    doubt
+        .told()
+        .says("duplicate", "It is told that the key is in doubt")
+        .says("can", "let the next claim run it again")
+        .offers(&["show_doubt", "resolve_applied", "abandon"]);
+}
+
+/// Words that are about messages and those who work on them.
+const OF_MESSAGES: [&str; 9] = [
+    "message",
+    "deliver",
+    "worker",
+    "broker",
+    "acknowledge",
+    "quarantine",
+    "in memory",
+    "opens the store",
+    "pipeline",
+];

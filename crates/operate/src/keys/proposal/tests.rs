@@ -28,11 +28,16 @@ fn states() -> Vec<State> {
 }
 
 fn propose(change: KeyChange, state: State, is_left_alone: bool) -> Proposal {
+    propose_of(Arrival::Delivery, change, state, is_left_alone)
+}
+
+fn propose_of(arrival: Arrival, change: KeyChange, state: State, is_left_alone: bool) -> Proposal {
     change.propose(Seen {
         operation: &operation(),
         record: &record(state),
         now: NOW,
         is_left_alone,
+        arrival,
     })
 }
 
@@ -128,4 +133,28 @@ fn a_proposal_is_data() {
         (&forget["proposal"], &forget["order"]),
         (&"do".into(), &"forget".into())
     );
+}
+
+#[test]
+fn of_a_key_that_clients_claim_no_message_and_no_worker_is_told() {
+    for change in [
+        KeyChange::Release,
+        KeyChange::Forget,
+        KeyChange::Hold(true),
+        KeyChange::Extend(WINDOW.duration()),
+    ] {
+        for state in states() {
+            // Nobody who opens the store ends the lease of a client.
+            let proposal = propose_of(Arrival::Claim, change, state, true);
+            let told = format!("{proposal:?}").to_lowercase();
+            for word in [
+                "message", "deliver", "worker", "pipeline", "opens it", "replay",
+            ] {
+                assert!(!told.contains(word), "{word}: {state:?}: {told}");
+            }
+            let of_worker = propose_of(Arrival::Delivery, change, state, false);
+            let kind = |it: &Proposal| word(it).split(',').next().map(str::to_owned);
+            assert_eq!(kind(&proposal), kind(&of_worker), "{state:?}");
+        }
+    }
 }

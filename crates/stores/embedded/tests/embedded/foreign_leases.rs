@@ -95,6 +95,31 @@ async fn a_lease_of_another_process_outlives_the_one_that_gave_it() -> Result<()
     Ok(())
 }
 
+/// A client of the claim API that declares no class: nothing is marked, and its lease counts all the same.
+#[tokio::test]
+async fn a_lease_without_a_mark_outlives_the_process_as_well() -> Result<()> {
+    let site = Site::new();
+    let unmarked = |key: &str, claim| ClaimRequest {
+        start: Start::Unmarked,
+        ..request(key, claim)
+    };
+    let store = site.open()?;
+    let lent = LentStore::new(Arc::clone(&store));
+    assert_eq!(site.busy_for(&lent, &unmarked("client", 1)).await?, None);
+    assert_eq!(site.busy_for(&*store, &unmarked("own", 2)).await?, None);
+    drop((store, lent));
+
+    let lent = LentStore::new(site.open()?);
+    assert_eq!(site.busy_for(&lent, &unmarked("own", 3)).await?, None);
+    let wait = site.busy_for(&lent, &unmarked("client", 4)).await?;
+    assert_eq!(wait, Some(LEASE), "whoever has it may be at work");
+    let Admission::Granted(claim) = lent.claim_one(unmarked("client", 1)).await? else {
+        panic!("its holder asks again");
+    };
+    assert!(claim.resumed, "{claim:?}");
+    Ok(())
+}
+
 #[tokio::test]
 async fn it_is_taken_over_when_it_is_over_and_the_next_one_is_of_whoever_took_it() -> Result<()> {
     let site = Site::new();
@@ -153,6 +178,7 @@ async fn its_entity_is_held_as_long_and_a_started_claim_keeps_it() -> Result<()>
         claim_id: ClaimId::from_u128(1),
         step: Step::Start {
             recovery: Recovery::Rerun,
+            has_begun: false,
         },
     };
     let started = lent.settle([start].into()).await?;

@@ -79,6 +79,7 @@ async fn finish(store: &EmbeddedStore, name: &str, count: u32, outcome_len: usiz
     store.claim(requests.into()).await.expect("claims");
     let start = Step::Start {
         recovery: Recovery::Rerun,
+        has_begun: false,
     };
     let complete = Step::Complete {
         outcome: Outcome::Kept {

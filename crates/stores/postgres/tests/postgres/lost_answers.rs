@@ -152,6 +152,7 @@ async fn other_settlements_and_renewals_can_be_asked_again() {
             async |store, key| {
                 let step = Step::Start {
                     recovery: Recovery::Park,
+                    has_begun: false,
                 };
                 let answer = store.settle([report(key, 1, step)].into()).await?.remove(0);
                 Ok(matches!(answer, Settled::Now(StateKind::Started)))

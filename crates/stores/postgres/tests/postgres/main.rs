@@ -14,6 +14,7 @@ mod large;
 mod lost_answers;
 mod marks;
 mod new_key_run;
+mod outbox;
 mod parts;
 mod refusals;
 mod server;

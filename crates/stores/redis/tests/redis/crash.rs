@@ -1,7 +1,7 @@
 //! Servers that are killed, with and without a log that can be relied on.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use semel_core::{Admission, ClaimRequest, FencingToken, Settled, StateKind, Store};
@@ -32,13 +32,19 @@ async fn killed_over_and_over(arguments: &[&str]) -> (usize, usize) {
     let mut server = Server::start(arguments);
     let store = Arc::new(connect(&server).await);
     let is_over = Arc::new(AtomicBool::new(false));
+    let answered = Arc::new(AtomicUsize::new(0));
     let mut workers = tokio::task::JoinSet::new();
     for worker in 0..4 {
         let (store, is_over) = (Arc::clone(&store), Arc::clone(&is_over));
-        workers.spawn(async move { work(&store, worker, &is_over).await });
+        let answered = Arc::clone(&answered);
+        workers.spawn(async move { work(&store, worker, &is_over, &answered).await });
     }
-    for _ in 0..6 {
+    for round in 1..=6 {
         tokio::time::sleep(Duration::from_millis(150)).await;
+        until("answers before the kill", || async {
+            answered.load(Ordering::SeqCst) > 20 * round
+        })
+        .await;
         server.kill();
         server.restart();
     }
@@ -59,7 +65,12 @@ async fn killed_over_and_over(arguments: &[&str]) -> (usize, usize) {
 }
 
 /// Claims and completes in batches; returns the requests that were answered as completed.
-async fn work(store: &RedisStore, worker: u128, is_over: &AtomicBool) -> Vec<ClaimRequest> {
+async fn work(
+    store: &RedisStore,
+    worker: u128,
+    is_over: &AtomicBool,
+    answered: &AtomicUsize,
+) -> Vec<ClaimRequest> {
     let (mut done, mut last) = (Vec::new(), FencingToken::new(0));
     let mut round = 0_u32;
     while !is_over.load(Ordering::SeqCst) {
@@ -85,6 +96,7 @@ async fn work(store: &RedisStore, worker: u128, is_over: &AtomicBool) -> Vec<Cla
         for (request, settled) in requests.into_iter().zip(settled) {
             if matches!(settled, Settled::Now(StateKind::Completed)) {
                 done.push(request);
+                answered.fetch_add(1, Ordering::SeqCst);
             }
         }
     }

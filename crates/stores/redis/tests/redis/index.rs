@@ -70,6 +70,7 @@ pub(crate) async fn work(store: &RedisStore) {
             "start",
             Some(Step::Start {
                 recovery: Recovery::Park,
+                has_begun: false,
             }),
         ),
         ("release", Some(release(Certainty::NotApplied, hour))),

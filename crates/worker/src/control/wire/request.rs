@@ -210,6 +210,7 @@ struct SettleLine {
 enum StepLine {
     Start {
         recovery: Course,
+        has_begun: bool,
     },
     Complete {
         outcome: Remembered,
@@ -233,8 +234,12 @@ enum StepLine {
 impl SettleLine {
     fn of(settlement: &Settlement) -> Self {
         let step = match &settlement.step {
-            Step::Start { recovery } => StepLine::Start {
+            Step::Start {
+                recovery,
+                has_begun,
+            } => StepLine::Start {
                 recovery: Course(*recovery),
+                has_begun: *has_begun,
             },
             Step::Complete { outcome, window } => StepLine::Complete {
                 outcome: Remembered::of(outcome),
@@ -274,8 +279,12 @@ impl SettleLine {
 
     fn settlement(self) -> Result<Settlement> {
         let step = match self.step {
-            StepLine::Start { recovery } => Step::Start {
+            StepLine::Start {
+                recovery,
+                has_begun,
+            } => Step::Start {
                 recovery: recovery.0,
+                has_begun,
             },
             StepLine::Complete { outcome, window } => Step::Complete {
                 outcome: outcome.outcome(),

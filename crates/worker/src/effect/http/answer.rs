@@ -100,6 +100,15 @@ pub(super) fn verdict(
     }
 }
 
+/// Tells whether an answer is about the place or its credentials, and so the same for every request: not found, not
+/// allowed, moved. Not one that the provider keeps for the key.
+pub(super) fn is_of_the_place(head: &Parts) -> bool {
+    matches!(
+        head.status.as_u16(),
+        300..=399 | 401 | 403 | 404 | 405 | 407
+    ) && !is_stored(&head.headers)
+}
+
 /// The wish of `Retry-After`: seconds, or a date, which is measured from the server's own.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: HeaderName| headers.get(name)?.to_str().ok().map(str::trim);
@@ -136,6 +145,20 @@ mod tests {
                 response.header(*name, *value)
             });
         retry_after(response.body(()).expect("a response").headers())
+    }
+
+    #[test]
+    fn a_place_that_moved_or_wants_other_credentials_says_so_by_the_status() {
+        let is_of_the_place = |status: u16| {
+            let response = Response::builder().status(status).body(());
+            super::is_of_the_place(&response.expect("a response").into_parts().0)
+        };
+        for status in [301, 308, 401, 403, 404, 405, 407] {
+            assert!(is_of_the_place(status), "{status}");
+        }
+        for status in [200, 400, 409, 413, 415, 422, 429, 500, 503] {
+            assert!(!is_of_the_place(status), "{status}");
+        }
     }
 
     #[test]

@@ -16,6 +16,11 @@ pub fn request(id: u64, call: &Call) -> Vec<u8> {
     line.extend_from_slice(format!("{{\"id\":{id},\"operation_id\":\"{key}\"").as_bytes());
     line.extend_from_slice(b",\"operation\":");
     write_string(operation.scope.operation(), &mut line);
+    let tenant = operation.scope.tenant();
+    if !tenant.is_empty() {
+        line.extend_from_slice(b",\"tenant\":");
+        write_string(tenant, &mut line);
+    }
     line.extend_from_slice(b",\"key\":");
     write_string(operation.key.as_str(), &mut line);
     let (attempt, token) = (call.claim.attempt, call.claim.token);

@@ -34,50 +34,9 @@ impl Judge<'_> {
         }
     }
 
-    /// Judges whether somebody can see that it fails. Whether somebody does, nobody can see from here.
+    /// Judges whether somebody can see that it fails.
     pub(super) fn alerts(&self, scrape: &Scrape) -> Line {
-        match scrape {
-            Scrape::Off => Line::fail(
-                "alerts",
-                "no metrics, so nothing can raise an alert",
-                "set `listen = \"127.0.0.1:9464\"` in `[admin]`, and scrape it",
-            ),
-            Scrape::Silent(at, why) => Line::unknown(
-                "alerts",
-                format!("no worker answers at http://{at}/metrics: {why}"),
-                "start the worker, then check again",
-            ),
-            Scrape::Answered(at, text) => {
-                let name = &self.subject.pipeline.pipeline.name;
-                let label = name.replace('\\', "\\\\").replace('"', "\\\"");
-                let is_ours = |line: &str| {
-                    line.starts_with("semel_") && line.contains(&format!("pipeline=\"{label}\""))
-                };
-                if !text.lines().any(is_ours) {
-                    return Line::fail(
-                        "alerts",
-                        format!("what answers at http://{at}/metrics does not run this pipeline"),
-                        "start its worker, or give it a port of its own",
-                    );
-                }
-                let answers = format!("http://{at}/metrics answers, and has this pipeline");
-                if at.ip().is_loopback() {
-                    return Line::unknown(
-                        "alerts",
-                        format!("{answers}; whether somebody scrapes it is not seen from here"),
-                        "see that it is scraped, from this machine; then stop the worker, and see whom the alert reaches",
-                    );
-                }
-                Line::unknown(
-                    "alerts",
-                    format!(
-                        "{answers}; others can reach it too, without a login, and whether somebody scrapes it is \
-                         not seen from here"
-                    ),
-                    "keep it inside, and see that it is scraped; then stop the worker, and see whom the alert reaches",
-                )
-            }
-        }
+        alerts("pipeline", &self.subject.pipeline.pipeline.name, scrape)
     }
 
     /// Judges whether somebody looks at what waits for a person.
@@ -155,6 +114,51 @@ impl Judge<'_> {
             why,
             "restore one somewhere, and compare `semel store stats --store URL`",
         )
+    }
+}
+
+/// Judges whether somebody can see that a pipeline or a route fails. Whether somebody does, nobody can see from here.
+pub(in crate::check::production) fn alerts(noun: &str, name: &str, scrape: &Scrape) -> Line {
+    match scrape {
+        Scrape::Off => Line::fail(
+            "alerts",
+            "no metrics, so nothing can raise an alert",
+            "set `listen = \"127.0.0.1:9464\"` in `[admin]`, and scrape it",
+        ),
+        Scrape::Silent(at, why) => Line::unknown(
+            "alerts",
+            format!("no worker answers at http://{at}/metrics: {why}"),
+            "start the worker, then check again",
+        ),
+        Scrape::Answered(at, text) => {
+            let label = name.replace('\\', "\\\\").replace('"', "\\\"");
+            let is_ours = |line: &str| {
+                line.starts_with("semel_") && line.contains(&format!("pipeline=\"{label}\""))
+            };
+            if !text.lines().any(is_ours) {
+                return Line::fail(
+                    "alerts",
+                    format!("what answers at http://{at}/metrics does not run this {noun}"),
+                    "start its worker, or give it a port of its own",
+                );
+            }
+            let answers = format!("http://{at}/metrics answers, and has this {noun}");
+            if at.ip().is_loopback() {
+                return Line::unknown(
+                    "alerts",
+                    format!("{answers}; whether somebody scrapes it is not seen from here"),
+                    "see that it is scraped, from this machine; then stop the worker, and see whom the alert reaches",
+                );
+            }
+            Line::unknown(
+                "alerts",
+                format!(
+                    "{answers}; others can reach it too, without a login, and whether somebody scrapes it is \
+                     not seen from here"
+                ),
+                "keep it inside, and see that it is scraped; then stop the worker, and see whom the alert reaches",
+            )
+        }
     }
 }
 

@@ -23,6 +23,11 @@ impl Judge<'_> {
             SourceSettings::Kafka(_) | SourceSettings::Nats(_) | SourceSettings::Amqp(_) => {
                 Line::pass("source", format!("{source} answers"))
             }
+            SourceSettings::Webhook(_) => Line::unknown(
+                "source",
+                format!("{source}; who sends to it is not seen from here"),
+                "have the provider send a trial, and see its answer there: 2xx",
+            ),
         }
     }
 

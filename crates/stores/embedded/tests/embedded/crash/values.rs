@@ -53,6 +53,7 @@ pub(crate) fn settlement(key: &str, step: Step) -> Settlement {
 pub(crate) fn start() -> Step {
     Step::Start {
         recovery: Recovery::Rerun,
+        has_begun: false,
     }
 }
 

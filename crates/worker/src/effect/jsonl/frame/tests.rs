@@ -50,6 +50,15 @@ fn a_request_hands_on_the_trace() {
 }
 
 #[test]
+fn a_request_names_its_tenant() {
+    let mut call = call(b"{}");
+    call.claim.operation.scope = semel_core::Scope::new("ac\"me", "pay").expect("a scope");
+    let line = String::from_utf8(request(5, &call)).expect("text");
+    let named = "\"operation\":\"pay\",\"tenant\":\"ac\\\"me\",\"key\":";
+    assert!(line.contains(named), "{line}");
+}
+
+#[test]
 fn a_request_is_one_line_of_json() {
     for (payload, written) in [
         (&b"{\"a\": 1.0}"[..], "\"payload\":{\"a\": 1.0}}\n"),

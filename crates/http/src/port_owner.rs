@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The process that has a socket.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Owner {
+pub(crate) struct Owner {
     pid: u32,
     name: String,
 }
@@ -20,7 +20,7 @@ impl fmt::Display for Owner {
 
 impl Owner {
     /// Finds the process that keeps other processes from listening at `address`.
-    pub(super) fn of(address: SocketAddr) -> Option<Self> {
+    pub(crate) fn of(address: SocketAddr) -> Option<Self> {
         let tables = ["/proc/net/tcp", "/proc/net/tcp6"];
         let sockets = tables.iter().flat_map(|table| {
             let table = fs::read_to_string(table).unwrap_or_default();

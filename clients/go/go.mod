@@ -1,0 +1,3 @@
+module github.com/semel-rs/semel/clients/go
+
+go 1.19

@@ -1,0 +1,178 @@
+//! Webhooks: the listeners of a worker, and the time for which a provider sends a message again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_broker_webhook::{Options, Scheme, WebhookSource};
+use semel_config::{PipelineSettings, SourceSettings, WebhookSettings};
+use semel_core::port::horizon::{Horizon, HorizonReport};
+use semel_core::port::source::AnySource;
+use semel_core::units::spelled;
+use semel_core::{Clock, Error, ErrorKind, Result};
+use tokio::sync::watch;
+
+pub use semel_broker_webhook::{Answers, Listeners};
+
+/// Listens at the addresses of all webhooks of these pipelines. Once `stopping` is true, new requests are sent away.
+///
+/// # Errors
+///
+/// `Unavailable`: an address cannot be listened at.
+///
+/// # Cancel safety
+///
+/// Safe.
+pub async fn listeners(
+    pipelines: &[PipelineSettings],
+    clock: Arc<dyn Clock>,
+    stopping: watch::Receiver<bool>,
+) -> Result<Listeners> {
+    let places = pipelines.iter().filter_map(|it| match &it.source {
+        SourceSettings::Webhook(webhook) => Some((webhook.listen, webhook.path.clone())),
+        _ => None,
+    });
+    let places: Vec<_> = places.collect();
+    Listeners::bind(places, clock, Some(stopping)).await
+}
+
+/// Opens the source of one path.
+pub(crate) fn open(
+    settings: &WebhookSettings,
+    max_message_bytes: usize,
+    listeners: Option<&Listeners>,
+) -> Result<AnySource> {
+    let Some(listeners) = listeners else {
+        let message = format!("webhook {settings}: only a worker (`semel run`) takes webhooks in");
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    };
+    let WebhookSettings {
+        listen,
+        path,
+        verification,
+        hosts,
+        max_body_bytes,
+        answer_within,
+        max_in_hand,
+        retention: _,
+    } = settings;
+    let options = Options {
+        listen: *listen,
+        path: path.clone(),
+        verification: verification.clone(),
+        hosts: hosts.clone(),
+        max_body_bytes: usize::try_from(*max_body_bytes).unwrap_or(usize::MAX),
+        max_message_bytes,
+        answer_within: *answer_within,
+        max_in_hand: usize::try_from(*max_in_hand).unwrap_or(usize::MAX),
+    };
+    WebhookSource::on(listeners, options).map(AnySource::new)
+}
+
+/// Says how long the provider sends a message again, as its documentation has it.
+pub(crate) fn horizons(settings: &WebhookSettings) -> HorizonReport {
+    let mut horizons = HorizonReport::unknown();
+    let mut within = |name: &str, length, meaning: &str| {
+        let value = match length {
+            Duration::ZERO => "none".to_owned(),
+            length => spelled(length),
+        };
+        horizons.fact(name, value, meaning);
+        Horizon::Within(length)
+    };
+    let documented = provider(settings.verification.scheme());
+    let (redelivery, replay) = match (settings.retention, documented) {
+        (Some(declared), _) => {
+            let both = within("source.retention", declared, "declared");
+            (both, both)
+        }
+        (None, Some(Provider { retries, by_hand })) => (
+            within("retries", retries, "documented by the provider: unasked"),
+            within("by hand", by_hand, "documented by the provider: on request"),
+        ),
+        (None, None) => {
+            horizons.unread("retries", "this provider has no documented time");
+            return horizons;
+        }
+    };
+    horizons.redelivery = redelivery;
+    horizons.replay = replay;
+    horizons
+}
+
+/// The documented times of a provider.
+struct Provider {
+    /// The time for which it sends a message again unasked.
+    retries: Duration,
+    /// The time for which it does so on request.
+    by_hand: Duration,
+}
+
+const fn provider(scheme: &Scheme) -> Option<Provider> {
+    let (retries, by_hand) = match scheme {
+        // None unasked; deliveries of the last 3 days can be sent again.
+        Scheme::GitHub => (0, 3 * DAY),
+        // 3 days unasked, 15 days from the dashboard, 30 days by command.
+        Scheme::Stripe => (3 * DAY, 30 * DAY),
+        // Once after an hour, and with delayed events once an hour for a day.
+        Scheme::Slack => (DAY, DAY),
+        // 4 hours, 2 days for older subscriptions.
+        Scheme::Shopify => (2 * DAY, 2 * DAY),
+        Scheme::Standard | Scheme::Hmac { .. } | Scheme::None => return None,
+    };
+    Some(Provider {
+        retries: Duration::from_secs(retries),
+        by_hand: Duration::from_secs(by_hand),
+    })
+}
+
+const DAY: u64 = 86_400;
+
+#[cfg(test)]
+mod tests {
+    use semel_broker_webhook::Verification;
+
+    use super::*;
+
+    fn settings(scheme: Scheme, retention: Option<Duration>) -> WebhookSettings {
+        let verification = Verification::new(scheme, "AAEC").expect("a secret");
+        WebhookSettings {
+            listen: ([127, 0, 0, 1], 0).into(),
+            path: "/".into(),
+            verification,
+            hosts: Vec::new(),
+            max_body_bytes: 1,
+            answer_within: Duration::from_secs(1),
+            max_in_hand: 1,
+            retention,
+        }
+    }
+
+    #[test]
+    fn the_horizon_is_what_the_provider_documents_unless_another_is_declared() {
+        let days = |days| Horizon::Within(Duration::from_secs(days * DAY));
+        for (scheme, redelivery, replay) in [
+            (Scheme::GitHub, days(0), days(3)),
+            (Scheme::Stripe, days(3), days(30)),
+            (Scheme::Slack, days(1), days(1)),
+            (Scheme::Shopify, days(2), days(2)),
+            (Scheme::Standard, Horizon::Unknown, Horizon::Unknown),
+        ] {
+            let found = horizons(&settings(scheme, None));
+            assert_eq!((found.redelivery, found.replay), (redelivery, replay));
+            assert!(!found.is_stamped);
+        }
+        let declared = Some(Duration::from_secs(5 * DAY));
+        for scheme in [Scheme::Stripe, Scheme::Standard] {
+            let found = horizons(&settings(scheme, declared));
+            assert_eq!((found.redelivery, found.replay), (days(5), days(5)));
+            assert_eq!(found.facts.len(), 1, "{:?}", found.facts);
+        }
+    }
+
+    #[test]
+    fn only_a_worker_takes_webhooks_in() {
+        let refused = open(&settings(Scheme::GitHub, None), 1_000, None);
+        let refused = refused.expect_err("no listener");
+        assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
+    }
+}

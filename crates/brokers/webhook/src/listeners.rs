@@ -1,0 +1,201 @@
+//! The addresses that webhooks come to. Several sources share one, each with a path of its own.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use semel_core::{Clock, Code, Error, ErrorKind, Result};
+use semel_http::{Limits, Listener, Problem};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::answer;
+use super::answers::Answers;
+use super::options::Options;
+use super::route::{Route, unread};
+
+/// The addresses that webhooks come to. They are listened at from the beginning, so that a provider is told to come again
+/// while the sources are not there yet, and once they are closed.
+pub struct Listeners {
+    clock: Arc<dyn Clock>,
+    /// By the address that was asked for.
+    doors: BTreeMap<SocketAddr, Door>,
+    serving: Mutex<JoinSet<()>>,
+    stop: watch::Sender<bool>,
+}
+
+/// One address.
+struct Door {
+    address: SocketAddr,
+    paths: Arc<Paths>,
+}
+
+/// The paths of one address.
+struct Paths {
+    places: Mutex<Places>,
+    /// Turned `true` once no further requests are wanted.
+    is_stopping: Option<watch::Receiver<bool>>,
+}
+
+type Places = BTreeMap<Box<str>, Place>;
+
+/// One path.
+#[derive(Clone, Default)]
+struct Place {
+    /// Without one, its source is not there yet.
+    route: Option<Arc<Route>>,
+    answers: Arc<Answers>,
+}
+
+impl Listeners {
+    /// Listens at these addresses for requests with these paths. Once `stopping` is true, new requests are told to come
+    /// again later, and only those in hand are answered with their fates.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable`: an address cannot be listened at; `address-in-use` names the other program where the system allows
+    /// it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe.
+    pub async fn bind(
+        places: impl IntoIterator<Item = (SocketAddr, Box<str>)> + Send,
+        clock: Arc<dyn Clock>,
+        stopping: Option<watch::Receiver<bool>>,
+    ) -> Result<Self> {
+        let mut by_address = BTreeMap::<_, Places>::new();
+        for (listen, path) in places {
+            let places = by_address.entry(listen).or_default();
+            places.insert(path, Place::default());
+        }
+        let (stop, stopped) = watch::channel(false);
+        let mut doors = BTreeMap::new();
+        let mut serving = JoinSet::new();
+        for (listen, places) in by_address {
+            let listener = Listener::bind("source.listen", listen).await?;
+            let address = listener.address();
+            let paths = Arc::new(Paths {
+                places: Mutex::new(places),
+                is_stopping: stopping.clone(),
+            });
+            let router = Router::new()
+                .fallback(receive)
+                .with_state(Arc::clone(&paths));
+            let mut stopped = stopped.clone();
+            serving.spawn(async move {
+                let stop = async move {
+                    let _ = stopped.wait_for(|is_asked| *is_asked).await;
+                };
+                listener.serve_router(LIMITS, router, stop).await;
+            });
+            doors.insert(listen, Door { address, paths });
+        }
+        Ok(Self {
+            clock,
+            doors,
+            serving: Mutex::new(serving),
+            stop,
+        })
+    }
+
+    /// Returns the address that is listened at in place of this one: with the port that the system chose, if none was
+    /// asked for.
+    pub fn address(&self, listen: SocketAddr) -> Option<SocketAddr> {
+        self.doors.get(&listen).map(|door| door.address)
+    }
+
+    /// Returns the counts of what the requests of one path were answered; nothing if it was not named before.
+    pub fn answers(&self, listen: SocketAddr, path: &str) -> Option<Arc<Answers>> {
+        let places = self.doors.get(&listen)?.paths.lock();
+        places.get(path).map(|place| Arc::clone(&place.answers))
+    }
+
+    /// Begins to take the requests of one path.
+    ///
+    /// # Errors   `InvalidConfig`: the path was not named before, or another source has it
+    pub(crate) fn open(&self, options: Options) -> Result<Arc<Route>> {
+        let refused = |why: &str| {
+            let message = format!("http://{}{} {why}", options.listen, options.path);
+            let error = Error::new(ErrorKind::InvalidConfig, message);
+            Err(error.with_code(Code::SourceUnavailable))
+        };
+        let Some(door) = self.doors.get(&options.listen) else {
+            return refused("is not listened at");
+        };
+        let mut places = door.paths.lock();
+        let Some(place) = places.get_mut(&options.path) else {
+            return refused("is not listened at");
+        };
+        let known = place.route.as_ref();
+        if known.is_some_and(|it| !it.inbox().is_closed()) {
+            return refused("has another source");
+        }
+        let route = Arc::new(Route::new(options, Arc::clone(&self.clock)));
+        place.route = Some(Arc::clone(&route));
+        drop(places);
+        Ok(route)
+    }
+
+    /// Stops to listen, and waits until the requests in hand are answered. The sources should be closed by then: no request
+    /// waits for longer than a few seconds.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it closes every connection.
+    pub async fn close(&self) {
+        self.stop.send_replace(true);
+        let mut serving = {
+            let mut serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::take(&mut *serving)
+        };
+        while serving.join_next().await.is_some() {}
+    }
+}
+
+impl Paths {
+    fn lock(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.is_stopping.as_ref().is_some_and(|it| *it.borrow())
+    }
+}
+
+/// Answers a request, whatever its path and method.
+async fn receive(State(paths): State<Arc<Paths>>, request: Request) -> Response {
+    let found = paths.lock().get(request.uri().path()).cloned();
+    let Some(Place { route, answers }) = found else {
+        return refuse(answer::path_unknown(), request).await;
+    };
+    let response = match route {
+        Some(route) if !paths.is_stopping() => route.answer(request).await,
+        Some(_) | None => refuse(answer::closed(), request).await,
+    };
+    answers.count(response.status());
+    response
+}
+
+async fn refuse(problem: Problem, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    unread(problem, &parts.headers, body).await
+}
+
+impl fmt::Debug for Listeners {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let addresses = self.doors.values().map(|door| door.address);
+        f.debug_set().entries(addresses).finish()
+    }
+}
+
+/// The bounds of what providers can take. A request has its own time; what is left of answers at the end is written at once.
+const LIMITS: Limits = Limits {
+    drain: Duration::from_secs(5),
+    ..Limits::API
+};

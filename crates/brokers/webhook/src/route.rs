@@ -1,0 +1,196 @@
+//! One path of a listener: takes a request in, and answers it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody};
+use axum::extract::Request;
+use axum::http::header::EXPECT;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use semel_core::Clock;
+use semel_http::{Hosts, Problem, needs_token};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::answer;
+use super::inbox::{Ending, Inbox, Memory};
+use super::message::{Message, slack_challenge};
+use super::options::Options;
+use super::scheme::Scheme;
+
+/// One path of a listener, and the source behind it.
+pub(crate) struct Route {
+    options: Options,
+    /// Of a listener that takes what nobody signs: no web page may call it.
+    hosts: Option<Hosts>,
+    clock: Arc<dyn Clock>,
+    inbox: Inbox,
+}
+
+impl Route {
+    pub(crate) fn new(options: Options, clock: Arc<dyn Clock>) -> Self {
+        let inbox = Inbox::new(options.max_in_hand, options.max_body_bytes);
+        let is_open = *options.verification.scheme() == Scheme::None;
+        let hosts = is_open.then(|| {
+            let is_loopback = !needs_token(options.listen);
+            Hosts::new(&options.hosts, is_loopback).without_pages()
+        });
+        Self {
+            options,
+            hosts,
+            clock,
+            inbox,
+        }
+    }
+
+    pub(crate) const fn inbox(&self) -> &Inbox {
+        &self.inbox
+    }
+
+    pub(crate) const fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Answers a request once its message is on record, or its time is over.
+    ///
+    /// # Cancel safety
+    ///
+    /// A message that was put into the inbox stays in hand, whoever hung up.
+    pub(crate) async fn answer(&self, request: Request) -> Response {
+        let deadline = Instant::now() + self.options.answer_within;
+        let (parts, body) = request.into_parts();
+        if let Err(problem) = self.admit(&parts, &body) {
+            return unread(problem, &parts.headers, body).await;
+        }
+        let mut memory = self.inbox.memory();
+        let body = match self.read(body, &mut memory, deadline).await {
+            Ok(body) => body,
+            Err(problem) => return answer::ending(problem).into_response(),
+        };
+        match self.take(&parts.headers, body, memory) {
+            Taken::InHand(ending) => self.wait(ending, deadline).await,
+            Taken::Answered(response) => response,
+        }
+    }
+
+    /// Checks a request before its body is read.
+    fn admit(&self, parts: &Parts, body: &Body) -> Result<(), Problem> {
+        if let Some(hosts) = &self.hosts {
+            hosts.check(parts)?;
+        }
+        if parts.method != Method::POST {
+            return Err(answer::method_not_allowed());
+        }
+        if self.inbox.is_closed() {
+            return Err(answer::closed());
+        }
+        let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+        if announced > self.options.max_body_bytes {
+            return Err(answer::too_large(&self.options));
+        }
+        if !self.inbox.has_room(announced) {
+            return Err(answer::no_room());
+        }
+        Ok(())
+    }
+
+    /// Reads a whole body, and takes memory for what has arrived of it: nobody knows yet whether it is genuine, so it
+    /// must not keep others out by what it announces.
+    async fn read(
+        &self,
+        body: Body,
+        memory: &mut Memory,
+        deadline: Instant,
+    ) -> Result<Bytes, Problem> {
+        let mut body = Limited::new(body, self.options.max_body_bytes);
+        let mut read = Vec::new();
+        loop {
+            let frame = match timeout_at(deadline, body.frame()).await {
+                Ok(Some(Ok(frame))) => frame,
+                Ok(Some(Err(error))) if error.is::<LengthLimitError>() => {
+                    return Err(answer::too_large(&self.options));
+                }
+                Ok(Some(Err(_))) => return Err(answer::broken_off()),
+                Ok(None) => return Ok(read.into_boxed_slice().into()),
+                Err(_) => return Err(answer::slow_body(&self.options)),
+            };
+            let Ok(data) = frame.into_data() else {
+                continue;
+            };
+            if !memory.grow(read.len() + data.len()) {
+                drop(read);
+                discard(body).await;
+                return Err(answer::no_room());
+            }
+            read.extend_from_slice(&data);
+        }
+    }
+
+    /// Puts the message of a genuine request into the inbox.
+    fn take(&self, headers: &HeaderMap, body: Bytes, memory: Memory) -> Taken {
+        let Options {
+            path,
+            verification,
+            max_message_bytes,
+            ..
+        } = &self.options;
+        let answered = |problem: Problem| Taken::Answered(problem.into_response());
+        if let Err(refusal) = verification.check(headers, &body, self.clock.now()) {
+            return answered(answer::refused(&refusal));
+        }
+        let scheme = verification.scheme();
+        if let Some(text) = slack_challenge(scheme, &body) {
+            return Taken::Answered(answer::challenged(text));
+        }
+        let Some(room) = self.inbox.room(memory) else {
+            return answered(answer::no_room());
+        };
+        let message = Message::new(scheme, path, headers, body, *max_message_bytes);
+        match self.inbox.put(message, room) {
+            Some(ending) => Taken::InHand(ending),
+            None => answered(answer::closed()),
+        }
+    }
+
+    async fn wait(&self, ending: Receiver, deadline: Instant) -> Response {
+        match timeout_at(deadline, ending).await {
+            Ok(Ok(Ending::Settled(fate))) => answer::settled(fate),
+            Ok(Ok(Ending::Closed) | Err(_)) => answer::closing().into_response(),
+            Err(_) => answer::late(&self.options).into_response(),
+        }
+    }
+}
+
+type Receiver = tokio::sync::oneshot::Receiver<Ending>;
+
+/// The way of a request whose body was read.
+enum Taken {
+    InHand(Receiver),
+    Answered(Response),
+}
+
+/// Answers a request whose body is not wanted. What is left of it is read up to a bound, since a client that sends
+/// before it listens would find the connection closed otherwise, and no answer.
+pub(crate) async fn unread(problem: Problem, headers: &HeaderMap, body: Body) -> Response {
+    if !headers.contains_key(EXPECT) {
+        discard(Limited::new(body, DISCARDED_BYTES)).await;
+    }
+    answer::ending(problem).into_response()
+}
+
+/// Reads what is left of a body, up to its limit.
+async fn discard(mut body: Limited<Body>) {
+    let discard = async { while let Some(Ok(_)) = body.frame().await {} };
+    let _ = timeout(DISCARD, discard).await;
+}
+
+/// The bytes of an unwanted body that are read: more than the largest body of the providers.
+const DISCARDED_BYTES: usize = 64 << 20;
+/// The time for them.
+const DISCARD: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests;

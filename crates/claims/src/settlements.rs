@@ -1,0 +1,216 @@
+//! Steps of claims: renew, start, complete, release, fail; one by one, or a batch of them.
+
+pub(crate) mod request;
+
+pub(crate) use request::Verb;
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use semel_core::{Code, Operation, Renewed, Settled, Settlement, Start, StateKind, Step, Store};
+use semel_http::{Caller, Problem};
+
+use crate::answer::{Answers, Instant, Stepped, internal};
+use crate::body::Text;
+use crate::claims::MOST_ITEMS;
+use crate::handle::Handle;
+use crate::member::{INVALID, document, members, required};
+use crate::service::Service;
+use request::{Asked, NO_CLAIM, Report, read};
+
+/// The member of a batch of steps.
+pub(crate) const BATCH_MEMBERS: [&str; 1] = ["settlements"];
+
+impl<S: Store + Clone> Service<S> {
+    /// Answers one step of the claim that `claim` names.
+    pub(crate) async fn step(
+        &self,
+        caller: &Caller,
+        verb: Verb,
+        claim: &str,
+        body: Text,
+    ) -> Result<Stepped, Problem> {
+        let no_claim = || Problem::new(StatusCode::BAD_REQUEST, INVALID, NO_CLAIM);
+        let handle = Handle::decode(claim).ok_or_else(no_claim)?;
+        let named = Some((handle, verb));
+        let asked = read(document(&body)?.root(), "", named, caller, &self.settings)?;
+        drop(body);
+        let mut answers = self.report(&[&asked]).await.into_iter();
+        let missing = || Err(internal("the store left the step without an answer"));
+        answers.next().unwrap_or_else(missing)
+    }
+
+    /// Answers a batch of steps.
+    pub(crate) async fn settle_batch(
+        &self,
+        caller: &Caller,
+        body: Text,
+    ) -> Result<Answers<Stepped>, Problem> {
+        let items = self.read_steps(caller, &body)?;
+        drop(body);
+        let asked: Vec<&Asked> = items.iter().filter_map(|it| it.as_ref().ok()).collect();
+        let mut answers = self.report(&asked).await.into_iter();
+        let answers = items.into_iter().map(|item| {
+            item.and_then(|_| {
+                let missing = || Err(internal("the store left an item without an answer"));
+                answers.next().unwrap_or_else(missing)
+            })
+        });
+        Ok(answers.collect())
+    }
+
+    fn read_steps(
+        &self,
+        caller: &Caller,
+        body: &[u8],
+    ) -> Result<Vec<Result<Asked, Problem>>, Problem> {
+        let document = document(body)?;
+        let [settlements] = members(document.root(), "", BATCH_MEMBERS)?;
+        let settlements = required(settlements, "", "settlements")?.elements(MOST_ITEMS)?;
+        let read = |(index, node)| {
+            let base = format!("/settlements/{index}");
+            read(node, &base, None, caller, &self.settings)
+        };
+        Ok(settlements.into_iter().enumerate().map(read).collect())
+    }
+
+    /// Reports steps in their order: neighbours that the store takes in one call go down in one.
+    async fn report(&self, asked: &[&Asked]) -> Vec<Result<Stepped, Problem>> {
+        let is_renewal = |asked: &&Asked| matches!(asked.report, Report::Renew(_));
+        let mut answers = Vec::with_capacity(asked.len());
+        for run in asked.chunk_by(|one, other| is_renewal(one) == is_renewal(other)) {
+            if run.first().is_some_and(is_renewal) {
+                answers.extend(self.renew(run).await);
+            } else {
+                answers.extend(self.settle(run).await);
+            }
+        }
+        answers
+    }
+
+    async fn settle(&self, asked: &[&Asked]) -> Vec<Result<Stepped, Problem>> {
+        let settlements = asked.iter().flat_map(|asked| match &asked.report {
+            Report::Settle { start, step } => {
+                let start = start.map(|recovery| Settlement {
+                    operation: step.operation.clone(),
+                    claim_id: step.claim_id,
+                    step: Step::Start {
+                        recovery,
+                        has_begun: true,
+                    },
+                });
+                [start, Some(step.clone())]
+            }
+            Report::Renew(_) => [None, None],
+        });
+        let settled = match self.store.settle(settlements.flatten().collect()).await {
+            Ok(settled) => settled,
+            Err(error) => return asked.iter().map(|it| Err(it.failed(&error))).collect(),
+        };
+        let mut settled = settled.into_iter();
+        let answer = |asked: &&Asked| {
+            if let Report::Settle { start: Some(_), .. } = &asked.report {
+                // What the report itself is answered with counts.
+                settled.next();
+            }
+            let missing = || internal("the store left the step without an answer");
+            let settled = settled.next().ok_or_else(missing)?;
+            self.tell_settled(asked, &settled);
+            match settled {
+                Settled::Now(state) => {
+                    self.wake_for(&asked.handle.operation, state);
+                    Ok(Stepped {
+                        state: state.as_str(),
+                        lease_until: None,
+                    })
+                }
+                Settled::Fenced { found } => Err(lost(asked, found)),
+                Settled::Failed(error) => Err(asked.failed(&error)),
+            }
+        };
+        asked.iter().map(answer).collect()
+    }
+
+    async fn renew(&self, asked: &[&Asked]) -> Vec<Result<Stepped, Problem>> {
+        let renewals = asked.iter().filter_map(|asked| match &asked.report {
+            Report::Renew(renewal) => Some(renewal.clone()),
+            Report::Settle { .. } => None,
+        });
+        let renewed = match self.store.renew(renewals.collect()).await {
+            Ok(renewed) => renewed,
+            Err(error) => return asked.iter().map(|it| Err(it.failed(&error))).collect(),
+        };
+        let mut answers = Vec::with_capacity(asked.len());
+        let mut states = self.states(asked, &renewed).await.into_iter();
+        for (asked, renewed) in asked.iter().zip(renewed) {
+            let state = states.next().unwrap_or(StateKind::Claimed);
+            answers.push(match renewed {
+                Renewed::Until(until) => Ok(Stepped {
+                    state: state.as_str(),
+                    lease_until: Some(Instant(until)),
+                }),
+                Renewed::Lost { found } => {
+                    self.tell_lost(asked, found);
+                    Err(lost(asked, found))
+                }
+                Renewed::Failed(error) => Err(asked.failed(&error)),
+            });
+        }
+        answers
+    }
+
+    /// Returns the states of renewed claims. One of a class is started; of others the store knows whether they are.
+    async fn states(&self, asked: &[&Asked], renewed: &[Renewed]) -> Vec<StateKind> {
+        let is_open = |asked: &Asked, renewed: &Renewed| {
+            asked.handle.start == Start::Unmarked && matches!(renewed, Renewed::Until(_))
+        };
+        let open: Arc<[Operation]> = asked
+            .iter()
+            .zip(renewed)
+            .filter(|(asked, renewed)| is_open(asked, renewed))
+            .map(|(asked, _)| asked.handle.operation.clone())
+            .collect();
+        let records = self.records(open).await.unwrap_or_default();
+        let mut records = records.into_iter();
+        let states = asked.iter().zip(renewed).map(|(asked, renewed)| {
+            if !is_open(asked, renewed) {
+                return StateKind::Started;
+            }
+            let record = records.next().flatten();
+            record.map_or(StateKind::Claimed, |record| record.state.kind())
+        });
+        states.collect()
+    }
+
+    /// Wakes the claims that wait for an operation, unless it is still held.
+    fn wake_for(&self, operation: &Operation, state: StateKind) {
+        match state {
+            StateKind::Claimed | StateKind::Started => {}
+            StateKind::Released | StateKind::Completed | StateKind::Dead | StateKind::InDoubt => {
+                if !self.waiters.is_empty() {
+                    self.waiters.wake(operation.id());
+                }
+            }
+        }
+    }
+}
+
+/// Reports that another claim owns the operation, or none does.
+fn lost(asked: &Asked, found: Option<StateKind>) -> Problem {
+    // A completion of the claim that is in doubt would have been taken.
+    let is_doubt = found == Some(StateKind::InDoubt) && !asked.is_completion();
+    let detail = if is_doubt {
+        "the lease ended and the operation is in doubt: if the effect happened, complete it with this claim all the \
+         same, which settles the doubt unless another attempt came in between"
+    } else {
+        "another claim owns the operation, or none does; discard the result"
+    };
+    let code = Code::ClaimLost.as_str();
+    let problem = Problem::new(StatusCode::CONFLICT, code, detail);
+    match found {
+        Some(state) => problem
+            .with("operation_id", asked.operation_id())
+            .with("state", state.as_str()),
+        None => problem,
+    }
+}

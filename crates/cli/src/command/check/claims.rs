@@ -1,0 +1,71 @@
+//! Prints the report of the claim API.
+
+use semel_config::Settings;
+use semel_core::units::duration_text;
+use semel_core::{Clock, Error, Result};
+use semel_http::needs_token;
+use semel_http::tokens::TokenFile;
+use semel_operate::check::{ClaimsReport, Inspection, Severity, TokensSeen};
+
+use super::report::{StoreText, findings};
+use crate::output::{Answer, Answers, Block};
+
+/// Looks at every listener of the claim API; returns the worst finding.
+pub(super) fn look(
+    settings: &Settings,
+    store: Result<&Inspection, &Error>,
+    clock: &dyn Clock,
+    answers: &mut Answers,
+) -> Result<Severity> {
+    let listeners = settings.claims_listeners();
+    if listeners.is_empty() {
+        return Ok(Severity::Ok);
+    }
+    let tokens = TokenFile::new(&settings.tokens.file).read();
+    let seen = tokens.map(|tokens| TokensSeen {
+        count: tokens.count(),
+        usable: tokens
+            .iter()
+            .filter(|it| !it.is_expired(clock.now()))
+            .count(),
+    });
+    let mut worst = Severity::Ok;
+    for listener in &listeners {
+        let needs_token = needs_token(listener.address);
+        let report = ClaimsReport::of(settings, listener, store, needs_token, &seen);
+        worst = worst.max(report.verdict);
+        // Nobody reading is no reason to stop: these are the last answers.
+        let _ = answers.print(&report)?;
+    }
+    Ok(worst)
+}
+
+impl Answer for ClaimsReport {
+    fn describe(&self, block: &mut Block) {
+        let open_to = if self.needs_token {
+            format!("callers with a token, of which {} are good", self.tokens)
+        } else {
+            "every program of this machine".to_owned()
+        };
+        block
+            .heading(&format!("claims: {}", self.verdict.as_str()))
+            .field(
+                "address",
+                match self.listener {
+                    "gateway.listen" => format!("{}, that of the gateway", self.claims),
+                    _ => self.claims.clone(),
+                },
+            )
+            .field("open to", open_to)
+            .field("store", StoreText(&self.store))
+            .field(
+                "window",
+                format!("{}, unless a claim names one", duration_text(self.window.0)),
+            )
+            .field(
+                "lease",
+                format!("{}, unless a claim names one", duration_text(self.lease.0)),
+            );
+        findings(&self.findings, block);
+    }
+}

@@ -1,0 +1,64 @@
+//! Prints the reports of relays.
+
+use semel_backends::outbox;
+use semel_config::{RelaySettings, RelaySink, Settings};
+use semel_core::units::duration_text;
+use semel_core::{Error, Result};
+use semel_operate::check::{OutboxSeen, RelayReport, Severity};
+
+use super::report::findings;
+use crate::output::{Answer, Answers, Block};
+
+/// Looks at every relay; returns the worst finding, and the failure of a server that was not reached.
+pub(super) async fn look(
+    settings: &Settings,
+    answers: &mut Answers,
+) -> Result<(Severity, Option<Error>)> {
+    let (mut worst, mut away) = (Severity::Ok, None);
+    for relay in &settings.relays {
+        let seen = outbox::inspect(&relay.store, &relay.stream).await;
+        let seen = seen.map(|seen| OutboxSeen {
+            waiting: seen.waiting,
+            dead: seen.dead,
+            others: seen.others,
+        });
+        let sink = inspect(relay).await;
+        for error in [seen.as_ref().err(), sink.as_ref().err()] {
+            if let Some(error) = error.filter(|it| it.advice() != semel_core::Advice::Fix) {
+                away.get_or_insert_with(|| error.clone());
+            }
+        }
+        let same = settings.relays.iter().filter(|it| it.store == relay.store);
+        let relayed: Vec<&str> = same.map(|it| &*it.stream).collect();
+        let sink = sink.as_ref().copied();
+        let report = RelayReport::of(relay, seen.as_ref(), sink, &relayed);
+        worst = worst.max(report.verdict);
+        if answers.print(&report)?.is_break() {
+            break;
+        }
+    }
+    Ok((worst, away))
+}
+
+/// Asks whether the place of a sink is there, without publishing anything.
+async fn inspect(relay: &RelaySettings) -> Result<()> {
+    match &relay.sink {
+        RelaySink::Broker(target) => target.inspect().await.map(drop),
+        RelaySink::Http(_) | RelaySink::File(_) => Ok(()),
+    }
+}
+
+impl Answer for RelayReport {
+    fn describe(&self, block: &mut Block) {
+        let count = |count: Option<u64>| count.map_or("unknown".to_owned(), |it| it.to_string());
+        block
+            .heading(&format!("relay {}: {}", self.relay, self.verdict.as_str()))
+            .field("stream", &self.stream)
+            .field("store", &self.store)
+            .field("sink", &self.sink)
+            .field("lease", duration_text(self.lease.0))
+            .field("waiting", count(self.waiting))
+            .field("dead", count(self.dead));
+        findings(&self.findings, block);
+    }
+}

@@ -1,0 +1,317 @@
+//! Relays: what transactions wrote into an outbox leaves if they commit, and in order, whatever is killed meanwhile.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustix::process::Signal;
+
+use super::{Schema, server};
+use crate::site::{Site, wait_for};
+
+/// A database with an outbox, and a relay that appends to a file.
+struct Shop {
+    schema: Schema,
+    site: Site,
+}
+
+impl Shop {
+    fn new(sink: &str) -> Self {
+        let shop = Self::without_outbox(sink);
+        let url = shop.schema.bare_url();
+        let migrate = ["store", "migrate", "--yes", "--store", &url];
+        shop.site.semel(&migrate).done();
+        shop
+    }
+
+    fn without_outbox(sink: &str) -> Self {
+        let schema = Schema::new();
+        let config = format!(
+            "[relays.out]\nstore = \"{}\"\nstream = \"orders\"\nlease = \"3s\"\n[relays.out.sink]\n{sink}\n",
+            schema.bare_url()
+        );
+        let site = Site::with(&[("semel.toml", &config)]);
+        Self { schema, site }
+    }
+
+    fn to_file() -> Self {
+        Self::new("kind = \"file\"\npath = \"out\"")
+    }
+
+    /// Commits or undoes a transaction with so many messages of some order keys, numbered from `from`.
+    fn transaction(&self, from: u64, count: u64, end: &str) {
+        self.execute(&format!(
+            "begin; insert into semel_outbox (stream, order_key, payload) select 'orders', 'k' || (i % 7), \
+             convert_to('k' || (i % 7) || ' ' || i, 'UTF8') from generate_series({from}, {}) as i; {end}",
+            from + count - 1
+        ));
+    }
+
+    fn execute(&self, sql: &str) {
+        let name = &self.schema.name;
+        self.schema
+            .execute(&format!("set search_path = {name}; {sql}"));
+    }
+
+    fn waiting(&self) -> u64 {
+        self.schema.count("semel_outbox")
+    }
+
+    fn lines(&self) -> usize {
+        if self.site.path("out").exists() {
+            self.site.text("out").lines().count()
+        } else {
+            0
+        }
+    }
+
+    /// Checks that these numbers arrived and no other, each order key in its order, and so many lines more at most.
+    #[track_caller]
+    fn arrived(&self, numbers: impl Iterator<Item = u64>, repeated: usize) {
+        let text = self.site.text("out");
+        let mut seen = BTreeSet::new();
+        let mut last: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut lines = 0;
+        for line in text.lines() {
+            lines += 1;
+            let (key, number) = line.split_once(' ').expect("a key and a number");
+            let number: u64 = number.parse().expect("a number");
+            if seen.insert(number) {
+                let before = last.insert(key, number).unwrap_or(0);
+                assert!(before < number, "{key}: {number} came after {before}");
+            }
+        }
+        let expected: BTreeSet<u64> = numbers.collect();
+        assert_eq!(seen, expected);
+        assert!(lines <= seen.len() + repeated, "{lines} lines");
+    }
+}
+
+impl Schema {
+    /// The url of a store whose user finds bare names in this schema.
+    fn bare_url(&self) -> String {
+        let name = &self.name;
+        format!(
+            "{}?schema={name}&sslmode=disable&options=-csearch_path%3D{name}",
+            server()
+        )
+    }
+}
+
+#[test]
+fn what_is_committed_arrives_in_order_however_often_the_relay_is_killed() {
+    let shop = Shop::to_file();
+    for kill in 0..4 {
+        let relay = shop.site.start(&["run"]);
+        for part in 0..10 {
+            shop.transaction(1 + kill * 1_000 + part * 100, 100, "commit");
+            shop.transaction(1_000_000, 100, "rollback");
+        }
+        let enough = usize::try_from(kill * 1_000 + 200).expect("a count");
+        wait_for("some lines", || shop.lines() >= enough);
+        relay.signal(Signal::KILL);
+        relay.wait();
+    }
+    let relay = shop.site.start(&["run", "--output", "json"]);
+    wait_for("an empty outbox", || shop.waiting() == 0);
+    relay.signal(Signal::TERM);
+    let ended = relay.wait().done();
+    assert!(
+        ended
+            .stdout
+            .starts_with("{\"relay\":\"out\",\"published\":"),
+        "{ended:?}"
+    );
+    shop.arrived(1..=4_000, 4 * 400);
+    assert!(
+        !shop.site.path("semel-data").exists(),
+        "a relay needs no store"
+    );
+}
+
+#[test]
+fn two_processes_share_a_stream_and_one_goes_on_where_the_other_was_killed() {
+    let shop = Shop::to_file();
+    let mut one = shop.site.start(&["run"]);
+    let mut two = shop.site.start(&["run"]);
+    let has_half = |it: &str| it.contains("publishes 16 of 32 partitions");
+    wait_for("both to have their share", || {
+        has_half(&one.stderr()) && has_half(&two.stderr())
+    });
+    for part in 0..10 {
+        shop.transaction(1 + part * 100, 100, "commit");
+    }
+    wait_for("some lines", || shop.lines() >= 100);
+    one.signal(Signal::KILL);
+    one.wait();
+    for part in 10..20 {
+        shop.transaction(1 + part * 100, 100, "commit");
+    }
+    wait_for("an empty outbox", || shop.waiting() == 0);
+    wait_for("the whole stream", || {
+        two.stderr().contains("publishes 32 of 32 partitions")
+    });
+    two.signal(Signal::TERM);
+    two.wait().done();
+    shop.arrived(1..=2_000, 400);
+}
+
+#[test]
+fn a_transaction_that_commits_late_is_published_after_those_before_it() {
+    let shop = Shop::to_file();
+    let late = Schema::new();
+    let begun = format!(
+        "set search_path = {}; begin; insert into semel_outbox (stream, order_key, payload) \
+         values ('orders', 'k0', 'k0 9'), ('orders', 'late', 'late 10')",
+        shop.schema.name
+    );
+    late.execute(&begun);
+    let relay = shop.site.start(&["run"]);
+    for number in 1..=8 {
+        shop.transaction(number, 1, "commit");
+        wait_for("it", || shop.waiting() == 0);
+    }
+    late.execute("commit");
+    wait_for("ten lines", || shop.lines() == 10);
+    relay.signal(Signal::TERM);
+    relay.wait().done();
+    shop.arrived(1..=10, 0);
+}
+
+#[test]
+fn a_message_that_cannot_be_published_is_dead_and_holds_up_its_order_key_alone() {
+    let shop = Shop::to_file();
+    shop.execute(
+        "insert into semel_outbox (stream, order_key, headers, payload) values \
+         ('orders', 'a', null, 'a 1'), ('orders', 'a', null, E'a\\n2'), ('orders', 'a', null, 'a 3'), \
+         ('orders', 'b', '{\"n\": [1]}', 'b 4'), ('orders', 'b', null, 'b 5'), ('orders', null, null, 'c 6')",
+    );
+    let mut relay = shop.site.start(&["run"]);
+    wait_for("what is not held up", || shop.lines() == 2);
+    wait_for("both to be told", || {
+        relay.stderr().matches(" is dead: ").count() == 2
+    });
+    relay.signal(Signal::TERM);
+    let ended = relay.wait().done();
+    assert!(ended.stdout.contains("2 published"), "{ended:?}");
+    assert!(
+        ended.stderr.contains("the header `n` is no name"),
+        "{ended:?}"
+    );
+    let name = &shop.schema.name;
+    let dead =
+        format!("select payload from {name}.semel_outbox where dead_at is not null order by place");
+    assert_eq!(shop.schema.rows(&dead).len(), 2);
+    let checked = shop.site.semel(&["check"]).done();
+    assert!(checked.stdout.contains("relay-dead"), "{checked:?}");
+    shop.execute(
+        "update semel_outbox set payload = 'a 2', headers = null, due_at = null, dead_at = null where dead_at is not null",
+    );
+    shop.execute("update semel_outbox set payload = 'b 4' where order_key = 'b' and place = (select min(place) from semel_outbox where order_key = 'b')");
+    let relay = shop.site.start(&["run"]);
+    wait_for("the rest", || shop.waiting() == 0);
+    relay.signal(Signal::TERM);
+    relay.wait().done();
+    shop.arrived(1..=6, 0);
+}
+
+#[test]
+fn an_outbox_that_is_missing_ends_the_run_and_check_says_what_makes_it() {
+    let shop = Shop::without_outbox("kind = \"file\"\npath = \"out\"");
+    let ended = shop.site.semel(&["run"]).code(2);
+    assert!(ended.stderr.contains("semel store migrate"), "{ended:?}");
+    let checked = shop.site.semel(&["check"]).code(1);
+    assert!(
+        checked.stdout.contains("semel store migrate"),
+        "{checked:?}"
+    );
+    let url = shop.schema.bare_url();
+    shop.site
+        .semel(&["store", "migrate", "--yes", "--store", &url])
+        .done();
+    shop.site.semel(&["check"]).done();
+    shop.execute("insert into semel_outbox (stream, payload) values ('bills', 'x')");
+    let checked = shop.site.semel(&["check"]).done();
+    assert!(checked.stdout.contains("stream-unrelayed"), "{checked:?}");
+}
+
+#[test]
+fn two_relays_of_one_name_have_one_sink() {
+    let shop = Shop::to_file();
+    let mut one = shop.site.start(&["run"]);
+    wait_for("the first to begin", || {
+        one.stderr().contains("publishes 32 of 32")
+    });
+    let elsewhere = shop
+        .site
+        .text("semel.toml")
+        .replace("\"out\"", "\"elsewhere\"");
+    shop.site.write("other.toml", elsewhere);
+    let refused = shop.site.semel(&["run", "--config", "other.toml"]).code(2);
+    assert!(
+        refused.stderr.contains("give both the same sink"),
+        "{refused:?}"
+    );
+    one.signal(Signal::TERM);
+    one.wait().done();
+    assert!(!shop.site.path("elsewhere").exists());
+}
+
+#[test]
+fn two_relays_of_one_process_do_not_share_a_stream() {
+    let shop = Shop::to_file();
+    let config = shop.site.text("semel.toml");
+    // Another text for the same database, so that the configuration alone does not show it.
+    let second = config
+        .replace("[relays.out", "[relays.second")
+        .replace("?schema=", "?application_name=second&schema=");
+    shop.site.write("semel.toml", format!("{config}\n{second}"));
+    let refused = shop.site.semel(&["run"]).code(2);
+    assert!(
+        refused.stderr.contains("is published by relay"),
+        "{refused:?}"
+    );
+}
+
+#[cfg(feature = "nats")]
+#[test]
+fn messages_reach_nats_under_their_ids_and_a_repeat_is_dropped_there() {
+    let url = std::env::var("SEMEL_TEST_NATS_URL").expect(
+        "SEMEL_TEST_NATS_URL names no server: run `cargo xtask services up nats` and `source target/services/env`",
+    );
+    let schema = Schema::new();
+    let stream = schema.name.clone();
+    let stored = |expected: u64| {
+        schema.runtime.block_on(async {
+            let client = async_nats::connect(&url).await.expect("a server");
+            let jetstream = async_nats::jetstream::new(client);
+            let config = async_nats::jetstream::stream::Config {
+                name: stream.clone(),
+                subjects: vec![stream.clone()],
+                duplicate_window: std::time::Duration::from_secs(120),
+                ..Default::default()
+            };
+            let found = jetstream.get_or_create_stream(config).await;
+            let mut found = found.expect("a stream");
+            found.info().await.expect("facts").state.messages == expected
+        })
+    };
+    assert!(stored(0));
+    let sink = format!("kind = \"nats\"\nurl = \"{url}\"\nsubject = \"{stream}\"");
+    let shop = Shop::new(&sink);
+    for kill in 0..3 {
+        let relay = shop.site.start(&["run"]);
+        for part in 0..10 {
+            shop.transaction(1 + kill * 1_000 + part * 100, 100, "commit");
+        }
+        wait_for("some to go", || shop.waiting() < 1_000);
+        relay.signal(Signal::KILL);
+        relay.wait();
+    }
+    let relay = shop.site.start(&["run"]);
+    wait_for("an empty outbox", || shop.waiting() == 0);
+    relay.signal(Signal::TERM);
+    relay.wait().done();
+    assert!(
+        stored(3_000),
+        "each message once, by the window of the broker"
+    );
+}

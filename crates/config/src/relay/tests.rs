@@ -1,0 +1,135 @@
+use std::num::NonZeroU32;
+
+use super::*;
+use crate::all_backends::ALL_BACKENDS;
+use crate::{Fault, Overrides, Settings};
+
+const STORE: &str = "[store]\nurl = 'postgres://me:geheim@db/shop'\n";
+
+fn read(text: &str) -> Result<Settings, Vec<Fault>> {
+    let variables = std::iter::empty();
+    let overrides = Overrides::default();
+    Settings::of("conf/semel.toml", text, variables, &overrides, ALL_BACKENDS)
+}
+
+fn relays(text: &str) -> Vec<RelaySettings> {
+    read(text).map(|it| it.relays).unwrap_or_default()
+}
+
+fn faults(text: &str) -> Vec<String> {
+    let faults = read(text).err().unwrap_or_default();
+    faults.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_file_with_relays_alone_is_sound() {
+    let text = format!(
+        "{STORE}[relays.out]\nstream = 'orders'\nsink = {{ kind = 'nats', url = 'nats://hub', subject = 'orders' }}\n"
+    );
+    let relays = relays(&text);
+    let [relay] = &*relays else {
+        panic!("{:?}", faults(&text));
+    };
+    assert_eq!((&*relay.name, &*relay.stream), ("out", "orders"));
+    assert_eq!(relay.sink.to_string(), "nats orders at hub:4222");
+    assert_eq!(relay.sink.kind(), "nats");
+    assert_eq!(relay.rules.lease, Duration::from_secs(10));
+    assert_eq!(relay.rules.attempts, NonZeroU32::new(10).expect("ten"));
+    assert_eq!(relay.rules.keep, None);
+    assert!(relay.store.is_server());
+    assert!(!relay.sink.to_string().contains("geheim"));
+}
+
+#[test]
+fn a_relay_may_have_a_store_of_its_own_and_keep_what_it_published() {
+    let text = "[relays.out]\nstore = 'postgres://me:geheim@other/shop'\nstream = 'orders'\nkeep = '1d'\nlease = '1m'\n\
+                retry = { attempts = 3 }\nsink = { kind = 'file', path = 'orders.ndjson' }\n";
+    let it = read(text).expect("sound settings");
+    let relay = &it.relays[0];
+    assert_eq!(relay.rules.keep, Some(Duration::from_secs(86_400)));
+    assert_eq!(relay.rules.attempts.get(), 3);
+    assert_eq!(relay.sink.to_string(), "file conf/orders.ndjson");
+    let shown = it.effective.text(&["relays", "out", "store"]);
+    assert_eq!(shown, Some("postgres://me:***@other/shop"));
+    let http = format!(
+        "{STORE}[relays.out]\nstream = 'a'\nsink = {{ kind = 'http', url = 'http://me:geheim@api/x' }}\n"
+    );
+    let sink = relays(&http)[0].sink.to_string();
+    assert!(
+        sink.starts_with("POST http://") && !sink.contains("geheim"),
+        "{sink}"
+    );
+}
+
+#[test]
+fn a_bad_relay_is_told_with_its_line() {
+    let sink = "sink = { kind = 'file', path = 'x' }";
+    for (lines, line, why) in [
+        ("stream = 'a'".to_owned(), 3, "relays.out.sink: is missing"),
+        (sink.to_owned(), 3, "relays.out.stream: is missing"),
+        (
+            format!("stream = ''\n{sink}"),
+            4,
+            "relays.out.stream: must have from 1 to 255 bytes",
+        ),
+        (
+            format!("stream = 'a'\nlease = '1s'\n{sink}"),
+            5,
+            "relays.out.lease: must be from `3s`",
+        ),
+        (
+            format!("stream = 'a'\nkeep = '0s'\n{sink}"),
+            5,
+            "relays.out.keep: must be longer than zero",
+        ),
+        (
+            format!("stream = 'a'\nstore = 'sqlite:./x.db'\n{sink}"),
+            5,
+            "relays.out.store: an outbox is a table",
+        ),
+        (
+            "stream = 'a'\nsink = { kind = 'kafak' }".to_owned(),
+            5,
+            "relays.out.sink.kind: `kafak` is no kind of sink; did you mean `kafka`?",
+        ),
+        (
+            format!("stream = 'a'\nkeys = 'x'\n{sink}"),
+            5,
+            "relays.out.keys: unknown setting",
+        ),
+        (
+            format!("stream = 'a'\n{sink}\n[relays.two]\nstream = 'a'\n{sink}"),
+            7,
+            "relays.two.stream: is published by relay `out` as well",
+        ),
+    ] {
+        let faults = faults(&format!("{STORE}[relays.out]\n{lines}\n"));
+        let is_told =
+            |it: &String| it.starts_with(&format!("conf/semel.toml:{line}: ")) && it.contains(why);
+        assert!(
+            matches!(&*faults, [it] if is_told(it)),
+            "{lines}: {faults:?}"
+        );
+    }
+    let embedded = faults(&format!("[relays.out]\nstream = 'a'\n{sink}\n"));
+    assert!(
+        matches!(&*embedded, [it] if it.contains("relays.out.store: an outbox is a table")),
+        "{embedded:?}"
+    );
+}
+
+#[test]
+fn a_run_of_one_pipeline_has_no_relays() {
+    let text = format!(
+        "{STORE}[pipelines.p]\nkey = 'line'\nsource = {{ kind = 'stdin' }}\neffect = {{ kind = 'stdout' }}\n\
+         [relays.out]\nstream = 'a'\nsink = {{ kind = 'file', path = 'x' }}\n"
+    );
+    assert_eq!(relays(&text).len(), 1);
+    let only = Overrides {
+        pipeline: Some("p".into()),
+        ..Overrides::default()
+    };
+    let variables = std::iter::empty();
+    let it = Settings::of("semel.toml", &text, variables, &only, ALL_BACKENDS);
+    assert!(it.expect("sound settings").relays.is_empty());
+}

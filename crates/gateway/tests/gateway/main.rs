@@ -1,0 +1,13 @@
+//! The layer over a store in memory, request by request.
+
+mod answers;
+mod bodies;
+mod doubts;
+mod faults;
+mod inbox;
+mod keys;
+mod random;
+mod servers;
+mod shadow;
+mod site;
+mod waits;

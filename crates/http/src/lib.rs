@@ -1,0 +1,45 @@
+//! HTTP as every listener of Semel serves it: [`Problem`] is the answer when something went wrong, and [`Caller`]
+//! the one who asks, which the listener puts into the extensions of a request.
+//!
+//! A router of an API knows these two, and nothing of sockets or tokens:
+//!
+//! ```
+//! use axum::Extension;
+//! use axum::http::StatusCode;
+//! use semel_http::{Caller, Problem, Role};
+//!
+//! async fn pause(Extension(caller): Extension<Caller>) -> Result<&'static str, Problem> {
+//!     caller.may(Role::Operator)?;
+//!     let tenant = caller.for_tenant(Some("acme"))?;
+//!     if tenant.is_none() {
+//!         return Err(Problem::new(StatusCode::BAD_REQUEST, "tenant-missing", "name a tenant"));
+//!     }
+//!     Ok("paused")
+//! }
+//! # let router: axum::Router = axum::Router::new().route("/v1/pause", axum::routing::post(pause));
+//! ```
+
+//! A program that serves such a router binds a [`Listener`], puts [`Access`] before the routes, which checks the name
+//! that the listener is called by, the token and the body, and keeps the [`tokens`] in a file.
+
+mod access;
+mod caller;
+mod certificate;
+mod limits;
+mod listener;
+mod port_owner;
+mod problem;
+mod protocols;
+mod sockets;
+pub mod tokens;
+
+pub use access::{Access, Hosts, LargeBody, needs_token};
+pub use caller::{Caller, Role, Tenant};
+pub use certificate::ClientCertificate;
+pub use limits::Limits;
+pub use listener::{Listener, Reserved};
+pub use problem::Problem;
+pub use protocols::Peer;
+#[cfg(feature = "protocols")]
+pub use protocols::Protocols;
+pub use sockets::Sockets;

@@ -1,0 +1,65 @@
+//! The events of a relay, for whoever watches it.
+
+use std::time::Duration;
+
+use semel_core::Error;
+use semel_core::outbox::OutboxId;
+
+/// A decision or incident of a relay. Borrowed: an observer copies what it keeps.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// The process publishes so many partitions now; told when the number changes.
+    Leased {
+        /// Their number.
+        partitions: usize,
+    },
+    /// Messages were published and recorded.
+    Published {
+        /// Their number.
+        count: u64,
+    },
+    /// A message could not be published, and is tried again later. What has its order key waits. Of those of a batch
+    /// whose tries are not counted, the first is told.
+    PutOff {
+        /// The message.
+        id: OutboxId,
+        /// The reason, one line without secrets.
+        error: &'a str,
+        /// The time until the next try.
+        wait: Duration,
+    },
+    /// A message will never be published as it is. What has its order key waits until a person decides.
+    Dead {
+        /// The message.
+        id: OutboxId,
+        /// The reason, one line without secrets.
+        error: &'a str,
+    },
+    /// The sink takes no message at all now; told once.
+    SinkAway {
+        /// The reason.
+        error: &'a Error,
+    },
+    /// The sink takes messages again.
+    SinkBack {
+        /// The time for which it was away.
+        lasted: Duration,
+    },
+    /// The outbox cannot be reached; told once.
+    OutboxAway {
+        /// The reason.
+        error: &'a Error,
+    },
+    /// The outbox answers again.
+    OutboxBack {
+        /// The time for which it was away.
+        lasted: Duration,
+    },
+}
+
+/// Receives the events of a relay.
+pub trait Observer: Send + Sync {
+    /// Takes an event. It is called between the steps of the relay: one that waits holds it up.
+    fn observe(&self, relay: &str, event: &Event<'_>);
+}

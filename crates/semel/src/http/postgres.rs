@@ -1,0 +1,22 @@
+//! Answers in transactions of `tokio-postgres`.
+
+use semel_core::{Result, Settled, Settlement};
+use semel_gateway::Transactions;
+use semel_store_postgres::tokio_postgres::Transaction;
+
+use super::{is_completed, uncommitted};
+use crate::postgres::Inbox;
+
+impl<'t> Transactions<Transaction<'t>> for Inbox {
+    async fn commit(
+        &self,
+        transaction: Transaction<'t>,
+        completion: &Settlement,
+    ) -> Result<Settled> {
+        let settled = self.settle(&transaction, completion).await?;
+        if is_completed(&settled) {
+            transaction.commit().await.map_err(uncommitted)?;
+        }
+        Ok(settled)
+    }
+}

@@ -1,0 +1,98 @@
+//! The relays of a worker: each publishes its stream until a stop is asked for.
+
+use std::sync::Arc;
+
+use semel_backends::outbox;
+use semel_config::RelaySettings;
+use semel_core::port::outbox::RelayName;
+use semel_core::{Error, ErrorKind, Result};
+use semel_engine::surroundings::Surroundings;
+use semel_outbox::{Event, Observer, Relay, Summary};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::notice::{Notice, Reporter};
+use crate::results::Results;
+
+/// The relays that run.
+pub(crate) struct Relays {
+    running: JoinSet<(Box<str>, Result<Summary>)>,
+}
+
+impl Relays {
+    /// Begins all of them. One that fails asks for a stop.
+    ///
+    /// # Errors
+    ///
+    /// Settings that contradict each other; an outbox or a sink that is not part of this build
+    pub(crate) fn begin(
+        relays: &[RelaySettings],
+        around: &Surroundings,
+        reporter: &Arc<dyn Reporter>,
+        stop: &watch::Sender<bool>,
+    ) -> Result<Self> {
+        let mut running = JoinSet::new();
+        for settings in relays {
+            let relay = relay(settings, around, reporter, stop)?;
+            reporter.report(&Notice::RelayBegins(settings));
+            let (name, stop) = (settings.name.clone(), stop.clone());
+            running.spawn(async move {
+                let ended = relay.run().await;
+                if ended.is_err() {
+                    stop.send_replace(true);
+                }
+                (name, ended)
+            });
+        }
+        Ok(Self { running })
+    }
+
+    /// Waits until all have ended, which is once a stop is asked for, and adds what they did to the results.
+    pub(crate) async fn ended(mut self, results: &mut Results) {
+        while let Some(joined) = self.running.join_next().await {
+            let failure = match joined {
+                Ok((name, Ok(summary))) => {
+                    results.relays.push((name, summary));
+                    continue;
+                }
+                Ok((_, Err(error))) => error,
+                Err(error) => {
+                    Error::new(ErrorKind::Internal, "a relay panicked").with_source(error)
+                }
+            };
+            results.failure.get_or_insert(failure);
+        }
+    }
+}
+
+fn relay(
+    settings: &RelaySettings,
+    around: &Surroundings,
+    reporter: &Arc<dyn Reporter>,
+    stop: &watch::Sender<bool>,
+) -> Result<Relay<semel_core::port::outbox::AnyOutbox, semel_core::port::sink::AnySink>> {
+    Ok(Relay {
+        name: RelayName {
+            name: settings.name.clone(),
+            stream: settings.stream.clone(),
+            sink: settings.sink.to_string().into(),
+            // Two relays of one process at one stream, by two urls, are as far apart as two processes.
+            process: format!("{} {}", around.claimant, settings.name).into(),
+        },
+        settings: settings.rules.clone(),
+        outbox: outbox::open(&settings.store)?,
+        sink: outbox::sink(settings)?,
+        clock: Arc::clone(&around.clock),
+        observer: Arc::new(Told(Arc::clone(reporter))),
+        stop: stop.subscribe(),
+    })
+}
+
+/// Hands the events of relays to the reporter.
+struct Told(Arc<dyn Reporter>);
+
+impl Observer for Told {
+    fn observe(&self, relay: &str, event: &Event<'_>) {
+        self.0.report(&Notice::Relay { relay, event });
+    }
+}

@@ -1,0 +1,128 @@
+//! HTTP/1.1 as a plain client speaks it: a request on a connection, and the answer byte for byte.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// The answer to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// Its status code.
+    pub status: u16,
+    headers: Vec<(String, String)>,
+    /// Its body.
+    pub body: Vec<u8>,
+}
+
+impl Reply {
+    /// The first value of a header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let mut found = self.headers.iter().filter(|(known, _)| known == name);
+        found.next().map(|(_, value)| &**value)
+    }
+
+    /// True of a remembered answer.
+    pub fn is_replay(&self) -> bool {
+        self.header("idempotency-replayed") == Some("true")
+    }
+
+    /// The code of a problem; nothing of any other answer.
+    pub fn code(&self) -> Option<String> {
+        let is_problem = self.header("content-type") == Some("application/problem+json");
+        let problem = is_problem.then(|| serde_json::from_slice::<serde_json::Value>(&self.body));
+        Some(problem?.ok()?["code"].as_str()?.to_owned())
+    }
+
+    /// The parts that a replay has to repeat: status, body, and the headers that the routes of these tests keep.
+    pub fn kept(&self) -> (u16, &[u8], [Option<&str>; 2]) {
+        let kept = ["content-type", "etag"].map(|name| self.header(name));
+        (self.status, &self.body, kept)
+    }
+}
+
+/// The end of a request without a whole answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// Nobody took the connection.
+    Refused,
+    /// It ended before the first byte of an answer.
+    Unanswered,
+    /// It ended in the middle of an answer, or this client hung up.
+    Cut,
+}
+
+/// A connection to a server, for one request after the other.
+#[derive(Debug)]
+pub struct Connection(BufReader<TcpStream>);
+
+impl Connection {
+    /// Connects, and waits at most `patience` for each part of an answer.
+    ///
+    /// # Errors
+    ///
+    /// `Refused`
+    pub fn open(address: SocketAddr, patience: Duration) -> Result<Self, Broken> {
+        let stream = TcpStream::connect(address).map_err(|_| Broken::Refused)?;
+        let prepared = stream
+            .set_read_timeout(Some(patience))
+            .and_then(|()| stream.set_nodelay(true));
+        prepared.map_err(|_| Broken::Refused)?;
+        Ok(Self(BufReader::new(stream)))
+    }
+
+    /// Sends a request for `/charges` under a key. `is_last` asks the server to close the connection behind it.
+    ///
+    /// # Errors
+    ///
+    /// `Unanswered`, `Cut`
+    pub fn post(&mut self, key: &str, body: &str, is_last: bool) -> Result<Reply, Broken> {
+        let close = if is_last { "connection: close\r\n" } else { "" };
+        let request = format!(
+            "POST /charges HTTP/1.1\r\nhost: api.example\r\n{close}content-type: application/json\r\n\
+             idempotency-key: {key}\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        // A server that is gone may take it all the same.
+        let sent = self.0.get_mut().write_all(request.as_bytes());
+        sent.map_err(|_| Broken::Unanswered)?;
+        self.answer()
+    }
+
+    fn answer(&mut self) -> Result<Reply, Broken> {
+        let mut line = String::new();
+        match self.0.read_line(&mut line) {
+            Ok(1..) => {}
+            Ok(0) | Err(_) if line.is_empty() => return Err(Broken::Unanswered),
+            Ok(0) | Err(_) => return Err(Broken::Cut),
+        }
+        let status = line.split(' ').nth(1).and_then(|it| it.parse().ok());
+        let status = status.ok_or(Broken::Cut)?;
+        let mut headers = Vec::new();
+        loop {
+            let mut line = String::new();
+            let read = self.0.read_line(&mut line);
+            if !read.is_ok_and(|length| length > 0) {
+                return Err(Broken::Cut);
+            }
+            let Some((name, value)) = line.trim_end().split_once(':') else {
+                break;
+            };
+            headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
+        }
+        let mut reply = Reply {
+            status,
+            headers,
+            body: Vec::new(),
+        };
+        let length = reply.header("content-length").map(str::parse::<usize>);
+        let read = match length {
+            Some(length) => {
+                reply.body = vec![0; length.map_err(|_| Broken::Cut)?];
+                self.0.read_exact(&mut reply.body)
+            }
+            None => self.0.read_to_end(&mut reply.body).map(|_| ()),
+        };
+        read.map_err(|_| Broken::Cut)?;
+        Ok(reply)
+    }
+}
