@@ -43,6 +43,13 @@ pub(crate) async fn gather(mut body: Body, most_bytes: usize) -> Gathered {
                 let read = [Ok(Frame::data(bytes.freeze())), Ok(Frame::data(data))];
                 return Gathered::Long(Prefixed::body(read, body));
             }
+            // Most bodies are one part, which need not be copied.
+            Ok(data) if bytes.is_empty() && body.is_end_stream() => {
+                return Gathered::Whole {
+                    bytes: data,
+                    trailers: None,
+                };
+            }
             Ok(data) => bytes.extend_from_slice(&data),
             // Nothing follows trailers.
             Err(frame) => {

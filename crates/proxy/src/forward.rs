@@ -108,7 +108,7 @@ impl Forward {
         let in_flight = head.extensions.get::<Place>().cloned();
         let head = shared.outgoing(head, op.as_ref());
         let body = UnsentBody::new(body);
-        let answer = shared.attempt(&head, &body, upgrade.is_some());
+        let answer = shared.attempt(head, &body, upgrade.is_some());
         // A claim has a time of its own.
         let limit = shared.unguarded_timeout.filter(|_| op.is_none());
         let answered = match limit {
@@ -194,6 +194,7 @@ impl Shared {
     fn outgoing(&self, mut head: request::Parts, op: Option<&Op>) -> request::Parts {
         let peer = head.extensions.get::<Peer>().copied();
         let (version, trusts) = (head.version, self.trust_forwarded);
+        head.extensions.clear();
         add_forwarded(&mut head.headers, peer, version, trusts);
         if let Some(trace) = op.and_then(Op::trace) {
             let mut set = |name: &'static str, text: &str| {
@@ -218,16 +219,23 @@ impl Shared {
     /// again.
     async fn attempt(
         &self,
-        head: &request::Parts,
+        head: request::Parts,
         body: &UnsentBody,
         upgrades: bool,
     ) -> Result<Response<Incoming>, Unanswered> {
         // So an upstream that is away leaves time for another one.
         let last = Instant::now() + self.connect_timeout * 2;
-        for member in self.upstreams.in_turn() {
-            if Instant::now() >= last {
+        let mut members = self.upstreams.in_turn().into_iter().peekable();
+        let mut unsent = Some(head);
+        while let Some(member) = members.next() {
+            // The last one gets the head itself.
+            let head = match members.peek() {
+                Some(_) => unsent.clone(),
+                None => unsent.take(),
+            };
+            let Some(head) = head.filter(|_| Instant::now() < last) else {
                 break;
-            }
+            };
             let Some(outgoing) = body.outgoing() else {
                 // Somebody read it, so it may have been sent.
                 return Err(Unanswered::Broken);
@@ -271,28 +279,30 @@ impl Shared {
 
     fn request(
         &self,
-        head: &request::Parts,
+        head: request::Parts,
         body: OutgoingBody,
         member: &Member,
         upgrades: bool,
     ) -> Option<Request<OutgoingBody>> {
         let is_open = !body.is_end_stream() && body.size_hint().exact().is_none();
+        let takes_trailers = head.headers.contains_key(TE);
+        let may_have_no_body = matches!(head.method, Method::GET | Method::HEAD);
         let mut request = Request::new(body);
-        *request.method_mut() = head.method.clone();
         *request.uri_mut() = member.upstream.target(&head.uri).ok()?;
-        *request.headers_mut() = head.headers.clone();
+        *request.method_mut() = head.method;
+        *request.headers_mut() = head.headers;
         // In HTTP/2, the name is that of the target.
         let is_http2 = member.speaks_http2() && !upgrades;
         if !self.keep_host || is_http2 {
             request.headers_mut().remove(HOST);
         }
         // Without it, hyper takes these for requests without a body, and drops the one that comes in chunks.
-        if is_open && !is_http2 && matches!(head.method, Method::GET | Method::HEAD) {
+        if is_open && !is_http2 && may_have_no_body {
             let chunked = HeaderValue::from_static("chunked");
             request.headers_mut().insert(TRANSFER_ENCODING, chunked);
         }
         // In HTTP/1.1, it is for the next server alone (RFC 9110 §10.1.4).
-        if !is_http2 && head.headers.contains_key(TE) {
+        if !is_http2 && takes_trailers {
             let named = if upgrades { "upgrade, te" } else { "te" };
             let named = HeaderValue::from_static(named);
             request.headers_mut().insert(CONNECTION, named);

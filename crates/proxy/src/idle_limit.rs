@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
 use http_body::{Frame, SizeHint};
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Sleep, sleep};
 
 /// A body that breaks off if its next part takes too long.
 pub(crate) struct IdleLimited {
     body: Body,
     idle: Duration,
-    until: Pin<Box<Sleep>>,
+    /// The end of the wait for a part that was not there when it was asked for: most bodies come with their head.
+    until: Option<Pin<Box<Sleep>>>,
 }
 
 impl IdleLimited {
@@ -23,8 +24,11 @@ impl IdleLimited {
         if body.is_end_stream() {
             return body;
         }
-        let until = Box::pin(sleep(idle));
-        Body::new(Self { body, idle, until })
+        Body::new(Self {
+            body,
+            idle,
+            until: None,
+        })
     }
 }
 
@@ -38,17 +42,15 @@ impl HttpBody for IdleLimited {
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(context);
         if polled.is_ready() {
-            let next = Instant::now() + self.idle;
-            self.until.as_mut().reset(next);
+            self.until = None;
             return polled;
         }
-        match self.until.as_mut().poll(context) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(()) => {
-                let late = io::Error::from(io::ErrorKind::TimedOut);
-                Poll::Ready(Some(Err(axum::Error::new(late))))
-            }
-        }
+        let idle = self.idle;
+        let until = self.until.get_or_insert_with(|| Box::pin(sleep(idle)));
+        until.as_mut().poll(context).map(|()| {
+            let late = io::Error::from(io::ErrorKind::TimedOut);
+            Some(Err(axum::Error::new(late)))
+        })
     }
 
     fn is_end_stream(&self) -> bool {
