@@ -3,6 +3,7 @@
 
 mod claims;
 mod kills;
+mod pools;
 mod proofs;
 mod server;
 mod status;

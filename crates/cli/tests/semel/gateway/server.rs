@@ -43,7 +43,7 @@ impl Gateway {
         Self::begin_at("127.0.0.1", Site::new(), store, upstream, lines)
     }
 
-    /// The same at this address, in a folder.
+    /// The same at this address, in a folder. Several upstreams have a space between them.
     pub(super) fn begin_at(
         host: &str,
         site: Site,
@@ -52,10 +52,11 @@ impl Gateway {
         lines: &str,
     ) -> Self {
         let port = free_port::take().expect("a free port");
+        let upstreams: Vec<_> = upstream.split(' ').collect();
         site.write(
             "semel.toml",
             format!(
-                "[store]\nurl = \"{store}\"\n[gateway]\nlisten = \"{host}:{port}\"\nupstream = \"{upstream}\"\n{lines}"
+                "[store]\nurl = \"{store}\"\n[gateway]\nlisten = \"{host}:{port}\"\nupstream = {upstreams:?}\n{lines}"
             ),
         );
         Self {
