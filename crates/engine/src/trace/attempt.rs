@@ -252,6 +252,14 @@ impl AttemptTrace {
         self.http = Some(Box::new(exchange));
     }
 
+    /// Notes that an effect that has not ended is broken off: nobody knows how it would have ended.
+    pub(crate) fn abandon_effect(&mut self, now: Duration) {
+        if self.effect_under_way().is_some() {
+            self.effect_ended_at = Some(self.offset(now));
+            self.verdict = Some("maybe_applied");
+        }
+    }
+
     /// Notes that a batch was committed with the message in it, or was not: the commit is the effect, unless that went
     /// before.
     pub(crate) fn committed(&mut self, now: Duration, is_done: bool) {
