@@ -253,6 +253,12 @@ pub trait Effect: Send + Sync + 'static {
     /// Runs the effect for one message.
     fn call(&self, call: Call) -> impl Future<Output = Verdict> + Send;
 
+    /// Runs the effect for one message, and returns as well the status of the HTTP answer that it got, if it got one; for
+    /// the span of the effect. The engine calls this, and whatever is no request of HTTP leaves it alone.
+    fn call_with_status(&self, call: Call) -> impl Future<Output = (Verdict, Option<u16>)> + Send {
+        async { (self.call(call).await, None) }
+    }
+
     /// Finds out what became of an effect in doubt.
     fn probe(&self, call: &Call) -> impl Future<Output = Probe> + Send {
         let _ = call;

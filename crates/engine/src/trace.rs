@@ -54,6 +54,19 @@ pub struct Span {
     pub took: Duration,
 }
 
+/// The request of HTTP that an effect was, and its answer, as far as they are known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HttpExchange {
+    /// The method; none where the settings of the effect say it.
+    pub method: Option<Box<str>>,
+    /// The URL without user, password and query; none where the settings say it, or where nothing was sent to a server.
+    pub url: Option<Box<str>>,
+    /// The host and the port of the server; as the URL.
+    pub server: Option<(Box<str>, u16)>,
+    /// The status of the answer; none if there was no answer.
+    pub status: Option<u16>,
+}
+
 /// The kind of the span of a whole attempt, as OpenTelemetry names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessKind {
@@ -163,6 +176,8 @@ pub struct Spans<'a> {
     pub outcome_differs: bool,
     /// The end of the effect, by the name that metrics have for it.
     pub verdict: Option<&'static str>,
+    /// The request of HTTP that the effect was, if it was one.
+    pub http: Option<&'a HttpExchange>,
     /// The end of the attempt.
     pub end: End,
     /// The reason of a failure, one line without secrets.
@@ -197,6 +212,7 @@ impl<'a> Spans<'a> {
             had_trouble: false,
             outcome_differs: false,
             verdict: None,
+            http: None,
             end,
             error: None,
         }

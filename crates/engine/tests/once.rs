@@ -5,6 +5,7 @@ mod breaker;
 mod callers;
 mod effects;
 mod figures;
+mod inbox;
 mod requests;
 mod store;
 mod swarm;

@@ -10,6 +10,7 @@ use axum::response::IntoResponse;
 use semel_core::{Code, Key, OpId, Operation, StateKind, Store};
 use semel_engine::event::Event;
 use semel_engine::once::{Declared, Error, Failure, Op, Receipt, Remember};
+use semel_engine::trace::HttpExchange;
 use semel_http::{Problem, Tenant};
 use tokio::time::timeout;
 use tower::Service;
@@ -162,7 +163,16 @@ impl<H: Service<Request<Body>>> Exchange<H> {
         }
         request.extensions_mut().insert(op.clone());
         let ticket = gate.hand_inbox(&op, request.extensions_mut());
+        let method = request.method().clone();
         let response = handler.call(request).await;
+        if let Ok(response) = &response {
+            // One that sent the request to a server has said so.
+            op.exchanged(|| HttpExchange {
+                method: Some(method.as_str().into()),
+                status: Some(response.status().as_u16()),
+                ..HttpExchange::default()
+            });
+        }
         if let Some(ticket) = &ticket {
             ticket.seal();
         }

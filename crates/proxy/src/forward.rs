@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::header::{CONNECTION, HOST, TE, TRANSFER_ENCODING, UPGRADE};
-use axum::http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, request};
+use axum::http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, request};
 use axum::response::IntoResponse;
 use hyper::body::{Body as _, Incoming};
 use hyper::upgrade::OnUpgrade;
@@ -20,6 +20,7 @@ use hyper_util::client::legacy::Error as ClientError;
 use hyper_util::client::legacy::connect::capture_connection;
 use semel_core::Code;
 use semel_engine::once::Op;
+use semel_engine::trace::HttpExchange;
 use semel_gateway::{Proof, Sender, upstream_unreachable};
 use semel_http::{Peer, Problem};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -108,7 +109,7 @@ impl Forward {
         let in_flight = head.extensions.get::<Place>().cloned();
         let head = shared.outgoing(head, op.as_ref());
         let body = UnsentBody::new(body);
-        let answer = shared.attempt(head, &body, upgrade.is_some());
+        let answer = shared.attempt(head, &body, upgrade.is_some(), op.as_ref());
         // A claim has a time of its own.
         let limit = shared.unguarded_timeout.filter(|_| op.is_none());
         let answered = match limit {
@@ -222,7 +223,16 @@ impl Shared {
         head: request::Parts,
         body: &UnsentBody,
         upgrades: bool,
+        op: Option<&Op>,
     ) -> Result<Response<Incoming>, Unanswered> {
+        let (method, uri) = (head.method.clone(), head.uri.clone());
+        let note = |member: &Member, status| {
+            let Some(op) = op else { return };
+            op.exchanged(|| {
+                let target = member.upstream.target(&uri);
+                exchange(&method, target.as_ref().unwrap_or(&uri), status)
+            });
+        };
         // So an upstream that is away leaves time for another one.
         let last = Instant::now() + self.connect_timeout * 2;
         let mut members = self.upstreams.in_turn().into_iter().peekable();
@@ -258,6 +268,7 @@ impl Shared {
             match answered {
                 Ok(response) => {
                     member.answered();
+                    note(&member, Some(response.status()));
                     return Ok(response);
                 }
                 // Without a connection to send it on, nothing of it was: the first words of HTTP/2 may fail, too.
@@ -271,7 +282,10 @@ impl Shared {
                         return Err(Unanswered::Unreachable);
                     }
                 }
-                Err(error) => return Err(broken(&error)),
+                Err(error) => {
+                    note(&member, None);
+                    return Err(broken(&error));
+                }
             }
         }
         Err(Unanswered::Unreachable)
@@ -323,6 +337,25 @@ impl Service<Request<Body>> for Forward {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let forward = self.clone();
         Box::pin(async move { Ok(forward.send(request).await) })
+    }
+}
+
+/// Returns the request that an upstream got, for the span of its effect.
+fn exchange(method: &Method, target: &Uri, status: Option<StatusCode>) -> HttpExchange {
+    let scheme = target.scheme_str().unwrap_or("http");
+    let host = target.host().unwrap_or_default();
+    let port = target
+        .port_u16()
+        .unwrap_or(if scheme == "https" { 443 } else { 80 });
+    let authority = match target.port_u16() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    };
+    HttpExchange {
+        method: Some(method.as_str().into()),
+        url: Some(format!("{scheme}://{authority}{}", target.path()).into()),
+        server: Some((host.trim_matches(['[', ']']).into(), port)),
+        status: status.map(|it| it.as_u16()),
     }
 }
 

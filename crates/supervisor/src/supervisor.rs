@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_backends::store;
 use semel_backends::webhook::{self, Listeners};
 use semel_config::{Accepted, PipelineSettings, Settings, SourceSettings, StoreUrl};
 use semel_core::port::checkpoint::AnyCheckpointStore;
@@ -15,7 +14,7 @@ use semel_engine::layer::outage::{self, Breaker, Policy};
 use semel_engine::surroundings::{Shutdown, Surroundings};
 use semel_engine::sweep::{self, sweep_until};
 use semel_http::Sockets;
-use semel_telemetry::traces::Exporter;
+use semel_telemetry::traces::{Exporter, Traces};
 use semel_worker::run::{Run, Stores};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -171,7 +170,7 @@ impl Supervisor {
     }
 
     /// Opens the store, and checks what it promises. A server that is away is waited for, until a stop is asked
-    /// for.
+    /// for. Where no worker comes of it, the spans in hand are sent before this returns, for two seconds at most.
     ///
     /// # Errors
     ///
@@ -181,6 +180,29 @@ impl Supervisor {
     ///
     /// Dropping it closes the store, if that is open; no message has begun.
     pub async fn open(mut self) -> Result<Opened> {
+        match self.open_store().await {
+            Ok(Some((stores, store_watch))) => Ok(Opened::Worker(Box::new(Worker {
+                supervisor: self,
+                stores,
+                store_watch,
+            }))),
+            Ok(None) => {
+                if let Some(gateway) = self.gateway.take() {
+                    gateway.ended().await;
+                }
+                self.end_traces().await;
+                let none = Results::of_none(&self.options.settings.pipelines);
+                Ok(Opened::Stopped(none))
+            }
+            Err(error) => {
+                self.end_traces().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Opens the store; returns none if a stop was asked for before it was there.
+    async fn open_store(&mut self) -> Result<Option<(Stores, StoreWatch)>> {
         let Options {
             settings,
             clock,
@@ -195,12 +217,7 @@ impl Supervisor {
         let opened =
             store_opening::wait(url, accepted, clock, reporter, health, stop.subscribe()).await?;
         let Some(opened) = opened else {
-            if let Some(gateway) = self.gateway.take() {
-                gateway.ended().await;
-            }
-            let lost = self.status.metrics().spans_lost();
-            traces::end(self.exporter.take(), &lost, reporter).await;
-            return Ok(Opened::Stopped(Results::of_none(&settings.pipelines)));
+            return Ok(None);
         };
         let store_opening::Opened {
             stores,
@@ -224,11 +241,13 @@ impl Supervisor {
             })?;
         }
         reporter.report(&Notice::Claimant(self.claimant));
-        Ok(Opened::Worker(Box::new(Worker {
-            supervisor: self,
-            stores,
-            store_watch,
-        })))
+        Ok(Some((stores, store_watch)))
+    }
+
+    /// Sends the spans in hand.
+    async fn end_traces(&mut self) {
+        let lost = self.status.metrics().spans_lost();
+        traces::end(self.exporter.take(), &lost, &*self.options.reporter).await;
     }
 }
 
@@ -239,14 +258,26 @@ impl Worker {
     /// # Errors
     ///
     /// `InvalidConfig`: a window that a broker can outlive; those of a source that cannot be used; `Internal`:
-    /// a pipeline panicked. The failure of a pipeline is part of the results.
+    /// a pipeline panicked. The failure of a pipeline is part of the results. However it ends, the spans in hand are sent
+    /// first, for two seconds at most.
     ///
     /// # Cancel safety
     ///
     /// Dropping it aborts the pipelines in the middle of their messages, as a kill would: nothing is lost, and what was
     /// in hand waits for its leases. Ask for a stop by [`Options::stop`] instead. The store is closed when this returns,
     /// which waits for its last write.
-    pub async fn run(self) -> Result<Results> {
+    pub async fn run(mut self) -> Result<Results> {
+        let exporter = self.supervisor.exporter.take();
+        let lost = self.supervisor.status.metrics().spans_lost();
+        let reporter = Arc::clone(&self.supervisor.options.reporter);
+        let traces = exporter.as_ref().map(|it| it.traces().clone());
+        let ended = self.run_traced(traces).await;
+        traces::end(exporter, &lost, &*reporter).await;
+        ended
+    }
+
+    /// Does what [`run`](Self::run) does, and hands over spans.
+    async fn run_traced(self, traces: Option<Traces>) -> Result<Results> {
         let Self {
             supervisor,
             stores,
@@ -256,7 +287,7 @@ impl Worker {
             options,
             status,
             claimant,
-            exporter,
+            exporter: _,
             claims,
             webhooks,
             mut gateway,
@@ -301,13 +332,12 @@ impl Worker {
                 &*reporter,
             );
         }
-        let lost = status.metrics().spans_lost();
         let shared = Shared {
             around,
             store: settings.store,
             stores,
             breaker,
-            exporter,
+            traces,
             status,
             reporter,
             stop,
@@ -326,20 +356,13 @@ impl Worker {
         for (pipeline, known) in settings.pipelines.into_iter().zip(outlooks) {
             running.spawn(shared.pipeline(pipeline, known, &mut beside).run());
         }
-        let Shared {
-            exporter,
-            status,
-            reporter,
-            stop,
-            ..
-        } = shared;
+        let Shared { status, stop, .. } = shared;
         status.begin();
         let ended = ended(running, relays, &stop).await;
         end_listeners(&webhooks, claims).await;
         if let Some(gateway) = gateway {
             gateway.ended().await;
         }
-        traces::end(exporter, &lost, &*reporter).await;
         let mut results = ended?;
         beside.shutdown().await;
         results.failure = results.failure.or_else(|| store_watch.check().err());
@@ -359,7 +382,7 @@ struct Shared {
     store: StoreUrl,
     stores: Stores,
     breaker: Arc<Breaker>,
-    exporter: Option<Exporter>,
+    traces: Option<Traces>,
     status: Arc<Status>,
     reporter: Arc<dyn Reporter>,
     stop: watch::Sender<bool>,
@@ -392,9 +415,9 @@ impl Shared {
             accepted: self.accepted,
             gate: outlook.gate(&settings),
         });
-        let exporter = self.exporter.as_ref();
+        let traced = self.traces.as_ref();
         let hits =
-            exporter.and_then(|it| traces::watch(it, &settings, &self.store, &mut surroundings));
+            traced.and_then(|it| traces::watch(it, &settings, &self.store, &mut surroundings));
         let name = &settings.pipeline.name;
         let run = Run {
             surroundings,
@@ -589,3 +612,6 @@ fn sweep_every(settings: &Settings) -> Duration {
     let windows = windows.chain(of_claims).chain(of_routes);
     sweep::interval(windows.min().unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ use semel_engine::layer::tiered::CacheHits;
 use semel_engine::surroundings::Surroundings;
 use semel_telemetry::traces::{
     Exporter, KeyForm, LostSpans, News, Refused, TraceSettings, TracedFront, TracedPipeline,
-    TracedTarget, Transport,
+    TracedTarget, Traces, Transport,
 };
 use semel_worker::effect::http::Post;
 use semel_worker::effect::publish::Destination;
@@ -79,16 +79,16 @@ pub(crate) async fn end(exporter: Option<Exporter>, lost: &LostSpans, reporter: 
     }
 }
 
-/// Has the exporter watch a pipeline over this store beside whoever watches it; returns the place where its cache is to
+/// Has these traces watch a pipeline over this store beside whoever watches it; returns the place where its cache is to
 /// note the claims that it answers, if it has one.
 pub(crate) fn watch(
-    exporter: &Exporter,
+    traces: &Traces,
     settings: &PipelineSettings,
     store: &StoreUrl,
     surroundings: &mut Surroundings,
 ) -> Option<Arc<CacheHits>> {
     let pipeline = pipeline(settings, store);
-    let traced: Arc<dyn Observer> = Arc::new(exporter.traces().pipeline(&pipeline));
+    let traced: Arc<dyn Observer> = Arc::new(traces.pipeline(&pipeline));
     surroundings.observer = Arc::new(FanOut::new([Arc::clone(&surroundings.observer), traced]));
     match pipeline.front {
         TracedFront::Cache(hits) => Some(hits),

@@ -45,8 +45,8 @@ impl VerbTraces {
         mut surroundings: Surroundings,
     ) -> (Surroundings, Option<Arc<CacheHits>>) {
         let exporter = self.exporter.as_ref();
-        let hits =
-            exporter.and_then(|it| traces::watch(it, settings, &self.store, &mut surroundings));
+        let hits = exporter
+            .and_then(|it| traces::watch(it.traces(), settings, &self.store, &mut surroundings));
         (surroundings, hits)
     }
 

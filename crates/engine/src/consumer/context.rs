@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use semel_core::Clock;
 
-use super::in_hand::InHand;
 use crate::effect::Class;
 use crate::event::Event;
 use crate::lease::Lease;
@@ -43,13 +42,6 @@ impl Context {
         self.surroundings
             .observer
             .observe(&self.pipeline.name, event);
-    }
-
-    pub(super) fn observe_message(&self, incoming: &InHand, event: &Event<'_>) {
-        let origin = incoming.origin();
-        self.surroundings
-            .observer
-            .observe_message(&self.pipeline.name, event, origin);
     }
 
     /// Returns the lease of a claim that was asked for at `asked_at`.

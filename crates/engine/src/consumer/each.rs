@@ -28,6 +28,7 @@ use super::store_calls::{Asked, ReportAnswer};
 use crate::consumer::in_hand::InHand;
 use crate::differing::Measured;
 use crate::effect::{Effect, Verdict};
+use crate::trace::HttpExchange;
 use probe::probe;
 use side_by_side::side_by_side;
 
@@ -69,7 +70,7 @@ pub(super) async fn run<S: Store + Clone, E: Effect>(
 
 /// Attempts under way and those that wait to be settled.
 struct Attempts {
-    tasks: JoinSet<(Verdict, Duration)>,
+    tasks: JoinSet<Called>,
     running: BTreeMap<Id, Running>,
     /// With the time that each call took.
     finished: Vec<(Running, Verdict, Duration)>,
@@ -77,6 +78,9 @@ struct Attempts {
     renew_at: Duration,
     patience: Patience,
 }
+
+/// The verdict of a call, the status of the HTTP answer that it got, if any, and the time that it took.
+type Called = (Verdict, Option<u16>, Duration);
 
 /// The state found where a claim was lost; `None` is absent.
 struct Found(Option<StateKind>);
@@ -158,18 +162,25 @@ impl Attempts {
         }
     }
 
-    fn take(&mut self, joined: Result<(Id, (Verdict, Duration)), JoinError>) {
+    fn take(&mut self, joined: Result<(Id, Called), JoinError>) {
         let (id, ended) = match joined {
             Ok((id, ended)) => (id, Ok(ended)),
             Err(error) => (error.id(), Err(error)),
         };
-        let Some(running) = self.running.remove(&id) else {
+        let Some(mut running) = self.running.remove(&id) else {
             return;
         };
-        let (verdict, took) = ended.unwrap_or_else(|error| {
+        let (verdict, status, took) = ended.unwrap_or_else(|error| {
             let now = self.clock.monotonic();
-            (broken_off(&error), now.saturating_sub(running.began_at))
+            let took = now.saturating_sub(running.began_at);
+            (broken_off(&error), None, took)
         });
+        if let (Some(status), Some(trace)) = (status, running.incoming.trace_mut()) {
+            trace.exchanged(HttpExchange {
+                status: Some(status),
+                ..HttpExchange::default()
+            });
+        }
         self.finished.push((running, verdict, took));
     }
 
@@ -361,10 +372,11 @@ impl Attempts {
         }
         let abort = self.tasks.spawn(async move {
             if is_past_provider {
-                return (past_provider(), Duration::ZERO);
+                return (past_provider(), None, Duration::ZERO);
             }
-            let verdict = effect.call(call).await;
-            (verdict, clock.monotonic().saturating_sub(began_at))
+            let (verdict, status) = effect.call_with_status(call).await;
+            let took = clock.monotonic().saturating_sub(began_at);
+            (verdict, status, took)
         });
         self.running.insert(
             abort.id(),

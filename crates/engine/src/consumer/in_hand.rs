@@ -1,23 +1,26 @@
 //! Messages in hand, and the lane that each of them is in.
 
+use std::fmt;
 use std::hash::Hasher;
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use semel_core::{Admission, Entropy, Grant};
 use siphasher::sip::SipHasher13;
 
+use super::context::Context;
 use super::timing::Timing;
 use crate::differing::Measured;
 use crate::event::Origin;
 use crate::pipeline::Incoming;
 use crate::trace::attempt::{AttemptTrace, TraceSlot};
 
-/// A message in hand. It moves from one list to the next many times, so it is small to move.
-#[derive(Debug)]
+/// A message in hand. It moves from one list to the next many times, so it is small to move. One that is dropped in the
+/// middle of an attempt, since the run ends with an error, has its trace handed over all the same.
 pub(super) struct InHand(Box<Laned>);
 
-#[derive(Debug)]
 struct Laned {
     incoming: Incoming,
     lane: LaneId,
@@ -25,6 +28,10 @@ struct Laned {
     /// The measures of the outcome of an effect whose claim was lost.
     lost: Option<Box<Measured>>,
     trace: TraceSlot,
+    /// The run that hands its trace over, once it has one.
+    traced_by: Option<Arc<Context>>,
+    /// Its trace was handed over, or is none that is recorded.
+    is_trace_over: AtomicBool,
 }
 
 impl InHand {
@@ -38,6 +45,8 @@ impl InHand {
             timing,
             lost: None,
             trace: TraceSlot::default(),
+            traced_by: None,
+            is_trace_over: AtomicBool::new(false),
         }))
     }
 
@@ -131,9 +140,40 @@ impl InHand {
         &mut self.0.trace
     }
 
+    /// Begins a trace, which this run hands over.
+    pub(super) fn begin_trace(&mut self, begun: AttemptTrace, run: &Arc<Context>) {
+        self.0.trace.trace = Some(begun);
+        self.0.traced_by.get_or_insert_with(|| Arc::clone(run));
+        *self.0.is_trace_over.get_mut() = false;
+    }
+
+    /// Notes that its trace is done with.
+    pub(super) fn trace_is_over(&self) {
+        self.0.is_trace_over.store(true, Ordering::Relaxed);
+    }
+
     /// Returns the lane that the message waits in.
     pub(super) fn lane(&self) -> LaneId {
         self.0.lane
+    }
+}
+
+impl Drop for InHand {
+    fn drop(&mut self) {
+        let is_over = *self.0.is_trace_over.get_mut();
+        if let Some(run) = self.0.traced_by.take().filter(|_| !is_over) {
+            run.trace_abandoned(self);
+        }
+    }
+}
+
+impl fmt::Debug for InHand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InHand")
+            .field("incoming", &self.0.incoming)
+            .field("lane", &self.0.lane)
+            .field("trace", &self.0.trace)
+            .finish_non_exhaustive()
     }
 }
 

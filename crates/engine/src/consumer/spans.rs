@@ -1,6 +1,7 @@
 //! Notes each step of an attempt in its trace, and hands the trace over at the end. All of it does nothing for a message
 //! without a trace.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::{Carried, TraceContext};
@@ -8,6 +9,7 @@ use semel_core::{Carried, TraceContext};
 use super::context::Context;
 use super::in_hand::InHand;
 use crate::effect::Verdict;
+use crate::event::Event;
 use crate::pipeline::Rejected;
 use crate::summary::Fate;
 use crate::trace::attempt::{AttemptTrace, Subject};
@@ -16,7 +18,7 @@ use crate::trace::{End, ProcessKind, Span, Spans};
 impl Context {
     /// Begins the traces of messages that are about to be tried, or goes on with those that were tried before and not
     /// answered.
-    pub(super) fn begin_traces(&self, taken: &mut [InHand]) {
+    pub(super) fn begin_traces(self: &Arc<Self>, taken: &mut [InHand]) {
         let Some(share) = self.spans else {
             return;
         };
@@ -39,12 +41,20 @@ impl Context {
                 };
                 let seed = (claim_id, ended);
                 let begun = AttemptTrace::begin(carried(), share, seed, began_at);
-                incoming.trace_slot_mut().trace = Some(begun);
+                incoming.begin_trace(begun, self);
             }
             if let Some(trace) = incoming.trace_mut() {
                 trace.is_asked_for(now);
             }
         }
+    }
+
+    /// Emits an event about a message, with the span of its attempt if it has a trace.
+    pub(super) fn observe_message(&self, incoming: &InHand, event: &Event<'_>) {
+        let origin = incoming.origin();
+        self.surroundings
+            .observer
+            .observe_message(&self.pipeline.name, event, origin);
     }
 
     /// Notes that a message begins without a claim.
@@ -61,9 +71,23 @@ impl Context {
         }
     }
 
+    /// Hands over the trace of a message that is dropped in the middle of an attempt. An effect that runs is dropped with
+    /// it.
+    pub(super) fn trace_abandoned(&self, incoming: &mut InHand) {
+        // An observer that panics, too, would end the process.
+        if std::thread::panicking() {
+            return;
+        }
+        if let Some(trace) = incoming.trace_mut() {
+            trace.abandon_effect(self.now());
+        }
+        self.end_trace(incoming, End::GivenBack, Some(RUN_BROKE_OFF));
+    }
+
     /// Hands over the trace of an attempt with which the message is done.
     pub(super) fn end_trace(&self, incoming: &InHand, end: End, error: Option<&str>) {
         if let Some(trace) = incoming.trace() {
+            incoming.trace_is_over();
             let subject = Subject {
                 kind: ProcessKind::Consumer,
                 class: self.class,
@@ -117,3 +141,5 @@ impl Context {
         observer.observe_spans(&self.pipeline.name, spans);
     }
 }
+
+const RUN_BROKE_OFF: &str = "the run ended with an error";

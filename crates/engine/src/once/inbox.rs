@@ -5,9 +5,18 @@
 //! After any error here nothing may stay in the transaction, so the owner of the connection undoes
 //! everything since its savepoint before it passes the error on.
 
+mod watch;
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::pin;
+use std::task::Poll;
+use std::thread;
+
 use semel_core::{
     Admission, Claim, ClaimId, ClaimRequest, Differing, Error as CoreError, ErrorKind, OpId,
-    Outcome, Result as CoreResult, Scope, Settled, Start, StateKind,
+    Outcome, Result as CoreResult, Scope, Settled, Start, StateKind, Window,
 };
 
 use super::error::{Cause, Error, Happened};
@@ -16,11 +25,15 @@ use super::key::ToKey;
 use super::outcome::Remember;
 use super::receipt::{Answered, Receipt};
 use crate::system::SystemEntropy;
+use watch::CallTrace;
 
-/// A call of an operation within a caller's transaction.
-#[derive(Clone, Debug)]
+pub use watch::Watch;
+
+/// A call of an operation within a caller's transaction. One that is dropped before it has [ended](Self::ended) is told
+/// to its observer as given back.
 pub struct Call {
     request: ClaimRequest,
+    trace: Option<Box<CallTrace>>,
 }
 
 /// An admission that is not an error.
@@ -61,20 +74,34 @@ impl Call {
                 wants_outcome: true,
                 ..request.clone()
             },
+            trace: None,
         }
     }
 
-    /// Returns the claim to ask for.
-    pub const fn request(&self) -> &ClaimRequest {
+    /// Returns the same call, which begins now and is watched so.
+    #[must_use]
+    pub fn watched(mut self, watch: &Watch) -> Self {
+        self.trace = watch.begin(&self.request);
+        self
+    }
+
+    /// Returns the claim to ask for, now.
+    pub fn ask(&mut self) -> &ClaimRequest {
+        if let Some(trace) = &mut self.trace {
+            trace.asks();
+        }
         &self.request
     }
 
-    /// Returns the turn that an answer to the request gives.
+    /// Returns the turn that an answer to the request gives. The effect of one that is granted begins now.
     ///
     /// # Errors
     ///
     /// every answer that neither lets the effect run nor has its outcome
-    pub fn turn<T: Remember>(&self, answer: CoreResult<Admission>) -> Result<Turn<T>, Error> {
+    pub fn turn<T: Remember>(&mut self, answer: CoreResult<Admission>) -> Result<Turn<T>, Error> {
+        if let Some(trace) = &mut self.trace {
+            trace.answered(&answer);
+        }
         let operation_id = self.operation_id();
         Err(match answer {
             Ok(Admission::Granted(claim)) => return Ok(Turn::Granted(claim)),
@@ -121,9 +148,83 @@ impl Call {
         })
     }
 
-    /// Returns the outcome of a value: kept up to 1 MiB.
-    pub fn outcome<T: Remember>(value: &T) -> Outcome {
-        value.to_outcome(Outcome::DEFAULT_LIMIT_BYTES)
+    /// Runs the effect; returns its value, its outcome, which is kept up to 1 MiB, and the window for which that is
+    /// remembered. A panic goes on, once it is noted.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Failed`]: the effect failed, and is to be undone
+    ///
+    /// # Cancel safety   the effect is dropped half way
+    pub async fn run<T: Remember>(
+        &mut self,
+        claim: &Claim,
+        effect: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<(T, Outcome, Window), Error> {
+        let mut effect = pin!(effect);
+        let ended = poll_fn(|context| {
+            let polled = catch_unwind(AssertUnwindSafe(|| effect.as_mut().poll(context)));
+            match polled {
+                Ok(polled) => polled.map(Ok),
+                Err(panic) => Poll::Ready(Err(panic)),
+            }
+        });
+        let ended = ended.await;
+        self.ran(claim, ended)
+    }
+
+    /// Does what [`run`](Self::run) does with an effect that blocks.
+    ///
+    /// # Errors
+    ///
+    /// as [`run`](Self::run)
+    pub fn run_blocking<T: Remember>(
+        &mut self,
+        claim: &Claim,
+        effect: impl FnOnce() -> Result<T, Failure>,
+    ) -> Result<(T, Outcome, Window), Error> {
+        let ended = catch_unwind(AssertUnwindSafe(effect));
+        self.ran(claim, ended)
+    }
+
+    fn ran<T: Remember>(
+        &mut self,
+        claim: &Claim,
+        ended: thread::Result<Result<T, Failure>>,
+    ) -> Result<(T, Outcome, Window), Error> {
+        let value = match ended {
+            Ok(value) => value,
+            Err(panic) => {
+                self.abandon();
+                resume_unwind(panic);
+            }
+        };
+        if let Some(trace) = &mut self.trace {
+            trace.ran(value.as_ref().err());
+        }
+        let value = value.map_err(|failure| self.failed(claim, failure))?;
+        let outcome = value.to_outcome(Outcome::DEFAULT_LIMIT_BYTES);
+        Ok((value, outcome, self.request.window))
+    }
+
+    /// Hands over the spans of a call without an answer.
+    fn abandon(&mut self) {
+        if let Some(trace) = self.trace.take() {
+            trace.abandon(&self.request);
+        }
+    }
+
+    /// Hands over the spans of a call that is answered so, and returns the answer: the last thing of a call, after its
+    /// savepoint.
+    ///
+    /// # Errors
+    ///
+    /// those of the answer
+    pub fn ended<T>(mut self, answer: Result<Receipt<T>, Error>) -> Result<Receipt<T>, Error> {
+        if let Some(trace) = self.trace.take() {
+            trace.end(&self.request, &answer);
+        }
+        answer
     }
 
     /// Returns the error of a store that could not be asked.
@@ -136,7 +237,7 @@ impl Call {
 
     /// Returns the error of an effect that failed under `claim` and is undone. Whatever the failure
     /// says, the effect did not happen, unless an earlier attempt may have run outside a transaction.
-    pub fn failed(&self, claim: &Claim, failure: Failure) -> Error {
+    fn failed(&self, claim: &Claim, failure: Failure) -> Error {
         let retry_after = match failure.end {
             End::NotApplied { retry_after } => retry_after.unwrap_or_default(),
             End::Away { retry_after } => retry_after,
@@ -162,12 +263,15 @@ impl Call {
     ///
     /// [`Error::ClaimLost`]; [`Error::Failed`]: the completion was refused, and the effect is undone
     pub fn receipt<T>(
-        &self,
+        &mut self,
         claim: &Claim,
         value: T,
         outcome: &Outcome,
         answer: CoreResult<Settled>,
     ) -> Result<Receipt<T>, Error> {
+        if let Some(trace) = &mut self.trace {
+            trace.completed(&answer);
+        }
         let operation_id = self.operation_id();
         match answer {
             Ok(Settled::Now(StateKind::Completed)) => Ok(Receipt {
@@ -196,5 +300,22 @@ impl Call {
 
     fn operation_id(&self) -> OpId {
         self.request.operation.id()
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        // An observer that panics, too, would end the process.
+        if !thread::panicking() {
+            self.abandon();
+        }
+    }
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call")
+            .field("request", &self.request)
+            .finish_non_exhaustive()
     }
 }

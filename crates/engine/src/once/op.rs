@@ -10,6 +10,7 @@ use semel_core::{
 use tokio::sync::watch;
 
 use crate::effect::TraceHeaders;
+use crate::trace::HttpExchange;
 
 /// The attempt under which an effect runs. Cheap to clone; pass a clone to everything that the
 /// effect starts.
@@ -28,6 +29,8 @@ struct Inner {
     carried: Option<Carried>,
     /// The span of the effect, if anybody wants spans.
     span: Option<TraceContext>,
+    /// The request of HTTP that the effect was.
+    exchange: OnceLock<HttpExchange>,
 }
 
 impl Op {
@@ -45,6 +48,7 @@ impl Op {
             is_committed: AtomicBool::new(false),
             carried,
             span,
+            exchange: OnceLock::new(),
         }))
     }
 
@@ -90,6 +94,19 @@ impl Op {
     /// of this attempt's effect, or [that with which the call came](super::Declared::trace) if nobody records spans.
     pub fn trace(&self) -> Option<TraceHeaders> {
         TraceHeaders::handed_on(self.0.span, self.0.carried.clone())
+    }
+
+    /// Notes, for the span of the effect, the request of HTTP that it was; the first one counts. `exchange` is not called
+    /// while nobody wants spans.
+    pub fn exchanged(&self, exchange: impl FnOnce() -> HttpExchange) {
+        if self.0.span.is_some() {
+            self.0.exchange.get_or_init(exchange);
+        }
+    }
+
+    /// Returns the request of HTTP that the effect was, if it was one.
+    pub(super) fn exchange(&self) -> Option<&HttpExchange> {
+        self.0.exchange.get()
     }
 
     /// Tells whether the lease of an earlier attempt ran out and this one took its place.

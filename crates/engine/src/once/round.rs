@@ -329,6 +329,9 @@ impl<S: Store + Clone> Run<S> {
         let (verdict, took) = (verdict(), now.saturating_sub(began_at));
         self.trace(held.index, |trace, now| {
             trace.effect_ended(|| now, took, verdict.as_str());
+            if let Some(exchange) = held.op.exchange() {
+                trace.exchanged(exchange.clone());
+            }
         });
         let ended = Event::EffectEnded {
             operation: &held.claim.operation,

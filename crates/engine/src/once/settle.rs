@@ -43,6 +43,8 @@ pub(super) struct Told {
     had_trouble: bool,
     /// An earlier attempt may have applied the effect.
     doubted: bool,
+    /// The effect has recorded it itself, and nothing was reported.
+    by_effect: bool,
 }
 
 impl Told {
@@ -60,6 +62,7 @@ impl Told {
             kept: is_kept,
             had_trouble: false,
             doubted: false,
+            by_effect: true,
         }
     }
 }
@@ -102,7 +105,9 @@ impl<S: Store + Clone> Run<S> {
     /// Answers an item whose settlement was answered.
     pub(super) fn conclude(&mut self, held: Held<S>, report: Report, told: Told) {
         self.trace(held.index, |trace, now| {
-            trace.settled(now);
+            if !told.by_effect {
+                trace.settled(now);
+            }
             trace.had_trouble |= told.had_trouble;
         });
         let operation = &held.claim.operation;
@@ -308,6 +313,7 @@ impl<S: Store + Clone> Asking<S> {
             kept,
             had_trouble,
             doubted: false,
+            by_effect: false,
         }
     }
 

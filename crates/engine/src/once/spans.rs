@@ -75,7 +75,12 @@ impl<S: Store + Clone> Run<S> {
         let Some(trace) = self.traced(index) else {
             return;
         };
-        let end = match end_of(answer) {
+        let end = match answer {
+            Ok(Answer::Ran { .. }) => End::Fate(Fate::Applied),
+            Ok(Answer::Replayed { .. }) => End::Fate(Fate::Replayed),
+            Err(error) => end_of(error),
+        };
+        let end = match end {
             End::Released if !trace.was_called() => End::GivenBack,
             end => end,
         };
@@ -118,13 +123,8 @@ impl<S: Store + Clone> Run<S> {
     }
 }
 
-/// Returns the end of an attempt that is answered so.
-const fn end_of(answer: &Result<Answer, Error>) -> End {
-    let error = match answer {
-        Ok(Answer::Ran { .. }) => return End::Fate(Fate::Applied),
-        Ok(Answer::Replayed { .. }) => return End::Fate(Fate::Replayed),
-        Err(error) => error,
-    };
+/// Returns the end of an attempt that is answered with this error.
+pub(super) const fn end_of(error: &Error) -> End {
     match error {
         Error::Conflict { .. } => End::Fate(Fate::Conflict),
         Error::TooOld { .. } => End::Fate(Fate::TooOld),
@@ -141,7 +141,7 @@ const fn end_of(answer: &Result<Answer, Error>) -> End {
 }
 
 /// Returns the reason of a failure on one line.
-fn reason(error: &Error) -> Box<str> {
+pub(super) fn reason(error: &Error) -> Box<str> {
     match std::error::Error::source(error) {
         Some(source) => line(source),
         None => line(error),

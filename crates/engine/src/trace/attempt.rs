@@ -10,7 +10,7 @@ use semel_core::{
     TraceContext, TraceFlags, TraceId,
 };
 
-use super::{End, ProcessKind, SampleShare, Span, Spans};
+use super::{End, HttpExchange, ProcessKind, SampleShare, Span, Spans};
 use crate::effect::Class;
 
 /// The place for the trace of a message in hand, or of an item of a call.
@@ -52,6 +52,7 @@ pub(crate) struct AttemptTrace {
     grant: Option<Grant>,
     decision: Option<&'static str>,
     verdict: Option<&'static str>,
+    http: Option<Box<HttpExchange>>,
     /// A transaction was a takeover; other claims have that in their grant.
     takeover: bool,
     /// The store failed for the message, or told of a doubt, however the attempt goes on.
@@ -148,6 +149,7 @@ impl AttemptTrace {
             grant: None,
             decision: None,
             verdict: None,
+            http: None,
             takeover: false,
             had_trouble: false,
             outcome_differs: false,
@@ -245,6 +247,19 @@ impl AttemptTrace {
         self.verdict = Some(verdict);
     }
 
+    /// Notes the request of HTTP that the effect was.
+    pub(crate) fn exchanged(&mut self, exchange: HttpExchange) {
+        self.http = Some(Box::new(exchange));
+    }
+
+    /// Notes that an effect that has not ended is broken off: nobody knows how it would have ended.
+    pub(crate) fn abandon_effect(&mut self, now: Duration) {
+        if self.effect_under_way().is_some() {
+            self.effect_ended_at = Some(self.offset(now));
+            self.verdict = Some("maybe_applied");
+        }
+    }
+
     /// Notes that a batch was committed with the message in it, or was not: the commit is the effect, unless that went
     /// before.
     pub(crate) fn committed(&mut self, now: Duration, is_done: bool) {
@@ -328,6 +343,7 @@ impl AttemptTrace {
             had_trouble: self.had_trouble,
             outcome_differs: self.outcome_differs,
             verdict: self.verdict,
+            http: self.http.as_deref(),
             error: error.filter(|it| !it.is_empty()),
             ..Spans::new(
                 span(process, Offset::BEGIN, Offset::new(took)),

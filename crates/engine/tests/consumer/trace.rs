@@ -587,3 +587,56 @@ async fn a_seed_plays_the_same_trace_again() {
     }
     assert_eq!(played[0], played[1]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_in_hand_when_a_run_ends_with_an_error_has_its_spans() {
+    for method in [Method::Claim, Method::Settle] {
+        for manner in Manner::ALL {
+            let world = World::new();
+            let mut worker = traced(&world, &["a", "b"], PARENT);
+            worker.plan.nth(method, 1, Fault::Poisoned);
+            let gathered = gather(&mut worker, SampleShare::NONE);
+            let effect = Scripted::new(&world, &worker.crash, []);
+            worker.by(manner, effect, PARK).await.error();
+            let attempts = gathered.attempts();
+            let ended: Vec<_> = attempts.iter().map(|it| (it.end, it.verdict)).collect();
+            let verdict = (method == Method::Settle).then_some("applied");
+            // One that was not begun may have had no attempt.
+            assert!(!ended.is_empty(), "{method:?} {manner:?}");
+            let given_back = ended.iter().filter(|it| **it == (End::GivenBack, verdict));
+            assert!(
+                given_back.count() > 0,
+                "{method:?} {manner:?}: {attempts:?}"
+            );
+            for attempt in &attempts {
+                assert_eq!(attempt.is_always_kept, attempt.verdict.is_some());
+                assert_eq!(attempt.effect.is_some(), attempt.verdict.is_some());
+            }
+            let mut ids: Vec<_> = attempts.iter().map(|it| it.process.context).collect();
+            ids.dedup();
+            assert_eq!(ids.len(), attempts.len(), "each once: {attempts:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_effect_that_runs_when_a_run_ends_with_an_error_is_kept() {
+    let world = World::new();
+    let mut worker = traced(
+        &world,
+        &["a", "b"],
+        "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00",
+    );
+    worker.plan.nth(Method::Settle, 1, Fault::Poisoned);
+    let gathered = gather(&mut worker, SampleShare::NONE);
+    let slow = Act::Slow(SECOND * 20, SECOND);
+    let effect = Scripted::new(&world, &worker.crash, [slow]);
+    worker.each(effect, PARK).await.error();
+    let mut verdicts: Vec<_> = gathered.attempts().iter().map(|it| it.verdict).collect();
+    verdicts.sort_unstable();
+    assert_eq!(verdicts, [Some("applied"), Some("maybe_applied")]);
+    for attempt in gathered.attempts() {
+        assert_eq!(attempt.end, End::GivenBack);
+        assert!(attempt.is_always_kept && !attempt.process.context.flags.is_sampled());
+    }
+}

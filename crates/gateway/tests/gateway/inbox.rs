@@ -19,7 +19,7 @@ use crate::site::{Handled, Seen, Site, answer, created, memory};
 
 /// A database in which the store is, and the work of the handlers.
 #[derive(Clone)]
-struct Bank {
+pub(crate) struct Bank {
     store: Arc<MemoryStore>,
     /// Units of work that are committed.
     work: Arc<AtomicUsize>,
@@ -32,7 +32,7 @@ struct Bank {
 }
 
 /// A transaction with one unit of work.
-enum Tx {
+pub(crate) enum Tx {
     Commits,
     /// It is refused, as one is that another got in the way of.
     IsRefused,
@@ -83,7 +83,7 @@ impl Store for Bank {
 }
 
 impl Bank {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             store: memory(),
             work: Arc::default(),
@@ -121,13 +121,13 @@ impl Bank {
     }
 }
 
-fn inbox(request: &Request<Body>) -> RequestInbox<Bank> {
+pub(crate) fn inbox(request: &Request<Body>) -> RequestInbox<Bank> {
     let inbox = request.extensions().get::<RequestInbox<Bank>>();
     inbox.expect("an inbox").clone()
 }
 
 /// Commits, and answers 500 with the code of the error if that failed.
-async fn commit(
+pub(crate) async fn commit(
     inbox: RequestInbox<Bank>,
     tx: Tx,
     response: axum::http::Response<Body>,

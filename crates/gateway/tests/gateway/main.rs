@@ -10,4 +10,5 @@ mod random;
 mod servers;
 mod shadow;
 mod site;
+mod traces;
 mod waits;

@@ -7,5 +7,6 @@ mod in_flight;
 mod own_paths;
 mod passing;
 mod site;
+mod traces;
 mod turns;
 mod upstream;

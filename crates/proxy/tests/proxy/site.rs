@@ -54,6 +54,15 @@ impl Site {
         change: impl FnOnce(&mut Settings),
     ) -> Self {
         let store = Arc::new(MemoryStore::new(Arc::new(SystemClock::new())));
+        Self::of(&Once::new(store), upstreams, tls, change).await
+    }
+
+    pub(crate) async fn of(
+        once: &Once<Arc<MemoryStore>>,
+        upstreams: Vec<Upstream>,
+        tls: Option<Arc<ServerConfig>>,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
         let mut settings = Settings::new(upstreams);
         settings.routes.push(PathRoute {
             path: "/charges".parse().expect("a pattern"),
@@ -62,7 +71,7 @@ impl Site {
             proof: None,
         });
         change(&mut settings);
-        let proxy = Proxy::new(&Once::new(store), settings).expect("settings that hold");
+        let proxy = Proxy::new(once, settings).expect("settings that hold");
         let any = "127.0.0.1:0".parse().expect("an address");
         let listener = Listener::bind("gateway.listen", any).await.expect("bound");
         let address = listener.address();

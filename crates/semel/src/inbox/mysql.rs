@@ -3,11 +3,11 @@
 use std::ops::Deref;
 
 use semel_core::ClaimRequest;
-use semel_engine::once::inbox::{Call, Turn};
+use semel_engine::once::inbox::{Call, Turn, Watch};
 use semel_engine::once::{Error as OnceError, Failure, Receipt, Remember, ToKey};
 use semel_store_mysql::mysql_async::{Transaction, prelude::Queryable};
 
-use super::no_savepoint;
+use super::{no_savepoint, watched};
 
 /// Runs operations within transactions that you begin and commit, on your own connection of
 /// [`mysql_async`](crate::mysql_async) to a store's database: effect and record are committed together,
@@ -35,7 +35,12 @@ use super::no_savepoint;
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Inbox(semel_store_mysql::Inbox);
+pub struct Inbox {
+    inner: semel_store_mysql::Inbox,
+    watch: Watch,
+}
+
+watched!(Inbox);
 
 impl Inbox {
     /// The inbox of the store whose tables begin with this prefix (`semel_`, unless the store's url
@@ -45,7 +50,7 @@ impl Inbox {
     /// # Errors
     /// `InvalidConfig`: the text cannot be a prefix.
     pub fn with_prefix(prefix: &str) -> semel_core::Result<Self> {
-        semel_store_mysql::Inbox::with_prefix(prefix).map(Self)
+        semel_store_mysql::Inbox::with_prefix(prefix).map(Self::from)
     }
 
     /// Runs `effect` for `key` within `transaction` and records its value there, or returns the value
@@ -77,8 +82,7 @@ impl Inbox {
         T: Remember,
         F: AsyncFnOnce(&mut Transaction<'_>) -> Result<T, Failure>,
     {
-        let call = Call::new(name, key)?;
-        self.run(transaction, &call, effect).await
+        self.run(transaction, Call::new(name, key)?, effect).await
     }
 
     /// As [`once`](Self::once), for a request with more settings: a window, a fingerprint, a tenant, a
@@ -102,22 +106,36 @@ impl Inbox {
         T: Remember,
         F: AsyncFnOnce(&mut Transaction<'_>) -> Result<T, Failure>,
     {
-        self.run(transaction, &Call::of(request), effect).await
+        self.run(transaction, Call::of(request), effect).await
     }
 
     async fn run<T, F>(
         &self,
         transaction: &mut Transaction<'_>,
-        call: &Call,
+        call: Call,
         effect: F,
     ) -> Result<Receipt<T>, OnceError>
     where
         T: Remember,
         F: AsyncFnOnce(&mut Transaction<'_>) -> Result<T, Failure>,
     {
-        let refused = |why| call.unasked(no_savepoint(why));
+        let mut call = call.watched(&self.watch);
+        let answer = self.within_savepoint(transaction, &mut call, effect).await;
+        call.ended(answer)
+    }
+
+    async fn within_savepoint<T, F>(
+        &self,
+        transaction: &mut Transaction<'_>,
+        call: &mut Call,
+        effect: F,
+    ) -> Result<Receipt<T>, OnceError>
+    where
+        T: Remember,
+        F: AsyncFnOnce(&mut Transaction<'_>) -> Result<T, Failure>,
+    {
         let begun = transaction.query_drop("SAVEPOINT semel_once").await;
-        begun.map_err(refused)?;
+        begun.map_err(|why| call.unasked(no_savepoint(why)))?;
         let result = self.step(transaction, call, effect).await;
         if result.is_err() {
             // If the transaction is gone, there is nothing to undo.
@@ -128,32 +146,29 @@ impl Inbox {
         let released = transaction.query_drop("RELEASE SAVEPOINT semel_once").await;
         let receipt = result?;
         // A deadlock ends the transaction, and later statements would commit on their own.
-        released.map_err(refused)?;
+        released.map_err(|why| call.unasked(no_savepoint(why)))?;
         Ok(receipt)
     }
 
     async fn step<T, F>(
         &self,
         transaction: &mut Transaction<'_>,
-        call: &Call,
+        call: &mut Call,
         effect: F,
     ) -> Result<Receipt<T>, OnceError>
     where
         T: Remember,
         F: AsyncFnOnce(&mut Transaction<'_>) -> Result<T, Failure>,
     {
-        let request = call.request();
-        let admitted = self.0.admit(transaction, request).await;
+        let admitted = self.inner.admit(transaction, call.ask()).await;
         let claim = match call.turn(admitted)? {
             Turn::Granted(claim) => claim,
             Turn::Replayed(receipt) => return Ok(receipt),
         };
-        let value = effect(transaction).await;
-        let value = value.map_err(|failure| call.failed(&claim, failure))?;
-        let outcome = Call::outcome(&value);
+        let (value, outcome, window) = call.run(&claim, effect(transaction)).await?;
         let completed = self
-            .0
-            .complete(transaction, &claim, outcome.clone(), request.window);
+            .inner
+            .complete(transaction, &claim, outcome.clone(), window);
         call.receipt(&claim, value, &outcome, completed.await)
     }
 }
@@ -161,7 +176,10 @@ impl Inbox {
 impl From<semel_store_mysql::Inbox> for Inbox {
     /// The inbox of an open store: `store.inbox().into()`.
     fn from(inbox: semel_store_mysql::Inbox) -> Self {
-        Self(inbox)
+        Self {
+            inner: inbox,
+            watch: Watch::default(),
+        }
     }
 }
 
@@ -169,6 +187,6 @@ impl Deref for Inbox {
     type Target = semel_store_mysql::Inbox;
 
     fn deref(&self) -> &Self::Target {
-        &self.0
+        &self.inner
     }
 }

@@ -3,11 +3,11 @@
 use std::ops::Deref;
 
 use semel_core::ClaimRequest;
-use semel_engine::once::inbox::{Call, Turn};
+use semel_engine::once::inbox::{Call, Turn, Watch};
 use semel_engine::once::{Error as OnceError, Failure, Receipt, Remember, ToKey};
 use semel_store_postgres::tokio_postgres::Transaction;
 
-use super::no_savepoint;
+use super::{no_savepoint, watched};
 
 /// Runs operations within transactions that you begin and commit, on your own connection of
 /// [`tokio-postgres`](crate::tokio_postgres) to a store's database: effect and record are committed
@@ -34,13 +34,18 @@ use super::no_savepoint;
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Inbox(semel_store_postgres::Inbox);
+pub struct Inbox {
+    inner: semel_store_postgres::Inbox,
+    watch: Watch,
+}
+
+watched!(Inbox);
 
 impl Inbox {
     /// The inbox of the store in this schema (`semel`, unless the store's url says otherwise). A store or
     /// `semel store migrate` has created it.
     pub fn in_schema(schema: &str) -> Self {
-        Self(semel_store_postgres::Inbox::in_schema(schema))
+        semel_store_postgres::Inbox::in_schema(schema).into()
     }
 
     /// Runs `effect` for `key` within `transaction` and records its value there, or returns the value of the
@@ -72,8 +77,7 @@ impl Inbox {
         T: Remember,
         F: AsyncFnOnce(&Transaction<'_>) -> Result<T, Failure>,
     {
-        let call = Call::new(name, key)?;
-        self.run(transaction, &call, effect).await
+        self.run(transaction, Call::new(name, key)?, effect).await
     }
 
     /// As [`once`](Self::once), for a request with more settings: a window, a fingerprint, a tenant, a birth.
@@ -97,25 +101,41 @@ impl Inbox {
         T: Remember,
         F: AsyncFnOnce(&Transaction<'_>) -> Result<T, Failure>,
     {
-        self.run(transaction, &Call::of(request), effect).await
+        self.run(transaction, Call::of(request), effect).await
     }
 
     async fn run<T, F>(
         &self,
         transaction: &mut Transaction<'_>,
-        call: &Call,
+        call: Call,
         effect: F,
     ) -> Result<Receipt<T>, OnceError>
     where
         T: Remember,
         F: AsyncFnOnce(&Transaction<'_>) -> Result<T, Failure>,
     {
-        let refused = |why| call.unasked(no_savepoint(why));
+        let mut call = call.watched(&self.watch);
+        let answer = self.within_savepoint(transaction, &mut call, effect).await;
+        call.ended(answer)
+    }
+
+    async fn within_savepoint<T, F>(
+        &self,
+        transaction: &mut Transaction<'_>,
+        call: &mut Call,
+        effect: F,
+    ) -> Result<Receipt<T>, OnceError>
+    where
+        T: Remember,
+        F: AsyncFnOnce(&Transaction<'_>) -> Result<T, Failure>,
+    {
         // A savepoint that is dropped is rolled back.
-        let savepoint = transaction.transaction().await.map_err(refused)?;
+        let savepoint = transaction.transaction().await;
+        let savepoint = savepoint.map_err(|why| call.unasked(no_savepoint(why)))?;
         match self.step(&savepoint, call, effect).await {
             Ok(receipt) => {
-                savepoint.commit().await.map_err(refused)?;
+                let released = savepoint.commit().await;
+                released.map_err(|why| call.unasked(no_savepoint(why)))?;
                 Ok(receipt)
             }
             Err(error) => {
@@ -129,25 +149,22 @@ impl Inbox {
     async fn step<T, F>(
         &self,
         transaction: &Transaction<'_>,
-        call: &Call,
+        call: &mut Call,
         effect: F,
     ) -> Result<Receipt<T>, OnceError>
     where
         T: Remember,
         F: AsyncFnOnce(&Transaction<'_>) -> Result<T, Failure>,
     {
-        let request = call.request();
-        let admitted = self.0.admit(transaction, request).await;
+        let admitted = self.inner.admit(transaction, call.ask()).await;
         let claim = match call.turn(admitted)? {
             Turn::Granted(claim) => claim,
             Turn::Replayed(receipt) => return Ok(receipt),
         };
-        let value = effect(transaction).await;
-        let value = value.map_err(|failure| call.failed(&claim, failure))?;
-        let outcome = Call::outcome(&value);
+        let (value, outcome, window) = call.run(&claim, effect(transaction)).await?;
         let completed = self
-            .0
-            .complete(transaction, &claim, outcome.clone(), request.window);
+            .inner
+            .complete(transaction, &claim, outcome.clone(), window);
         call.receipt(&claim, value, &outcome, completed.await)
     }
 }
@@ -155,7 +172,10 @@ impl Inbox {
 impl From<semel_store_postgres::Inbox> for Inbox {
     /// The inbox of an open store: `store.inbox().into()`.
     fn from(inbox: semel_store_postgres::Inbox) -> Self {
-        Self(inbox)
+        Self {
+            inner: inbox,
+            watch: Watch::default(),
+        }
     }
 }
 
@@ -163,6 +183,6 @@ impl Deref for Inbox {
     type Target = semel_store_postgres::Inbox;
 
     fn deref(&self) -> &Self::Target {
-        &self.0
+        &self.inner
     }
 }

@@ -4,12 +4,12 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use semel_core::{ClaimRequest, Clock, Error, ErrorKind, Result};
-use semel_engine::once::inbox::{Call, Turn};
+use semel_engine::once::inbox::{Call, Turn, Watch};
 use semel_engine::once::{Error as OnceError, Failure, Receipt, Remember, ToKey};
 use semel_engine::system::SystemClock;
 use semel_store_sqlite::rusqlite::Connection;
 
-use super::no_savepoint;
+use super::{no_savepoint, watched};
 
 /// Runs operations within transactions that you begin and commit, on your own connection of
 /// [`rusqlite`](crate::rusqlite): effect and record are committed together, or neither is.
@@ -43,7 +43,12 @@ use super::no_savepoint;
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Inbox(semel_store_sqlite::Inbox);
+pub struct Inbox {
+    inner: semel_store_sqlite::Inbox,
+    watch: Watch,
+}
+
+watched!(Inbox);
 
 impl Inbox {
     /// An inbox in the file of `connection`. Creates Semel's tables if there are none.
@@ -59,7 +64,7 @@ impl Inbox {
     /// # Errors
     /// as [`open`](Self::open)
     pub fn open_with(connection: &Connection, clock: Arc<dyn Clock>) -> Result<Self> {
-        semel_store_sqlite::Inbox::open(connection, clock).map(Self)
+        semel_store_sqlite::Inbox::open(connection, clock).map(Self::from)
     }
 
     /// Runs `effect` for `key` within `transaction` and records its value there, or returns the value
@@ -90,7 +95,7 @@ impl Inbox {
         T: Remember,
         F: FnOnce(&Connection) -> Result<T, Failure>,
     {
-        self.run(transaction, &Call::new(name, key)?, effect)
+        self.run(transaction, Call::new(name, key)?, effect)
     }
 
     /// As [`once`](Self::once), for a request with more settings: a window, a fingerprint, a tenant, a
@@ -114,13 +119,28 @@ impl Inbox {
         T: Remember,
         F: FnOnce(&Connection) -> Result<T, Failure>,
     {
-        self.run(transaction, &Call::of(request), effect)
+        self.run(transaction, Call::of(request), effect)
     }
 
     fn run<T, F>(
         &self,
         transaction: &Connection,
-        call: &Call,
+        call: Call,
+        effect: F,
+    ) -> Result<Receipt<T>, OnceError>
+    where
+        T: Remember,
+        F: FnOnce(&Connection) -> Result<T, Failure>,
+    {
+        let mut call = call.watched(&self.watch);
+        let answer = self.within_savepoint(transaction, &mut call, effect);
+        call.ended(answer)
+    }
+
+    fn within_savepoint<T, F>(
+        &self,
+        transaction: &Connection,
+        call: &mut Call,
         effect: F,
     ) -> Result<Receipt<T>, OnceError>
     where
@@ -149,23 +169,22 @@ impl Inbox {
     fn step<T, F>(
         &self,
         transaction: &Connection,
-        call: &Call,
+        call: &mut Call,
         effect: F,
     ) -> Result<Receipt<T>, OnceError>
     where
         T: Remember,
         F: FnOnce(&Connection) -> Result<T, Failure>,
     {
-        let request = call.request();
-        let claim = match call.turn(self.0.admit(transaction, request))? {
+        let admitted = self.inner.admit(transaction, call.ask());
+        let claim = match call.turn(admitted)? {
             Turn::Granted(claim) => claim,
             Turn::Replayed(receipt) => return Ok(receipt),
         };
-        let value = effect(transaction).map_err(|failure| call.failed(&claim, failure))?;
-        let outcome = Call::outcome(&value);
+        let (value, outcome, window) = call.run_blocking(&claim, || effect(transaction))?;
         let completed = self
-            .0
-            .complete(transaction, &claim, outcome.clone(), request.window);
+            .inner
+            .complete(transaction, &claim, outcome.clone(), window);
         call.receipt(&claim, value, &outcome, completed)
     }
 }
@@ -173,7 +192,10 @@ impl Inbox {
 impl From<semel_store_sqlite::Inbox> for Inbox {
     /// The inbox of an open store: `store.inbox().into()`.
     fn from(inbox: semel_store_sqlite::Inbox) -> Self {
-        Self(inbox)
+        Self {
+            inner: inbox,
+            watch: Watch::default(),
+        }
     }
 }
 
@@ -181,6 +203,6 @@ impl Deref for Inbox {
     type Target = semel_store_sqlite::Inbox;
 
     fn deref(&self) -> &Self::Target {
-        &self.0
+        &self.inner
     }
 }

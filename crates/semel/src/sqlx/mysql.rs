@@ -5,12 +5,13 @@ use ::sqlx::{AssertSqlSafe, Either, MySql, Row as _, Transaction};
 use bytes::Bytes;
 use futures_util::TryStreamExt;
 use semel_core::{Admission, Claim, ClaimRequest, Outcome, Result, Settled, Settlement, Window};
-use semel_engine::once::inbox::Call;
+use semel_engine::once::inbox::{Call, Watch};
 use semel_engine::once::{Error as OnceError, Failure, Receipt, Remember, ToKey};
 use semel_store_mysql::Inbox;
 use semel_store_mysql::driver::{Driver, Refused, Row};
 
 use super::once::{Steps, run};
+use crate::inbox::watched;
 
 /// Admits and completes operations within transactions of `sqlx` in a MySQL or MariaDB database that
 /// holds a store's tables.
@@ -36,7 +37,12 @@ use super::once::{Steps, run};
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct MysqlInbox(Inbox);
+pub struct MysqlInbox {
+    inner: Inbox,
+    watch: Watch,
+}
+
+watched!(MysqlInbox);
 
 impl MysqlInbox {
     /// The inbox of the store whose tables begin with this prefix (`semel_`, unless the store's url says
@@ -45,7 +51,7 @@ impl MysqlInbox {
     /// # Errors
     /// `InvalidConfig`: the text cannot be a prefix.
     pub fn with_prefix(prefix: &str) -> Result<Self> {
-        Inbox::with_prefix(prefix).map(Self)
+        Inbox::with_prefix(prefix).map(Self::from)
     }
 
     /// Asks for the right to run an effect within `transaction`. The answer holds once the transaction
@@ -68,7 +74,7 @@ impl MysqlInbox {
         request: &ClaimRequest,
     ) -> Result<Admission> {
         let mut connection = Connection(transaction);
-        self.0.admit_on(&mut connection, request).await
+        self.inner.admit_on(&mut connection, request).await
     }
 
     /// Records that the effect of `claim` happened within `transaction`.
@@ -89,7 +95,9 @@ impl MysqlInbox {
         window: Window,
     ) -> Result<Settled> {
         let mut connection = Connection(transaction);
-        let settled = self.0.complete_on(&mut connection, claim, outcome, window);
+        let settled = self
+            .inner
+            .complete_on(&mut connection, claim, outcome, window);
         settled.await
     }
 
@@ -107,7 +115,7 @@ impl MysqlInbox {
         settlement: &Settlement,
     ) -> Result<Settled> {
         let mut connection = Connection(transaction);
-        self.0.settle_on(&mut connection, settlement).await
+        self.inner.settle_on(&mut connection, settlement).await
     }
 
     /// Runs `effect` for `key` within `transaction` and records its value there, or returns the value of the
@@ -139,8 +147,7 @@ impl MysqlInbox {
         T: Remember,
         F: AsyncFnOnce(&mut Transaction<'_, MySql>) -> Result<T, Failure>,
     {
-        let call = Call::new(name, key)?;
-        run(self, transaction, &call, effect).await
+        run(self, transaction, Call::new(name, key)?, effect).await
     }
 
     /// As [`once`](Self::once), for a request with more settings: a window, a fingerprint, a tenant, a birth.
@@ -164,12 +171,16 @@ impl MysqlInbox {
         T: Remember,
         F: AsyncFnOnce(&mut Transaction<'_, MySql>) -> Result<T, Failure>,
     {
-        run(self, transaction, &Call::of(request), effect).await
+        run(self, transaction, Call::of(request), effect).await
     }
 }
 
 impl Steps for MysqlInbox {
     type Db = MySql;
+
+    fn watch(&self) -> &Watch {
+        &self.watch
+    }
 
     async fn admit(
         &self,
@@ -193,7 +204,10 @@ impl Steps for MysqlInbox {
 impl From<Inbox> for MysqlInbox {
     /// The inbox of an open store: `store.inbox().into()`.
     fn from(inbox: Inbox) -> Self {
-        Self(inbox)
+        Self {
+            inner: inbox,
+            watch: Watch::default(),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use ::sqlx::{Connection, Database, Transaction};
 use semel_core::{Admission, Claim, ClaimRequest, Outcome, Result, Settled, Window};
-use semel_engine::once::inbox::{Call, Turn};
+use semel_engine::once::inbox::{Call, Turn, Watch};
 use semel_engine::once::{Error as OnceError, Failure, Receipt, Remember};
 
 use crate::inbox::no_savepoint;
@@ -11,6 +11,9 @@ use crate::inbox::no_savepoint;
 pub(super) trait Steps: Sync {
     /// The database whose transactions it works in.
     type Db: Database;
+
+    /// Returns what its calls are watched by.
+    fn watch(&self) -> &Watch;
 
     /// Asks for the right to run an effect.
     fn admit(
@@ -33,7 +36,7 @@ pub(super) trait Steps: Sync {
 pub(super) async fn run<I, T, F>(
     inbox: &I,
     transaction: &mut Transaction<'_, I::Db>,
-    call: &Call,
+    call: Call,
     effect: F,
 ) -> Result<Receipt<T>, OnceError>
 where
@@ -41,12 +44,29 @@ where
     T: Remember,
     F: AsyncFnOnce(&mut Transaction<'_, I::Db>) -> Result<T, Failure>,
 {
-    let refused = |why| call.unasked(no_savepoint(why));
+    let mut call = call.watched(inbox.watch());
+    let answer = within_savepoint(inbox, transaction, &mut call, effect).await;
+    call.ended(answer)
+}
+
+async fn within_savepoint<I, T, F>(
+    inbox: &I,
+    transaction: &mut Transaction<'_, I::Db>,
+    call: &mut Call,
+    effect: F,
+) -> Result<Receipt<T>, OnceError>
+where
+    I: Steps,
+    T: Remember,
+    F: AsyncFnOnce(&mut Transaction<'_, I::Db>) -> Result<T, Failure>,
+{
     // A savepoint that is dropped is rolled back.
-    let mut savepoint = transaction.begin().await.map_err(refused)?;
+    let savepoint = transaction.begin().await;
+    let mut savepoint = savepoint.map_err(|why| call.unasked(no_savepoint(why)))?;
     match step(inbox, &mut savepoint, call, effect).await {
         Ok(receipt) => {
-            savepoint.commit().await.map_err(refused)?;
+            let released = savepoint.commit().await;
+            released.map_err(|why| call.unasked(no_savepoint(why)))?;
             Ok(receipt)
         }
         Err(error) => {
@@ -60,7 +80,7 @@ where
 async fn step<I, T, F>(
     inbox: &I,
     transaction: &mut Transaction<'_, I::Db>,
-    call: &Call,
+    call: &mut Call,
     effect: F,
 ) -> Result<Receipt<T>, OnceError>
 where
@@ -68,14 +88,12 @@ where
     T: Remember,
     F: AsyncFnOnce(&mut Transaction<'_, I::Db>) -> Result<T, Failure>,
 {
-    let request = call.request();
-    let claim = match call.turn(inbox.admit(transaction, request).await)? {
+    let admitted = inbox.admit(transaction, call.ask()).await;
+    let claim = match call.turn(admitted)? {
         Turn::Granted(claim) => claim,
         Turn::Replayed(receipt) => return Ok(receipt),
     };
-    let value = effect(transaction).await;
-    let value = value.map_err(|failure| call.failed(&claim, failure))?;
-    let outcome = Call::outcome(&value);
-    let completed = inbox.complete(transaction, &claim, outcome.clone(), request.window);
+    let (value, outcome, window) = call.run(&claim, effect(transaction)).await?;
+    let completed = inbox.complete(transaction, &claim, outcome.clone(), window);
     call.receipt(&claim, value, &outcome, completed.await)
 }

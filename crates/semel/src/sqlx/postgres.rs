@@ -8,12 +8,13 @@ use ::sqlx::{Arguments, AssertSqlSafe, Encode, Postgres, Row as _, Transaction, 
 use bytes::Bytes;
 use semel_core::outbox::{OutboxId, OutboxMessage};
 use semel_core::{Admission, Claim, ClaimRequest, Outcome, Result, Settled, Settlement, Window};
-use semel_engine::once::inbox::Call;
+use semel_engine::once::inbox::{Call, Watch};
 use semel_engine::once::{Error as OnceError, Failure, Receipt, Remember, ToKey};
 use semel_store_postgres::driver::{Driver, Parameter, Refused, Row};
 use semel_store_postgres::{Inbox, Outbox};
 
 use super::once::{Steps, run};
+use crate::inbox::watched;
 
 /// Admits and completes operations within transactions of `sqlx` in a PostgreSQL database that holds a
 /// store's tables.
@@ -40,12 +41,17 @@ use super::once::{Steps, run};
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct PostgresInbox(Inbox);
+pub struct PostgresInbox {
+    inner: Inbox,
+    watch: Watch,
+}
+
+watched!(PostgresInbox);
 
 impl PostgresInbox {
     /// The inbox of the store in this schema, which a store or `semel store migrate` has created.
     pub fn in_schema(schema: &str) -> Self {
-        Self(Inbox::in_schema(schema))
+        Inbox::in_schema(schema).into()
     }
 
     /// Asks for the right to run an effect within `transaction`. The answer holds once the transaction
@@ -68,7 +74,7 @@ impl PostgresInbox {
         request: &ClaimRequest,
     ) -> Result<Admission> {
         let mut connection = Connection(transaction);
-        self.0.admit_on(&mut connection, request).await
+        self.inner.admit_on(&mut connection, request).await
     }
 
     /// Records that the effect of `claim` happened within `transaction`.
@@ -88,7 +94,9 @@ impl PostgresInbox {
         window: Window,
     ) -> Result<Settled> {
         let mut connection = Connection(transaction);
-        let settled = self.0.complete_on(&mut connection, claim, outcome, window);
+        let settled = self
+            .inner
+            .complete_on(&mut connection, claim, outcome, window);
         settled.await
     }
 
@@ -106,7 +114,7 @@ impl PostgresInbox {
         settlement: &Settlement,
     ) -> Result<Settled> {
         let mut connection = Connection(transaction);
-        self.0.settle_on(&mut connection, settlement).await
+        self.inner.settle_on(&mut connection, settlement).await
     }
 
     /// Runs `effect` for `key` within `transaction` and records its value there, or returns the value of the
@@ -138,8 +146,7 @@ impl PostgresInbox {
         T: Remember,
         F: AsyncFnOnce(&mut Transaction<'_, Postgres>) -> Result<T, Failure>,
     {
-        let call = Call::new(name, key)?;
-        run(self, transaction, &call, effect).await
+        run(self, transaction, Call::new(name, key)?, effect).await
     }
 
     /// As [`once`](Self::once), for a request with more settings: a window, a fingerprint, a tenant, a birth.
@@ -163,12 +170,16 @@ impl PostgresInbox {
         T: Remember,
         F: AsyncFnOnce(&mut Transaction<'_, Postgres>) -> Result<T, Failure>,
     {
-        run(self, transaction, &Call::of(request), effect).await
+        run(self, transaction, Call::of(request), effect).await
     }
 }
 
 impl Steps for PostgresInbox {
     type Db = Postgres;
+
+    fn watch(&self) -> &Watch {
+        &self.watch
+    }
 
     async fn admit(
         &self,
@@ -192,7 +203,10 @@ impl Steps for PostgresInbox {
 impl From<Inbox> for PostgresInbox {
     /// The inbox of an open store: `store.inbox().into()`.
     fn from(inbox: Inbox) -> Self {
-        Self(inbox)
+        Self {
+            inner: inbox,
+            watch: Watch::default(),
+        }
     }
 }
 

@@ -7,12 +7,13 @@ use semel_core::{
     Admission, Claim, ClaimRequest, Clock, Error, ErrorKind, Outcome, Result, Settled, Settlement,
     Window,
 };
-use semel_engine::once::inbox::Call;
+use semel_engine::once::inbox::{Call, Watch};
 use semel_engine::once::{Error as OnceError, Failure, Receipt, Remember, ToKey};
 use semel_sqlx_rusqlite::{Connection, lend};
 use semel_store_sqlite::{Inbox, driver};
 
 use super::once::{Steps, run};
+use crate::inbox::watched;
 
 /// Admits and completes operations within transactions of `sqlx` in an SQLite file, which may hold a
 /// store or be one of your own.
@@ -50,7 +51,12 @@ use super::once::{Steps, run};
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct SqliteInbox(Inbox);
+pub struct SqliteInbox {
+    inner: Inbox,
+    watch: Watch,
+}
+
+watched!(SqliteInbox);
 
 impl SqliteInbox {
     /// An inbox in the file of `connection`. Creates Semel's tables if there are none.
@@ -63,7 +69,7 @@ impl SqliteInbox {
     /// A call that is dropped has made all tables or none.
     pub async fn open(connection: &mut SqliteConnection, clock: Arc<dyn Clock>) -> Result<Self> {
         let opened = lend(connection, |lent| Inbox::open(lent, clock)).await;
-        opened.map_err(refused)?.map(Self)
+        opened.map_err(refused)?.map(Self::from)
     }
 
     /// Asks for the right to run an effect within `transaction`. The answer holds once the transaction
@@ -84,7 +90,7 @@ impl SqliteInbox {
         transaction: &mut Transaction<'_, Sqlite>,
         request: &ClaimRequest,
     ) -> Result<Admission> {
-        let admit = |lent: &_| self.0.admit(lent, request);
+        let admit = |lent: &_| self.inner.admit(lent, request);
         locked(transaction, admit).await
     }
 
@@ -104,7 +110,7 @@ impl SqliteInbox {
         outcome: Outcome,
         window: Window,
     ) -> Result<Settled> {
-        let complete = |lent: &_| self.0.complete(lent, claim, outcome, window);
+        let complete = |lent: &_| self.inner.complete(lent, claim, outcome, window);
         locked(transaction, complete).await
     }
 
@@ -121,7 +127,7 @@ impl SqliteInbox {
         transaction: &mut Transaction<'_, Sqlite>,
         settlement: &Settlement,
     ) -> Result<Settled> {
-        let settle = |lent: &_| self.0.settle(lent, settlement);
+        let settle = |lent: &_| self.inner.settle(lent, settlement);
         locked(transaction, settle).await
     }
 
@@ -152,8 +158,7 @@ impl SqliteInbox {
         T: Remember,
         F: AsyncFnOnce(&mut Transaction<'_, Sqlite>) -> Result<T, Failure>,
     {
-        let call = Call::new(name, key)?;
-        run(self, transaction, &call, effect).await
+        run(self, transaction, Call::new(name, key)?, effect).await
     }
 
     /// As [`once`](Self::once), for a request with more settings: a window, a fingerprint, a tenant, a
@@ -177,12 +182,16 @@ impl SqliteInbox {
         T: Remember,
         F: AsyncFnOnce(&mut Transaction<'_, Sqlite>) -> Result<T, Failure>,
     {
-        run(self, transaction, &Call::of(request), effect).await
+        run(self, transaction, Call::of(request), effect).await
     }
 }
 
 impl Steps for SqliteInbox {
     type Db = Sqlite;
+
+    fn watch(&self) -> &Watch {
+        &self.watch
+    }
 
     async fn admit(
         &self,
@@ -206,7 +215,10 @@ impl Steps for SqliteInbox {
 impl From<Inbox> for SqliteInbox {
     /// The inbox of an open store: `store.inbox().into()`.
     fn from(inbox: Inbox) -> Self {
-        Self(inbox)
+        Self {
+            inner: inbox,
+            watch: Watch::default(),
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use semel_core::{Duplicate, Fate, TraceContext};
-use semel_engine::trace::{End, ProcessKind, Span, Spans};
+use semel_engine::trace::{End, HttpExchange, ProcessKind, Span, Spans};
 
 use super::otlp::{self, KeyValue, Link, SpanKind, Status, StatusCode, Value};
 use super::{KeyForm, TracedPipeline, TracedTarget};
@@ -97,14 +97,20 @@ impl Subject {
         if let Some(effect) = spans.effect {
             let mut effect = child(&self.effect, self.effect_kind, effect);
             effect.attributes.clone_from(&self.effect_attributes);
+            if let Some(exchange) = spans.http {
+                effect.attributes.extend(exchanged(exchange));
+                if exchange.server.is_some() {
+                    effect.kind = SpanKind::Client.into();
+                }
+            }
             if let Some(verdict) = spans.verdict {
                 effect
                     .attributes
                     .push(KeyValue::new("semel.verdict", verdict));
-                if verdict != "applied" {
-                    effect.attributes.push(KeyValue::new("error.type", verdict));
-                    effect.status = Some(self.failure(spans));
-                }
+            }
+            if let Some(kind) = effect_error(spans) {
+                effect.attributes.push(KeyValue::new("error.type", kind));
+                effect.status = Some(self.failure(spans));
             }
             made.push(effect);
         }
@@ -243,13 +249,7 @@ fn target(target: &TracedTarget) -> Vec<KeyValue> {
             server,
         } => {
             let mut attributes = vec![KeyValue::new("url.full", url.clone())];
-            if METHODS.contains(&&**method) {
-                attributes.push(KeyValue::new("http.request.method", method.clone()));
-            } else {
-                attributes.push(KeyValue::new("http.request.method", "_OTHER"));
-                let original = KeyValue::new("http.request.method_original", method.clone());
-                attributes.push(original);
-            }
+            attributes.extend(http_method(method));
             (attributes, Some(server))
         }
         TracedTarget::Database { system, server } => {
@@ -258,10 +258,57 @@ fn target(target: &TracedTarget) -> Vec<KeyValue> {
         }
     };
     if let Some((host, port)) = server {
-        attributes.push(KeyValue::new("server.address", host.clone()));
-        attributes.push(KeyValue::new("server.port", i64::from(*port)));
+        attributes.extend(server_at(host, *port));
     }
     attributes
+}
+
+fn server_at(host: &str, port: u16) -> [KeyValue; 2] {
+    [
+        KeyValue::new("server.address", host.to_owned()),
+        KeyValue::new("server.port", i64::from(port)),
+    ]
+}
+
+fn http_method(method: &str) -> Vec<KeyValue> {
+    if METHODS.contains(&method) {
+        return vec![KeyValue::new("http.request.method", method.to_owned())];
+    }
+    vec![
+        KeyValue::new("http.request.method", "_OTHER"),
+        KeyValue::new("http.request.method_original", method.to_owned()),
+    ]
+}
+
+/// Returns the attributes of the request of HTTP that an effect was, beside those that its settings say.
+fn exchanged(exchange: &HttpExchange) -> Vec<KeyValue> {
+    let mut attributes = Vec::new();
+    if let Some(method) = &exchange.method {
+        attributes.extend(http_method(method));
+    }
+    if let Some(url) = &exchange.url {
+        attributes.push(KeyValue::new("url.full", url.to_string()));
+    }
+    if let Some((host, port)) = &exchange.server {
+        attributes.extend(server_at(host, *port));
+    }
+    if let Some(status) = exchange.status {
+        let status = KeyValue::new("http.response.status_code", i64::from(status));
+        attributes.push(status);
+    }
+    attributes
+}
+
+/// Returns the kind of failure that an effect ended with: the status of an HTTP answer that is an error, else the verdict.
+/// A status of 4xx is one unless the effect counts as applied all the same.
+fn effect_error(spans: &Spans<'_>) -> Option<String> {
+    let failed = spans.verdict.filter(|it| *it != "applied");
+    let status = spans.http.and_then(|it| it.status);
+    let least = if failed.is_some() { 400 } else { 500 };
+    match status.filter(|it| *it >= least) {
+        Some(status) => Some(status.to_string()),
+        None => failed.map(str::to_owned),
+    }
 }
 
 fn decision(spans: &Spans<'_>) -> Vec<KeyValue> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use prost::Message;
 use semel_core::{Fate, Key, Operation, Scope, SpanId, TraceContext, TraceFlags, TraceId};
-use semel_engine::trace::{End, ProcessKind, Span};
+use semel_engine::trace::{End, HttpExchange, ProcessKind, Span};
 use tokio::time::Instant;
 
 use super::otlp::{
@@ -355,6 +355,92 @@ async fn a_call_names_its_server() {
     let expected = [("db.system.name", "sqlite")];
     goes_to(database("sqlite", None), otlp::SpanKind::Client, &expected).await;
     goes_to(TracedTarget::Local, otlp::SpanKind::Internal, &[]).await;
+}
+
+/// Returns the attributes of the span of an effect that ended so with this exchange, its kind, and whether it failed.
+async fn exchanged(
+    target: TracedTarget,
+    verdict: &'static str,
+    exchange: HttpExchange,
+) -> (BTreeMap<String, String>, i32, bool) {
+    let collector = Collector::default();
+    let to = ("http", target);
+    let (exporter, traces, _) = collector.begin_to(SampleShare::ALL, KeyForm::Hashed, to);
+    let mut spans = applied(1, true);
+    (spans.effect, spans.verdict) = (Some(span(2, true)), Some(verdict));
+    spans.http = Some(&exchange);
+    traces.observe_spans("pay", &spans);
+    exporter.close().await;
+    let state = collector.state();
+    let effect = &state.spans[1];
+    let text = |value: &Value| match value {
+        Value::Int(number) => number.to_string(),
+        Value::String(text) => text.clone(),
+        other => format!("{other:?}"),
+    };
+    let said = attributes(effect).into_iter();
+    let said = said.map(|(name, value)| (name.to_owned(), text(value)));
+    (said.collect(), effect.kind, effect.status.is_some())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_of_http_has_its_status_and_an_error_its_type() {
+    let answered = |status| HttpExchange {
+        status,
+        ..HttpExchange::default()
+    };
+    for (verdict, status, error) in [
+        ("applied", Some(201), None),
+        ("applied", Some(409), None),
+        ("applied", Some(500), Some("500")),
+        ("not_applied", Some(429), Some("429")),
+        ("failed", Some(404), Some("404")),
+        ("failed", Some(301), Some("failed")),
+        ("maybe_applied", Some(502), Some("502")),
+        ("maybe_applied", Some(200), Some("maybe_applied")),
+        ("maybe_applied", None, Some("maybe_applied")),
+    ] {
+        let (said, kind, has_failed) = exchanged(charges(), verdict, answered(status)).await;
+        let found = said.get("http.response.status_code").cloned();
+        assert_eq!(found, status.map(|it| it.to_string()), "{verdict}");
+        let found = said.get("error.type").map(|it| &**it);
+        assert_eq!(
+            (found, has_failed),
+            (error, error.is_some()),
+            "{verdict} {status:?}"
+        );
+        assert_eq!(said["http.request.method"], "POST");
+        assert_eq!(said["url.full"], "https://pay.example/charge");
+        assert_eq!(kind, otlp::SpanKind::Client as i32);
+    }
+    // A gateway learns with each request which server it went to.
+    let sent = HttpExchange {
+        method: Some("CHARGE".into()),
+        url: Some("http://upstream:8080/charges".into()),
+        server: Some(("upstream".into(), 8_080)),
+        status: Some(201),
+    };
+    let (said, kind, _) = exchanged(TracedTarget::Local, "applied", sent.clone()).await;
+    for (name, value) in [
+        ("http.request.method", "_OTHER"),
+        ("http.request.method_original", "CHARGE"),
+        ("url.full", "http://upstream:8080/charges"),
+        ("server.address", "upstream"),
+        ("server.port", "8080"),
+        ("http.response.status_code", "201"),
+    ] {
+        assert_eq!(said.get(name).map(|it| &**it), Some(value), "{said:?}");
+    }
+    assert_eq!(kind, otlp::SpanKind::Client as i32);
+    // A handler in the same process is no call of a server.
+    let here = HttpExchange {
+        url: None,
+        server: None,
+        ..sent
+    };
+    let (said, kind, _) = exchanged(TracedTarget::Local, "applied", here).await;
+    assert!(!said.contains_key("server.address"), "{said:?}");
+    assert_eq!(kind, otlp::SpanKind::Internal as i32);
 }
 
 #[tokio::test(start_paused = true)]

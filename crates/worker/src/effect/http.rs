@@ -195,16 +195,24 @@ impl Effect for HttpEffect {
     ///
     /// The connection is closed; a request that was sent may be applied
     async fn call(&self, call: Call) -> Verdict {
+        self.call_with_status(call).await.0
+    }
+
+    async fn call_with_status(&self, call: Call) -> (Verdict, Option<u16>) {
         let request = match self.template.request(&call) {
             Ok(request) => request,
             Err(error) => {
-                return Verdict::Dead {
+                let dead = Verdict::Dead {
                     decisive: false,
                     error: error.to_string().into(),
                 };
+                return (dead, None);
             }
         };
-        self.send(request).await.0
+        let Answered {
+            verdict, status, ..
+        } = self.send(request).await;
+        (verdict, status)
     }
 
     fn quiet(&self) -> Duration {
@@ -213,9 +221,8 @@ impl Effect for HttpEffect {
 }
 
 impl HttpEffect {
-    /// Sends a request, and judges the answer. Tells as well whether the answer is about the place, whatever the
-    /// request.
-    async fn send(&self, request: Request<Full<Bytes>>) -> (Verdict, bool) {
+    /// Sends a request, and judges the answer.
+    async fn send(&self, request: Request<Full<Bytes>>) -> Answered {
         let deadline = Instant::now() + self.timeout;
         let url = self.template.target.masked();
         let late = || format!("no answer from {url} within {:?}", self.timeout).into();
@@ -224,13 +231,13 @@ impl HttpEffect {
             Ok(sent) => sent,
             Err(Failure::Unsent(cause)) => {
                 let error = format!("cannot reach {url}: {cause}").into();
-                return (Verdict::Away { error }, false);
+                return Answered::none(Verdict::Away { error });
             }
             Err(Failure::Broken(cause)) => {
                 let error = format!("{url} broke off before it answered: {cause}").into();
-                return (Verdict::MaybeApplied { error }, false);
+                return Answered::none(Verdict::MaybeApplied { error });
             }
-            Err(Failure::Late) => return (Verdict::MaybeApplied { error: late() }, false),
+            Err(Failure::Late) => return Answered::none(Verdict::MaybeApplied { error: late() }),
         };
         let (head, body) = response.into_parts();
         let read = time::timeout_at(deadline, answer::read(body)).await;
@@ -242,8 +249,31 @@ impl HttpEffect {
             Ok(Err(cause)) => Err(format!("{url} broke off in its answer: {cause}").into()),
             Err(_) => Err(late()),
         };
-        let verdict = answer::verdict(&head, body, &self.template.target, &self.meaning);
-        (verdict, answer::is_of_the_place(&head))
+        Answered {
+            verdict: answer::verdict(&head, body, &self.template.target, &self.meaning),
+            status: Some(head.status.as_u16()),
+            is_of_the_place: answer::is_of_the_place(&head),
+        }
+    }
+}
+
+/// The end of a request.
+struct Answered {
+    verdict: Verdict,
+    /// The status of the answer, if there was one.
+    status: Option<u16>,
+    /// The answer is about the place, whatever the request.
+    is_of_the_place: bool,
+}
+
+impl Answered {
+    /// Returns the end of a request without an answer.
+    const fn none(verdict: Verdict) -> Self {
+        Self {
+            verdict,
+            status: None,
+            is_of_the_place: false,
+        }
     }
 }
 

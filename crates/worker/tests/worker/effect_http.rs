@@ -567,3 +567,29 @@ fn a_mistake_names_the_setting() {
         assert!(error.to_string().starts_with(message), "{error}");
     }
 }
+
+#[tokio::test]
+async fn the_status_of_an_answer_is_told_beside_its_verdict() {
+    for status in [200, 302, 404, 429, 500] {
+        let text = format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n");
+        let (place, _) = serve([Answer(text)]).await;
+        let effect = HttpEffect::new(Settings::new(format!("http://{place}/"))).expect("valid");
+        let (_, told) = effect.call_with_status(call("{}")).await;
+        assert_eq!(told, Some(status));
+    }
+    // The head of an answer says it, however the body ends.
+    let broken = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nab".to_owned();
+    for (act, expected) in [
+        (AnswerAndClose(broken), Some(200)),
+        (AnswerAndClose(String::new()), None),
+    ] {
+        let (place, _) = serve([act]).await;
+        let effect = HttpEffect::new(Settings::new(format!("http://{place}/"))).expect("valid");
+        let (verdict, told) = effect.call_with_status(call("{}")).await;
+        assert!(
+            matches!(verdict, Verdict::MaybeApplied { .. }),
+            "{verdict:?}"
+        );
+        assert_eq!(told, expected);
+    }
+}

@@ -1,10 +1,15 @@
 //! In an SQLite file, through `rusqlite`.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use semel::rusqlite::{Connection, Transaction, TransactionBehavior};
 use semel::sqlite::Inbox;
-use semel::{ClaimId, ClaimRequest, Failure, Happened, Key, OnceError, Receipt, Scope, Semel};
+use semel::trace::{End, SampleShare, Spans, TraceHeaders};
+use semel::{
+    ClaimId, ClaimRequest, Event, Failure, Happened, Key, Observer, OnceError, Receipt, Scope,
+    Semel,
+};
 use tempfile::TempDir;
 
 struct Shop {
@@ -186,4 +191,67 @@ async fn the_store_sees_what_was_recorded() {
     assert!(again.is_replay());
     assert_eq!(again.value(), receipt.value());
     semel.close().await;
+}
+
+/// Keeps the name, the parent, the end and the count of spans of each call.
+#[derive(Default)]
+struct Gathered(Mutex<Vec<(String, Option<String>, End, usize)>>);
+
+impl Observer for Gathered {
+    fn observe(&self, _: &str, event: &Event<'_>) {
+        panic!("what is not committed is no event: {event:?}");
+    }
+
+    fn wants_spans(&self) -> Option<SampleShare> {
+        Some(SampleShare::NONE)
+    }
+
+    fn observe_spans(&self, name: &str, spans: &Spans<'_>) {
+        let parent = spans.parent.map(|it| it.to_string());
+        let told = (name.to_owned(), parent, spans.end, spans.count());
+        self.0.lock().expect("no panic").push(told);
+    }
+}
+
+#[test]
+fn calls_have_spans_for_an_observer_that_wants_them() {
+    const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let mut shop = Shop::open();
+    let gathered = Arc::new(Gathered::default());
+    shop.inbox = shop.inbox.clone().observer(gathered.clone());
+    let (tx, inbox) = shop.begin();
+    // A request whose trace is not marked, and none of it: the share decides.
+    assert!(inbox.once(&tx, "take", "order-0", take).is_ok());
+    let came_with = TraceHeaders {
+        parent: PARENT.into(),
+        state: None,
+    };
+    let of_request = inbox.trace(came_with);
+    for _ in 0..2 {
+        let receipt = of_request.once(&tx, "take", "order-1", take);
+        assert_eq!(*receipt.expect("a value").value(), 8);
+    }
+    let failed = inbox.once(&tx, "take", "order-2", |_| {
+        Err::<i64, _>(Failure::dead("no such order"))
+    });
+    assert!(failed.is_err());
+    let panicking = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        inbox.once(&tx, "take", "order-3", never)
+    }));
+    assert!(panicking.is_err());
+    tx.rollback().expect("a rollback");
+    let refused = shop.inbox.once(&shop.connection, "take", "order-1", never);
+    assert!(refused.is_err(), "there is no transaction");
+    let attempt = |parent: Option<&str>, end, count| {
+        ("take".to_owned(), parent.map(str::to_owned), end, count)
+    };
+    let (applied, replayed) = (semel::Fate::Applied, semel::Fate::Replayed);
+    let expected = [
+        attempt(Some(PARENT), End::Fate(applied), 4),
+        attempt(Some(PARENT), End::Fate(replayed), 2),
+        attempt(None, End::Released, 3),
+        attempt(None, End::GivenBack, 3),
+        attempt(None, End::StoreFailed, 1),
+    ];
+    assert_eq!(*gathered.0.lock().expect("no panic"), expected);
 }

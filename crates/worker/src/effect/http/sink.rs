@@ -53,8 +53,8 @@ impl HttpSink {
                 return Err(Error::new(ErrorKind::InvalidInput, error.to_string()));
             }
         };
-        let (verdict, is_of_the_place) = self.0.send(request).await;
-        answer_of(verdict, is_of_the_place)
+        let answered = self.0.send(request).await;
+        answer_of(answered.verdict, answered.is_of_the_place)
     }
 }
 
