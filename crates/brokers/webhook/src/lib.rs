@@ -29,6 +29,7 @@
 
 mod answer;
 mod answers;
+mod arrivals;
 mod inbox;
 mod listeners;
 mod message;
