@@ -33,7 +33,7 @@ pub enum Class {
 }
 
 impl Class {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Park => "park",
             Self::Repeat => "repeat",
@@ -41,7 +41,7 @@ impl Class {
         }
     }
 
-    fn lines(self) -> &'static str {
+    pub(crate) fn lines(self) -> &'static str {
         match self {
             Self::Park => "class = \"unkeyed\"\non_doubt = \"park\"\n",
             Self::Repeat => "class = \"unkeyed\"\non_doubt = \"repeat\"\n",
@@ -49,7 +49,7 @@ impl Class {
         }
     }
 
-    fn temper(self) -> Temper {
+    pub(crate) fn temper(self) -> Temper {
         match self {
             Self::Park => Temper::Declining,
             Self::Repeat => Temper::Moody,

@@ -76,12 +76,31 @@ impl Connection {
     ///
     /// `Unanswered`, `Cut`
     pub fn post(&mut self, key: &str, body: &str, is_last: bool) -> Result<Reply, Broken> {
+        self.send("/charges", &[("idempotency-key", key)], body, is_last)
+    }
+
+    /// Sends a request with these headers and a body of JSON.
+    ///
+    /// # Errors
+    ///
+    /// `Unanswered`, `Cut`
+    pub fn send(
+        &mut self,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+        is_last: bool,
+    ) -> Result<Reply, Broken> {
         let close = if is_last { "connection: close\r\n" } else { "" };
-        let request = format!(
-            "POST /charges HTTP/1.1\r\nhost: api.example\r\n{close}content-type: application/json\r\n\
-             idempotency-key: {key}\r\ncontent-length: {}\r\n\r\n{body}",
+        let mut request = format!(
+            "POST {path} HTTP/1.1\r\nhost: api.example\r\n{close}content-type: application/json\r\n\
+             content-length: {}\r\n",
             body.len()
         );
+        for (name, value) in headers {
+            request.extend([name, ": ", value, "\r\n"]);
+        }
+        request.extend(["\r\n", body]);
         // A server that is gone may take it all the same.
         let sent = self.0.get_mut().write_all(request.as_bytes());
         sent.map_err(|_| Broken::Unanswered)?;

@@ -1,10 +1,11 @@
 //! Webhooks: the listeners of a worker, and the time for which a provider sends a message again.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_broker_webhook::{Options, Scheme, WebhookSource};
-use semel_config::{PipelineSettings, SourceSettings, WebhookSettings};
+use semel_broker_webhook::{Identity, Options, Scheme, WebhookSource};
+use semel_config::{Certificate, PipelineSettings, SourceSettings, WebhookSettings};
 use semel_core::port::horizon::{Horizon, HorizonReport};
 use semel_core::port::source::AnySource;
 use semel_core::units::spelled;
@@ -17,7 +18,7 @@ pub use semel_broker_webhook::{Answers, Listeners};
 ///
 /// # Errors
 ///
-/// `Unavailable`: an address cannot be listened at.
+/// `Unavailable`: an address cannot be listened at. `InvalidConfig`: a certificate is of no use.
 ///
 /// # Cancel safety
 ///
@@ -27,12 +28,40 @@ pub async fn listeners(
     clock: Arc<dyn Clock>,
     stopping: watch::Receiver<bool>,
 ) -> Result<Listeners> {
-    let places = pipelines.iter().filter_map(|it| match &it.source {
-        SourceSettings::Webhook(webhook) => Some((webhook.listen, webhook.path.clone())),
+    let webhooks = pipelines.iter().filter_map(|it| match &it.source {
+        SourceSettings::Webhook(webhook) => Some(webhook),
         _ => None,
     });
-    let places: Vec<_> = places.collect();
-    Listeners::bind(places, clock, Some(stopping)).await
+    let identity = |it: &WebhookSettings| Some((it.listen, identity(it.tls.as_ref()?)));
+    let tls: BTreeMap<_, _> = webhooks.clone().filter_map(identity).collect();
+    let places: Vec<_> = webhooks.map(|it| (it.listen, it.path.clone())).collect();
+    Listeners::bind(places, &tls, clock, Some(stopping)).await
+}
+
+/// Reads the certificate that providers are to see, if there is one.
+///
+/// # Errors
+///
+/// `InvalidConfig`: it is of no use.
+pub fn check_certificate(settings: &WebhookSettings) -> Result<()> {
+    settings
+        .tls
+        .as_ref()
+        .map_or(Ok(()), |it| identity(it).config().map(drop))
+}
+
+/// The certificate of a listener, as it is read from its files.
+fn identity(certificate: &Certificate) -> Identity {
+    let Certificate {
+        cert,
+        key,
+        client_ca,
+    } = certificate.clone();
+    Identity {
+        cert,
+        key,
+        client_ca,
+    }
 }
 
 /// Opens the source of one path.
@@ -48,7 +77,9 @@ pub(crate) fn open(
     let WebhookSettings {
         listen,
         path,
+        tls: _,
         verification,
+        secret_file: _,
         hosts,
         max_body_bytes,
         answer_within,
@@ -138,7 +169,9 @@ mod tests {
         WebhookSettings {
             listen: ([127, 0, 0, 1], 0).into(),
             path: "/".into(),
+            tls: None,
             verification,
+            secret_file: None,
             hosts: Vec::new(),
             max_body_bytes: 1,
             answer_within: Duration::from_secs(1),

@@ -20,18 +20,34 @@ pub struct Certificate {
 #[expect(clippy::option_option, reason = "a faulty one is no absent one")]
 pub(super) fn tls(table: &mut Fields<'_>) -> Option<Option<Certificate>> {
     let mut tls = table.optional_sub("tls")?;
-    let (cert, key, client_ca) = (tls.path("cert"), tls.path("key"), tls.path("client_ca"));
+    let client_ca = tls.path("client_ca");
+    let read = certificate(&mut tls, client_ca);
+    tls.finish();
+    Some(read)
+}
+
+/// Reads the certificate of a listener that asks clients for none; `why` says how it knows them.
+#[expect(clippy::option_option, reason = "a faulty one is no absent one")]
+pub(super) fn tls_alone(table: &mut Fields<'_>, why: &str) -> Option<Option<Certificate>> {
+    let mut tls = table.optional_sub("tls")?;
+    tls.reject("client_ca", why);
+    let read = certificate(&mut tls, None);
+    tls.finish();
+    Some(read)
+}
+
+fn certificate(tls: &mut Fields<'_>, client_ca: Option<PathBuf>) -> Option<Certificate> {
+    let (cert, key) = (tls.path("cert"), tls.path("key"));
     match (&cert, &key, &client_ca) {
         (Some(_), None, _) => tls.missing("key"),
         (None, Some(_), _) | (None, None, Some(_)) => tls.missing("cert"),
         (Some(_), Some(_), _) | (None, None, None) => {}
     }
-    tls.finish();
-    Some(cert.zip(key).map(|(cert, key)| Certificate {
+    cert.zip(key).map(|(cert, key)| Certificate {
         cert,
         key,
         client_ca,
-    }))
+    })
 }
 
 /// Tells whether two listeners cannot have these addresses at once.

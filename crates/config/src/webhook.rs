@@ -2,12 +2,14 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use semel_broker_webhook::{Encoding, Options, Scheme, Verification};
 
 use super::fields::Fields;
-use super::listener::{host, meet};
+use super::listener::{self, Certificate, host, meet};
 use super::suggestion::suggestion;
 
 /// The path of a listener that a provider sends to.
@@ -17,8 +19,12 @@ pub struct WebhookSettings {
     pub listen: SocketAddr,
     /// The path, byte for byte.
     pub path: Box<str>,
+    /// The certificate that providers see; without one, they are answered in the clear.
+    pub tls: Option<Certificate>,
     /// The rules by which a request is genuine.
     pub verification: Verification,
+    /// The file that the secrets of the signatures were read from; nothing if nothing is verified.
+    pub secret_file: Option<PathBuf>,
     /// The names by which unsigned requests call the listener, beside those of a loopback address.
     pub hosts: Vec<Box<str>>,
     /// The largest body of a request.
@@ -50,13 +56,25 @@ impl WebhookSettings {
     pub fn is_open(&self) -> bool {
         *self.verification.scheme() == Scheme::None
     }
+
+    /// Returns the file of the secrets if others than its owner can read or change it. In a folder that nobody else may
+    /// enter, none can.
+    pub fn exposed_secret(&self) -> Option<&Path> {
+        let file = self.secret_file.as_deref()?;
+        let mode = |path: &Path| std::fs::metadata(path).map_or(0, |it| it.permissions().mode());
+        let resolved = file.canonicalize().ok()?;
+        let mut folders = resolved.ancestors().skip(1);
+        let is_reached = folders.all(|folder| mode(folder) & OTHERS_ENTER != 0);
+        (is_reached && mode(&resolved) & OTHERS_USE != 0).then_some(file)
+    }
 }
 
 /// Shows where the provider sends to.
 impl fmt::Display for WebhookSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = self.verification.scheme().as_str();
-        write!(f, "http://{}{}, verify {scheme}", self.listen, self.path)
+        let http = if self.tls.is_some() { "https" } else { "http" };
+        write!(f, "{http}://{}{}, verify {scheme}", self.listen, self.path)
     }
 }
 
@@ -70,8 +88,11 @@ impl fmt::Debug for WebhookSettings {
 pub(super) fn read(source: &mut Fields<'_>) -> Option<WebhookSettings> {
     let listen = listen(source);
     let path = path(source);
+    let why = "has no place here: the signatures of a provider say who it is";
+    let tls = listener::tls_alone(source, why);
     let scheme = scheme(source);
     let verification = verification(source, scheme.as_ref());
+    let secret_file = source.path("secret_file");
     let hosts = hosts(source, scheme.as_ref());
     let max_body = u64::try_from(Options::MAX_BODY_BYTES).unwrap_or(u64::MAX);
     let max_body_bytes = source.size_bytes_or("max_body", max_body);
@@ -93,7 +114,9 @@ pub(super) fn read(source: &mut Fields<'_>) -> Option<WebhookSettings> {
     Some(WebhookSettings {
         listen: listen?,
         path: path?,
+        tls: tls?,
         verification: verification?,
+        secret_file,
         hosts,
         max_body_bytes,
         answer_within,
@@ -246,6 +269,11 @@ pub(super) fn check_together(
                     let message = format!("`{other}` has this path at the same address");
                     fault("path", message);
                 }
+                if webhook.tls != earlier.tls {
+                    let message =
+                        format!("differs from that of `{other}`, which has the same address");
+                    fault("tls", message);
+                }
             } else if meet(webhook.listen, earlier.listen) {
                 let message = format!(
                     "meets the address of `{other}`; write the same address to share it, or set another port"
@@ -260,6 +288,9 @@ pub(super) fn check_together(
 const SCHEMES: [&str; 7] = [
     "github", "stripe", "standard", "slack", "shopify", "hmac", "none",
 ];
+/// The rights of others than the owner: to enter a folder, and to read or change a file.
+const OTHERS_ENTER: u32 = 0o011;
+const OTHERS_USE: u32 = 0o066;
 const MAX_BODIES: std::ops::RangeInclusive<u64> = 1 << 10..=256 << 20;
 const ANSWERS: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(100)..=Duration::from_secs(300);

@@ -17,6 +17,7 @@ mod rules;
 mod sample;
 mod set_aside;
 mod storage;
+mod webhook;
 pub mod window;
 
 pub use broker::{Broker, BrokerFact, Reached, UnreadSetting};

@@ -224,8 +224,8 @@ pub mod amqp {
 pub mod webhook {
     #[doc(inline)]
     pub use semel_broker_webhook::{
-        Answers, Encoding, InvalidSecret, Listeners, Options, Refusal, Scheme, Verification,
-        WebhookSource,
+        Answers, Encoding, Identity, InvalidSecret, Listeners, Options, Refusal, Scheme,
+        Verification, WebhookSource,
     };
 }
 

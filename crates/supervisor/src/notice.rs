@@ -194,6 +194,13 @@ pub enum Notice<'a> {
         /// The settings of its source, with the port that the system chose if none was asked for.
         webhook: &'a WebhookSettings,
     },
+    /// Others than its owner can read or change the file with the secrets of a webhook.
+    SecretExposed {
+        /// The pipeline.
+        pipeline: &'a str,
+        /// The file.
+        file: &'a Path,
+    },
     /// A relay begins to publish its stream.
     RelayBegins(&'a RelaySettings),
     /// Something happened to a relay.

@@ -124,7 +124,7 @@ impl Pipeline {
     }
 }
 
-/// Reports where the requests of a provider come to, if the source is a webhook.
+/// Reports where the requests of a provider come to, if the source is a webhook, and whether others can sign them.
 fn report_webhook(
     pipeline: &str,
     source: &SourceSettings,
@@ -139,5 +139,8 @@ fn report_webhook(
             ..webhook.clone()
         };
         reporter.report(&Notice::WebhooksTaken { pipeline, webhook });
+        if let Some(file) = webhook.exposed_secret() {
+            reporter.report(&Notice::SecretExposed { pipeline, file });
+        }
     }
 }

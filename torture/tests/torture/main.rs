@@ -20,4 +20,5 @@ mod redis;
 mod redis_cluster;
 mod streamed;
 mod versions;
+mod webhook;
 mod zombie;

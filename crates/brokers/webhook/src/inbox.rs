@@ -50,37 +50,11 @@ pub(crate) enum Ending {
     Closed,
 }
 
-/// The memory of a body, which grows as the body arrives.
-#[derive(Debug)]
-pub(crate) struct Memory {
-    all: Arc<Semaphore>,
-    taken: Option<OwnedSemaphorePermit>,
-}
-
-impl Memory {
-    /// Takes memory for a body that has reached this length; false if there is none.
-    pub(crate) fn grow(&mut self, bytes: usize) -> bool {
-        let taken = self.taken.as_ref();
-        let taken = taken.map_or(0, OwnedSemaphorePermit::num_permits);
-        let Ok(missing) = u32::try_from(units(bytes).saturating_sub(taken)) else {
-            return false;
-        };
-        let Ok(more) = Arc::clone(&self.all).try_acquire_many_owned(missing) else {
-            return false;
-        };
-        match &mut self.taken {
-            Some(taken) => taken.merge(more),
-            None => self.taken = Some(more),
-        }
-        true
-    }
-}
-
 /// A place among the requests in hand, and the memory of a body.
 #[derive(Debug)]
 pub(crate) struct Room {
     _place: OwnedSemaphorePermit,
-    _memory: Memory,
+    _memory: OwnedSemaphorePermit,
 }
 
 impl Inbox {
@@ -101,20 +75,14 @@ impl Inbox {
         self.places.available_permits() > 0 && self.memory.available_permits() >= units(bytes)
     }
 
-    /// The memory of a body of which nothing has arrived.
-    pub(crate) fn memory(&self) -> Memory {
-        Memory {
-            all: Arc::clone(&self.memory),
-            taken: None,
-        }
-    }
-
-    /// Takes a place for a request with a body in this memory; nothing if there is none.
-    pub(crate) fn room(&self, memory: Memory) -> Option<Room> {
-        let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
+    /// Takes a place and memory for a request with a body of this length; nothing if there is none.
+    pub(crate) fn room(&self, bytes: usize) -> Option<Room> {
+        let memory = u32::try_from(units(bytes)).ok()?;
+        let memory = Arc::clone(&self.memory).try_acquire_many_owned(memory);
+        let place = Arc::clone(&self.places).try_acquire_owned();
         Some(Room {
-            _place: place,
-            _memory: memory,
+            _place: place.ok()?,
+            _memory: memory.ok()?,
         })
     }
 

@@ -29,6 +29,7 @@
 
 mod answer;
 mod answers;
+mod arrivals;
 mod inbox;
 mod listeners;
 mod message;
@@ -47,6 +48,7 @@ pub use options::Options;
 pub use refusal::Refusal;
 pub use scheme::{Encoding, Scheme};
 pub use secrets::InvalidSecret;
+pub use semel_tls::Identity;
 pub use source::WebhookSource;
 pub use verification::Verification;
 

@@ -11,6 +11,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use semel_core::{Clock, Code, Error, ErrorKind, Result};
 use semel_http::{Limits, Listener, Problem};
+use semel_tls::Identity;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -32,6 +33,7 @@ pub struct Listeners {
 /// One address.
 struct Door {
     address: SocketAddr,
+    is_encrypted: bool,
     paths: Arc<Paths>,
 }
 
@@ -53,19 +55,20 @@ struct Place {
 }
 
 impl Listeners {
-    /// Listens at these addresses for requests with these paths. Once `stopping` is true, new requests are told to come
-    /// again later, and only those in hand are answered with their fates.
+    /// Listens at these addresses for requests with these paths, encrypted where an address has a certificate in `tls`. Once
+    /// `stopping` is true, new requests are told to come again later, and only those in hand are answered with their fates.
     ///
     /// # Errors
     ///
     /// `Unavailable`: an address cannot be listened at; `address-in-use` names the other program where the system allows
-    /// it.
+    /// it. `InvalidConfig`: a certificate is of no use.
     ///
     /// # Cancel safety
     ///
     /// Safe.
     pub async fn bind(
         places: impl IntoIterator<Item = (SocketAddr, Box<str>)> + Send,
+        tls: &BTreeMap<SocketAddr, Identity>,
         clock: Arc<dyn Clock>,
         stopping: Option<watch::Receiver<bool>>,
     ) -> Result<Self> {
@@ -78,6 +81,8 @@ impl Listeners {
         let mut doors = BTreeMap::new();
         let mut serving = JoinSet::new();
         for (listen, places) in by_address {
+            let tls = tls.get(&listen).map(Identity::config).transpose()?;
+            let is_encrypted = tls.is_some();
             let listener = Listener::bind("source.listen", listen).await?;
             let address = listener.address();
             let paths = Arc::new(Paths {
@@ -92,9 +97,20 @@ impl Listeners {
                 let stop = async move {
                     let _ = stopped.wait_for(|is_asked| *is_asked).await;
                 };
-                listener.serve_router(LIMITS, router, stop).await;
+                match tls.map(Arc::new) {
+                    Some(tls) => {
+                        let serving = listener.serve_router_encrypted(tls, LIMITS, router, stop);
+                        serving.await;
+                    }
+                    None => listener.serve_router(LIMITS, router, stop).await,
+                }
             });
-            doors.insert(listen, Door { address, paths });
+            let door = Door {
+                address,
+                is_encrypted,
+                paths,
+            };
+            doors.insert(listen, door);
         }
         Ok(Self {
             clock,
@@ -110,6 +126,14 @@ impl Listeners {
         self.doors.get(&listen).map(|door| door.address)
     }
 
+    /// The scheme of the URLs at this address.
+    fn scheme(&self, listen: SocketAddr) -> &'static str {
+        match self.doors.get(&listen) {
+            Some(door) if door.is_encrypted => "https",
+            Some(_) | None => "http",
+        }
+    }
+
     /// Returns the counts of what the requests of one path were answered; nothing if it was not named before.
     pub fn answers(&self, listen: SocketAddr, path: &str) -> Option<Arc<Answers>> {
         let places = self.doors.get(&listen)?.paths.lock();
@@ -121,7 +145,8 @@ impl Listeners {
     /// # Errors   `InvalidConfig`: the path was not named before, or another source has it
     pub(crate) fn open(&self, options: Options) -> Result<Arc<Route>> {
         let refused = |why: &str| {
-            let message = format!("http://{}{} {why}", options.listen, options.path);
+            let scheme = self.scheme(options.listen);
+            let message = format!("{scheme}://{}{} {why}", options.listen, options.path);
             let error = Error::new(ErrorKind::InvalidConfig, message);
             Err(error.with_code(Code::SourceUnavailable))
         };

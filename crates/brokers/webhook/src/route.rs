@@ -16,10 +16,12 @@ use semel_http::{Hosts, Problem, needs_token};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::answer;
-use super::inbox::{Ending, Inbox, Memory};
+use super::arrivals::{Arrival, Arrivals};
+use super::inbox::{Ending, Inbox};
 use super::message::{Message, slack_challenge};
 use super::options::Options;
 use super::scheme::Scheme;
+use super::verification::Check;
 
 /// One path of a listener, and the source behind it.
 pub(crate) struct Route {
@@ -27,12 +29,14 @@ pub(crate) struct Route {
     /// Of a listener that takes what nobody signs: no web page may call it.
     hosts: Option<Hosts>,
     clock: Arc<dyn Clock>,
+    arrivals: Arc<Arrivals>,
     inbox: Inbox,
 }
 
 impl Route {
     pub(crate) fn new(options: Options, clock: Arc<dyn Clock>) -> Self {
         let inbox = Inbox::new(options.max_in_hand, options.max_body_bytes);
+        let arrivals = Arc::new(Arrivals::new(options.max_body_bytes));
         let is_open = *options.verification.scheme() == Scheme::None;
         let hosts = is_open.then(|| {
             let is_loopback = !needs_token(options.listen);
@@ -42,6 +46,7 @@ impl Route {
             options,
             hosts,
             clock,
+            arrivals,
             inbox,
         }
     }
@@ -62,22 +67,24 @@ impl Route {
     pub(crate) async fn answer(&self, request: Request) -> Response {
         let deadline = Instant::now() + self.options.answer_within;
         let (parts, body) = request.into_parts();
-        if let Err(problem) = self.admit(&parts, &body) {
-            return unread(problem, &parts.headers, body).await;
-        }
-        let mut memory = self.inbox.memory();
-        let body = match self.read(body, &mut memory, deadline).await {
+        let (mut check, mut arrival) = match self.admit(&parts, &body) {
+            Ok(admitted) => admitted,
+            Err(problem) => return unread(problem, &parts.headers, body).await,
+        };
+        let body = match self.read(body, &mut arrival, &mut check, deadline).await {
             Ok(body) => body,
             Err(problem) => return answer::ending(problem).into_response(),
         };
-        match self.take(&parts.headers, body, memory) {
+        let taken = self.take(&parts.headers, body, check);
+        drop(arrival);
+        match taken {
             Taken::InHand(ending) => self.wait(ending, deadline).await,
             Taken::Answered(response) => response,
         }
     }
 
     /// Checks a request before its body is read.
-    fn admit(&self, parts: &Parts, body: &Body) -> Result<(), Problem> {
+    fn admit(&self, parts: &Parts, body: &Body) -> Result<(Check, Arrival), Problem> {
         if let Some(hosts) = &self.hosts {
             hosts.check(parts)?;
         }
@@ -94,21 +101,31 @@ impl Route {
         if !self.inbox.has_room(announced) {
             return Err(answer::no_room());
         }
-        Ok(())
+        let check = self.options.verification.begin(&parts.headers);
+        let check = check.map_err(|refusal| answer::refused(&refusal))?;
+        let arrival = self.arrivals.begin().ok_or_else(answer::no_room)?;
+        Ok((check, arrival))
     }
 
     /// Reads a whole body, and takes memory for what has arrived of it: nobody knows yet whether it is genuine, so it
-    /// must not keep others out by what it announces.
+    /// must not keep others out by what it announces, or by how slowly it comes.
     async fn read(
         &self,
         body: Body,
-        memory: &mut Memory,
+        arrival: &mut Arrival,
+        check: &mut Check,
         deadline: Instant,
     ) -> Result<Bytes, Problem> {
         let mut body = Limited::new(body, self.options.max_body_bytes);
         let mut read = Vec::new();
         loop {
-            let frame = match timeout_at(deadline, body.frame()).await {
+            let frame = tokio::select! {
+                biased;
+                // It has had its time: nothing more is read.
+                () = arrival.is_sent_away() => return Err(answer::no_room()),
+                frame = timeout_at(deadline, body.frame()) => frame,
+            };
+            let frame = match frame {
                 Ok(Some(Ok(frame))) => frame,
                 Ok(Some(Err(error))) if error.is::<LengthLimitError>() => {
                     return Err(answer::too_large(&self.options));
@@ -120,17 +137,19 @@ impl Route {
             let Ok(data) = frame.into_data() else {
                 continue;
             };
-            if !memory.grow(read.len() + data.len()) {
+            if !arrival.grow(read.len() + data.len()) {
                 drop(read);
+                arrival.end();
                 discard(body).await;
                 return Err(answer::no_room());
             }
+            check.add(&data);
             read.extend_from_slice(&data);
         }
     }
 
     /// Puts the message of a genuine request into the inbox.
-    fn take(&self, headers: &HeaderMap, body: Bytes, memory: Memory) -> Taken {
+    fn take(&self, headers: &HeaderMap, body: Bytes, check: Check) -> Taken {
         let Options {
             path,
             verification,
@@ -138,14 +157,14 @@ impl Route {
             ..
         } = &self.options;
         let answered = |problem: Problem| Taken::Answered(problem.into_response());
-        if let Err(refusal) = verification.check(headers, &body, self.clock.now()) {
+        if let Err(refusal) = check.end(self.clock.now()) {
             return answered(answer::refused(&refusal));
         }
         let scheme = verification.scheme();
         if let Some(text) = slack_challenge(scheme, &body) {
             return Taken::Answered(answer::challenged(text));
         }
-        let Some(room) = self.inbox.room(memory) else {
+        let Some(room) = self.inbox.room(body.len()) else {
             return answered(answer::no_room());
         };
         let message = Message::new(scheme, path, headers, body, *max_message_bytes);

@@ -26,17 +26,30 @@ type Tag = [u8; TAG_BYTES];
 const TAG_BYTES: usize = 32;
 
 impl Signed {
-    /// Tells whether one of the signatures was made with this key; in a time that does not depend on how far they
-    /// agree.
-    pub(crate) fn is_made_with(&self, key: &[u8], body: &[u8]) -> bool {
-        let Ok(mac) = Hmac::<Sha256>::new_from_slice(key) else {
-            // A key may have any length.
-            return false;
-        };
-        let mac = mac.chain_update(&self.before).chain_update(body);
+    /// Begins to compare the signatures with one that is made with this key.
+    pub(crate) fn comparison(&self, key: &[u8]) -> Option<Comparison> {
+        // A key may have any length.
+        let mac = Hmac::<Sha256>::new_from_slice(key).ok()?;
+        Some(Comparison(mac.chain_update(&self.before)))
+    }
+
+    /// Tells whether one of the signatures is that of the body which was added; in a time that does not depend on how far
+    /// they agree.
+    pub(crate) fn is_that_of(&self, comparison: &Comparison) -> bool {
+        let mac = &comparison.0;
         self.tags
             .iter()
             .any(|tag| mac.clone().verify_slice(tag).is_ok())
+    }
+}
+
+/// A signature that is made of a body as it arrives.
+pub(crate) struct Comparison(Hmac<Sha256>);
+
+impl Comparison {
+    /// Adds what has arrived of the body.
+    pub(crate) fn add(&mut self, part: &[u8]) {
+        self.0.update(part);
     }
 }
 

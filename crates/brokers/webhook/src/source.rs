@@ -1,5 +1,6 @@
 //! The source: the requests of one path.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ impl WebhookSource {
         Ok(Self { route, own: None })
     }
 
-    /// Listens at an address that no other source shares; see [`Listeners`] for several.
+    /// Listens in plain HTTP at an address that no other source shares; see [`Listeners`] for several, and for TLS.
     ///
     /// # Errors
     ///
@@ -40,7 +41,7 @@ impl WebhookSource {
     /// Safe
     pub async fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Self> {
         let place = (options.listen, options.path.clone());
-        let listeners = Listeners::bind([place], clock, None).await?;
+        let listeners = Listeners::bind([place], &BTreeMap::new(), clock, None).await?;
         let mut source = Self::on(&listeners, options)?;
         source.own = Some(listeners);
         Ok(source)

@@ -8,7 +8,7 @@ use semel_core::Timestamp;
 use super::refusal::Refusal;
 use super::scheme::Scheme;
 use super::secrets::{InvalidSecret, Secrets};
-use super::signature;
+use super::signature::{self, Comparison, Signed};
 
 /// The rules by which a request is genuine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,12 +63,53 @@ impl Verification {
     ///
     /// The reason why it is not genuine.
     pub fn check(&self, headers: &HeaderMap, body: &[u8], now: Timestamp) -> Result<(), Refusal> {
+        let mut check = self.begin(headers)?;
+        check.add(body);
+        check.end(now)
+    }
+
+    /// Begins to check a request whose body is still to come.
+    ///
+    /// # Errors   the reason why it cannot be genuine, whatever its body is
+    pub(crate) fn begin(&self, headers: &HeaderMap) -> Result<Check, Refusal> {
         let signed = signature::read(&self.scheme, headers)?;
-        let Some(signed) = signed else {
+        let comparisons = signed.as_ref().map_or_else(Vec::new, |signed| {
+            let keys = self.secrets.keys();
+            keys.filter_map(|key| signed.comparison(key)).collect()
+        });
+        Ok(Check {
+            signed,
+            comparisons,
+            tolerance: self.tolerance,
+        })
+    }
+}
+
+/// The check of a request whose body arrives.
+pub(crate) struct Check {
+    /// Nothing if every request is accepted.
+    signed: Option<Signed>,
+    /// One for each secret.
+    comparisons: Vec<Comparison>,
+    tolerance: Duration,
+}
+
+impl Check {
+    /// Adds what has arrived of the body. So a long one costs its time bit by bit, and nobody else waits for the whole.
+    pub(crate) fn add(&mut self, part: &[u8]) {
+        for comparison in &mut self.comparisons {
+            comparison.add(part);
+        }
+    }
+
+    /// Tells whether the whole request, which came at `now`, is genuine.
+    ///
+    /// # Errors   the reason why it is not
+    pub(crate) fn end(self, now: Timestamp) -> Result<(), Refusal> {
+        let Some(signed) = self.signed else {
             return Ok(());
         };
-        let mut keys = self.secrets.keys();
-        if !keys.any(|key| signed.is_made_with(key, body)) {
+        if !self.comparisons.iter().any(|it| signed.is_that_of(it)) {
             return Err(Refusal::Wrong(signed.header));
         }
         let Some(at) = signed.at else {

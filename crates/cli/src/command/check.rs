@@ -15,13 +15,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use semel_backends::store::Formats;
-use semel_backends::{source, store};
-use semel_config::{PipelineSettings, Settings};
+use semel_backends::{source, store, webhook};
+use semel_config::{PipelineSettings, Settings, SourceSettings};
 use semel_core::port::transactional::Statements;
 use semel_core::{Clock, Code, Error, ErrorKind, Result};
 use semel_engine::system::SystemClock;
 use semel_operate::check::Inspection;
-use semel_operate::check::{Broker, Report, Room, Severity, Standing, Storage, Subject};
+use semel_operate::check::{
+    Broker, Finding, Report, Room, Severity, Standing, Storage, Subject, fail,
+};
 use semel_worker::settings::EffectSettings;
 
 use crate::Exit;
@@ -46,6 +48,17 @@ pub(crate) fn check(arguments: &Check) -> Result<Exit> {
         .build()
         .map_err(|error| Error::new(ErrorKind::Unavailable, "cannot start").with_source(error))?;
     runtime.block_on(check_all(arguments, &settings))
+}
+
+/// Finds that a worker could not listen for webhooks with its certificate.
+fn certificate(pipeline: &PipelineSettings) -> Vec<Finding> {
+    let SourceSettings::Webhook(it) = &pipeline.source else {
+        return Vec::new();
+    };
+    let refused = webhook::check_certificate(it).err();
+    let advice = "correct `source.tls`; check as the user that runs the worker";
+    let found = refused.map(|error| fail("source-unavailable", error.to_string(), advice));
+    found.into_iter().collect()
 }
 
 async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
@@ -93,6 +106,8 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
         let rules = &pipeline.pipeline;
         let fingerprint = &rules.fingerprint;
         let storage = Storage::of(&settings.store, fingerprint, rules.window, arguments.rate);
+        let mut found = certificate(pipeline);
+        found.extend_from_slice(&targets.findings);
         let place = store.as_ref().ok();
         let place =
             place.map(|looked| store_path::findings(&settings.store, looked.is_there, &room));
@@ -101,7 +116,7 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
             pipeline,
             broker: &broker,
             place: &place.unwrap_or_default(),
-            targets: &targets.findings,
+            targets: &found,
             store: store.as_ref(),
             refused,
             sample: sample.as_ref(),

@@ -1,6 +1,7 @@
 //! The notices of a supervisor in words.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use semel_backends::store;
@@ -110,6 +111,7 @@ pub(super) fn text(notice: &Notice<'_>) -> Option<(Level, String)> {
             protection,
         } => Some(served(address, is_encrypted, protection)),
         Notice::WebhooksTaken { pipeline, webhook } => note(taken(pipeline, webhook)),
+        Notice::SecretExposed { pipeline, file } => warning(secret_exposed(pipeline, file)),
         Notice::RelayBegins(relay) => note(format!(
             "relay {}: stream {} of {} to {}",
             relay.name, relay.stream, relay.store, relay.sink
@@ -188,6 +190,16 @@ fn of_relay(relay: &str, event: &Event<'_>) -> Option<(Level, String)> {
 /// The line that says where webhooks are taken.
 fn taken(pipeline: &str, webhook: &WebhookSettings) -> String {
     format!("{pipeline}: takes webhooks at {webhook}")
+}
+
+/// The warning that other users of this machine can sign requests, with the command that takes the right away.
+fn secret_exposed(pipeline: &str, file: &Path) -> String {
+    format!(
+        "{pipeline}: other users of this machine can read or change {}, and so sign requests; take the right away: chmod \
+         go= {}",
+        file.display(),
+        quoted_path(file)
+    )
 }
 
 /// The line that says where claims are served, and what protects them.

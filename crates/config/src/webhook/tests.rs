@@ -160,6 +160,16 @@ fn a_bad_value_is_told() {
         ),
         (
             "'secret'",
+            "'secret'\ntls = { cert = 'a.pem' }",
+            "tls.key: is missing",
+        ),
+        (
+            "'secret'",
+            "'secret'\ntls = { cert = 'a.pem', key = 'b.pem', client_ca = 'c.pem' }",
+            "tls.client_ca: has no place here",
+        ),
+        (
+            "'secret'",
             "'secret'\nsecret = 'x'",
             "secret: unknown setting",
         ),
@@ -221,6 +231,29 @@ fn pipelines_share_an_address_but_not_a_path() {
     let met = two(NONE, &all);
     let told = "pipelines.b.source.listen: meets the address of `a`; write the same address";
     assert!(matches!(&*met, [it] if it.contains(told)), "{met:?}");
+}
+
+#[test]
+fn a_webhook_encrypts_with_its_certificate_and_pipelines_at_one_address_have_the_same() {
+    let folder = Folder::new();
+    assert_eq!(folder.source(NONE).tls, None);
+    let encrypted = format!("{NONE}\ntls = {{ cert = 'a.pem', key = '/b.pem' }}");
+    let it = folder.source(&encrypted);
+    let tls = it.tls.as_ref().expect("a certificate");
+    assert_eq!((&tls.cert, &tls.client_ca), (&folder.path("a.pem"), &None));
+    assert_eq!(tls.key, PathBuf::from("/b.pem"));
+    let shown = "https://127.0.0.1:8282/in, verify none";
+    assert_eq!(it.to_string(), shown);
+    let beside = |other: &str| {
+        let other = other.replace("/in", "/other");
+        folder.faults(&(pipeline("a", &encrypted) + &pipeline("b", &other)))
+    };
+    assert_eq!(beside(&encrypted), [""; 0]);
+    for other in [NONE, &encrypted.replace("a.pem", "c.pem")] {
+        let faults = beside(other);
+        let told = "pipelines.b.source.tls: differs from that of `a`, which has the same address";
+        assert!(matches!(&*faults, [it] if it.contains(told)), "{faults:?}");
+    }
 }
 
 #[test]

@@ -20,6 +20,7 @@ use super::finding::{Finding, Place, fail, of_error, warn};
 use super::inspection::Inspection;
 use super::sample::Sample;
 use super::storage::Storage;
+use super::webhook;
 use super::window::{Gate, Verdict};
 
 /// One pipeline and everything that a program found out about it.
@@ -113,17 +114,7 @@ impl Subject<'_> {
     }
 
     fn source(&self, findings: &mut Vec<Finding>) {
-        if let SourceSettings::Webhook(webhook) = &self.pipeline.source
-            && webhook.is_open()
-        {
-            let why = format!(
-                "nothing is verified: whoever reaches {} can send messages",
-                webhook.listen
-            );
-            let advice =
-                "name the provider with `verify`, or let a proxy in front let in nobody else";
-            findings.push(warn("webhook-unverified", why, advice));
-        }
+        findings.extend(webhook::findings(self.pipeline));
         let SourceSettings::File { path, .. } = &self.pipeline.source else {
             return;
         };

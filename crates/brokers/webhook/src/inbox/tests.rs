@@ -9,13 +9,8 @@ fn message(body: &'static str) -> Message {
     Message::new(&Scheme::None, "/", &headers, body.into(), 1_000)
 }
 
-fn room(inbox: &Inbox, bytes: usize) -> Option<Room> {
-    let mut memory = inbox.memory();
-    memory.grow(bytes).then(|| inbox.room(memory))?
-}
-
 fn put(inbox: &Inbox, body: &'static str) -> oneshot::Receiver<Ending> {
-    let room = room(inbox, body.len()).expect("room");
+    let room = inbox.room(body.len()).expect("room");
     inbox.put(message(body), room).expect("an open inbox")
 }
 
@@ -43,36 +38,31 @@ async fn a_request_learns_the_fate_of_its_own_message() {
 async fn there_is_room_again_once_a_message_is_settled_and_not_when_its_provider_hangs_up() {
     let inbox = Inbox::new(1, 1_000);
     drop(put(&inbox, "1"));
-    assert!(room(&inbox, 1).is_none(), "it is still in hand");
+    assert!(inbox.room(1).is_none(), "it is still in hand");
     assert!(!inbox.has_room(1));
     let deliveries = fetch(&inbox, 10).await;
-    assert!(room(&inbox, 1).is_none(), "it is still worked on");
+    assert!(inbox.room(1).is_none(), "it is still worked on");
     inbox.settle(&[Acknowledgement::new(deliveries[0].id, Fate::Applied)]);
     assert!(inbox.has_room(1));
-    assert!(room(&inbox, 1).is_some());
+    assert!(inbox.room(1).is_some());
 }
 
 #[test]
-fn bodies_take_memory_as_they_arrive_up_to_a_bound_of_their_own() {
+fn bodies_in_hand_have_a_bound_together() {
     let inbox = Inbox::new(1_000, 1_000);
-    let mut first = inbox.memory();
-    for arrived in [0, 1, 1_025, 1_025] {
-        assert!(first.grow(arrived), "{arrived}");
-    }
+    let first = inbox.room(1_025).expect("room");
     let left = MEMORY_BYTES - 2 * 1_024;
     assert!(inbox.has_room(left) && !inbox.has_room(left + 1));
-    let mut second = inbox.memory();
-    assert!(!second.grow(left + 1));
-    assert!(second.grow(left));
-    assert!(!first.grow(2_049), "all is taken");
-    assert!(first.grow(2_048), "it has that");
-    let first = inbox.room(first).expect("a place");
-    assert!(!second.grow(left + 1), "it goes with the request in hand");
+    assert!(inbox.room(left + 1).is_none());
+    let second = inbox.room(left).expect("room");
+    assert!(inbox.room(1).is_none(), "all is taken");
     drop(first);
-    assert!(second.grow(left + 2_048));
+    assert!(inbox.room(2 * 1_024).is_some());
+    drop(second);
+    assert!(inbox.room(MEMORY_BYTES).is_some());
     // One of the longest bodies has room.
     let large = Inbox::new(1, MEMORY_BYTES * 2);
-    assert!(large.memory().grow(MEMORY_BYTES * 2));
+    assert!(large.room(MEMORY_BYTES * 2).is_some());
 }
 
 #[tokio::test(start_paused = true)]
@@ -99,7 +89,7 @@ async fn a_close_ends_every_request_wherever_its_message_is() {
     let deliveries = fetch(&inbox, 10).await;
     inbox.take_back(&[deliveries[1].id]);
     let waiting = put(&inbox, "3");
-    let room = room(&inbox, 1).expect("room");
+    let room = inbox.room(1).expect("room");
     inbox.close();
     for ending in [out, given_back, waiting] {
         assert_eq!(ending.await, Ok(Ending::Closed));

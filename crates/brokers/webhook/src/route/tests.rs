@@ -59,12 +59,17 @@ async fn what_is_not_on_record_in_time_is_asked_for_again_and_stays_in_hand() {
 #[tokio::test(start_paused = true)]
 async fn a_body_without_memory_is_to_come_again_whether_it_is_announced_or_not() {
     let route = route(10);
-    let mut others = route.inbox().memory();
-    assert!(others.grow(64 << 20), "all that there is");
+    let in_hand = route.inbox().room(64 << 20).expect("all that there is");
     for body in [Body::from("{}"), unannounced("{}")] {
         assert!(is_throttled(route.answer(request(body)).await).await);
     }
-    drop(others);
+    drop(in_hand);
+    let arriving = route.arrivals.begin().expect("a place");
+    assert!(arriving.grow(32 << 20), "all that there is");
+    for body in [Body::from("{}"), unannounced("{}")] {
+        assert!(is_throttled(route.answer(request(body)).await).await);
+    }
+    drop(arriving);
     let taken = Arc::clone(&route);
     let taken = tokio::spawn(async move { taken.answer(request(unannounced("{}"))).await });
     let deliveries = route.inbox().next(10).await.expect("an open inbox");
@@ -80,11 +85,11 @@ async fn the_place_that_was_there_may_be_gone_once_the_body_was_read() {
         let body = unannounced("{}");
         let parts = request(body).into_parts();
         async move {
-            route.admit(&parts.0, &parts.1).expect("there is room");
-            let mut memory = route.inbox.memory();
+            let admitted = route.admit(&parts.0, &parts.1);
+            let (mut check, mut arrival) = admitted.expect("there is room");
             let deadline = Instant::now() + DISCARD;
-            let body = route.read(parts.1, &mut memory, deadline).await;
-            (parts.0.headers, body.expect("a body"), memory)
+            let body = route.read(parts.1, &mut arrival, &mut check, deadline);
+            (parts.0.headers, body.await.expect("a body"), check)
         }
     });
     let [one, other] = two;

@@ -1,5 +1,6 @@
 //! The laws of the source port with a provider that sends again, and the answers to single requests.
 
+mod flood;
 mod laws;
 mod provider;
 mod requests;

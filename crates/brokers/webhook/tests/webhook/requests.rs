@@ -14,16 +14,19 @@ use tokio::time::timeout;
 use crate::provider::{Answer, HOST, begin, raw, send};
 
 /// The example of GitHub's documentation.
-const SECRET: &str = "It's a Secret to Everybody";
+pub(crate) const SECRET: &str = "It's a Secret to Everybody";
 const BODY: &[u8] = b"Hello, World!";
 const SIGNATURE: (&str, &str) = (
     "X-Hub-Signature-256",
     "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17",
 );
+/// The line of a signature that nobody who knows the secret has made.
+pub(crate) const FORGED: &str = "X-Hub-Signature-256: \
+     sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e18\r\n";
 /// Longer than any test takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-fn options() -> Options {
+pub(crate) fn options() -> Options {
     let listen = SocketAddr::from(([127, 0, 0, 1], 0));
     let verification = Verification::new(Scheme::GitHub, SECRET).expect("a secret");
     Options {
@@ -32,7 +35,7 @@ fn options() -> Options {
     }
 }
 
-async fn open(options: Options) -> (WebhookSource, SocketAddr) {
+pub(crate) async fn open(options: Options) -> (WebhookSource, SocketAddr) {
     let clock = Arc::new(TestClock::new());
     let source = WebhookSource::open(options, clock).await.expect("a source");
     let address = source.address().expect("an address");
@@ -147,9 +150,10 @@ async fn a_body_that_is_too_large_is_refused_whether_it_is_announced_or_not() {
     .await;
     let body = vec![b'x'; 1_001];
     let announced = send(address, "POST", "/github", &[SIGNATURE], &body).await;
-    let mut chunked =
-        b"POST /github HTTP/1.1\r\nHost: semel\r\nTransfer-Encoding: chunked\r\n\r\n3e9\r\n"
-            .to_vec();
+    let mut chunked = format!(
+        "POST /github HTTP/1.1\r\nHost: semel\r\n{FORGED}Transfer-Encoding: chunked\r\n\r\n3e9\r\n"
+    )
+    .into_bytes();
     chunked.extend_from_slice(&body);
     chunked.extend_from_slice(b"\r\n0\r\n\r\n");
     for answer in [announced, raw(address, &chunked).await] {
@@ -168,8 +172,8 @@ async fn forged_requests_that_trickle_keep_no_genuine_one_out() {
         max_in_hand: 1,
         ..options()
     };
-    let announced = format!("POST /github HTTP/1.1\r\nContent-Length: {most}\r\n");
-    let chunked = "POST /github HTTP/1.1\r\nTransfer-Encoding: chunked\r\n".to_owned();
+    let announced = format!("POST /github HTTP/1.1\r\n{FORGED}Content-Length: {most}\r\n");
+    let chunked = format!("POST /github HTTP/1.1\r\n{FORGED}Transfer-Encoding: chunked\r\n");
     for (head, beginning) in [(announced, &b"x"[..]), (chunked, b"1\r\nx\r\n")] {
         let (mut source, address) = open(options.clone()).await;
         let forged = begin(address, &head, beginning).await;

@@ -1,5 +1,6 @@
 //! Several sources at one address.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +32,7 @@ async fn bind(
 ) -> (Arc<Listeners>, SocketAddr) {
     let places: Vec<_> = paths.iter().map(|path| (LISTEN, (*path).into())).collect();
     let clock = Arc::new(TestClock::new());
-    let listeners = Listeners::bind(places, clock, stopping).await;
+    let listeners = Listeners::bind(places, &BTreeMap::new(), clock, stopping).await;
     let listeners = listeners.expect("an address");
     let address = listeners.address(LISTEN).expect("an address");
     (Arc::new(listeners), address)

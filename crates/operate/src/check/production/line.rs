@@ -181,7 +181,12 @@ const LINES: &[(&str, &[&str])] = &[
     ("room", &["disk-short"]),
     (
         "source",
-        &["source-unavailable", "source-weak", "webhook-unverified"],
+        &[
+            "secret-exposed",
+            "source-unavailable",
+            "source-weak",
+            "webhook-unverified",
+        ],
     ),
     (
         "target",
@@ -206,6 +211,7 @@ const UNMET: &[&str] = &[
     "provider-window-shorter-than-retries",
     "sample-conflicts",
     "sample-unusable",
+    "secret-exposed",
     "store-exposed",
     "store-volatile",
     "window-shorter-than-retries",

@@ -1,0 +1,81 @@
+//! The rules about a source that takes webhooks: whether its messages are verified, and who can read its secrets.
+
+use semel_config::{PipelineSettings, SourceSettings};
+
+use super::finding::{Finding, warn};
+
+/// Lists what is to be said about the webhooks of a pipeline; nothing if it has another source.
+pub(super) fn findings(pipeline: &PipelineSettings) -> Vec<Finding> {
+    let SourceSettings::Webhook(webhook) = &pipeline.source else {
+        return Vec::new();
+    };
+    let unverified = webhook.is_open().then(|| {
+        let why = format!(
+            "nothing is verified: whoever reaches {} can send messages",
+            webhook.listen
+        );
+        let advice = "name the provider with `verify`, or let a proxy in front let in nobody else";
+        warn("webhook-unverified", why, advice)
+    });
+    let exposed = webhook.exposed_secret().map(|file| {
+        let why = format!(
+            "other users of this machine can read or change {}, and so sign requests",
+            file.display()
+        );
+        let advice = "take the right away: `chmod go=` that file, and give the provider a new secret if they are not to \
+                      know this one";
+        warn("secret-exposed", why, advice)
+    });
+    unverified.into_iter().chain(exposed).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{Permissions, set_permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    use semel_config::{Backends, Overrides, Servers, Settings};
+
+    use super::*;
+
+    #[test]
+    fn a_secret_that_others_can_read_is_told_and_one_in_a_private_folder_is_not() {
+        // Below folders that everybody may enter.
+        let folder = tempfile::tempdir_in("/tmp").expect("a folder");
+        let secret = folder.path().join("secret");
+        std::fs::write(&secret, "geheim").expect("a file");
+        let text = format!(
+            "[pipelines.p]\nkey = 'hash'\neffect = {{ kind = 'stdout' }}\n[pipelines.p.source]\nkind = 'webhook'\n\
+             listen = '127.0.0.1:8282'\npath = '/'\nverify = 'github'\nsecret_file = '{}'\n",
+            secret.display()
+        );
+        let overrides = Overrides::default();
+        let backends = Backends {
+            servers: Servers {
+                is_built_in: |_| false,
+                check: |_| Ok(()),
+            },
+            target: |_| unreachable!("nothing is published"),
+        };
+        let read = Settings::of("s", &text, std::iter::empty(), &overrides, backends);
+        let pipelines = read.expect("sound settings").pipelines;
+        let with = |folder_mode, mode| {
+            let rights = Permissions::from_mode;
+            set_permissions(&secret, rights(mode)).expect("a right");
+            set_permissions(folder.path(), rights(folder_mode)).expect("a right");
+            findings(&pipelines[0])
+        };
+        for (folder_mode, mode) in [(0o755, 0o600), (0o755, 0o400), (0o700, 0o644)] {
+            assert_eq!(with(folder_mode, mode), [], "{folder_mode:o} {mode:o}");
+        }
+        for mode in [0o640, 0o604, 0o620, 0o602] {
+            let found = with(0o755, mode);
+            let [only] = &found[..] else {
+                panic!("{mode:o}: {found:?}");
+            };
+            assert_eq!(only.code, "secret-exposed");
+            assert!(only.message.contains("secret, and so"), "{only:?}");
+            assert!(!format!("{only:?}").contains("geheim"), "{only:?}");
+        }
+    }
+}
