@@ -2,7 +2,7 @@
 //!
 //! Stores decide here by `semel_core::decide` itself. Around it are workers that crash, stop and go on as zombies,
 //! requests and answers that are lost or late, a broker that delivers a message to two at once, a provider that forgets
-//! keys, operators, and time. Each configuration (`setup`) is searched breadth first and to its end: a broken law is
+//! keys, clients of the claim API that begin unmarked, operators, and time. Each configuration (`setup`) is searched breadth first and to its end: a broken law is
 //! reported with a shortest way to it.
 //!
 //! Files that are cut back to their recorded length have a model of their own (`output`): their store decides batches,
@@ -12,6 +12,7 @@
 //! Not here: stores that forget their answers where the class does not survive that; the tests show that it breaks.
 
 mod broker;
+mod calls;
 mod configurations;
 mod effect;
 mod judge;

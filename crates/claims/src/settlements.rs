@@ -7,7 +7,9 @@ pub(crate) use request::Verb;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use semel_core::{Code, Operation, Renewed, Settled, Settlement, Start, StateKind, Step, Store};
+use semel_core::{
+    Code, Error, Operation, Renewed, Settled, Settlement, Start, StateKind, Step, Store,
+};
 use semel_http::{Caller, Problem};
 
 use crate::answer::{Answers, Instant, Stepped, internal};
@@ -89,29 +91,26 @@ impl<S: Store + Clone> Service<S> {
     }
 
     async fn settle(&self, asked: &[&Asked]) -> Vec<Result<Stepped, Problem>> {
-        let settlements = asked.iter().flat_map(|asked| match &asked.report {
-            Report::Settle { start, step } => {
-                let start = start.map(|recovery| Settlement {
-                    operation: step.operation.clone(),
-                    claim_id: step.claim_id,
-                    step: Step::Start {
-                        recovery,
-                        has_begun: true,
-                    },
-                });
-                [start, Some(step.clone())]
-            }
-            Report::Renew(_) => [None, None],
+        let unsaid = self.say_begun(asked).await;
+        let reported = asked.iter().zip(&unsaid);
+        let steps = reported.filter_map(|(asked, unsaid)| match (&asked.report, unsaid) {
+            (Report::Settle { step, .. }, None) => Some(step.clone()),
+            (Report::Settle { .. }, Some(_)) | (Report::Renew(_), _) => None,
         });
-        let settled = match self.store.settle(settlements.flatten().collect()).await {
+        let steps: Arc<[Settlement]> = steps.collect();
+        let settled = if steps.is_empty() {
+            Ok(Vec::new())
+        } else {
+            self.store.settle(steps).await
+        };
+        let settled = match settled {
             Ok(settled) => settled,
             Err(error) => return asked.iter().map(|it| Err(it.failed(&error))).collect(),
         };
         let mut settled = settled.into_iter();
-        let answer = |asked: &&Asked| {
-            if let Report::Settle { start: Some(_), .. } = &asked.report {
-                // What the report itself is answered with counts.
-                settled.next();
+        let answer = |(asked, unsaid): (&&Asked, Option<Error>)| {
+            if let Some(error) = unsaid {
+                return Err(asked.failed(&error));
             }
             let missing = || internal("the store left the step without an answer");
             let settled = settled.next().ok_or_else(missing)?;
@@ -128,7 +127,51 @@ impl<S: Store + Clone> Service<S> {
                 Settled::Failed(error) => Err(asked.failed(&error)),
             }
         };
-        asked.iter().map(answer).collect()
+        asked.iter().zip(unsaid).map(answer).collect()
+    }
+
+    /// Says of the effects that may have been applied, and that nobody marked, that they have begun. Returns the errors of
+    /// those that are not marked for certain: their reports must not follow, or the record would say that the effect
+    /// surely did not happen. What a claim that is lost says counts no more than its report.
+    async fn say_begun(&self, asked: &[&Asked]) -> Vec<Option<Error>> {
+        let mut unsaid = vec![None; asked.len()];
+        let (mut places, mut starts) = (Vec::new(), Vec::new());
+        for (place, asked) in asked.iter().enumerate() {
+            let Report::Settle {
+                start: Some(recovery),
+                step,
+            } = &asked.report
+            else {
+                continue;
+            };
+            places.push(place);
+            starts.push(Settlement {
+                operation: step.operation.clone(),
+                claim_id: step.claim_id,
+                step: Step::Start {
+                    recovery: *recovery,
+                    has_begun: true,
+                },
+            });
+        }
+        if starts.is_empty() {
+            return unsaid;
+        }
+        match self.store.settle(starts.into()).await {
+            Ok(said) => {
+                for (place, said) in places.into_iter().zip(said) {
+                    if let Settled::Failed(error) = said {
+                        unsaid[place] = Some(error);
+                    }
+                }
+            }
+            Err(error) => {
+                for place in places {
+                    unsaid[place] = Some(error.clone());
+                }
+            }
+        }
+        unsaid
     }
 
     async fn renew(&self, asked: &[&Asked]) -> Vec<Result<Stepped, Problem>> {

@@ -2,7 +2,7 @@
 //!
 //! A scenario is a handful of operations, two or three workers that run the engine's own
 //! [`Consumer`](semel_engine::consumer::Consumer), answer callers by its `once`, or clients of HTTP by the layer of the
-//! gateway, a broker or those callers, a store and a far side. A seed fixes everything: the messages, those that are lost on their way there or back, the slow
+//! gateway or by the claim API, a broker or those callers, a store and a far side. A seed fixes everything: the messages, those that are lost on their way there or back, the slow
 //! calls, and the workers that are killed or stand still. Time is tokio's paused clock. [`play`] plays a scenario and
 //! returns its result; [`minimised`] replays one that fails with as few of its faults as it needs.
 //!
@@ -10,6 +10,7 @@
 
 mod answers;
 mod broker;
+mod claims;
 mod dice;
 mod effect;
 mod fault;
@@ -27,6 +28,7 @@ mod scenario;
 mod store;
 mod streamed;
 mod tables;
+mod untold;
 mod watch;
 mod worker;
 mod world;

@@ -31,6 +31,7 @@ scenarios! {
     parked_calls_at_the_door_happen_at_most_once OnceParked,
     requests_of_clients_stay_exact Http,
     parked_requests_of_clients_happen_at_most_once HttpParked,
+    what_clients_of_claims_say_counts Claims,
 }
 
 /// Seeds that failed once, and the reason.

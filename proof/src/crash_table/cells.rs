@@ -209,6 +209,18 @@ pub(crate) const CELLS: &[Cell] = &[
         "pause beyond the lease, after it",
         Beside(Effect(Moment::SlowAfter)),
     ),
+    cell(
+        "Z12",
+        "effect",
+        "pause beyond the lease; refused for good",
+        Beside(Effect(Moment::LateDead)),
+    ),
+    cell(
+        "Z12",
+        "effect",
+        "pause beyond the lease; refused for good, for every attempt",
+        Beside(Effect(Moment::LateDeadForAll)),
+    ),
     cell("R1", "renewal", "error before", Alone(Renewal(Cut))),
     cell("R1", "renewal", "crash before", Alone(Renewal(CrashBefore))),
     cell("R2", "renewal", "answer lost", Alone(Renewal(LoseAnswer))),

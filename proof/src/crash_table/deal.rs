@@ -46,6 +46,10 @@ pub(crate) enum Moment {
     Dead,
     /// The same, from behind the provider's own look-up of the key: no earlier attempt did anything either.
     DeadForAll,
+    /// Stands still, and is then refused for good: this attempt did nothing.
+    LateDead,
+    /// The same, and no earlier attempt did anything either.
+    LateDeadForAll,
     /// Sent and lost on the way; nobody knows.
     Lost,
     /// Nothing was sent; the code of the effect panics.
@@ -82,6 +86,8 @@ impl Deal {
                     Moment::Refused
                     | Moment::Dead
                     | Moment::DeadForAll
+                    | Moment::LateDead
+                    | Moment::LateDeadForAll
                     | Moment::Lost
                     | Moment::Known
                     | Moment::SlowAfter
@@ -92,9 +98,16 @@ impl Deal {
                 Kind::Transaction | Kind::Output,
                 Self::Renewal(_) | Self::Effect(Moment::Long | Moment::Panic),
             )
-            | (Kind::Output, Self::Effect(Moment::Dead | Moment::DeadForAll | Moment::Lost)) => {
-                Err(calls)
-            }
+            | (
+                Kind::Output,
+                Self::Effect(
+                    Moment::Dead
+                    | Moment::DeadForAll
+                    | Moment::LateDead
+                    | Moment::LateDeadForAll
+                    | Moment::Lost,
+                ),
+            ) => Err(calls),
             (Kind::Stream, Self::Effect(Moment::Panic)) => Err("the worker ends with it"),
             (Kind::Output, Self::Effect(Moment::SlowAfter)) => {
                 Err("a write that has ended is not waited for")
@@ -155,7 +168,11 @@ impl Deal {
                 }
                 let stands_still = matches!(
                     moment,
-                    Moment::SlowBefore | Moment::SlowAfter | Moment::Long
+                    Moment::SlowBefore
+                        | Moment::SlowAfter
+                        | Moment::Long
+                        | Moment::LateDead
+                        | Moment::LateDeadForAll
                 );
                 if stands_still && stage.kind != Kind::Output {
                     let delay = Fault::DelayBefore(LONG);
@@ -183,6 +200,8 @@ impl Moment {
             Self::Refused => Act::Say(not_applied()),
             Self::Dead => Act::Say(dead()),
             Self::DeadForAll => Act::Say(dead_for_all()),
+            Self::LateDead => Act::SaySlowly(PAST, dead()),
+            Self::LateDeadForAll => Act::SaySlowly(PAST, dead_for_all()),
             Self::Lost => Act::Say(maybe_applied()),
             Self::Panic => Act::Panic,
             Self::InFlight(after) => Act::DieInFlight(after),
@@ -208,6 +227,8 @@ impl Moment {
             Self::Meanwhile => Some(Append::Slow(ALMOST)),
             Self::Dead
             | Self::DeadForAll
+            | Self::LateDead
+            | Self::LateDeadForAll
             | Self::Lost
             | Self::Panic
             | Self::SlowAfter
@@ -224,6 +245,8 @@ impl Moment {
             Self::Refused
             | Self::Dead
             | Self::DeadForAll
+            | Self::LateDead
+            | Self::LateDeadForAll
             | Self::Lost
             | Self::Panic
             | Self::Known

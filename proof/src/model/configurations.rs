@@ -21,7 +21,7 @@ pub(crate) const TWO: &[Post] = &[FIRST, SECOND];
 /// The configurations that every merge checks.
 #[expect(clippy::too_many_lines, reason = "a table")]
 pub(crate) fn all() -> Vec<Setup> {
-    use Class::{Keyed, Park, Repeat, Transactional};
+    use Class::{Call, Keyed, Park, Repeat, Transactional};
     let single = |name, class| Setup {
         broker: Broker::Single,
         ticks: 3,
@@ -169,7 +169,59 @@ pub(crate) fn all() -> Vec<Setup> {
             broker: Broker::Multi,
             ..gated("gated, copies", &[Wish::Release])
         },
+        Setup {
+            ticks: 3,
+            budget: Budget {
+                crashes: 1,
+                lost: 1,
+                delayed: 1,
+                redelivered: 1,
+                ..Budget::default()
+            },
+            ..called("call, begun unmarked", Call)
+        },
+        Setup {
+            failed: 1,
+            budget: Budget {
+                lost: 1,
+                failures: 1,
+                refusals: 1,
+                redelivered: 1,
+                renewals: 1,
+                ..Budget::default()
+            },
+            ..called("call, every end", Call)
+        },
+        entities(called("call, entity taken", Call)),
+        Setup {
+            marks_apart: true,
+            ..entities(called("call, started, entity taken", Call))
+        },
     ]
+}
+
+/// A client of the claim API without a class; another one has the same key.
+fn called(name: &'static str, class: Class) -> Setup {
+    Setup {
+        // More than there is time for: what vanishes unsaid is not known to have begun.
+        vanished: 9,
+        ..Setup::of(name, class)
+    }
+}
+
+/// The same with two keys, whose versions are of one entity.
+fn entities(setup: Setup) -> Setup {
+    Setup {
+        posts: TWO,
+        is_gated: true,
+        ticks: 2,
+        budget: Budget {
+            lost: 1,
+            redelivered: 1,
+            ..Budget::default()
+        },
+        ..setup
+    }
 }
 
 /// Caps that one attempt reaches, and an operator who handles the result.

@@ -188,6 +188,7 @@ impl Protocol {
             }
             Some(Recover::Within) | None => {}
         }
+        self.granted_again(world, at, before);
         world.lives[at].repeats = world.lives[at].repeats.max(after.repeats);
     }
 

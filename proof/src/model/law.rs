@@ -32,6 +32,8 @@ laws! {
     OnlyAttemptsCount = "I14 ATT-2 only attempts count as attempts",
     ReuseIsConflict = "FPR-1 a reused key is a conflict",
     BackoffKept = "CLM-8 a backoff is kept",
+    BegunIsNotRerun = "DBT-1 what is said to have begun is not begun again",
+    DoubtIsTold = "DBT-2 whoever says that it may have begun is told of the doubt",
     EvidenceIsQuiet = "O4 DBT-5 'not applied' was looked for when all was quiet",
 }
 
@@ -51,6 +53,7 @@ named! {
     DeadByVanished = "dead by the cap of vanished attempts",
     DeadByFailed = "dead by the cap of failed attempts",
     DeadByRefusal = "dead by refusal",
+    LateRefusal = "late refusal that ended a doubt",
     DoubtByRefusal = "in doubt after a refusal that spoke for its own attempt alone",
     DoubtByVanished = "in doubt after a worker vanished",
     DoubtByWindow = "in doubt past the provider's window",
@@ -90,6 +93,11 @@ named! {
     EndedByOperator = "wait ended by an operator",
     HeldBeyondWindow = "held beyond its window",
     StoreForgot = "store forgot its newest write",
+    BegunUnmarked = "begun unmarked, and said",
+    BegunUnheld = "begun, and said when the entity was another's",
+    BegunAlone = "begun, and the rest of the report lost",
+    BegunAfterTakeover = "begun, and said too late",
+    UntoldTakeover = "taken over from a client that had said nothing",
     ProbedApplied = "probe found it applied",
     ProbedNotApplied = "probe found it not applied, and was believed",
     ProbeTooEarly = "probe looked before it was quiet, and its verdict came after",

@@ -20,6 +20,8 @@ pub(super) fn into(setup: Setup) -> Setup {
         Conduct::KeysByAttempt
     } else if planted("M10") {
         Conduct::MarksNothing
+    } else if planted("H23") {
+        Conduct::HidesBegun
     } else {
         setup.conduct
     };

@@ -25,7 +25,7 @@ impl Protocol {
             world.late = Some(late);
         } else {
             let operation = index(self.operation_of(at));
-            let told = self.settle(world, operation, at.claim, report);
+            let told = self.tells(world, operation, at.claim, report);
             if net == Net::Answered {
                 world.workers[worker].phase = match told {
                     Some(StateKind::Completed) => Phase::Acknowledging { lists: false },
@@ -38,9 +38,10 @@ impl Protocol {
                     None => {
                         self.meets(match report {
                             Report::Complete { .. } => Case::FencedCompletion,
-                            Report::Start | Report::Release { .. } | Report::Fail { .. } => {
-                                Case::FencedRelease
-                            }
+                            Report::Start
+                            | Report::Begun
+                            | Report::Release { .. }
+                            | Report::Fail { .. } => Case::FencedRelease,
                         });
                         self.fenced()
                     }
@@ -97,7 +98,7 @@ impl Protocol {
                     maybe,
                     counted: true,
                 };
-                self.settle(world, operation, claim, report);
+                self.tells(world, operation, claim, report);
                 self.meets(Case::LateReportLanded);
             }
             Some(Late::Call {

@@ -14,7 +14,7 @@ use super::wrong::Conduct;
 
 impl Protocol {
     pub(crate) fn gate(&self, operation: u8) -> Option<VersionGate> {
-        (self.setup.class == Class::Versioned).then(|| VersionGate {
+        self.setup.is_gated.then(|| VersionGate {
             entity: self.entity.clone(),
             version: u64::from(operation) + 1,
         })
@@ -24,13 +24,16 @@ impl Protocol {
         match self.setup.class {
             Class::Keyed => Recover::Within,
             Class::Repeat => Recover::Rerun,
-            Class::Park | Class::Transactional | Class::Versioned => Recover::Park,
+            // Nobody has said that a call without a class may be repeated.
+            Class::Park | Class::Call | Class::Transactional | Class::Versioned => Recover::Park,
         }
     }
 
     pub(crate) fn start(&self) -> Start {
         let setup = &self.setup;
-        let unmarked = setup.marks_apart || setup.conduct == Conduct::MarksNothing;
+        let unmarked = setup.marks_apart
+            || setup.class == Class::Call
+            || setup.conduct == Conduct::MarksNothing;
         if setup.class.is_atomic() || unmarked {
             Start::Unmarked
         } else {
@@ -49,9 +52,9 @@ impl Protocol {
     pub(crate) fn step(&self, report: Report) -> Step {
         let window = window(&self.setup);
         match report {
-            Report::Start => Step::Start {
+            Report::Start | Report::Begun => Step::Start {
                 recovery: self.recovery().to_core(&self.setup),
-                has_begun: false,
+                has_begun: report == Report::Begun,
             },
             Report::Complete { answer } => Step::Complete {
                 outcome: outcome(answer),

@@ -7,7 +7,7 @@ use super::wrong::{Conduct, Keeping};
 pub(crate) enum Class {
     /// Commits with its record.
     Transactional,
-    /// The same, gated by version: operation 1 carries version 1 of an entity, operation 2 version 2.
+    /// The same, gated by version.
     Versioned,
     /// A call whose provider forgets a key after a while.
     Keyed,
@@ -15,6 +15,9 @@ pub(crate) enum Class {
     Repeat,
     /// A call that must not be.
     Park,
+    /// A call by a client of the claim API that declares no class: it may begin unmarked, and is parked once its client
+    /// says that it may have begun.
+    Call,
 }
 
 impl Class {
@@ -22,7 +25,7 @@ impl Class {
     pub(crate) const fn is_atomic(self) -> bool {
         match self {
             Self::Transactional | Self::Versioned => true,
-            Self::Keyed | Self::Repeat | Self::Park => false,
+            Self::Keyed | Self::Repeat | Self::Park | Self::Call => false,
         }
     }
 }
@@ -88,8 +91,10 @@ pub(crate) struct Post {
 pub(crate) struct Setup {
     pub(crate) name: &'static str,
     pub(crate) class: Class,
-    /// True if a claim is marked by a step of its own instead of at once.
+    /// True if a claim is marked by a step of its own instead of at once, or never.
     pub(crate) marks_apart: bool,
+    /// True if claims are gated: operation 1 carries version 1 of an entity, operation 2 version 2.
+    pub(crate) is_gated: bool,
     pub(crate) broker: Broker,
     pub(crate) workers: u8,
     /// The first is there from the beginning, the others may be published at any time.
@@ -133,6 +138,7 @@ impl Setup {
             name,
             class,
             marks_apart: false,
+            is_gated: matches!(class, Class::Versioned),
             broker: Broker::Multi,
             workers: 2,
             posts: &[Post {

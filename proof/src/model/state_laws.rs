@@ -18,7 +18,7 @@ impl Protocol {
             let is = |of: fn(&Rec) -> bool| record.as_ref().is_some_and(of);
             let repeats = self.setup.class == Class::Repeat;
             let effects = life.effects - life.before;
-            let most = 1 + if repeats { life.repeats } else { 0 };
+            let most = 1 + life.untold + if repeats { life.repeats } else { 0 };
             let unstarted = record.is_some_and(|record| record.first_start == NONE);
             let accounted = life.effects > 0 || life.listed || life.superseded;
             for (law, is_broken) in [
@@ -31,7 +31,7 @@ impl Protocol {
                 ),
                 (
                     Law::DeadDidNotHappen,
-                    is(Rec::is_dead) && effects > 0 && !life.abandoned,
+                    is(Rec::is_dead) && effects > life.untold && !life.abandoned,
                 ),
                 (
                     Law::DoubtHasACause,
@@ -52,7 +52,7 @@ impl Protocol {
                 self.meets(Case::HeldBeyondWindow);
             }
         }
-        if self.setup.class == Class::Versioned && leased > 1 {
+        if self.setup.is_gated && leased > 1 {
             broken |= Law::OneHolder.bit();
         }
         world.broken |= broken;

@@ -30,6 +30,10 @@ pub(crate) enum Action {
         worker: u8,
         came: Came,
     },
+    /// Only the beginning of the worker's report arrives: that its effect has begun.
+    Begin {
+        worker: u8,
+    },
     Renew {
         worker: u8,
         net: Net,
@@ -85,6 +89,7 @@ impl Action {
         match self {
             Self::Crash { .. } => Some(Fault::Crash),
             Self::Redeliver { .. } => Some(Fault::Redelivered),
+            Self::Begin { .. } => Some(Fault::AnswerLost),
             Self::Forget => Some(Fault::WriteForgotten),
             Self::Go { net, .. } | Self::Renew { net, .. } | Self::GiveBack { net, .. } => {
                 match net {
@@ -198,6 +203,9 @@ impl Protocol {
                 let net = Net::Delayed;
                 actions.push(Action::Go { worker, net });
             }
+        }
+        if self.says_begun(at.phase) && left.lost > 0 {
+            actions.push(Action::Begin { worker });
         }
         let holds_claim = matches!(
             at.phase,

@@ -11,7 +11,6 @@ use super::judge::Cause;
 use super::law::{Case, Law};
 use super::numbers::{claim_id, fingerprint, instant, ticks, window};
 use super::record::{Ent, Rec};
-use super::setup::Class;
 use super::world::{Before, Phase, Worker, World};
 use super::wrong::Keeping;
 
@@ -36,9 +35,18 @@ pub(crate) enum Told {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Report {
     Start,
-    Complete { answer: u8 },
-    Release { maybe: bool, counted: bool },
-    Fail { decisive: bool },
+    /// The start of an effect that has begun.
+    Begun,
+    Complete {
+        answer: u8,
+    },
+    Release {
+        maybe: bool,
+        counted: bool,
+    },
+    Fail {
+        decisive: bool,
+    },
 }
 
 impl Protocol {
@@ -109,6 +117,7 @@ impl Protocol {
             | (Report::Release { .. }, Keeping::ReleasesAny) => true,
             (
                 Report::Start
+                | Report::Begun
                 | Report::Complete { .. }
                 | Report::Release { .. }
                 | Report::Fail { .. },
@@ -145,10 +154,14 @@ impl Protocol {
         self.write(world, at, after, decision.entity.as_ref(), cause);
         match decision.answer {
             Settled::Now(state) => {
+                self.notes_begun(world, at, report);
                 let was_in_doubt = found.is_some_and(|record| record.is_in_doubt());
                 match (report, state) {
                     (Report::Complete { .. }, StateKind::Completed) if was_in_doubt => {
                         self.meets(Case::LateCompletion);
+                    }
+                    (Report::Fail { .. }, StateKind::Dead) if was_in_doubt => {
+                        self.meets(Case::LateRefusal);
                     }
                     (Report::Fail { .. }, StateKind::Dead) => self.meets(Case::DeadByRefusal),
                     (Report::Fail { .. }, StateKind::InDoubt) => self.meets(Case::DoubtByRefusal),
@@ -156,6 +169,7 @@ impl Protocol {
                     (Report::Release { .. }, StateKind::InDoubt) => self.meets(Case::DoubtByCap),
                     (
                         Report::Start
+                        | Report::Begun
                         | Report::Complete { .. }
                         | Report::Release { .. }
                         | Report::Fail { .. },
@@ -309,6 +323,6 @@ impl Protocol {
     }
 
     pub(crate) fn entity_record(&self, world: &World) -> Option<EntityRecord> {
-        (self.setup.class == Class::Versioned).then(|| world.entity.to_core())
+        self.setup.is_gated.then(|| world.entity.to_core())
     }
 }

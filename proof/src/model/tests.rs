@@ -102,6 +102,45 @@ fn a_worker_that_takes_silence_for_success_is_caught() {
     );
 }
 
+/// A call by a client of the claim API that goes on when its lease is over, and that its entity is taken from.
+fn overtaken_call() -> Setup {
+    let setup = Setup {
+        posts: TWO,
+        is_gated: true,
+        vanished: 9,
+        ticks: 2,
+        ..Setup::of("small", Class::Call)
+    };
+    with(setup, |budget| {
+        *budget = Budget {
+            lost: 1,
+            redelivered: 1,
+            ..Budget::default()
+        };
+    })
+}
+
+#[test]
+fn a_client_that_may_have_begun_and_does_not_say_so_is_caught() {
+    let wrong = |setup: &mut Setup| setup.conduct = Conduct::HidesBegun;
+    only_breaks(overtaken_call(), wrong, Law::DoubtIsTold);
+    let one_key = |setup: &mut Setup| {
+        wrong(setup);
+        setup.posts = &TWO[..1];
+    };
+    only_breaks(overtaken_call(), one_key, Law::DoubtIsTold);
+}
+
+#[test]
+fn a_call_that_is_run_again_though_it_was_started_is_caught() {
+    let wrong = |setup: &mut Setup| setup.keeping = Keeping::RerunsParked;
+    let right = Setup {
+        marks_apart: true,
+        ..overtaken_call()
+    };
+    only_breaks(right, wrong, Law::BegunIsNotRerun);
+}
+
 #[test]
 fn a_store_that_checks_and_then_acts_is_caught() {
     let wrong = |setup: &mut Setup| setup.keeping = Keeping::ChecksThenActs;

@@ -84,6 +84,10 @@ fn sentence(world: &World, action: Action) -> String {
             };
             format!("{} {came}", person(worker))
         }
+        Action::Begin { worker } => format!(
+            "{} says that it has begun, and the rest is lost",
+            person(worker)
+        ),
         Action::Renew { worker, net } => format!("{} renews{}", person(worker), fate(net)),
         Action::GiveBack { worker, net } => {
             format!("{} gives its claim back{}", person(worker), fate(net))

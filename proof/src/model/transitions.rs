@@ -50,6 +50,10 @@ impl Protocol {
                 self.goes(&mut next, usize::from(worker), net);
             }
             Action::Call { worker, came } => self.called(&mut next, usize::from(worker), came),
+            Action::Begin { worker } => {
+                next.left.lost -= 1;
+                self.begins(&mut next, usize::from(worker));
+            }
             Action::Renew { worker, net } => {
                 next.left.renewals -= 1;
                 next.left.lost -= u8::from(net == Net::AnswerLost);

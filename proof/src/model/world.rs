@@ -50,6 +50,10 @@ pub(crate) struct Life {
     pub(crate) before: u8,
     /// The most possible repeats that its record has counted.
     pub(crate) repeats: u8,
+    /// A client said that its effect has begun, or is about to.
+    pub(crate) begun: bool,
+    /// The claims that were taken over from clients that may have begun, and said nothing.
+    pub(crate) untold: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -183,6 +187,8 @@ impl World {
             forgotten: false,
             before: 0,
             repeats: 0,
+            begun: false,
+            untold: 0,
         };
         Self {
             now: 0,

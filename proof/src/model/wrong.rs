@@ -24,6 +24,8 @@ pub(crate) enum Conduct {
     KeysByAttempt,
     /// Does not mark a claim that must be marked. M10
     MarksNothing,
+    /// Says that its unmarked effect may have been applied, and not that it has begun. H23
+    HidesBegun,
     /// Takes a lost answer for a success.
     TrustsSilence,
     /// Dates a probe's finding to the time at which the store gets it.

@@ -69,6 +69,7 @@ pub(super) fn bugs() -> impl Iterator<Item = &'static Bug> {
 
 const ENGINE: &str = "semel-engine";
 const GATEWAY: &str = "semel-gateway";
+const CLAIMS: &str = "semel-claims";
 const LISTENER: &str = "semel-http";
 const PROXY: &str = "semel-proxy";
 const KAFKA: &str = "semel-broker-kafka";
@@ -79,6 +80,7 @@ const WORLD: Suite = Suite::Tests(ENGINE, "engine");
 const LAYERS: Suite = Suite::Tests(ENGINE, "layers");
 const BROKER: Suite = Suite::Tests(KAFKA, "kafka");
 const HTTP: Suite = Suite::Tests(GATEWAY, "gateway");
+const CLAIMED: Suite = Suite::Tests(CLAIMS, "claims");
 const PROXIED: Suite = Suite::Tests(PROXY, "proxy");
 const PROXY_UNIT: Suite = Suite::Library(PROXY);
 const LISTENER_UNIT: Suite = Suite::Library(LISTENER);

@@ -168,9 +168,11 @@ const ALLOWED: &[Arrow] = &[
     Arrow("proof", "crates/stores/*", Use::Normal),
     Arrow("proof", "crates/conformance", Use::Normal),
     // The seeded world in which the tests of the engine and the proof play.
+    Arrow("crates/simulation", "crates/claims", Use::Normal),
     Arrow("crates/simulation", "crates/core", Use::Normal),
     Arrow("crates/simulation", "crates/engine", Use::Normal),
     Arrow("crates/simulation", "crates/gateway", Use::Normal),
+    Arrow("crates/simulation", "crates/http", Use::Normal),
     Arrow("crates/simulation", "crates/stores/memory", Use::Normal),
     Arrow("crates/engine", "crates/simulation", Use::Tests),
     // The ports of the servers that a test or a measurement starts.

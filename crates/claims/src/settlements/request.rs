@@ -218,7 +218,8 @@ fn report(
 /// was told so. Without it the record would say that the effect surely did not happen.
 fn unmarked_start(handle: &Handle, certainty: Certainty) -> Option<Recovery> {
     let is_unmarked = handle.start == Start::Unmarked && certainty == Certainty::MaybeApplied;
-    is_unmarked.then(|| handle.recovery())
+    let is_said = is_unmarked && !semel_core::planted("H23");
+    is_said.then(|| handle.recovery())
 }
 
 /// Returns the report of a failure for good. Unless it says more, the effect may have been applied.

@@ -23,6 +23,8 @@ struct Faulty {
     is_away: Arc<AtomicBool>,
     /// Reads of records are never answered.
     is_stuck: Arc<AtomicBool>,
+    /// Of the next reports the first fails alone, and is not carried out.
+    fails_first: Arc<AtomicBool>,
 }
 
 impl Faulty {
@@ -32,6 +34,7 @@ impl Faulty {
             loses_answer: Arc::default(),
             is_away: Arc::default(),
             is_stuck: Arc::default(),
+            fails_first: Arc::default(),
         }
     }
 
@@ -60,6 +63,13 @@ impl Store for Faulty {
 
     async fn settle(&self, batch: Arc<[Settlement]>) -> Result<Vec<Settled>> {
         self.before()?;
+        if self.fails_first.swap(false, Ordering::SeqCst) {
+            let error = Error::new(ErrorKind::Unavailable, "a deadlock");
+            let rest = self.inner.settle(batch[1..].into()).await?;
+            return Ok(std::iter::once(Settled::Failed(error))
+                .chain(rest)
+                .collect());
+        }
         let answer = self.inner.settle(batch).await;
         self.after()?;
         answer
@@ -115,6 +125,32 @@ async fn a_step_whose_answer_was_lost_is_repeated() {
         site.state_after(&claim, "complete", &done).await,
         "completed"
     );
+}
+
+/// Whatever fails in between, the record never says of an effect that may have happened that it did not.
+#[tokio::test]
+async fn an_effect_that_is_not_marked_for_certain_is_not_reported_on() {
+    for verb in ["release", "fail"] {
+        let (store, site) = site();
+        let body = claim_of("pay-1", json!({"lease": "10s"}));
+        let claim = site.granted(&body).await;
+        let unsure = json!({"certainty": "maybe_applied"});
+        store.fails_first.store(true, Ordering::SeqCst);
+        let answer = site.step(&claim, verb, &unsure).await;
+        answer.problem(503, "store-unavailable");
+        assert_eq!(site.claim(&body).await["decision"], "busy", "{verb}");
+        // In a batch the others are reported.
+        let other = site.granted(&claim_of("pay-2", json!({}))).await;
+        store.fails_first.store(true, Ordering::SeqCst);
+        let items = [
+            json!({"claim": claim, "step": verb, "certainty": "maybe_applied"}),
+            json!({"claim": other, "step": verb, "certainty": "maybe_applied"}),
+        ];
+        let answers = batches::steps(&site, &items).await;
+        assert_problem(&answers[0], 503, "store-unavailable");
+        assert_eq!(answers[1]["state"], "in_doubt");
+        assert_eq!(site.state_after(&claim, verb, &unsure).await, "in_doubt");
+    }
 }
 
 #[tokio::test]

@@ -35,6 +35,7 @@ pub fn settle(
         (_, State::Claimed { .. } | State::Started { .. })
         // Late evidence of the claim that is in doubt, for every attempt. DBT-2, DBT-6.
         | (Step::Complete { .. } | Step::Fail { decisive: true, .. }, State::InDoubt { .. }) => true,
+        (Step::Fail { .. }, State::InDoubt { .. }) if planted("M42") => true,
         // The answer to the same report was lost: give it again. OUT-1.
         (Step::Complete { .. }, State::Completed { .. })
         | (Step::Fail { .. } | Step::Release { .. }, State::Dead { .. } | State::InDoubt { .. })
@@ -60,7 +61,7 @@ pub fn settle(
             has_begun: false,
             ..
         }
-    );
+    ) || planted("M43") && matches!(settlement.step, Step::Start { .. });
     if !applies || (starts && (has_lost_entity(record, entity) || record.must_not_begin(now))) {
         return fenced;
     }
@@ -200,7 +201,8 @@ fn stepped(mut record: Record, step: &Step, now: Timestamp) -> Record {
             }
             record.last_error = Some(error.clone());
             // Any other answer speaks only for its own attempt. DBT-6.
-            if *decisive || planted("M39") {
+            let is_late = record.state.kind() == StateKind::InDoubt;
+            if *decisive || planted("M39") || (is_late && planted("M42")) {
                 record.doubt = None;
             }
             return record.given_up(now, *window);

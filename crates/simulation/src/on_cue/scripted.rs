@@ -20,6 +20,8 @@ pub enum Act {
     Slow(Duration, Duration),
     /// Does not arrive, and answers this.
     Say(Verdict),
+    /// Waits, does not arrive, and answers this.
+    SaySlowly(Duration, Verdict),
     /// Arrives, and answers this.
     DoAndSay(Verdict),
     /// Does not arrive, and panics.
@@ -101,6 +103,10 @@ impl Effect for Scripted {
                 tokio::time::sleep(after).await;
             }
             Act::Say(verdict) => return verdict,
+            Act::SaySlowly(before, verdict) => {
+                tokio::time::sleep(before).await;
+                return verdict;
+            }
             Act::DoAndSay(verdict) => {
                 self.sink.arrive(&call);
                 return verdict;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use semel_core::{Admission, Claim, ClaimId, ClaimRequest, Settled, Settlement, StateKind};
 
+use crate::seeded::kind::Kind;
 use crate::seeded::life::Life;
 use crate::seeded::world::{lock, number_of};
 
@@ -135,10 +136,11 @@ impl Life {
 
     /// Notes the new owner of an operation. A former one that lives and was not disturbed keeps its lease.
     fn owns(self: &Arc<Self>, number: usize, claim: &Claim) {
-        if claim.resumed {
+        let world = &self.world;
+        // Clients need not renew, and one that fails leaves its claim behind though its process is well.
+        if claim.resumed || world.kind == Kind::Claims {
             return;
         }
-        let world = &self.world;
         let new = (Arc::downgrade(self), world.now());
         let former = world.tally().owners.insert(number, new);
         let Some((former, since)) = former.filter(|_| claim.takeover) else {

@@ -363,9 +363,10 @@ async fn is_settled(world: &World, number: usize, payload: &Bytes) -> bool {
         }
     }
     let is_applied = match world.kind {
-        Kind::Gated => world.provider().is_superseded(number),
+        _ if world.is_gated() => world.provider().is_superseded(number),
         Kind::Streamed => world.provider().applied(number) > 0,
-        Kind::Output
+        Kind::Gated
+        | Kind::Output
         | Kind::Transaction
         | Kind::Keyed
         | Kind::Repeat
@@ -374,7 +375,8 @@ async fn is_settled(world: &World, number: usize, payload: &Bytes) -> bool {
         | Kind::Once
         | Kind::OnceParked
         | Kind::Http
-        | Kind::HttpParked => false,
+        | Kind::HttpParked
+        | Kind::Claims => false,
     };
     if is_applied {
         return true;

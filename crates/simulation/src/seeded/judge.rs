@@ -80,7 +80,8 @@ fn effects(world: &World, number: usize) -> u64 {
         | Kind::Once
         | Kind::OnceParked
         | Kind::Http
-        | Kind::HttpParked => world.provider().applied(number),
+        | Kind::HttpParked
+        | Kind::Claims => world.provider().applied(number),
     }
 }
 
@@ -147,15 +148,23 @@ impl Case<'_> {
             self.against("a duplicate");
             return;
         }
-        self.world.saw("repeated effect, listed");
-        let repeats = self
-            .record
-            .as_ref()
-            .map_or(0, |record| record.possible_repeats);
+        let repeats = if self.world.kind == Kind::Claims {
+            self.untold()
+        } else {
+            self.world.saw("repeated effect, listed");
+            let record = self.record.as_ref();
+            record.map_or(0, |record| record.possible_repeats)
+        };
         if u64::from(repeats) + 1 < self.effects {
             told.duplicates += self.effects - 1 - u64::from(repeats);
             self.against("a repeat that is not listed");
         }
+    }
+
+    /// The number of clients that may have begun its effect, and were gone before they said so.
+    fn untold(&self) -> u32 {
+        let tally = self.world.tally();
+        tally.untold.get(&self.number).copied().unwrap_or_default()
     }
 
     /// Checks that the effect is there, or that an operator can see why it is not.
@@ -196,7 +205,7 @@ impl Case<'_> {
     }
 
     fn is_superseded(&self) -> bool {
-        self.world.kind == Kind::Gated && self.world.provider().is_superseded(self.number)
+        self.world.is_gated() && self.world.provider().is_superseded(self.number)
     }
 
     /// Returns whether a client was told that it is refused for good, or will be.
@@ -253,7 +262,9 @@ impl Case<'_> {
             }
             // A store that forgot may have had a dead letter made up for, and versions leave no doubt.
             Some(StateKind::Dead)
-                if self.effects > 0 && !has_forgotten && self.world.kind != Kind::Gated =>
+                if self.effects > u64::from(self.untold())
+                    && !has_forgotten
+                    && self.world.kind != Kind::Gated =>
             {
                 self.against("dead, and it happened");
             }
@@ -288,7 +299,8 @@ impl Case<'_> {
                 | Kind::Once
                 | Kind::OnceParked
                 | Kind::Http
-                | Kind::HttpParked,
+                | Kind::HttpParked
+                | Kind::Claims,
             )
             | (
                 StateKind::Claimed

@@ -31,11 +31,13 @@ pub enum Kind {
     Http,
     /// The layer of HTTP before a service that does not, parked where in doubt.
     HttpParked,
+    /// The claim API for clients that declare no class, and say themselves that an effect has begun.
+    Claims,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Output,
         Self::Transaction,
         Self::Keyed,
@@ -48,6 +50,7 @@ impl Kind {
         Self::OnceParked,
         Self::Http,
         Self::HttpParked,
+        Self::Claims,
     ];
 
     /// The name in tables.
@@ -65,6 +68,7 @@ impl Kind {
             Self::OnceParked => "once parked",
             Self::Http => "http",
             Self::HttpParked => "http parked",
+            Self::Claims => "claims",
         }
     }
 
@@ -99,7 +103,12 @@ impl Kind {
         }
         match self {
             Self::Output => cases.extend(["takeover", "file cut back"]),
-            Self::Transaction | Self::Once | Self::OnceParked | Self::Http | Self::HttpParked => {}
+            Self::Transaction
+            | Self::Once
+            | Self::OnceParked
+            | Self::Http
+            | Self::HttpParked
+            | Self::Claims => {}
             Self::Keyed => cases.extend([
                 "takeover",
                 "in doubt",
@@ -152,9 +161,18 @@ impl Kind {
         if matches!(self, Self::Once | Self::OnceParked) {
             cases.push("too old");
         }
-        if matches!(self, Self::Once | Self::Http) {
+        if self == Self::Claims {
+            cases.extend([
+                "asked again over http",
+                "stale",
+                "begun, and said after the lease",
+                "taken over from a client that had said nothing",
+            ]);
+        }
+        if matches!(self, Self::Once | Self::Http | Self::Claims) {
             cases.push("takeover");
-        } else {
+        }
+        if matches!(self, Self::OnceParked | Self::HttpParked | Self::Claims) {
             cases.push("doubt found by a sweep");
         }
         cases
@@ -168,7 +186,7 @@ impl Kind {
     /// Returns whether callers use the library's entry point, without a consumer.
     pub(crate) const fn is_direct(self) -> bool {
         match self {
-            Self::Once | Self::OnceParked | Self::Http | Self::HttpParked => true,
+            Self::Once | Self::OnceParked | Self::Http | Self::HttpParked | Self::Claims => true,
             Self::Output
             | Self::Transaction
             | Self::Keyed
@@ -187,7 +205,9 @@ impl Kind {
                 provider_window: PROVIDER_WINDOW,
             },
             Self::Repeat | Self::Stream => Class::Unkeyed(OnDoubt::Repeat),
-            Self::Park | Self::OnceParked | Self::HttpParked => Class::Unkeyed(OnDoubt::Park),
+            Self::Park | Self::OnceParked | Self::HttpParked | Self::Claims => {
+                Class::Unkeyed(OnDoubt::Park)
+            }
             Self::Output | Self::Transaction | Self::Gated => Class::Transactional,
             Self::Streamed => Class::Streamed,
         }
@@ -204,7 +224,8 @@ impl Kind {
             | Self::Park
             | Self::Streamed
             | Self::OnceParked
-            | Self::HttpParked => false,
+            | Self::HttpParked
+            | Self::Claims => false,
         }
     }
 
@@ -217,7 +238,8 @@ impl Kind {
     /// Returns whether its promise is at most one effect.
     pub(crate) const fn is_at_most_once(self) -> bool {
         match self {
-            Self::Repeat | Self::Stream => false,
+            // Nobody knows of an effect whose client says nothing.
+            Self::Repeat | Self::Stream | Self::Claims => false,
             Self::Output
             | Self::Transaction
             | Self::Keyed

@@ -58,7 +58,8 @@ impl Provider {
             | Kind::Park
             | Kind::Streamed
             | Kind::OnceParked
-            | Kind::HttpParked => Recognises::Nothing,
+            | Kind::HttpParked
+            | Kind::Claims => Recognises::Nothing,
         };
         Self {
             recognises,
@@ -89,7 +90,8 @@ impl Provider {
             Recognises::Versions => self.is_superseded(operation),
         };
         if !is_known {
-            self.versions.insert(operation % 2, operation);
+            let version = self.versions.entry(operation % 2).or_default();
+            *version = operation.max(*version);
         }
         self.arrivals.push(Arrival {
             operation,

@@ -185,7 +185,9 @@ impl Store for SimStore {
         let fault = life.store_fault(Method::Claim, &operations);
         let is_lost = matches!(fault, Some(StoreFault::LostAnswer));
         let call = move |store: Arc<MemoryStore>| async move {
+            let unsaid = life.unsaid(&store, &batch).await?;
             let answers = store.claim(Arc::clone(&batch)).await?;
+            life.counts_untold(&batch, &unsaid, &answers);
             life.was_admitted(&batch, &answers);
             if is_lost {
                 life.was_not_heard(&batch, &answers);
@@ -206,6 +208,7 @@ impl Store for SimStore {
         self.pass(Method::Settle, operations, spoil, |store| async move {
             let of = batch.iter().map(|it| it.operation.clone()).collect();
             let owners = owners(&store, of).await?;
+            life.looks_for_late_word(&store, &batch).await?;
             let answers = store.settle(Arc::clone(&batch)).await?;
             for ((settlement, owner), answer) in batch.iter().zip(owners).zip(&answers) {
                 if let Settled::Now(_) = answer

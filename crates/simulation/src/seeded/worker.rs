@@ -16,6 +16,7 @@ use semel_engine::surroundings::{Shutdown, Surroundings};
 use tokio::sync::watch;
 
 use crate::seeded::broker::Feed;
+use crate::seeded::claims;
 use crate::seeded::dice::{Chance, Dice};
 use crate::seeded::effect::SimEffect;
 use crate::seeded::file::SimFile;
@@ -193,6 +194,7 @@ async fn live(
         }
         Kind::Once | Kind::OnceParked => once::serve(life, plan, consumer).await,
         Kind::Http | Kind::HttpParked => http::serve(life, plan, consumer).await,
+        Kind::Claims => claims::serve(life, plan, consumer).await,
         Kind::Streamed => {
             let transform = Arc::new(Transform(Arc::clone(&life)));
             consumer

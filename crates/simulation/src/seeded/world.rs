@@ -68,6 +68,9 @@ pub(crate) struct Tally {
     pub(crate) told_refused: BTreeSet<usize>,
     /// Effects that callers began.
     pub(crate) runs: usize,
+    /// The unmarked claims of each operation that ended with their leases: their clients may have begun, and said
+    /// nothing.
+    pub(crate) untold: BTreeMap<usize, u32>,
     /// Operations that were seen in doubt.
     pub(crate) doubted: BTreeSet<usize>,
     /// The last owner of each operation, and the time of its grant.
@@ -103,6 +106,11 @@ impl World {
             disks,
             tally: Mutex::default(),
         })
+    }
+
+    /// Returns whether operations are versions of entities.
+    pub(crate) fn is_gated(&self) -> bool {
+        self.kind == Kind::Gated || (self.kind == Kind::Claims && self.seed % 2 == 1)
     }
 
     pub(crate) fn now(&self) -> Duration {

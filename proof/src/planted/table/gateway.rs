@@ -1,6 +1,9 @@
 //! Bugs in front of a service of HTTP.
 
-use super::{Bug, GATEWAY, HTTP, LISTENER, LISTENER_UNIT, PROXIED, PROXY, PROXY_UNIT, Suite};
+use super::{
+    Bug, CLAIMED, CLAIMS, GATEWAY, HTTP, LISTENER, LISTENER_UNIT, MODEL, PROXIED, PROXY,
+    PROXY_UNIT, Suite,
+};
 
 const fn gateway(name: &'static str, what: &'static str, seen_by: &'static [&'static str]) -> Bug {
     Bug {
@@ -14,7 +17,7 @@ const fn gateway(name: &'static str, what: &'static str, seen_by: &'static [&'st
     }
 }
 
-/// A bug of who is let in, in front of the proxy.
+/// A bug at the other doors: of who is let in, and of what clients say.
 const fn door(
     name: &'static str,
     what: &'static str,
@@ -169,4 +172,12 @@ pub(super) const BUGS: &[Bug] = &[
         LISTENER_UNIT,
         &["access::tests::the_holder_of_a_certificate_is_known_by_its_subject"],
     ),
+    door(
+        "H23",
+        "lets a client of the claim API say that its effect may have happened, and records that it did not",
+        &[CLAIMS, MODEL],
+        CLAIMED,
+        &["steps::what_may_have_happened_without_a_start_is_never_said_not_to_have"],
+    )
+    .and(&["T1", "T2"]),
 ];

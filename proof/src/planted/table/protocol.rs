@@ -115,6 +115,18 @@ pub(super) const BUGS: &[Bug] = &[
         &["a_retried_rerun_counts_its_possible_repeat"],
     )
     .and(&["T1"]),
+    laws(
+        "M42",
+        "takes any late failure for the end of a doubt",
+        &["a_late_decisive_failure_resolves_the_doubt"],
+    )
+    .and(&["T1"]),
+    laws(
+        "M43",
+        "refuses the word that an effect has begun where its entity is another's",
+        &["a_claim_that_lost_its_entity_says_how_it_ended"],
+    )
+    .and(&["T1"]),
     // No claim is read from a replica, however late: a claim writes, which the server refuses there.
     postgres(
         "M36",
