@@ -1,6 +1,7 @@
 //! `semel run` with sources of kind `webhook`: a provider that signs its requests and sends them again until it is
 //! answered with success, over plain HTTP.
 
+mod encrypted;
 mod provider;
 
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,11 +1,16 @@
-//! A provider of webhooks: signs as GitHub does, and speaks plain HTTP.
+//! A provider of webhooks: signs as GitHub does, and speaks HTTP, encrypted or not.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use hmac::{Hmac, KeyInit, Mac};
+use semel_tls::Tls;
 use sha2::Sha256;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConnection, StreamOwned};
 
 use crate::site::wait_for;
 
@@ -13,7 +18,11 @@ use crate::site::wait_for;
 pub(super) const SECRET: &str = "It's a Secret to Everybody";
 
 /// A provider, and the address that it sends to.
-pub(super) struct Provider(SocketAddr);
+pub(super) struct Provider {
+    address: SocketAddr,
+    /// The authority that it trusts; it sends in the clear without one.
+    ca: Option<PathBuf>,
+}
 
 /// The answer to a request.
 #[derive(Debug)]
@@ -35,11 +44,22 @@ impl Provider {
     /// A provider that sends to a free port.
     pub(super) fn new() -> Self {
         let port = free_port::take().expect("a free port");
-        Self(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+        Self {
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+            ca: None,
+        }
+    }
+
+    /// One that sends to the same address, encrypted, and trusts this authority.
+    pub(super) fn encrypted(&self, ca: &Path) -> Self {
+        Self {
+            address: self.address,
+            ca: Some(ca.to_owned()),
+        }
     }
 
     pub(super) fn address(&self) -> SocketAddr {
-        self.0
+        self.address
     }
 
     /// Sends a signed request under this id, or under none; returns nothing if there is no answer.
@@ -75,11 +95,12 @@ impl Provider {
         for (name, value) in headers {
             let _ = write!(head, "{name}: {value}\r\n");
         }
-        let mut stream = TcpStream::connect(self.0).ok()?;
         let request = [head.as_bytes(), b"\r\n", body].concat();
-        stream.write_all(&request).ok()?;
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).ok()?;
+        let stream = TcpStream::connect(self.address).ok()?;
+        let answer = match &self.ca {
+            Some(ca) => exchange(session(stream, ca), &request)?,
+            None => exchange(stream, &request)?,
+        };
         let end = answer.windows(4).position(|it| it == b"\r\n\r\n")?;
         let head = String::from_utf8(answer[..end].to_vec()).ok()?;
         let status = head.split(' ').nth(1)?.parse().ok()?;
@@ -89,6 +110,28 @@ impl Provider {
             body: answer[end + 4..].to_vec(),
         })
     }
+}
+
+/// Sends a request, and reads the answer; returns nothing if there is none.
+fn exchange(mut stream: impl Read + Write, request: &[u8]) -> Option<Vec<u8>> {
+    stream.write_all(request).ok()?;
+    let mut answer = Vec::new();
+    // Some ends of encrypted connections are not announced.
+    let read = stream.read_to_end(&mut answer);
+    read.ok().or((!answer.is_empty()).then_some(0))?;
+    Some(answer)
+}
+
+/// An encrypted connection, which trusts this authority alone.
+fn session(stream: TcpStream, ca: &Path) -> StreamOwned<ClientConnection, TcpStream> {
+    let tls = Tls {
+        ca: Some(ca.to_owned()),
+        ..Tls::default()
+    };
+    let name = ServerName::try_from("localhost").expect("a name");
+    let config = Arc::new(tls.config().expect("of use"));
+    let session = ClientConnection::new(config, name).expect("a client");
+    StreamOwned::new(session, stream)
 }
 
 /// The signature that GitHub would send.
