@@ -95,7 +95,7 @@ fn no_effect_happens_twice_while_the_server_is_killed() {
     );
 }
 
-fn start(site: &Site, port: u16) -> Run {
+pub(crate) fn start(site: &Site, port: u16) -> Run {
     let run = site.start(&["run"]);
     for _ in 0..6_000 {
         if TcpStream::connect(("127.0.0.1", port)).is_ok() {
@@ -280,7 +280,7 @@ impl<'a> Client<'a> {
         self.asked += 1;
         let body = body.to_string();
         loop {
-            match self.asked_once(path, &body) {
+            match post(self.field.port, path, &body) {
                 Some((status, said)) if status < 500 => return (status, said),
                 _ => {
                     self.field.again.fetch_add(1, Ordering::SeqCst);
@@ -290,28 +290,29 @@ impl<'a> Client<'a> {
         }
     }
 
-    fn asked_once(&self, path: &str, body: &str) -> Option<(u16, Value)> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.field.port)).ok()?;
-        let length = body.len();
-        write!(
-            stream,
-            "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
-             content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
-        )
-        .ok()?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).ok()?;
-        let (head, body) = answer.split_once("\r\n\r\n")?;
-        Some((
-            head.split(' ').nth(1)?.parse().ok()?,
-            serde_json::from_str(body).ok()?,
-        ))
-    }
-
     fn fresh_id(&mut self) -> String {
         self.asked += 1;
         format!("{:016x}{:016x}", self.number + 1, self.asked)
     }
+}
+
+/// Posts once; nothing if there is no whole answer.
+pub(crate) fn post(port: u16, path: &str, body: &str) -> Option<(u16, Value)> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    let length = body.len();
+    write!(
+        stream,
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+         content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+    )
+    .ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    Some((
+        head.split(' ').nth(1)?.parse().ok()?,
+        serde_json::from_str(body).ok()?,
+    ))
 }
 
 fn name(round: u64, key: u64) -> String {

@@ -18,6 +18,7 @@ mod outage;
 mod postgres;
 mod redis;
 mod redis_cluster;
+mod said;
 mod streamed;
 mod versions;
 mod webhook;
