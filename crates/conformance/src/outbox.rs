@@ -61,7 +61,7 @@ pub enum Change {
         /// The process.
         process: &'static str,
     },
-    /// What is kept was published so much earlier.
+    /// Kept messages were published so much earlier.
     PublishedEarlier(Duration),
     /// A person lets the relay try what is dead once more, as the book says.
     TryAgain,

@@ -57,6 +57,14 @@ impl SqliteOutbox {
         })
     }
 
+    /// Creates the tables in a file that is there, if it has none.
+    ///
+    /// # Errors
+    /// `InvalidConfig`: there is a newer outbox; `Unavailable`: the file cannot be written, or is no database
+    pub fn create(path: &Path, options: &Options) -> Result<()> {
+        tables::create(&open::existing(&open::absolute(path)?, options)?)
+    }
+
     /// Counts what waits in it, and names the other streams that are not published.
     ///
     /// # Cost   reads every message that is not published

@@ -153,7 +153,9 @@ pub(super) fn put_off(
             .wait
             .map_or(i64::MAX, |wait| now.saturating_add(millis(wait)));
         let dead = it.wait.is_none().then_some(now);
-        let values = params![id, it.counted, it.error, due, dead];
+        // People read it with tools that end a text there.
+        let error = it.error.replace('\0', "");
+        let values = params![id, it.counted, error, due, dead];
         count += update.execute(values).map_err(undone)?;
     }
     Ok(u64::try_from(count).unwrap_or(u64::MAX))

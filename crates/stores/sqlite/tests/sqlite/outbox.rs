@@ -48,10 +48,10 @@ impl OutboxSubject for File {
         let runtime = tokio::runtime::Handle::current();
         let transacting = tokio::task::spawn_blocking(move || {
             let mut connection = connection(&path);
-            let mut tx = connection
+            let tx = connection
                 .transaction_with_behavior(TransactionBehavior::Immediate)
                 .expect("a transaction");
-            let publish = |it| Outbox::publish(&mut tx, it).expect("an id");
+            let publish = |it| Outbox::publish(&tx, it).expect("an id");
             let ids = messages.iter().map(publish).collect();
             match runtime.block_on(ending) {
                 Ending::Commit => tx.commit().expect("committed"),
@@ -153,6 +153,36 @@ async fn a_plain_insert_is_enough_and_the_database_makes_an_id() {
 }
 
 #[tokio::test]
+async fn a_file_may_hold_its_texts_in_utf_16() {
+    let lab = Lab::new();
+    let mut connection = lab.connection();
+    let encoding = connection.pragma_update(None, "encoding", "UTF-16le");
+    encoding.expect("an encoding");
+    Outbox::create(&connection).expect("an outbox");
+    let plain =
+        "INSERT INTO semel_outbox (stream, order_key, payload) VALUES ('orders', 'clé', 'é')";
+    for _ in 0..50 {
+        connection.execute(plain, []).expect("inserted");
+    }
+    let tx = connection.transaction().expect("a transaction");
+    let message = OutboxMessage::new("orders", "é").ordered_by("clé");
+    Outbox::publish(&tx, &message).expect("an id");
+    tx.commit().expect("committed");
+    let outbox = outbox(&lab.path());
+    let lease = Duration::from_secs(300);
+    let leases = outbox.lease(&relay(), lease, true).await.expect("leases");
+    let seen = outbox.pending(&relay(), &leases, 400).await.expect("rows");
+    assert_eq!(seen.len(), 51);
+    for it in &seen {
+        assert_eq!(
+            (it.order_key.as_deref(), &*it.payload),
+            (Some("clé"), "é".as_bytes())
+        );
+        assert_eq!(it.partition, seen[0].partition);
+    }
+}
+
+#[tokio::test]
 async fn keys_fall_into_all_partitions() {
     let file = File::open().await;
     let outbox = file.outbox().await;
@@ -213,14 +243,14 @@ async fn a_message_outside_of_a_transaction_or_with_a_known_id_is_refused() {
     let message = OutboxMessage::new("orders", "x").with_id(OutboxId::from_u128(7));
     let error = Outbox::publish(&connection, &message).expect_err("no transaction");
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
-    let mut tx = connection.transaction().expect("a transaction");
-    Outbox::publish(&mut tx, &message).expect("an id");
-    let error = Outbox::publish(&mut tx, &message).expect_err("the same id");
+    let tx = connection.transaction().expect("a transaction");
+    Outbox::publish(&tx, &message).expect("an id");
+    let error = Outbox::publish(&tx, &message).expect_err("the same id");
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
-    let error = Outbox::publish(&mut tx, &OutboxMessage::new("", "x")).expect_err("no stream");
+    let error = Outbox::publish(&tx, &OutboxMessage::new("", "x")).expect_err("no stream");
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     let other = OutboxMessage::new("orders", "y");
-    Outbox::publish(&mut tx, &other).expect("the transaction goes on");
+    Outbox::publish(&tx, &other).expect("the transaction goes on");
     tx.commit().expect("committed");
     let contents = file.outbox().await.inspect("orders").await;
     assert_eq!(contents.expect("contents").waiting, 2);
