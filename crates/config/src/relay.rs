@@ -200,12 +200,14 @@ fn store(fields: &mut Fields<'_>, shared: Shared<'_>) -> Option<StoreUrl> {
     };
     let has_outbox = match &url {
         StoreUrl::Server(server) => server.kind() == ServerKind::Postgres,
-        StoreUrl::Memory | StoreUrl::Embedded(_) | StoreUrl::Sqlite(_) => false,
+        StoreUrl::Sqlite(_) => true,
+        StoreUrl::Memory | StoreUrl::Embedded(_) => false,
     };
     if has_outbox {
         return Some(url);
     }
-    let message = "an outbox is a table of the database that transactions write: `postgres://…` in this release";
+    let message = "an outbox is a table of the database that transactions write: `postgres://…` or `sqlite:…` in \
+                   this release";
     if is_own && let Some(node) = fields.node("store") {
         fields.unsupported("store", node, message);
     } else {

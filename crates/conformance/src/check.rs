@@ -76,18 +76,29 @@ pub fn transfer_cases<S: TransferSubject>() -> Vec<Case> {
 
 /// Runs one future to its end. If it panics, names the law that it broke.
 pub(crate) fn run(law: LawId, case: Boxed<'static, ()>) {
+    if let Err(why) = outcome(case) {
+        panic!("law {law} is broken ({})\n{why}", law.sentence().trim());
+    }
+}
+
+/// Runs one future to its end, and panics with its words if it does.
+pub(crate) fn run_unnamed(case: Boxed<'static, ()>) {
+    if let Err(why) = outcome(case) {
+        panic!("{why}");
+    }
+}
+
+fn outcome(case: Boxed<'static, ()>) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build();
     let runtime = runtime.expect("a runtime for one case starts");
-    if let Err(broken) = runtime.block_on(runtime.spawn(case)) {
-        let why = match broken.try_into_panic() {
-            Ok(panic) => words_of(&*panic),
-            Err(cancelled) => cancelled.to_string(),
-        };
-        panic!("law {law} is broken ({})\n{why}", law.sentence().trim());
-    }
+    let ended = runtime.block_on(runtime.spawn(case));
+    ended.map_err(|broken| match broken.try_into_panic() {
+        Ok(panic) => words_of(&*panic),
+        Err(cancelled) => cancelled.to_string(),
+    })
 }
 
 fn words_of(panic: &(dyn Any + Send)) -> String {

@@ -40,7 +40,7 @@
 //! semel_conformance::checkpoint_transfer_laws!(Memory);
 //! ```
 //!
-//! A broker's source and sink have laws of their own: [`source`], [`sink`].
+//! A broker's source and sink, and the outbox of a database, have laws of their own: [`source`], [`sink`], [`outbox`].
 //!
 //! A store that is handed its clock is handed a [`TestClock`], so that windows pass without waiting:
 //!
@@ -79,6 +79,11 @@ mod lab;
     reason = "a case panics where its law is broken"
 )]
 pub mod laws;
+#[expect(
+    clippy::missing_panics_doc,
+    reason = "a case panics where its law is broken"
+)]
+pub mod outbox;
 pub mod page_bounds;
 pub mod proxy;
 pub mod redis;

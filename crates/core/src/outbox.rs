@@ -7,6 +7,7 @@ use std::str::FromStr;
 use bytes::Bytes;
 use bytestring::ByteString;
 
+use crate::error::{Error, ErrorKind, Result};
 use crate::json::{Document, Kind, write_string};
 
 /// The identity of a message of an outbox: a UUID, the same at every try to publish it. It says nothing of the order.
@@ -127,6 +128,35 @@ impl OutboxMessage {
             id: Some(id),
             ..self
         }
+    }
+
+    /// Refuses what no outbox takes, before a transaction is lost to it.
+    ///
+    /// # Errors
+    /// `InvalidInput`: no stream, a stream of more than 255 bytes, an order key of more than 1,024, a text with U+0000, a
+    /// header without a name
+    pub fn check(&self) -> Result<()> {
+        let refused = |what: &str| Err(Error::new(ErrorKind::InvalidInput, what).not_applied());
+        if self.stream.is_empty() || self.stream.len() > 255 {
+            return refused("the stream of a message has from 1 to 255 bytes");
+        }
+        if self.order_key.as_ref().is_some_and(|key| key.len() > 1_024) {
+            return refused("the order key of a message has at most 1,024 bytes");
+        }
+        let has_nul = |text: &str| text.contains('\0');
+        let mut headers = self.headers.iter();
+        if has_nul(&self.stream)
+            || self.order_key.as_deref().is_some_and(has_nul)
+            || headers.any(|(name, value)| has_nul(name) || has_nul(value))
+        {
+            return refused(
+                "stream, order key and headers of a message have no U+0000; leave it out",
+            );
+        }
+        if self.headers.iter().any(|(name, _)| name.is_empty()) {
+            return refused("a header of a message has no name");
+        }
+        Ok(())
     }
 }
 
@@ -270,6 +300,30 @@ mod tests {
             "0190a6f1+2b3c-7d4e-8f50-112233445566",
         ] {
             assert_eq!(wrong.parse::<OutboxId>(), Err(NotUuid), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_no_outbox_takes_is_refused_before_the_statement() {
+        let sound = || OutboxMessage::new("orders", "x");
+        assert!(
+            sound()
+                .ordered_by("k")
+                .with_header("a", "b")
+                .check()
+                .is_ok()
+        );
+        for wrong in [
+            OutboxMessage::new("", "x"),
+            OutboxMessage::new("s".repeat(256), "x"),
+            OutboxMessage::new("a\0b", "x"),
+            sound().ordered_by("k".repeat(1_025)),
+            sound().ordered_by("\0"),
+            sound().with_header("a", "\0"),
+            sound().with_header("", "b"),
+        ] {
+            let error = wrong.check().expect_err("refused");
+            assert_eq!(error.kind(), ErrorKind::InvalidInput, "{wrong:?}");
         }
     }
 

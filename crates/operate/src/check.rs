@@ -26,7 +26,7 @@ pub use finding::{Finding, Place, Severity, fail, warn};
 pub use gateway::RouteReport;
 pub use inspection::Inspection;
 pub use production::{Disk, Line, Observed, Production, Room, Scrape, Standing};
-pub use relays::{OutboxSeen, RelayReport};
+pub use relays::RelayReport;
 pub use report::{Coverage, Protection, Report, RetryReport, StoreReport};
 pub use rules::Subject;
 pub use sample::{Conflict, Sample, Unusable};

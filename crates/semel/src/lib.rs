@@ -168,7 +168,7 @@ pub mod sqlite {
     #[doc(inline)]
     pub use crate::inbox::sqlite::Inbox;
     #[doc(inline)]
-    pub use semel_store_sqlite::{Options, SqliteStore};
+    pub use semel_store_sqlite::{Options, Outbox, SqliteStore};
 }
 
 /// Records in a PostgreSQL database, for any number of processes, and in the transactions of programs that

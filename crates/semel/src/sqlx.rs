@@ -29,4 +29,4 @@ pub use self::mysql::MysqlInbox;
 #[cfg(feature = "sqlx-postgres")]
 pub use self::postgres::{PostgresInbox, PostgresOutbox};
 #[cfg(feature = "sqlx-sqlite")]
-pub use self::sqlite::SqliteInbox;
+pub use self::sqlite::{SqliteInbox, SqliteOutbox};

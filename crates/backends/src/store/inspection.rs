@@ -11,7 +11,7 @@ use semel_store_embedded::Inspector;
 use semel_store_memory::MemoryStore;
 
 use super::format::Formats;
-use super::{files, open_for_changing, open_for_reading, server};
+use super::{files, open_for_changing, open_for_filling, open_for_reading, server};
 
 /// The findings about a store.
 #[derive(Debug)]
@@ -142,13 +142,19 @@ pub async fn formats(url: &StoreUrl) -> Result<Formats> {
 }
 
 /// Creates a store on a server, or brings it to the newest format; returns its format. A store of this machine
-/// is brought forward by opening it.
+/// is brought forward by opening it; one in an SQLite file that is there is made, and so is an outbox beside it.
 ///
 /// # Errors
 ///
 /// Those of [`open_for_changing`].
 pub async fn migrate(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result<Option<i64>> {
     match url {
+        StoreUrl::Sqlite(path) if path.exists() => {
+            open_for_filling(url, clock).await?;
+            let options = semel_store_sqlite::Options::default();
+            semel_store_sqlite::SqliteOutbox::create(path, &options)?;
+            Ok(formats(url).await?.stored)
+        }
         StoreUrl::Memory | StoreUrl::Embedded(_) | StoreUrl::Sqlite(_) => {
             open_for_changing(url, clock).await?;
             Ok(formats(url).await?.stored)

@@ -50,6 +50,7 @@ mod quarantine;
 mod ready;
 #[cfg(feature = "redis")]
 mod redis;
+mod relays;
 mod replay;
 mod secrets;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]

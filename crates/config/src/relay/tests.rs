@@ -62,6 +62,26 @@ fn a_relay_may_have_a_store_of_its_own_and_keep_what_it_published() {
 }
 
 #[test]
+fn an_outbox_may_be_in_an_sqlite_file() {
+    let text = "[relays.out]\nstore = 'sqlite:./shop.db'\nstream = 'orders'\n\
+                sink = { kind = 'file', path = 'orders.ndjson' }\n";
+    let relays = relays(text);
+    let [relay] = &*relays else {
+        panic!("{:?}", faults(text));
+    };
+    assert_eq!(relay.store.to_string(), "sqlite:conf/shop.db");
+    let twice = format!(
+        "{text}[relays.two]\nstore = 'sqlite:shop.db'\nstream = 'orders'\n\
+                         sink = {{ kind = 'file', path = 'x' }}\n"
+    );
+    let faults = faults(&twice);
+    assert!(
+        matches!(&*faults, [it] if it.contains("is published by relay `out` as well")),
+        "{faults:?}"
+    );
+}
+
+#[test]
 fn a_bad_relay_is_told_with_its_line() {
     let sink = "sink = { kind = 'file', path = 'x' }";
     for (lines, line, why) in [
@@ -83,7 +103,7 @@ fn a_bad_relay_is_told_with_its_line() {
             "relays.out.keep: must be longer than zero",
         ),
         (
-            format!("stream = 'a'\nstore = 'sqlite:./x.db'\n{sink}"),
+            format!("stream = 'a'\nstore = 'embedded:./x'\n{sink}"),
             5,
             "relays.out.store: an outbox is a table",
         ),

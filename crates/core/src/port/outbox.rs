@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::outbox::{OutboxId, Outgoing, PartitionLease};
 
 /// The table that committed messages are read from by the relays of a stream.
@@ -98,6 +98,38 @@ pub struct RelayName {
     pub sink: Box<str>,
     /// The process.
     pub process: Box<str>,
+}
+
+impl RelayName {
+    /// Returns the error of a process whose stream another relay is at, or the same one with another sink.
+    pub fn refused_by(&self, relay: &str, to: &str) -> Error {
+        let Self {
+            name, stream, sink, ..
+        } = self;
+        let message = if **name == *relay {
+            format!(
+                "relay {name}: another process of this name publishes stream {stream} to {to}, and this one would to \
+                 {sink}; give both the same sink, or stop the other one first"
+            )
+        } else {
+            format!(
+                "relay {name}: stream {stream} is published by relay {relay}, to {to}; stop that one first, or give \
+                 this one another stream"
+            )
+        };
+        Error::new(ErrorKind::InvalidConfig, message)
+    }
+}
+
+/// The contents of an outbox, in the view of one stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OutboxContents {
+    /// Messages of the stream that are not published, dead ones left out.
+    pub waiting: u64,
+    /// Messages of the stream that are dead.
+    pub dead: u64,
+    /// Other streams with messages that are not published, each with its relay if it ever had one.
+    pub others: Vec<(String, Option<String>)>,
 }
 
 /// A message that could not be published.

@@ -1,6 +1,7 @@
 //! The report of a relay: what it publishes and to where, what waits, and what stands in its way.
 
 use semel_config::RelaySettings;
+use semel_core::port::outbox::OutboxContents;
 use semel_core::{Error, Result};
 use serde::Serialize;
 
@@ -30,23 +31,12 @@ pub struct RelayReport {
     pub findings: Vec<Finding>,
 }
 
-/// The contents of an outbox, as a program found them.
-#[derive(Clone, Debug, Default)]
-pub struct OutboxSeen {
-    /// Messages of the stream that are not published, dead ones left out.
-    pub waiting: u64,
-    /// Messages of the stream that are dead.
-    pub dead: u64,
-    /// Other streams with messages that are not published, each with its relay if it ever had one.
-    pub others: Vec<(String, Option<String>)>,
-}
-
 impl RelayReport {
     /// Applies every rule to the known facts. `relayed` are the streams that the configuration publishes from the same
     /// database.
     pub fn of(
         settings: &RelaySettings,
-        outbox: Result<&OutboxSeen, &Error>,
+        outbox: Result<&OutboxContents, &Error>,
         sink: Result<(), &Error>,
         relayed: &[&str],
     ) -> Self {
@@ -81,7 +71,7 @@ impl RelayReport {
     }
 }
 
-fn of_contents(settings: &RelaySettings, seen: &OutboxSeen, relayed: &[&str]) -> Vec<Finding> {
+fn of_contents(settings: &RelaySettings, seen: &OutboxContents, relayed: &[&str]) -> Vec<Finding> {
     let mut findings = Vec::new();
     if seen.dead > 0 {
         let (count, stream) = (seen.dead, &settings.stream);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ::sqlx::{Sqlite, SqliteConnection, Transaction};
+use semel_core::outbox::{OutboxId, OutboxMessage};
 use semel_core::{
     Admission, Claim, ClaimRequest, Clock, Error, ErrorKind, Outcome, Result, Settled, Settlement,
     Window,
@@ -10,7 +11,7 @@ use semel_core::{
 use semel_engine::once::inbox::{Call, Watch};
 use semel_engine::once::{Error as OnceError, Failure, Receipt, Remember, ToKey};
 use semel_sqlx_rusqlite::{Connection, lend};
-use semel_store_sqlite::{Inbox, driver};
+use semel_store_sqlite::{Inbox, Outbox, driver};
 
 use super::once::{Steps, run};
 use crate::inbox::watched;
@@ -91,7 +92,7 @@ impl SqliteInbox {
         request: &ClaimRequest,
     ) -> Result<Admission> {
         let admit = |lent: &_| self.inner.admit(lent, request);
-        locked(transaction, admit).await
+        locked(transaction, driver::WRITE_LOCK, admit).await
     }
 
     /// Records that the effect of `claim` happened within `transaction`.
@@ -111,7 +112,7 @@ impl SqliteInbox {
         window: Window,
     ) -> Result<Settled> {
         let complete = |lent: &_| self.inner.complete(lent, claim, outcome, window);
-        locked(transaction, complete).await
+        locked(transaction, driver::WRITE_LOCK, complete).await
     }
 
     /// Reports any other step of a claim within `transaction`: start, release, fail.
@@ -128,7 +129,7 @@ impl SqliteInbox {
         settlement: &Settlement,
     ) -> Result<Settled> {
         let settle = |lent: &_| self.inner.settle(lent, settlement);
-        locked(transaction, settle).await
+        locked(transaction, driver::WRITE_LOCK, settle).await
     }
 
     /// Runs `effect` for `key` within `transaction` and records its value there, or returns the value of
@@ -222,13 +223,75 @@ impl From<Inbox> for SqliteInbox {
     }
 }
 
-/// Runs `work` once no other connection writes to the file. The wait for that happens on sqlx's thread,
-/// not on one of the runtime's.
+/// Writes messages into the outbox of an SQLite file within transactions of `sqlx`: they are published if, and only if,
+/// the transaction commits.
+///
+/// ```
+/// # use semel::OutboxMessage;
+/// # use semel::sqlx::SqliteOutbox;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// let url = format!("sqlite://{}?mode=rwc", folder.path().join("shop.db").display());
+/// let pool = sqlx::SqlitePool::connect(&url).await?;
+/// sqlx::query("CREATE TABLE orders (id TEXT, paid INTEGER)").execute(&pool).await?;
+/// SqliteOutbox::create(&mut *pool.acquire().await?).await?;
+///
+/// let mut tx = pool.begin_with("BEGIN IMMEDIATE").await?;
+/// sqlx::query("INSERT INTO orders VALUES ('o-1', 100)").execute(&mut *tx).await?;
+/// let paid = OutboxMessage::new("orders", r#"{"order":"o-1","paid":100}"#).ordered_by("o-1");
+/// let id = SqliteOutbox::publish(&mut tx, &paid).await?;
+/// tx.commit().await?;
+/// let row: Vec<u8> = sqlx::query_scalar("SELECT id FROM semel_outbox").fetch_one(&pool).await?;
+/// assert_eq!(row, id.as_u128().to_be_bytes());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct SqliteOutbox(());
+
+impl SqliteOutbox {
+    /// Creates the tables of an outbox in the file of `connection`, if there are none.
+    ///
+    /// # Errors
+    /// `InvalidInput` within a transaction; `InvalidConfig`: there is a newer outbox; `Unavailable`: the file cannot be
+    /// written
+    ///
+    /// # Cancel safety
+    /// A call that is dropped has made all tables or none.
+    pub async fn create(connection: &mut SqliteConnection) -> Result<()> {
+        let created = lend(connection, Outbox::create).await;
+        created.map_err(refused)?
+    }
+
+    /// Writes `message`, and returns the id under which it will be published.
+    ///
+    /// # Guarantee   published if, and only if, the transaction commits, under this id at every try
+    /// # Cost        two statements; waits for another transaction that writes to the file, as long as your connection's
+    /// `busy_timeout`
+    /// # Errors
+    /// `InvalidInput`: what no outbox takes, an id that is there already; `InvalidConfig`: there is no outbox;
+    /// `Unavailable` (not applied: roll back and try again)
+    ///
+    /// # Cancel safety
+    /// A call that is dropped may have run: roll back.
+    pub async fn publish(
+        transaction: &mut Transaction<'_, Sqlite>,
+        message: &OutboxMessage,
+    ) -> Result<OutboxId> {
+        let publish = |lent: &_| Outbox::publish(lent, message);
+        locked(transaction, driver::OUTBOX_WRITE_LOCK, publish).await
+    }
+}
+
+/// Runs `work` once no other connection writes to the file, which the statement `lock` sees to. The wait for that happens
+/// on sqlx's thread, not on one of the runtime's.
 async fn locked<A>(
     connection: &mut SqliteConnection,
+    lock: &'static str,
     work: impl FnOnce(&Connection) -> Result<A>,
 ) -> Result<A> {
-    let lock = sqlx::query(driver::WRITE_LOCK).execute(&mut *connection);
+    let lock = sqlx::query(lock).execute(&mut *connection);
     lock.await.map_err(refused)?;
     lend(connection, work).await.map_err(refused)?
 }

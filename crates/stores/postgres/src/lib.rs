@@ -39,7 +39,7 @@ pub use config::{Options, check_url};
 pub use deadpool_postgres::tokio_postgres;
 pub use inbox::Inbox;
 pub use inspection::{Inspection, inspect, migrate};
-pub use outbox::{OUTBOX_FORMAT, Outbox, OutboxContents, PostgresOutbox};
+pub use outbox::{OUTBOX_FORMAT, Outbox, PostgresOutbox};
 pub use store::PostgresStore;
 
 /// The format of the tables that this version creates.

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use deadpool_postgres::tokio_postgres::Row;
 use deadpool_postgres::tokio_postgres::types::ToSql;
 use semel_core::outbox::{OutboxId, Outgoing, PartitionLease, headers_of_json};
-use semel_core::port::outbox::{MOST_BATCH_BYTES, OutboxStore, RelayName, Unsent};
+use semel_core::port::outbox::{MOST_BATCH_BYTES, OutboxContents, OutboxStore, RelayName, Unsent};
 use semel_core::{ByteString, Result};
 
 use crate::config::{Options, address};
@@ -247,17 +247,6 @@ impl fmt::Debug for PostgresOutbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("PostgresOutbox")
     }
-}
-
-/// The contents of an outbox, in the view of one stream.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OutboxContents {
-    /// Messages of the stream that are not published, dead ones left out.
-    pub waiting: u64,
-    /// Messages of the stream that are dead.
-    pub dead: u64,
-    /// Other streams with messages that are not published, each with its relay if it ever had one.
-    pub others: Vec<(String, Option<String>)>,
 }
 
 fn partition_lease(row: &Row) -> Result<PartitionLease, Failure> {

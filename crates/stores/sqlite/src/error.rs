@@ -54,6 +54,20 @@ pub(crate) fn gone() -> Error {
     )
 }
 
+/// Error for a thread that the system does not start.
+pub(crate) fn no_thread(error: std::io::Error) -> Error {
+    let message = "cannot start a thread for the database file";
+    Error::new(ErrorKind::Unavailable, message)
+        .not_applied()
+        .with_source(error)
+}
+
+/// Error for a file without the tables of an outbox.
+pub(crate) fn no_outbox() -> Error {
+    let message = "there is no table semel_outbox in the database file; `semel store migrate --yes` makes one";
+    Error::new(ErrorKind::InvalidConfig, message).not_applied()
+}
+
 /// Error for a stored row that does not hold what it must.
 pub(crate) fn corrupt(what: &str) -> Error {
     Error::new(
@@ -97,6 +111,7 @@ fn classify(error: rusqlite::Error) -> Error {
         Some(ErrorCode::SchemaChanged) => {
             Error::new(ErrorKind::Conflict, "the tables changed meanwhile; try again")
         }
+        _ if error.to_string().contains("no such table: semel_outbox") => no_outbox(),
         _ if error.to_string().contains("no such table: semel_meta") => Error::new(
             ErrorKind::InvalidConfig,
             "the file does not have this store's tables; open a store or an inbox on it first",

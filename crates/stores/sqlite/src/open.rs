@@ -53,6 +53,12 @@ pub(crate) fn reader(path: &Path, options: &Options) -> Result<Connection> {
     Ok(connection)
 }
 
+/// Opens a file that is there, for what its tables are not needed for.
+pub(crate) fn existing(path: &Path, options: &Options) -> Result<Connection> {
+    look_at(path)?;
+    connect_with(path, options, OpenFlags::SQLITE_OPEN_READ_WRITE)
+}
+
 /// Returns the path as SQLite takes it for a plain file, whatever its name begins with.
 pub(crate) fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).map_err(|error| {
@@ -131,9 +137,12 @@ pub(crate) fn check_format(connection: &Connection) -> Result<i64> {
 }
 
 fn connect(path: &Path, options: &Options) -> Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_CREATE
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+    connect_with(path, options, flags)
+}
+
+fn connect_with(path: &Path, options: &Options, flags: OpenFlags) -> Result<Connection> {
+    let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection =
         Connection::open_with_flags(path, flags).map_err(|error| not_opened(error, path))?;
     connection

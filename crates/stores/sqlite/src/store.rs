@@ -10,7 +10,7 @@ use semel_core::port::store::{Capabilities, ListQuery, Listed, Page, Stats, Swep
 use semel_core::port::transactional::{Application, Applied, Statements, TransactionalStore};
 use semel_core::port::transfer::{Item, TransferStore};
 use semel_core::{
-    Admission, Audited, ClaimRequest, Clock, Error, ErrorKind, Mark, Note, OpId, Operation, Parked,
+    Admission, Audited, ClaimRequest, Clock, ErrorKind, Mark, Note, OpId, Operation, Parked,
     ParkedId, Record, Renewal, Renewed, Result, Settled, Settlement, StateKind, Store,
 };
 use tokio::sync::oneshot;
@@ -18,11 +18,11 @@ use tokio::sync::oneshot;
 use crate::apply::Apply;
 use crate::checkpoint::{Admit, settle_with};
 use crate::config::Options;
+use crate::connection_thread::ConnectionThread;
 use crate::error::{self, undone};
 use crate::inbox::Inbox;
 use crate::ledger::Ledger;
 use crate::parked::{drop_parked, park};
-use crate::reader::Reader;
 use crate::statements;
 use crate::writer::Writer;
 use crate::{audit, listing, open, preflight, row, sql, transfer};
@@ -34,7 +34,7 @@ pub struct SqliteStore {
     path: Arc<Path>,
     clock: Arc<dyn Clock>,
     writer: Writer,
-    reader: Reader,
+    reader: ConnectionThread,
 }
 
 impl SqliteStore {
@@ -51,18 +51,11 @@ impl SqliteStore {
         let path = open::absolute(path)?;
         let writer = open::writer(&path, &options)?;
         let reader = open::reader(&path, &options)?;
-        let no_thread = |error| {
-            Error::new(
-                ErrorKind::Unavailable,
-                "cannot start a thread for the database file",
-            )
-            .not_applied()
-            .with_source(error)
-        };
         Ok(Self {
             path: path.into(),
-            writer: Writer::start(writer, Arc::clone(&clock), options.queue).map_err(no_thread)?,
-            reader: Reader::start(reader, options.queue).map_err(no_thread)?,
+            writer: Writer::start(writer, Arc::clone(&clock), options.queue)
+                .map_err(error::no_thread)?,
+            reader: ConnectionThread::start("semel-sqlite-reader", reader, options.queue)?,
             clock,
         })
     }

@@ -4,7 +4,7 @@ use semel_backends::outbox;
 use semel_config::{RelaySettings, RelaySink, Settings};
 use semel_core::units::duration_text;
 use semel_core::{Error, Result};
-use semel_operate::check::{OutboxSeen, RelayReport, Severity};
+use semel_operate::check::{RelayReport, Severity};
 
 use super::report::findings;
 use crate::output::{Answer, Answers, Block};
@@ -17,11 +17,6 @@ pub(super) async fn look(
     let (mut worst, mut away) = (Severity::Ok, None);
     for relay in &settings.relays {
         let seen = outbox::inspect(&relay.store, &relay.stream).await;
-        let seen = seen.map(|seen| OutboxSeen {
-            waiting: seen.waiting,
-            dead: seen.dead,
-            others: seen.others,
-        });
         let sink = inspect(relay).await;
         for error in [seen.as_ref().err(), sink.as_ref().err()] {
             if let Some(error) = error.filter(|it| it.advice() != semel_core::Advice::Fix) {

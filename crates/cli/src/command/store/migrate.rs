@@ -31,10 +31,11 @@ pub(super) fn migrate(arguments: &Migrate) -> Result<Exit> {
     })
 }
 
-/// Plans the changes on a server; nothing if there are none.
+/// Plans the changes on a server, or in a file that others made; nothing if there are none.
 fn plan(url: &StoreUrl, before: Formats) -> Option<Plan> {
     let Formats { stored, newest } = before;
-    if !url.is_server() {
+    let is_new_in_file = stored.is_none() && matches!(url, StoreUrl::Sqlite(path) if path.exists());
+    if !url.is_server() && !is_new_in_file {
         return None;
     }
     match stored {

@@ -3,7 +3,7 @@
 use deadpool_postgres::tokio_postgres::{self, Row};
 use semel_core::outbox::{Holder, PARTITIONS, PartitionLease, Share};
 use semel_core::port::outbox::RelayName;
-use semel_core::{Error, ErrorKind, Result};
+use semel_core::{Error, Result};
 
 use super::{numbers, partition_lease};
 use crate::connection::{Cells, Runs};
@@ -37,7 +37,7 @@ pub(super) async fn balance(
     let others: i64 = others.first().map_or(Ok(0), |row| row.try_get(0))?;
     if (&*by, &*to) != (&**name, &**sink) {
         if others > 0 {
-            return Err(taken(relay, &by, &to).into());
+            return Err(relay.refused_by(&by, &to).into());
         }
         transaction
             .rows(&texts.outbox_adopt, &[stream, name, sink])
@@ -90,25 +90,6 @@ impl From<Error> for Balance {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
-}
-
-/// Error for a stream that another relay is at, or the same one with another sink.
-fn taken(relay: &RelayName, by: &str, to: &str) -> Error {
-    let RelayName {
-        name, stream, sink, ..
-    } = relay;
-    let message = if **name == *by {
-        format!(
-            "relay {name}: another process of this name publishes stream {stream} to {to}, and this one would to \
-             {sink}; give both the same sink, or stop the other one first"
-        )
-    } else {
-        format!(
-            "relay {name}: stream {stream} is published by relay {by}, to {to}; stop that one first, or give this one \
-             another stream"
-        )
-    };
-    Error::new(ErrorKind::InvalidConfig, message)
 }
 
 fn holder(row: &Row) -> Result<Holder, Failure> {

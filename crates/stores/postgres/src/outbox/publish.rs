@@ -1,8 +1,8 @@
 //! A message in the transaction of a user's own connection.
 
 use deadpool_postgres::tokio_postgres::Transaction;
+use semel_core::Result;
 use semel_core::outbox::{OutboxId, OutboxMessage, headers_to_json};
-use semel_core::{Error, ErrorKind, Result};
 
 use crate::connection::{Cells, Runs};
 use crate::driver::Driver;
@@ -63,7 +63,7 @@ impl Outbox {
 }
 
 async fn insert<C: Runs>(connection: &C, message: &OutboxMessage) -> Result<OutboxId> {
-    check(message)?;
+    message.check()?;
     let id = message.id.map(|id| id.to_string());
     let headers = headers_to_json(&message.headers);
     let order_key = message.order_key.as_deref();
@@ -79,57 +79,4 @@ async fn insert<C: Runs>(connection: &C, message: &OutboxMessage) -> Result<Outb
     let row = rows.first().ok_or_else(|| corrupt("id of an outbox"))?;
     let id: String = row.try_get(0).map_err(uncommitted)?;
     id.parse().map_err(|_| corrupt("id of an outbox"))
-}
-
-/// Refuses what the table does not take, before the transaction is lost to it.
-fn check(message: &OutboxMessage) -> Result<()> {
-    let refused = |what: &str| Err(Error::new(ErrorKind::InvalidInput, what).not_applied());
-    let OutboxMessage {
-        stream,
-        order_key,
-        headers,
-        ..
-    } = message;
-    if stream.is_empty() || stream.len() > 255 {
-        return refused("the stream of a message has from 1 to 255 bytes");
-    }
-    if order_key.as_ref().is_some_and(|key| key.len() > 1_024) {
-        return refused("the order key of a message has at most 1,024 bytes");
-    }
-    let has_nul = |text: &str| text.contains('\0');
-    if has_nul(stream)
-        || order_key.as_deref().is_some_and(has_nul)
-        || headers
-            .iter()
-            .any(|(name, value)| has_nul(name) || has_nul(value))
-    {
-        return refused("stream, order key and headers of a message have no U+0000; leave it out");
-    }
-    if headers.iter().any(|(name, _)| name.is_empty()) {
-        return refused("a header of a message has no name");
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_the_table_does_not_take_is_refused_before_the_statement() {
-        let sound = || OutboxMessage::new("orders", "x");
-        assert!(check(&sound().ordered_by("k").with_header("a", "b")).is_ok());
-        for wrong in [
-            OutboxMessage::new("", "x"),
-            OutboxMessage::new("s".repeat(256), "x"),
-            OutboxMessage::new("a\0b", "x"),
-            sound().ordered_by("k".repeat(1_025)),
-            sound().ordered_by("\0"),
-            sound().with_header("a", "\0"),
-            sound().with_header("", "b"),
-        ] {
-            let error = check(&wrong).expect_err("refused");
-            assert_eq!(error.kind(), ErrorKind::InvalidInput, "{wrong:?}");
-        }
-    }
 }

@@ -30,12 +30,19 @@ impl Site {
 
     /// Opens a connection, with the schema as the place for tables.
     pub(crate) async fn client(&self) -> Client {
+        self.connecting().await
+    }
+
+    /// Does the same, for whoever goes on without this.
+    pub(crate) fn connecting(&self) -> impl Future<Output = Client> + Send + use<> {
         let url = format!("{}?{}", server(), self.session());
-        let (client, connection) = tokio_postgres::connect(&url, NoTls)
-            .await
-            .expect("a connection");
-        tokio::spawn(connection);
-        client
+        async move {
+            let (client, connection) = tokio_postgres::connect(&url, NoTls)
+                .await
+                .expect("a connection");
+            tokio::spawn(connection);
+            client
+        }
     }
 
     fn session(&self) -> String {

@@ -9,4 +9,5 @@ mod inbox;
 mod inspection;
 mod lab;
 mod migrate;
+mod outbox;
 mod processes;

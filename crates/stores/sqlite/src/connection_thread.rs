@@ -1,5 +1,5 @@
-//! The one thread that reads, on a connection of its own: it waits for no writer, and sees
-//! committed changes only.
+//! A thread with a connection of its own, which answers one question after the other. Not for the writes of a store, which
+//! share transactions.
 
 use std::thread::JoinHandle;
 
@@ -11,23 +11,24 @@ use crate::error;
 
 type Question = Box<dyn FnOnce(&Connection) + Send>;
 
-/// Accepts questions for the thread that reads.
-pub(crate) struct Reader {
+/// Accepts questions for the thread. Dropping it waits until all accepted ones are answered.
+pub(crate) struct ConnectionThread {
     questions: Option<mpsc::Sender<Question>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Reader {
-    /// Starts the thread with a connection of its own.
-    pub(crate) fn start(connection: Connection, queue: usize) -> std::io::Result<Self> {
+impl ConnectionThread {
+    /// Starts the thread under this name.
+    pub(crate) fn start(name: &str, connection: Connection, queue: usize) -> Result<Self> {
         let (questions, mut accepted) = mpsc::channel::<Question>(queue.max(1));
         let thread = std::thread::Builder::new()
-            .name("semel-sqlite-reader".into())
+            .name(name.into())
             .spawn(move || {
                 while let Some(question) = accepted.blocking_recv() {
                     question(&connection);
                 }
-            })?;
+            })
+            .map_err(error::no_thread)?;
         Ok(Self {
             questions: Some(questions),
             thread: Some(thread),
@@ -51,7 +52,7 @@ impl Reader {
     }
 }
 
-impl Drop for Reader {
+impl Drop for ConnectionThread {
     fn drop(&mut self) {
         drop(self.questions.take());
         if let Some(thread) = self.thread.take() {
