@@ -88,8 +88,8 @@ pub(crate) fn watch(
     surroundings: &mut Surroundings,
 ) -> Option<Arc<CacheHits>> {
     let pipeline = pipeline(settings, store);
-    let traced: Arc<dyn Observer> = Arc::new(traces.pipeline(&pipeline));
-    surroundings.observer = Arc::new(FanOut::new([Arc::clone(&surroundings.observer), traced]));
+    let watching: Arc<dyn Observer> = Arc::new(traces.pipeline(&pipeline));
+    surroundings.observer = Arc::new(FanOut::new([Arc::clone(&surroundings.observer), watching]));
     match pipeline.front {
         TracedFront::Cache(hits) => Some(hits),
         TracedFront::None | TracedFront::Filter => None,

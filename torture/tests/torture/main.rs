@@ -4,6 +4,7 @@
 mod amqp;
 mod backlog;
 mod certainty;
+mod claim_steps;
 mod claims;
 mod dedup;
 mod disk;
@@ -18,7 +19,6 @@ mod outage;
 mod postgres;
 mod redis;
 mod redis_cluster;
-mod said;
 mod streamed;
 mod versions;
 mod webhook;

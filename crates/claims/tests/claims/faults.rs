@@ -127,7 +127,7 @@ async fn a_step_whose_answer_was_lost_is_repeated() {
     );
 }
 
-/// Whatever fails in between, the record never says of an effect that may have happened that it did not.
+/// The record never says, whatever fails in between, of an effect that may have happened that it did not.
 #[tokio::test]
 async fn an_effect_that_is_not_marked_for_certain_is_not_reported_on() {
     for verb in ["release", "fail"] {

@@ -39,12 +39,21 @@ pub(super) struct Told {
     settled: Result<Settled>,
     /// The outcome went into the record as it was.
     kept: bool,
-    /// The store failed for it before.
-    had_trouble: bool,
+    recorder: Recorder,
     /// An earlier attempt may have applied the effect.
     doubted: bool,
-    /// The effect has recorded it itself, and nothing was reported.
-    by_effect: bool,
+}
+
+/// The one who put the end of an effect on record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Recorder {
+    /// The effect itself: nothing was reported.
+    Effect,
+    /// A report to the store.
+    Report {
+        /// The store failed for it before.
+        had_trouble: bool,
+    },
 }
 
 impl Told {
@@ -60,9 +69,8 @@ impl Told {
         Self {
             settled: Ok(Settled::Now(StateKind::Completed)),
             kept: is_kept,
-            had_trouble: false,
+            recorder: Recorder::Effect,
             doubted: false,
-            by_effect: true,
         }
     }
 }
@@ -105,10 +113,10 @@ impl<S: Store + Clone> Run<S> {
     /// Answers an item whose settlement was answered.
     pub(super) fn conclude(&mut self, held: Held<S>, report: Report, told: Told) {
         self.trace(held.index, |trace, now| {
-            if !told.by_effect {
+            if let Recorder::Report { had_trouble } = told.recorder {
                 trace.settled(now);
+                trace.had_trouble |= had_trouble;
             }
-            trace.had_trouble |= told.had_trouble;
         });
         let operation = &held.claim.operation;
         let operation_id = held.op.operation_id();
@@ -311,9 +319,8 @@ impl<S: Store + Clone> Asking<S> {
         Told {
             settled,
             kept,
-            had_trouble,
+            recorder: Recorder::Report { had_trouble },
             doubted: false,
-            by_effect: false,
         }
     }
 

@@ -29,7 +29,7 @@ struct Inbox {
     store: Arc<semel_core::AnyStore>,
     watch: Watch,
     gathered: Gathered,
-    /// Whatever the store says, this is its answer to a completion.
+    /// The answer to a completion, in place of the store's.
     refusal: Option<Error>,
 }
 
@@ -84,13 +84,12 @@ impl Inbox {
         };
         let (value, outcome, window) = call.run(&claim, effect).await?;
         sleep(secs(1)).await;
-        let settled = match &self.refusal {
-            Some(refusal) => Err(refusal.clone()),
-            None => {
-                let completion = claim.completion(outcome.clone(), window);
-                let settled = self.store.settle([completion].into()).await;
-                settled.map(|mut it| it.remove(0))
-            }
+        let settled = if let Some(refusal) = &self.refusal {
+            Err(refusal.clone())
+        } else {
+            let completion = claim.completion(outcome.clone(), window);
+            let settled = self.store.settle([completion].into()).await;
+            settled.map(|mut it| it.remove(0))
         };
         call.receipt(&claim, value, &outcome, settled)
     }

@@ -79,12 +79,12 @@ fn charge() -> Request<Body> {
     request
 }
 
-fn post(status: u16) -> Option<HttpExchange> {
-    Some(HttpExchange {
+fn post(status: u16) -> HttpExchange {
+    HttpExchange {
         method: Some("POST".into()),
         status: Some(status),
         ..HttpExchange::default()
-    })
+    }
 }
 
 #[tokio::test]
@@ -100,7 +100,7 @@ async fn an_answer_has_its_status_in_the_span_of_the_effect() {
     assert_eq!(attempts.len(), 1, "{attempts:?}");
     assert_eq!(attempts[0].verdict, Some("maybe_applied"));
     assert_eq!(attempts[0].parent, TraceContext::parse(PARENT.as_bytes()));
-    assert_eq!(attempts[0].http, post(500));
+    assert_eq!(attempts[0].http, Some(post(500)));
 }
 
 #[tokio::test]
@@ -126,7 +126,7 @@ async fn an_answer_that_a_handler_commits_has_the_spans_of_a_call() {
         has_settle: false,
         verdict,
         end: End::Fate(fate),
-        http: verdict.and_then(|_| post(201)),
+        http: verdict.map(|_| post(201)),
     };
     let expected = [
         attempt(Fate::Applied, Some("applied")),

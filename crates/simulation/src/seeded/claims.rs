@@ -37,11 +37,13 @@ pub(crate) async fn serve(
     plan: &WorkerPlan,
     consumer: Consumer<SimStore, Feed>,
 ) -> Result<Summary> {
-    let mut settings = Settings::default();
-    settings.lease = LEASE;
-    settings.window = consumer.pipeline.window;
-    settings.limits = consumer.pipeline.limits;
-    settings.surroundings = consumer.surroundings.clone();
+    let settings = Settings {
+        lease: LEASE,
+        window: consumer.pipeline.window,
+        limits: consumer.pipeline.limits,
+        surroundings: consumer.surroundings.clone(),
+        ..Settings::default()
+    };
     let store = OnceStore(consumer.store.clone());
     let service = router(store, settings).layer(Extension(Caller::loopback()));
     attend(&life, plan, consumer, |delivery, clients| {

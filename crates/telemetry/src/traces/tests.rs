@@ -376,7 +376,7 @@ async fn exchanged(
     let text = |value: &Value| match value {
         Value::Int(number) => number.to_string(),
         Value::String(text) => text.clone(),
-        other => format!("{other:?}"),
+        Value::Bool(truth) => truth.to_string(),
     };
     let said = attributes(effect).into_iter();
     let said = said.map(|(name, value)| (name.to_owned(), text(value)));

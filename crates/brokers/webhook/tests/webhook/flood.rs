@@ -96,7 +96,7 @@ async fn forge(
         25 << 20
     );
     stream.write_all(head.as_bytes()).await?;
-    stream.write_all(&[b'x'; PART_BYTES]).await?;
+    stream.write_all(&vec![b'x'; PART_BYTES]).await?;
     begun.fetch_add(1, Ordering::SeqCst);
     let mut answer = Vec::new();
     loop {

@@ -117,12 +117,11 @@ impl CallTrace {
     /// Notes the store's answer to the claim. The effect of one that is granted begins.
     pub(super) fn answered(&mut self, answer: &CoreResult<Admission>) {
         let now = self.now();
-        match answer {
-            Ok(admission) => self.attempt.admitted(now, admission),
-            Err(_) => {
-                self.attempt.answered(now, "failed", None);
-                self.attempt.had_trouble = true;
-            }
+        if let Ok(admission) = answer {
+            self.attempt.admitted(now, admission);
+        } else {
+            self.attempt.answered(now, "failed", None);
+            self.attempt.had_trouble = true;
         }
         if let Ok(Admission::Granted(_)) = answer {
             self.attempt.effect_begins(now);

@@ -193,9 +193,12 @@ async fn the_store_sees_what_was_recorded() {
     semel.close().await;
 }
 
-/// Keeps the name, the parent, the end and the count of spans of each call.
+/// The name, the parent, the end and the count of spans of a call.
+type Gist = (String, Option<String>, End, usize);
+
+/// Keeps the gist of each call.
 #[derive(Default)]
-struct Gathered(Mutex<Vec<(String, Option<String>, End, usize)>>);
+struct Gathered(Mutex<Vec<Gist>>);
 
 impl Observer for Gathered {
     fn observe(&self, _: &str, event: &Event<'_>) {

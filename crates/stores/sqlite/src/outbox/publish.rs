@@ -46,7 +46,7 @@ impl Outbox {
     }
 
     /// Writes `message`, and returns the id under which it will be published. Without an id of the caller's, one is made:
-    /// a UUIDv7.
+    /// a `UUIDv7`.
     ///
     /// # Guarantee   published if, and only if, the transaction commits, under this id at every try
     /// # Cost        one statement; waits for another transaction that writes, as long as the `busy_timeout` of the

@@ -1,4 +1,4 @@
-//! What clients of the claim API say of their effects, step by step: the server dies of each request once, with `kill -9`,
+//! Steps that clients of the claim API report: the server dies of each request once, with `kill -9`,
 //! and the client asks again in the same words. What it is told then stands in the laws, whatever the server had done.
 
 use std::io::Write;
