@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use semel_core::{
-    Code, Error, Operation, Renewed, Settled, Settlement, Start, StateKind, Step, Store,
+    Code, Error, ErrorKind, Operation, Renewed, Settled, Settlement, Start, StateKind, Step, Store,
 };
 use semel_http::{Caller, Problem};
 
@@ -157,12 +157,16 @@ impl<S: Store + Clone> Service<S> {
         if starts.is_empty() {
             return unsaid;
         }
+        let silent = || Error::new(ErrorKind::Internal, "the store left a start unanswered");
         match self.store.settle(starts.into()).await {
             Ok(said) => {
-                for (place, said) in places.into_iter().zip(said) {
-                    if let Settled::Failed(error) = said {
-                        unsaid[place] = Some(error);
-                    }
+                let mut said = said.into_iter();
+                for place in places {
+                    unsaid[place] = match said.next() {
+                        Some(Settled::Failed(error)) => Some(error),
+                        Some(_) => None,
+                        None => Some(silent()),
+                    };
                 }
             }
             Err(error) => {

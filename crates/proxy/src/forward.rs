@@ -107,6 +107,7 @@ impl Forward {
         let (head, body) = request.into_parts();
         let op = head.extensions.get::<Op>().cloned();
         let in_flight = head.extensions.get::<Place>().cloned();
+        let method = head.method.clone();
         let head = shared.outgoing(head, op.as_ref());
         let body = UnsentBody::new(body);
         let answer = shared.attempt(head, &body, upgrade.is_some(), op.as_ref());
@@ -132,7 +133,13 @@ impl Forward {
                     })
                 }
             },
-            Err(why) => self.unanswered(&why, op.as_ref()),
+            Err(why) => {
+                if let Some(op) = &op {
+                    // The status of the answer that the client gets is no upstream's.
+                    op.exchanged(|| unanswered_exchange(&method));
+                }
+                self.unanswered(&why, op.as_ref())
+            }
         }
     }
 
@@ -337,6 +344,14 @@ impl Service<Request<Body>> for Forward {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let forward = self.clone();
         Box::pin(async move { Ok(forward.send(request).await) })
+    }
+}
+
+/// Returns the request that no upstream answered.
+fn unanswered_exchange(method: &Method) -> HttpExchange {
+    HttpExchange {
+        method: Some(method.as_str().into()),
+        ..HttpExchange::default()
     }
 }
 

@@ -585,9 +585,16 @@ async fn all(
         failure: None,
     };
     while let Some(joined) = running.join_next().await {
-        let (name, result) = joined.map_err(|error| {
-            Error::new(ErrorKind::Internal, "a pipeline panicked").with_source(error)
-        })?;
+        let (name, result) = match joined {
+            Ok(ended) => ended,
+            Err(error) => {
+                // The others end first, and hand over the spans of what they had in hand.
+                running.shutdown().await;
+                let error =
+                    Error::new(ErrorKind::Internal, "a pipeline panicked").with_source(error);
+                return Err(error);
+            }
+        };
         match result {
             Ok(ended) => results.pipelines.push((name, ended)),
             Err(error) => {

@@ -152,7 +152,12 @@ impl<'a> Sender<'a> {
             _ => panic!("{id}: {reply:?}"),
         };
         let mut told = self.field.told.lock().expect("no panic");
-        let first = *told.entry(id.to_owned()).or_insert(fate);
+        let first = told.entry(id.to_owned()).or_insert(fate);
+        if *first == Told::InDoubt {
+            // A worker that stood still may complete late, which ends the doubt.
+            *first = fate;
+        }
+        let first = *first;
         drop(told);
         assert_eq!(first, fate, "{id}: two fates");
         Some(fate)

@@ -13,6 +13,8 @@ use tokio::time::Instant;
 pub(crate) struct Arrivals {
     /// The memory of all together.
     max_bytes: usize,
+    /// The most at once.
+    most: usize,
     state: Mutex<State>,
 }
 
@@ -41,10 +43,12 @@ pub(crate) struct Arrival {
 }
 
 impl Arrivals {
-    /// Room for bodies of which the longest alone has this many bytes.
-    pub(crate) fn new(max_body_bytes: usize) -> Self {
+    /// Room for bodies of which the longest alone has this many bytes, at one of `paths` of a listener that takes so many
+    /// connections: all paths together leave most of these to others.
+    pub(crate) fn new(max_body_bytes: usize, connections: usize, paths: usize) -> Self {
         Self {
             max_bytes: max_body_bytes.max(BYTES),
+            most: (connections / 4 / paths.max(1)).clamp(1, BODIES),
             state: Mutex::default(),
         }
     }
@@ -53,7 +57,7 @@ impl Arrivals {
     pub(crate) fn begin(self: &Arc<Self>) -> Option<Arrival> {
         let now = Instant::now();
         let mut state = self.lock();
-        if state.bodies.len() >= BODIES && !state.send_away(now, |_, _| true) {
+        if state.bodies.len() >= self.most && !state.send_away(now, |_, _| true) {
             return None;
         }
         let (sender, stays) = oneshot::channel();
@@ -142,7 +146,7 @@ impl Drop for Arrival {
 
 /// The memory of all bodies that arrive, unless one alone may take more.
 const BYTES: usize = 32 << 20;
-/// The bodies that arrive at once, which leave most of the connections of a listener to others.
+/// The most bodies that arrive at once at one path, whatever the listener takes.
 const BODIES: usize = 1_024;
 /// The time for which a body does not have to make room: longer than a provider needs to send one.
 const YOUTH: Duration = Duration::from_secs(1);

@@ -154,6 +154,7 @@ impl Listeners {
             return refused("is not listened at");
         };
         let mut places = door.paths.lock();
+        let paths = places.len();
         let Some(place) = places.get_mut(&options.path) else {
             return refused("is not listened at");
         };
@@ -161,7 +162,8 @@ impl Listeners {
         if known.is_some_and(|it| !it.inbox().is_closed()) {
             return refused("has another source");
         }
-        let route = Arc::new(Route::new(options, Arc::clone(&self.clock)));
+        let route = Route::new(options, Arc::clone(&self.clock), LIMITS.room(), paths);
+        let route = Arc::new(route);
         place.route = Some(Arc::clone(&route));
         drop(places);
         Ok(route)

@@ -34,9 +34,16 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    pub(crate) fn new(options: Options, clock: Arc<dyn Clock>) -> Self {
+    /// The route of one of `paths` of a listener that takes so many connections.
+    pub(crate) fn new(
+        options: Options,
+        clock: Arc<dyn Clock>,
+        connections: usize,
+        paths: usize,
+    ) -> Self {
         let inbox = Inbox::new(options.max_in_hand, options.max_body_bytes);
-        let arrivals = Arc::new(Arrivals::new(options.max_body_bytes));
+        let arrivals = Arrivals::new(options.max_body_bytes, connections, paths);
+        let arrivals = Arc::new(arrivals);
         let is_open = *options.verification.scheme() == Scheme::None;
         let hosts = is_open.then(|| {
             let is_loopback = !needs_token(options.listen);

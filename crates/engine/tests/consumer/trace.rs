@@ -613,6 +613,7 @@ async fn what_is_in_hand_when_a_run_ends_with_an_error_has_its_spans() {
                 assert_eq!(attempt.effect.is_some(), attempt.verdict.is_some());
             }
             let mut ids: Vec<_> = attempts.iter().map(|it| it.process.context).collect();
+            ids.sort_by_key(|it| format!("{it:?}"));
             ids.dedup();
             assert_eq!(ids.len(), attempts.len(), "each once: {attempts:?}");
         }

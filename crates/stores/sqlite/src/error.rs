@@ -84,7 +84,11 @@ fn classify(error: rusqlite::Error) -> Error {
     }
     let unavailable = |message: &str| Error::new(ErrorKind::Unavailable, message);
     let classified = match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => unavailable(
+        Some(
+            ErrorCode::DatabaseBusy
+            | ErrorCode::DatabaseLocked
+            | ErrorCode::FileLockingProtocolFailed,
+        ) => unavailable(
             "the database file is busy: another process is writing; try again or raise busy_timeout",
         )
         .not_applied()

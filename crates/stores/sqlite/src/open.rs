@@ -53,9 +53,9 @@ pub(crate) fn reader(path: &Path, options: &Options) -> Result<Connection> {
     Ok(connection)
 }
 
-/// Opens a file that is there, for what its tables are not needed for.
+/// Opens a file that is there, for what its tables are not needed for. SQLite alone opens it: this process may have
+/// connections to it.
 pub(crate) fn existing(path: &Path, options: &Options) -> Result<Connection> {
-    look_at(path)?;
     connect_with(path, options, OpenFlags::SQLITE_OPEN_READ_WRITE)
 }
 
@@ -195,6 +195,14 @@ fn make_private(path: &Path) {
         .open(path);
 }
 
+/// Tells whether somebody has the file open as a database with a write-ahead log. To open it beside SQLite and to close
+/// it again would take away the locks of this process, and a program with an older SQLite could remove the log then.
+fn is_open_somewhere(path: &Path) -> bool {
+    let mut shared = path.as_os_str().to_owned();
+    shared.push("-shm");
+    Path::new(&shared).exists()
+}
+
 /// Reports the faults that can be found without SQLite, in plainer words than its own.
 pub(crate) fn look_at(path: &Path) -> Result<()> {
     let folder = path.parent().unwrap_or(path);
@@ -207,7 +215,7 @@ pub(crate) fn look_at(path: &Path) -> Result<()> {
     }
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => Err(foreign(&format!("{} is a folder", path.display()))),
-        Ok(found) if found.len() > 0 => {
+        Ok(found) if found.len() > 0 && !is_open_somewhere(path) => {
             let mut start = [0; MAGIC.len()];
             let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut start));
             match read {
@@ -231,11 +239,17 @@ pub(crate) fn look_at(path: &Path) -> Result<()> {
 
 /// Returns the error for a file that SQLite cannot open, with the system's reason, since SQLite gives none.
 fn not_opened(error: rusqlite::Error, path: &Path) -> Error {
-    let tried = fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path);
+    let tried = if path.exists() {
+        // Not opened, for the sake of the locks of this process.
+        rustix::fs::access(path, rustix::fs::Access::WRITE_OK).map_err(std::io::Error::from)
+    } else {
+        let made = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(path);
+        // It was not there, and is not to be.
+        made.map(|_| drop(fs::remove_file(path)))
+    };
     match tried.err().map(|error| error.kind()) {
         Some(std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem) => {
             read_only(path).with_source(error)

@@ -177,8 +177,23 @@ impl OutboxStore for SqliteOutbox {
         if !is_old.await? {
             return Ok(0);
         }
-        self.write(move |connection| messages::forget(connection, &stream, millis, most))
-            .await
+        // In small transactions: there is one writer of a file, and others wait for it.
+        let mut count = 0;
+        while count < u64::from(most) {
+            let left = u64::from(most) - count;
+            let few = u32::try_from(left)
+                .unwrap_or(u32::MAX)
+                .min(FORGOTTEN_AT_ONCE);
+            let stream = stream.clone();
+            let forget =
+                move |connection: &Connection| messages::forget(connection, &stream, millis, few);
+            let gone = self.write(forget).await?;
+            count += gone;
+            if gone < u64::from(few) {
+                break;
+            }
+        }
+        Ok(count)
     }
 
     async fn leave(&self, relay: &RelayName) -> Result<()> {
@@ -224,5 +239,7 @@ fn millis(duration: Duration) -> i64 {
 /// The time between two looks whether anything was committed. One costs some microseconds, and reads nothing of the
 /// tables.
 const LOOK: Duration = Duration::from_millis(20);
+/// The most messages that one transaction deletes.
+const FORGOTTEN_AT_ONCE: u32 = 100;
 /// No state that SQLite counts.
 const NEVER: i64 = i64::MIN;

@@ -98,7 +98,9 @@ impl Subject {
             let mut effect = child(&self.effect, self.effect_kind, effect);
             effect.attributes.clone_from(&self.effect_attributes);
             if let Some(exchange) = spans.http {
-                effect.attributes.extend(exchanged(exchange));
+                let url = exchange.url.as_deref();
+                let url = url.map(|url| self.masked(spans, url));
+                effect.attributes.extend(exchanged(exchange, url));
                 if exchange.server.is_some() {
                     effect.kind = SpanKind::Client.into();
                 }
@@ -207,15 +209,21 @@ impl Subject {
 
     /// Returns the status of a span that failed. A reason may repeat the key, which only plain spans have.
     fn failure(&self, spans: &Spans<'_>) -> Status {
-        let mut message = spans.error.unwrap_or_default().to_owned();
-        if let (KeyForm::Hashed, Some(operation)) = (self.keys, spans.operation)
-            && operation.key.as_str().len() >= SHORTEST_KEY_BYTES
-        {
-            message = message.replace(operation.key.as_str(), "***");
-        }
         Status {
-            message,
+            message: self.masked(spans, spans.error.unwrap_or_default()),
             code: StatusCode::Error.into(),
+        }
+    }
+
+    /// Returns a text without the key, unless spans have it.
+    fn masked(&self, spans: &Spans<'_>, text: &str) -> String {
+        match (self.keys, spans.operation) {
+            (KeyForm::Hashed, Some(operation))
+                if operation.key.as_str().len() >= SHORTEST_KEY_BYTES =>
+            {
+                text.replace(operation.key.as_str(), "***")
+            }
+            _ => text.to_owned(),
         }
     }
 }
@@ -281,13 +289,13 @@ fn http_method(method: &str) -> Vec<KeyValue> {
 }
 
 /// Returns the attributes of the request of HTTP that an effect was, beside those that its settings say.
-fn exchanged(exchange: &HttpExchange) -> Vec<KeyValue> {
+fn exchanged(exchange: &HttpExchange, url: Option<String>) -> Vec<KeyValue> {
     let mut attributes = Vec::new();
     if let Some(method) = &exchange.method {
         attributes.extend(http_method(method));
     }
-    if let Some(url) = &exchange.url {
-        attributes.push(KeyValue::new("url.full", url.to_string()));
+    if let Some(url) = url {
+        attributes.push(KeyValue::new("url.full", url));
     }
     if let Some((host, port)) = &exchange.server {
         attributes.extend(server_at(host, *port));

@@ -3,7 +3,7 @@ use tokio::time::{advance, timeout};
 use super::*;
 
 fn arrivals() -> Arc<Arrivals> {
-    Arc::new(Arrivals::new(1_000))
+    Arc::new(Arrivals::new(1_000, 4 * BODIES, 1))
 }
 
 async fn is_sent_away(body: &mut Arrival) -> bool {
@@ -23,7 +23,7 @@ async fn memory_is_taken_as_it_arrives_and_given_back() {
     drop(second);
     assert!(first.grow(BYTES));
     // One of the longest bodies has room.
-    let large = Arc::new(Arrivals::new(2 * BYTES));
+    let large = Arc::new(Arrivals::new(2 * BYTES, 4 * BODIES, 1));
     assert!(large.begin().expect("a place").grow(2 * BYTES));
 }
 
@@ -60,4 +60,18 @@ async fn so_many_bodies_arrive_at_once_and_an_old_one_makes_way() {
     assert!(next.is_some());
     assert!(is_sent_away(&mut bodies[0]).await);
     assert!(!is_sent_away(&mut bodies[1]).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_paths_together_leave_most_connections_to_others() {
+    for (connections, paths, most) in [(4_096, 1, 1_024), (4_096, 4, 256), (512, 1, 128), (1, 3, 1)]
+    {
+        let all = Arc::new(Arrivals::new(1_000, connections, paths));
+        let bodies: Vec<_> = std::iter::from_fn(|| all.begin()).take(2_000).collect();
+        assert_eq!(
+            bodies.len(),
+            most,
+            "{connections} connections, {paths} paths"
+        );
+    }
 }

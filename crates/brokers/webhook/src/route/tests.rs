@@ -14,7 +14,7 @@ fn route(max_in_hand: usize) -> Arc<Route> {
         max_in_hand,
         ..Options::new(listen, "/in", Verification::none())
     };
-    Arc::new(Route::new(options, Arc::new(TestClock::new())))
+    Arc::new(Route::new(options, Arc::new(TestClock::new()), 4_096, 1))
 }
 
 fn request(body: Body) -> Request {

@@ -300,3 +300,25 @@ fn a_store_is_opened_beside_an_outbox() {
         .expect("a count");
     assert_eq!(count, 2);
 }
+
+/// Whoever closes a file takes away the locks that its process has there, and a program with an older SQLite that leaves
+/// last would remove the log of what is still open.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn its_connections_keep_their_locks_on_the_file() {
+    use std::os::unix::fs::MetadataExt;
+
+    let file = File::open().await;
+    let outbox = file.outbox().await;
+    let lease = Duration::from_secs(30);
+    outbox.lease(&relay(), lease, true).await.expect("a lease");
+    assert!(SqliteOutbox::create(&file.path(), &Options::default()).is_ok());
+    let inode = std::fs::metadata(file.path()).expect("a file").ino();
+    let locks = std::fs::read_to_string("/proc/locks").expect("the locks of the system");
+    let (process, inode) = (std::process::id().to_string(), format!(":{inode}"));
+    let is_ours = |line: &&str| {
+        let mut words = line.split_whitespace();
+        words.clone().any(|it| it == process) && words.any(|it| it.ends_with(&inode))
+    };
+    assert!(locks.lines().any(|line| is_ours(&line)), "{locks}");
+}
