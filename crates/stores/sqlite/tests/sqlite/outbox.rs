@@ -301,7 +301,7 @@ fn a_store_is_opened_beside_an_outbox() {
     assert_eq!(count, 2);
 }
 
-/// Whoever closes a file takes away the locks that its process has there, and a program with an older SQLite that leaves
+/// A close of the file takes away the locks that the process has there, and a program with an older SQLite that leaves
 /// last would remove the log of what is still open.
 #[cfg(target_os = "linux")]
 #[tokio::test]
