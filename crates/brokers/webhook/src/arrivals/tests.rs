@@ -47,7 +47,8 @@ async fn an_old_body_makes_room_for_another_and_a_young_one_does_not() {
     drop(slow);
     assert_eq!(all.lock().bytes, 11);
     drop((quick, idle));
-    assert_eq!((all.lock().bytes, all.lock().bodies.len()), (0, 0));
+    let state = all.lock();
+    assert_eq!((state.bytes, state.bodies.len()), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
