@@ -5,58 +5,21 @@
 
 mod judge;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, sleep};
 use std::time::Duration;
 
-use rustix::process::Signal;
-
 use self::judge::Judge;
-use crate::api::{Api, Temper};
+use crate::api::Api;
+use crate::class::Class;
 use crate::http::{Connection, Reply};
 use crate::moments::now;
-use crate::worker::{Run, Site};
-use crate::{Moments, scaled, tell};
-
-/// The class of the routes, with an API that it is right for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
-    /// `unkeyed`, `park`
-    Park,
-    /// `unkeyed`, `repeat`
-    Repeat,
-    /// `keyed`
-    Keyed,
-}
-
-impl Class {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Park => "park",
-            Self::Repeat => "repeat",
-            Self::Keyed => "keyed",
-        }
-    }
-
-    pub(crate) fn lines(self) -> &'static str {
-        match self {
-            Self::Park => "class = \"unkeyed\"\non_doubt = \"park\"\n",
-            Self::Repeat => "class = \"unkeyed\"\non_doubt = \"repeat\"\n",
-            Self::Keyed => "class = \"keyed\"\nprovider_window = \"24h\"\n",
-        }
-    }
-
-    pub(crate) fn temper(self) -> Temper {
-        match self {
-            Self::Park => Temper::Declining,
-            Self::Repeat => Temper::Moody,
-            Self::Keyed => Temper::Keyed,
-        }
-    }
-}
+use crate::worker::Site;
+use crate::workers::{LEAST_KILLS, PATIENCE, Workers};
+use crate::{Moments, tell};
 
 /// Has clients race for keys at so many gateways over one store, most of whose ends are violent, and checks the book of
 /// the API against what every client was told. `store` is the table of that name.
@@ -69,8 +32,8 @@ impl Class {
 pub fn each_key_has_one_end(store: (&str, &str), gateways: usize, class: Class, seed: u64) {
     let (name, table) = store;
     let api = Api::start(class.temper(), seed);
-    let mut doors = Doors::start(table, gateways, &api, class);
-    let field = Field::new(&doors, seed);
+    let mut workers = start(table, gateways, &api, class);
+    let field = Field::new(&workers, seed);
     let mut moments = Moments::seeded(seed);
     thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS)
@@ -79,16 +42,16 @@ pub fn each_key_has_one_end(store: (&str, &str), gateways: usize, class: Class, 
                 scope.spawn(move || Client::new(number, field).run())
             })
             .collect();
-        doors.befall(&mut moments);
+        workers.befall(&mut moments, MS(300));
         field.is_over();
         for client in clients {
             client.join().expect("a client that met what it may meet");
         }
     });
-    doors.are_killed();
-    doors.are_started();
+    workers.are_killed();
+    workers.are_started();
     let finals = field.asked_once_more();
-    let lists = doors.lists();
+    let lists = workers.lists();
     let repeated = Judge {
         api: &api,
         class,
@@ -100,7 +63,7 @@ pub fn each_key_has_one_end(store: (&str, &str), gateways: usize, class: Class, 
     let (keys, in_doubt) = (finals.len() as u64, lists.0.len() as u64);
     let again = field.again.load(Ordering::SeqCst);
     let replays = field.replays.load(Ordering::SeqCst);
-    let Doors { kills, stops, .. } = doors;
+    let Workers { kills, stops, .. } = workers;
     let name = format!("gateway, {name}, {}", class.name());
     println!(
         "{name}: {keys} keys, {CLIENTS} clients, {kills} gateways killed, {stops} stopped beyond their leases, {} \
@@ -127,106 +90,16 @@ pub fn each_key_has_one_end(store: (&str, &str), gateways: usize, class: Class, 
     tell(&name, &figures);
 }
 
-/// The running gateways.
-struct Doors {
-    sites: Vec<Site>,
-    addresses: Vec<SocketAddr>,
-    running: Vec<Option<Run>>,
-    kills: u64,
-    stops: u64,
-}
-
-impl Doors {
-    fn start(store: &str, count: usize, api: &Api, class: Class) -> Self {
-        let ports = (0..count).map(|_| free_port::take().expect("a free port"));
-        let addresses: Vec<_> = ports
-            .map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
-            .collect();
-        let site = |address: &SocketAddr| {
-            let config = format!(
-                "{store}[gateway]\nlisten = \"{address}\"\nupstream = \"{}\"\n{}{QUICK}",
-                api.url(),
-                class.lines()
-            );
-            Site::with(&[("semel.toml", &config)])
-        };
-        let mut doors = Self {
-            sites: addresses.iter().map(site).collect(),
-            running: addresses.iter().map(|_| None).collect(),
-            addresses,
-            kills: 0,
-            stops: 0,
-        };
-        doors.are_started();
-        doors
-    }
-
-    /// Kills gateways and has them stand still, one at a time, for as long as the run lasts.
-    fn befall(&mut self, moments: &mut Moments) {
-        let (began, count) = (now(), self.running.len());
-        let most = scaled(700, 1_000);
-        while began.elapsed() < scaled(MS(4_000), MS(120_000)) || self.kills < LEAST_KILLS {
-            sleep(moments.between(MS(300), MS(most)));
-            let at = usize::try_from(moments.below(count as u64)).expect("few");
-            // A second one takes over what one that stands still has in hand.
-            if count > 1 && moments.below(3) == 0 {
-                let run = self.running[at].as_ref().expect("it runs");
-                run.signal(Signal::STOP);
-                sleep(LEASE + moments.between(MS(200), MS(600)));
-                run.signal(Signal::CONT);
-                self.stops += 1;
-                continue;
-            }
-            let run = self.running[at].take().expect("it runs");
-            assert!(run.kill_after(MS(0)), "{}", self.sites[at].last_words());
-            self.kills += 1;
-            self.are_started();
-        }
-    }
-
-    fn are_killed(&mut self) {
-        for at in 0..self.running.len() {
-            let run = self.running[at].take().expect("it runs");
-            assert!(run.kill_after(MS(0)), "{}", self.sites[at].last_words());
-        }
-    }
-
-    /// Starts those that do not run, and waits until they listen.
-    fn are_started(&mut self) {
-        let all = self.sites.iter().zip(&self.addresses);
-        for (running, (site, address)) in self.running.iter_mut().zip(all) {
-            if running.is_some() {
-                continue;
-            }
-            *running = Some(site.start(RUN));
-            let began = now();
-            while TcpStream::connect(address).is_err() {
-                let words = || site.last_words();
-                assert!(began.elapsed() < PATIENCE, "no gateway: {}", words());
-                sleep(MS(2));
-            }
-        }
-    }
-
-    /// Kills all, and asks the store for the keys in doubt, and for those that may have been carried out again.
-    fn lists(&mut self) -> (BTreeSet<String>, BTreeSet<String>) {
-        self.are_killed();
-        let listed = |words: &[&str]| {
-            let words = [words, &["--output", "jsonl"]].concat();
-            let (status, listed) = self.sites[0].start(&words).wait();
-            let words = || self.sites[0].last_words();
-            assert!(status.success(), "{status}: {}", words());
-            let key = |line| -> String {
-                let record: serde_json::Value = serde_json::from_str(line).expect("a record");
-                record["key"].as_str().expect("a key").to_owned()
-            };
-            listed.lines().map(key).collect()
-        };
-        (
-            listed(&["in-doubt", "list"]),
-            listed(&["in-doubt", "list", "--repeated"]),
-        )
-    }
+/// Starts gateways before the API.
+fn start(store: &str, count: usize, api: &Api, class: Class) -> Workers {
+    Workers::start(count, |address| {
+        let config = format!(
+            "{store}[gateway]\nlisten = \"{address}\"\nupstream = \"{}\"\n{}{QUICK}",
+            api.url(),
+            class.lines()
+        );
+        Site::with(&[("semel.toml", &config)])
+    })
 }
 
 /// The parts that all clients share.
@@ -249,9 +122,9 @@ struct Race {
 }
 
 impl Field {
-    fn new(doors: &Doors, seed: u64) -> Self {
+    fn new(workers: &Workers, seed: u64) -> Self {
         Self {
-            addresses: doors.addresses.clone(),
+            addresses: workers.addresses.clone(),
             seed,
             race: Mutex::default(),
             again: AtomicU64::new(0),
@@ -386,11 +259,6 @@ fn body(key: &str) -> String {
 const MS: fn(u64) -> Duration = Duration::from_millis;
 const CLIENTS: usize = 20;
 const KEYS: u64 = 50;
-const LEAST_KILLS: u64 = 3;
-const LEASE: Duration = Duration::from_secs(1);
-/// The time for what must happen, however busy the machine is.
-const PATIENCE: Duration = Duration::from_secs(180);
-const RUN: &[&str] = &["run", "--output", "json"];
 /// Short times, so that clients are not kept for long.
 const QUICK: &str =
     "connect_timeout = \"300ms\"\nupstream_timeout = \"1s\"\nwait = \"100ms\"\nlease = \"1s\"\n";

@@ -6,6 +6,7 @@
 
 mod api;
 mod broker;
+mod class;
 mod disk;
 mod figures;
 mod gateways;
@@ -31,12 +32,14 @@ mod shop;
 mod storm;
 mod versions;
 mod worker;
+mod workers;
 
 pub use api::{Api, Arrival, Temper};
 pub use broker::{Broker, Publish};
+pub use class::Class;
 pub use disk::Disk;
 pub use figures::tell;
-pub use gateways::{Class, each_key_has_one_end};
+pub use gateways::each_key_has_one_end;
 pub use hooks::each_event_happens_once;
 pub use http::{Broken, Connection, Reply};
 pub use kafka::Kafka;

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Class, body};
+use super::body;
 use crate::api::{self, Api};
+use crate::class::Class;
 use crate::http::Reply;
 
 /// The parts that are compared at the end.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::sender::{Told, body};
 use crate::api::{self, Api};
-use crate::gateways::Class;
+use crate::class::Class;
 
 /// The parts that are compared at the end.
 pub(super) struct Ledger<'a> {

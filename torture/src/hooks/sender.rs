@@ -11,10 +11,11 @@ use std::time::Duration;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use super::{MS, PATH, PATIENCE, SENDERS};
+use super::{MS, PATH, SENDERS};
 use crate::Moments;
 use crate::http::{Connection, Reply};
 use crate::moments::now;
+use crate::workers::PATIENCE;
 
 /// The secret that it signs with.
 pub(super) const SECRET: &str = "It's a Secret to Everybody";

@@ -39,6 +39,7 @@ mod metrics_over_time;
 #[cfg(feature = "mysql")]
 mod mysql;
 mod operator;
+mod outbox_shop;
 mod output;
 mod plans;
 #[cfg(feature = "postgres")]

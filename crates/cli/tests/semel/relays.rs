@@ -1,16 +1,15 @@
 //! Relays of an outbox in an SQLite file: what transactions wrote into it leaves if they commit, and in order, whatever is
 //! killed meanwhile.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use rustix::process::Signal;
 
+use crate::outbox_shop::{Shop, a_relay_is_killed_often, one_of_two_relays_is_killed};
 use crate::site::{Site, wait_for};
 
 /// A file with an outbox, and a relay that appends to another one.
-struct Shop(Site);
+struct InFile(Site);
 
-impl Shop {
+impl InFile {
     fn new() -> Self {
         let shop = Self::without_outbox();
         shop.0.semel(&MIGRATE).done();
@@ -26,7 +25,25 @@ impl Shop {
         Self(site)
     }
 
-    /// Commits or undoes a transaction with so many orders and messages of some order keys, numbered from `from`.
+    fn execute(&self, sql: &str) {
+        let done = self.0.database("shop.db").execute_batch(sql);
+        done.expect("executed");
+    }
+
+    /// The numbers of the orders that are in the shop.
+    fn orders(&self) -> Vec<u64> {
+        let orders = self.0.rows("shop.db", "SELECT number FROM orders");
+        let number = |it: &String| it.parse().expect("a number");
+        orders.iter().map(number).collect()
+    }
+}
+
+impl Shop for InFile {
+    fn site(&self) -> &Site {
+        &self.0
+    }
+
+    /// Each message is about an order, which the transaction makes.
     fn transaction(&self, from: u64, count: u64, end: &str) {
         let last = from + count - 1;
         let numbers = format!(
@@ -39,101 +56,27 @@ impl Shop {
         ));
     }
 
-    fn execute(&self, sql: &str) {
-        let done = self.0.database("shop.db").execute_batch(sql);
-        done.expect("executed");
-    }
-
     fn waiting(&self) -> u64 {
         let rows = self.0.rows("shop.db", "SELECT count(*) FROM semel_outbox");
         rows[0].parse().expect("a count")
-    }
-
-    fn lines(&self) -> usize {
-        self.0.text("out").lines().count()
-    }
-
-    /// Checks that what the orders say arrived and nothing else, each order key in its order, and so many lines more at
-    /// most.
-    #[track_caller]
-    fn arrived(&self, repeated: usize) {
-        let text = self.0.text("out");
-        let mut seen = BTreeSet::new();
-        let mut last: BTreeMap<&str, u64> = BTreeMap::new();
-        for line in text.lines() {
-            let (key, number) = line.split_once(' ').expect("a key and a number");
-            let number: u64 = number.parse().expect("a number");
-            if seen.insert(number) {
-                let before = last.insert(key, number).unwrap_or(0);
-                assert!(before < number, "{key}: {number} came after {before}");
-            }
-        }
-        let orders = self.0.rows("shop.db", "SELECT number FROM orders");
-        let orders = orders.iter().map(|it| it.parse().expect("a number"));
-        assert_eq!(seen, orders.collect());
-        let lines = text.lines().count();
-        assert!(lines <= seen.len() + repeated, "{lines} lines");
     }
 }
 
 #[test]
 fn what_is_committed_to_a_file_arrives_in_order_however_often_the_relay_is_killed() {
-    let shop = Shop::new();
-    for kill in 0..4 {
-        let relay = shop.0.start(&["run"]);
-        for part in 0..10 {
-            shop.transaction(1 + kill * 1_000 + part * 100, 100, "COMMIT");
-            shop.transaction(1_000_000, 100, "ROLLBACK");
-        }
-        let enough = usize::try_from(kill * 1_000 + 200).expect("a count");
-        wait_for("some lines", || shop.lines() >= enough);
-        relay.signal(Signal::KILL);
-        relay.wait();
-    }
-    let relay = shop.0.start(&["run", "--output", "json"]);
-    wait_for("an empty outbox", || shop.waiting() == 0);
-    relay.signal(Signal::TERM);
-    let ended = relay.wait().done();
-    assert!(
-        ended
-            .stdout
-            .starts_with("{\"relay\":\"out\",\"published\":"),
-        "{ended:?}"
-    );
-    shop.arrived(4 * 400);
-    assert!(
-        !shop.0.path("semel-data").exists(),
-        "a relay needs no store"
-    );
+    let shop = InFile::new();
+    a_relay_is_killed_often(&shop);
+    shop.arrived(shop.orders(), 4 * 400);
 }
 
 #[test]
 fn two_processes_share_a_file_and_one_goes_on_where_the_other_was_killed() {
-    let shop = Shop::new();
-    let mut one = shop.0.start(&["run"]);
-    let mut two = shop.0.start(&["run"]);
-    let has_half = |it: &str| it.contains("publishes 16 of 32 partitions");
-    wait_for("both to have their share", || {
-        has_half(&one.stderr()) && has_half(&two.stderr())
-    });
-    for part in 0..10 {
-        shop.transaction(1 + part * 100, 100, "COMMIT");
-    }
-    wait_for("some lines", || shop.lines() >= 100);
-    one.signal(Signal::KILL);
-    one.wait();
-    for part in 10..20 {
-        shop.transaction(1 + part * 100, 100, "COMMIT");
-    }
-    wait_for("an empty outbox", || shop.waiting() == 0);
-    two.signal(Signal::TERM);
-    two.wait().done();
-    shop.arrived(400);
+    one_of_two_relays_is_killed(&InFile::new());
 }
 
 #[test]
 fn a_dead_message_of_a_file_is_told_and_holds_up_its_order_key_alone() {
-    let shop = Shop::new();
+    let shop = InFile::new();
     shop.execute(
         "INSERT INTO orders VALUES (1), (2), (3), (4); \
          INSERT INTO semel_outbox (stream, order_key, payload) VALUES \
@@ -156,12 +99,12 @@ fn a_dead_message_of_a_file_is_told_and_holds_up_its_order_key_alone() {
     wait_for("the rest", || shop.waiting() == 1);
     relay.signal(Signal::TERM);
     relay.wait().done();
-    shop.arrived(0);
+    shop.arrived(shop.orders(), 0);
 }
 
 #[test]
 fn an_outbox_that_is_missing_in_a_file_is_told_and_made_on_order() {
-    let shop = Shop::without_outbox();
+    let shop = InFile::without_outbox();
     let ended = shop.0.semel(&["run"]).code(2);
     assert!(ended.stderr.contains("semel store migrate"), "{ended:?}");
     let checked = shop.0.semel(&["check"]).code(1);

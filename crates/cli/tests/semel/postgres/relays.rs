@@ -1,19 +1,18 @@
 //! Relays: what transactions wrote into an outbox leaves if they commit, and in order, whatever is killed meanwhile.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use rustix::process::Signal;
 
 use super::{Schema, server};
+use crate::outbox_shop::{Shop, a_relay_is_killed_often, one_of_two_relays_is_killed};
 use crate::site::{Site, wait_for};
 
 /// A database with an outbox, and a relay that appends to a file.
-struct Shop {
+struct InPostgres {
     schema: Schema,
     site: Site,
 }
 
-impl Shop {
+impl InPostgres {
     fn new(sink: &str) -> Self {
         let shop = Self::without_outbox(sink);
         let url = shop.schema.bare_url();
@@ -36,7 +35,18 @@ impl Shop {
         Self::new("kind = \"file\"\npath = \"out\"")
     }
 
-    /// Commits or undoes a transaction with so many messages of some order keys, numbered from `from`.
+    fn execute(&self, sql: &str) {
+        let name = &self.schema.name;
+        self.schema
+            .execute(&format!("set search_path = {name}; {sql}"));
+    }
+}
+
+impl Shop for InPostgres {
+    fn site(&self) -> &Site {
+        &self.site
+    }
+
     fn transaction(&self, from: u64, count: u64, end: &str) {
         self.execute(&format!(
             "begin; insert into semel_outbox (stream, order_key, payload) select 'orders', 'k' || (i % 7), \
@@ -45,43 +55,8 @@ impl Shop {
         ));
     }
 
-    fn execute(&self, sql: &str) {
-        let name = &self.schema.name;
-        self.schema
-            .execute(&format!("set search_path = {name}; {sql}"));
-    }
-
     fn waiting(&self) -> u64 {
         self.schema.count("semel_outbox")
-    }
-
-    fn lines(&self) -> usize {
-        if self.site.path("out").exists() {
-            self.site.text("out").lines().count()
-        } else {
-            0
-        }
-    }
-
-    /// Checks that these numbers arrived and no other, each order key in its order, and so many lines more at most.
-    #[track_caller]
-    fn arrived(&self, numbers: impl Iterator<Item = u64>, repeated: usize) {
-        let text = self.site.text("out");
-        let mut seen = BTreeSet::new();
-        let mut last: BTreeMap<&str, u64> = BTreeMap::new();
-        let mut lines = 0;
-        for line in text.lines() {
-            lines += 1;
-            let (key, number) = line.split_once(' ').expect("a key and a number");
-            let number: u64 = number.parse().expect("a number");
-            if seen.insert(number) {
-                let before = last.insert(key, number).unwrap_or(0);
-                assert!(before < number, "{key}: {number} came after {before}");
-            }
-        }
-        let expected: BTreeSet<u64> = numbers.collect();
-        assert_eq!(seen, expected);
-        assert!(lines <= seen.len() + repeated, "{lines} lines");
     }
 }
 
@@ -98,65 +73,17 @@ impl Schema {
 
 #[test]
 fn what_is_committed_arrives_in_order_however_often_the_relay_is_killed() {
-    let shop = Shop::to_file();
-    for kill in 0..4 {
-        let relay = shop.site.start(&["run"]);
-        for part in 0..10 {
-            shop.transaction(1 + kill * 1_000 + part * 100, 100, "commit");
-            shop.transaction(1_000_000, 100, "rollback");
-        }
-        let enough = usize::try_from(kill * 1_000 + 200).expect("a count");
-        wait_for("some lines", || shop.lines() >= enough);
-        relay.signal(Signal::KILL);
-        relay.wait();
-    }
-    let relay = shop.site.start(&["run", "--output", "json"]);
-    wait_for("an empty outbox", || shop.waiting() == 0);
-    relay.signal(Signal::TERM);
-    let ended = relay.wait().done();
-    assert!(
-        ended
-            .stdout
-            .starts_with("{\"relay\":\"out\",\"published\":"),
-        "{ended:?}"
-    );
-    shop.arrived(1..=4_000, 4 * 400);
-    assert!(
-        !shop.site.path("semel-data").exists(),
-        "a relay needs no store"
-    );
+    a_relay_is_killed_often(&InPostgres::to_file());
 }
 
 #[test]
 fn two_processes_share_a_stream_and_one_goes_on_where_the_other_was_killed() {
-    let shop = Shop::to_file();
-    let mut one = shop.site.start(&["run"]);
-    let mut two = shop.site.start(&["run"]);
-    let has_half = |it: &str| it.contains("publishes 16 of 32 partitions");
-    wait_for("both to have their share", || {
-        has_half(&one.stderr()) && has_half(&two.stderr())
-    });
-    for part in 0..10 {
-        shop.transaction(1 + part * 100, 100, "commit");
-    }
-    wait_for("some lines", || shop.lines() >= 100);
-    one.signal(Signal::KILL);
-    one.wait();
-    for part in 10..20 {
-        shop.transaction(1 + part * 100, 100, "commit");
-    }
-    wait_for("an empty outbox", || shop.waiting() == 0);
-    wait_for("the whole stream", || {
-        two.stderr().contains("publishes 32 of 32 partitions")
-    });
-    two.signal(Signal::TERM);
-    two.wait().done();
-    shop.arrived(1..=2_000, 400);
+    one_of_two_relays_is_killed(&InPostgres::to_file());
 }
 
 #[test]
 fn a_transaction_that_commits_late_is_published_after_those_before_it() {
-    let shop = Shop::to_file();
+    let shop = InPostgres::to_file();
     let late = Schema::new();
     let begun = format!(
         "set search_path = {}; begin; insert into semel_outbox (stream, order_key, payload) \
@@ -178,7 +105,7 @@ fn a_transaction_that_commits_late_is_published_after_those_before_it() {
 
 #[test]
 fn a_message_that_cannot_be_published_is_dead_and_holds_up_its_order_key_alone() {
-    let shop = Shop::to_file();
+    let shop = InPostgres::to_file();
     shop.execute(
         "insert into semel_outbox (stream, order_key, headers, payload) values \
          ('orders', 'a', null, 'a 1'), ('orders', 'a', null, E'a\\n2'), ('orders', 'a', null, 'a 3'), \
@@ -215,7 +142,7 @@ fn a_message_that_cannot_be_published_is_dead_and_holds_up_its_order_key_alone()
 
 #[test]
 fn an_outbox_that_is_missing_ends_the_run_and_check_says_what_makes_it() {
-    let shop = Shop::without_outbox("kind = \"file\"\npath = \"out\"");
+    let shop = InPostgres::without_outbox("kind = \"file\"\npath = \"out\"");
     let ended = shop.site.semel(&["run"]).code(2);
     assert!(ended.stderr.contains("semel store migrate"), "{ended:?}");
     let checked = shop.site.semel(&["check"]).code(1);
@@ -235,7 +162,7 @@ fn an_outbox_that_is_missing_ends_the_run_and_check_says_what_makes_it() {
 
 #[test]
 fn two_relays_of_one_name_have_one_sink() {
-    let shop = Shop::to_file();
+    let shop = InPostgres::to_file();
     let mut one = shop.site.start(&["run"]);
     wait_for("the first to begin", || {
         one.stderr().contains("publishes 32 of 32")
@@ -257,7 +184,7 @@ fn two_relays_of_one_name_have_one_sink() {
 
 #[test]
 fn two_relays_of_one_process_do_not_share_a_stream() {
-    let shop = Shop::to_file();
+    let shop = InPostgres::to_file();
     let config = shop.site.text("semel.toml");
     // Another text for the same database, so that the configuration alone does not show it.
     let second = config
@@ -296,7 +223,7 @@ fn messages_reach_nats_under_their_ids_and_a_repeat_is_dropped_there() {
     };
     assert!(stored(0));
     let sink = format!("kind = \"nats\"\nurl = \"{url}\"\nsubject = \"{stream}\"");
-    let shop = Shop::new(&sink);
+    let shop = InPostgres::new(&sink);
     for kill in 0..3 {
         let relay = shop.site.start(&["run"]);
         for part in 0..10 {
