@@ -10,6 +10,7 @@ mod pace;
 mod probe;
 mod samples;
 mod server;
+mod watchdog;
 
 pub(crate) use counts::Counts;
 pub(crate) use declared::Declared;

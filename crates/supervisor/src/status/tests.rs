@@ -1,3 +1,5 @@
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use http_body_util::BodyExt;
@@ -12,7 +14,8 @@ use semel_engine::system::SystemClock;
 use semel_telemetry::Format;
 use serde_json::{Value, json};
 
-use super::server::answer;
+use super::server::{answer, serve_watched};
+use super::watchdog::Watchdog;
 use super::*;
 
 fn restored(partition: i32, read: u64, records: Option<u64>, is_done: bool) -> Restored {
@@ -46,7 +49,8 @@ fn status(stopped: watch::Receiver<bool>) -> Arc<Status> {
 }
 
 async fn asked(status: &Status, path: &str) -> (u16, String) {
-    let answer = answer(&Method::GET, path, Format::Prometheus, status);
+    let alive = Watchdog::new(Duration::from_secs(1));
+    let answer = answer(&Method::GET, path, Format::Prometheus, status, &alive);
     let code = answer.status().as_u16();
     let body = answer.into_body().collect().await.expect("a body");
     let body = body.to_bytes().to_vec();
@@ -249,7 +253,14 @@ async fn claims_are_ready_while_their_store_answers() {
 async fn what_is_not_there_and_what_is_no_question_is_refused() {
     let status = status(watch::channel(false).1);
     assert_eq!(asked(&status, "/").await.0, 404);
-    let refused = answer(&Method::POST, "/readyz", Format::Prometheus, &status);
+    let alive = Watchdog::new(Duration::from_secs(1));
+    let refused = answer(
+        &Method::POST,
+        "/readyz",
+        Format::Prometheus,
+        &status,
+        &alive,
+    );
     assert_eq!(refused.status(), StatusCode::METHOD_NOT_ALLOWED);
 }
 
@@ -286,4 +297,70 @@ async fn a_gateway_is_ready_while_its_store_and_an_upstream_answer() {
         metrics.contains("semel_gateway_unmatched_total 0\n"),
         "{metrics}"
     );
+}
+
+/// Asks over a connection of its own, from a thread that no runtime has.
+fn asked_over(address: SocketAddr) -> String {
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    let request = b"GET /healthz HTTP/1.1\r\nHost: worker\r\n\r\n";
+    stream.write_all(request).expect("a request");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
+/// Asks until the answer has this in it.
+fn asked_until(address: SocketAddr, expected: &str) {
+    let mut last = String::new();
+    for _ in 0..3_000 {
+        last = asked_over(address);
+        if last.contains(expected) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("`{expected}` never came: {last}");
+}
+
+/// A worker of two threads, both of which are held up.
+#[test]
+fn a_runtime_that_hangs_is_told_at_healthz_until_it_goes_on() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let port = free_port::take().expect("a free port");
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let (_stop, stopped) = watch::channel(false);
+    let watchdog = Watchdog::new(Duration::from_millis(20));
+    let served = serve_watched(address, status(stopped), watchdog);
+    let served = runtime.block_on(served).expect("a listener");
+    let served = runtime.spawn(served);
+    asked_until(address, "200 OK");
+    let held = Arc::new(Mutex::new(()));
+    let lock = held.lock().expect("no panic");
+    for _ in 0..2 {
+        let held = Arc::clone(&held);
+        runtime.spawn(async move { drop(held.lock()) });
+    }
+    asked_until(address, "503 Service Unavailable");
+    assert!(asked_over(address).contains("the worker hangs"));
+    drop(lock);
+    asked_until(address, "200 OK");
+    served.abort();
+    let ended = runtime.block_on(served);
+    assert!(ended.expect_err("it was aborted").is_cancelled());
+    TcpStream::connect(address).expect_err("nobody listens any more");
+}
+
+#[tokio::test]
+async fn an_address_of_the_status_that_is_taken_is_an_error() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let address = taken.local_addr().expect("an address");
+    let (_stop, stopped) = watch::channel(false);
+    let watchdog = Watchdog::new(Duration::from_secs(1));
+    let refused = serve_watched(address, status(stopped), watchdog).await;
+    let refused = refused.err().expect("it is refused");
+    assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
 }
