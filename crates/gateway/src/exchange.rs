@@ -167,7 +167,7 @@ impl<H: Service<Request<Body>>> Exchange<H> {
         let response = handler.call(request).await;
         if let Ok(response) = &response {
             // One that sent the request to a server has said so.
-            op.exchanged(|| HttpExchange {
+            op.exchanged_unless_noted(|| HttpExchange {
                 method: Some(method.as_str().into()),
                 status: Some(response.status().as_u16()),
                 ..HttpExchange::default()

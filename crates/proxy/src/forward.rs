@@ -136,7 +136,7 @@ impl Forward {
             Err(why) => {
                 if let Some(op) = &op {
                     // The status of the answer that the client gets is no upstream's.
-                    op.exchanged(|| unanswered_exchange(&method));
+                    op.exchanged_unless_noted(|| unanswered_exchange(&method));
                 }
                 self.unanswered(&why, op.as_ref())
             }
@@ -260,6 +260,8 @@ impl Shared {
             let Some(mut request) = self.request(head, outgoing, &member, upgrades) else {
                 continue;
             };
+            // Whoever runs out of time before the answer is broken off.
+            note(&member, None);
             let connected = capture_connection(&mut request);
             let mut answer = pin!(member.client(upgrades).request(request));
             let until = (Instant::now() + self.connect_timeout).min(last);
@@ -289,10 +291,7 @@ impl Shared {
                         return Err(Unanswered::Unreachable);
                     }
                 }
-                Err(error) => {
-                    note(&member, None);
-                    return Err(broken(&error));
-                }
+                Err(error) => return Err(broken(&error)),
             }
         }
         Err(Unanswered::Unreachable)

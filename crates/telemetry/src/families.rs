@@ -91,7 +91,7 @@ impl Families {
                 "semel_unprotected",
                 "Calls of an effect that began without a claim while the store was away",
             ),
-            in_flight: into.gauges("semel_in_flight", "Messages that are worked on"),
+            in_flight: into.gauges("semel_in_flight", "Messages, and requests of a route, that are worked on"),
             held: into.gauges(
                 "semel_held",
                 "Messages that wait for an earlier one of their order key, or for a time",

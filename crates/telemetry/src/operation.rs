@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use semel_engine::event::{Event, Observer};
 
@@ -43,6 +44,8 @@ struct Route {
     effects: Effects,
     effect_seconds: Histogram,
     unprotected: Counter,
+    /// Calls under a claim that began and have not ended.
+    in_flight: Gauge,
 }
 
 impl RouteMetrics {
@@ -54,6 +57,7 @@ impl RouteMetrics {
             effects: Effects::new(families, name, EFFECT),
             effect_seconds: families.effect_seconds.get_or_create_owned(&of_effect),
             unprotected: families.unprotected.get_or_create_owned(&alone),
+            in_flight: families.in_flight.get_or_create_owned(&alone),
         }))
     }
 }
@@ -63,7 +67,10 @@ impl Observer for RouteMetrics {
         let it = &*self.0;
         it.decisions.observe(event);
         match event {
+            // Told when its call begins.
+            Event::Granted { .. } => _ = it.in_flight.inc(),
             Event::EffectEnded { verdict, took, .. } => {
+                it.in_flight.dec();
                 it.effects.of(verdict).inc();
                 it.effect_seconds.observe(took.as_secs_f64());
             }

@@ -1,7 +1,7 @@
 //! The running attempt, in the view of its effect.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use semel_core::{
     Carried, Claim, FencingToken, Key, OpId, Operation, Outcome, Settlement, Timestamp,
@@ -30,7 +30,7 @@ struct Inner {
     /// The span of the effect, if anybody wants spans.
     span: Option<TraceContext>,
     /// The request of HTTP that the effect was.
-    exchange: OnceLock<HttpExchange>,
+    exchange: Mutex<Option<HttpExchange>>,
 }
 
 impl Op {
@@ -48,7 +48,7 @@ impl Op {
             is_committed: AtomicBool::new(false),
             carried,
             span,
-            exchange: OnceLock::new(),
+            exchange: Mutex::default(),
         }))
     }
 
@@ -96,17 +96,32 @@ impl Op {
         TraceHeaders::handed_on(self.0.span, self.0.carried.clone())
     }
 
-    /// Notes, for the span of the effect, the request of HTTP that it was; the first one counts. `exchange` is not called
-    /// while nobody wants spans.
+    /// Notes, for the span of the effect, the request of HTTP that it is; the last one counts. Note it when it is sent, and
+    /// again with its answer: an effect that runs out of time is broken off in between. `exchange` is not called while
+    /// nobody wants spans.
     pub fn exchanged(&self, exchange: impl FnOnce() -> HttpExchange) {
         if self.0.span.is_some() {
-            self.0.exchange.get_or_init(exchange);
+            *self.noted() = Some(exchange());
+        }
+    }
+
+    /// Notes the request of HTTP that the effect was, as [`exchanged`](Self::exchanged) does, unless one was noted.
+    pub fn exchanged_unless_noted(&self, exchange: impl FnOnce() -> HttpExchange) {
+        if self.0.span.is_some() {
+            self.noted().get_or_insert_with(exchange);
         }
     }
 
     /// Returns the request of HTTP that the effect was, if it was one.
-    pub(super) fn exchange(&self) -> Option<&HttpExchange> {
-        self.0.exchange.get()
+    pub(super) fn exchange(&self) -> Option<HttpExchange> {
+        self.noted().clone()
+    }
+
+    fn noted(&self) -> MutexGuard<'_, Option<HttpExchange>> {
+        self.0
+            .exchange
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells whether the lease of an earlier attempt ran out and this one took its place.

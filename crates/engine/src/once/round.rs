@@ -330,7 +330,7 @@ impl<S: Store + Clone> Run<S> {
         self.trace(held.index, |trace, now| {
             trace.effect_ended(|| now, took, verdict.as_str());
             if let Some(exchange) = held.op.exchange() {
-                trace.exchanged(exchange.clone());
+                trace.exchanged(exchange);
             }
         });
         let ended = Event::EffectEnded {

@@ -122,6 +122,7 @@ fn what_is_decided_is_counted_by_operation() {
         "semel_gateway_requests_total{pipeline=\"charges\",route=\"/charges\",kind=\"keyless\"} 1",
         "semel_gateway_unmatched_total 1",
         "semel_gateway_in_flight 0",
+        "semel_in_flight{pipeline=\"charges\"} 0",
     ] {
         wait_for(line, || admin.shows(line));
     }
@@ -130,11 +131,16 @@ fn what_is_decided_is_counted_by_operation() {
     std::thread::scope(|scope| {
         let headers = [("idempotency-key", "slow")];
         scope.spawn(move || super::server::send(port, "POST", "/charges", &headers, "{}"));
-        wait_for("a request in flight", || {
-            admin.shows("semel_gateway_in_flight 1")
-        });
+        for line in [
+            "semel_gateway_in_flight 1",
+            "semel_in_flight{pipeline=\"charges\"} 1",
+        ] {
+            wait_for(line, || admin.shows(line));
+        }
         upstream.is(Habit::Answers(201));
     });
+    let over = "semel_in_flight{pipeline=\"charges\"} 0";
+    wait_for(over, || admin.shows(over));
 }
 
 /// A store on a server that is away from the beginning on takes nothing with it but what needs it.
@@ -192,6 +198,31 @@ fn a_request_and_its_duplicate_have_spans_in_the_trace_of_their_client() {
         arrival.header("traceparent").map(|it| &it[3..35]),
         Some(trace)
     );
+}
+
+/// Its time ends the call of the upstream in the middle; the span knows all the same whom it was with.
+#[test]
+fn a_request_that_is_out_of_time_names_the_upstream_in_its_span() {
+    let (upstream, collector) = (Upstream::start(), Collector::new());
+    upstream.is(Habit::Waits);
+    let lines = format!(
+        "upstream_timeout = \"300ms\"\nconnect_timeout = \"100ms\"\n[telemetry]\notlp = \"{}\"\nsample = \"100%\"\n",
+        collector.url()
+    );
+    let gateway = Gateway::start(&upstream, &lines);
+    gateway
+        .post("/charges", "k", "{}")
+        .is_problem(504, "upstream-timeout");
+    upstream.is(Habit::Answers(201));
+    gateway.stopped().done();
+    let spans = collector.named("effect http");
+    let [span] = &spans[..] else {
+        panic!("{spans:?}")
+    };
+    let server = ["server.address", "server.port"].map(|it| span.attribute(it));
+    assert!(upstream.url().ends_with(&server.join(":")), "{span:?}");
+    assert_eq!(span.attribute("http.request.method"), "POST");
+    assert!(!format!("{span:?}").contains("status_code"), "{span:?}");
 }
 
 fn reports(lines: &str, arguments: &[&str], code: i32) -> Vec<Value> {
