@@ -41,7 +41,10 @@ pub(crate) fn cost() -> crate::Outcome {
     for place in [Place::Sql, Place::Redis, Place::Kafka] {
         let mut runs = [const { Vec::new() }; LOOKS.len()];
         for round in 0..ROUNDS {
-            for (at, (_, look)) in LOOKS.into_iter().enumerate() {
+            // Each begins as often as the others: what a run leaves to the disk is paid by the next one.
+            for turn in 0..LOOKS.len() {
+                let at = (round + turn) % LOOKS.len();
+                let (_, look) = LOOKS[at];
                 let admin = address()?;
                 let scraper = (look == Look::Scraped).then(|| Scraper::begin(admin));
                 let settings = settings(look, admin, collector)?;
@@ -182,7 +185,7 @@ fn of_sql(semel: &Path, folder: &Path, name: &str, settings: &str) -> Result<Dur
 
 fn of_redis(semel: &Path, folder: &Path, url: &str, settings: &str) -> Result<Duration, Failure> {
     let config = format!(
-        "[store]\nurl = \"{url}\"\n{settings}[pipelines.payments]\nsource = {{ kind = \"file\", path = \"payments.ndjson\" \
+        "[store]\nurl = \"{url}\"\naccept = [\"durability\"]\n{settings}[pipelines.payments]\nsource = {{ kind = \"file\", path = \"payments.ndjson\" \
          }}\nkey = \"json:/id\"\nwindow = \"10m\"\neffect = {{ kind = \"stdout\" }}\n"
     );
     run(semel, folder, &config)
@@ -291,6 +294,6 @@ fn whole(bytes: &[u8]) -> Option<usize> {
 }
 
 const MESSAGES: usize = 1_000_000;
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 4;
 const KEYS: u32 = 100_000;
 const SCRAPES: usize = 100;

@@ -13,7 +13,7 @@ use torture::{Broker, Kafka, Provider, Publish, Site, scaled, tell};
 fn a_backlog_fills_no_memory_and_a_killed_worker_is_soon_replaced() {
     let mut kafka = Kafka::start();
     kafka.create("payments", 6);
-    let messages = scaled(200_000, 1_000_000);
+    let messages = scaled(500_000, 1_000_000);
     publish(kafka.publisher(), messages);
     // The broker misses a killed worker after three seconds; or its successor has its name, and gets its messages at
     // once, whatever the session: by default it lasts 45 seconds.
@@ -103,8 +103,8 @@ const KILLS: u64 = 3;
 const SLOW: Duration = Duration::from_millis(100);
 /// The limit after `kill -9` until there is new output.
 const SOON: Duration = Duration::from_secs(10);
-/// The limit, however many messages wait.
-const MOST: u64 = 192 << 20;
+/// The limit, however many messages wait, and less than they take: up to 260 MiB were seen, 64 of them in librdkafka's queue.
+const MOST: u64 = 320 << 20;
 
 /// With all settings at their defaults: a lease of 30 s, a batch of 1,000, 32 calls at once.
 const CONFIG: &str = r#"

@@ -174,7 +174,7 @@ const ROUNDS: u32 = 12;
 const RESTARTS: u32 = 4;
 const WORKERS: u32 = 3;
 /// The most bytes after which a connection is cut.
-const BYTES: u64 = 250_000;
+const BYTES: u64 = 100_000;
 
 /// Accepts that the store may forget, which changes nothing if it does not.
 const CONFIG: &str = r#"
