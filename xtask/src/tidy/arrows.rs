@@ -180,6 +180,7 @@ const ALLOWED: &[Arrow] = &[
     Arrow("crates/brokers/*", "crates/free-port", Use::Tests),
     Arrow("crates/worker", "crates/free-port", Use::Tests),
     Arrow("crates/proxy", "crates/free-port", Use::Tests),
+    Arrow("crates/supervisor", "crates/free-port", Use::Tests),
     Arrow("crates/cli", "crates/free-port", Use::Tests),
     Arrow("torture", "crates/free-port", Use::Normal),
     Arrow("proof", "crates/free-port", Use::Normal),
