@@ -8,6 +8,7 @@ use crate::outbox_shop::{
     Shop, a_relay_is_killed_often, dead_letters_are_operated_while_the_relay_runs,
     one_of_two_relays_is_killed,
 };
+use crate::ready::Admin;
 use crate::site::{Site, wait_for};
 
 /// A file with an outbox, and a relay that appends to another one.
@@ -197,6 +198,67 @@ fn dead_letters_of_relays_and_of_pipelines_are_told_apart() {
     ended.done();
     let left = site.semel(&["dead-letters", "list", "--output", "json"]);
     assert_eq!(member(&items(&left.done()), "key"), ["dead-1"]);
+}
+
+#[test]
+fn a_relay_is_seen_in_the_metrics_and_a_sink_that_is_away_makes_it_not_ready() {
+    let admin = Admin::new();
+    let shop = InFile::new();
+    let config = CONFIG.replace("path = \"out\"", "path = \"there/out\"");
+    shop.0.write("semel.toml", config + &admin.table());
+    std::fs::create_dir(shop.0.path("there")).expect("a folder");
+    shop.execute(
+        "INSERT INTO semel_outbox (stream, order_key, payload) VALUES \
+         ('orders', 'a', 'a' || char(10) || '1'), ('orders', 'a', 'a 2'), ('orders', 'a', 'a 3'), ('orders', 'b', 'b 4')",
+    );
+    let relay = shop.0.start(&["run"]);
+    let shows = |name: &str, value: u64| {
+        let line = format!("semel_relay_{name}{{relay=\"out\"}} {value}");
+        wait_for(&line, || admin.shows(&line));
+    };
+    for (name, value) in [
+        ("published_total", 1),
+        ("failures_total", 1),
+        ("fenced_total", 0),
+        ("dead", 1),
+        ("backlog", 2),
+    ] {
+        shows(name, value);
+    }
+    let oldest = || {
+        let text = admin.metrics();
+        let mut lines = text.lines();
+        let line =
+            lines.find_map(|it| it.strip_prefix("semel_relay_oldest_seconds{relay=\"out\"} "));
+        line.and_then(|it| it.parse::<f64>().ok())
+            .unwrap_or_default()
+    };
+    wait_for("the age of what waits", || oldest() > 1.0);
+    let (is_ready, said) = admin.ready();
+    assert!(is_ready, "{said}");
+    assert_eq!(said["relays"]["out"]["state"], "running", "{said}");
+
+    // A folder that is gone takes no message.
+    std::fs::rename(shop.0.path("there"), shop.0.path("elsewhere")).expect("moved");
+    shop.transaction(10, 1, "COMMIT");
+    wait_for("it to be not ready", || !admin.ready().0);
+    let (_, said) = admin.ready();
+    assert_eq!(said["relays"]["out"]["state"], "target-away", "{said}");
+    assert_eq!(said["relays"]["out"]["reasons"][0]["reason"], "target-away");
+    std::fs::rename(shop.0.path("elsewhere"), shop.0.path("there")).expect("back");
+    wait_for("it to be ready again", || admin.ready().0);
+    shows("published_total", 2);
+
+    let all = ["dead-letters", "drop", "--all", "--yes", "--reason", "no"];
+    shop.0.semel(&all).done();
+    shows("published_total", 4);
+    shows("dead", 0);
+    shows("backlog", 0);
+    wait_for("nothing to wait", || {
+        admin.shows("semel_relay_oldest_seconds{relay=\"out\"} 0.0")
+    });
+    relay.signal(Signal::TERM);
+    relay.wait().done();
 }
 
 #[test]
