@@ -6,6 +6,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use semel_core::outbox::{OutboxId, OutboxMessage};
+use semel_core::port::outbox::operations::OutboxOperations;
 use semel_core::port::outbox::{OutboxContents, OutboxStore};
 
 use crate::check::run_unnamed;
@@ -13,7 +14,7 @@ use crate::check::run_unnamed;
 /// A database under test: fresh and empty tables of an outbox, and transactions that write them.
 pub trait OutboxSubject: Sized + Send + Sync + 'static {
     /// The outbox.
-    type Outbox: OutboxStore;
+    type Outbox: OutboxStore + OutboxOperations;
 
     /// True if transactions write messages without an order key at the same time.
     const WRITES_TOGETHER: bool = true;
@@ -101,6 +102,10 @@ macro_rules! outbox_laws {
                 streams_are_apart;
                 published_messages_are_kept_for_a_while_if_that_is_wanted;
                 a_commit_is_noticed;
+                dead_messages_are_listed_page_by_page_and_shown_whole;
+                a_dead_message_that_is_tried_again_is_in_its_place;
+                a_dead_message_that_is_dropped_lets_those_behind_it_go;
+                what_is_not_published_is_counted;
             }
         }
     };

@@ -60,11 +60,13 @@ impl Filter {
 
     /// Tells whether the filter lets `message` through.
     pub fn has(&self, message: &Parked) -> bool {
-        let is_like = |text: &str| {
-            let text = |word: &str| word.to_lowercase().contains(text);
-            text(&message.reason) || text(&message.detail)
-        };
-        self.before.is_none_or(|before| message.since <= before)
+        self.fits(message.since, &[&message.reason, &message.detail])
+    }
+
+    /// Tells whether the filter lets something through that is kept since then, for a reason in these words.
+    pub fn fits(&self, since: Timestamp, words: &[&str]) -> bool {
+        let is_like = |text: &str| words.iter().any(|it| it.to_lowercase().contains(text));
+        self.before.is_none_or(|before| since <= before)
             && self.reason_like.as_deref().is_none_or(is_like)
     }
 }

@@ -14,6 +14,12 @@ pub enum Event<'a> {
         /// Their number.
         partitions: usize,
     },
+    /// Leases ran out or changed hands while the process counted on them: it was stopped for too long, or cut off from
+    /// the outbox. What it published meanwhile may be published again, under the same ids.
+    Fenced {
+        /// The number of partitions.
+        partitions: usize,
+    },
     /// Messages were published and recorded.
     Published {
         /// Their number.

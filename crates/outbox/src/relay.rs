@@ -159,7 +159,10 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
             ..
         } = &self.relay;
         let leases = outbox.lease(name, settings.lease, true).await?;
-        self.tenure.balanced(asked_at, leases);
+        let partitions = self.tenure.balanced(asked_at, leases);
+        if partitions > 0 {
+            self.tell(&Event::Fenced { partitions });
+        }
         Ok(())
     }
 
@@ -228,8 +231,8 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
             name,
             settings,
             clock,
+            observer,
             stop,
-            ..
         } = relay;
         let publishing = sink.publish(publications);
         tokio::pin!(publishing);
@@ -254,7 +257,10 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
                 () = &mut impatience => return None,
                 // Leases that were not renewed run out, here as in the database.
                 leases = renewing => if let Ok(leases) = leases {
-                    tenure.renewed(asked_at, leases);
+                    let partitions = tenure.renewed(asked_at, leases);
+                    if partitions > 0 {
+                        observer.observe(&name.name, &Event::Fenced { partitions });
+                    }
                 },
             }
         }

@@ -26,16 +26,28 @@ impl Tenure {
         }
     }
 
-    /// Takes the answer to what was asked at this time.
-    pub(crate) fn renewed(&mut self, asked_at: Duration, leases: Vec<PartitionLease>) {
+    /// Takes the answer to what was asked at this time; returns the number of leases that are lost.
+    pub(crate) fn renewed(&mut self, asked_at: Duration, leases: Vec<PartitionLease>) -> usize {
+        let lost = self.leases.iter().filter(|it| !leases.contains(it)).count();
         self.asked_at = Some(asked_at);
         self.leases = leases;
+        lost
     }
 
-    /// Takes the answer to a division of the partitions that was asked for at this time.
-    pub(crate) fn balanced(&mut self, asked_at: Duration, leases: Vec<PartitionLease>) {
+    /// Takes the answer to a division of the partitions that was asked for at this time; returns the number of leases
+    /// that were lost before. What is missing otherwise was given back.
+    pub(crate) fn balanced(&mut self, asked_at: Duration, leases: Vec<PartitionLease>) -> usize {
+        let is_over = |before: Duration| asked_at.saturating_sub(before) >= self.lease;
+        let is_over = self.asked_at.is_some_and(is_over);
+        let is_lost = |it: &&PartitionLease| {
+            let mut leases = leases.iter();
+            let now = leases.find(|now| now.partition == it.partition);
+            now.map_or(is_over, |now| now.token != it.token)
+        };
+        let lost = self.leases.iter().filter(is_lost).count();
         self.balanced_at = Some(asked_at);
         self.renewed(asked_at, leases);
+        lost
     }
 
     /// Returns the time until the partitions are to be divided again: a third of a lease, however often it is renewed
@@ -88,6 +100,27 @@ mod tests {
         assert_eq!(tenure.lease_of(3, seconds(24)), Some(lease));
         assert_eq!(tenure.lease_of(3, seconds(25)), None);
         assert_eq!(tenure.lease_of(4, seconds(6)), None);
+    }
+
+    #[test]
+    fn what_is_lost_is_told_from_what_is_given_back() {
+        let seconds = Duration::from_secs;
+        let leases = |each: &[(u16, i64)]| {
+            let lease = |&(partition, token)| PartitionLease { partition, token };
+            each.iter().map(lease).collect::<Vec<_>>()
+        };
+        let mut tenure = Tenure::of_none(seconds(30));
+        assert_eq!(
+            tenure.balanced(seconds(5), leases(&[(1, 1), (2, 1), (3, 1)])),
+            0
+        );
+        assert_eq!(tenure.balanced(seconds(15), leases(&[(1, 1), (2, 1)])), 0);
+        assert_eq!(tenure.renewed(seconds(25), leases(&[(1, 1), (2, 1)])), 0);
+        assert_eq!(tenure.renewed(seconds(35), leases(&[(1, 1)])), 1);
+        // Stopped beyond its lease: taken again by itself, or by another.
+        assert_eq!(tenure.balanced(seconds(65), leases(&[(1, 2)])), 1);
+        assert_eq!(tenure.balanced(seconds(95), leases(&[])), 1);
+        assert_eq!(tenure.balanced(seconds(125), leases(&[(1, 4)])), 0);
     }
 
     #[test]

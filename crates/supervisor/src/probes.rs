@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_config::{PipelineSettings, Settings, StoreUrl};
+use semel_config::{PipelineSettings, RelaySink, Settings, StoreUrl};
 use semel_core::Clock;
 use semel_core::select::Selector;
 use semel_engine::layer::outage::Breaker;
 use semel_engine::surroundings::Surroundings;
+use semel_worker::effect::http::Probe;
 use semel_worker::run::Stores;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -32,6 +33,9 @@ pub(crate) fn status(
         status.expects(name, Declared::of(pipeline));
         let window = pipeline.pipeline.window.duration();
         status.windows().knows(name, window);
+    }
+    for relay in &settings.relays {
+        status.expects_relay(&relay.name);
     }
     status
 }
@@ -70,7 +74,26 @@ pub(crate) fn begin(
     }
     if is_asked {
         count(beside, settings, stores, status);
+        relay_sinks(beside, settings, status, every);
         beside.spawn(judge(Arc::clone(status), Arc::clone(&around.clock)));
+    }
+}
+
+/// Looks for the servers that relays send requests to. All other sinks tell themselves that they are away.
+fn relay_sinks(
+    beside: &mut JoinSet<()>,
+    settings: &Settings,
+    status: &Arc<Status>,
+    every: Duration,
+) {
+    for relay in &settings.relays {
+        // The sink itself meets a fault of the settings.
+        if let RelaySink::Http(http) = &relay.sink
+            && let Ok(server) = Probe::new(http)
+        {
+            let (status, name) = (Arc::clone(status), relay.name.clone());
+            beside.spawn(async move { status.relays().probe(&name, server, every).await });
+        }
     }
 }
 

@@ -8,11 +8,13 @@ use semel_core::port::outbox::RelayName;
 use semel_core::{Error, ErrorKind, Result};
 use semel_engine::surroundings::Surroundings;
 use semel_outbox::{Event, Observer, Relay, Summary};
+use semel_telemetry::RelayMetrics;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::notice::{Notice, Reporter};
 use crate::results::Results;
+use crate::status::Status;
 
 /// The relays that run.
 pub(crate) struct Relays {
@@ -27,15 +29,19 @@ impl Relays {
     /// Settings that contradict each other; an outbox or a sink that is not part of this build
     pub(crate) fn begin(
         relays: &[RelaySettings],
-        around: &Surroundings,
-        reporter: &Arc<dyn Reporter>,
-        stop: &watch::Sender<bool>,
+        worker: &OfWorker<'_>,
+        beside: &mut JoinSet<()>,
     ) -> Result<Self> {
         let mut running = JoinSet::new();
         for settings in relays {
-            let relay = relay(settings, around, reporter, stop)?;
-            reporter.report(&Notice::RelayBegins(settings));
-            let (name, stop) = (settings.name.clone(), stop.clone());
+            let relay = relay(settings, worker)?;
+            worker.reporter.report(&Notice::RelayBegins(settings));
+            if worker.is_scraped {
+                let (name, stream) = (settings.name.clone(), settings.stream.clone());
+                let (status, outbox) = (Arc::clone(worker.status), relay.outbox.clone());
+                beside.spawn(async move { status.relays().count(&name, &stream, outbox).await });
+            }
+            let (name, stop) = (settings.name.clone(), worker.stop.clone());
             running.spawn(async move {
                 let ended = relay.run().await;
                 if ended.is_err() {
@@ -65,12 +71,21 @@ impl Relays {
     }
 }
 
+/// The parts of a worker that its relays share.
+pub(crate) struct OfWorker<'a> {
+    pub(crate) around: &'a Surroundings,
+    pub(crate) reporter: &'a Arc<dyn Reporter>,
+    pub(crate) stop: &'a watch::Sender<bool>,
+    pub(crate) status: &'a Arc<Status>,
+    /// True if anybody can ask for the metrics.
+    pub(crate) is_scraped: bool,
+}
+
 fn relay(
     settings: &RelaySettings,
-    around: &Surroundings,
-    reporter: &Arc<dyn Reporter>,
-    stop: &watch::Sender<bool>,
+    worker: &OfWorker<'_>,
 ) -> Result<Relay<semel_core::port::outbox::AnyOutbox, semel_core::port::sink::AnySink>> {
+    let around = worker.around;
     Ok(Relay {
         name: RelayName {
             name: settings.name.clone(),
@@ -83,16 +98,26 @@ fn relay(
         outbox: outbox::open(&settings.store)?,
         sink: outbox::sink(settings)?,
         clock: Arc::clone(&around.clock),
-        observer: Arc::new(Told(Arc::clone(reporter))),
-        stop: stop.subscribe(),
+        observer: Arc::new(Told {
+            reporter: Arc::clone(worker.reporter),
+            status: Arc::clone(worker.status),
+            metrics: worker.status.metrics().relay(&settings.name),
+        }),
+        stop: worker.stop.subscribe(),
     })
 }
 
-/// Hands the events of relays to the reporter.
-struct Told(Arc<dyn Reporter>);
+/// Hands the events of a relay to the reporter, to the status and to its metrics.
+struct Told {
+    reporter: Arc<dyn Reporter>,
+    status: Arc<Status>,
+    metrics: RelayMetrics,
+}
 
 impl Observer for Told {
     fn observe(&self, relay: &str, event: &Event<'_>) {
-        self.0.report(&Notice::Relay { relay, event });
+        self.status.relays().observe(relay, event);
+        self.metrics.observe(relay, event);
+        self.reporter.report(&Notice::Relay { relay, event });
     }
 }

@@ -8,6 +8,7 @@ mod lookups;
 mod metrics;
 mod pace;
 mod probe;
+mod relays;
 mod samples;
 mod server;
 mod watchdog;
@@ -18,6 +19,7 @@ pub(crate) use health::Health;
 pub(crate) use lookups::Layers;
 pub(crate) use pace::Pace;
 pub(crate) use probe::{Target, probe_store, probe_target};
+pub(crate) use relays::Relays;
 pub(crate) use samples::{StoreSamples, Windows};
 pub(crate) use server::serve;
 
@@ -54,6 +56,7 @@ pub(crate) struct Status {
     store_samples: StoreSamples,
     windows: Windows,
     layers: Layers,
+    relays: Relays,
     metrics: Metrics,
 }
 
@@ -93,6 +96,9 @@ pub(crate) enum Doing {
 pub(crate) struct Readiness {
     state: Doing,
     pipelines: BTreeMap<Box<str>, PipelineReadiness>,
+    /// The relays, if there are any.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    relays: BTreeMap<Box<str>, ServiceReadiness>,
     /// The claim API, if it is served.
     #[serde(skip_serializing_if = "Option::is_none")]
     claims: Option<ServiceReadiness>,
@@ -166,6 +172,7 @@ impl Status {
             serves_claims: AtomicBool::new(false),
             gateway: OnceLock::new(),
             pipelines: Mutex::default(),
+            relays: Relays::new(Arc::clone(&health)),
             health,
             store: store.into(),
             aside: Counts::default(),
@@ -193,6 +200,17 @@ impl Status {
         let _ = self.metrics.pipeline(pipeline, declared.effect);
         self.health.knows(pipeline);
         self.change(pipeline, |it| it.declared = Some(Arc::new(declared)));
+    }
+
+    /// Adds a relay. It may not run yet; its metrics are zero until it does.
+    pub(crate) fn expects_relay(&self, relay: &str) {
+        let _ = self.metrics.relay(relay);
+        self.relays.knows(relay);
+    }
+
+    /// The relays.
+    pub(crate) const fn relays(&self) -> &Relays {
+        &self.relays
     }
 
     /// Notes that the claim API is served.
@@ -301,8 +319,11 @@ impl Status {
             let reasons = self.health.reasons_of_gateway();
             ServiceReadiness::of(reasons, has_begun)
         });
+        let relays = self.relays.reasons().into_iter();
+        let relays = relays.map(|(name, reasons)| (name, ServiceReadiness::of(reasons, has_begun)));
+        let relays: BTreeMap<_, _> = relays.collect();
         let states = pipelines.values().map(|it| it.state);
-        let services = claims.iter().chain(&gateway);
+        let services = claims.iter().chain(&gateway).chain(relays.values());
         let mut states = states.chain(services.map(|it| it.state));
         let waiting = states.find(|state| matches!(state, Doing::Waiting(_)));
         let state = if *self.is_stopped.borrow() {
@@ -319,6 +340,7 @@ impl Status {
         Readiness {
             state,
             pipelines,
+            relays,
             claims,
             gateway,
         }

@@ -25,7 +25,7 @@ use crate::gateway::{Gateway, OfWorker};
 use crate::notice::{Notice, Reporter};
 use crate::pipeline::Pipeline;
 use crate::preflight;
-use crate::relays::Relays;
+use crate::relays::{self, Relays};
 use crate::results::{PipelineSummary, Results};
 use crate::status::{self, Status};
 use crate::store_opening;
@@ -346,12 +346,7 @@ impl Worker {
             accepted: settings.accepted,
             webhooks: Arc::clone(&webhooks),
         };
-        let relays = Relays::begin(
-            &settings.relays,
-            &shared.around,
-            &shared.reporter,
-            &shared.stop,
-        )?;
+        let relays = Relays::begin(&settings.relays, &shared.for_relays(), &mut beside)?;
         let mut running = JoinSet::new();
         for (pipeline, known) in settings.pipelines.into_iter().zip(outlooks) {
             running.spawn(shared.pipeline(pipeline, known, &mut beside).run());
@@ -394,6 +389,16 @@ struct Shared {
 }
 
 impl Shared {
+    const fn for_relays(&self) -> relays::OfWorker<'_> {
+        relays::OfWorker {
+            around: &self.around,
+            reporter: &self.reporter,
+            stop: &self.stop,
+            status: &self.status,
+            is_scraped: self.is_scraped,
+        }
+    }
+
     /// Makes a pipeline ready to run, and begins to look at its source.
     fn pipeline(
         &self,

@@ -49,6 +49,9 @@ pub(crate) struct Families {
     pub(crate) key_churn: Shares,
     pub(crate) outcome_differs: Counters,
     pub(crate) spans_lost: Counter,
+    pub(crate) relay_published: Counters,
+    pub(crate) relay_failures: Counters,
+    pub(crate) relay_fenced: Counters,
 }
 
 impl Families {
@@ -119,6 +122,19 @@ impl Families {
                 "Effects that ended with another outcome than the one that is recorded",
             ),
             spans_lost: into.counter("semel_spans_lost", "Spans that did not reach the collector"),
+            relay_published: into.counters(
+                "semel_relay_published",
+                "Messages of an outbox that this process published and recorded",
+            ),
+            relay_failures: into.counters(
+                "semel_relay_failures",
+                "Messages of an outbox that could not be published, put off or given up; of those of a batch that met an \
+                 outage, the first",
+            ),
+            relay_fenced: into.counters(
+                "semel_relay_fenced",
+                "How often this process lost leases of partitions while it counted on them",
+            ),
         }
     }
 }

@@ -5,6 +5,8 @@
 //! [`Measured`] layer times every call. [`Metrics::text`] is what a scrape gets. Everything that a scrape reads is a
 //! counter in memory: it calls no store and waits for nobody.
 //!
+//! A relay of an outbox is watched through [`Metrics::relay`].
+//!
 //! A handle has decisions, duplicates, effects, renewals and lost claims. Its calls are not messages: it has nothing that
 //! is fetched, waits or is replayed.
 //!
@@ -30,6 +32,7 @@ mod families;
 mod operation;
 mod pipeline;
 mod process;
+mod relay;
 mod sampled;
 mod store;
 mod storm;
@@ -46,6 +49,7 @@ use semel_core::Clock;
 
 pub use operation::{OperationMetrics, RouteMetrics};
 pub use pipeline::PipelineMetrics;
+pub use relay::RelayMetrics;
 pub use sampled::{Sample, SampledFamily};
 pub use store::{Measured, StoreMetrics};
 
@@ -137,6 +141,11 @@ impl Metrics {
     /// Returns the observer of the routes of one name. Its counters begin with zero.
     pub fn route(&self, name: &str) -> RouteMetrics {
         RouteMetrics::new(&self.families, &self.shared, name)
+    }
+
+    /// Returns the observer of a relay. Its counters begin with zero.
+    pub fn relay(&self, name: &str) -> RelayMetrics {
+        RelayMetrics::new(&self.families, name)
     }
 
     /// Judges what is judged over time: whether there is a storm of duplicates, and which share of messages comes under

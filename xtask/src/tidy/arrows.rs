@@ -77,6 +77,7 @@ const ALLOWED: &[Arrow] = &[
     Arrow("crates/supervisor", "crates/stores/memory", Use::Tests),
     Arrow("crates/telemetry", "crates/core", Use::Normal),
     Arrow("crates/telemetry", "crates/engine", Use::Normal),
+    Arrow("crates/telemetry", "crates/outbox", Use::Normal),
     Arrow("crates/telemetry", "crates/stores/memory", Use::Tests),
     // The one crate that knows every driver. What it finds of a store is what a check is told of it.
     Arrow("crates/backends", "crates/operate", Use::Normal),

@@ -11,26 +11,30 @@ use super::{Audit, Confirm, Format, Listing, Rerun, Within};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeadLetters {
-    /// List the messages whose operations were given up, of every pipeline unless one is named
+    /// List the messages that were given up, of every pipeline and relay unless one is named
     #[command(after_help = "Example:\n  semel dead-letters list --output jsonl")]
     List(List),
     /// Print dead letters with their headers and payloads
     #[command(after_help = "Examples:\n  semel dead-letters show pay-1\n  \
                             semel dead-letters show pay-1 --payload > message.json")]
     Show(Show),
-    /// Run dead letters again through their pipelines as configured now; without --yes, foretell it
+    /// Run dead letters again through their pipelines as configured now, or let relays try theirs again, each in its place;
+    /// without --yes, foretell it
     #[command(after_help = "Examples:\n  semel dead-letters replay pay-1 --yes\n  \
                       semel dead-letters replay --all --reason-like 'HTTP 503' --reason 'provider is back' --yes")]
-    Replay(Rerun<Which>),
+    Replay(Rerun<DeadWhich>),
     /// Drop dead letters: their messages are gone, their records stay for their windows
     #[command(
-        after_help = "Example:\n  semel dead-letters drop --all --older-than 90d --reason 'retention' --yes"
+        after_help = "Examples:\n  semel dead-letters drop --all --older-than 90d --reason 'retention' --yes\n  \
+                      semel dead-letters drop --relay out --all --reason-like 'too large' --reason 'sent by hand' --yes"
     )]
     Drop(Drop),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct List {
+    #[command(flatten)]
+    pub(crate) of: OfRelay,
     #[command(flatten)]
     pub(crate) common: Within,
     #[command(flatten)]
@@ -46,6 +50,8 @@ pub(crate) struct Show {
     #[arg(long)]
     pub(crate) payload: bool,
     #[command(flatten)]
+    pub(crate) of: OfRelay,
+    #[command(flatten)]
     pub(crate) common: Within,
     #[command(flatten)]
     pub(crate) format: Format,
@@ -54,7 +60,7 @@ pub(crate) struct Show {
 #[derive(Debug, Args)]
 pub(crate) struct Drop {
     #[command(flatten)]
-    pub(crate) which: Which,
+    pub(crate) which: DeadWhich,
     #[command(flatten)]
     pub(crate) common: Within,
     #[command(flatten)]
@@ -63,6 +69,27 @@ pub(crate) struct Drop {
     pub(crate) confirm: Confirm,
     #[command(flatten)]
     pub(crate) format: Format,
+}
+
+/// Which dead letters, of pipelines or of a relay.
+#[derive(Debug, Args)]
+pub(crate) struct DeadWhich {
+    #[command(flatten)]
+    pub(crate) which: Which,
+    #[command(flatten)]
+    pub(crate) of: OfRelay,
+}
+
+/// The relay whose dead letters are meant.
+#[derive(Debug, Args)]
+pub(crate) struct OfRelay {
+    /// Only this relay, whose dead letters go by the ids of their messages in the outbox
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with_all = ["pipeline", "tenant", "store"]
+    )]
+    pub(crate) relay: Option<String>,
 }
 
 /// Which dead letters, or doubts.

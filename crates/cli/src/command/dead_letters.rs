@@ -1,17 +1,24 @@
-//! `semel dead-letters`: messages whose operations Semel gave up.
+//! `semel dead-letters`: messages whose operations Semel gave up, and those that relays gave up.
+
+mod listing;
+mod relays;
 
 use std::sync::Arc;
 
+use semel_core::port::outbox::operations::DeadOrder;
 use semel_core::{Key, Result};
-use semel_operate::parked::{DeadLetter, Filter, Names, Search};
+use semel_operate::parked::{Filter, Names, Search};
 use semel_worker::replay::Kind;
 
 use crate::Exit;
 use crate::args::Rerun;
-use crate::args::dead_letters::{DeadLetters, Drop, List, Show, Which};
+use crate::args::dead_letters::{DeadLetters, DeadWhich, Drop, List, Show, Which};
 use crate::command::operate::{self, Ground, keys_from, note_of, usage};
 use crate::command::parked::{self, Running, drop_all};
-use crate::output::{self, Column, Entry, Go, Row};
+use crate::output::{self, Go};
+
+use listing::Listed;
+use relays::{Meant, meant};
 
 /// Carries out one of the verbs.
 pub(crate) fn run(verb: &DeadLetters) -> Result<Exit> {
@@ -24,6 +31,12 @@ pub(crate) fn run(verb: &DeadLetters) -> Result<Exit> {
 }
 
 fn list(arguments: &List) -> Result<Exit> {
+    let relays = match meant(&arguments.common, &arguments.of)? {
+        Meant::Faulty => return Ok(Exit::Usage),
+        Meant::Relays(relays) => return relays::list(&relays, &arguments.listing),
+        Meant::Pipelines => Vec::new(),
+        Meant::Both(relays) => relays,
+    };
     operate::look(&arguments.common, async |ground| {
         let search = Search {
             kind: Kind::DeadLetters,
@@ -32,18 +45,27 @@ fn list(arguments: &List) -> Result<Exit> {
             filter: Filter::default(),
         };
         let mut list = output::List::new(&arguments.listing);
+        let mut is_over = false;
         search
             .pages(&ground.store, async |found| {
                 for it in found {
-                    if list.push(&DeadLetter::from(it))?.is_break() {
+                    if list.push(&Listed::of_pipeline(it))?.is_break() {
+                        is_over = true;
                         return Ok(Go::Break(()));
                     }
                 }
-                list.pause()
+                let go = list.pause()?;
+                is_over = go.is_break();
+                Ok(go)
             })
             .await?;
+        let listed = if is_over {
+            Ok(())
+        } else {
+            relays::push_all(&relays, &mut list).await
+        };
         list.end()?;
-        Ok(Exit::Done)
+        listed.map(|()| Exit::Done)
     })
 }
 
@@ -51,25 +73,62 @@ fn show(arguments: &Show) -> Result<Exit> {
     if arguments.payload && arguments.keys.len() != 1 {
         return Err(usage("--payload prints the payload of one key; name one"));
     }
+    let meant = meant(&arguments.common, &arguments.of)?;
+    match meant.of_keys(&arguments.keys)? {
+        Meant::Faulty => return Ok(Exit::Usage),
+        Meant::Relays(relays) => {
+            let ids = relays::ids(&arguments.keys)?;
+            return relays::show(&relays, &ids, arguments.format, arguments.payload);
+        }
+        Meant::Pipelines | Meant::Both(_) => {}
+    }
     operate::look(&arguments.common, async |ground| {
         let search = of_keys(ground, arguments.keys.clone())?;
         parked::show(ground, &search, arguments.format, arguments.payload).await
     })
 }
 
-fn replay(arguments: &Rerun<Which>) -> Result<Exit> {
+fn replay(arguments: &Rerun<DeadWhich>) -> Result<Exit> {
+    let DeadWhich { which, of } = &arguments.which;
     let running = Running::of(arguments);
-    let keys = keys(&arguments.which)?;
+    let keys = keys(which)?;
+    match meant(&arguments.common, of)?.of_keys(&keys)? {
+        Meant::Faulty => return Ok(Exit::Usage),
+        Meant::Relays(relays) => {
+            let order = relays::Order {
+                what: DeadOrder::TryAgain,
+                note: &running.note,
+                confirm: arguments.confirm,
+                format: arguments.format,
+            };
+            return order.carry_out(&relays, &relays::search(which, &keys)?);
+        }
+        Meant::Pipelines | Meant::Both(_) => {}
+    }
     parked::replay(&arguments.common, &running, &async |ground: &_| {
-        search(ground, &arguments.which, keys.clone()).map(Into::into)
+        search(ground, which, keys.clone()).map(Into::into)
     })
 }
 
 fn drop(arguments: &Drop) -> Result<Exit> {
+    let DeadWhich { which, of } = &arguments.which;
     let note = note_of(&arguments.audit);
-    let keys = keys(&arguments.which)?;
+    let keys = keys(which)?;
+    match meant(&arguments.common, of)?.of_keys(&keys)? {
+        Meant::Faulty => return Ok(Exit::Usage),
+        Meant::Relays(relays) => {
+            let order = relays::Order {
+                what: DeadOrder::Drop,
+                note: &note,
+                confirm: arguments.confirm,
+                format: arguments.format,
+            };
+            return order.carry_out(&relays, &relays::search(which, &keys)?);
+        }
+        Meant::Pipelines | Meant::Both(_) => {}
+    }
     operate::plan(&arguments.common, arguments.confirm, async |ground| {
-        let search = search(ground, &arguments.which, keys)?;
+        let search = search(ground, which, keys)?;
         drop_all(ground, &search, &note, arguments.confirm, arguments.format).await
     })
 }
@@ -112,29 +171,4 @@ fn of_keys(ground: &Ground, keys: Vec<Key>) -> Result<Search> {
         names: Arc::new(Names::keys(keys)),
         filter: Filter::default(),
     })
-}
-
-impl Entry for DeadLetter {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("key"),
-        Column::text("pipeline"),
-        Column::text("tenant").if_any(),
-        Column::word("state").at_least("completed".len()),
-        Column::time("since"),
-        Column::number("size_bytes").or("bytes"),
-        Column::text("coordinates"),
-        Column::text("error"),
-    ];
-    const NONE: &'static str = "no dead letters";
-
-    fn fill(&self, row: &mut Row) {
-        row.show_some(self.key.as_ref())
-            .text(&self.pipeline)
-            .show_some(self.tenant.as_ref())
-            .text(&self.state.replace('_', " "))
-            .time(self.since.0)
-            .show(self.size_bytes)
-            .text(&self.coordinates)
-            .text(&self.error);
-    }
 }

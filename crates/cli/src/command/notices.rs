@@ -162,6 +162,13 @@ fn of_relay(relay: &str, event: &Event<'_>) -> Option<(Level, String)> {
             let text = format!("publishes {partitions} of {PARTITIONS} partitions");
             (Level::Info, text)
         }
+        Event::Fenced { partitions } => {
+            let text = format!(
+                "leases of {partitions} partitions ran out or went to another process; what was published meanwhile may go \
+                 out again, under the same ids"
+            );
+            (Level::Warning, text)
+        }
         Event::Dead { id, error } => (Level::Warning, format!("message {id} is dead: {error}")),
         Event::SinkAway { error } => {
             let text = format!("{error} [{}]; messages wait", error.code());

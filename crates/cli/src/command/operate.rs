@@ -146,6 +146,11 @@ pub(crate) fn at(
     done.map_err(|error| store::at_store(&url, error))
 }
 
+/// Runs a verb that is about no store.
+pub(crate) fn alone(verb: impl AsyncFnOnce() -> Result<Exit>) -> Result<Exit> {
+    drive(&runtime()?, Box::pin(verb()))
+}
+
 /// Returns the url of the store that the arguments name, and whether the store exists; nothing after faults
 /// were reported.
 pub(crate) fn is_there(common: &Common) -> Result<Option<(StoreUrl, bool)>> {

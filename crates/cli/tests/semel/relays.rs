@@ -3,7 +3,12 @@
 
 use rustix::process::Signal;
 
-use crate::outbox_shop::{Shop, a_relay_is_killed_often, one_of_two_relays_is_killed};
+use crate::operator::{items, member, worked};
+use crate::outbox_shop::{
+    Shop, a_relay_is_killed_often, dead_letters_are_operated_while_the_relay_runs,
+    one_of_two_relays_is_killed,
+};
+use crate::ready::Admin;
 use crate::site::{Site, wait_for};
 
 /// A file with an outbox, and a relay that appends to another one.
@@ -23,11 +28,6 @@ impl InFile {
         );
         made.expect("a shop");
         Self(site)
-    }
-
-    fn execute(&self, sql: &str) {
-        let done = self.0.database("shop.db").execute_batch(sql);
-        done.expect("executed");
     }
 
     /// The numbers of the orders that are in the shop.
@@ -54,6 +54,15 @@ impl Shop for InFile {
              {numbers} INSERT INTO semel_outbox (stream, order_key, payload) \
              SELECT 'orders', 'k' || (i % 7), 'k' || (i % 7) || ' ' || i FROM n; {end}"
         ));
+    }
+
+    fn execute(&self, sql: &str) {
+        let done = self.0.database("shop.db").execute_batch(sql);
+        done.expect("executed");
+    }
+
+    fn store(&self) -> String {
+        "sqlite:shop.db".to_owned()
     }
 
     fn waiting(&self) -> u64 {
@@ -100,6 +109,156 @@ fn a_dead_message_of_a_file_is_told_and_holds_up_its_order_key_alone() {
     relay.signal(Signal::TERM);
     relay.wait().done();
     shop.arrived(shop.orders(), 0);
+}
+
+#[test]
+fn dead_letters_of_a_file_are_operated_while_the_relay_runs() {
+    dead_letters_are_operated_while_the_relay_runs(&InFile::new());
+}
+
+/// The id of a message that its relay has given up.
+const DEAD: &str = "00000000-0000-7000-8000-00000000000d";
+
+#[test]
+fn dead_letters_of_relays_and_of_pipelines_are_told_apart() {
+    let site = worked("sqlite:s.db");
+    site.write("semel.toml", site.text("semel.toml") + CONFIG);
+    site.database("shop.db")
+        .execute_batch("PRAGMA journal_mode = wal; CREATE TABLE orders (number INTEGER)")
+        .expect("a shop");
+    site.semel(&MIGRATE).done();
+    let dead = "INSERT INTO semel_outbox (id, stream, payload, due_at, dead_at, error) VALUES \
+                (X'0000000000007000800000000000000D', 'orders', 'x', 9223372036854775807, 1, 'too large')";
+    site.database("shop.db").execute_batch(dead).expect("one");
+
+    let list = site.semel(&["dead-letters", "list", "--output", "json"]);
+    let list = items(&list.done());
+    assert_eq!(
+        (&list[0]["key"], &list[1]["id"]),
+        (&"dead-1".into(), &DEAD.into())
+    );
+    assert_eq!(list.len(), 2);
+    for (option, expected) in [
+        (["--relay", "out"], vec![DEAD.to_owned()]),
+        (["--pipeline", "pay"], vec![]),
+    ] {
+        let verb = ["dead-letters", "list", "--output", "json"];
+        let list = site.semel(&[&verb[..], &option].concat()).done();
+        let mut list = items(&list);
+        list.retain(|it| it["relay"] == "out");
+        assert_eq!(member(&list, "id"), expected);
+    }
+    let table = site.semel(&["dead-letters", "list"]).done().stdout;
+    assert!(table.contains(DEAD) && table.contains("dead-1"), "{table}");
+
+    let both = ["dead-letters", "replay", "dead-1", DEAD];
+    site.semel(&both)
+        .code(2)
+        .says("name those of a relay with --relay");
+    let misspelt = ["dead-letters", "list", "--relay", "ot"];
+    site.semel(&misspelt).code(2).says("did you mean `out`?");
+    let clash = [
+        "dead-letters",
+        "list",
+        "--relay",
+        "out",
+        "--store",
+        "sqlite:s.db",
+    ];
+    site.semel(&clash).code(2);
+    let none = [
+        "dead-letters",
+        "drop",
+        "--relay",
+        "out",
+        "--all",
+        "--reason-like",
+        "HTTP",
+    ];
+    site.semel(&none)
+        .done()
+        .says("nothing to drop: no dead letters");
+    // All without a relay are those of pipelines, as ever.
+    let all = site.semel(&["dead-letters", "drop", "--all"]).code(1);
+    let all = all.says("plan: drop 1 dead letter\n");
+    assert!(!all.stderr.contains(DEAD), "{all:?}");
+    let planned = site.semel(&["dead-letters", "replay", DEAD]).code(1);
+    planned.says("relay out").says(DEAD);
+    let drop = [
+        "dead-letters",
+        "drop",
+        "--relay",
+        "out",
+        "--all",
+        "--reason-like",
+        "LARGE",
+        "--yes",
+    ];
+    let ended = site.semel(&[&drop[..], &["--reason", "sent by hand"]].concat());
+    ended.done();
+    let left = site.semel(&["dead-letters", "list", "--output", "json"]);
+    assert_eq!(member(&items(&left.done()), "key"), ["dead-1"]);
+}
+
+#[test]
+fn a_relay_is_seen_in_the_metrics_and_a_sink_that_is_away_makes_it_not_ready() {
+    let admin = Admin::new();
+    let shop = InFile::new();
+    let config = CONFIG.replace("path = \"out\"", "path = \"there/out\"");
+    shop.0.write("semel.toml", config + &admin.table());
+    std::fs::create_dir(shop.0.path("there")).expect("a folder");
+    shop.execute(
+        "INSERT INTO semel_outbox (stream, order_key, payload) VALUES \
+         ('orders', 'a', 'a' || char(10) || '1'), ('orders', 'a', 'a 2'), ('orders', 'a', 'a 3'), ('orders', 'b', 'b 4')",
+    );
+    let relay = shop.0.start(&["run"]);
+    let shows = |name: &str, value: u64| {
+        let line = format!("semel_relay_{name}{{relay=\"out\"}} {value}");
+        wait_for(&line, || admin.shows(&line));
+    };
+    for (name, value) in [
+        ("published_total", 1),
+        ("failures_total", 1),
+        ("fenced_total", 0),
+        ("dead", 1),
+        ("backlog", 2),
+    ] {
+        shows(name, value);
+    }
+    let oldest = || {
+        let text = admin.metrics();
+        let mut lines = text.lines();
+        let line =
+            lines.find_map(|it| it.strip_prefix("semel_relay_oldest_seconds{relay=\"out\"} "));
+        line.and_then(|it| it.parse::<f64>().ok())
+            .unwrap_or_default()
+    };
+    wait_for("the age of what waits", || oldest() > 1.0);
+    let (is_ready, said) = admin.ready();
+    assert!(is_ready, "{said}");
+    assert_eq!(said["relays"]["out"]["state"], "running", "{said}");
+
+    // A folder that is gone takes no message.
+    std::fs::rename(shop.0.path("there"), shop.0.path("elsewhere")).expect("moved");
+    shop.transaction(10, 1, "COMMIT");
+    wait_for("it to be not ready", || !admin.ready().0);
+    let (_, said) = admin.ready();
+    assert_eq!(said["relays"]["out"]["state"], "target-away", "{said}");
+    assert_eq!(said["relays"]["out"]["reasons"][0]["reason"], "target-away");
+    std::fs::rename(shop.0.path("elsewhere"), shop.0.path("there")).expect("back");
+    wait_for("it to be ready again", || admin.ready().0);
+    shows("published_total", 2);
+
+    let all = ["dead-letters", "drop", "--all", "--yes", "--reason", "no"];
+    shop.0.semel(&all).done();
+    shows("published_total", 4);
+    shows("dead", 0);
+    shows("backlog", 0);
+    wait_for("nothing to wait", || {
+        admin.shows("semel_relay_oldest_seconds{relay=\"out\"} 0.0")
+    });
+    relay.signal(Signal::TERM);
+    relay.wait().done();
 }
 
 #[test]

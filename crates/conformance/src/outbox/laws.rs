@@ -1,7 +1,13 @@
 //! The cases. Each has tables of its own.
 
+mod operations;
 mod processes;
 
+pub use operations::{
+    a_dead_message_that_is_dropped_lets_those_behind_it_go,
+    a_dead_message_that_is_tried_again_is_in_its_place,
+    dead_messages_are_listed_page_by_page_and_shown_whole, what_is_not_published_is_counted,
+};
 pub use processes::{
     a_process_that_renews_its_leases_is_there_for_the_others,
     a_stream_has_one_relay_and_that_one_sink,

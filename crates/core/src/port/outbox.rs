@@ -1,4 +1,7 @@
-//! The outbox as its relays see it: committed messages, the partitions that are leased, and what became of each.
+//! The outbox as its relays see it: committed messages, the partitions that are leased, and what became of each. What a person
+//! does with them is in [`operations`].
+
+pub mod operations;
 
 use std::fmt;
 use std::future::Future;
@@ -7,7 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::note::Note;
 use crate::outbox::{OutboxId, Outgoing, PartitionLease};
+
+use operations::{
+    Backlog, Changed, DeadMessage, DeadOrder, DeadPosition, OutboxOperations, WholeDeadMessage,
+};
 
 /// The table that committed messages are read from by the relays of a stream.
 ///
@@ -153,7 +161,7 @@ pub struct AnyOutbox(Arc<dyn Erased>);
 
 impl AnyOutbox {
     /// Erases `outbox`.
-    pub fn new(outbox: impl OutboxStore) -> Self {
+    pub fn new(outbox: impl OutboxStore + OutboxOperations) -> Self {
         Self(Arc::new(outbox))
     }
 }
@@ -204,10 +212,39 @@ impl OutboxStore for AnyOutbox {
     }
 }
 
+impl OutboxOperations for AnyOutbox {
+    async fn dead(
+        &self,
+        stream: &str,
+        after: Option<&DeadPosition>,
+        most: u32,
+    ) -> Result<Vec<DeadMessage>> {
+        self.0.dead(stream, after, most).await
+    }
+
+    async fn dead_whole(&self, stream: &str, id: OutboxId) -> Result<Option<WholeDeadMessage>> {
+        self.0.dead_whole(stream, id).await
+    }
+
+    async fn order_dead(
+        &self,
+        stream: &str,
+        ids: &[OutboxId],
+        order: DeadOrder,
+        note: Option<&Note>,
+    ) -> Result<Changed> {
+        self.0.order_dead(stream, ids, order, note).await
+    }
+
+    async fn backlog(&self, stream: &str) -> Result<Backlog> {
+        self.0.backlog(stream).await
+    }
+}
+
 type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 /// The boxed form of an outbox.
-trait Erased: Send + Sync {
+trait Erased: operations::Erased {
     fn lease<'a>(
         &'a self,
         relay: &'a RelayName,
@@ -228,7 +265,7 @@ trait Erased: Send + Sync {
     fn committed(&self) -> Answer<'_, ()>;
 }
 
-impl<S: OutboxStore> Erased for S {
+impl<S: OutboxStore + OutboxOperations> Erased for S {
     fn lease<'a>(
         &'a self,
         relay: &'a RelayName,

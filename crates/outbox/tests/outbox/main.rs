@@ -200,7 +200,7 @@ async fn leases_are_renewed_while_the_sink_takes_its_time_and_nothing_goes_out_w
     outbox.commit(2, Some("a"));
     sink.takes_its_time(Duration::from_secs(100));
     let lab = Lab::start(outbox, sink);
-    sleep(Duration::from_secs(95)).await;
+    sleep(Duration::from_secs(85)).await;
     assert!(lab.outbox.renewals() >= 5, "{}", lab.outbox.renewals());
     // The partition goes to another process, while the first message is under way.
     lab.outbox.take_leases_away();
@@ -210,8 +210,11 @@ async fn leases_are_renewed_while_the_sink_takes_its_time_and_nothing_goes_out_w
         [1],
         "the second is left to the new holder"
     );
-    let (summary, ..) = lab.stop().await;
+    let (summary, _, _, told) = lab.stop().await;
     assert_eq!(summary.published, 1);
+    let fenced = told.lines();
+    let fenced = fenced.iter().filter(|it| it.starts_with("Fenced"));
+    assert_eq!(fenced.collect::<Vec<_>>(), ["Fenced { partitions: 1 }"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 //! The outbox: messages that leave if their transaction commits, and what their relays ask of the table.
 
 mod listener;
+mod operations;
 mod partitions;
 mod publish;
 mod tables;

@@ -85,6 +85,13 @@ texts! {
     outbox_put_off = "outbox_put_off",
     outbox_streams = "outbox_streams",
     outbox_forget = "outbox_forget",
+    outbox_dead = "outbox_dead",
+    outbox_dead_keyed = "outbox_dead_keyed",
+    outbox_dead_whole = "outbox_dead_whole",
+    outbox_try_again = "outbox_try_again",
+    outbox_drop = "outbox_drop",
+    outbox_audit = "outbox_audit",
+    outbox_backlog = "outbox_backlog",
 }
 
 impl Texts {

@@ -80,4 +80,11 @@ texts! {
     OUTBOX_OLD = "outbox_old",
     OUTBOX_FORGET = "outbox_forget",
     OUTBOX_STREAMS = "outbox_streams",
+    OUTBOX_DEAD = "outbox_dead",
+    OUTBOX_DEAD_KEYED = "outbox_dead_keyed",
+    OUTBOX_DEAD_WHOLE = "outbox_dead_whole",
+    OUTBOX_TRY_AGAIN = "outbox_try_again",
+    OUTBOX_DROP = "outbox_drop",
+    OUTBOX_AUDIT = "outbox_audit",
+    OUTBOX_BACKLOG = "outbox_backlog",
 }

@@ -52,8 +52,8 @@ pub(crate) enum KnownOfTarget {
 
 /// The health of the dependencies; see the module.
 pub(crate) struct Health {
-    ready_after: Duration,
-    clock: Arc<dyn Clock>,
+    pub(super) ready_after: Duration,
+    pub(super) clock: Arc<dyn Clock>,
     known: Mutex<Known>,
 }
 
@@ -80,14 +80,14 @@ struct Depends {
 
 /// One dependency, which answers or not.
 #[derive(Default)]
-struct Part {
+pub(super) struct Part {
     /// The time of its last answer.
     answered_at: Duration,
     trouble: Option<Trouble>,
 }
 
 #[derive(Clone)]
-struct Trouble {
+pub(super) struct Trouble {
     since: Timestamp,
     began_at: Duration,
     failed_at: Duration,
@@ -96,12 +96,12 @@ struct Trouble {
 }
 
 impl Part {
-    fn answers(&mut self, now: Duration) {
+    pub(super) fn answers(&mut self, now: Duration) {
         self.answered_at = now;
         self.trouble = None;
     }
 
-    fn fails(&mut self, trouble: Trouble) {
+    pub(super) fn fails(&mut self, trouble: Trouble) {
         match &mut self.trouble {
             Some(known) => {
                 known.failed_at = trouble.failed_at;
@@ -112,8 +112,21 @@ impl Part {
         }
     }
 
+    /// Notes a failure of what says so once, and answered until then.
+    pub(super) fn fails_since(&mut self, now: Duration, trouble: Trouble) {
+        if self.trouble.is_none() {
+            self.answered_at = now;
+        }
+        self.fails(trouble);
+    }
+
     /// Returns the reason if the dependency has given no answer for `ready_after`.
-    fn because(&self, reason: Reason, now: Duration, ready_after: Duration) -> Option<Because> {
+    pub(super) fn because(
+        &self,
+        reason: Reason,
+        now: Duration,
+        ready_after: Duration,
+    ) -> Option<Because> {
         let trouble = self.trouble.as_ref()?;
         let is_long = now.saturating_sub(self.answered_at) >= ready_after;
         is_long.then(|| trouble.because(reason))
@@ -354,7 +367,7 @@ impl Health {
             .collect()
     }
 
-    fn trouble(&self, error: &Error) -> Trouble {
+    pub(super) fn trouble(&self, error: &Error) -> Trouble {
         self.trouble_of(error.code(), error.to_string().into())
     }
 

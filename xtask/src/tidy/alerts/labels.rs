@@ -6,7 +6,7 @@ use super::super::Finding;
 use super::DEPLOYED;
 
 /// The labels that have few values.
-const LABELS: [&str; 25] = [
+const LABELS: [&str; 26] = [
     "alertname",
     "call",
     "certainty",
@@ -23,6 +23,7 @@ const LABELS: [&str; 25] = [
     "partition",
     "pipeline",
     "reason",
+    "relay",
     "result",
     "runbook",
     "severity",

@@ -3,7 +3,10 @@
 use rustix::process::Signal;
 
 use super::{Schema, server};
-use crate::outbox_shop::{Shop, a_relay_is_killed_often, one_of_two_relays_is_killed};
+use crate::outbox_shop::{
+    Shop, a_relay_is_killed_often, dead_letters_are_operated_while_the_relay_runs,
+    one_of_two_relays_is_killed,
+};
 use crate::site::{Site, wait_for};
 
 /// A database with an outbox, and a relay that appends to a file.
@@ -34,12 +37,6 @@ impl InPostgres {
     fn to_file() -> Self {
         Self::new("kind = \"file\"\npath = \"out\"")
     }
-
-    fn execute(&self, sql: &str) {
-        let name = &self.schema.name;
-        self.schema
-            .execute(&format!("set search_path = {name}; {sql}"));
-    }
 }
 
 impl Shop for InPostgres {
@@ -53,6 +50,16 @@ impl Shop for InPostgres {
              convert_to('k' || (i % 7) || ' ' || i, 'UTF8') from generate_series({from}, {}) as i; {end}",
             from + count - 1
         ));
+    }
+
+    fn execute(&self, sql: &str) {
+        let name = &self.schema.name;
+        self.schema
+            .execute(&format!("set search_path = {name}; {sql}"));
+    }
+
+    fn store(&self) -> String {
+        self.schema.bare_url()
     }
 
     fn waiting(&self) -> u64 {
@@ -79,6 +86,11 @@ fn what_is_committed_arrives_in_order_however_often_the_relay_is_killed() {
 #[test]
 fn two_processes_share_a_stream_and_one_goes_on_where_the_other_was_killed() {
     one_of_two_relays_is_killed(&InPostgres::to_file());
+}
+
+#[test]
+fn dead_letters_are_operated_on_a_server_while_the_relay_runs() {
+    dead_letters_are_operated_while_the_relay_runs(&InPostgres::to_file());
 }
 
 #[test]

@@ -36,7 +36,7 @@ pub(super) fn pending(
         let Some(row) = rows.next().map_err(undone)? else {
             break;
         };
-        let id = id(row.get_ref(0).map_err(undone)?)?;
+        let id = id_of(row.get_ref(0).map_err(undone)?)?;
         let key = text(row.get_ref(2).map_err(undone)?)?;
         let partition = partition(key.as_deref(), id);
         if held.iter().any(|lease| lease.partition == partition) {
@@ -55,12 +55,7 @@ fn outgoing(
     partition: u16,
 ) -> Result<Outgoing> {
     let headers = text(row.get_ref(3).map_err(undone)?)?;
-    let payload = match row.get_ref(5).map_err(undone)? {
-        ValueRef::Blob(bytes) | ValueRef::Text(bytes) => Bytes::copy_from_slice(bytes),
-        ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => {
-            return Err(corrupt("payload of an outbox"));
-        }
-    };
+    let payload = payload_of(row.get_ref(5).map_err(undone)?)?;
     Ok(Outgoing {
         id,
         partition,
@@ -72,8 +67,18 @@ fn outgoing(
     })
 }
 
+/// Reads a payload, which is bytes or a text.
+pub(super) fn payload_of(value: ValueRef<'_>) -> Result<Bytes> {
+    match value {
+        ValueRef::Blob(bytes) | ValueRef::Text(bytes) => Ok(Bytes::copy_from_slice(bytes)),
+        ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => {
+            Err(corrupt("payload of an outbox"))
+        }
+    }
+}
+
 /// Returns the partition of a message: that of its order key, or else of its id.
-fn partition(order_key: Option<&str>, id: OutboxId) -> u16 {
+pub(super) fn partition(order_key: Option<&str>, id: OutboxId) -> u16 {
     let own = id.as_u128().to_be_bytes();
     let bytes = order_key.map_or(&own[..], str::as_bytes);
     // FNV-1a, folded: its lowest bits alone are weak.
@@ -83,7 +88,7 @@ fn partition(order_key: Option<&str>, id: OutboxId) -> u16 {
     u16::try_from(folded).unwrap_or(0)
 }
 
-fn id(value: ValueRef<'_>) -> Result<OutboxId> {
+pub(super) fn id_of(value: ValueRef<'_>) -> Result<OutboxId> {
     let bytes: Option<[u8; 16]> = match value {
         ValueRef::Blob(bytes) => bytes.try_into().ok(),
         ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) | ValueRef::Text(_) => None,
@@ -93,7 +98,7 @@ fn id(value: ValueRef<'_>) -> Result<OutboxId> {
 }
 
 /// Reads a text, which others wrote: what is no UTF-8 is replaced.
-fn text(value: ValueRef<'_>) -> Result<Option<ByteString>> {
+pub(super) fn text(value: ValueRef<'_>) -> Result<Option<ByteString>> {
     match value {
         ValueRef::Null => Ok(None),
         ValueRef::Text(bytes) => Ok(Some(String::from_utf8_lossy(bytes).into_owned().into())),

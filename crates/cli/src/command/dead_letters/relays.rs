@@ -1,0 +1,183 @@
+//! Dead letters of relays: messages that were given up before they left their outbox. They go by their ids, and are
+//! reached while relays run.
+
+mod order;
+mod selection;
+
+pub(super) use order::Order;
+pub(super) use selection::{Meant, ids, meant, search};
+
+use std::collections::BTreeSet;
+
+use semel_backends::{outbox, store};
+use semel_config::RelaySettings;
+use semel_core::outbox::OutboxId;
+use semel_core::port::outbox::AnyOutbox;
+use semel_core::port::outbox::operations::OutboxOperations;
+use semel_core::{Clock, Result};
+use semel_engine::system::SystemClock;
+use semel_operate::relative_time::when;
+use semel_operate::relays::{RelayDeadLetter, Search, WholeRelayDeadLetter};
+use serde::Serialize;
+
+use super::listing::Listed;
+use crate::Exit;
+use crate::args::{Format, Listing};
+use crate::command::operate::{self, usage};
+use crate::output::{self, Answer, Answers, Block, Go, List, Stream};
+
+/// Lists the dead letters of these relays.
+pub(super) fn list(relays: &[RelaySettings], listing: &Listing) -> Result<Exit> {
+    operate::alone(async || {
+        let mut list = List::new(listing);
+        let listed = push_all(relays, &mut list).await;
+        list.end()?;
+        listed.map(|()| Exit::Done)
+    })
+}
+
+/// Adds the dead letters of these relays to a list.
+pub(super) async fn push_all(relays: &[RelaySettings], list: &mut List<Listed>) -> Result<()> {
+    for relay in relays {
+        let mut is_over = false;
+        pages(relay, &Search::default(), async |found| {
+            for it in found {
+                let letter = RelayDeadLetter::of(&relay.name, &relay.stream, it);
+                if list.push(&Listed::OfRelay(letter))?.is_break() {
+                    is_over = true;
+                    return Ok(Go::Break(()));
+                }
+            }
+            let go = list.pause()?;
+            is_over = go.is_break();
+            Ok(go)
+        })
+        .await?;
+        if is_over {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Shows dead letters with their headers and payloads; with `payload` only the bytes of the one.
+pub(super) fn show(
+    relays: &[RelaySettings],
+    ids: &BTreeSet<OutboxId>,
+    format: Format,
+    payload: bool,
+) -> Result<Exit> {
+    operate::alone(async || {
+        let mut answers = Answers::new(format);
+        let now = SystemClock::new().now();
+        let mut unknown = ids.clone();
+        for relay in relays {
+            let outbox = open(relay)?;
+            for id in ids {
+                let whole = outbox.dead_whole(&relay.stream, *id).await;
+                let Some(whole) = whole.map_err(|error| at(relay, error))? else {
+                    continue;
+                };
+                unknown.remove(id);
+                let go = if payload {
+                    let mut stdout = Stream::stdout();
+                    let _ = stdout.write(&whole.message.payload)?;
+                    stdout.flush()?
+                } else {
+                    answers.print(&Told {
+                        whole: WholeRelayDeadLetter::of(&relay.name, &relay.stream, &whole),
+                        since_text: when(whole.facts.dead_at, now).to_string(),
+                        payload: &whole.message.payload,
+                    })?
+                };
+                if go.is_break() {
+                    return Ok(Exit::Done);
+                }
+            }
+        }
+        Ok(if tell_unknown(relays, &unknown) {
+            Exit::No
+        } else {
+            Exit::Done
+        })
+    })
+}
+
+/// Reports ids that no relay has a dead letter of; returns whether there are any.
+fn tell_unknown(relays: &[RelaySettings], unknown: &BTreeSet<OutboxId>) -> bool {
+    let of = match relays {
+        [one] => format!(" of relay {}", one.name),
+        _ => " of a relay".to_owned(),
+    };
+    for id in unknown {
+        output::note(format_args!("{id}: no dead letter{of} has this id"));
+    }
+    !unknown.is_empty()
+}
+
+/// Passes the selected dead letters of a relay to `visit`.
+async fn pages(
+    relay: &RelaySettings,
+    search: &Search,
+    visit: impl AsyncFnMut(Vec<semel_core::port::outbox::operations::DeadMessage>) -> Result<Go>,
+) -> Result<()> {
+    let outbox = open(relay)?;
+    let passed = search.pages(&outbox, &relay.stream, visit).await;
+    passed.map_err(|error| at(relay, error))
+}
+
+fn open(relay: &RelaySettings) -> Result<AnyOutbox> {
+    outbox::open(&relay.store).map_err(|error| at(relay, error))
+}
+
+/// Returns the error with the place of the relay's outbox.
+fn at(relay: &RelaySettings, error: semel_core::Error) -> semel_core::Error {
+    store::at_store(&relay.store, error)
+}
+
+/// A dead letter as it is printed.
+#[derive(Serialize)]
+struct Told<'a> {
+    #[serde(flatten)]
+    whole: WholeRelayDeadLetter<'a>,
+    #[serde(skip)]
+    since_text: String,
+    #[serde(skip)]
+    payload: &'a [u8],
+}
+
+impl Answer for Told<'_> {
+    fn describe(&self, block: &mut Block) {
+        let letter = &self.whole.letter;
+        block
+            .field("id", &letter.id)
+            .field("relay", &letter.relay)
+            .field("stream", &letter.stream)
+            .some("order key", letter.order_key.as_ref())
+            .field("state", letter.state)
+            .field("since", &self.since_text)
+            .field("written", letter.created_at.0)
+            .field("attempts", letter.attempts)
+            .field("error", &letter.error)
+            .some("headers", self.whole.headers_error)
+            .field("size", format_args!("{} bytes", letter.size_bytes))
+            .bytes("payload", self.payload);
+        if !self.whole.headers.is_empty() {
+            block.heading("Headers");
+            for header in &self.whole.headers {
+                match (header.value, &header.value_base64) {
+                    (Some(value), _) => block.field(header.name, value),
+                    (None, Some(value)) => block.field(header.name, value),
+                    (None, None) => block,
+                };
+            }
+        }
+    }
+}
+
+/// Refuses what a person who means relays cannot mean.
+fn one_relay_each(id: OutboxId) -> semel_core::Error {
+    usage(format!(
+        "{id}: several relays have a dead letter of this id; name one with --relay"
+    ))
+}

@@ -1,0 +1,185 @@
+//! An order about dead letters of relays: the plan, the operator's consent, then page by page.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use semel_config::RelaySettings;
+use semel_core::outbox::OutboxId;
+use semel_core::port::outbox::operations::{DeadOrder, OutboxOperations};
+use semel_core::{Clock, Note, Result, Timestamp};
+use semel_engine::system::SystemClock;
+use semel_operate::relative_time::when;
+use semel_operate::relays::Search;
+use serde::Serialize;
+
+use super::{at, one_relay_each, open, pages, tell_unknown};
+use crate::Exit;
+use crate::args::{Confirm, Format};
+use crate::command::operate::{self, usage};
+use crate::output::{self, Answer, Answers, Block, Go, Plan};
+
+/// An order, who gives it and why, and how to report it.
+pub(crate) struct Order<'a> {
+    pub(crate) what: DeadOrder,
+    pub(crate) note: &'a Note,
+    pub(crate) confirm: Confirm,
+    pub(crate) format: Format,
+}
+
+impl Order<'_> {
+    /// Carries it out on what the search finds in the outboxes of these relays, once the operator confirmed. A message
+    /// that is given up after the plan was made stays.
+    ///
+    /// # Errors   `InvalidInput`: messages are to be dropped without a reason
+    pub(crate) fn carry_out(&self, relays: &[RelaySettings], search: &Search) -> Result<Exit> {
+        let is_drop = self.what == DeadOrder::Drop;
+        let lacks_reason = is_drop && self.note.reason.is_empty();
+        if lacks_reason && self.confirm.yes {
+            return Err(usage(
+                "what a relay is to drop was promised to its readers when it was committed: say why with --reason TEXT",
+            ));
+        }
+        operate::alone(async || {
+            let Planned { mut plan, until } = match self.planned(relays, search).await? {
+                ControlFlow::Break(exit) => return Ok(exit),
+                ControlFlow::Continue(planned) => planned,
+            };
+            if is_drop {
+                plan.remark(
+                    "they are never published; what waits behind them in their order keys goes out",
+                );
+            } else {
+                plan.remark("each goes out in its place; what comes behind it in its order key waits for it");
+            }
+            if lacks_reason {
+                plan.remark("it takes a reason: --reason TEXT");
+            }
+            if let ControlFlow::Break(exit) = plan.confirmed(self.confirm) {
+                return Ok(exit);
+            }
+            let mut answers = Answers::new(self.format);
+            for (relay, until) in relays.iter().zip(until) {
+                let Some(until) = until else {
+                    continue;
+                };
+                let done = self.done(relay, search, until).await?;
+                if is_drop && done.count() > 0 && !done.audited {
+                    output::note(format_args!(
+                        "{}: its database has no audit trail to keep the reason",
+                        relay.name
+                    ));
+                }
+                if answers.print(&done)?.is_break() {
+                    break;
+                }
+            }
+            Ok(Exit::Done)
+        })
+    }
+
+    /// Makes the plan. Returns `Break` after it reported ids that no relay has.
+    async fn planned(
+        &self,
+        relays: &[RelaySettings],
+        search: &Search,
+    ) -> Result<ControlFlow<Exit, Planned>> {
+        let verb = match self.what {
+            DeadOrder::TryAgain => "replay",
+            DeadOrder::Drop => "drop",
+        };
+        let mut plan = Plan::new(verb, "dead letter", "dead letters");
+        let now = SystemClock::new().now();
+        let mut known: BTreeSet<OutboxId> = BTreeSet::new();
+        let mut until = Vec::with_capacity(relays.len());
+        for relay in relays {
+            let mut last: Option<Timestamp> = None;
+            pages(relay, search, async |found| {
+                for it in found {
+                    if !known.insert(it.id) && !search.ids.is_empty() {
+                        return Err(one_relay_each(it.id));
+                    }
+                    last = last.max(Some(it.dead_at));
+                    let key = it.order_key.as_deref().unwrap_or("no order key");
+                    let since = when(it.dead_at, now);
+                    plan.add(format_args!(
+                        "relay {}  {}  {key}  {}  dead since {since}",
+                        relay.name, it.id, it.error
+                    ));
+                }
+                if search.ids.is_empty() {
+                    known.clear();
+                }
+                Ok(Go::Continue(()))
+            })
+            .await?;
+            until.push(last);
+        }
+        let unknown: BTreeSet<OutboxId> = search.ids.difference(&known).copied().collect();
+        if tell_unknown(relays, &unknown) {
+            return Ok(ControlFlow::Break(Exit::No));
+        }
+        Ok(ControlFlow::Continue(Planned { plan, until }))
+    }
+
+    async fn done(&self, relay: &RelaySettings, search: &Search, until: Timestamp) -> Result<Done> {
+        let outbox = open(relay)?;
+        let (mut count, mut audited) = (0, true);
+        pages(relay, search, async |found| {
+            let found = found.iter().filter(|it| it.dead_at <= until);
+            let ids: Vec<OutboxId> = found.map(|it| it.id).collect();
+            if !ids.is_empty() {
+                let changed = outbox.order_dead(&relay.stream, &ids, self.what, Some(self.note));
+                let changed = changed.await.map_err(|error| at(relay, error))?;
+                count += changed.count;
+                audited &= changed.is_audited;
+            }
+            Ok(Go::Continue(()))
+        })
+        .await?;
+        let (replayed, dropped) = match self.what {
+            DeadOrder::TryAgain => (Some(count), None),
+            DeadOrder::Drop => (None, Some(count)),
+        };
+        Ok(Done {
+            relay: relay.name.to_string(),
+            replayed,
+            dropped,
+            audited,
+        })
+    }
+}
+
+/// A plan, and for each relay the time at which the last of its messages in it was given up.
+struct Planned {
+    plan: Plan,
+    until: Vec<Option<Timestamp>>,
+}
+
+/// The result for one relay.
+#[derive(Serialize)]
+struct Done {
+    relay: String,
+    /// Messages that go out in their places.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replayed: Option<u64>,
+    /// Messages that are gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dropped: Option<u64>,
+    /// True if each is on an audit trail.
+    audited: bool,
+}
+
+impl Done {
+    fn count(&self) -> u64 {
+        self.replayed.or(self.dropped).unwrap_or(0)
+    }
+}
+
+impl Answer for Done {
+    fn describe(&self, block: &mut Block) {
+        block
+            .field("relay", &self.relay)
+            .some("to be published", self.replayed)
+            .some("dropped", self.dropped);
+    }
+}

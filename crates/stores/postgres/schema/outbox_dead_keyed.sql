@@ -1,0 +1,9 @@
+-- Dead messages with an order key, by that and their places. $1 stream, $2 the order key and $3 the place to go on
+-- behind, $4 at most.
+SELECT id::text, order_key, place, attempts, coalesce(error, ''),
+       (extract(epoch FROM created_at) * 1000)::bigint, (extract(epoch FROM dead_at) * 1000)::bigint,
+       octet_length(payload)::bigint
+FROM semel_outbox
+WHERE stream = $1::text AND (order_key, place) > ($2::text, $3::bigint)
+  AND due_at IS NOT NULL AND sent_at IS NULL AND dead_at IS NOT NULL
+ORDER BY order_key, place LIMIT $4::bigint
