@@ -1,4 +1,4 @@
-//! What users may, and the tables that they find.
+//! The rights of users, and the tables that they find.
 
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ async fn a_relay_needs_no_right_but_those_of_the_book() {
     guest.leave().await;
 }
 
-/// Where there is a binary log, making a trigger takes a right that users of a database do not have.
+/// A server with a binary log lets no ordinary user make a trigger.
 #[tokio::test]
 async fn a_user_who_may_not_make_the_trigger_is_told_what_it_takes() {
     let server = Server::with(&["--log-bin=binlog"]).await;
