@@ -24,6 +24,11 @@ pub fn open(store: &StoreUrl) -> Result<AnyOutbox> {
             let options = semel_store_postgres::Options::default();
             semel_store_postgres::PostgresOutbox::new(url.secret(), &options).map(AnyOutbox::new)
         }
+        #[cfg(feature = "mysql")]
+        StoreUrl::Server(url) if url.kind() == semel_config::ServerKind::Mysql => {
+            let options = semel_store_mysql::Options::default();
+            semel_store_mysql::MysqlOutbox::new(url.secret(), &options).map(AnyOutbox::new)
+        }
         StoreUrl::Memory | StoreUrl::Embedded(_) | StoreUrl::Server(_) => Err(Error::new(
             ErrorKind::Unsupported,
             format!("{store}: this program knows no outbox of that kind"),
@@ -59,6 +64,12 @@ pub async fn inspect(store: &StoreUrl, stream: &str) -> Result<OutboxContents> {
         StoreUrl::Server(url) if url.kind() == semel_config::ServerKind::Postgres => {
             let options = semel_store_postgres::Options::default();
             let outbox = semel_store_postgres::PostgresOutbox::new(url.secret(), &options)?;
+            outbox.inspect(stream).await
+        }
+        #[cfg(feature = "mysql")]
+        StoreUrl::Server(url) if url.kind() == semel_config::ServerKind::Mysql => {
+            let options = semel_store_mysql::Options::default();
+            let outbox = semel_store_mysql::MysqlOutbox::new(url.secret(), &options)?;
             outbox.inspect(stream).await
         }
         StoreUrl::Memory | StoreUrl::Embedded(_) | StoreUrl::Server(_) => {

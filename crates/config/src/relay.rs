@@ -199,15 +199,17 @@ fn store(fields: &mut Fields<'_>, shared: Shared<'_>) -> Option<StoreUrl> {
         shared.store?.clone()
     };
     let has_outbox = match &url {
-        StoreUrl::Server(server) => server.kind() == ServerKind::Postgres,
+        StoreUrl::Server(server) => {
+            matches!(server.kind(), ServerKind::Postgres | ServerKind::Mysql)
+        }
         StoreUrl::Sqlite(_) => true,
         StoreUrl::Memory | StoreUrl::Embedded(_) => false,
     };
     if has_outbox {
         return Some(url);
     }
-    let message = "an outbox is a table of the database that transactions write: `postgres://…` or `sqlite:…` in \
-                   this release";
+    let message = "an outbox is a table of the database that transactions write: `postgres://…`, `mysql://…` or \
+                   `sqlite:…`";
     if is_own && let Some(node) = fields.node("store") {
         fields.unsupported("store", node, message);
     } else {

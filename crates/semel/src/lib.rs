@@ -188,7 +188,7 @@ pub mod mysql {
     #[doc(inline)]
     pub use crate::inbox::mysql::Inbox;
     #[doc(inline)]
-    pub use semel_store_mysql::{MysqlStore, Options};
+    pub use semel_store_mysql::{MysqlStore, Options, Outbox};
 }
 
 /// Records in Redis or Valkey, for any number of processes and short windows.

@@ -25,7 +25,7 @@ mod postgres;
 mod sqlite;
 
 #[cfg(feature = "sqlx-mysql")]
-pub use self::mysql::MysqlInbox;
+pub use self::mysql::{MysqlInbox, MysqlOutbox};
 #[cfg(feature = "sqlx-postgres")]
 pub use self::postgres::{PostgresInbox, PostgresOutbox};
 #[cfg(feature = "sqlx-sqlite")]

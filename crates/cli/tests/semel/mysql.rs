@@ -1,5 +1,7 @@
 //! The binary with its store on a real MySQL or MariaDB server, which `SEMEL_TEST_MYSQL_URL` names.
 
+mod relays;
+
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use mysql_async::prelude::Queryable;

@@ -82,6 +82,17 @@ fn an_outbox_may_be_in_an_sqlite_file() {
 }
 
 #[test]
+fn a_relay_reads_from_mysql_as_well() {
+    let text = "[relays.out]\nstore = 'mysql://me:geheim@db/shop'\nstream = 'orders'\n\
+                sink = { kind = 'file', path = 'x' }\n";
+    let relays = relays(text);
+    let [relay] = &*relays else {
+        panic!("{:?}", faults(text));
+    };
+    assert_eq!(relay.store.to_string(), "mysql://me:***@db/shop");
+}
+
+#[test]
 fn a_bad_relay_is_told_with_its_line() {
     let sink = "sink = { kind = 'file', path = 'x' }";
     for (lines, line, why) in [
@@ -104,6 +115,11 @@ fn a_bad_relay_is_told_with_its_line() {
         ),
         (
             format!("stream = 'a'\nstore = 'embedded:./x'\n{sink}"),
+            5,
+            "relays.out.store: an outbox is a table",
+        ),
+        (
+            format!("stream = 'a'\nstore = 'redis://db'\n{sink}"),
             5,
             "relays.out.store: an outbox is a table",
         ),

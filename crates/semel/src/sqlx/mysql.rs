@@ -4,11 +4,12 @@ use ::sqlx::mysql::{MySqlConnection, MySqlDatabaseError, MySqlRow};
 use ::sqlx::{AssertSqlSafe, Either, MySql, Row as _, Transaction};
 use bytes::Bytes;
 use futures_util::TryStreamExt;
+use semel_core::outbox::{OutboxId, OutboxMessage};
 use semel_core::{Admission, Claim, ClaimRequest, Outcome, Result, Settled, Settlement, Window};
 use semel_engine::once::inbox::{Call, Watch};
 use semel_engine::once::{Error as OnceError, Failure, Receipt, Remember, ToKey};
-use semel_store_mysql::Inbox;
 use semel_store_mysql::driver::{Driver, Refused, Row};
+use semel_store_mysql::{Inbox, Outbox};
 
 use super::once::{Steps, run};
 use crate::inbox::watched;
@@ -213,6 +214,45 @@ impl From<Inbox> for MysqlInbox {
 
 /// A user's connection for the duration of a call.
 struct Connection<'t>(&'t mut MySqlConnection);
+
+/// Writes messages into the outbox of a MySQL or MariaDB database within transactions of `sqlx`: they are published if, and
+/// only if, the transaction commits.
+///
+/// ```no_run
+/// # use semel::OutboxMessage;
+/// # use semel::sqlx::MysqlOutbox;
+/// # async fn order(pool: &sqlx::MySqlPool) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut tx = pool.begin().await?;
+/// sqlx::query("INSERT INTO orders VALUES ('o-1', 100)").execute(&mut *tx).await?;
+/// let paid = OutboxMessage::new("orders", r#"{"order":"o-1","paid":100}"#).ordered_by("o-1");
+/// MysqlOutbox::publish(&mut tx, &paid).await?;
+/// tx.commit().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct MysqlOutbox(());
+
+impl MysqlOutbox {
+    /// Writes `message`, and returns the id under which it will be published.
+    ///
+    /// # Guarantee   published if, and only if, the transaction commits, under this id at every try
+    /// # Cost        one round trip; waits for another transaction that has written a message of the same order key
+    /// # Errors
+    /// `InvalidInput`: what no outbox takes; `Throttled`: a deadlock, or a lock that does not come free; `InvalidConfig`:
+    /// there is no outbox, or its trigger cannot run; `Unavailable`. Nothing is applied: roll back, and begin again where
+    /// the error's advice says so
+    ///
+    /// # Cancel safety
+    /// A call that is dropped may have run: roll back.
+    pub async fn publish(
+        transaction: &mut Transaction<'_, MySql>,
+        message: &OutboxMessage,
+    ) -> Result<OutboxId> {
+        let mut connection = Connection(transaction);
+        Outbox::publish_on(&mut connection, message).await
+    }
+}
 
 impl Driver for Connection<'_> {
     async fn query(&mut self, script: &str) -> std::result::Result<Vec<Vec<Row>>, Refused> {

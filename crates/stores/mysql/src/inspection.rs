@@ -10,7 +10,7 @@ use crate::pool::PooledConnection;
 use crate::preflight::Settings;
 use crate::session::Session;
 use crate::transaction::end;
-use crate::{schema, statements};
+use crate::{outbox, schema, statements};
 
 /// State of a server and the store on it.
 #[derive(Clone, Debug)]
@@ -62,7 +62,7 @@ async fn inspect_on(
 }
 
 /// Brings the tables of `url` to [`FORMAT`], and creates them where there are none; returns the format that they have
-/// then.
+/// then. Creates an outbox as well, where the user may make tables and triggers and there is none.
 ///
 /// # Errors
 /// As [`MysqlStore::connect`](crate::MysqlStore::connect).
@@ -75,7 +75,8 @@ pub async fn migrate(url: &str, options: Options) -> Result<i64> {
             Some(format) if format < FORMAT => schema::migrate(&session, &mut connection).await?,
             Some(_) | None => {}
         }
-        open(&session, &mut connection, true).await
+        open(&session, &mut connection, true).await?;
+        outbox::create(&session, &mut connection).await
     };
     let opened = opened.await;
     end(&session, connection).await;

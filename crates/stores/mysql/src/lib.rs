@@ -3,8 +3,9 @@
 //! [`MysqlStore`] implements the store ports over tables that lie beside its users' own. Batches are decided in one
 //! round trip where nothing is in the way, on the server's clock. `semel_core::decide` makes every decision; nothing of
 //! the protocol is written in SQL. The worker's `sql` effect runs its statements in the transaction that also writes
-//! the record; [`Inbox`] does the same for transactions of a user's own connection. Layout and statements are specified
-//! in `docs/spec/mysql.md`.
+//! the record; [`Inbox`] does the same for transactions of a user's own connection. [`Outbox`] writes messages in them,
+//! which a relay publishes from [`MysqlOutbox`]. Layout and statements are specified in `docs/spec/mysql.md` and
+//! `docs/spec/outbox.md`.
 //!
 //! **Durable to** a power cut (`InnoDB` with `innodb_flush_log_at_trx_commit = 1`, and `sync_binlog = 1` where there is
 //! a binary log); `preflight` reads the actual settings. **Shared** by any number of processes, on one server that is
@@ -42,6 +43,7 @@ mod inspection;
 mod jobs;
 mod listing;
 mod locked;
+mod outbox;
 mod parked;
 mod parts;
 mod pool;
@@ -64,6 +66,7 @@ pub use config::{Options, check_url};
 pub use inbox::Inbox;
 pub use inspection::{Inspection, inspect, migrate};
 pub use mysql_async;
+pub use outbox::{MysqlOutbox, OUTBOX_FORMAT, Outbox};
 pub use store::MysqlStore;
 
 /// The format of the tables that this version creates.

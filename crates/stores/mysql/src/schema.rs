@@ -147,9 +147,9 @@ pub(crate) async fn check_rights(
 /// Creates the tables, or continues a creation that broke off, even that of an older program. Tables that another
 /// process has created are left as they are.
 pub(crate) async fn create(session: &Session, connection: &mut PooledConnection) -> Result<()> {
-    lock(session, connection).await?;
+    lock(session, connection, &session.prefix).await?;
     let made = make(session, connection).await;
-    unlock(session, connection, made.is_ok()).await;
+    unlock(session, connection, &session.prefix, made.is_ok()).await;
     made
 }
 
@@ -173,9 +173,9 @@ async fn make(session: &Session, connection: &mut PooledConnection) -> Result<()
 
 /// Brings tables of an older format forward. Steps that another process has done are left as they are.
 pub(crate) async fn migrate(session: &Session, connection: &mut PooledConnection) -> Result<()> {
-    lock(session, connection).await?;
+    lock(session, connection, &session.prefix).await?;
     let migrated = bring_forward(session, connection).await;
-    unlock(session, connection, migrated.is_ok()).await;
+    unlock(session, connection, &session.prefix, migrated.is_ok()).await;
     migrated
 }
 
@@ -208,10 +208,14 @@ async fn lacks_members(session: &Session, connection: &mut PooledConnection) -> 
     Ok(is_there("id") && !is_there("members"))
 }
 
-/// Keeps other processes from creating or changing the tables.
-async fn lock(session: &Session, connection: &mut PooledConnection) -> Result<()> {
+/// Keeps other processes from creating or changing the tables that begin so.
+pub(crate) async fn lock(
+    session: &Session,
+    connection: &mut PooledConnection,
+    prefix: &str,
+) -> Result<()> {
     let texts = &session.texts;
-    let name = Literal::text(&session.prefix);
+    let name = Literal::text(prefix);
     let mut lock = Script::default();
     let patience = Literal::number(PATIENCE.as_secs());
     lock.add(&texts.lock_name, &[&name, &patience]);
@@ -227,9 +231,15 @@ async fn lock(session: &Session, connection: &mut PooledConnection) -> Result<()
     Ok(())
 }
 
-async fn unlock(session: &Session, connection: &mut PooledConnection, is_sound: bool) {
+/// Lets others create or change them again. A connection on which something failed is closed for that.
+pub(crate) async fn unlock(
+    session: &Session,
+    connection: &mut PooledConnection,
+    prefix: &str,
+    is_sound: bool,
+) {
     let mut unlock = Script::default();
-    let name = Literal::text(&session.prefix);
+    let name = Literal::text(prefix);
     unlock.add(&session.texts.unlock_name, &[&name]);
     if is_sound && connection.run(&unlock).await.is_ok() {
         connection.ended();

@@ -99,6 +99,13 @@ impl Literal {
         literal
     }
 
+    /// A text that the server knows to be one, wherever it stands.
+    pub(crate) fn typed(text: &str) -> Self {
+        let mut literal = Self::default();
+        literal.push_typed_text(text);
+        literal
+    }
+
     /// Code of ours, as it is.
     pub(crate) fn code(code: impl Into<String>) -> Self {
         Self {

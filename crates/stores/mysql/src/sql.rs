@@ -1,18 +1,20 @@
 //! The query texts, each in a file of its own under `schema/`, for the tables of a store's own prefix.
 
+use std::sync::LazyLock;
+
 macro_rules! texts {
-    ($($name:ident,)+) => {
-        /// Every statement of a store.
-        pub(crate) struct Texts {
+    ($(#[$doc:meta])* $texts:ident in $folder:literal: $($name:ident,)+) => {
+        $(#[$doc])*
+        pub(crate) struct $texts {
             $(pub(crate) $name: Text,)+
         }
 
-        impl Texts {
-            /// Returns the statements of the store whose tables begin with `prefix`.
+        impl $texts {
+            /// Returns the statements for tables that begin with `prefix`.
             pub(crate) fn with_prefix(prefix: &str) -> Self {
                 Self {
                     $($name: Text::new(
-                        include_str!(concat!("../schema/", stringify!($name), ".sql")),
+                        include_str!(concat!("../schema/", $folder, stringify!($name), ".sql")),
                         prefix,
                     ),)+
                 }
@@ -22,6 +24,8 @@ macro_rules! texts {
 }
 
 texts! {
+    /// Every statement of a store.
+    Texts in "":
     abandoned,
     audit_add,
     audit_at,
@@ -99,6 +103,41 @@ texts! {
     update,
 }
 
+texts! {
+    /// Every statement of an outbox.
+    OutboxTexts in "outbox/":
+    adopt,
+    beat,
+    create,
+    forget,
+    format,
+    give,
+    has_trigger,
+    held,
+    hold,
+    holders,
+    id,
+    insert,
+    kept,
+    last,
+    leave,
+    made,
+    parts,
+    pending,
+    processes,
+    put_off,
+    read,
+    relay,
+    renew,
+    sent,
+    streams,
+    trigger,
+}
+
+/// The statements of an outbox, whose tables have bare names whatever the prefix of a store.
+pub(crate) static OUTBOX: LazyLock<OutboxTexts> =
+    LazyLock::new(|| OutboxTexts::with_prefix("semel_"));
+
 /// A text of one or several statements, cut at its placeholders.
 pub(crate) struct Text {
     pub(crate) parts: Box<[Box<str>]>,
@@ -115,7 +154,12 @@ impl Text {
         let lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
         let text = lines.join("\n").replace("semel_", prefix);
         Self {
-            statements: text.matches(";\n").count() + 1,
+            // The statements of a trigger are its own.
+            statements: if text.starts_with("CREATE TRIGGER") {
+                1
+            } else {
+                text.matches(";\n").count() + 1
+            },
             parts: text.split('?').map(Into::into).collect(),
         }
     }
@@ -145,6 +189,20 @@ mod tests {
         assert!(texts.claim.parts[0].starts_with("INSERT INTO dedup_records"));
         assert_eq!((texts.now.statements, texts.stats.statements), (1, 4));
         assert_eq!(texts.session.statements, 3);
+        let outbox = &OUTBOX;
+        assert_eq!(outbox.trigger.statements, 1);
+        assert_eq!(outbox.create.statements, 6);
+    }
+
+    #[test]
+    fn every_table_of_an_outbox_is_in_the_engine_and_the_collation_that_are_needed() {
+        for statement in OUTBOX.create.parts[0].split(";\n") {
+            assert!(
+                statement.starts_with("CREATE TABLE IF NOT EXISTS semel_outbox"),
+                "{statement}"
+            );
+            assert!(statement.contains("ENGINE=InnoDB") && statement.ends_with("utf8mb4_bin"));
+        }
     }
 
     #[test]

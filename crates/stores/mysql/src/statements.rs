@@ -137,7 +137,7 @@ async fn check_engines(
         .collect();
     let mut script = Script::default();
     for database in &databases {
-        let database = database.map_or_else(|| Literal::code("DATABASE()"), typed);
+        let database = database.map_or_else(|| Literal::code("DATABASE()"), Literal::typed);
         script.add(&session.texts.engines, &[&database]);
     }
     let sets = ask(connection, &script).await?;
@@ -164,12 +164,6 @@ async fn check_engines(
         }
     }
     Ok(())
-}
-
-fn typed(text: &str) -> Literal {
-    let mut literal = Literal::default();
-    literal.push_typed_text(text);
-    literal
 }
 
 /// Meaning of a failed statement for its message.

@@ -1,10 +1,10 @@
 //! On a MySQL or MariaDB server.
 
 use semel::mysql::{MysqlStore, Options};
-use semel::sqlx::MysqlInbox;
+use semel::sqlx::{MysqlInbox, MysqlOutbox};
 use semel::{
-    Admission, Certainty, Claim, ClaimRequest, Error, ErrorKind, OnceError, Outcome, Receipt,
-    Settled, Store, Window,
+    Admission, Certainty, Claim, ClaimRequest, Error, ErrorKind, OnceError, OutboxMessage, Outcome,
+    Receipt, Settled, Store, Window,
 };
 use sqlx::mysql::MySqlPoolOptions;
 use sqlx::{AssertSqlSafe, Connection, MySql, Pool, Transaction};
@@ -114,6 +114,43 @@ async fn a_call_that_is_dropped_is_rolled_back() {
     bank.effect(&mut tx, "pay-2").await;
     tx.commit().await.expect("a commit");
     assert_eq!(bank.payments().await, ["pay-2"]);
+}
+
+#[tokio::test]
+async fn a_message_is_in_the_outbox_if_its_transaction_commits() {
+    let place = Place::on("mysql").expect("a server");
+    let url = server_of(&place.url()).to_owned();
+    let server = pool_of(&url).await;
+    let name = format!("semel_sqlx_outbox_{}", std::process::id());
+    let make = AssertSqlSafe(format!("CREATE DATABASE {name}"));
+    let made = sqlx::raw_sql(make).execute(&server).await;
+    made.expect("a database");
+    let (before, _) = url.rsplit_once('/').expect("a database");
+    let url = format!("{before}/{name}");
+    let made = semel_store_mysql::migrate(&url, Options::default()).await;
+    made.expect("an outbox");
+    let pool = pool_of(&url).await;
+    for commits in [false, true] {
+        let mut tx = pool.begin().await.expect("a transaction");
+        let paid = OutboxMessage::new("orders", "paid").ordered_by("o-1");
+        let id = MysqlOutbox::publish(&mut tx, &paid).await.expect("an id");
+        let ended = if commits {
+            tx.commit().await
+        } else {
+            tx.rollback().await
+        };
+        ended.expect("an end");
+        let ids: Vec<Vec<u8>> = sqlx::query_scalar("SELECT id FROM semel_outbox")
+            .fetch_all(&pool)
+            .await
+            .expect("ids");
+        let expected = [id.as_u128().to_be_bytes().to_vec()];
+        assert_eq!(ids, expected[..usize::from(commits)]);
+    }
+    pool.close().await;
+    let drop = AssertSqlSafe(format!("DROP DATABASE {name}"));
+    let dropped = sqlx::raw_sql(drop).execute(&server).await;
+    dropped.expect("dropped");
 }
 
 struct Mysql {

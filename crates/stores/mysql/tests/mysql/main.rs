@@ -11,6 +11,7 @@ mod inspection;
 mod lab;
 mod locks;
 mod marks;
+mod outbox;
 mod own;
 mod planted;
 mod proxy;

@@ -1,0 +1,108 @@
+//! Relays of an outbox in MySQL or MariaDB: what transactions wrote into it leaves if they commit, and in order, whatever
+//! is killed meanwhile.
+
+use rustix::process::Signal;
+
+use super::Database;
+use crate::outbox_shop::{Shop, a_relay_is_killed_often, one_of_two_relays_is_killed};
+use crate::site::{Site, wait_for};
+
+/// A database with an outbox, and a relay that appends to a file.
+struct InMysql {
+    database: Database,
+    site: Site,
+}
+
+impl InMysql {
+    fn new() -> Self {
+        let shop = Self::without_outbox();
+        shop.migrate();
+        shop
+    }
+
+    fn without_outbox() -> Self {
+        let database = Database::new();
+        let config = format!(
+            "[relays.out]\nstore = \"{}\"\nstream = \"orders\"\nlease = \"3s\"\n\
+             [relays.out.sink]\nkind = \"file\"\npath = \"out\"\n",
+            database.url()
+        );
+        let site = Site::with(&[("semel.toml", &config)]);
+        Self { database, site }
+    }
+
+    fn migrate(&self) {
+        let url = self.database.url();
+        let migrate = ["store", "migrate", "--yes", "--store", &url];
+        self.site.semel(&migrate).done();
+    }
+
+    fn execute(&self, sql: &str) {
+        let name = &self.database.name;
+        self.database.execute(&format!("use {name}; {sql}"));
+    }
+}
+
+impl Shop for InMysql {
+    fn site(&self) -> &Site {
+        &self.site
+    }
+
+    fn transaction(&self, from: u64, count: u64, end: &str) {
+        let row = |i| format!("('orders', 'k{key}', 'k{key} {i}')", key = i % 7);
+        let rows: Vec<String> = (from..from + count).map(row).collect();
+        self.execute(&format!(
+            "start transaction; insert into semel_outbox (stream, order_key, payload) values {}; {end}",
+            rows.join(", ")
+        ));
+    }
+
+    fn waiting(&self) -> u64 {
+        self.database.count("count(*) from semel_outbox")
+    }
+}
+
+#[test]
+fn what_is_committed_to_mysql_arrives_in_order_however_often_the_relay_is_killed() {
+    a_relay_is_killed_often(&InMysql::new());
+}
+
+#[test]
+fn two_processes_share_a_stream_in_mysql_and_one_goes_on_where_the_other_was_killed() {
+    one_of_two_relays_is_killed(&InMysql::new());
+}
+
+#[test]
+fn a_dead_message_in_mysql_is_told_and_holds_up_its_order_key_alone() {
+    let shop = InMysql::without_outbox();
+    let ended = shop.site.semel(&["run"]).code(2);
+    assert!(ended.stderr.contains("semel store migrate"), "{ended:?}");
+    let checked = shop.site.semel(&["check"]).code(1);
+    assert!(
+        checked.stdout.contains("semel store migrate"),
+        "{checked:?}"
+    );
+    shop.migrate();
+    shop.execute(
+        "insert into semel_outbox (stream, order_key, payload) values \
+         ('orders', 'a', 'a 1'), ('orders', 'a', 'a\\n2'), ('orders', 'a', 'a 3'), ('orders', 'b', 'b 4'), \
+         ('bills', null, 'x')",
+    );
+    let mut relay = shop.site.start(&["run"]);
+    wait_for("what is not held up", || shop.lines() == 2);
+    wait_for("it to be told", || relay.stderr().contains(" is dead: "));
+    relay.signal(Signal::TERM);
+    relay.wait().done();
+    let checked = shop.site.semel(&["check"]).done();
+    assert!(checked.stdout.contains("relay-dead"), "{checked:?}");
+    assert!(checked.stdout.contains("stream-unrelayed"), "{checked:?}");
+    shop.execute(
+        "update semel_outbox set payload = 'a 2', due_at = null, dead_at = null, attempts = 0 \
+         where dead_at is not null",
+    );
+    let relay = shop.site.start(&["run"]);
+    wait_for("the rest", || shop.waiting() == 1);
+    relay.signal(Signal::TERM);
+    relay.wait().done();
+    shop.arrived(1..=4, 0);
+}
