@@ -1,5 +1,6 @@
 //! The outbox: messages that leave if their transaction commits, and what their relays ask of the table.
 
+mod operations;
 mod partitions;
 mod publish;
 mod tables;
@@ -311,21 +312,28 @@ impl fmt::Debug for MysqlOutbox {
 }
 
 fn outgoing(row: &Row) -> Result<Outgoing> {
-    let lossy = |column| -> Result<Option<ByteString>> {
-        let text = bytes(row, column)?;
-        Ok(text.map(|it| String::from_utf8_lossy(it).into_owned().into()))
-    };
     let absent = || corrupt("message of an outbox");
-    let id: [u8; 16] = fixed(row, 0)?.ok_or_else(absent)?;
     Ok(Outgoing {
-        id: OutboxId::from_u128(u128::from_be_bytes(id)),
+        id: id(row)?,
         partition: parsed(row, 1)?.ok_or_else(absent)?,
         place: parsed(row, 2)?.ok_or_else(absent)?,
-        order_key: lossy(3)?,
-        headers: lossy(4)?.map_or(Ok(Vec::new()), |headers| headers_of_json(&headers)),
+        order_key: lossy(row, 3)?,
+        headers: lossy(row, 4)?.map_or(Ok(Vec::new()), |headers| headers_of_json(&headers)),
         payload: owned(row, 5)?.ok_or_else(absent)?,
         attempts: parsed(row, 6)?.ok_or_else(absent)?,
     })
+}
+
+/// Reads the id, which is the first column.
+fn id(row: &Row) -> Result<OutboxId> {
+    let id: [u8; 16] = fixed(row, 0)?.ok_or_else(|| corrupt("message of an outbox"))?;
+    Ok(OutboxId::from_u128(u128::from_be_bytes(id)))
+}
+
+/// Reads a text, which others wrote: what is no UTF-8 is replaced.
+fn lossy(row: &Row, column: usize) -> Result<Option<ByteString>> {
+    let text = bytes(row, column)?;
+    Ok(text.map(|it| String::from_utf8_lossy(it).into_owned().into()))
 }
 
 fn millis(duration: Duration) -> Literal {

@@ -71,6 +71,7 @@ texts! {
     migrate_2,
     migrated_2,
     now,
+    outbox_audit,
     others,
     park,
     parked_drop,
@@ -107,8 +108,14 @@ texts! {
     /// Every statement of an outbox.
     OutboxTexts in "outbox/":
     adopt,
+    backlog,
     beat,
     create,
+    dead,
+    dead_keyed,
+    dead_lock,
+    dead_whole,
+    drop,
     forget,
     format,
     give,
@@ -132,6 +139,7 @@ texts! {
     sent,
     streams,
     trigger,
+    try_again,
 }
 
 /// The statements of an outbox, whose tables have bare names whatever the prefix of a store.
