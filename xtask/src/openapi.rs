@@ -1,5 +1,5 @@
-//! `cargo xtask openapi`: requests by chance to the real server, after the description that it serves of itself
-//! (schemathesis). No answer may be a failure of the server, or another one than is described.
+//! `cargo xtask openapi`: requests by chance to the real server, after the descriptions that it serves of its claim API
+//! and of its admin API (schemathesis). No answer may be a failure of the server, or another one than is described.
 
 use std::fs;
 use std::net::TcpStream;
@@ -24,7 +24,7 @@ pub(crate) const REQUESTS: u32 = 200;
 /// that differ.
 const OPERATIONS: u32 = 8;
 
-/// Asks the server of the binary `semel` so often; returns a line about it.
+/// Asks each API of the server of the binary `semel` so often; returns a line about it.
 pub(crate) fn run(workspace: &Workspace, semel: &Path, count: u32) -> Result<String> {
     let each = count.div_ceil(OPERATIONS).to_string();
     let program = fetched(&workspace.target.join("schemathesis"))?;
@@ -34,17 +34,27 @@ pub(crate) fn run(workspace: &Workspace, semel: &Path, count: u32) -> Result<Str
     }
     fs::create_dir_all(&folder)?;
     let server = Server::start(semel, &folder)?;
+    let mut lines = Vec::new();
+    for (api, address) in [("claims", &server.claims), ("admin", &server.admin)] {
+        let said = ask(&program, &folder, address, (count, &each))?;
+        lines.push(format!("{api}: {said}"));
+    }
+    Ok(lines.join("; "))
+}
+
+/// Asks the API at an address; returns a line about it.
+fn ask(program: &Path, folder: &Path, address: &str, (count, each): (u32, &str)) -> Result<String> {
     let mut requests = Command::new("python3");
     requests
         .arg(program.join("bin").join("schemathesis"))
-        .args(["run", "--seed", SEED, "--max-examples", &each])
+        .args(["run", "--seed", SEED, "--max-examples", each])
         .args(["--phases", "examples,coverage,fuzzing", "--no-color"])
         // No schema says that a claim in a path is one that the server granted.
         .args(["--exclude-checks", "positive_data_acceptance"])
-        .arg(format!("http://{}/v1/openapi.json", server.address))
-        .env("PYTHONPATH", &program)
+        .arg(format!("http://{address}/v1/openapi.json"))
+        .env("PYTHONPATH", program)
         .env("PYTHONDONTWRITEBYTECODE", "1")
-        .current_dir(&folder);
+        .current_dir(folder);
     let longest = format!("{}s", LONGEST_SECS + count / SLOWEST_A_SECOND);
     let requests = process::by("timeout", &["--kill-after=10s", &longest], &requests);
     let (status, said) = process::gather(requests)?;
@@ -104,14 +114,17 @@ fn fetched(folder: &Path) -> Result<PathBuf> {
 /// The server; dropping this ends it.
 struct Server {
     child: Child,
-    address: String,
+    claims: String,
+    admin: String,
 }
 
 impl Server {
     fn start(semel: &Path, folder: &Path) -> Result<Self> {
-        let address = format!("127.0.0.1:{}", free_port::take()?);
-        let settings =
-            format!("[store]\nurl = \"embedded:./data\"\n[claims]\nlisten = \"{address}\"\n");
+        let claims = format!("127.0.0.1:{}", free_port::take()?);
+        let admin = format!("127.0.0.1:{}", free_port::take()?);
+        let settings = format!(
+            "[store]\nurl = \"embedded:./data\"\n[claims]\nlisten = \"{claims}\"\n[admin]\nlisten = \"{admin}\"\n"
+        );
         fs::write(folder.join("semel.toml"), settings)?;
         let log = fs::File::create(folder.join("server.log"))?;
         let child = Command::new(semel)
@@ -124,9 +137,16 @@ impl Server {
         let child = child.map_err(|error| {
             Failure::environment(format!("cannot start {}: {error}", semel.display()))
         })?;
-        let server = Self { child, address };
+        let server = Self {
+            child,
+            claims,
+            admin,
+        };
         for _ in 0..TRIES {
-            if TcpStream::connect(&server.address).is_ok() {
+            if [&server.claims, &server.admin]
+                .into_iter()
+                .all(|address| TcpStream::connect(address).is_ok())
+            {
                 return Ok(server);
             }
             sleep(Duration::from_millis(100));

@@ -4,12 +4,17 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::fields::Fields;
+use super::listener::host;
 
 /// The listener that reports the status of a worker over HTTP.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct AdminSettings {
     /// Its address; without one, the worker cannot be asked.
     pub listen: Option<SocketAddr>,
+    /// True if it serves the admin API beside its status.
+    pub api: bool,
+    /// The names by which clients call the admin API, beside those of a loopback address.
+    pub hosts: Vec<Box<str>>,
     /// The time for which a store, a source or a target may give no answer before the worker is not ready.
     pub ready_after: Duration,
 }
@@ -17,6 +22,8 @@ pub struct AdminSettings {
 impl AdminSettings {
     const DEFAULT: Self = Self {
         listen: None,
+        api: true,
+        hosts: Vec::new(),
         ready_after: Duration::from_secs(30),
     };
 }
@@ -32,6 +39,8 @@ pub(super) fn read(fields: &mut Fields<'_>) -> AdminSettings {
                 .to_owned()
         })
     });
+    let api = table.boolean_or("api", AdminSettings::DEFAULT.api);
+    let hosts = table.words("hosts", host);
     let default = AdminSettings::DEFAULT.ready_after;
     let ready_after = table.duration_or("ready_after", default);
     if let Some(node) = table.node("ready_after")
@@ -42,6 +51,8 @@ pub(super) fn read(fields: &mut Fields<'_>) -> AdminSettings {
     table.finish();
     AdminSettings {
         listen,
+        api,
+        hosts,
         ready_after,
     }
 }

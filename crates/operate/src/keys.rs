@@ -1,14 +1,17 @@
 //! Verbs over keys: the model of `semel keys`.
 
 mod arrival;
+mod declared;
 mod detail;
 mod entry;
 mod explanation;
 mod lookup;
 mod proposal;
 mod summary;
+mod traces;
 
 pub use arrival::Arrival;
+pub use declared::{Declared, names_of_routes};
 pub use detail::{Detail, Kept, Past};
 pub use entry::KeyEntry;
 pub use explanation::{
@@ -17,3 +20,4 @@ pub use explanation::{
 pub use lookup::{Candidates, ID_DIGITS, Places, candidates, in_list};
 pub use proposal::{KeyChange, Proposal, Seen};
 pub use summary::{reason, signature, since};
+pub use traces::{Traces, scopes_of};

@@ -2,22 +2,51 @@
 
 use std::ops::ControlFlow;
 
-use semel_core::Result;
-use semel_core::port::store::{ListQuery, Page};
+use semel_core::port::store::{ListQuery, Listed, Page, Store};
+use semel_core::{AnyStore, Audited, Parked, Result};
 
-/// Goes through all pages until `visit` returns `Break`. The first page is small, so that it arrives at once.
+/// An item of one of the lists of a store.
+pub trait Item: Send + Sized {
+    /// Fetches the page that `query` names.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    fn page(store: &AnyStore, query: &ListQuery)
+    -> impl Future<Output = Result<Page<Self>>> + Send;
+}
+
+impl Item for Listed {
+    async fn page(store: &AnyStore, query: &ListQuery) -> Result<Page<Self>> {
+        store.list(query).await
+    }
+}
+
+impl Item for Parked {
+    async fn page(store: &AnyStore, query: &ListQuery) -> Result<Page<Self>> {
+        store.list_parked(query).await
+    }
+}
+
+impl Item for Audited {
+    async fn page(store: &AnyStore, query: &ListQuery) -> Result<Page<Self>> {
+        store.list_audit(query).await
+    }
+}
+
+/// Goes through all pages of a list until `visit` returns `Break`. The first page is small, so that it arrives at once.
 ///
 /// # Errors
 ///
-/// Those of `fetch` and of `visit`.
-pub async fn for_each_page<T>(
+/// Those of the store and of `visit`.
+pub async fn for_each_page<T: Item>(
+    store: &AnyStore,
     mut query: ListQuery,
-    mut fetch: impl AsyncFnMut(&ListQuery) -> Result<Page<T>>,
     mut visit: impl FnMut(Vec<T>) -> Result<ControlFlow<()>>,
 ) -> Result<()> {
     query.limit = FIRST_PAGE;
     loop {
-        let page = fetch(&query).await?;
+        let page = T::page(store, &query).await?;
         if visit(page.items)?.is_break() || page.next.is_none() {
             return Ok(());
         }

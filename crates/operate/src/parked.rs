@@ -15,7 +15,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_core::port::store::{ListQuery, Store};
+use bytes::Bytes;
+use semel_core::port::store::{ListQuery, Page, Store};
 use semel_core::{AnyStore, Operation, Parked, Result, StateKind, Timestamp};
 use semel_worker::replay::Kind;
 
@@ -81,6 +82,45 @@ impl Search {
         })
     }
 
+    /// Finds the selected messages on one page of the store, after the cursor `after`: `limit` of them at most, and
+    /// perhaps fewer, or none, before the end.
+    ///
+    /// # Cost
+    ///
+    /// Holds the page, with the payloads; dead letters need a look-up of their records.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub async fn page(
+        &self,
+        store: &AnyStore,
+        after: Option<Bytes>,
+        limit: usize,
+    ) -> Result<Page<Found>> {
+        let query = ListQuery {
+            reasons: self.kind.reasons(),
+            limit: limit.min(PAGE),
+            after,
+            ..self.within.clone()
+        };
+        let Page { mut items, next } = store.list_parked(&query).await?;
+        let wanted = self.wanted();
+        items.retain(|message| wanted(message));
+        let items = self.found(store, items).await?;
+        Ok(Page { items, next })
+    }
+
+    /// Adds to messages what decides whether they are of the kind, and keeps those that are.
+    async fn found(&self, store: &AnyStore, messages: Vec<Parked>) -> Result<Vec<Found>> {
+        let mut found = match self.kind {
+            Kind::DeadLetters | Kind::InDoubt => with_states(store, messages).await?,
+            Kind::Quarantined => messages.into_iter().map(Found::alone).collect(),
+        };
+        found.retain(|it| self.kind.has(&it.message, it.state));
+        Ok(found)
+    }
+
     /// Passes the selected messages to `visit`, group by group, until `visit` returns `Break`. The first group
     /// is small, so that it arrives at once; later groups are large, because a view of a store that others use
     /// goes through the whole store to look records up.
@@ -115,11 +155,7 @@ impl Search {
                 query.after = page.next;
             }
             most = (most * 4).min(GROUP);
-            let mut found = match self.kind {
-                Kind::DeadLetters | Kind::InDoubt => with_states(store, group).await?,
-                Kind::Quarantined => group.into_iter().map(Found::alone).collect(),
-            };
-            found.retain(|it| self.kind.has(&it.message, it.state));
+            let found = self.found(store, group).await?;
             if visit(found).await?.is_break() || is_end {
                 return Ok(());
             }

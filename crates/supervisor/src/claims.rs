@@ -10,10 +10,9 @@ use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use semel_config::{ClaimsListener, Settings};
-use semel_core::{AnyStore, Clock, Code, Error, ErrorKind, Result, Timestamp};
+use semel_core::{AnyStore, Clock, Code, Result, Timestamp};
 use semel_engine::layer::outage::{Breaker, Guarded};
 use semel_engine::surroundings::Surroundings;
-use semel_http::tokens::{self, TokenFile, TokenNotice, Tokens};
 use semel_http::{Access, Limits, Problem, Sockets, needs_token};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -24,6 +23,7 @@ use tower::ServiceExt;
 use crate::door::{Door, Opened};
 use crate::gateway::encryption;
 use crate::notice::{Notice, Protection, Reporter};
+use crate::tokens::Known;
 use crate::window_guard::PROMPT;
 
 /// The claim API, which answers once its service is there, or the store has kept it waiting for a while.
@@ -34,36 +34,29 @@ pub(crate) struct Claims {
     gateway: Option<ClaimsListener>,
     for_gateway: Option<Router>,
     file: PathBuf,
-    tokens: watch::Receiver<Arc<Tokens>>,
+    tokens: Known,
     service: watch::Sender<Option<Router>>,
     stop: watch::Receiver<bool>,
     serving: JoinSet<()>,
-    beside: JoinSet<()>,
 }
 
 impl Claims {
     /// Listens at the address of its own, and prepares what the gateway serves, as the settings say.
     ///
-    /// # Errors   `InvalidConfig`: the file of tokens is damaged, or an address needs tokens and there are none;
-    /// `Unavailable`: the address cannot be listened at
+    /// # Errors   `Unavailable`: the address cannot be listened at
     pub(crate) async fn begin(
         settings: &Settings,
         clock: &Arc<dyn Clock>,
-        reporter: &Arc<dyn Reporter>,
+        tokens: Option<Known>,
         stop: watch::Receiver<bool>,
         sockets: &mut Sockets,
     ) -> Result<Option<Self>> {
-        let listeners = settings.claims_listeners();
+        let (listeners, Some(tokens)) = (settings.claims_listeners(), tokens) else {
+            return Ok(None);
+        };
         if listeners.is_empty() {
             return Ok(None);
         }
-        let file = TokenFile::new(&settings.tokens.file);
-        let known = file.read()?;
-        let mut open = listeners.iter().filter(|it| needs_token(it.address));
-        if let (Some(listener), 0) = (open.next(), known.count()) {
-            return Err(no_tokens(listener, &file));
-        }
-        let (known, tokens) = watch::channel(Arc::new(known));
         let most = usize::try_from(settings.claims.max_body_bytes).unwrap_or(usize::MAX);
         let access = |address| {
             let hosts = &settings.claims.hosts;
@@ -95,8 +88,6 @@ impl Claims {
             serving.spawn(serve(opened, protected, served.clone(), stop.clone()));
             own = Some(listener);
         }
-        let mut beside = JoinSet::new();
-        beside.spawn(watch_tokens(file, known, Arc::clone(reporter)));
         Ok(Some(Self {
             own,
             gateway,
@@ -106,7 +97,6 @@ impl Claims {
             service,
             stop,
             serving,
-            beside,
         }))
     }
 
@@ -143,10 +133,8 @@ impl Claims {
 
     /// Waits until a stop is asked for and every request is answered, or its time is over.
     pub(crate) async fn ended(mut self) {
-        // The gateway may serve claims where no listener does; their tokens are watched as long.
         let _ = self.stop.wait_for(|is_asked| *is_asked).await;
         while self.serving.join_next().await.is_some() {}
-        self.beside.shutdown().await;
     }
 
     fn protection(&self, address: SocketAddr, now: Timestamp) -> Protection<'_> {
@@ -241,30 +229,6 @@ async fn hand_on(
         .with("certainty", "not_applied")
         .with_header(RETRY_AFTER, HeaderValue::from_static("1"))
         .into_response()
-}
-
-async fn watch_tokens(
-    file: TokenFile,
-    known: watch::Sender<Arc<Tokens>>,
-    reporter: Arc<dyn Reporter>,
-) {
-    let report = |notice: TokenNotice<'_>| match notice {
-        TokenNotice::Unreadable(error) => reporter.report(&Notice::TokensUnreadable(error)),
-        TokenNotice::Changed { count } => reporter.report(&Notice::TokensChanged { count }),
-    };
-    tokens::watch(file, known, report).await;
-}
-
-fn no_tokens(listener: &ClaimsListener, file: &TokenFile) -> Error {
-    let ClaimsListener {
-        setting, address, ..
-    } = listener;
-    let message = format!(
-        "{setting}: {address} is no loopback address, and there is no token in {}; make one: semel token create \
-         NAME --role operator",
-        file.path().display()
-    );
-    Error::new(ErrorKind::InvalidConfig, message)
 }
 
 /// The setting of the gateway's address.

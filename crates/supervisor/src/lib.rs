@@ -66,6 +66,7 @@
 //! Verbs that run messages without a supervisor use its parts: [`preflight`], [`same_file`], [`StoreWatch`] and
 //! [`VerbTraces`]. [`replay`] runs messages once more.
 
+mod admin;
 mod claim_watch;
 mod claims;
 mod door;
@@ -87,6 +88,7 @@ mod status;
 mod store_opening;
 mod store_watch;
 mod supervisor;
+mod tokens;
 mod traces;
 mod transaction_overlap;
 mod verb_traces;

@@ -6,6 +6,7 @@ mod gateway;
 mod health;
 mod lookups;
 mod metrics;
+mod overview;
 mod pace;
 mod probe;
 mod relays;

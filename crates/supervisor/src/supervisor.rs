@@ -19,6 +19,7 @@ use semel_worker::run::{Run, Stores};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::admin;
 use crate::claim_watch;
 use crate::claims::Claims;
 use crate::gateway::{Gateway, OfWorker};
@@ -31,7 +32,7 @@ use crate::status::{self, Status};
 use crate::store_opening;
 use crate::store_watch::StoreWatch;
 use crate::window_guard::{Guard, Known, Outlook, outlooks};
-use crate::{key_count, probes, route_watch, source_lag, traces, window_watch};
+use crate::{key_count, probes, route_watch, source_lag, tokens, traces, window_watch};
 
 /// The parts of a worker that its program hands in.
 pub struct Options {
@@ -59,6 +60,8 @@ pub struct Supervisor {
     claims: Option<Claims>,
     webhooks: Arc<Listeners>,
     gateway: Option<Gateway>,
+    /// The store for the admin API.
+    store: watch::Sender<Option<AnyStore>>,
     beside: JoinSet<()>,
 }
 
@@ -83,8 +86,8 @@ impl Supervisor {
     ///
     /// # Errors
     ///
-    /// `Unavailable`: an address cannot be listened at; `InvalidConfig`: the file of tokens is damaged, or the address
-    /// for claims needs tokens and there are none; a certificate is of no use.
+    /// `Unavailable`: an address cannot be listened at; `InvalidConfig`: the file of tokens is damaged, or an address of
+    /// claims or of the admin API needs tokens and there are none; a certificate is of no use.
     ///
     /// # Cancel safety
     ///
@@ -115,14 +118,20 @@ impl Supervisor {
             options.stop.subscribe(),
         );
         let mut beside = JoinSet::new();
-        if let Some(address) = settings.admin.listen {
-            beside.spawn(status::serve(address, Arc::clone(&status)).await?);
-        }
         let Options {
             clock, reporter, ..
         } = &options;
+        let tokens = tokens::begin(settings, reporter, &mut beside)?;
+        let (store, opened) = watch::channel(None);
+        if let Some(address) = settings.admin.listen {
+            let api = |address| {
+                let callers = (tokens.clone().filter(|_| settings.admin.api)?, clock);
+                Some(admin::router(address, settings, &status, callers, opened))
+            };
+            beside.spawn(status::serve(address, Arc::clone(&status), api).await?);
+        }
         let stopping = options.stop.subscribe();
-        let mut claims = Claims::begin(settings, clock, reporter, stopping, &mut sockets).await?;
+        let mut claims = Claims::begin(settings, clock, tokens, stopping, &mut sockets).await?;
         let stopping = options.stop.subscribe();
         let webhooks = webhook::listeners(&settings.pipelines, Arc::clone(clock), stopping).await?;
         for pipeline in &settings.pipelines {
@@ -165,6 +174,7 @@ impl Supervisor {
             claims,
             webhooks: Arc::new(webhooks),
             gateway,
+            store,
             beside,
         })
     }
@@ -291,6 +301,7 @@ impl Worker {
             claims,
             webhooks,
             mut gateway,
+            store,
             mut beside,
         } = supervisor;
         let around = around(&options, &status, claimant);
@@ -308,6 +319,7 @@ impl Worker {
         } else {
             (stores, lent)
         };
+        store.send_replace(Some(lent.clone()));
         let pipelines = &settings.pipelines;
         let outlooks = outlooks(pipelines, &*around.clock, &*reporter, stop.subscribe()).await?;
         beside.spawn(store_watch.clone().watch(stop.clone()));

@@ -5,7 +5,7 @@ mod retry;
 mod select;
 mod show;
 
-use semel_core::port::store::{ListQuery, Store};
+use semel_core::port::store::{ListQuery, Listed};
 use semel_core::{Result, StateKind};
 use semel_operate::keys::KeyEntry;
 
@@ -30,10 +30,12 @@ fn list(arguments: &List) -> Result<Exit> {
             repeated: arguments.repeated,
             ..ground.selection()
         };
-        let fetch = async |query: &ListQuery| ground.store.list(query).await;
-        print_list(&arguments.listing, query, fetch, |listed| {
-            Some(KeyEntry::of(listed))
-        })
+        print_list(
+            &ground.store,
+            &arguments.listing,
+            query,
+            |listed: Listed| Some(KeyEntry::of(listed)),
+        )
         .await
     })
 }

@@ -23,15 +23,15 @@ use std::time::Duration;
 
 use semel_backends::store;
 use semel_config::{Accepted, PipelineSettings, StoreUrl, TelemetrySettings};
-use semel_core::port::store::{ListQuery, Page};
+use semel_core::port::store::ListQuery;
 use semel_core::port::transfer::AnyTransferStore;
 use semel_core::{
     AnyStore, Clock, Code, Error, ErrorKind, Key, Note, Operation, Result, Scope, Timestamp,
 };
 use semel_engine::system::SystemClock;
 use semel_operate::action::{Action, ActionKind, Advice};
-use semel_operate::keys::{Arrival, Beside};
-use semel_operate::paging::for_each_page;
+use semel_operate::keys::{Arrival, Beside, Declared};
+use semel_operate::paging::{Item, for_each_page};
 use semel_worker::run::Stores;
 use semel_worker::settings::EffectSettings;
 
@@ -163,23 +163,23 @@ pub(crate) fn is_there(common: &Common) -> Result<Option<(StoreUrl, bool)>> {
 }
 
 impl Ground {
-    /// Returns the settings of the pipeline of `scope`, if the configuration has it.
-    pub(crate) fn pipeline_of(&self, scope: &Scope) -> Option<&PipelineSettings> {
-        self.pipelines
-            .iter()
-            .find(|settings| settings.pipeline.has(scope))
+    /// The part of the configuration that says where keys come from.
+    fn declared(&self) -> Declared<'_> {
+        Declared {
+            pipelines: &self.pipelines,
+            serves_clients: self.serves_clients,
+            routes: &self.routes,
+        }
     }
 
-    /// Returns the way in which keys of `scope` come: through a route of the gateway, if one has that name. What no
-    /// pipeline of a configuration with claims has, clients claim.
+    /// Returns the settings of the pipeline of `scope`, if the configuration has it.
+    pub(crate) fn pipeline_of(&self, scope: &Scope) -> Option<&PipelineSettings> {
+        self.declared().pipeline_of(scope)
+    }
+
+    /// Returns the way in which keys of `scope` come.
     pub(crate) fn arrival_of(&self, scope: &Scope) -> Arrival {
-        if !self.serves_clients || self.pipeline_of(scope).is_some() {
-            Arrival::Delivery
-        } else if self.routes.iter().any(|it| **it == *scope.operation()) {
-            Arrival::Request
-        } else {
-            Arrival::Claim
-        }
+        self.declared().arrival_of(scope)
     }
 
     /// Returns whether the configuration, if there is one, says nothing of what brings keys.
@@ -313,18 +313,17 @@ pub(crate) fn note_of(audit: &Audit) -> Note {
     }
 }
 
-/// Prints a list page by page, in constant memory: the entries that `entry` makes of the items that `fetch`
-/// returns.
+/// Prints a list page by page, in constant memory: the entries that `entry` makes of the items of the store.
 ///
 /// # Cost   holds one page
-pub(crate) async fn print_list<T, E: Entry>(
+pub(crate) async fn print_list<T: Item, E: Entry>(
+    store: &AnyStore,
     listing: &Listing,
     query: ListQuery,
-    fetch: impl AsyncFnMut(&ListQuery) -> Result<Page<T>>,
     mut entry: impl FnMut(T) -> Option<E>,
 ) -> Result<Exit> {
     let mut list = List::new(listing);
-    for_each_page(query, fetch, |items| {
+    for_each_page(store, query, |items: Vec<T>| {
         for item in items {
             if let Some(entry) = entry(item)
                 && list.push(&entry)?.is_break()

@@ -1,7 +1,7 @@
 //! `semel run` with `[claims]`: claims over plain HTTP, and the process behind them killed, stopped and started again.
 
 mod access;
-mod server;
+pub(crate) mod server;
 mod verbs;
 
 use std::thread::sleep;

@@ -3,6 +3,7 @@
 //!
 //! The tests read effects and records by plain means: files, and tables through SQLite itself.
 
+mod admin;
 #[cfg(any(feature = "amqp", feature = "kafka", feature = "nats"))]
 mod brokers;
 mod check;

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use semel_core::port::store::{ListQuery, Store};
+use semel_core::port::store::{ListQuery, Listed};
 use semel_core::{AnyStore, Result, StateKind, Timestamp};
 use semel_worker::replay::Kind;
 use serde::Serialize;
@@ -118,8 +118,7 @@ async fn doubts(store: &AnyStore, within: &ListQuery) -> Result<Pile> {
         ..within.clone()
     };
     let mut pile = Pile::default();
-    let fetch = async |query: &ListQuery| store.list(query).await;
-    for_each_page(query, fetch, |page| {
+    for_each_page(store, query, |page: Vec<Listed>| {
         Ok(pile.add(page.iter().map(|it| since(&it.record))))
     })
     .await?;
@@ -129,7 +128,7 @@ async fn doubts(store: &AnyStore, within: &ListQuery) -> Result<Pile> {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use semel_core::{Key, Parked, Reason, Scope};
+    use semel_core::{Key, Parked, Reason, Scope, Store};
     use semel_store_memory::MemoryStore;
 
     use super::*;

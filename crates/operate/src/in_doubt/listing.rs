@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use semel_core::port::store::{ListQuery, Listed, Store};
+use semel_core::port::store::{ListQuery, Listed};
 use semel_core::{AnyStore, Operation, Parked, Reason, Result, Scope, StateKind, Timestamp};
 
 use super::{Doubt, message_id};
@@ -28,8 +28,7 @@ pub async fn doubts(
         state: Some(StateKind::InDoubt),
         ..within
     };
-    let fetch = async |query: &ListQuery| store.list(query).await;
-    for_each_page(query, fetch, |page| {
+    for_each_page(store, query, |page: Vec<Listed>| {
         for Listed { operation, record } in page {
             let is_old = before.is_none_or(|before| since(&record) <= before);
             let reason = || reason(&record).unwrap_or_default().to_lowercase();
@@ -67,8 +66,7 @@ pub async fn mark_messages(store: &AnyStore, doubts: &mut [Doubt]) -> Result<()>
     let places: BTreeMap<_, _> = places
         .map(|(at, it)| (message_id(&it.operation), at))
         .collect();
-    let fetch = async |query: &ListQuery| store.list_parked(query).await;
-    for_each_page(query, fetch, |messages| {
+    for_each_page(store, query, |messages: Vec<Parked>| {
         for message in messages {
             if let Some(at) = places.get(&message.id()) {
                 doubts[*at].has_message = true;
@@ -90,15 +88,18 @@ pub async fn mark_messages(store: &AnyStore, doubts: &mut [Doubt]) -> Result<()>
 /// Those of the store.
 pub async fn message_of(store: &AnyStore, operation: &Operation) -> Result<Option<Parked>> {
     let mut found = None;
-    let fetch = async |query: &ListQuery| store.list_parked(query).await;
-    for_each_page(messages(Some(&operation.scope)), fetch, |messages| {
-        let mut messages = messages.into_iter();
-        found = messages.find(|message| message.key.as_ref() == Some(&operation.key));
-        Ok(match found {
-            Some(_) => ControlFlow::Break(()),
-            None => ControlFlow::Continue(()),
-        })
-    })
+    for_each_page(
+        store,
+        messages(Some(&operation.scope)),
+        |messages: Vec<Parked>| {
+            let mut messages = messages.into_iter();
+            found = messages.find(|message| message.key.as_ref() == Some(&operation.key));
+            Ok(match found {
+                Some(_) => ControlFlow::Break(()),
+                None => ControlFlow::Continue(()),
+            })
+        },
+    )
     .await?;
     Ok(found)
 }
@@ -116,7 +117,7 @@ mod tests {
     use std::sync::Arc;
 
     use bytes::Bytes;
-    use semel_core::{Key, State};
+    use semel_core::{Key, State, Store};
     use semel_store_memory::MemoryStore;
 
     use super::*;

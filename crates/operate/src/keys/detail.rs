@@ -170,6 +170,15 @@ impl<'a> Detail<'a> {
             now,
         }
     }
+
+    /// Leaves out the bytes of the outcome: its length and its digest stay.
+    #[must_use]
+    pub fn without_payload(mut self) -> Self {
+        if let Some(outcome) = &mut self.outcome {
+            (outcome.value, outcome.value_base64) = (None, None);
+        }
+        self
+    }
 }
 
 impl<'a> Past<'a> {

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
-use semel_core::port::store::{ListQuery, Store};
+use semel_core::port::store::{ListQuery, Listed, Store};
 use semel_core::{AnyStore, Key, OpId, Operation, Record, Result, Scope};
 
 use crate::paging::for_each_page;
@@ -41,26 +42,29 @@ pub struct Candidates {
 /// # Errors
 ///
 /// Those of the store and of `look_up`.
-pub async fn candidates(
+pub async fn candidates<F>(
     store: &AnyStore,
     places: &Places,
     keys: &[Key],
-    look_up: impl AsyncFnOnce(&[Operation]) -> Result<Vec<Option<Record>>>,
-) -> Result<Vec<Candidates>> {
+    look_up: impl FnOnce(Arc<[Operation]>) -> F,
+) -> Result<Vec<Candidates>>
+where
+    F: Future<Output = Result<Vec<Option<Record>>>>,
+{
     let Places {
         scopes,
         names,
         within,
     } = places;
-    let operations: Vec<_> = keys
+    let operations: Arc<[Operation]> = keys
         .iter()
         .flat_map(|key| scopes.iter().map(|it| operation(it, key)))
         .collect();
-    let records = look_up(&operations).await?;
+    let records = look_up(Arc::clone(&operations)).await?;
     let unknown = names.iter().filter_map(|name| Scope::new("", name).ok());
     let unknown: Vec<_> = unknown.collect();
     let mut all: Vec<Candidates> = Vec::with_capacity(keys.len());
-    let mut records = operations.into_iter().zip(records);
+    let mut records = operations.iter().cloned().zip(records);
     for key in keys {
         let mut of_key = Candidates::default();
         for (operation, record) in records.by_ref().take(scopes.len()) {
@@ -144,8 +148,7 @@ async fn search(
     if lost.count() == 0 {
         return Ok(Vec::new());
     }
-    let fetch = async |query: &ListQuery| store.list(query).await;
-    for_each_page(within, fetch, |page| {
+    for_each_page(store, within, |page: Vec<Listed>| {
         for operation in page.into_iter().map(|listed| listed.operation) {
             if let Some(at) = lost.place_of(&operation) {
                 places.push(at);
@@ -250,7 +253,7 @@ mod tests {
     }
 
     async fn count(store: &AnyStore, places: &Places, keys: &[Key]) -> Vec<usize> {
-        let look_up = async |operations: &[Operation]| store.get(operations.into()).await;
+        let look_up = |operations| store.get(operations);
         let found = candidates(store, places, keys, look_up).await;
         let found = found.expect("candidates");
         found.iter().map(|it| it.known.len()).collect()
@@ -260,7 +263,7 @@ mod tests {
     async fn a_key_is_found_in_its_pipelines_or_by_the_beginning_of_its_operation_id() {
         let store = [("a", "k1"), ("b", "k1"), ("b", "k2")];
         let store = self::store(&store.map(|(pipeline, key)| (scope(pipeline), key))).await;
-        let look_up = async |operations: &[Operation]| store.get(operations.into()).await;
+        let look_up = |operations| store.get(operations);
         let id = Operation::new(scope("b"), key("k2")).id().to_string();
         let keys = [key("k1"), key("k2"), key("k3"), key(&id[..8])];
         let places = Places {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use semel_core::port::store::{Capabilities, Durability, ListQuery, Stats, Store};
-use semel_core::{AnyStore, Result};
+use semel_core::{AnyStore, Audited, Parked, Result};
 use serde::Serialize;
 
 use crate::paging::for_each_page;
@@ -39,16 +39,14 @@ impl Holdings {
     pub async fn of(store: &AnyStore, url: String, accepted: Vec<&'static str>) -> Result<Self> {
         let (capabilities, stats) = (store.preflight().await?, store.stats().await?);
         let (mut parked, mut audited) = (BTreeMap::new(), 0);
-        let fetch = async |query: &ListQuery| store.list_parked(query).await;
-        for_each_page(ListQuery::default(), fetch, |messages| {
+        for_each_page(store, ListQuery::default(), |messages: Vec<Parked>| {
             for message in messages {
                 *parked.entry(message.reason).or_default() += 1;
             }
             Ok(ControlFlow::Continue(()))
         })
         .await?;
-        let fetch = async |query: &ListQuery| store.list_audit(query).await;
-        for_each_page(ListQuery::default(), fetch, |entries| {
+        for_each_page(store, ListQuery::default(), |entries: Vec<Audited>| {
             audited += entries.len() as u64;
             Ok(ControlFlow::Continue(()))
         })

@@ -108,6 +108,11 @@ impl Windows {
         }
     }
 
+    /// The window of a pipeline, and for how long its messages can come again as far as that is known.
+    pub(super) fn of(&self, pipeline: &str) -> Option<(Duration, Option<Horizon>)> {
+        self.lock().get(pipeline).copied()
+    }
+
     pub(super) fn families(&self) -> [SampledFamily; 2] {
         let (mut windows, mut needs) = (Vec::new(), Vec::new());
         for (pipeline, (window, needed)) in &*self.lock() {

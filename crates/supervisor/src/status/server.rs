@@ -1,5 +1,5 @@
-//! The HTTP server of the status: `/healthz`, `/readyz`, `/metrics`. It has a thread and a runtime of its own, so that it
-//! answers while that of the worker hangs, and says so.
+//! The HTTP server of the status: `/healthz`, `/readyz`, `/metrics`, and below `/v1/` the admin API. It has a thread and a
+//! runtime of its own, so that it answers while that of the worker hangs, and says so; the admin API is of the worker's.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use axum::Router;
+use axum::body::Body;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
@@ -18,20 +20,24 @@ use semel_core::{Error, ErrorKind, Result};
 use semel_http::{Limits, Listener};
 use semel_telemetry::Format;
 use serde::Serialize;
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tower::ServiceExt;
 
 use super::Status;
 use super::watchdog::Watchdog;
 
-/// Listens, and answers for as long as the future is polled, which has to be in the runtime of the worker.
+/// Listens, and answers for as long as the future is polled, which has to be in the runtime of the worker; `api` makes the
+/// admin API of a listener at an address.
 ///
 /// # Errors   `Unavailable`: the server cannot listen at the address
 pub(crate) async fn serve(
     address: SocketAddr,
     status: Arc<Status>,
+    api: impl FnOnce(SocketAddr) -> Option<Router>,
 ) -> Result<impl Future<Output = ()> + Send + 'static> {
-    serve_watched(address, status, Watchdog::new(TURN)).await
+    serve_watched(address, status, Watchdog::new(TURN), api).await
 }
 
 /// Does what [`serve`] does, with this watchdog of the worker's runtime.
@@ -39,31 +45,66 @@ pub(super) async fn serve_watched(
     address: SocketAddr,
     status: Arc<Status>,
     watchdog: Watchdog,
+    api: impl FnOnce(SocketAddr) -> Option<Router>,
 ) -> Result<impl Future<Output = ()> + Send + 'static> {
     let watchdog = Arc::new(watchdog);
-    let (bound, is_bound) = oneshot::channel();
-    let serving = serving(address, status, Arc::clone(&watchdog), bound);
+    let ((bound, is_bound), (made, is_made)) = (oneshot::channel(), oneshot::channel());
+    let serving = serving(address, status, Arc::clone(&watchdog), (bound, is_made));
     let server = Server::begin(serving).map_err(|error| {
         let message = "admin.listen: there is no thread to serve it";
         Error::new(ErrorKind::Unavailable, message).with_source(error)
     })?;
     // The thread says whether it listens before it does anything else.
-    is_bound.await.unwrap_or_else(|_| {
+    let address = is_bound.await.unwrap_or_else(|_| {
         let message = "admin.listen: the thread that serves it ended";
         Err(Error::new(ErrorKind::Internal, message))
     })?;
+    let api = api(address).map(|router| Api {
+        router,
+        runtime: Handle::current(),
+    });
+    // A thread that has ended since serves nothing.
+    let _ = made.send(api);
     Ok(async move {
         let _server = server;
         watchdog.take_turns().await;
     })
 }
 
-/// Listens, says so, and answers.
+/// The admin API, in the runtime of the worker: the connections of its store are there.
+#[derive(Clone)]
+struct Api {
+    router: Router,
+    runtime: Handle,
+}
+
+impl Api {
+    /// Answers a request. Dropping it gives the request up.
+    async fn answer(self, request: Request<Incoming>) -> Response<Body> {
+        let mut task = JoinSet::new();
+        let answering = self.router.oneshot(request.map(Body::new));
+        task.spawn_on(answering, &self.runtime);
+        match task.join_next().await {
+            Some(Ok(Ok(answer))) => answer,
+            Some(Ok(Err(never))) => match never {},
+            // It panicked, which was printed, or the worker ends.
+            Some(Err(_)) | None => {
+                let text = "the request was not carried out\n";
+                plain(StatusCode::INTERNAL_SERVER_ERROR, text.into()).map(Body::new)
+            }
+        }
+    }
+}
+
+/// Listens, says so, takes the admin API, and answers.
 async fn serving(
     address: SocketAddr,
     status: Arc<Status>,
     watchdog: Arc<Watchdog>,
-    bound: oneshot::Sender<Result<()>>,
+    (bound, api): (
+        oneshot::Sender<Result<SocketAddr>>,
+        oneshot::Receiver<Option<Api>>,
+    ),
 ) {
     let listener = match Listener::bind("admin.listen", address).await {
         Ok(listener) => listener,
@@ -73,14 +114,23 @@ async fn serving(
         }
     };
     // Whoever began this may have given up.
-    let _ = bound.send(Ok(()));
+    let _ = bound.send(Ok(listener.address()));
+    let Ok(api) = api.await else {
+        return;
+    };
     let watched = Arc::clone(&watchdog);
     let service = service_fn(move |request: Request<Incoming>| {
-        let accept = request.headers().get(ACCEPT);
-        let format = Format::asked_for(accept.and_then(|it| it.to_str().ok()));
-        let (method, path) = (request.method(), request.uri().path());
-        let answer = answer(method, path, format, &status, &watched);
-        async move { Ok::<_, Infallible>(answer) }
+        let api = api.clone().filter(|_| is_of_api(request.uri().path()));
+        let (status, watched) = (Arc::clone(&status), Arc::clone(&watched));
+        async move {
+            if let Some(api) = api {
+                return Ok::<_, Infallible>(api.answer(request).await);
+            }
+            let accept = request.headers().get(ACCEPT);
+            let format = Format::asked_for(accept.and_then(|it| it.to_str().ok()));
+            let (method, path) = (request.method(), request.uri().path());
+            Ok(answer(method, path, format, &status, &watched).map(Body::new))
+        }
     });
     let served = listener.serve(LIMITS, service, std::future::pending());
     tokio::join!(served, watchdog.watch());
@@ -122,6 +172,11 @@ impl Drop for Server {
     }
 }
 
+/// Tells whether a path is one of the admin API, which has its own words for those that there are not.
+fn is_of_api(path: &str) -> bool {
+    path.starts_with("/v1/")
+}
+
 /// Returns the answer to a request that wants metrics in this format.
 pub(super) fn answer(
     method: &Method,
@@ -132,7 +187,8 @@ pub(super) fn answer(
 ) -> Response<Full<Bytes>> {
     let is_known = matches!(path, "/healthz" | "/readyz" | "/metrics");
     if !is_known {
-        let text = "there are /healthz, /readyz and /metrics\n";
+        let text =
+            "there are /healthz, /readyz and /metrics, and what /v1/openapi.json describes\n";
         return plain(StatusCode::NOT_FOUND, text.into());
     }
     if !matches!(*method, Method::GET | Method::HEAD) {

@@ -9,8 +9,8 @@ use std::path::Path;
 
 use bytes::Bytes;
 use semel_core::decide::{Directed, Verdict};
-use semel_core::port::store::{ListQuery, Store};
-use semel_core::{Error, Note, Operation, Outcome, ParkedId, Result};
+use semel_core::port::store::Store;
+use semel_core::{Error, Note, Operation, Outcome, Parked, ParkedId, Result};
 use semel_operate::in_doubt::{
     Case, MessageFate, Resolved, Word, dead_letter, message_id, messages,
 };
@@ -283,8 +283,7 @@ async fn settle_messages(ground: &Ground, resolved: &[&Case], note: &Note) -> Re
         for scope in scopes {
             let query = messages(Some(scope));
             let mut dead = Vec::new();
-            let fetch = async |query: &ListQuery| store.list_parked(query).await;
-            for_each_page(query, fetch, |messages| {
+            for_each_page(store, query, |messages: Vec<Parked>| {
                 let messages = messages.into_iter();
                 let messages = messages.filter(|message| moved.contains_key(&message.id()));
                 dead.extend(messages.map(|message| dead_letter(message, note)));

@@ -192,8 +192,7 @@ async fn records(ground: &Ground, operations: &[Operation]) -> Result<Vec<Option
         operation: Some(first.scope.operation().into()),
         ..ListQuery::default()
     };
-    let fetch = async |query: &ListQuery| ground.store.list(query).await;
-    for_each_page(query, fetch, |page| {
+    for_each_page(&ground.store, query, |page: Vec<Listed>| {
         for Listed { operation, record } in page {
             if let Some(at) = places.get(&(&operation.key, operation.scope.tenant())) {
                 records[*at] = Some(record);

@@ -1,7 +1,7 @@
 //! `semel keys list`.
 
 use semel_core::Result;
-use semel_core::port::store::{ListQuery, Listed, Store};
+use semel_core::port::store::{ListQuery, Listed};
 use semel_operate::keys::KeyEntry;
 use semel_operate::keys::since;
 
@@ -28,10 +28,12 @@ pub(crate) fn list(arguments: &List) -> Result<Exit> {
                 && (!arguments.held || record.held)
                 && latest.is_none_or(|latest| since(record) <= latest)
         };
-        let fetch = async |query: &ListQuery| ground.store.list(query).await;
-        print_list(&arguments.listing, query, fetch, |listed| {
-            is_wanted(&listed).then(|| KeyEntry::of(listed))
-        })
+        print_list(
+            &ground.store,
+            &arguments.listing,
+            query,
+            |listed: Listed| is_wanted(&listed).then(|| KeyEntry::of(listed)),
+        )
         .await
     })
 }

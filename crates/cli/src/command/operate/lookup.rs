@@ -1,6 +1,8 @@
 //! Finds the record that a typed KEY means if no pipeline and no tenant is named: the one that exists. Only for verbs
 //! that look; for a change the operator names the pipeline.
 
+use std::sync::Arc;
+
 use semel_core::{Key, Operation, Record, Result};
 use semel_operate::keys::candidates;
 
@@ -25,7 +27,8 @@ impl Ground {
     /// this
     pub(crate) async fn find(&self, keys: &[Key]) -> Result<Vec<Found>> {
         let places = self.places();
-        let look_up = async |operations: &[Operation]| self.records(operations, &[]).await;
+        let look_up =
+            |operations: Arc<[Operation]>| async move { self.records(&operations, &[]).await };
         let found = candidates(&self.store, &places, keys, look_up).await?;
         if found.iter().any(|it| it.known.is_empty()) {
             self.tell_of_digests(&places.names);

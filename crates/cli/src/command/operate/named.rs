@@ -1,11 +1,11 @@
 //! The store and the pipelines that the arguments and the configuration name.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use semel_config::{Accepted, Overrides, PipelineSettings, Settings, StoreUrl, TelemetrySettings};
+use semel_config::{Accepted, Overrides, PipelineSettings, StoreUrl, TelemetrySettings};
 use semel_core::{Code, Error, ErrorKind, Result};
+use semel_operate::keys::names_of_routes;
 
 use super::usage;
 use crate::args::Common;
@@ -103,13 +103,6 @@ pub(super) fn place(common: &Common) -> Result<Option<Named>> {
             Ok(None)
         }
     }
-}
-
-/// The names under which the routes of a gateway keep their keys.
-fn names_of_routes(settings: &Settings) -> Vec<Box<str>> {
-    let routes = settings.gateway.iter().flat_map(|it| &it.routes);
-    let names: BTreeSet<_> = routes.map(|it| it.route.operation.clone()).collect();
-    names.into_iter().collect()
 }
 
 fn no_store() -> Error {

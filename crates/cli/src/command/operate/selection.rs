@@ -97,32 +97,13 @@ impl Ground {
     /// The places in which a KEY is looked for: the named pipeline, else all of the configuration. None if it may be that
     /// of a claim.
     pub(super) fn places(&self) -> Places {
-        let mut places = Places {
-            within: self.selection(),
-            ..Places::default()
-        };
-        let names = match self.named.as_deref() {
-            Some(name) => vec![name],
-            None if self.serves_clients => Vec::new(),
-            None => self.names(),
-        };
-        for name in names {
-            match self.tenant_in(name).map(|tenant| Scope::new(tenant, name)) {
-                Some(Ok(scope)) => places.scopes.push(scope),
-                Some(Err(_)) | None => places.names.push(name.into()),
-            }
-        }
-        places
+        self.declared().places(self.selection())
     }
 
     /// The tenant of the keys of a pipeline, if there is only one that can be meant: `--tenant`, or the empty one of
     /// a pipeline that has none.
     fn tenant_in(&self, name: &str) -> Option<&str> {
-        let is_it = |settings: &&PipelineSettings| *settings.pipeline.name == *name;
-        let has_none = |settings: &PipelineSettings| settings.pipeline.tenant.is_none();
-        let configured = self.pipelines.iter().find(is_it);
-        let only = configured.is_some_and(has_none).then_some("");
-        self.tenant.as_deref().or(only)
+        self.declared().tenant_in(name, self.tenant.as_deref())
     }
 
     /// Binds a plan to the tenants whose keys it is about, where the operator named keys and no tenant: by the time it

@@ -1,7 +1,6 @@
 //! `semel store audit`.
 
-use semel_core::port::store::{ListQuery, Store};
-use semel_core::{Result, StateKind, Timestamp};
+use semel_core::{Audited, Result, StateKind, Timestamp};
 use semel_operate::store::AuditLine;
 
 use crate::Exit;
@@ -16,12 +15,16 @@ pub(super) fn audit(arguments: &Trail) -> Result<Exit> {
         let since = arguments
             .since
             .map_or(Timestamp::EPOCH, |age| ground.now().minus(age));
-        let fetch = async |query: &ListQuery| ground.store.list_audit(query).await;
-        print_list(&arguments.listing, query, fetch, |entry| {
-            let is_wanted =
-                entry.at >= since && (arguments.key.is_none() || entry.key == arguments.key);
-            is_wanted.then(|| AuditLine::of(entry))
-        })
+        print_list(
+            &ground.store,
+            &arguments.listing,
+            query,
+            |entry: Audited| {
+                let is_wanted =
+                    entry.at >= since && (arguments.key.is_none() || entry.key == arguments.key);
+                is_wanted.then(|| AuditLine::of(entry))
+            },
+        )
         .await
     })
 }

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use semel_core::decide::{self, Change};
-use semel_core::port::store::{ListQuery, Store};
+use semel_core::port::store::{ListQuery, Listed, Store};
 use semel_core::port::transfer::{Item, TransferStore};
 use semel_core::{Audited, Error, ErrorKind, Result};
 use semel_operate::paging::for_each_page;
@@ -66,8 +66,7 @@ impl Due {
     /// # Cost   reads the list of records
     async fn of(ground: &Ground) -> Result<Self> {
         let (mut due, now) = (Self::default(), ground.now());
-        let fetch = async |query: &ListQuery| ground.store.list(query).await;
-        for_each_page(ListQuery::default(), fetch, |page| {
+        for_each_page(&ground.store, ListQuery::default(), |page: Vec<Listed>| {
             for listed in page {
                 match decide::sweep(&listed.record, now) {
                     Change::Remove => due.removed += 1,

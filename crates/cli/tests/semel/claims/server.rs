@@ -20,18 +20,18 @@ pub(super) struct Server {
 
 /// The answer to a request.
 #[derive(Debug)]
-pub(super) struct Reply {
-    pub(super) status: u16,
-    pub(super) headers: Vec<(String, String)>,
-    pub(super) body: Value,
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Value,
 }
 
 /// A request; by default one of a program on this machine.
-pub(super) struct Request<'a> {
-    pub(super) method: &'a str,
-    pub(super) path: &'a str,
-    pub(super) headers: Vec<(&'a str, &'a str)>,
-    pub(super) body: &'a [u8],
+pub(crate) struct Request<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) path: &'a str,
+    pub(crate) headers: Vec<(&'a str, &'a str)>,
+    pub(crate) body: &'a [u8],
 }
 
 impl Server {
@@ -142,35 +142,40 @@ impl Server {
     }
 
     pub(super) fn ask(&self, request: &Request<'_>) -> Reply {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
-        let limit = Some(Duration::from_secs(60));
-        stream.set_read_timeout(limit).expect("a limit");
-        let length = request.body.len().to_string();
-        let mut headers = request.headers.clone();
-        headers.extend([("connection", "close"), ("content-length", &length)]);
-        if !headers.iter().any(|(name, _)| *name == "host") {
-            headers.push(("host", "localhost"));
-        }
-        let headers: Vec<_> = headers
-            .iter()
-            .map(|(name, value)| format!("{name}: {value}\r\n"))
-            .collect();
-        let head = format!(
-            "{} {} HTTP/1.1\r\n{}\r\n",
-            request.method,
-            request.path,
-            headers.concat()
-        );
-        stream.write_all(head.as_bytes()).expect("sent");
-        stream.write_all(request.body).expect("sent");
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).expect("an answer");
-        Reply::read(&answer)
+        ask(self.port, request)
     }
 }
 
+/// Sends a request to whoever listens at a port of this machine.
+pub(crate) fn ask(port: u16, request: &Request<'_>) -> Reply {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+    let limit = Some(Duration::from_secs(60));
+    stream.set_read_timeout(limit).expect("a limit");
+    let length = request.body.len().to_string();
+    let mut headers = request.headers.clone();
+    headers.extend([("connection", "close"), ("content-length", &length)]);
+    if !headers.iter().any(|(name, _)| *name == "host") {
+        headers.push(("host", "localhost"));
+    }
+    let headers: Vec<_> = headers
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}\r\n"))
+        .collect();
+    let head = format!(
+        "{} {} HTTP/1.1\r\n{}\r\n",
+        request.method,
+        request.path,
+        headers.concat()
+    );
+    stream.write_all(head.as_bytes()).expect("sent");
+    stream.write_all(request.body).expect("sent");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("an answer");
+    Reply::read(&answer)
+}
+
 impl<'a> Request<'a> {
-    pub(super) fn get(path: &'a str) -> Self {
+    pub(crate) fn get(path: &'a str) -> Self {
         Self {
             method: "GET",
             path,
@@ -179,7 +184,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    pub(super) fn with_method(self, method: &'a str) -> Self {
+    pub(crate) fn with_method(self, method: &'a str) -> Self {
         Self { method, ..self }
     }
 }
@@ -203,14 +208,14 @@ impl Reply {
         }
     }
 
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut found = self.headers.iter().filter(|(known, _)| known == name);
         found.next().map(|(_, value)| &**value)
     }
 
     /// Asserts that it is a problem with this status and code.
     #[track_caller]
-    pub(super) fn is_problem(&self, status: u16, code: &str) {
+    pub(crate) fn is_problem(&self, status: u16, code: &str) {
         let found = (self.status, self.body["code"].as_str());
         assert_eq!(found, (status, Some(code)), "{self:?}");
         assert_eq!(

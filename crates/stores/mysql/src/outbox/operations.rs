@@ -75,10 +75,7 @@ impl OutboxOperations for MysqlOutbox {
 
     async fn backlog(&self, stream: &str) -> Result<Backlog> {
         self.found().await?;
-        let (stream, most) = (
-            Literal::typed(stream),
-            Literal::number(MOST_COUNTED.into()),
-        );
+        let (stream, most) = (Literal::typed(stream), Literal::number(MOST_COUNTED.into()));
         let mut script = Script::default();
         self.session.add_now(&mut script);
         let told = script.add(&self.session.texts.time, &[]);

@@ -1,0 +1,70 @@
+//! The admin API: what a worker and its store hold, as JSON, for dashboards, consoles and programs. It reads, and
+//! changes nothing.
+//!
+//! [`router`] is the whole service. Lists and objects are the reports of [`semel_operate`], which the command line
+//! prints with `--output json`. Not for sockets, tokens or settings files: the listener that carries the router puts
+//! the [`Caller`](semel_http::Caller) into each request, and opens the store.
+//!
+//! The cost of a request is bounded: [`MOST_ITEMS`] entries a page, [`READINGS`] readings of the store at once, each of
+//! them [`PATIENCE`] at most, a page of the store at a time.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use axum::Extension;
+//! use semel_admin::{Settings, Worker, router};
+//! use semel_core::AnyStore;
+//! use semel_engine::system::SystemClock;
+//! use semel_http::Caller;
+//! use semel_store_memory::MemoryStore;
+//! use serde_json::{Value, json};
+//! use tokio::sync::watch;
+//!
+//! /// A worker without pipelines.
+//! struct Idle;
+//!
+//! impl Worker for Idle {
+//!     fn status(&self) -> Value {
+//!         json!({ "state": "running" })
+//!     }
+//!
+//!     fn pipelines(&self) -> Vec<(Box<str>, Value)> {
+//!         Vec::new()
+//!     }
+//! }
+//!
+//! let clock = Arc::new(SystemClock::new());
+//! let store = AnyStore::new(Arc::new(MemoryStore::new(clock.clone())));
+//! let (_opened, store) = watch::channel(Some(store));
+//! let service = router(Settings {
+//!     store,
+//!     url: "memory:".to_owned(),
+//!     accepted: Vec::new(),
+//!     pipelines: Vec::new(),
+//!     serves_clients: false,
+//!     routes: Vec::new(),
+//!     config: "{}".to_owned(),
+//!     worker: Arc::new(Idle),
+//!     clock,
+//! });
+//! let service = service.layer(Extension(Caller::loopback()));
+//! # let _: axum::Router = service;
+//! ```
+
+mod answer;
+mod audit;
+mod keys;
+mod openapi;
+mod page;
+mod parked;
+mod query;
+mod reading;
+mod router;
+mod settings;
+mod worker;
+
+pub use openapi::OPENAPI;
+pub use page::MOST_ITEMS;
+pub use reading::{PATIENCE, READINGS};
+pub use router::router;
+pub use settings::{Settings, Worker};

@@ -1,0 +1,72 @@
+//! The description says what the service takes: paths, methods, and the members of queries.
+
+use std::collections::BTreeSet;
+
+use semel_core::StateKind;
+use serde_json::Value;
+
+use super::OPENAPI;
+use crate::page::MOST_ITEMS;
+use crate::router::described;
+
+fn document() -> Value {
+    serde_json::from_str(OPENAPI).expect("JSON")
+}
+
+fn parameters(operation: &Value) -> Vec<Value> {
+    operation["parameters"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default()
+}
+
+#[test]
+fn it_has_the_paths_of_the_service_and_the_members_of_their_queries() {
+    let document = document();
+    let paths = document["paths"].as_object().expect("paths");
+    let all: BTreeSet<&str> = paths.keys().map(String::as_str).collect();
+    let served: BTreeSet<&str> = described().into_iter().map(|(path, _)| path).collect();
+    assert_eq!(all, served);
+    for (path, members) in described() {
+        let methods: Vec<_> = paths[path].as_object().expect("methods").keys().collect();
+        assert_eq!(methods, ["get"], "{path}");
+        let parameters = parameters(&paths[path]["get"]);
+        let names: BTreeSet<_> = parameters.iter().map(|it| it["name"].as_str()).collect();
+        let members: BTreeSet<_> = members.iter().map(|it| Some(*it)).collect();
+        assert_eq!(names, members, "{path}");
+    }
+}
+
+#[test]
+fn it_has_the_words_and_the_bounds_of_queries() {
+    let document = document();
+    let keys = parameters(&document["paths"]["/v1/keys"]["get"]);
+    let of = |name: &str| {
+        let found = keys.iter().find(|it| it["name"] == name);
+        found.expect("a parameter")["schema"].clone()
+    };
+    let states = StateKind::ALL.map(|it| Value::from(it.as_str()));
+    assert_eq!(of("state")["enum"], Value::from(states.to_vec()));
+    assert_eq!(of("limit")["maximum"], MOST_ITEMS);
+}
+
+#[test]
+fn every_reference_leads_somewhere() {
+    fn visit(value: &Value, document: &Value, count: &mut usize) {
+        match value {
+            Value::Object(members) => {
+                if let Some(Value::String(reference)) = members.get("$ref") {
+                    let pointer = reference.trim_start_matches('#');
+                    assert!(document.pointer(pointer).is_some(), "{reference}");
+                    *count += 1;
+                }
+                members.values().for_each(|it| visit(it, document, count));
+            }
+            Value::Array(items) => items.iter().for_each(|it| visit(it, document, count)),
+            _ => {}
+        }
+    }
+    let (document, mut count) = (document(), 0);
+    visit(&document, &document, &mut count);
+    assert!(count > 50, "{count}");
+}

@@ -1,0 +1,100 @@
+//! Readings of the store: a bounded number at once, each for a bounded time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderValue, StatusCode};
+use semel_core::{AnyStore, Code};
+use semel_http::Problem;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{Instant, timeout, timeout_at};
+
+/// The store, and the places of those that read it.
+#[derive(Debug)]
+pub(crate) struct Readings {
+    store: watch::Receiver<Option<AnyStore>>,
+    places: Arc<Semaphore>,
+}
+
+/// One of the readings that go on.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    pub(crate) store: AnyStore,
+    end: Instant,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Readings {
+    pub(crate) fn new(store: watch::Receiver<Option<AnyStore>>) -> Self {
+        Self {
+            store,
+            places: Arc::new(Semaphore::new(READINGS)),
+        }
+    }
+
+    /// Begins a reading, once there is a place for it.
+    ///
+    /// # Errors
+    ///
+    /// 503 `store-unavailable` while the store is not open, 503 `throttled` if no place becomes free in time
+    pub(crate) async fn begin(&self) -> Result<Reading, Problem> {
+        let store = self.store.borrow().clone();
+        let Some(store) = store else {
+            let code = Code::StoreUnavailable.as_str();
+            let detail = "the store is not open yet; /v1/status says what the worker waits for";
+            return Err(later(code, detail));
+        };
+        let place = Arc::clone(&self.places).acquire_owned();
+        let Ok(Ok(place)) = timeout(PLACE, place).await else {
+            let detail = "too many others read the store; ask again";
+            return Err(later(Code::Throttled.as_str(), detail));
+        };
+        Ok(Reading {
+            store,
+            end: Instant::now() + PATIENCE,
+            _place: place,
+        })
+    }
+}
+
+impl Reading {
+    /// Waits for an answer of the store, for as long as the reading may take.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store; 503 `timeout`
+    pub(crate) async fn within<T>(
+        &self,
+        answer: impl Future<Output = semel_core::Result<T>>,
+    ) -> Result<T, Problem> {
+        let Ok(answer) = timeout_at(self.end, answer).await else {
+            let detail = format!(
+                "the store did not answer within {} s; narrow it down with `pipeline` and `tenant`, or use the \
+                 command line, which has no such bound",
+                PATIENCE.as_secs()
+            );
+            return Err(later(Code::Timeout.as_str(), detail));
+        };
+        answer.map_err(|error| Problem::from(&error))
+    }
+
+    /// Tells whether a page is to end here, full or not.
+    pub(crate) fn is_long(&self) -> bool {
+        Instant::now() + PATIENCE - SHORT > self.end
+    }
+}
+
+fn later(code: &'static str, detail: impl Into<String>) -> Problem {
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, code, detail)
+        .with_header(RETRY_AFTER, HeaderValue::from_static("1"))
+}
+
+/// The readings that go on at once. Others wait.
+pub const READINGS: usize = 2;
+/// The longest time of a reading. A connection of the listener lasts for ten seconds.
+pub const PATIENCE: Duration = Duration::from_secs(7);
+/// The longest wait for a place.
+const PLACE: Duration = Duration::from_secs(2);
+/// The time after which a page of a list ends, although there is room on it.
+const SHORT: Duration = Duration::from_secs(1);

@@ -1,0 +1,158 @@
+//! The paths of the API.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::routing::{MethodRouter, get};
+use semel_core::Code;
+use semel_http::Problem;
+use semel_operate::parked::{DeadLetter, Quarantined};
+use semel_worker::replay::Kind;
+
+use crate::answer::{Answer, json, json_text};
+use crate::openapi::OPENAPI;
+use crate::query::Query;
+use crate::reading::Readings;
+use crate::settings::Settings;
+use crate::{audit, keys, parked, worker};
+
+/// Everything that a request is answered with.
+struct Service {
+    settings: Settings,
+    readings: Readings,
+}
+
+type Shared = State<Arc<Service>>;
+
+/// Returns the admin API: every path of `/v1/openapi.json`.
+///
+/// The listener puts a [`Caller`](semel_http::Caller) into the extensions of each request; one without is refused.
+pub fn router(settings: Settings) -> Router {
+    let readings = Readings::new(settings.store.clone());
+    let service = Arc::new(Service { settings, readings });
+    let paths = paths().into_iter();
+    paths
+        .fold(Router::new(), |router, (path, _, method)| {
+            router.route(path, method)
+        })
+        .fallback(unknown_path)
+        .method_not_allowed_fallback(unknown_method)
+        .with_state(service)
+}
+
+/// A path, the members that its query may have, and its answer.
+type Path = (
+    &'static str,
+    &'static [&'static str],
+    MethodRouter<Arc<Service>>,
+);
+
+fn paths() -> [Path; 13] {
+    [
+        ("/v1/status", &[], get(status)),
+        ("/v1/pipelines", &[], get(pipelines)),
+        ("/v1/keys", keys::LISTED, get(list_keys)),
+        ("/v1/keys/find", keys::NAMED, get(find_key)),
+        ("/v1/keys/show", keys::NAMED, get(show_key)),
+        ("/v1/keys/explain", keys::NAMED, get(explain_key)),
+        ("/v1/in-doubt", keys::DOUBTFUL, get(list_doubts)),
+        ("/v1/dead-letters", parked::MEMBERS, get(list_dead_letters)),
+        ("/v1/quarantine", parked::MEMBERS, get(list_quarantine)),
+        ("/v1/audit", audit::MEMBERS, get(list_audit)),
+        ("/v1/store", &[], get(store)),
+        ("/v1/config", &[], get(config)),
+        ("/v1/openapi.json", &[], get(openapi)),
+    ]
+}
+
+/// Returns each path of the API, with the members that its query may have.
+#[cfg(test)]
+pub(crate) fn described() -> Vec<(&'static str, &'static [&'static str])> {
+    let paths = paths().into_iter();
+    paths.map(|(path, members, _)| (path, members)).collect()
+}
+
+async fn status(State(service): Shared, head: Parts) -> Answer {
+    Query::read(&head, &[])?;
+    json(&worker::status(&service.settings))
+}
+
+async fn pipelines(State(service): Shared, head: Parts) -> Answer {
+    Query::read(&head, &[])?;
+    json(&worker::pipelines(&service.settings))
+}
+
+async fn list_keys(State(service): Shared, head: Parts) -> Answer {
+    let query = Query::read(&head, keys::LISTED)?;
+    json(&keys::list(&service.readings, &service.settings, &query).await?)
+}
+
+async fn find_key(State(service): Shared, head: Parts) -> Answer {
+    let query = Query::read(&head, keys::NAMED)?;
+    json(&keys::find(&service.readings, &service.settings, &query).await?)
+}
+
+async fn show_key(State(service): Shared, head: Parts) -> Answer {
+    let query = Query::read(&head, keys::NAMED)?;
+    let text = keys::show(&service.readings, &service.settings, &query).await?;
+    Ok(json_text(text.into()))
+}
+
+async fn explain_key(State(service): Shared, head: Parts) -> Answer {
+    let query = Query::read(&head, keys::NAMED)?;
+    let text = keys::explain(&service.readings, &service.settings, &query).await?;
+    Ok(json_text(text.into()))
+}
+
+async fn list_doubts(State(service): Shared, head: Parts) -> Answer {
+    let query = Query::read(&head, keys::DOUBTFUL)?;
+    json(&keys::doubts(&service.readings, &query).await?)
+}
+
+async fn list_dead_letters(State(service): Shared, head: Parts) -> Answer {
+    let query = Query::read(&head, parked::MEMBERS)?;
+    let clock = &*service.settings.clock;
+    json(&parked::list::<DeadLetter>(&service.readings, clock, &query, Kind::DeadLetters).await?)
+}
+
+async fn list_quarantine(State(service): Shared, head: Parts) -> Answer {
+    let query = Query::read(&head, parked::MEMBERS)?;
+    let clock = &*service.settings.clock;
+    json(&parked::list::<Quarantined>(&service.readings, clock, &query, Kind::Quarantined).await?)
+}
+
+async fn list_audit(State(service): Shared, head: Parts) -> Answer {
+    let query = Query::read(&head, audit::MEMBERS)?;
+    json(&audit::list(&service.readings, &*service.settings.clock, &query).await?)
+}
+
+async fn store(State(service): Shared, head: Parts) -> Answer {
+    let query = Query::read(&head, &[])?;
+    let text = worker::store(&service.readings, &service.settings, &query).await?;
+    Ok(json_text(text.into()))
+}
+
+async fn config(State(service): Shared, head: Parts) -> Answer {
+    let query = Query::read(&head, &[])?;
+    let text = worker::config(&service.settings, &query)?.to_owned();
+    Ok(json_text(text.into()))
+}
+
+async fn openapi(head: Parts) -> Answer {
+    Query::read(&head, &[])?;
+    Ok(json_text(OPENAPI.into()))
+}
+
+async fn unknown_path(_: Request) -> Problem {
+    let detail = "there is nothing at this path; /v1/openapi.json describes those that there are";
+    Problem::new(StatusCode::NOT_FOUND, Code::PathUnknown.as_str(), detail)
+}
+
+async fn unknown_method() -> Problem {
+    let detail = "the path takes another method, which the header `allow` names";
+    let status = StatusCode::METHOD_NOT_ALLOWED;
+    Problem::new(status, Code::MethodNotAllowed.as_str(), detail)
+}

@@ -1,0 +1,40 @@
+//! Everything that the service tells of, and what it asks.
+
+use std::sync::Arc;
+
+use semel_config::PipelineSettings;
+use semel_core::{AnyStore, Clock};
+use serde_json::Value;
+use tokio::sync::watch;
+
+/// Everything that the service tells of.
+#[derive(Clone)]
+pub struct Settings {
+    /// The store as the worker has it open; none while it is not.
+    pub store: watch::Receiver<Option<AnyStore>>,
+    /// The url of the store, as it may be shown.
+    pub url: String,
+    /// The weaknesses of the store that the configuration accepts.
+    pub accepted: Vec<&'static str>,
+    /// The pipelines of the configuration.
+    pub pipelines: Vec<PipelineSettings>,
+    /// True if clients bring keys, too: by claims, or in requests to a gateway.
+    pub serves_clients: bool,
+    /// The names under which the routes of a gateway keep their keys.
+    pub routes: Vec<Box<str>>,
+    /// The settings that apply, as `semel config show --output json` prints them: without secrets.
+    pub config: String,
+    /// The worker.
+    pub worker: Arc<dyn Worker>,
+    /// The clock that ages are measured on.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// A worker as the service sees it. Both calls read memory alone.
+pub trait Worker: Send + Sync + 'static {
+    /// Returns an object that says how it is.
+    fn status(&self) -> Value;
+
+    /// Returns the name of each of its pipelines, with an object that says how that is and what it has done.
+    fn pipelines(&self) -> Vec<(Box<str>, Value)>;
+}

@@ -1,0 +1,41 @@
+//! The admin API of a worker, at the listener of its status.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use semel_config::Settings;
+use semel_core::{AnyStore, Clock};
+use semel_http::Access;
+use semel_operate::keys::names_of_routes;
+use tokio::sync::watch;
+
+use crate::status::Status;
+use crate::tokens::Known;
+
+/// Makes the admin API of a listener at `address`, which reads the store once there is one in `store`.
+pub(crate) fn router(
+    address: SocketAddr,
+    settings: &Settings,
+    status: &Arc<Status>,
+    (tokens, clock): (Known, &Arc<dyn Clock>),
+    store: watch::Receiver<Option<AnyStore>>,
+) -> Router {
+    let router = semel_admin::router(semel_admin::Settings {
+        store,
+        url: settings.store.to_string(),
+        accepted: settings.accepted.names(),
+        pipelines: settings.pipelines.clone(),
+        serves_clients: settings.serves_claims() || settings.gateway.is_some(),
+        routes: names_of_routes(settings),
+        config: settings.effective.json(false),
+        worker: Arc::clone(status) as _,
+        clock: Arc::clone(clock),
+    });
+    let hosts = &settings.admin.hosts;
+    let clock = Arc::clone(clock);
+    Access::new(address, hosts, tokens, MAX_BODY_BYTES, clock).protect(router)
+}
+
+/// The largest body of a request; none of them needs one.
+const MAX_BODY_BYTES: usize = 64 << 10;

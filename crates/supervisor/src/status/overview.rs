@@ -1,0 +1,88 @@
+//! The status as the admin API tells it: the worker, and each of its pipelines.
+
+use std::collections::BTreeMap;
+
+use semel_config::Accepted;
+use semel_core::port::horizon::Horizon;
+use semel_core::units::duration_text;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{BUILD, PipelineReadiness, Readiness, Status};
+use crate::results::PipelineResult;
+
+/// The worker: what `/readyz` answers, and what it is.
+#[derive(Serialize)]
+struct WorkerOverview<'a> {
+    version: &'static str,
+    commit: &'static str,
+    store: &'a str,
+    ready: bool,
+    #[serde(flatten)]
+    readiness: Readiness,
+}
+
+/// A pipeline of the worker.
+#[derive(Serialize)]
+struct PipelineOverview<'a> {
+    pipeline: &'a str,
+    /// The kind of its effect, and the class of that.
+    effect: Option<&'static str>,
+    class: Option<&'static str>,
+    #[serde(flatten)]
+    readiness: PipelineReadiness,
+    window: Option<String>,
+    /// The time for which a message can come again; none while that is not known.
+    window_needed: Option<String>,
+    /// The number of things that wait for a person, by why; none while they were not counted.
+    set_aside: Option<BTreeMap<&'static str, u64>>,
+    /// The counts since the start, as the run prints them at its end.
+    so_far: PipelineResult<'a>,
+}
+
+impl semel_admin::Worker for Status {
+    fn status(&self) -> Value {
+        let readiness = self.readiness();
+        value(&WorkerOverview {
+            version: BUILD.version,
+            commit: BUILD.commit,
+            store: &self.store,
+            ready: readiness.is_ready(),
+            readiness,
+        })
+    }
+
+    fn pipelines(&self) -> Vec<(Box<str>, Value)> {
+        let readiness = self.readiness().pipelines;
+        let aside = self.aside.all();
+        let known = self.lock().clone();
+        let overviews = readiness.into_iter().filter_map(|(name, readiness)| {
+            let pipeline = known.get(&name)?;
+            let declared = pipeline.declared.as_deref();
+            let counts = aside.iter().filter(|(of, ..)| *of == name);
+            let counts: BTreeMap<_, _> = counts.map(|(_, why, count)| (*why, *count)).collect();
+            let (window, needed) = self.windows.of(&name).unzip();
+            let overview = PipelineOverview {
+                pipeline: &name,
+                effect: declared.map(|it| it.effect),
+                class: declared.map(|it| it.class),
+                readiness,
+                window: window.map(duration_text),
+                window_needed: match needed.flatten() {
+                    Some(Horizon::Within(needed)) => Some(duration_text(needed)),
+                    Some(Horizon::Endless) => Some("endless".to_owned()),
+                    Some(Horizon::Unknown) | None => None,
+                },
+                set_aside: (!counts.is_empty()).then_some(counts),
+                so_far: PipelineResult::of(&name, &pipeline.summary.into(), Accepted::default()),
+            };
+            let overview = value(&overview);
+            Some((name, overview))
+        });
+        overviews.collect()
+    }
+}
+
+fn value(overview: &impl Serialize) -> Value {
+    serde_json::to_value(overview).unwrap_or_default()
+}
