@@ -4,7 +4,10 @@
 use rustix::process::Signal;
 
 use super::Database;
-use crate::outbox_shop::{Shop, a_relay_is_killed_often, one_of_two_relays_is_killed};
+use crate::outbox_shop::{
+    Shop, a_relay_is_killed_often, dead_letters_are_operated_while_the_relay_runs,
+    one_of_two_relays_is_killed,
+};
 use crate::site::{Site, wait_for};
 
 /// A database with an outbox, and a relay that appends to a file.
@@ -36,11 +39,6 @@ impl InMysql {
         let migrate = ["store", "migrate", "--yes", "--store", &url];
         self.site.semel(&migrate).done();
     }
-
-    fn execute(&self, sql: &str) {
-        let name = &self.database.name;
-        self.database.execute(&format!("use {name}; {sql}"));
-    }
 }
 
 impl Shop for InMysql {
@@ -57,6 +55,15 @@ impl Shop for InMysql {
         ));
     }
 
+    fn execute(&self, sql: &str) {
+        let name = &self.database.name;
+        self.database.execute(&format!("use {name}; {sql}"));
+    }
+
+    fn store(&self) -> String {
+        self.database.url()
+    }
+
     fn waiting(&self) -> u64 {
         self.database.count("count(*) from semel_outbox")
     }
@@ -70,6 +77,11 @@ fn what_is_committed_to_mysql_arrives_in_order_however_often_the_relay_is_killed
 #[test]
 fn two_processes_share_a_stream_in_mysql_and_one_goes_on_where_the_other_was_killed() {
     one_of_two_relays_is_killed(&InMysql::new());
+}
+
+#[test]
+fn dead_letters_of_a_relay_of_mysql_are_operated_while_it_runs() {
+    dead_letters_are_operated_while_the_relay_runs(&InMysql::new());
 }
 
 #[test]

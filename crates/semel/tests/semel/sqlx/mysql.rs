@@ -122,8 +122,8 @@ async fn a_message_is_in_the_outbox_if_its_transaction_commits() {
     let url = server_of(&place.url()).to_owned();
     let server = pool_of(&url).await;
     let name = format!("semel_sqlx_outbox_{}", std::process::id());
-    let make = AssertSqlSafe(format!("CREATE DATABASE {name}"));
-    let made = sqlx::raw_sql(make).execute(&server).await;
+    let statement = AssertSqlSafe(format!("CREATE DATABASE {name}"));
+    let made = sqlx::raw_sql(statement).execute(&server).await;
     made.expect("a database");
     let (before, _) = url.rsplit_once('/').expect("a database");
     let url = format!("{before}/{name}");
