@@ -5,8 +5,8 @@ use semel_core::port::store::{ListQuery, Listed, Store};
 use semel_core::{Code, Key, Operation, Record, StateKind};
 use semel_http::{Problem, Role};
 use semel_operate::keys::{
-    Candidates, Declared, Detail, Explanation, Facts, KeyEntry, Traces, candidates, scopes_of,
-    since,
+    Candidates, Declared, Detail, ENOUGH, Explanation, Facts, KeyEntry, Traces, candidates,
+    scopes_of, since,
 };
 
 use crate::answer::text;
@@ -104,7 +104,10 @@ pub(crate) async fn find(
         .known
         .into_iter()
         .map(|(operation, record)| KeyEntry::of(Listed { operation, record }));
-    Ok(List::whole(entries.collect()))
+    let entries: Vec<KeyEntry> = entries.collect();
+    // A search for a key that so many records have ends early.
+    let is_whole = entries.len() < ENOUGH;
+    Ok(List::of(entries, is_whole))
 }
 
 /// Shows the whole record of one key: that of `semel keys show`. A viewer does not see the bytes of its outcome.

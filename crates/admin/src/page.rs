@@ -27,10 +27,15 @@ pub(crate) struct List<E> {
 impl<E> List<E> {
     /// A list that is whole.
     pub(crate) const fn whole(items: Vec<E>) -> Self {
+        Self::of(items, true)
+    }
+
+    /// A list without a next page, which may not have all.
+    pub(crate) const fn of(items: Vec<E>, complete: bool) -> Self {
         Self {
             semel: VERSION,
             items,
-            complete: true,
+            complete,
             next: None,
         }
     }

@@ -93,7 +93,7 @@ fn later(code: &'static str, detail: impl Into<String>) -> Problem {
 /// The readings that go on at once. Others wait.
 pub const READINGS: usize = 2;
 /// The longest time of a reading. A connection of the listener lasts for ten seconds.
-pub const PATIENCE: Duration = Duration::from_secs(7);
+pub const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest wait for a place.
 const PLACE: Duration = Duration::from_secs(2);
 /// The time after which a page of a list ends, although there is room on it.

@@ -76,13 +76,13 @@ pub(crate) fn described() -> Vec<(&'static str, &'static [&'static str])> {
 }
 
 async fn status(State(service): Shared, head: Parts) -> Answer {
-    Query::read(&head, &[])?;
-    json(&worker::status(&service.settings))
+    let query = Query::read(&head, &[])?;
+    json(&worker::status(&service.settings, &query)?)
 }
 
 async fn pipelines(State(service): Shared, head: Parts) -> Answer {
-    Query::read(&head, &[])?;
-    json(&worker::pipelines(&service.settings))
+    let query = Query::read(&head, &[])?;
+    json(&worker::pipelines(&service.settings, &query)?)
 }
 
 async fn list_keys(State(service): Shared, head: Parts) -> Answer {

@@ -11,14 +11,18 @@ use crate::reading::Readings;
 use crate::settings::Settings;
 
 /// Returns how the worker is: the object of `/readyz`, and its version.
-pub(crate) fn status(settings: &Settings) -> Value {
-    settings.worker.status()
+pub(crate) fn status(settings: &Settings, query: &Query) -> Result<Value, Problem> {
+    query.sees_everything()?;
+    Ok(settings.worker.status())
 }
 
 /// Lists the pipelines of the worker.
-pub(crate) fn pipelines(settings: &Settings) -> List<Value> {
+pub(crate) fn pipelines(settings: &Settings, query: &Query) -> Result<List<Value>, Problem> {
+    // Its counts are those of all tenants.
+    query.sees_everything()?;
     let pipelines = settings.worker.pipelines().into_iter();
-    List::whole(pipelines.map(|(_, pipeline)| pipeline).collect())
+    let pipelines = pipelines.map(|(_, pipeline)| pipeline);
+    Ok(List::whole(pipelines.collect()))
 }
 
 /// Returns what the store holds and promises: the object of `semel store stats`.

@@ -17,7 +17,7 @@ pub use entry::KeyEntry;
 pub use explanation::{
     AuditEntry, Beside, Choice, Event, Explanation, Facts, KeptMessage, Prospect,
 };
-pub use lookup::{Candidates, ID_DIGITS, Places, candidates, in_list};
+pub use lookup::{Candidates, ENOUGH, ID_DIGITS, Places, candidates, in_list};
 pub use proposal::{KeyChange, Proposal, Seen};
 pub use summary::{reason, signature, since};
 pub use traces::{Traces, scopes_of};

@@ -7,6 +7,9 @@ use semel_core::{AnyStore, Audited, Parked, Result};
 
 /// An item of one of the lists of a store.
 pub trait Item: Send + Sized {
+    /// The number of items of a page.
+    const PAGE: usize = 2_000;
+
     /// Fetches the page that `query` names.
     ///
     /// # Errors
@@ -23,6 +26,9 @@ impl Item for Listed {
 }
 
 impl Item for Parked {
+    // With their payloads, of which each may have a megabyte.
+    const PAGE: usize = 64;
+
     async fn page(store: &AnyStore, query: &ListQuery) -> Result<Page<Self>> {
         store.list_parked(query).await
     }
@@ -44,17 +50,16 @@ pub async fn for_each_page<T: Item>(
     mut query: ListQuery,
     mut visit: impl FnMut(Vec<T>) -> Result<ControlFlow<()>>,
 ) -> Result<()> {
-    query.limit = FIRST_PAGE;
+    query.limit = FIRST_PAGE.min(T::PAGE);
     loop {
         let page = T::page(store, &query).await?;
         if visit(page.items)?.is_break() || page.next.is_none() {
             return Ok(());
         }
         query.after = page.next;
-        query.limit = PAGE;
+        query.limit = T::PAGE;
     }
 }
 
-/// The number of items of the first page, and of every other.
+/// The number of items of the first page, at most.
 const FIRST_PAGE: usize = 200;
-const PAGE: usize = 2_000;

@@ -20,6 +20,7 @@ use semel_core::port::store::{ListQuery, Page, Store};
 use semel_core::{AnyStore, Operation, Parked, Result, StateKind, Timestamp};
 use semel_worker::replay::Kind;
 
+use crate::paging::Item;
 /// The messages that a verb is about.
 #[derive(Clone, Debug)]
 pub struct Search {
@@ -87,7 +88,7 @@ impl Search {
     ///
     /// # Cost
     ///
-    /// Holds the page, with the payloads; dead letters need a look-up of their records.
+    /// Holds the page, 64 messages at most with their payloads; dead letters need a look-up of their records.
     ///
     /// # Errors
     ///
@@ -100,7 +101,7 @@ impl Search {
     ) -> Result<Page<Found>> {
         let query = ListQuery {
             reasons: self.kind.reasons(),
-            limit: limit.min(PAGE),
+            limit: limit.min(<Parked as Item>::PAGE),
             after,
             ..self.within.clone()
         };

@@ -284,6 +284,8 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
             }
             let count = u64::try_from(fates.sent.len()).unwrap_or(u64::MAX);
             self.summary.published += count;
+            self.outbox_is_back();
+            self.sink_is_back();
             self.tell(&Event::Published { count });
         }
         if fates.unsent.is_empty() {

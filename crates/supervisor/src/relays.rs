@@ -43,9 +43,10 @@ impl Relays {
             }
             let (name, stop) = (settings.name.clone(), worker.stop.clone());
             running.spawn(async move {
+                let mut unless_it_ends_well = Stop(Some(stop));
                 let ended = relay.run().await;
-                if ended.is_err() {
-                    stop.send_replace(true);
+                if ended.is_ok() {
+                    unless_it_ends_well.0 = None;
                 }
                 (name, ended)
             });
@@ -67,6 +68,17 @@ impl Relays {
                 }
             };
             results.failure.get_or_insert(failure);
+        }
+    }
+}
+
+/// Asks the worker to stop once it is dropped: when its relay fails or panics.
+struct Stop(Option<watch::Sender<bool>>);
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        if let Some(stop) = &self.0 {
+            stop.send_replace(true);
         }
     }
 }

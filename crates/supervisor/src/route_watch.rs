@@ -106,6 +106,6 @@ mod tests {
             let unprotected = format!("semel_unprotected_total{{pipeline=\"{name}\"}} {count}\n");
             assert!(text.contains(&unprotected), "{text}");
         }
-        assert!(!text.contains("another"), "{text}");
+        assert!(!text.contains("\"another\""), "{text}");
     }
 }

@@ -9,7 +9,8 @@ use semel_engine::event::Event;
 use crate::families::{Counters, DECISIONS, Families, labels};
 use crate::watched::Shared;
 
-/// The series of one pipeline or operation about its claims: decisions, duplicates, takeovers, lost claims.
+/// The series of one pipeline or operation about its claims: decisions, duplicates, takeovers, lost claims, keys that began
+/// again after their record had gone, and outcomes that differ.
 #[derive(Debug)]
 pub(crate) struct Decisions {
     shared: Arc<Shared>,
@@ -17,6 +18,9 @@ pub(crate) struct Decisions {
     duplicates: [Counter; 3],
     takeovers: Counter,
     fenced: Counter,
+    /// Records that were found past their window, and those that are likely to have been removed.
+    expired_again: [Counter; 2],
+    outcome_differs: Counter,
 }
 
 /// The answers to claims; the number of each is that of its word in [`DECISIONS`].
@@ -44,6 +48,9 @@ impl Decisions {
                 .map(|word| of(&families.duplicates, "kind", word)),
             takeovers: families.takeovers.get_or_create_owned(&alone),
             fenced: families.fenced.get_or_create_owned(&alone),
+            expired_again: ["exact", "likely"]
+                .map(|word| of(&families.expired_again, "certainty", word)),
+            outcome_differs: families.outcome_differs.get_or_create_owned(&alone),
         }
     }
 
@@ -53,14 +60,25 @@ impl Decisions {
             Event::Granted { grant, operation } => {
                 self.decided(Answer::Granted, operation);
                 self.takeovers.inc_by(grant.takeover.into());
+                self.begins(operation, grant.formerly_expired);
             }
             // The claim of a transaction is told with its end.
             Event::EffectEnded {
                 with_claim: true,
                 operation,
                 ..
-            } => self.decided(Answer::Granted, operation),
-            Event::Completed { takeover, .. } => _ = self.takeovers.inc_by((*takeover).into()),
+            } => {
+                self.decided(Answer::Granted, operation);
+                self.begins(operation, false);
+            }
+            Event::Completed {
+                takeover,
+                operation,
+            } => {
+                self.takeovers.inc_by((*takeover).into());
+                self.shared.completed.insert(operation);
+            }
+            Event::OutcomeDiffers { .. } => _ = self.outcome_differs.inc(),
             Event::Replayed {
                 duplicate,
                 operation,
@@ -82,6 +100,16 @@ impl Decisions {
             }
             Event::Fenced { .. } => _ = self.fenced.inc(),
             _ => {}
+        }
+    }
+
+    /// Counts an attempt that begins. `is_expired` is true if a record was found past its window.
+    fn begins(&self, operation: &Operation, is_expired: bool) {
+        let was_completed = self.shared.completed.take(operation);
+        if is_expired {
+            self.expired_again[0].inc();
+        } else if was_completed {
+            self.expired_again[1].inc();
         }
     }
 

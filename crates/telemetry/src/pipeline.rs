@@ -26,7 +26,6 @@ pub struct PipelineMetrics(Arc<Series>);
 #[derive(Debug)]
 struct Series {
     name: String,
-    shared: Arc<Shared>,
     watched: Arc<Watched>,
     deliveries: [Counter; FATES.len()],
     decisions: Decisions,
@@ -37,9 +36,6 @@ struct Series {
     renewed: Counter,
     lost: Counter,
     quarantined: Counters,
-    /// Records that were found past their window, and those that are likely to have been removed.
-    expired_again: [Counter; 2],
-    outcome_differs: Counter,
     unprotected: Counter,
     in_flight: Gauge,
     held: Gauge,
@@ -55,7 +51,6 @@ impl PipelineMetrics {
         let effect = labels([("pipeline", name), ("effect", effect)]);
         Self(Arc::new(Series {
             name: name.to_owned(),
-            shared: Arc::clone(shared),
             watched: shared.watched(families, name),
             deliveries: FATES.map(|word| of(&families.deliveries, "fate", word)),
             decisions: Decisions::new(families, shared, name),
@@ -66,9 +61,6 @@ impl PipelineMetrics {
             renewed: of(&families.renewals, "result", "renewed"),
             lost: of(&families.renewals, "result", "lost"),
             quarantined: families.quarantined.clone(),
-            expired_again: ["exact", "likely"]
-                .map(|word| of(&families.expired_again, "certainty", word)),
-            outcome_differs: families.outcome_differs.get_or_create_owned(&pipeline),
             unprotected: families.unprotected.get_or_create_owned(&pipeline),
             in_flight: families.in_flight.get_or_create_owned(&pipeline),
             held: families.held.get_or_create_owned(&pipeline),
@@ -85,16 +77,6 @@ impl PipelineMetrics {
 }
 
 impl Series {
-    /// Counts an attempt that begins. `is_expired` is true if a record was found past its window.
-    fn begins(&self, operation: &Operation, is_expired: bool) {
-        let was_completed = self.shared.completed.take(operation);
-        if is_expired {
-            self.expired_again[0].inc();
-        } else if was_completed {
-            self.expired_again[1].inc();
-        }
-    }
-
     /// Counts a message that was read somewhere, and so is kept: a call of the library is refused and kept nowhere.
     /// Reasons are few, and messages with one are rare: looked up each time.
     fn quarantined(&self, coordinates: &str, reason: &str) {
@@ -111,8 +93,6 @@ impl Observer for PipelineMetrics {
         let it = &*self.0;
         it.decisions.observe(event);
         match event {
-            Event::Granted { grant, operation } => it.begins(operation, grant.formerly_expired),
-            Event::Completed { operation, .. } => it.shared.completed.insert(operation),
             Event::Conflicted { coordinates, .. } => {
                 it.quarantined(coordinates, "fingerprint-conflict");
             }
@@ -122,19 +102,10 @@ impl Observer for PipelineMetrics {
                 unusable,
                 coordinates,
             } => it.quarantined(coordinates, unusable.code()),
-            Event::EffectEnded {
-                verdict,
-                took,
-                with_claim,
-                operation,
-            } => {
-                if *with_claim {
-                    it.begins(operation, false);
-                }
+            Event::EffectEnded { verdict, took, .. } => {
                 it.effects.of(verdict).inc();
                 it.effect_seconds.observe(took.as_secs_f64());
             }
-            Event::OutcomeDiffers { .. } => _ = it.outcome_differs.inc(),
             Event::Settled {
                 fate,
                 overhead,

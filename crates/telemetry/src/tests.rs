@@ -301,6 +301,52 @@ fn fates_waits_renewals_and_what_is_in_hand_are_counted() {
 }
 
 #[test]
+fn what_began_again_and_what_ended_otherwise_is_counted_for_routes_and_operations_too() {
+    let metrics = metrics();
+    let observers: [(&str, Box<dyn Observer>); 3] = [
+        ("pipeline", Box::new(metrics.pipeline("pipeline", "http"))),
+        ("route", Box::new(metrics.route("route"))),
+        ("operation", Box::new(metrics.operation("operation"))),
+    ];
+    let operation = &operation();
+    let granted = |formerly_expired| Event::Granted {
+        operation,
+        grant: grant(false, formerly_expired),
+    };
+    let takeover = false;
+    for (name, observer) in &observers {
+        observer.observe(name, &granted(true));
+        observer.observe(
+            name,
+            &Event::Completed {
+                operation,
+                takeover,
+            },
+        );
+        observer.observe(name, &granted(false));
+        observer.observe(name, &granted(false));
+        observer.observe(name, &Event::OutcomeDiffers { operation });
+        for (series, count) in [
+            ("outcome_differs_total{pipeline=\"NAME\"}", 1),
+            (
+                "expired_again_total{pipeline=\"NAME\",certainty=\"exact\"}",
+                1,
+            ),
+            (
+                "expired_again_total{pipeline=\"NAME\",certainty=\"likely\"}",
+                1,
+            ),
+        ] {
+            is(
+                &metrics,
+                &format!("semel_{}", series.replace("NAME", name)),
+                count,
+            );
+        }
+    }
+}
+
+#[test]
 fn each_fate_has_its_word() {
     let metrics = metrics();
     let pay = metrics.pipeline("pay", "http");

@@ -216,7 +216,7 @@ impl std::fmt::Display for Found {
 
 const WORKERS: u32 = 3;
 /// The number of bytes within which a connection is cut.
-const BYTES: u64 = 600_000;
+const BYTES: u64 = 250_000;
 const LEASE: Duration = Duration::from_millis(300);
 
 const CONFIG: &str = r#"

@@ -214,7 +214,7 @@ fn is_beginning(text: &str) -> bool {
 }
 
 /// Once this many records of one key are found, the search ends: a pipeline or a tenant has to be named.
-const ENOUGH: usize = 8;
+pub const ENOUGH: usize = 8;
 /// The digits of an operation id.
 pub const ID_DIGITS: usize = 64;
 /// The fewest digits that count as the beginning of an operation id.

@@ -84,15 +84,18 @@ async fn an_upstream_that_gives_no_answer_is_named_without_a_status() {
     );
     assert_eq!(exchange.server, Some(("127.0.0.1".into(), address.port())));
 
-    // Nobody got it, and the answer is the proxy's own.
+    // Nobody got it, and the answer is the proxy's own: the span says whom it was for.
     let gathered = Arc::new(Gathered::default());
-    let site = Site::of(&traced(&gathered), vec![at(nobody())], None, |_| ()).await;
+    let absent = nobody();
+    let site = Site::of(&traced(&gathered), vec![at(absent)], None, |_| ()).await;
     assert_eq!(site.charge("pay-1").await.status, 502);
     let ended = gathered.0.lock().expect("no panic").clone();
     let exchange = HttpExchange {
         method: Some("POST".into()),
-        ..HttpExchange::default()
+        url: Some(format!("http://{absent}/charges").into()),
+        server: Some(("127.0.0.1".into(), absent.port())),
+        status: None,
     };
-    let are_bare = ended.iter().all(|(_, it)| *it == Some(exchange.clone()));
-    assert!(!ended.is_empty() && are_bare, "{ended:?}");
+    let are_named = ended.iter().all(|(_, it)| *it == Some(exchange.clone()));
+    assert!(!ended.is_empty() && are_named, "{ended:?}");
 }

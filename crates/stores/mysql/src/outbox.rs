@@ -113,6 +113,15 @@ impl MysqlOutbox {
         Ok(())
     }
 
+    /// Does the same for a stream, whose name the texts of the table have to tell from others.
+    async fn found_for(&self, stream: &str) -> Result<()> {
+        if stream.ends_with(' ') {
+            let message = "a stream of an outbox in MySQL does not end with a space, which its texts do not count";
+            return Err(misconfigured(message));
+        }
+        self.found().await
+    }
+
     /// Changes the tables in one transaction and one round trip.
     async fn write(&self, statements: impl FnOnce(&mut Script)) -> Result<Vec<Set>> {
         let texts = &self.session.texts;
@@ -156,11 +165,7 @@ impl OutboxStore for MysqlOutbox {
         lease: Duration,
         balanced: bool,
     ) -> Result<Vec<PartitionLease>> {
-        if relay.stream.ends_with(' ') {
-            let message = "a stream of an outbox in MySQL does not end with a space, which its texts do not count";
-            return Err(misconfigured(message));
-        }
-        self.found().await?;
+        self.found_for(&relay.stream).await?;
         let millis = millis(lease);
         if balanced {
             return transact(&self.session, Balance { relay, millis }).await;

@@ -35,7 +35,7 @@ impl ConnectionThread {
         })
     }
 
-    /// Answers `question`.
+    /// Answers `question`. One that nobody waits for any more when its turn comes is not asked.
     pub(crate) async fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
@@ -44,7 +44,10 @@ impl ConnectionThread {
         let (reply, answer) = oneshot::channel();
         let questions = self.questions.as_ref().ok_or_else(gone)?;
         let question: Question = Box::new(move |connection| {
-            // The caller may have stopped waiting.
+            if reply.is_closed() {
+                return;
+            }
+            // The caller may have stopped waiting meanwhile.
             let _ = reply.send(question(connection));
         });
         questions.send(question).await.map_err(|_| gone())?;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use semel_config::{Ownership, PipelineSettings};
+use semel_config::{Ownership, PipelineSettings, Waived};
+use semel_engine::pipeline::Fail;
 use semel_telemetry::{Sample, SampledFamily};
 
 use super::Status;
@@ -16,6 +17,10 @@ pub(crate) struct Declared {
     pub(crate) class: &'static str,
     /// The people behind it.
     pub(crate) ownership: Ownership,
+    /// Its way while the store is away.
+    pub(crate) fail: Fail,
+    /// The weaknesses that it accepts by name.
+    pub(crate) waived: Waived,
 }
 
 impl Declared {
@@ -25,6 +30,8 @@ impl Declared {
             effect: settings.effect.kind(),
             class: settings.effect.class().as_str(),
             ownership: settings.ownership.clone(),
+            fail: settings.layers.fail,
+            waived: settings.waived,
         }
     }
 }

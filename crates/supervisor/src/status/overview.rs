@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{BUILD, PipelineReadiness, Readiness, Status};
-use crate::results::PipelineResult;
+use crate::results::{PipelineResult, PipelineSummary};
 
 /// The worker: what `/readyz` answers, and what it is.
 #[derive(Serialize)]
@@ -36,7 +36,7 @@ struct PipelineOverview<'a> {
     window_needed: Option<String>,
     /// The number of things that wait for a person, by why; none while they were not counted.
     set_aside: Option<BTreeMap<&'static str, u64>>,
-    /// The counts since the start, as the run prints them at its end.
+    /// The counts since the start, as the run prints them at its end, without those of a cache or a filter.
     so_far: PipelineResult<'a>,
 }
 
@@ -61,6 +61,10 @@ impl semel_admin::Worker for Status {
             let declared = pipeline.declared.as_deref();
             let counts = aside.iter().filter(|(of, ..)| *of == name);
             let counts: BTreeMap<_, _> = counts.map(|(_, why, count)| (*why, *count)).collect();
+            let mut so_far: PipelineSummary = pipeline.summary.into();
+            if let Some(declared) = declared {
+                (so_far.fail, so_far.waived) = (declared.fail, declared.waived);
+            }
             let (window, needed) = self.windows.of(&name).unzip();
             let overview = PipelineOverview {
                 pipeline: &name,
@@ -74,7 +78,7 @@ impl semel_admin::Worker for Status {
                     Some(Horizon::Unknown) | None => None,
                 },
                 set_aside: (!counts.is_empty()).then_some(counts),
-                so_far: PipelineResult::of(&name, &pipeline.summary.into(), Accepted::default()),
+                so_far: PipelineResult::of(&name, &so_far, Accepted::default()),
             };
             let overview = value(&overview);
             Some((name, overview))

@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use http_body_util::BodyExt;
 use hyper::{Method, StatusCode};
+use semel_config::Waived;
 use semel_conformance::TestClock;
 use semel_core::port::horizon::Horizon;
 use semel_core::port::source::DeliveryId;
 use semel_core::{Error, ErrorKind};
 use semel_engine::event::{Event, Observer};
+use semel_engine::pipeline::Fail;
 use semel_engine::summary::Fate;
 use semel_engine::system::SystemClock;
 use semel_telemetry::Format;
@@ -149,6 +151,8 @@ async fn metrics_have_windows_what_is_needed_and_what_is_left_of_a_source() {
             effect: "http",
             class: "keyed",
             ownership: Ownership::default(),
+            fail: Fail::Closed,
+            waived: Waived::default(),
         };
         status.expects(pipeline, declared);
         status.windows().knows(pipeline, hour);
@@ -204,6 +208,8 @@ async fn a_pipeline_says_who_answers_for_it() {
             owner: owner.map(Into::into),
             runbook: runbook.map(Into::into),
         },
+        fail: Fail::Closed,
+        waived: Waived::default(),
     };
     let page = "https://wiki.example/payments";
     status.expects("payments", declared(Some("the \"a\" team"), Some(page)));

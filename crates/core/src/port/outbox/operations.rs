@@ -20,7 +20,7 @@ pub trait OutboxOperations: Send + Sync + 'static {
     ///
     /// # Shape   the next page begins behind [`DeadMessage::position`] of the last one; a short page is not the last, an
     /// empty one is
-    /// # Cost    one page, found by an index
+    /// # Cost    one page, found by an index; on MySQL, all dead messages of the stream without their payloads
     /// # Errors  `InvalidConfig`: no outbox, or a newer one; those of a store that is away
     /// # Cancel safety   safe
     fn dead(
@@ -98,6 +98,8 @@ pub struct DeadPosition {
     pub order_key: Option<ByteString>,
     /// Its place.
     pub place: i64,
+    /// Its id, by which those of one place are told apart: messages without an order key may share one.
+    pub id: OutboxId,
 }
 
 impl DeadMessage {
@@ -106,6 +108,7 @@ impl DeadMessage {
         DeadPosition {
             order_key: self.order_key.clone(),
             place: self.place,
+            id: self.id,
         }
     }
 }

@@ -1,2 +1,2 @@
 -- Removes messages that are dead. ? ids.
-DELETE FROM semel_outbox WHERE id IN (?)
+DELETE message FROM semel_outbox AS message FORCE INDEX (PRIMARY) WHERE message.id IN (?)

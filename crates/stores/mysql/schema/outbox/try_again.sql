@@ -1,2 +1,4 @@
 -- Lets relays try messages again, in their places. ? ids.
-UPDATE semel_outbox SET due_at = NULL, dead_at = NULL, error = NULL, attempts = 0 WHERE id IN (?)
+UPDATE semel_outbox AS message FORCE INDEX (PRIMARY)
+SET message.due_at = NULL, message.dead_at = NULL, message.error = NULL, message.attempts = 0
+WHERE message.id IN (?)

@@ -148,7 +148,7 @@ pub(super) async fn make_partitions(
     connection.run(&script).await.map(drop)
 }
 
-fn is_refused(failure: &Failure, with: &[u16]) -> bool {
+pub(super) fn is_refused(failure: &Failure, with: &[u16]) -> bool {
     let refusal = failure.refusal();
     refusal.is_some_and(|error| with.contains(&error.code))
 }

@@ -1,5 +1,6 @@
 //! The outbox: its laws, and what is MySQL's own.
 
+mod dead;
 mod order;
 mod rights;
 

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use semel_config::RelaySettings;
 use semel_core::outbox::OutboxId;
 use semel_core::port::outbox::operations::{DeadOrder, OutboxOperations};
-use semel_core::{Clock, Note, Result, Timestamp};
+use semel_core::{Clock, Note, Result};
 use semel_engine::system::SystemClock;
 use semel_operate::relative_time::when;
 use semel_operate::relays::Search;
@@ -40,7 +40,7 @@ impl Order<'_> {
             ));
         }
         operate::alone(async || {
-            let Planned { mut plan, until } = match self.planned(relays, search).await? {
+            let Planned { mut plan, ids } = match self.planned(relays, search).await? {
                 ControlFlow::Break(exit) => return Ok(exit),
                 ControlFlow::Continue(planned) => planned,
             };
@@ -58,11 +58,11 @@ impl Order<'_> {
                 return Ok(exit);
             }
             let mut answers = Answers::new(self.format);
-            for (relay, until) in relays.iter().zip(until) {
-                let Some(until) = until else {
+            for (relay, ids) in relays.iter().zip(ids) {
+                if ids.is_empty() {
                     continue;
-                };
-                let done = self.done(relay, search, until).await?;
+                }
+                let done = self.done(relay, search, &ids).await?;
                 if is_drop && done.count() > 0 && !done.audited {
                     output::note(format_args!(
                         "{}: its database has no audit trail to keep the reason",
@@ -90,15 +90,15 @@ impl Order<'_> {
         let mut plan = Plan::new(verb, "dead letter", "dead letters");
         let now = SystemClock::new().now();
         let mut known: BTreeSet<OutboxId> = BTreeSet::new();
-        let mut until = Vec::with_capacity(relays.len());
+        let mut ids = Vec::with_capacity(relays.len());
         for relay in relays {
-            let mut last: Option<Timestamp> = None;
+            let mut of_relay = BTreeSet::new();
             pages(relay, search, async |found| {
                 for it in found {
                     if !known.insert(it.id) && !search.ids.is_empty() {
                         return Err(one_relay_each(it.id));
                     }
-                    last = last.max(Some(it.dead_at));
+                    of_relay.insert(it.id);
                     let key = it.order_key.as_deref().unwrap_or("no order key");
                     let since = when(it.dead_at, now);
                     plan.add(format_args!(
@@ -112,21 +112,26 @@ impl Order<'_> {
                 Ok(Go::Continue(()))
             })
             .await?;
-            until.push(last);
+            ids.push(of_relay);
         }
         let unknown: BTreeSet<OutboxId> = search.ids.difference(&known).copied().collect();
         if tell_unknown(relays, &unknown) {
             return Ok(ControlFlow::Break(Exit::No));
         }
-        Ok(ControlFlow::Continue(Planned { plan, until }))
+        Ok(ControlFlow::Continue(Planned { plan, ids }))
     }
 
-    async fn done(&self, relay: &RelaySettings, search: &Search, until: Timestamp) -> Result<Done> {
+    async fn done(
+        &self,
+        relay: &RelaySettings,
+        search: &Search,
+        planned: &BTreeSet<OutboxId>,
+    ) -> Result<Done> {
         let outbox = open(relay)?;
         let (mut count, mut audited) = (0, true);
         pages(relay, search, async |found| {
-            let found = found.iter().filter(|it| it.dead_at <= until);
-            let ids: Vec<OutboxId> = found.map(|it| it.id).collect();
+            let found = found.iter().map(|it| it.id);
+            let ids: Vec<OutboxId> = found.filter(|it| planned.contains(it)).collect();
             if !ids.is_empty() {
                 let changed = outbox.order_dead(&relay.stream, &ids, self.what, Some(self.note));
                 let changed = changed.await.map_err(|error| at(relay, error))?;
@@ -149,10 +154,10 @@ impl Order<'_> {
     }
 }
 
-/// A plan, and for each relay the time at which the last of its messages in it was given up.
+/// A plan, and the messages of each relay in it, 16 bytes each: what is given up later was not confirmed.
 struct Planned {
     plan: Plan,
-    until: Vec<Option<Timestamp>>,
+    ids: Vec<BTreeSet<OutboxId>>,
 }
 
 /// The result for one relay.

@@ -87,8 +87,9 @@ impl Meant {
         let Self::Both(relays) = self else {
             return Ok(self);
         };
-        let parsed = keys.iter().filter_map(|key| key.as_str().parse().ok());
-        let ids: BTreeSet<OutboxId> = parsed.collect();
+        let parsed: Vec<Option<OutboxId>> =
+            keys.iter().map(|key| key.as_str().parse().ok()).collect();
+        let ids: BTreeSet<OutboxId> = parsed.iter().copied().flatten().collect();
         if ids.is_empty() {
             return Ok(Self::Both(relays));
         }
@@ -118,7 +119,7 @@ impl Meant {
         })?;
         if found.is_empty() {
             Ok(Self::Both(relays))
-        } else if found.len() == keys.len() {
+        } else if found == ids && parsed.iter().all(Option::is_some) {
             Ok(Self::Relays(relays))
         } else {
             Err(usage(
