@@ -1,6 +1,7 @@
 //! The laws of the outbox port, over a real database: `semel_conformance::outbox_laws!(Shop)`.
 
 pub mod laws;
+pub mod readers;
 
 use std::future::Future;
 use std::time::Duration;

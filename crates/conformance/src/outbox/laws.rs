@@ -20,12 +20,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use semel_core::ByteString;
-use semel_core::outbox::{OutboxId, OutboxMessage, Outgoing, PartitionLease};
-use semel_core::port::outbox::{OutboxStore, RelayName, Unsent};
+use semel_core::outbox::{OutboxId, OutboxMessage, Outgoing};
+use semel_core::port::outbox::{OutboxStore, Unsent};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use super::readers::{lease_of, leases, message, pending, read, relay, texts};
 use super::{Change, Ending, OutboxSubject};
 
 /// A message is seen once its transaction commits, and never if it is undone.
@@ -335,64 +336,9 @@ pub async fn a_commit_is_noticed<S: OutboxSubject>(shop: S) {
     timeout(MOST, both).await.expect("it was noticed");
 }
 
-fn message(text: &str, key: Option<&str>) -> OutboxMessage {
-    let message = OutboxMessage::new("orders", text.to_owned());
-    match key {
-        Some(key) => message.ordered_by(key),
-        None => message,
-    }
-}
-
 async fn put<S: OutboxSubject>(shop: &S, text: &str, key: Option<&str>) {
     let messages = vec![message(text, key)];
     shop.transact(messages, ready(Ending::Commit)).await;
-}
-
-fn relay(process: &str) -> RelayName {
-    RelayName {
-        name: "out".into(),
-        stream: "orders".into(),
-        sink: "file orders.ndjson".into(),
-        process: process.into(),
-    }
-}
-
-async fn leases(outbox: &impl OutboxStore, process: &str) -> Vec<PartitionLease> {
-    let relay = relay(process);
-    let leases = outbox.lease(&relay, LEASE, true);
-    let mut leases = leases.await.expect("leases");
-    leases.sort_by_key(|it| it.partition);
-    leases
-}
-
-fn lease_of(leases: &[PartitionLease], message: &Outgoing) -> PartitionLease {
-    let mut leases = leases.iter().copied();
-    let lease = leases.find(|it| it.partition == message.partition);
-    lease.expect("the lease of its partition")
-}
-
-async fn read(
-    outbox: &impl OutboxStore,
-    process: &str,
-    leases: &[PartitionLease],
-) -> Vec<Outgoing> {
-    let seen = outbox.pending(&relay(process), leases, 400).await;
-    seen.expect("messages")
-}
-
-async fn pending(
-    outbox: &impl OutboxStore,
-    process: &str,
-    leases: &[PartitionLease],
-) -> Vec<String> {
-    texts(&read(outbox, process, leases).await)
-}
-
-fn texts(messages: &[Outgoing]) -> Vec<String> {
-    let texts = messages
-        .iter()
-        .map(|it| String::from_utf8_lossy(&it.payload).into_owned());
-    texts.collect()
 }
 
 /// Returns the texts of the messages of one order key: messages of two are in no order.
@@ -403,7 +349,6 @@ fn texts_of(messages: &[Outgoing], key: &str) -> Vec<String> {
     texts(&of_key.cloned().collect::<Vec<_>>())
 }
 
-const LEASE: Duration = Duration::from_secs(300);
 /// The time after which a transaction that was begun has written.
 const LONG_ENOUGH: Duration = Duration::from_millis(300);
 /// The time after which a transaction that waits for another one is taken for waiting.

@@ -12,8 +12,9 @@ use semel_core::port::outbox::operations::{
 use semel_core::port::outbox::{OutboxStore, Unsent};
 use tokio::time::sleep;
 
+use super::super::readers::{lease_of, leases, pending, read, relay, texts};
 use super::super::{Ending, OutboxSubject};
-use super::{lease_of, leases, pending, put, read, relay, texts};
+use super::put;
 
 /// Dead messages are listed in bounded pages, each of them once and with its facts, and shown whole.
 pub async fn dead_messages_are_listed_page_by_page_and_shown_whole<S: OutboxSubject>(shop: S) {

@@ -7,8 +7,9 @@ use semel_core::outbox::PARTITIONS;
 use semel_core::port::outbox::{OutboxStore, RelayName, Unsent};
 use tokio::time::sleep;
 
+use super::super::readers::{LEASE, lease_of, leases, pending, read, relay, texts};
 use super::super::{Change, OutboxSubject};
-use super::{LEASE, LONG_ENOUGH, lease_of, leases, pending, put, read, relay, texts};
+use super::{LONG_ENOUGH, put};
 
 /// Two processes share the partitions; the tokens of one that died are worth nothing.
 pub async fn two_processes_share_the_partitions_and_one_that_is_fenced_changes_nothing<

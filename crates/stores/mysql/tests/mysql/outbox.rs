@@ -4,14 +4,13 @@ mod dead;
 mod order;
 mod rights;
 
-use std::time::Duration;
-
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder, Transaction, TxOpts};
+use semel_conformance::outbox::readers::{leases, message, pending, relay};
 use semel_conformance::outbox::{Change, Ending, OutboxSubject};
 use semel_core::ErrorKind;
-use semel_core::outbox::{OutboxId, OutboxMessage, Outgoing, PartitionLease};
-use semel_core::port::outbox::{OutboxContents, OutboxStore, RelayName};
+use semel_core::outbox::{OutboxId, OutboxMessage};
+use semel_core::port::outbox::{OutboxContents, OutboxStore};
 use semel_store_mysql::{MysqlOutbox, Options, Outbox, migrate};
 
 use crate::database::Database;
@@ -227,46 +226,9 @@ async fn begin(connection: &mut Conn) -> Transaction<'_> {
     begun.expect("a transaction")
 }
 
-fn message(text: &str, key: Option<&str>) -> OutboxMessage {
-    let message = OutboxMessage::new("orders", text.to_owned());
-    match key {
-        Some(key) => message.ordered_by(key),
-        None => message,
-    }
-}
-
 async fn insert(connection: &mut Conn, text: &str, key: Option<&str>) {
     let mut tx = begin(connection).await;
     let message = message(text, key);
     Outbox::publish(&mut tx, &message).await.expect("an id");
     tx.commit().await.expect("committed");
-}
-
-fn relay(process: &str) -> RelayName {
-    RelayName {
-        name: "out".into(),
-        stream: "orders".into(),
-        sink: "file orders.ndjson".into(),
-        process: process.into(),
-    }
-}
-
-async fn leases(outbox: &MysqlOutbox, process: &str) -> Vec<PartitionLease> {
-    let relay = relay(process);
-    let leases = outbox.lease(&relay, Duration::from_secs(300), true);
-    let mut leases = leases.await.expect("leases");
-    leases.sort_by_key(|it| it.partition);
-    leases
-}
-
-async fn pending(outbox: &MysqlOutbox, process: &str, leases: &[PartitionLease]) -> Vec<String> {
-    let seen = outbox.pending(&relay(process), leases, 400).await;
-    texts(&seen.expect("rows"))
-}
-
-fn texts(messages: &[Outgoing]) -> Vec<String> {
-    let texts = messages
-        .iter()
-        .map(|it| String::from_utf8_lossy(&it.payload).into_owned());
-    texts.collect()
 }

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use semel_conformance::outbox::readers::{leases, pending, relay, texts};
 use semel_conformance::outbox::{Change, Ending, OutboxSubject};
-use semel_core::outbox::{OutboxId, OutboxMessage, Outgoing, PARTITIONS, PartitionLease};
-use semel_core::port::outbox::{OutboxContents, OutboxStore, RelayName};
+use semel_core::outbox::{OutboxId, OutboxMessage, PARTITIONS};
+use semel_core::port::outbox::{OutboxContents, OutboxStore};
 use semel_core::{Code, ErrorKind};
 use semel_store_postgres::{OUTBOX_FORMAT, Options, Outbox, PostgresOutbox, migrate};
 use tokio_postgres::Client;
@@ -315,35 +316,6 @@ async fn outbox(lab: &Lab) -> PostgresOutbox {
     let url = lab.site.url();
     migrate(&url, Options::default()).await.expect("a store");
     PostgresOutbox::new(&url, &Options::default()).expect("an outbox")
-}
-
-fn relay(process: &str) -> RelayName {
-    RelayName {
-        name: "out".into(),
-        stream: "orders".into(),
-        sink: "file orders.ndjson".into(),
-        process: process.into(),
-    }
-}
-
-async fn leases(outbox: &PostgresOutbox, process: &str) -> Vec<PartitionLease> {
-    let relay = relay(process);
-    let leases = outbox.lease(&relay, Duration::from_secs(300), true);
-    let mut leases = leases.await.expect("leases");
-    leases.sort_by_key(|it| it.partition);
-    leases
-}
-
-async fn pending(outbox: &PostgresOutbox, process: &str, leases: &[PartitionLease]) -> Vec<String> {
-    let seen = outbox.pending(&relay(process), leases, 400).await;
-    texts(&seen.expect("rows"))
-}
-
-fn texts(messages: &[Outgoing]) -> Vec<String> {
-    let texts = messages
-        .iter()
-        .map(|it| String::from_utf8_lossy(&it.payload).into_owned());
-    texts.collect()
 }
 
 async fn insert(client: &mut Client, text: &str, key: Option<&str>) {

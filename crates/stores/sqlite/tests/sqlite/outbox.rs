@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{Connection, TransactionBehavior};
+use semel_conformance::outbox::readers::relay;
 use semel_conformance::outbox::{Change, Ending, OutboxSubject};
 use semel_core::outbox::{OutboxId, OutboxMessage, PARTITIONS};
-use semel_core::port::outbox::{OutboxContents, OutboxStore, RelayName};
+use semel_core::port::outbox::{OutboxContents, OutboxStore};
 use semel_core::{Code, Error, ErrorKind};
 use semel_store_sqlite::{OUTBOX_FORMAT, Options, Outbox, SqliteOutbox};
 use tempfile::TempDir;
@@ -102,18 +103,11 @@ fn outbox(path: &Path) -> SqliteOutbox {
     SqliteOutbox::new(path, Options::default()).expect("an outbox")
 }
 
-fn relay() -> RelayName {
-    RelayName {
-        name: "out".into(),
-        stream: "orders".into(),
-        sink: "file orders.ndjson".into(),
-        process: "one".into(),
-    }
-}
-
 async fn refusal(path: &Path) -> Error {
     let outbox = outbox(path);
-    let refused = outbox.lease(&relay(), Duration::from_secs(30), true).await;
+    let refused = outbox
+        .lease(&relay("one"), Duration::from_secs(30), true)
+        .await;
     refused.expect_err("refused")
 }
 
@@ -128,9 +122,15 @@ async fn a_plain_insert_is_enough_and_the_database_makes_an_id() {
         connection.execute(plain, []).expect("inserted");
     }
     let lease = Duration::from_secs(300);
-    let leases = outbox.lease(&relay(), lease, true).await.expect("leases");
+    let leases = outbox
+        .lease(&relay("one"), lease, true)
+        .await
+        .expect("leases");
     assert_eq!(leases.len(), usize::from(PARTITIONS));
-    let seen = outbox.pending(&relay(), &leases, 400).await.expect("rows");
+    let seen = outbox
+        .pending(&relay("one"), &leases, 400)
+        .await
+        .expect("rows");
     assert_eq!(seen.len(), 300);
     for it in &seen {
         let id = it.id.to_string();
@@ -170,8 +170,14 @@ async fn a_file_may_hold_its_texts_in_utf_16() {
     tx.commit().expect("committed");
     let outbox = outbox(&lab.path());
     let lease = Duration::from_secs(300);
-    let leases = outbox.lease(&relay(), lease, true).await.expect("leases");
-    let seen = outbox.pending(&relay(), &leases, 400).await.expect("rows");
+    let leases = outbox
+        .lease(&relay("one"), lease, true)
+        .await
+        .expect("leases");
+    let seen = outbox
+        .pending(&relay("one"), &leases, 400)
+        .await
+        .expect("rows");
     assert_eq!(seen.len(), 51);
     for it in &seen {
         assert_eq!(
@@ -191,8 +197,14 @@ async fn keys_fall_into_all_partitions() {
                 INSERT INTO semel_outbox (stream, order_key, payload) SELECT 'orders', 'k' || i, 'x' FROM n";
     connection.execute(many, []).expect("inserted");
     let lease = Duration::from_secs(300);
-    let leases = outbox.lease(&relay(), lease, true).await.expect("leases");
-    let seen = outbox.pending(&relay(), &leases, 400).await.expect("rows");
+    let leases = outbox
+        .lease(&relay("one"), lease, true)
+        .await
+        .expect("leases");
+    let seen = outbox
+        .pending(&relay("one"), &leases, 400)
+        .await
+        .expect("rows");
     let mut counts = vec![0; usize::from(PARTITIONS)];
     for it in &seen {
         counts[usize::from(it.partition)] += 1;
@@ -311,7 +323,10 @@ async fn its_connections_keep_their_locks_on_the_file() {
     let file = File::open().await;
     let outbox = file.outbox().await;
     let lease = Duration::from_secs(30);
-    outbox.lease(&relay(), lease, true).await.expect("a lease");
+    outbox
+        .lease(&relay("one"), lease, true)
+        .await
+        .expect("a lease");
     assert!(SqliteOutbox::create(&file.path(), &Options::default()).is_ok());
     let inode = std::fs::metadata(file.path()).expect("a file").ino();
     let locks = std::fs::read_to_string("/proc/locks").expect("the locks of the system");

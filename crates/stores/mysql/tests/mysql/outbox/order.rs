@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{IsolationLevel, TxOpts};
+use semel_conformance::outbox::readers::{leases, message, pending, relay, texts};
 use semel_core::outbox::{OutboxId, PARTITIONS};
 use semel_core::port::outbox::OutboxStore;
 use semel_core::{Advice, Certainty, Code, ErrorKind};
 use semel_store_mysql::Outbox;
 
-use super::{begin, insert, leases, message, outbox, pending, publish_all, relay, texts};
+use super::{begin, insert, outbox, publish_all};
 use crate::lab::{Lab, fresh_database};
 
 /// Six writers, three keys, commits and rollbacks, and a relay that reads and removes meanwhile: what it reads of a key is

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
+use semel_conformance::outbox::readers::{leases, message, pending, relay};
 use semel_core::port::outbox::OutboxStore;
 use semel_core::{Code, ErrorKind};
 use semel_store_mysql::{MysqlOutbox, OUTBOX_FORMAT, Options, Outbox, migrate};
 
-use super::{begin, connect, insert, leases, message, outbox, pending, relay};
+use super::{begin, connect, insert, outbox};
 use crate::database::Database;
 use crate::lab::fresh_database;
 use crate::own::Server;
