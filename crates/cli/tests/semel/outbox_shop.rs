@@ -108,6 +108,34 @@ pub(crate) fn one_of_two_relays_is_killed(shop: &impl Shop) {
     shop.arrived(1..=2_000, 400);
 }
 
+/// Has a relay give up the second of four messages, and lets it go on once that was corrected. There is a message of a
+/// stream that nobody relays, too.
+#[track_caller]
+pub(crate) fn a_dead_message_holds_up_its_order_key_alone(shop: &impl Shop) {
+    shop.execute(
+        "INSERT INTO semel_outbox (stream, order_key, payload) VALUES ('orders', 'a', 'a 1'), ('orders', 'a', 'a\n2'), \
+         ('orders', 'a', 'a 3'), ('orders', 'b', 'b 4'), ('bills', NULL, 'x')",
+    );
+    let site = shop.site();
+    let mut relay = site.start(&["run"]);
+    wait_for("what is not held up", || shop.lines() == 2);
+    wait_for("it to be told", || relay.stderr().contains(" is dead: "));
+    relay.signal(Signal::TERM);
+    relay.wait().done();
+    let checked = site.semel(&["check"]).done();
+    assert!(checked.stdout.contains("relay-dead"), "{checked:?}");
+    assert!(checked.stdout.contains("stream-unrelayed"), "{checked:?}");
+    shop.execute(
+        "UPDATE semel_outbox SET payload = 'a 2', due_at = NULL, dead_at = NULL, attempts = 0 \
+         WHERE dead_at IS NOT NULL",
+    );
+    let relay = site.start(&["run"]);
+    wait_for("the rest", || shop.waiting() == 1);
+    relay.signal(Signal::TERM);
+    relay.wait().done();
+    shop.arrived(1..=4, 0);
+}
+
 /// Lists, shows, replays and drops dead letters while a relay runs: what is replayed goes out in its place.
 #[track_caller]
 pub(crate) fn dead_letters_are_operated_while_the_relay_runs(shop: &impl Shop) {

@@ -5,8 +5,8 @@ use rustix::process::Signal;
 
 use crate::operator::{items, member, worked};
 use crate::outbox_shop::{
-    Shop, a_relay_is_killed_often, dead_letters_are_operated_while_the_relay_runs,
-    one_of_two_relays_is_killed,
+    Shop, a_dead_message_holds_up_its_order_key_alone, a_relay_is_killed_often,
+    dead_letters_are_operated_while_the_relay_runs, one_of_two_relays_is_killed,
 };
 use crate::ready::Admin;
 use crate::site::{Site, wait_for};
@@ -85,30 +85,7 @@ fn two_processes_share_a_file_and_one_goes_on_where_the_other_was_killed() {
 
 #[test]
 fn a_dead_message_of_a_file_is_told_and_holds_up_its_order_key_alone() {
-    let shop = InFile::new();
-    shop.execute(
-        "INSERT INTO orders VALUES (1), (2), (3), (4); \
-         INSERT INTO semel_outbox (stream, order_key, payload) VALUES \
-         ('orders', 'a', 'a 1'), ('orders', 'a', 'a' || char(10) || '2'), ('orders', 'a', 'a 3'), ('orders', 'b', 'b 4'); \
-         INSERT INTO semel_outbox (stream, payload) VALUES ('bills', 'x')",
-    );
-    let mut relay = shop.0.start(&["run"]);
-    wait_for("what is not held up", || shop.lines() == 2);
-    wait_for("it to be told", || relay.stderr().contains(" is dead: "));
-    relay.signal(Signal::TERM);
-    relay.wait().done();
-    let checked = shop.0.semel(&["check"]).done();
-    assert!(checked.stdout.contains("relay-dead"), "{checked:?}");
-    assert!(checked.stdout.contains("stream-unrelayed"), "{checked:?}");
-    shop.execute(
-        "UPDATE semel_outbox SET payload = 'a 2', due_at = NULL, dead_at = NULL, attempts = 0 \
-         WHERE dead_at IS NOT NULL",
-    );
-    let relay = shop.0.start(&["run"]);
-    wait_for("the rest", || shop.waiting() == 1);
-    relay.signal(Signal::TERM);
-    relay.wait().done();
-    shop.arrived(shop.orders(), 0);
+    a_dead_message_holds_up_its_order_key_alone(&InFile::new());
 }
 
 #[test]

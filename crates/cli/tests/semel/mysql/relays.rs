@@ -1,14 +1,12 @@
 //! Relays of an outbox in MySQL or MariaDB: what transactions wrote into it leaves if they commit, and in order, whatever
 //! is killed meanwhile.
 
-use rustix::process::Signal;
-
 use super::Database;
 use crate::outbox_shop::{
-    Shop, a_relay_is_killed_often, dead_letters_are_operated_while_the_relay_runs,
-    one_of_two_relays_is_killed,
+    Shop, a_dead_message_holds_up_its_order_key_alone, a_relay_is_killed_often,
+    dead_letters_are_operated_while_the_relay_runs, one_of_two_relays_is_killed,
 };
-use crate::site::{Site, wait_for};
+use crate::site::Site;
 
 /// A database with an outbox, and a relay that appends to a file.
 struct InMysql {
@@ -95,26 +93,5 @@ fn a_dead_message_in_mysql_is_told_and_holds_up_its_order_key_alone() {
         "{checked:?}"
     );
     shop.migrate();
-    shop.execute(
-        "insert into semel_outbox (stream, order_key, payload) values \
-         ('orders', 'a', 'a 1'), ('orders', 'a', 'a\\n2'), ('orders', 'a', 'a 3'), ('orders', 'b', 'b 4'), \
-         ('bills', null, 'x')",
-    );
-    let mut relay = shop.site.start(&["run"]);
-    wait_for("what is not held up", || shop.lines() == 2);
-    wait_for("it to be told", || relay.stderr().contains(" is dead: "));
-    relay.signal(Signal::TERM);
-    relay.wait().done();
-    let checked = shop.site.semel(&["check"]).done();
-    assert!(checked.stdout.contains("relay-dead"), "{checked:?}");
-    assert!(checked.stdout.contains("stream-unrelayed"), "{checked:?}");
-    shop.execute(
-        "update semel_outbox set payload = 'a 2', due_at = null, dead_at = null, attempts = 0 \
-         where dead_at is not null",
-    );
-    let relay = shop.site.start(&["run"]);
-    wait_for("the rest", || shop.waiting() == 1);
-    relay.signal(Signal::TERM);
-    relay.wait().done();
-    shop.arrived(1..=4, 0);
+    a_dead_message_holds_up_its_order_key_alone(&shop);
 }
