@@ -1,6 +1,5 @@
 //! The audit trail.
 
-use semel_core::port::store::{ListQuery, Store};
 use semel_core::{Clock, Timestamp};
 use semel_http::Problem;
 use semel_operate::store::AuditLine;
@@ -24,18 +23,9 @@ pub(crate) async fn list(
     let since = age.map_or(Timestamp::EPOCH, |age| clock.now().minus(age));
     let cursor = Cursor::read("audit", query)?;
     let reading = readings.begin().await?;
-    let fetch = |after, limit| {
-        let store = reading.store.clone();
-        let query = ListQuery {
-            after,
-            limit,
-            ..within.clone()
-        };
-        async move { store.list_audit(&query).await }
-    };
     let entry = |entry: semel_core::Audited| {
         let is_wanted = entry.at >= since && (key.is_none() || entry.key == key);
         is_wanted.then(|| AuditLine::of(entry))
     };
-    cursor.fill(&reading, fetch, entry).await
+    cursor.fill_from(&reading, &within, entry).await
 }

@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use semel_core::port::store::{ListQuery, Listed, Store};
-use semel_core::{Code, Key, Operation, Record, StateKind};
+use semel_core::{Code, Operation, Record, StateKind};
 use semel_http::{Problem, Role};
 use semel_operate::keys::{
     Candidates, Declared, Detail, ENOUGH, Explanation, Facts, KeyEntry, Traces, candidates,
@@ -77,29 +77,17 @@ async fn page(
     is_wanted: impl Fn(&Listed) -> bool + Send + Sync,
 ) -> Result<List<KeyEntry>, Problem> {
     let reading = readings.begin().await?;
-    let fetch = |after, limit| {
-        let store = reading.store.clone();
-        let query = ListQuery {
-            after,
-            limit,
-            ..within.clone()
-        };
-        async move { store.list(&query).await }
-    };
     let entry = |listed: Listed| is_wanted(&listed).then(|| KeyEntry::of(listed));
-    cursor.fill(&reading, fetch, entry).await
+    cursor.fill_from(&reading, &within, entry).await
 }
 
-/// Finds every record that a typed key can mean: in each pipeline and tenant, or by its operation id.
+/// Finds the records that a typed key can mean: in each pipeline and tenant, or by its operation id.
 pub(crate) async fn find(
     readings: &Readings,
     settings: &Settings,
     query: &Query,
 ) -> Result<List<KeyEntry>, Problem> {
-    let key = query.one_key()?;
-    let within = query.within()?;
-    let reading = readings.begin().await?;
-    let found = meant(&reading, settings, within, &key).await?;
+    let (_, found) = meant(readings, settings, query).await?;
     let entries = found
         .known
         .into_iter()
@@ -116,10 +104,7 @@ pub(crate) async fn show(
     settings: &Settings,
     query: &Query,
 ) -> Result<Vec<u8>, Problem> {
-    let key = query.one_key()?;
-    let within = query.within()?;
-    let reading = readings.begin().await?;
-    let found = meant(&reading, settings, within, &key).await?;
+    let (_, found) = meant(readings, settings, query).await?;
     let (operation, record) = one(found.known)?.ok_or_else(unknown)?;
     let detail = Detail::of(&operation, &record, settings.clock.now());
     if query.caller.may(Role::Operator).is_ok() {
@@ -135,16 +120,14 @@ pub(crate) async fn explain(
     settings: &Settings,
     query: &Query,
 ) -> Result<Vec<u8>, Problem> {
-    let key = query.one_key()?;
-    let within = query.within()?;
-    let reading = readings.begin().await?;
-    let found = meant(&reading, settings, within.clone(), &key).await?;
+    let (reading, found) = meant(readings, settings, query).await?;
     if let Some((operation, record)) = one(found.known)? {
         let traces = reading.within(Traces::of(&reading.store, &operation));
         let traces = traces.await?;
         return explained(settings, &operation, Some(&record), &traces);
     }
     // A forgotten key may have left traces.
+    let within = query.within()?;
     for mut operation in found.operations {
         let pipeline = operation.scope.operation();
         let tenant = within.tenant.as_deref();
@@ -192,18 +175,20 @@ fn explained(
     text(&Explanation::of(&facts))
 }
 
-/// Finds what one key can mean.
+/// Finds what the key of a query can mean; returns the reading as well, which goes on.
 async fn meant(
-    reading: &Reading,
+    readings: &Readings,
     settings: &Settings,
-    within: ListQuery,
-    key: &Key,
-) -> Result<Candidates, Problem> {
+    query: &Query,
+) -> Result<(Reading, Candidates), Problem> {
+    let (key, within) = (query.one_key()?, query.within()?);
     let places = declared(settings).places(within);
-    let (store, keys) = (&reading.store, std::slice::from_ref(key));
+    let reading = readings.begin().await?;
+    let (store, keys) = (&reading.store, std::slice::from_ref(&key));
     let look_up = |operations| store.get(operations);
     let found = reading.within(candidates(store, &places, keys, look_up));
-    Ok(found.await?.pop().unwrap_or_default())
+    let found = found.await?.pop().unwrap_or_default();
+    Ok((reading, found))
 }
 
 const fn declared(settings: &Settings) -> Declared<'_> {

@@ -4,8 +4,9 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use semel_core::Result as StoreResult;
-use semel_core::port::store::Page;
+use semel_core::port::store::{ListQuery, Page};
 use semel_http::Problem;
+use semel_operate::paging::Item;
 use serde::Serialize;
 
 use crate::query::{Query, invalid};
@@ -78,6 +79,28 @@ impl Cursor {
             })?),
         };
         Ok(Self { after, limit, list })
+    }
+
+    /// Fills a page with the entries that `entry` makes of the items of a list of the store, which `within` selects.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Reading::within`]
+    pub(crate) async fn fill_from<T: Item, E>(
+        self,
+        reading: &Reading,
+        within: &ListQuery,
+        entry: impl FnMut(T) -> Option<E>,
+    ) -> Result<List<E>, Problem> {
+        let fetch = |after, limit| {
+            let query = ListQuery {
+                after,
+                limit,
+                ..within.clone()
+            };
+            async move { T::page(&reading.store, &query).await }
+        };
+        self.fill(reading, fetch, entry).await
     }
 
     /// Fills a page: with the entries that `entry` makes of the items that `fetch` returns, which is given a cursor of
