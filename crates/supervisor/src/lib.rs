@@ -83,6 +83,7 @@ mod restoration;
 mod results;
 mod route_watch;
 pub mod same_file;
+mod shared;
 mod source_lag;
 mod status;
 mod store_opening;

@@ -4,18 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_backends::webhook::{self, Listeners};
-use semel_config::{Accepted, PipelineSettings, Settings, SourceSettings, StoreUrl};
+use semel_config::{Settings, SourceSettings, StoreUrl};
 use semel_core::port::checkpoint::AnyCheckpointStore;
 use semel_core::port::store::AnyStore;
 use semel_core::port::transactional::AnyTransactionalStore;
 use semel_core::{Claimant, Clock, Entropy, Error, ErrorKind, Result};
 use semel_engine::event::{FanOut, Observer};
-use semel_engine::layer::outage::{self, Breaker, Policy};
+use semel_engine::layer::outage::{self, Breaker};
 use semel_engine::surroundings::{Shutdown, Surroundings};
 use semel_engine::sweep::{self, sweep_until};
 use semel_http::Sockets;
 use semel_telemetry::traces::{Exporter, Traces};
-use semel_worker::run::{Run, Stores};
+use semel_worker::run::Stores;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -24,15 +24,15 @@ use crate::claim_watch;
 use crate::claims::Claims;
 use crate::gateway::{Gateway, OfWorker};
 use crate::notice::{Notice, Reporter};
-use crate::pipeline::Pipeline;
 use crate::preflight;
-use crate::relays::{self, Relays};
+use crate::relays::Relays;
 use crate::results::{PipelineSummary, Results};
+use crate::shared::Shared;
 use crate::status::{self, Status};
 use crate::store_opening;
 use crate::store_watch::StoreWatch;
-use crate::window_guard::{Guard, Known, Outlook, outlooks};
-use crate::{key_count, probes, route_watch, source_lag, tokens, traces, window_watch};
+use crate::window_guard::outlooks;
+use crate::{key_count, probes, route_watch, tokens, traces};
 
 /// The parts of a worker that its program hands in.
 pub struct Options {
@@ -383,85 +383,6 @@ fn breaker(around: &Surroundings) -> Arc<Breaker> {
     Arc::new(Breaker::new(outage::Settings::default(), clock, entropy))
 }
 
-/// The parts that all pipelines of a worker share.
-struct Shared {
-    around: Surroundings,
-    store: StoreUrl,
-    stores: Stores,
-    breaker: Arc<Breaker>,
-    traces: Option<Traces>,
-    status: Arc<Status>,
-    reporter: Arc<dyn Reporter>,
-    stop: watch::Sender<bool>,
-    /// True if anybody can ask for the metrics.
-    is_scraped: bool,
-    patience: Duration,
-    accepted: Accepted,
-    webhooks: Arc<Listeners>,
-}
-
-impl Shared {
-    const fn for_relays(&self) -> relays::OfWorker<'_> {
-        relays::OfWorker {
-            around: &self.around,
-            reporter: &self.reporter,
-            stop: &self.stop,
-            status: &self.status,
-            is_scraped: self.is_scraped,
-        }
-    }
-
-    /// Makes a pipeline ready to run, and begins to look at its source.
-    fn pipeline(
-        &self,
-        settings: PipelineSettings,
-        (outlook, away): Known,
-        beside: &mut JoinSet<()>,
-    ) -> Pipeline {
-        let (status, reporter) = (&self.status, &self.reporter);
-        tell_outlook(status, &settings, outlook);
-        let mut surroundings = self.around.clone();
-        if self.is_scraped {
-            let told = (status, reporter);
-            watch_source(beside, &settings, outlook, &self.around, told);
-            let counts = counts(status, &settings);
-            surroundings.observer = Arc::new(FanOut::new([counts, surroundings.observer]));
-        }
-        reporter.report(&Notice::Begins {
-            settings: &settings,
-            accepted: self.accepted,
-            gate: outlook.gate(&settings),
-        });
-        let traced = self.traces.as_ref();
-        let hits =
-            traced.and_then(|it| traces::watch(it, &settings, &self.store, &mut surroundings));
-        let name = &settings.pipeline.name;
-        let run = Run {
-            surroundings,
-            stop: self.stop.clone(),
-            patience: self.patience,
-            on_progress: Some(status.counting(name, reporter.progress(&settings))),
-            dead_letters: settings.dead_letter.clone(),
-        };
-        let guard = (outlook == Outlook::Away).then(|| {
-            let (clock, reporter) = (self.around.clock.clone(), Arc::clone(reporter));
-            let health = Arc::clone(status.health());
-            Guard::new(settings.clone(), clock, reporter, health, away)
-        });
-        Pipeline {
-            stores: self.stores.clone(),
-            run,
-            outage: Policy::sharing(&self.breaker, settings.layers.fail),
-            guard,
-            reporter: Arc::clone(reporter),
-            status: Arc::clone(status),
-            hits,
-            webhooks: Arc::clone(&self.webhooks),
-            settings,
-        }
-    }
-}
-
 /// Returns the surroundings of everything that runs, whose observers are those of the program and of the status.
 fn around(options: &Options, status: &Status, claimant: Claimant) -> Surroundings {
     let health: Arc<dyn Observer> = status.health().clone();
@@ -470,49 +391,6 @@ fn around(options: &Options, status: &Status, claimant: Claimant) -> Surrounding
         entropy: Arc::clone(&options.entropy),
         claimant,
         observer: Arc::new(FanOut::new([health, Arc::clone(&options.observer)])),
-    }
-}
-
-/// Notes what is known about the source of a pipeline.
-fn tell_outlook(status: &Status, settings: &PipelineSettings, outlook: Outlook) {
-    let pipeline = &settings.pipeline.name;
-    match outlook {
-        Outlook::NoBroker => status.health().source_reached(pipeline),
-        Outlook::Judged(judgement) => {
-            status.health().source_reached(pipeline);
-            status.windows().needs(pipeline, judgement.needed);
-        }
-        Outlook::Away => {}
-    }
-}
-
-/// Begins to look at the source of a pipeline, for its window and its lag.
-fn watch_source(
-    beside: &mut JoinSet<()>,
-    settings: &PipelineSettings,
-    outlook: Outlook,
-    around: &Surroundings,
-    (status, reporter): (&Arc<Status>, &Arc<dyn Reporter>),
-) {
-    beside.spawn(window_watch::watch(
-        settings.clone(),
-        outlook,
-        Arc::clone(&around.clock),
-        Arc::clone(status),
-        Arc::clone(reporter),
-    ));
-    let (source, name) = (settings.source.clone(), settings.pipeline.name.clone());
-    beside.spawn(source_lag::watch(source, name, Arc::clone(status)));
-}
-
-/// Returns the observer that counts what happens to the messages of a pipeline.
-fn counts(status: &Status, settings: &PipelineSettings) -> Arc<dyn Observer> {
-    let (name, effect) = (&settings.pipeline.name, settings.effect.kind());
-    let counts = status.metrics().pipeline(name, effect);
-    if probes::has_key_apart(settings) {
-        Arc::new(counts.watching_keys())
-    } else {
-        Arc::new(counts)
     }
 }
 

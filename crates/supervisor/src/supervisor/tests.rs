@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use semel_backends::BACKENDS;
-use semel_config::Overrides;
+use semel_config::{Overrides, PipelineSettings};
 use semel_core::{Fate, SpanId, TraceContext, TraceFlags, TraceId};
 use semel_engine::event::{Event, Unobserved};
 use semel_engine::surroundings::OnProgress;
