@@ -11,12 +11,15 @@ use crate::workspace::Workspace;
 use crate::{builds, clients, examples, process, promtool, services, test};
 
 /// A program, and the Debian package that contains it.
-const NEEDED: [(&str, &str); 13] = [
+const NEEDED: [(&str, &str); 15] = [
     ("sqlite3", "sqlite3"),
     ("python3", "python3"),
     ("node", "nodejs"),
     ("npm", "npm"),
     ("git", "git"),
+    // What the pages ask a worker with.
+    ("curl", "curl"),
+    ("jq", "jq"),
     // The shell that checks completions and manual pages.
     ("zsh", "zsh"),
     ("fish", "fish"),
