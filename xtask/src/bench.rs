@@ -42,7 +42,7 @@ fn measure(workspace: &Workspace, args: &[&str], servers: Option<&Borrowed>) -> 
 }
 
 /// Benchmarks of the binary.
-const OF_THE_BINARY: [&str; 10] = [
+const OF_THE_BINARY: [&str; 12] = [
     "dedup",
     "operate",
     "sql",
@@ -50,12 +50,14 @@ const OF_THE_BINARY: [&str; 10] = [
     "kafka-streams",
     "nats",
     "rabbitmq",
-    "telemetry",
+    "telemetry-sql",
+    "telemetry-redis",
+    "telemetry-kafka",
     "gateway",
     "claims",
 ];
 /// Benchmarks that need servers.
-const ON_SERVERS: [&str; 9] = [
+const ON_SERVERS: [&str; 10] = [
     "postgres",
     "redis",
     "mysql",
@@ -64,5 +66,6 @@ const ON_SERVERS: [&str; 9] = [
     "nats",
     "rabbitmq",
     "restore",
-    "telemetry",
+    "telemetry-redis",
+    "telemetry-kafka",
 ];

@@ -15,6 +15,7 @@ mod examples;
 mod failure;
 mod lanes;
 mod openapi;
+mod packages;
 mod picture;
 mod process;
 mod promtool;

@@ -18,7 +18,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::failure::{Failure, Result};
 use crate::workspace::Workspace;
-use crate::{ci, process};
+use crate::{packages, process};
 
 use self::server::{Running, Server};
 
@@ -60,7 +60,7 @@ pub(crate) fn run(workspace: &Workspace, verb: &str, names: &[&str]) -> Result {
     let _lock = home.lock()?;
     let done = match verb {
         "up" => {
-            ci::install(workspace, &missing(&servers))?;
+            packages::install(workspace, &missing(&servers))?;
             servers.iter().try_for_each(|one| home.up(one).map(drop))
         }
         "down" => servers.iter().try_for_each(|one| home.down(one)),
@@ -139,7 +139,7 @@ impl Borrowed {
     }
 
     fn these(&mut self, workspace: &Workspace, servers: &[&'static Server]) -> Vec<Failure> {
-        let installed = ci::install(workspace, &missing(servers));
+        let installed = packages::install(workspace, &missing(servers));
         let mut faults = self.up(servers);
         faults.extend(installed.err());
         faults

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::failure::Result;
-use crate::{ci, process};
+use crate::{packages, process};
 
 use super::server::{self, Server};
 
@@ -92,7 +92,7 @@ fn prepare(program: &Path, data: &Path, ports: &[u16]) -> Result<Vec<Command>> {
 
 /// The user option: the server runs as root only with it.
 fn user() -> Option<&'static str> {
-    ci::is_root().then_some("--user=root")
+    packages::is_root().then_some("--user=root")
 }
 
 fn option(name: &str, path: &Path) -> std::ffi::OsString {

@@ -8,8 +8,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::ci;
 use crate::failure::{Failure, Result};
+use crate::packages;
 use crate::process;
 
 use super::server::Server;
@@ -87,7 +87,7 @@ fn prepare(program: &Path, data: &Path, ports: &[u16]) -> Result<Vec<Command>> {
 
 /// The user and group to run as, if this process is root.
 fn owner() -> Result<Option<(u32, u32)>> {
-    if !ci::is_root() {
+    if !packages::is_root() {
         return Ok(None);
     }
     let users = fs::read_to_string("/etc/passwd")?;
