@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     if let Some(served) = http::serve(&wanted) {
         return ended("http", served);
     }
-    let known: [Bench; 18] = [
+    let known: [Bench; 20] = [
         ("embedded", embedded::rate),
         ("memory", embedded::memory),
         ("sql", sql::rate),
@@ -56,7 +56,9 @@ fn main() -> ExitCode {
         ("kafka", kafka::rate),
         ("restore", restore::rate),
         ("kafka-streams", streams::rate),
-        ("telemetry", telemetry::cost),
+        ("telemetry-sql", telemetry::cost_of_sql),
+        ("telemetry-redis", telemetry::cost_of_redis),
+        ("telemetry-kafka", telemetry::cost_of_kafka),
         ("gateway", gateway::rate),
         ("claims", claims::rate),
         ("nats", nats::rate),

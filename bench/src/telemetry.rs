@@ -20,68 +20,92 @@ use crate::sql;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Runs each place with each way of being looked at, in turns.
-pub(crate) fn cost() -> crate::Outcome {
-    let semel = PathBuf::from(std::env::var_os("SEMEL_BIN").ok_or("SEMEL_BIN")?);
+/// Times scrapes, and runs a file to SQLite with each way of being looked at, in turns.
+pub(crate) fn cost_of_sql() -> crate::Outcome {
+    let semel = binary()?;
     scrapes(&semel)?;
     let folder = tempfile::tempdir_in(".")?;
-    sql::write_payments(&folder.path().join("payments.ndjson"), MESSAGES)?;
+    sql::write_payments(
+        &folder.path().join("payments.ndjson"),
+        usize::try_from(MESSAGES)?,
+    )?;
+    println!("file to SQLite (`sql`), {MESSAGES} messages");
+    compare(f64::from(MESSAGES), |name, settings| {
+        of_sql(&semel, folder.path(), name, settings)
+    })
+}
+
+/// Runs a file to `/dev/null` with records in Redis with each way of being looked at, in turns.
+pub(crate) fn cost_of_redis() -> crate::Outcome {
+    let semel = binary()?;
+    let folder = tempfile::tempdir_in(".")?;
+    sql::write_payments(
+        &folder.path().join("payments.ndjson"),
+        usize::try_from(MESSAGES)?,
+    )?;
     let redis = Server::start("everysec")?;
+    println!("file to /dev/null with records in Redis, {MESSAGES} messages");
+    compare(f64::from(MESSAGES), |name, settings| {
+        let url = format!("{}?prefix=bench-{name}", redis.url());
+        of_redis(&semel, folder.path(), &url, settings)
+    })
+}
+
+/// Runs Kafka to Kafka with an embedded store with each way of being looked at, in turns.
+pub(crate) fn cost_of_kafka() -> crate::Outcome {
     let kafka = kafka::Site::new()?;
+    println!("Kafka to Kafka with an embedded store, {}", kafka::BACKLOG);
+    compare(f64::from(kafka::RECORDS), |name, settings| {
+        kafka.embedded(name, settings)
+    })
+}
+
+fn binary() -> Result<PathBuf, Failure> {
+    Ok(PathBuf::from(
+        std::env::var_os("SEMEL_BIN").ok_or("SEMEL_BIN")?,
+    ))
+}
+
+/// Runs over `count` messages, by a name and with settings, with each way of being looked at, and prints how they compare.
+fn compare(count: f64, run: impl Fn(&str, &str) -> Result<Duration, Failure>) -> crate::Outcome {
     let collector = collector()?;
-    println!(
-        "file to SQLite (`sql`) and file to /dev/null with records in Redis, {MESSAGES} messages; Kafka to Kafka with an \
-         embedded store, {}; {ROUNDS} rounds in turns",
-        kafka::BACKLOG
-    );
-    println!(
-        "| place | looked at | messages/s | over nobody, round by round | processor seconds over nobody |"
-    );
-    println!("|---|---|---|---|---|");
-    for place in [Place::Sql, Place::Redis, Place::Kafka] {
-        let mut runs = [const { Vec::new() }; LOOKS.len()];
-        for round in 0..ROUNDS {
-            // Each begins as often as the others: what a run leaves to the disk is paid by the next one.
-            for turn in 0..LOOKS.len() {
-                let at = (round + turn) % LOOKS.len();
-                let (_, look) = LOOKS[at];
-                let admin = address()?;
-                let scraper = (look == Look::Scraped).then(|| Scraper::begin(admin));
-                let settings = settings(look, admin, collector)?;
-                let name = format!("{round}-{at}");
-                let before = processor_seconds_of_children()?;
-                let taken = match place {
-                    Place::Sql => of_sql(&semel, folder.path(), &name, &settings)?,
-                    Place::Redis => {
-                        let url = format!("{}?prefix=bench-{name}", redis.url());
-                        of_redis(&semel, folder.path(), &url, &settings)?
-                    }
-                    Place::Kafka => kafka.embedded(&name, &settings)?,
-                };
-                let processor = processor_seconds_of_children()? - before;
-                if let Some(scraper) = scraper
-                    && scraper.end() == 0
-                {
-                    return Err("nothing was scraped".into());
-                }
-                runs[at].push((1.0 / taken.as_secs_f64(), processor));
+    let mut runs = [const { Vec::new() }; LOOKS.len()];
+    for round in 0..ROUNDS {
+        // Each begins as often as the others: what a run leaves to the disk is paid by the next one.
+        for turn in 0..LOOKS.len() {
+            let at = (round + turn) % LOOKS.len();
+            let (_, look) = LOOKS[at];
+            let admin = address()?;
+            let scraper = (look == Look::Scraped).then(|| Scraper::begin(admin));
+            let settings = settings(look, admin, collector)?;
+            let before = processor_seconds_of_children()?;
+            let taken = run(&format!("{round}-{at}"), &settings)?;
+            let processor = processor_seconds_of_children()? - before;
+            if let Some(scraper) = scraper
+                && scraper.end() == 0
+            {
+                return Err("nothing was scraped".into());
             }
+            runs[at].push((1.0 / taken.as_secs_f64(), processor));
         }
-        let count = place.messages();
-        let rates = |at: usize| -> Vec<f64> { runs[at].iter().map(|(it, _)| it * count).collect() };
-        let seconds = |at: usize| -> Vec<f64> { runs[at].iter().map(|(_, it)| *it).collect() };
-        for (at, (look, _)) in LOOKS.into_iter().enumerate() {
-            let (ratio, processor) = if at == 0 {
-                (String::new(), String::new())
-            } else {
-                (
-                    Figures::ratios(&rates(at), &rates(0)).to_string(),
-                    Figures::ratios(&seconds(at), &seconds(0)).to_string(),
-                )
-            };
-            let rate = Figures::of(rates(at));
-            println!("| {place:?} | {look} | {rate} | {ratio} | {processor} |");
-        }
+    }
+    println!(
+        "| looked at | messages/s | over nobody, {ROUNDS} rounds in turns | processor seconds over nobody |"
+    );
+    println!("|---|---|---|---|");
+    let rates = |at: usize| -> Vec<f64> { runs[at].iter().map(|(it, _)| it * count).collect() };
+    let seconds = |at: usize| -> Vec<f64> { runs[at].iter().map(|(_, it)| *it).collect() };
+    for (at, (look, _)) in LOOKS.into_iter().enumerate() {
+        let (ratio, processor) = if at == 0 {
+            (String::new(), String::new())
+        } else {
+            (
+                Figures::ratios(&rates(at), &rates(0)).to_string(),
+                Figures::ratios(&seconds(at), &seconds(0)).to_string(),
+            )
+        };
+        let rate = Figures::of(rates(at));
+        println!("| {look} | {rate} | {ratio} | {processor} |");
     }
     Ok(())
 }
@@ -126,23 +150,6 @@ fn scrapes(semel: &Path) -> crate::Outcome {
     drop(messages);
     child.wait()?;
     Ok(())
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Place {
-    Sql,
-    Redis,
-    Kafka,
-}
-
-impl Place {
-    #[expect(clippy::cast_precision_loss, reason = "figures for people")]
-    fn messages(self) -> f64 {
-        match self {
-            Self::Sql | Self::Redis => MESSAGES as f64,
-            Self::Kafka => f64::from(kafka::RECORDS),
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -293,7 +300,7 @@ fn whole(bytes: &[u8]) -> Option<usize> {
     (bytes.len() >= head + length).then_some(head + length)
 }
 
-const MESSAGES: usize = 1_000_000;
+const MESSAGES: u32 = 1_000_000;
 const ROUNDS: usize = 4;
 const KEYS: u32 = 100_000;
 const SCRAPES: usize = 100;
