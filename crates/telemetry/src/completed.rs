@@ -11,16 +11,17 @@ use semel_core::Operation;
 /// Hashes of completed keys, in tables of fixed size: all keys in the first, each 16th in the second and each 256th in
 /// the third, so that the tables reach back to different times.
 ///
-/// A place holds 32 bits of the hash of the key that came there last. So each table remembers about its last [`PLACES`]
-/// keys: after as many more completions, 37 % of the keys of a moment are still there. A key that was never completed
-/// is taken for one that was with a probability of 2⁻³² for each table, one in four billion.
+/// A place holds 32 bits of the hash of the key that came there last. So each table remembers about as many of its last
+/// keys as it has [`PLACES`]: after as many more completions, 37 % of the keys of a moment are still there. A key that was
+/// never completed is taken for one that was with a probability of 2⁻³² for each table, one in four billion.
 ///
-/// # Cost   4 MiB a table, from its first key on; a hash and an access to memory for each key, no lock
+/// # Cost   1 MiB for the first table, which every key touches, and so fits a processor's second cache; 4 MiB for each of
+/// the others, from its first key on; a hash and an access to memory for each key, no lock
 #[derive(Debug)]
 pub(crate) struct CompletedKeys {
     hasher: RandomState,
     tables: [OnceLock<Box<[AtomicU32]>>; SAMPLES.len()],
-    places: usize,
+    places: [usize; SAMPLES.len()],
 }
 
 impl CompletedKeys {
@@ -28,9 +29,9 @@ impl CompletedKeys {
         Self::with_places(PLACES)
     }
 
-    /// Returns tables of `places` each, a power of two.
-    fn with_places(places: usize) -> Self {
-        debug_assert!(places.is_power_of_two());
+    /// Returns tables of so many places, powers of two.
+    fn with_places(places: [usize; SAMPLES.len()]) -> Self {
+        debug_assert!(places.iter().all(|it| it.is_power_of_two()));
         Self {
             hasher: RandomState::default(),
             tables: [const { OnceLock::new() }; SAMPLES.len()],
@@ -41,11 +42,11 @@ impl CompletedKeys {
     /// Remembers a key that was completed.
     pub(crate) fn insert(&self, operation: &Operation) {
         let hash = self.hasher.hash_one(operation);
-        let (place, mark) = self.place(hash);
-        for (table, sample) in self.tables.iter().zip(SAMPLES) {
+        let mark = mark(hash);
+        for ((table, sample), count) in self.tables.iter().zip(SAMPLES).zip(self.places) {
             if is_in(sample, hash) {
-                let places = table.get_or_init(|| empty(self.places));
-                places[place].store(mark, Ordering::Relaxed);
+                let places = table.get_or_init(|| empty(count));
+                places[place(hash, count)].store(mark, Ordering::Relaxed);
             }
         }
     }
@@ -53,27 +54,30 @@ impl CompletedKeys {
     /// Forgets a key that begins; returns whether it is known to have been completed.
     pub(crate) fn take(&self, operation: &Operation) -> bool {
         let hash = self.hasher.hash_one(operation);
-        let (place, mark) = self.place(hash);
+        let mark = mark(hash);
         let mut was_there = false;
         for (table, sample) in self.tables.iter().zip(SAMPLES) {
             if is_in(sample, hash)
                 && let Some(places) = table.get()
-                && places[place].load(Ordering::Relaxed) == mark
+                && let at = &places[place(hash, places.len())]
+                && at.load(Ordering::Relaxed) == mark
             {
-                let at = &places[place];
                 let taken = at.compare_exchange(mark, 0, Ordering::Relaxed, Ordering::Relaxed);
                 was_there |= taken.is_ok();
             }
         }
         was_there
     }
+}
 
-    /// Returns the place of a hash, and the mark that it leaves there, which is not zero.
-    fn place(&self, hash: u64) -> (usize, u32) {
-        let mark = u32::try_from(hash >> 32).unwrap_or_default().max(1);
-        let place = usize::try_from(hash & 0xFFFF_FFFF).unwrap_or_default() & (self.places - 1);
-        (place, mark)
-    }
+/// Returns the place of a hash among `count`, a power of two.
+fn place(hash: u64, count: usize) -> usize {
+    usize::try_from(hash & 0xFFFF_FFFF).unwrap_or_default() & (count - 1)
+}
+
+/// Returns the mark that a hash leaves at its place, which is not zero.
+fn mark(hash: u64) -> u32 {
+    u32::try_from(hash >> 32).unwrap_or_default().max(1)
 }
 
 /// Tells whether a table that takes each `sample`th key takes this one, by bits that are no part of the place.
@@ -87,8 +91,8 @@ fn empty(places: usize) -> Box<[AtomicU32]> {
 
 /// The number of keys of which each table takes one.
 const SAMPLES: [u64; 3] = [1, 16, 256];
-/// The places of a table.
-const PLACES: usize = 1 << 20;
+/// The places of each table.
+const PLACES: [usize; SAMPLES.len()] = [1 << 18, 1 << 20, 1 << 20];
 
 #[cfg(test)]
 mod tests {
@@ -117,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_key_that_was_not_completed_is_not_taken_for_one_that_was() {
-        let keys = CompletedKeys::with_places(1 << 10);
+        let keys = CompletedKeys::with_places([1 << 10; 3]);
         for number in 0..50_000 {
             keys.insert(&operation(number));
         }
@@ -127,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_sample_of_the_keys_is_known_for_longer() {
-        let keys = CompletedKeys::with_places(1 << 10);
+        let keys = CompletedKeys::with_places([1 << 10; 3]);
         for number in 0..102_400 {
             keys.insert(&operation(number));
         }
