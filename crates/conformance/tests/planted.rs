@@ -177,6 +177,10 @@ bugs! {
     StatsMiscount a_miscount_is_caught ListComplete,
     /// Entities are not counted.
     EntitiesUncounted uncounted_entities_are_caught ListComplete,
+    /// Records that have passed their window are not counted.
+    RememberedUncounted uncounted_memory_of_the_expired_is_caught ListComplete,
+    /// The audit trail is not counted.
+    AuditUncounted an_uncounted_audit_trail_is_caught ListComplete,
     /// A record forgets its past attempts.
     PastForgotten a_forgotten_past_is_caught PastKept,
     /// A past attempt does not say why it ended.

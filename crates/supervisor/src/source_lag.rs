@@ -8,10 +8,10 @@ use semel_backends::source::backlog;
 use semel_config::SourceSettings;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::status::{Pace, Status};
+use crate::status::{Pace, Reading, Status};
 
-/// Counts over and over for as long as the future is polled: every few seconds, and so that it spends about a
-/// twentieth of its time on it, see [`Pace`]. Ends at once if there is no broker. A count that fails leaves none.
+/// Counts over and over for as long as the future is polled: every few seconds, and more seldom where that takes long,
+/// see [`Pace`]. Ends at once if there is no broker. A count that fails leaves none.
 pub(crate) async fn watch(source: SourceSettings, pipeline: Box<str>, status: Arc<Status>) {
     // Whatever is wrong with the settings, the source itself meets it.
     if let Ok(Some(backlog)) = backlog(&source) {
@@ -24,10 +24,8 @@ async fn count(mut backlog: Box<dyn Backlog>, pipeline: &str, status: &Status) {
     loop {
         let begun = Instant::now();
         let pause = if let Ok(Ok(counted)) = timeout(PATIENCE, backlog.count()).await {
-            let rest = pace.after(begun.elapsed());
-            let until = Instant::now() + rest.stands;
-            status.lags(pipeline, counted.map(|lag| (lag, until)));
-            rest.pause
+            status.lags(pipeline, counted.map(|lag| Reading::new(lag, begun)));
+            pace.after(begun.elapsed())
         } else {
             status.lags(pipeline, None);
             pace.after_failure()

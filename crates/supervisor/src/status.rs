@@ -18,7 +18,7 @@ pub(crate) use counts::Counts;
 pub(crate) use declared::Declared;
 pub(crate) use health::Health;
 pub(crate) use lookups::Layers;
-pub(crate) use pace::Pace;
+pub(crate) use pace::{Pace, Reading};
 pub(crate) use probe::{Target, probe_store, probe_target};
 pub(crate) use relays::Relays;
 pub(crate) use samples::{StoreSamples, Windows};
@@ -39,7 +39,6 @@ use semel_proxy::Proxy;
 use semel_telemetry::{Build, Metrics};
 use serde::Serialize;
 use tokio::sync::watch;
-use tokio::time::Instant;
 
 use self::health::{Because, Reason};
 
@@ -67,8 +66,8 @@ struct Pipeline {
     streamed: Option<Arc<dyn Monitor>>,
     /// The summary that the run reports now and then.
     summary: Summary,
-    /// The count of messages that the broker has not handed over, and the time from which it is too old.
-    lag: Option<(u64, Instant)>,
+    /// The count of messages that the broker has not handed over.
+    lag: Option<Reading<u64>>,
     /// The bytes that a file has and has not handed over, if they are known.
     bytes_left: Option<u64>,
     /// The counts of what a provider was answered.
@@ -264,9 +263,8 @@ impl Status {
         self.change(pipeline, |it| it.streamed = Some(streamed));
     }
 
-    /// Notes what the broker of a pipeline has and has not handed over, and until when that stands; none if that is
-    /// not known.
-    pub(crate) fn lags(&self, pipeline: &str, lag: Option<(u64, Instant)>) {
+    /// Notes what the broker of a pipeline has and has not handed over; none if that is not known.
+    pub(crate) fn lags(&self, pipeline: &str, lag: Option<Reading<u64>>) {
         self.change(pipeline, |it| it.lag = lag);
     }
 

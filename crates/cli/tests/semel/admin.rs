@@ -162,6 +162,10 @@ fn each_object_is_what_its_verb_prints() {
         let (mut told, mut printed) = (served.good("/v1/store"), served.printed("store stats"));
         // Of an embedded store the files are counted while the worker writes them.
         (told["disk_bytes"], printed["disk_bytes"]) = (Value::Null, Value::Null);
+        // And they do not tell what has passed its window.
+        if store.starts_with("embedded") {
+            (told["remembered"], printed["remembered"]) = (0.into(), 0.into());
+        }
         assert_eq!(told, printed, "{store}");
         let config = served.printed("config show --config worker.toml");
         assert_eq!(served.good("/v1/config"), config, "{store}");

@@ -1,5 +1,9 @@
 //! The metrics of a worker, compared with traffic of which the truth is known.
 
+mod leases;
+mod measures;
+mod waits;
+
 use std::io::{PipeWriter, Write};
 
 use crate::ready::Admin;

@@ -9,20 +9,20 @@ use crate::ready::Admin;
 use crate::site::{Running, Site, lines, wait_for};
 
 /// A worker that reads messages from a pipe, and its metrics.
-struct Played {
+pub(crate) struct Played {
     site: Site,
-    admin: Admin,
+    pub(crate) admin: Admin,
     running: Running,
-    messages: PipeWriter,
+    pub(crate) messages: PipeWriter,
 }
 
 /// The effect that changes nothing, in a process per message.
-const NOTHING: &str =
+pub(crate) const NOTHING: &str =
     "kind = \"exec\", command = [\"true\"], class = \"unkeyed\", on_doubt = \"repeat\"";
 
 impl Played {
     /// Starts a pipeline `pay`, with more settings of the file and of the pipeline.
-    fn new(of_file: &str, of_pipeline: &str, effect: &str) -> Self {
+    pub(crate) fn new(of_file: &str, of_pipeline: &str, effect: &str) -> Self {
         let admin = Admin::new();
         let config = format!(
             "{of_file}{}[pipelines.pay]\nsource = {{ kind = \"stdin\" }}\nkey = \"json:/id\"\n{of_pipeline}\
@@ -46,7 +46,7 @@ impl Played {
     }
 
     /// Feeds messages with these numbers, and waits until so many deliveries in all met a fate.
-    fn feed(&mut self, ids: std::ops::Range<u32>, fate: &str, in_all: u32) {
+    pub(crate) fn feed(&mut self, ids: std::ops::Range<u32>, fate: &str, in_all: u32) {
         let fed = lines(ids, |id| message(&format!("pay-{id}"), id));
         self.messages.write_all(fed.as_bytes()).expect("messages");
         self.shows(&format!(
@@ -60,14 +60,14 @@ impl Played {
     }
 
     /// The label of the store.
-    fn store(&self, url: &str) -> String {
+    pub(crate) fn store(&self, url: &str) -> String {
         match url.split_once(':') {
             Some((kind, path)) => format!("{kind}:{}", self.site.path(path).display()),
             None => url.to_owned(),
         }
     }
 
-    fn end(self) {
+    pub(crate) fn end(self) {
         drop(self.messages);
         self.running.wait().done();
     }
@@ -138,6 +138,8 @@ fn what_a_store_holds_is_sampled() {
         ("in_doubt", 0),
         ("entity", 0),
         ("parked", 0),
+        ("audit", 0),
+        ("remembered", 0),
     ] {
         played.shows(&format!(
             "semel_records{{store=\"{store}\",state=\"{state}\"}} {count}"

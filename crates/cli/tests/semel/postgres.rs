@@ -2,6 +2,7 @@
 
 mod init;
 mod outage;
+mod outcomes;
 mod relays;
 mod run;
 mod secrets;

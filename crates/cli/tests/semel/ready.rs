@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::Stdio;
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -50,6 +51,20 @@ impl Admin {
     /// Returns the metrics.
     pub(crate) fn metrics(&self) -> String {
         self.ask("/metrics")
+    }
+
+    /// Returns the value of a series, if the metrics have it.
+    pub(crate) fn value<T: FromStr>(&self, series: &str) -> Option<T> {
+        let text = self.metrics();
+        let of_it = |line: &str| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok();
+        text.lines().find_map(of_it)
+    }
+
+    /// Waits until a series has this value.
+    #[track_caller]
+    pub(crate) fn tells(&self, series: &str, count: u32) {
+        let line = format!("{series} {count}");
+        wait_for(&line, || self.shows(&line));
     }
 
     /// Tells whether the metrics have this line.

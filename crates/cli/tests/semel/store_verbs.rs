@@ -79,6 +79,7 @@ fn stats_count_what_the_store_holds() {
             "audit_entries",
             "disk_bytes",
             "entities",
+            "remembered",
         ];
         let places = members.map(|name| stats.stdout.find(&format!(",\"{name}\":")));
         assert!(

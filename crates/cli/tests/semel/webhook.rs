@@ -439,3 +439,29 @@ fn while_the_store_is_away_no_request_is_answered_with_success_and_none_is_lost(
     running.wait().done();
     assert_eq!(site.sorted_lines("calls"), ["d-0", "d-1", "d-2"]);
 }
+
+#[test]
+fn payloads_that_come_again_under_new_keys_are_a_share_of_all() {
+    let provider = Provider::new();
+    let admin = Admin::new();
+    let site = site(&provider, &admin.table());
+    let running = start(&site, &provider);
+    let deliver = |id: String, event: u32| {
+        let body = format!("{{\"event\":{event}}}");
+        let reply = provider.deliver("/github", &id, body.as_bytes());
+        assert_eq!(fate(reply), (200, "applied".to_owned()));
+    };
+    let is_churn =
+        |share: &str| admin.shows(&format!("semel_key_churn{{pipeline=\"events\"}} {share}"));
+    for event in 0..6 {
+        deliver(format!("first-{event}"), event);
+    }
+    wait_for("no churn", || is_churn("0.0"));
+    for event in 0..4 {
+        deliver(format!("second-{event}"), event);
+    }
+    // Four of ten.
+    wait_for("the churn", || is_churn("0.4"));
+    running.signal(Signal::TERM);
+    running.wait().done().summary().is(&[("applied", 10)]);
+}

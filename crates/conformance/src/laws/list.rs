@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
+use semel_core::decide::{Directed, Order};
 use semel_core::port::store::ListQuery;
 use semel_core::{
-    Admission, ErrorKind, Operation, Parked, Record, Recovery, StateKind, Store, Timestamp,
+    Admission, ErrorKind, Note, Operation, Parked, Record, Recovery, StateKind, Store, Timestamp,
 };
 
 use crate::lab::{Lab, answered, scope, scope_of};
@@ -232,6 +233,38 @@ pub async fn refused_claims_are_not_counted(lab: Lab) {
     assert!(now > Timestamp::EPOCH.plus(old.window.duration()));
     assert!(matches!(lab.claim(&old).await, Admission::TooOld));
     assert_eq!(lab.stats().await.records, [0; 6]);
+}
+
+/// Records that have passed their window are counted apart until a sweep removes them, and so is each entry of the audit
+/// trail.
+pub async fn the_expired_and_the_audit_trail_are_counted_apart(lab: Lab) {
+    let counted = async || {
+        let stats = lab.stats().await;
+        let live: u64 = stats.records.iter().sum();
+        (live, stats.remembered, stats.audited)
+    };
+    let window = lab.window();
+    let is_told = lab.stats().await.remembered.is_some();
+    let remembered = |count| is_told.then_some(count);
+    for key in ["short-1", "short-2", "held"] {
+        lab.finish(&lab.request(key, 1), complete_for("done", window))
+            .await;
+    }
+    lab.finish(&lab.request("long", 1), complete("done")).await;
+    assert_eq!(counted().await, (4, remembered(0), 0));
+    let why = Note {
+        by: "on call".into(),
+        reason: "a dispute".into(),
+    };
+    let held = lab.request("held", 1).operation;
+    let directed = lab.order_noted(&held, Order::Hold(true), &why).await;
+    assert!(matches!(directed, Directed::Now(_)), "{directed:?}");
+    assert_eq!(counted().await, (4, remembered(0), 1));
+    lab.outlast_grace().await;
+    assert_eq!(counted().await, (2, remembered(2), 1));
+    // A store may remove records together, and later.
+    let removed = lab.sweep().await.removed;
+    assert_eq!(counted().await, (2, remembered(2 - removed), 1));
 }
 
 async fn pages_are_complete(lab: &Lab, limit: usize, count: usize) {

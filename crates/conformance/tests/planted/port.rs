@@ -309,12 +309,16 @@ impl Store for Planted {
         } else {
             memory.entities.len() as u64
         };
-        Ok(Stats {
-            records,
-            entities,
-            parked: memory.parked.len() as u64,
-            disk_bytes: None,
-        })
+        let mut stats = Stats::new(records);
+        stats.entities = entities;
+        stats.parked = memory.parked.len() as u64;
+        if !self.has(Bug::AuditUncounted) {
+            stats.audited = memory.audit.len() as u64;
+        }
+        let forgotten = memory.records.len() - live.clone().count();
+        let is_blind = self.has(Bug::RememberedUncounted);
+        stats.remembered = Some(if is_blind { 0 } else { forgotten as u64 });
+        Ok(stats)
     }
 
     async fn preflight(&self) -> Result<Capabilities> {

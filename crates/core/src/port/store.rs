@@ -275,8 +275,9 @@ pub struct Swept {
     pub more: bool,
 }
 
-/// The contents of a store, counted.
+/// The contents of a store, counted: made by [`Stats::new`], with whatever else the store counts set then.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Stats {
     /// Records by state, in the order of [`StateKind::ALL`].
     pub records: [u64; 6],
@@ -286,6 +287,25 @@ pub struct Stats {
     pub parked: u64,
     /// Bytes on disk, where the store can tell.
     pub disk_bytes: Option<u64>,
+    /// Entries of the audit trail.
+    pub audited: u64,
+    /// Records that have passed their window and that no sweep has removed yet, where the store can tell. They count
+    /// as absent, and not in `records`: they are what an operation that begins once more is recognized by.
+    pub remembered: Option<u64>,
+}
+
+impl Stats {
+    /// So many records, in the order of [`StateKind::ALL`], and nothing else.
+    pub const fn new(records: [u64; 6]) -> Self {
+        Self {
+            records,
+            entities: 0,
+            parked: 0,
+            disk_bytes: None,
+            audited: 0,
+            remembered: None,
+        }
+    }
 }
 
 /// Any store, picked at run time.

@@ -87,6 +87,8 @@ pub struct Statistics<'a> {
     pub disk_bytes: Option<u64>,
     /// Entities whose version is remembered for good.
     pub entities: u64,
+    /// Records that have passed their window and are not swept yet; none if the store cannot tell.
+    pub remembered: Option<u64>,
 }
 
 /// Records by state.
@@ -132,6 +134,7 @@ impl<'a> Statistics<'a> {
             audit_entries: holdings.audited,
             disk_bytes: holdings.stats.disk_bytes,
             entities: holdings.stats.entities,
+            remembered: holdings.stats.remembered,
         }
     }
 }

@@ -68,6 +68,11 @@ impl AuditIndex {
         spot
     }
 
+    /// Returns the number of entries.
+    pub(crate) fn len(&self) -> u64 {
+        self.chunks.iter().map(|it| it.len() as u64).sum()
+    }
+
     /// Returns the location of the entry of `order`.
     pub(crate) fn location(&self, order: u64) -> Option<Location> {
         let spot = self.from(order).next()?;

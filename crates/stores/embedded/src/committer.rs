@@ -148,14 +148,19 @@ impl Committer {
             }
             Job::Sweep(limit, reply) => self.sweep(limit, now, reply),
             Job::Stats(reply) => {
-                let stats = self.ledger.stats(now).map(|stats| Stats {
-                    parked: self.parked_log.count(),
-                    disk_bytes: Some(self.ledger.len_bytes() + self.parked_log.len_bytes()),
-                    ..stats
-                });
+                let stats = self.stats(now);
                 self.answer(reply, stats);
             }
         }
+    }
+
+    /// Counts what both logs hold.
+    fn stats(&self, now: Timestamp) -> Result<Stats> {
+        let mut stats = self.ledger.stats(now)?;
+        stats.parked = self.parked_log.count();
+        stats.audited = self.ledger.audited() + self.parked_log.audited();
+        stats.disk_bytes = Some(self.ledger.len_bytes() + self.parked_log.len_bytes());
+        Ok(stats)
     }
 
     /// Decides every item of a batch. Items are independent, so a large batch may be written in

@@ -150,6 +150,10 @@ impl Store for Inspector {
         stats.entities = walk.entities();
         let snapshot = self.snapshot()?;
         stats.disk_bytes = Some(snapshot.len_bytes());
+        let mut audit = AuditWalk::begin(&snapshot, &all)?;
+        while audit.next().is_some() {
+            stats.audited += 1;
+        }
         let mut parked = ParkedWalk::begin(snapshot, &all)?;
         while parked.next()?.is_some() {
             stats.parked += 1;

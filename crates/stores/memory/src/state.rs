@@ -243,12 +243,13 @@ impl State {
             let counted = records.filter(|it| it.state.kind() == kind && !it.is_forgotten(now));
             counted.count() as u64
         };
-        Stats {
-            records: StateKind::ALL.map(count),
-            entities: self.entities.len() as u64,
-            parked: self.parked.len() as u64,
-            disk_bytes: None,
-        }
+        let records = StateKind::ALL.map(count);
+        let mut stats = Stats::new(records);
+        stats.entities = self.entities.len() as u64;
+        stats.parked = self.parked.len() as u64;
+        stats.audited = self.audit.len() as u64;
+        stats.remembered = Some(self.records.len() as u64 - records.iter().sum::<u64>());
+        stats
     }
 
     fn record(&self, id: OpId) -> Option<&Record> {

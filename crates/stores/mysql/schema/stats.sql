@@ -5,4 +5,5 @@ WHERE state IN (3, 4) AND due <= @semel.now
 AND at + CEIL(kept * 1000) + CEIL(TRUNCATE(kept / 8, 9) * 1000) + 1000 <= @semel.now
 GROUP BY state;
 SELECT COUNT(*) FROM semel_parked;
-SELECT COUNT(*) FROM semel_entities
+SELECT COUNT(*) FROM semel_entities;
+SELECT COUNT(*) FROM semel_audit

@@ -138,11 +138,15 @@ pub(crate) async fn stats(session: &Session) -> Result<Stats> {
     for (place, count) in counts(&sets[counted])? {
         stats.records[place] = count;
     }
+    let mut remembered = 0;
     for (place, count) in counts(&sets[counted + 1])? {
         stats.records[place] = stats.records[place].saturating_sub(count);
+        remembered += count;
     }
+    stats.remembered = Some(remembered);
     stats.parked = some_number(only(&sets[counted + 2])?, 0)?;
     stats.entities = some_number(only(&sets[counted + 3])?, 0)?;
+    stats.audited = some_number(only(&sets[counted + 4])?, 0)?;
     stats.disk_bytes = Some(some_number(only(&sets[size])?, 0)?);
     Ok(stats)
 }

@@ -195,7 +195,7 @@ mod tests {
             "variables keep their names"
         );
         assert!(texts.claim.parts[0].starts_with("INSERT INTO dedup_records"));
-        assert_eq!((texts.now.statements, texts.stats.statements), (1, 4));
+        assert_eq!((texts.now.statements, texts.stats.statements), (1, 5));
         assert_eq!(texts.session.statements, 3);
         let outbox = &OUTBOX;
         assert_eq!(outbox.trigger.statements, 1);

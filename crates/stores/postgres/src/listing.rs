@@ -111,22 +111,29 @@ pub(crate) async fn stats(session: &Session) -> Result<Stats> {
     let client = session.client().await?;
     let now = session.given_now();
     let rows = session.run(&client, &session.texts.stats, &[&now]).await?;
-    let mut stats = Stats::default();
+    let (mut stats, mut remembered) = (Stats::default(), 0);
     for row in &rows {
         let column: i16 = row.try_get(0).map_err(undone)?;
-        let count: i64 = row.try_get(1).map_err(undone)?;
+        let (all, gone): (i64, i64) = (
+            row.try_get(1).map_err(undone)?,
+            row.try_get(2).map_err(undone)?,
+        );
         let place = StateKind::ALL
             .iter()
             .position(|kind| state_column(*kind) == column);
-        stats.records[place.ok_or_else(|| corrupt("record"))?] = count.cast_unsigned();
+        stats.records[place.ok_or_else(|| corrupt("record"))?] = (all - gone).cast_unsigned();
+        remembered += gone.cast_unsigned();
     }
+    stats.remembered = Some(remembered);
     let rows = session.run(&client, &session.texts.size, &[]).await?;
     if let Some(row) = rows.first() {
         let (parked, entities): (i64, i64) = (
             row.try_get(0).map_err(undone)?,
             row.try_get(1).map_err(undone)?,
         );
-        let bytes: Option<i64> = row.try_get(2).map_err(undone)?;
+        let audited: i64 = row.try_get(2).map_err(undone)?;
+        let bytes: Option<i64> = row.try_get(3).map_err(undone)?;
+        stats.audited = audited.cast_unsigned();
         stats.parked = parked.cast_unsigned();
         stats.entities = entities.cast_unsigned();
         stats.disk_bytes = bytes.map(i64::cast_unsigned);

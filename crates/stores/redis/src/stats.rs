@@ -11,9 +11,9 @@ use crate::parked;
 use crate::record::state_kind;
 use crate::session::Session;
 
-/// Counts records by state by looking at each, entities, and parked messages.
+/// Counts records by state by looking at each, entities, parked messages, and the audit trail.
 pub(crate) async fn stats(session: &Session) -> Result<Stats> {
-    let mut stats = Stats::default();
+    let (mut stats, mut remembered) = (Stats::default(), 0);
     for bucket in session.buckets.all() {
         let mut from = 0;
         loop {
@@ -25,26 +25,30 @@ pub(crate) async fn stats(session: &Session) -> Result<Stats> {
                 let (now, visited) = visit(session, bucket, &entries, false).await?;
                 for record in visited {
                     let is_there = record.forget == 0 || record.forget > now.as_millis();
-                    let kind = state_kind(record.state).filter(|_| is_there);
-                    let kinds = StateKind::ALL.iter();
-                    if let Some(place) = kinds.clone().position(|it| Some(*it) == kind) {
-                        stats.records[place] += 1;
+                    let kind = state_kind(record.state);
+                    let place = StateKind::ALL.iter().position(|it| Some(*it) == kind);
+                    match place {
+                        Some(place) if is_there => stats.records[place] += 1,
+                        Some(_) => remembered += 1,
+                        None => {}
                     }
                 }
             }
             from = last + 1;
         }
     }
+    stats.remembered = Some(remembered);
     stats.parked = parked::count(session).await?;
-    stats.entities = entities(session).await?;
+    stats.entities = length(session, "LLEN", Name::Entities).await?;
+    stats.audited = length(session, "XLEN", Name::Audit).await?;
     Ok(stats)
 }
 
-/// Counts the entities.
-async fn entities(session: &Session) -> Result<u64> {
+/// Adds up the lengths that a command tells of all buckets.
+async fn length(session: &Session, command: &'static str, name: Name) -> Result<u64> {
     let mut count = 0;
     for bucket in session.buckets.all() {
-        let ask = session.on("LLEN", bucket, Name::Entities);
+        let ask = session.on(command, bucket, name);
         match session.command(bucket, &ask).await? {
             Value::Int(some) => count += u64::try_from(some).map_err(|_| strange())?,
             _ => return Err(strange()),

@@ -166,6 +166,7 @@ pub(crate) fn stats(connection: &Connection, now: Timestamp) -> Result<Stats> {
         let found = place(row.get(0).map_err(undone)?).ok_or_else(|| corrupt("record"))?;
         stats.records[found] = row.get::<_, i64>(1).map_err(undone)?.cast_unsigned();
     }
+    let mut remembered = 0;
     let mut due = connection.prepare_cached(sql::RECORD_DUE).map_err(undone)?;
     let mut rows = due.query([row::ordered_millis(now), -1]).map_err(undone)?;
     while let Some(row) = rows.next().map_err(undone)? {
@@ -173,6 +174,7 @@ pub(crate) fn stats(connection: &Connection, now: Timestamp) -> Result<Stats> {
         let found = place(row::state_column(record.state.kind()));
         if let (true, Some(found)) = (record.is_forgotten(now), found) {
             stats.records[found] = stats.records[found].saturating_sub(1);
+            remembered += 1;
         }
     }
     let counted = |text| -> Result<u64> {
@@ -181,8 +183,10 @@ pub(crate) fn stats(connection: &Connection, now: Timestamp) -> Result<Stats> {
             .map_err(undone)?;
         Ok(count.cast_unsigned())
     };
+    stats.remembered = Some(remembered);
     stats.entities = counted(sql::ENTITY_COUNT)?;
     stats.parked = counted(sql::PARKED_COUNT)?;
+    stats.audited = counted(sql::AUDIT_COUNT)?;
     let pragma = |name: &str| {
         connection
             .pragma_query_value(None, name, |row| row.get::<_, i64>(0))

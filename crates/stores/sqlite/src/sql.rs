@@ -50,6 +50,7 @@ texts! {
     MARK_ADD = "mark_add",
     MARK_EXPORT = "mark_export",
     AUDIT_ADD = "audit_add",
+    AUDIT_COUNT = "audit_count",
     AUDIT_FIND = "audit_find",
     AUDIT_LIST = "audit_list",
     OUTBOX_TABLES = "outbox_tables",

@@ -11,29 +11,34 @@ use semel_core::{Operation, Reason, Result, StateKind};
 use semel_worker::replay::Kind;
 use tokio::time::{Instant, sleep};
 
-use super::pace::Pace;
+use super::pace::{Pace, Reading};
 
 /// The last counts.
 #[derive(Debug, Default)]
-pub(crate) struct Counts(Mutex<BTreeMap<Box<str>, [u64; 3]>>);
+pub(crate) struct Counts(Mutex<ByName>);
+
+type ByName = BTreeMap<Box<str>, Reading<[u64; 3]>>;
 
 /// A pipeline, and the selection of what is on record of it.
 pub(crate) type Counted = (Box<str>, ListQuery);
 
 impl Counts {
-    /// Returns, for each pipeline that was counted, its name, the reason why something is set aside, and the
+    /// Returns, for each pipeline that was counted of late, its name, the reason why something is set aside, and the
     /// number.
     pub(crate) fn all(&self) -> Vec<(Box<str>, &'static str, u64)> {
         let counts = self.lock();
-        let each = counts.iter().flat_map(|(name, counts)| {
-            let counts = WHY.into_iter().zip(*counts);
+        let fresh = counts
+            .iter()
+            .filter_map(|(name, it)| Some((name, *it.value()?)));
+        let each = fresh.flat_map(|(name, counts)| {
+            let counts = WHY.into_iter().zip(counts);
             counts.map(|(why, count)| (name.clone(), why, count))
         });
         each.collect()
     }
 
-    /// Counts over and over for as long as the future is polled: every few seconds, and so that the store
-    /// spends about a twentieth of its time on it, see [`Pace`]. While the store fails, the last counts stand.
+    /// Counts over and over for as long as the future is polled: every few seconds, and more seldom where that takes
+    /// long, see [`Pace`].
     ///
     /// `with_clients` counts the operations that no pipeline names as well: those of clients of the claim API, and
     /// of the routes of a gateway.
@@ -48,19 +53,24 @@ impl Counts {
             let begun = Instant::now();
             let mut is_whole = true;
             for (name, within) in &pipelines {
+                let begun = Instant::now();
                 match counts(&store, within).await {
-                    Ok(counts) => drop(self.lock().insert(name.clone(), counts)),
+                    Ok(counts) => {
+                        let counts = Reading::new(counts, begun);
+                        self.lock().insert(name.clone(), counts);
+                    }
                     Err(_) => is_whole = false,
                 }
             }
             if with_clients {
+                let begun = Instant::now();
                 match unnamed(&store, &pipelines).await {
-                    Ok(found) => self.found(&pipelines, found),
+                    Ok(found) => self.found(&pipelines, found, begun),
                     Err(_) => is_whole = false,
                 }
             }
             let pause = if is_whole {
-                pace.after(begun.elapsed()).pause
+                pace.after(begun.elapsed())
             } else {
                 pace.after_failure()
             };
@@ -68,18 +78,28 @@ impl Counts {
         }
     }
 
-    /// Notes what was found of operations that no pipeline names. One that was counted before keeps its series.
-    fn found(&self, pipelines: &[Counted], mut found: BTreeMap<Box<str>, [u64; 3]>) {
+    /// Notes what was found, by a count that began then, of operations that no pipeline names. One that was counted
+    /// before keeps its series.
+    fn found(
+        &self,
+        pipelines: &[Counted],
+        mut found: BTreeMap<Box<str>, [u64; 3]>,
+        begun: Instant,
+    ) {
         let mut known = self.lock();
         for (name, counts) in &mut *known {
             if pipelines.iter().all(|(pipeline, _)| pipeline != name) {
-                *counts = found.remove(name).unwrap_or_default();
+                *counts = Reading::new(found.remove(name).unwrap_or_default(), begun);
             }
         }
-        known.append(&mut found);
+        known.extend(
+            found
+                .into_iter()
+                .map(|(name, it)| (name, Reading::new(it, begun))),
+        );
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Box<str>, [u64; 3]>> {
+    fn lock(&self) -> MutexGuard<'_, ByName> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -180,7 +200,7 @@ async fn parked(store: &impl Store, mut query: ListQuery, kind: Kind) -> Result<
 }
 
 const WHY: [&str; 3] = ["dead", "in_doubt", "quarantined"];
-/// The longest time between two counts.
+/// The time between two counts.
 const EVERY: Duration = Duration::from_secs(4);
 /// The number of messages visited in one call.
 const PAGE: usize = 200;
@@ -248,10 +268,10 @@ mod tests {
         let found = unnamed(&store, &pipelines).await.expect("counts");
         assert_eq!(found, BTreeMap::from([("charge".into(), [1, 2, 0])]));
         let counts = Counts::default();
-        counts.found(&pipelines, found);
+        counts.found(&pipelines, found, Instant::now());
         assert!(counts.all().contains(&("charge".into(), "in_doubt", 2)));
         // What is resolved is counted as none, and does not vanish.
-        counts.found(&pipelines, BTreeMap::new());
+        counts.found(&pipelines, BTreeMap::new(), Instant::now());
         assert!(counts.all().contains(&("charge".into(), "in_doubt", 0)));
     }
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use semel_engine::summary::Summary;
 use semel_telemetry::{Metrics, Sample, SampledFamily};
-use tokio::time::Instant;
 
 use super::{Doing, PartitionRestoration, Readiness, Status, declared, gateway};
 
@@ -113,11 +112,10 @@ fn families(status: &Status) -> Vec<SampledFamily> {
 }
 
 fn of_lags(status: &Status) -> Vec<Sample> {
-    let now = Instant::now();
     let pipelines = status.lock();
     let lags = pipelines.iter().filter_map(|(pipeline, it)| {
-        let (lag, _) = it.lag.filter(|(_, until)| now < *until)?;
-        Some(Sample::new([("pipeline", &**pipeline)], lag))
+        let lag = it.lag.as_ref()?.value()?;
+        Some(Sample::new([("pipeline", &**pipeline)], *lag))
     });
     lags.collect()
 }

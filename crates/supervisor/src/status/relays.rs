@@ -13,7 +13,7 @@ use semel_worker::effect::http::Probe;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::health::{Because, Health, Part, Reason};
-use super::pace::Pace;
+use super::pace::{Pace, Reading};
 
 /// The relays of a worker; see the module.
 pub(crate) struct Relays {
@@ -30,8 +30,8 @@ struct Relay {
     server: Part,
     /// The time at which something was last published.
     published_at: Option<Duration>,
-    /// The last counts, and the time from which they are too old.
-    backlog: Option<(Backlog, Instant)>,
+    /// The last counts.
+    backlog: Option<Reading<Backlog>>,
 }
 
 impl Relays {
@@ -60,18 +60,16 @@ impl Relays {
         reasons.collect()
     }
 
-    /// Counts what waits over and over for as long as the future is polled: every few seconds, and so that the database
-    /// spends about a twentieth of its time on it, see [`Pace`].
+    /// Counts what waits over and over for as long as the future is polled: every few seconds, and more seldom where that
+    /// takes long, see [`Pace`].
     pub(crate) async fn count(&self, relay: &str, stream: &str, outbox: impl OutboxOperations) {
         let mut pace = Pace::new(EVERY, PARTS);
         loop {
             let begun = Instant::now();
             let counted = timeout(PATIENCE, outbox.backlog(stream)).await;
             let pause = if let Ok(Ok(backlog)) = counted {
-                let rest = pace.after(begun.elapsed());
-                let until = Instant::now() + rest.stands;
-                self.of(relay, |it| it.backlog = Some((backlog, until)));
-                rest.pause
+                self.of(relay, |it| it.backlog = Some(Reading::new(backlog, begun)));
+                pace.after(begun.elapsed())
             } else {
                 pace.after_failure()
             };
@@ -108,10 +106,9 @@ impl Relays {
 
     /// Returns the families of what waits, without a series while nothing is known of late.
     pub(super) fn families(&self) -> [SampledFamily; 3] {
-        let now = Instant::now();
         let known = self.lock();
         let counted = known.iter().filter_map(|(name, it)| {
-            let (backlog, _) = it.backlog.filter(|(_, until)| now < *until)?;
+            let backlog = it.backlog.as_ref()?.value()?;
             Some(([("relay", &**name)], backlog))
         });
         let (mut waiting, mut dead, mut oldest) = (Vec::new(), Vec::new(), Vec::new());
@@ -178,7 +175,7 @@ impl Observer for Relays {
 
 /// The time between two counts.
 const EVERY: Duration = Duration::from_secs(5);
-/// A database spends one part of its time in so many on counting, at most.
+/// A database spends one part of its time in so many on counting, or more if a count is brief.
 const PARTS: u32 = 20;
 /// The longest wait for a count.
 const PATIENCE: Duration = Duration::from_secs(30);

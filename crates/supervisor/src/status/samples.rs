@@ -10,22 +10,15 @@ use semel_core::{Result, StateKind};
 use semel_telemetry::{Sample, SampledFamily};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::pace::Pace;
+use super::pace::{Pace, Reading};
 
-/// The last counts of a store, as long as they stand.
+/// The last counts of a store.
 #[derive(Debug, Default)]
-pub(crate) struct StoreSamples(Mutex<Option<Sampled>>);
-
-#[derive(Debug)]
-struct Sampled {
-    stats: Stats,
-    /// The time from which they are too old.
-    until: Instant,
-}
+pub(crate) struct StoreSamples(Mutex<Option<Reading<Stats>>>);
 
 impl StoreSamples {
-    /// Counts over and over for as long as the future is polled: every few seconds, and so that the store
-    /// spends about one part of its time in `parts` on it, see [`Pace`].
+    /// Counts over and over for as long as the future is polled: every few seconds, and more seldom where that takes
+    /// long, for one part of the time in `parts`, see [`Pace`].
     pub(crate) async fn take(&self, store: impl Store, parts: u32) {
         self.take_from(|| store.stats(), parts).await;
     }
@@ -39,10 +32,8 @@ impl StoreSamples {
         loop {
             let begun = Instant::now();
             let pause = if let Ok(Ok(stats)) = timeout(PATIENCE, stats()).await {
-                let rest = pace.after(begun.elapsed());
-                let until = Instant::now() + rest.stands;
-                *self.lock() = Some(Sampled { stats, until });
-                rest.pause
+                *self.lock() = Some(Reading::new(stats, begun));
+                pace.after(begun.elapsed())
             } else {
                 pace.after_failure()
             };
@@ -50,11 +41,9 @@ impl StoreSamples {
         }
     }
 
-    /// Returns the counts that stand.
+    /// Returns the counts, unless they are too old.
     fn stats(&self) -> Option<Stats> {
-        let sampled = self.lock();
-        let standing = sampled.as_ref().filter(|it| Instant::now() < it.until);
-        standing.map(|it| it.stats.clone())
+        self.lock().as_ref()?.value().cloned()
     }
 
     /// Returns the families of the store, without a series while nothing is known of late.
@@ -65,14 +54,22 @@ impl StoreSamples {
         let records = stats.into_iter().flat_map(|stats| {
             let words = StateKind::ALL.map(StateKind::as_str);
             let by_state = words.into_iter().zip(stats.records);
-            by_state.chain([("entity", stats.entities), ("parked", stats.parked)])
+            let others = [
+                ("entity", Some(stats.entities)),
+                ("parked", Some(stats.parked)),
+                ("audit", Some(stats.audited)),
+                ("remembered", stats.remembered),
+            ];
+            let others = others.into_iter();
+            by_state.chain(others.filter_map(|(state, count)| Some((state, count?))))
         });
         let records =
             records.map(|(state, count)| Sample::new([("store", store), ("state", state)], count));
         [
             SampledFamily::gauge(
                 "semel_records",
-                "Records in the store by state, entities and parked messages as well.",
+                "Records in the store by state; entities, parked messages, the audit trail and what has passed its \
+                 window as well.",
                 records.collect(),
             ),
             SampledFamily::gauge(
@@ -83,7 +80,7 @@ impl StoreSamples {
         ]
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Sampled>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Reading<Stats>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -179,11 +176,9 @@ mod tests {
                 }
                 _ => std::future::pending().await,
             }
-            let disk_bytes = Some(calls.load(Ordering::Relaxed));
-            Ok(Stats {
-                disk_bytes,
-                ..Stats::default()
-            })
+            let mut counted = Stats::default();
+            counted.disk_bytes = Some(calls.load(Ordering::Relaxed));
+            Ok(counted)
         };
         let told = async {
             let within = async |seconds| sleep(Duration::from_secs(seconds)).await;

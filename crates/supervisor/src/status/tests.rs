@@ -175,8 +175,10 @@ async fn metrics_have_windows_what_is_needed_and_what_is_left_of_a_source() {
     counting(progress(100), &Summary::default());
     counting(progress(400), &Summary::default());
     let now = tokio::time::Instant::now();
-    status.lags("endless", Some((7, now + hour)));
-    status.lags("unknown", Some((8, now)));
+    status.lags("endless", Some(Reading::new(7, now)));
+    let long_ago = now.checked_sub(Duration::from_secs(15));
+    let long_ago = long_ago.expect("the machine runs for longer");
+    status.lags("unknown", Some(Reading::new(8, long_ago)));
     let (_, text) = asked(&status, "/metrics").await;
     for line in [
         "semel_window_seconds{pipeline=\"file\"} 3600.0",

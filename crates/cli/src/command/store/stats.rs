@@ -56,6 +56,7 @@ impl Answer for Statistics<'_> {
             block.styled(style, state_text(state), &count.to_string());
         }
         block.field("total", total);
+        block.some("past their window", self.remembered);
         block.heading("Version gate");
         block.field("entities", self.entities);
         block.heading("Messages kept");

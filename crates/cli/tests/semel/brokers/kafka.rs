@@ -6,11 +6,13 @@ mod streamed;
 use std::path::Path;
 use std::process::Command;
 
+use rustix::process::Signal;
 use semel_broker_kafka::{KafkaSink, SinkOptions};
 use semel_core::port::sink::Publication;
 
-use super::{Place, Way, behind, name, runtime, send, server};
-use crate::site::wait_for;
+use super::{Place, Way, behind, name, payments, runtime, send, server};
+use crate::ready::Admin;
+use crate::site::{Site, wait_for};
 
 pub(crate) struct Topic(pub(crate) String);
 
@@ -65,4 +67,28 @@ impl Place for Topic {
         let sink = KafkaSink::new(SinkOptions::new(&Self::address(), &self.0));
         runtime().block_on(send(sink.expect("a sink"), batch));
     }
+}
+
+#[test]
+fn what_a_worker_that_is_held_has_not_worked_off_is_its_lag() {
+    const COUNT: usize = 30;
+    let topic = Topic::new();
+    topic.publish(&payments(0..COUNT));
+    let admin = Admin::new();
+    let config = format!(
+        "[store]\nurl = \"embedded:./store\"\n{}[pipelines.payments]\nkey = \"json:/id\"\nwindow = \"30d\"\n\
+         effect = {{ kind = \"exec\", command = [\"sh\", \"-c\", \"until [ -e go ]; do sleep 0.02; done\"], timeout = \"5m\" }}\n\
+         [pipelines.payments.source]\n{}",
+        admin.table(),
+        topic.source(&Topic::address())
+    );
+    let site = Site::with(&[("semel.toml", &config)]);
+    let running = site.start(&["run", "--output", "json"]);
+    let lag = "semel_source_lag{pipeline=\"payments\"}";
+    admin.tells(lag, 30);
+    site.write("go", "");
+    admin.tells(lag, 0);
+    running.signal(Signal::TERM);
+    let applied = COUNT as u64;
+    running.wait().done().summary().is(&[("applied", applied)]);
 }

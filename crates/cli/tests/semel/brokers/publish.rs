@@ -9,6 +9,7 @@ use semel_conformance::proxy::Proxy;
 use tokio::runtime::Runtime;
 
 use super::{Place, payments, runtime};
+use crate::ready::Admin;
 use crate::site::{Ended, Running, Site, wait_for};
 
 #[cfg(feature = "amqp")]
@@ -264,9 +265,17 @@ fn dead_letters_wait_for_a_broker_that_is_away_and_the_rest_goes_on<T: Target>()
     let runtime = runtime();
     let proxy = absent(&runtime, &T::address());
     let site = failing(&target.sink(&proxy.address().to_string()));
+    let admin = Admin::new();
+    let config = format!("{}\n{}", site.text("semel.toml"), admin.table());
+    site.write("semel.toml", config);
     let mut running = site.start(&["run", "--output", "json"]);
     letters_told_to_wait(&mut running);
     wait_for("the others", || site.text("out").lines().count() == 6);
+    admin.tells(
+        "semel_waits_total{pipeline=\"clean\",why=\"dead_letter\"}",
+        2,
+    );
+    admin.tells("semel_in_flight{pipeline=\"clean\"}", 2);
     assert!(running.is_running(), "it waits");
     proxy.refuse(false);
     let ended: Ended = running.wait().done();

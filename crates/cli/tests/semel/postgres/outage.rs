@@ -25,17 +25,23 @@ struct Worker {
     telling: JoinHandle<()>,
 }
 
+/// A proxy before the server, and the url of the store that leads through it.
+pub(super) fn through_proxy(schema: &Schema) -> (Proxy, String) {
+    let place = server().split_once('@').expect("a user").1.to_owned();
+    let (host, database) = place.split_once('/').expect("a database");
+    let upstream = host.to_socket_addrs().expect("an address").next();
+    let entered = schema.runtime.enter();
+    let proxy = Proxy::start(upstream.expect("an address"));
+    drop(entered);
+    let url = schema.url().replace(host, &proxy.address().to_string());
+    assert!(url.contains(database));
+    (proxy, url)
+}
+
 impl Worker {
     fn start(fail: &str) -> Self {
         let schema = Schema::new();
-        let place = server().split_once('@').expect("a user").1.to_owned();
-        let (host, database) = place.split_once('/').expect("a database");
-        let upstream = host.to_socket_addrs().expect("an address").next();
-        let entered = schema.runtime.enter();
-        let proxy = Proxy::start(upstream.expect("an address"));
-        drop(entered);
-        let url = schema.url().replace(host, &proxy.address().to_string());
-        assert!(url.contains(database));
+        let (proxy, url) = through_proxy(&schema);
         let admin = Admin::new();
         let config = format!(
             "[store]\nurl = \"{url}\"\n{}[pipelines.p]\nsource = {{ kind = \"stdin\" }}\nkey = \"json:/id\"\n\
@@ -208,4 +214,36 @@ fn each_call_that_fails_is_an_error_of_the_store() {
     assert_eq!(summary["applied"], CUTS + 1, "{told}");
     assert_eq!(effects.len(), CUTS as usize + 1, "{effects:?}");
     assert_eq!(schema.count("records"), u64::from(CUTS) + 1);
+}
+
+#[test]
+fn each_message_whose_claim_has_no_answer_waits_for_the_store() {
+    let mut worker = Worker::start("open");
+    worker.send(0..1);
+    worker.happened(1);
+    let (mut waited, mut sent) = (0, 1);
+    let series = "semel_waits_total{pipeline=\"p\",why=\"store\"}";
+    while waited < 3 {
+        worker.admin.tells("semel_in_flight{pipeline=\"p\"}", 0);
+        // The answer to the claim is lost, and then the store is away. Now and then the worker's own look loses it instead,
+        // and the message runs.
+        worker.proxy.refuse(true);
+        worker.proxy.cut_before_answer(1);
+        worker.send(sent..sent + 1);
+        sent += 1;
+        let runs = |worker: &Worker| worker.site.text("out").lines().count() == sent as usize;
+        let waits = format!("{series} {}", waited + 1);
+        wait_for("a message that runs or waits", || {
+            runs(&worker) || worker.admin.shows(&waits)
+        });
+        waited += u32::from(!runs(&worker));
+        worker.admin.tells(series, waited);
+        worker.proxy.heal();
+        worker.happened(sent as usize);
+        worker.admin.tells(series, waited);
+        assert!(sent < 30, "{}", worker.admin.metrics());
+    }
+    let (_, summary, told, effects) = worker.end();
+    assert_eq!(summary["deliveries"], sent, "{told}");
+    assert_eq!(effects.len(), sent as usize, "{effects:?}");
 }

@@ -94,9 +94,7 @@ impl<S: Store> Store for Approximate<S> {
     }
 
     async fn stats(&self) -> Result<Stats> {
-        let Stats {
-            parked, entities, ..
-        } = self.kept.stats().await?;
+        let kept = self.kept.stats().await?;
         let (state, now) = self.locked();
         let records = StateKind::ALL.map(|kind| match kind {
             StateKind::Completed => state.finished.len(),
@@ -106,12 +104,11 @@ impl<S: Store> Store for Approximate<S> {
             | StateKind::Dead
             | StateKind::InDoubt => state.unfinished.count(kind, now),
         });
-        Ok(Stats {
-            records,
-            entities,
-            parked,
-            disk_bytes: None,
-        })
+        let mut counted = Stats::new(records);
+        counted.entities = kept.entities;
+        counted.parked = kept.parked;
+        counted.audited = kept.audited;
+        Ok(counted)
     }
 
     async fn preflight(&self) -> Result<Capabilities> {

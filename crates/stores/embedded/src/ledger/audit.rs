@@ -24,6 +24,11 @@ impl Ledger {
         self.audit_index.from(order)
     }
 
+    /// Returns the number of entries in this log.
+    pub(crate) fn audited(&self) -> u64 {
+        self.audit_index.len()
+    }
+
     /// Reads an entry of the audit trail.
     pub(crate) fn read_audited(&mut self, location: Location) -> Result<Audited> {
         read_audited(&self.log, location, &mut self.scratch)

@@ -75,16 +75,13 @@ impl Ledger {
     }
 
     /// Counts entities, and records by state. Segments that hold forgotten records are read through, newest first, up
-    /// to [`COUNTED_BYTES`] of them; in the others those count as well, until the segment is removed.
+    /// to [`COUNTED_BYTES`] of them; in the others those count as if their window went on, until the segment is removed.
     pub(crate) fn stats(&self, now: Timestamp) -> Result<Stats> {
-        let mut stats = Stats {
-            entities: self.entities.len() as u64,
-            ..Stats::default()
-        };
+        let mut stats = Stats::default();
+        stats.entities = self.entities.len() as u64;
+        let mut remembered = 0;
         for kept in self.kept.values() {
-            if !kept.record.is_forgotten(now) {
-                count(&mut stats, kept.record.state.kind(), 1);
-            }
+            count_one(&mut stats, &mut remembered, &kept.record, now);
         }
         let mut left = COUNTED_BYTES;
         for segment in self.log.segments().iter().rev() {
@@ -102,14 +99,14 @@ impl Ledger {
             };
             while let Some(frame) = scan.next()? {
                 self.walk_frame(segment.id, &frame, 0, |on_disk| {
-                    let record = on_disk.body.record(None);
-                    if let Some(record) = record.filter(|record| !record.is_forgotten(now)) {
-                        count(&mut stats, record.state.kind(), 1);
+                    if let Some(record) = on_disk.body.record(None) {
+                        count_one(&mut stats, &mut remembered, &record, now);
                     }
                     Ok(true)
                 })?;
             }
         }
+        stats.remembered = Some(remembered);
         Ok(stats)
     }
 }
@@ -154,6 +151,15 @@ fn matches(query: &ListQuery, record: &Record, now: Timestamp) -> bool {
     query.state.is_none_or(|kind| record.state.kind() == kind)
         && (!query.repeated || record.possible_repeats > 0)
         && !record.is_forgotten(now)
+}
+
+/// Counts a record by its state, or as remembered if it has passed its window.
+fn count_one(stats: &mut Stats, remembered: &mut u64, record: &Record, now: Timestamp) {
+    if record.is_forgotten(now) {
+        *remembered += 1;
+    } else {
+        count(stats, record.state.kind(), 1);
+    }
 }
 
 fn count(stats: &mut Stats, kind: StateKind, more: u64) {

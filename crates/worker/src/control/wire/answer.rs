@@ -60,6 +60,8 @@ impl Answer {
                 entities: stats.entities,
                 parked: stats.parked,
                 disk_bytes: stats.disk_bytes,
+                audited: stats.audited,
+                remembered: stats.remembered,
             },
             Self::Capabilities(found) => Head::Capabilities {
                 durability: DURABILITIES.iter().position(|it| *it == found.durability),
@@ -264,16 +266,19 @@ impl Reply<'_> {
             entities,
             parked,
             disk_bytes,
+            audited,
+            remembered,
         } = self.head
         else {
             return Err(other());
         };
-        Ok(Stats {
-            records,
-            entities,
-            parked,
-            disk_bytes,
-        })
+        let mut stats = Stats::new(records);
+        stats.entities = entities;
+        stats.parked = parked;
+        stats.disk_bytes = disk_bytes;
+        stats.audited = audited;
+        stats.remembered = remembered;
+        Ok(stats)
     }
 
     /// The capabilities of a store of this kind, which is the one that has a socket.
@@ -341,6 +346,10 @@ enum Head {
         entities: u64,
         parked: u64,
         disk_bytes: Option<u64>,
+        #[serde(default)]
+        audited: u64,
+        #[serde(default)]
+        remembered: Option<u64>,
     },
     Capabilities {
         durability: Option<usize>,
