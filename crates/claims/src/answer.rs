@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use semel_core::{Code, Timestamp};
+use semel_core::{Code, StateKind, Timestamp};
 use semel_http::Problem;
 use serde::{Serialize, Serializer};
 
@@ -85,9 +85,18 @@ pub(crate) struct Granted {
 /// The state of an operation after a step of its claim.
 #[derive(Debug, Serialize)]
 pub(crate) struct Stepped {
-    pub(crate) state: &'static str,
+    #[serde(serialize_with = "name_of_state")]
+    pub(crate) state: StateKind,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lease_until: Option<Instant>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature that serde asks for"
+)]
+fn name_of_state<S: Serializer>(state: &StateKind, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(state.as_str())
 }
 
 /// The answers to a batch, in its order.

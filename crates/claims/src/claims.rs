@@ -18,6 +18,7 @@ use crate::answer::{Answers, Decision, internal};
 use crate::body::Text;
 use crate::member::{Fault, document, members, required};
 use crate::service::Service;
+use crate::trace::{ClaimFacts, RequestTrace, StoreCall};
 use request::{Asked, Completed};
 
 /// The member of a batch of claims.
@@ -28,12 +29,36 @@ pub(crate) const MOST_ITEMS: usize = 1_000;
 
 impl<S: Store + Clone> Service<S> {
     /// Answers one claim, which may wait.
-    pub(crate) async fn claim(&self, caller: &Caller, body: Text) -> Result<Decision, Problem> {
+    pub(crate) async fn claim(
+        &self,
+        caller: &Caller,
+        trace: Option<&RequestTrace>,
+        body: Text,
+    ) -> Result<Decision, Problem> {
         let mut asked = Asked::read(document(&body)?.root(), "", caller, &self.settings)?;
         // Nobody's body is kept while its claim waits.
         drop(body);
-        let mut admission = self.admit_one(&asked).await?;
-        self.tell_decision(&asked, &admission);
+        asked.trace = self.trace_of(trace, asked.request.claim_id);
+        let mut call = StoreCall::default();
+        let (decided, answer) = match self.decide(&mut asked, &mut call).await {
+            Ok((admission, completed)) => {
+                let decided = ClaimFacts::of(&admission);
+                (decided, asked.answer(admission, completed))
+            }
+            Err(problem) => (ClaimFacts::UNANSWERED, Err(problem)),
+        };
+        self.trace_claim(&asked, decided, call, answer.as_ref().err());
+        answer
+    }
+
+    /// Decides about one claim; returns with its admission what is read of a record.
+    async fn decide(
+        &self,
+        asked: &mut Asked,
+        call: &mut StoreCall,
+    ) -> Result<(Admission, Completed), Problem> {
+        let mut admission = self.admit_one(asked, call).await?;
+        self.tell_decision(asked, &admission);
         let wait = asked
             .wait
             .as_ref()
@@ -41,9 +66,9 @@ impl<S: Store + Clone> Service<S> {
         if let Admission::Busy { until, now } = admission
             && !wait.is_zero()
         {
-            admission = self.wait(&asked, wait, (until, now)).await?;
+            admission = self.wait(asked, wait, (until, now), call).await?;
             if !matches!(admission, Admission::Busy { .. }) {
-                self.tell_decision(&asked, &admission);
+                self.tell_decision(asked, &admission);
             }
         }
         let mut completed = Completed::default();
@@ -56,37 +81,51 @@ impl<S: Store + Clone> Service<S> {
             } else {
                 // Only the time is left out, if the record cannot be read: the outcome comes with the decision too.
                 asked.request.wants_outcome = true;
-                admission = self.admit_one(&asked).await?;
+                admission = self.admit_one(asked, call).await?;
                 if !matches!(admission, Admission::Replay { .. }) {
                     // The record was forgotten meanwhile.
-                    self.tell_decision(&asked, &admission);
+                    self.tell_decision(asked, &admission);
                 }
             }
         }
-        asked.answer(admission, completed)
+        Ok((admission, completed))
     }
 
     /// Answers a batch of claims.
     pub(crate) async fn claim_batch(
         &self,
         caller: &Caller,
+        trace: Option<&RequestTrace>,
         body: Text,
     ) -> Result<Answers<Decision>, Problem> {
-        let items = self.read_batch(caller, &body)?;
+        let mut items = self.read_batch(caller, &body)?;
         drop(body);
+        for asked in items.iter_mut().filter_map(|it| it.as_mut().ok()) {
+            asked.trace = self.trace_of(trace, asked.request.claim_id);
+        }
         let asked: Vec<&Asked> = items.iter().filter_map(|it| it.as_ref().ok()).collect();
-        let admissions = match self.admit(&asked).await {
+        let time = || self.time_of(asked.first().and_then(|it| it.trace.as_ref()));
+        let mut call = StoreCall::default();
+        call.begins(time());
+        let admitted = self.admit(&asked).await;
+        call.ends(time());
+        let admissions = match admitted {
             Ok(admissions) => admissions,
             Err(error) => {
+                let problem = Problem::from(&error);
+                for asked in &asked {
+                    self.trace_claim(asked, ClaimFacts::UNANSWERED, call, Some(&problem));
+                }
                 let id = |item: &Result<Asked, Problem>| {
                     item.as_ref().ok().map(|it| it.request.claim_id.to_string())
                 };
                 let ids: Vec<Option<String>> = items.iter().map(id).collect();
-                return Err(Problem::from(&error).with("claim_ids", ids));
+                return Err(problem.with("claim_ids", ids));
             }
         };
         for (asked, admission) in asked.iter().zip(&admissions) {
             self.tell_decision(asked, admission);
+            self.trace_claim(asked, ClaimFacts::of(admission), call, None);
         }
         let completed = self.completed(&asked, &admissions).await;
         let mut decided = asked
@@ -126,8 +165,10 @@ impl<S: Store + Clone> Service<S> {
         Ok(claims.into_iter().enumerate().map(read).collect())
     }
 
-    async fn admit_one(&self, asked: &Asked) -> Result<Admission, Problem> {
+    async fn admit_one(&self, asked: &Asked, call: &mut StoreCall) -> Result<Admission, Problem> {
+        call.begins(self.time_of(asked.trace.as_ref()));
         let admissions = self.admit(&[asked]).await;
+        call.ends(self.time_of(asked.trace.as_ref()));
         let admissions = admissions.map_err(|error| asked.unanswered(&error))?;
         let missing = || internal("the store left the claim without an answer");
         admissions.into_iter().next().ok_or_else(missing)
@@ -222,6 +263,7 @@ impl<S: Store + Clone> Service<S> {
         asked: &Asked,
         wait: Duration,
         (mut until, mut now): (Timestamp, Timestamp),
+        call: &mut StoreCall,
     ) -> Result<Admission, Problem> {
         let mut deadline = pin!(sleep(wait));
         let mut stop = self.settings.stop.clone();
@@ -244,7 +286,7 @@ impl<S: Store + Clone> Service<S> {
                 () = &mut deadline => return Ok(Admission::Busy { until, now }),
                 () = seat.pause(until.since(now)) => {}
             }
-            match self.admit_one(asked).await? {
+            match self.admit_one(asked, call).await? {
                 Admission::Busy {
                     until: later,
                     now: then,

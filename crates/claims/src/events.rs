@@ -4,17 +4,19 @@
 use std::time::Duration;
 
 use semel_core::{Admission, Differing, Settled, StateKind, Step};
-use semel_engine::event::Event;
+use semel_engine::event::{Event, Origin};
 
 use crate::claims::request::Asked as Claim;
 use crate::service::Service;
 use crate::settlements::request::{Asked, Report};
+use crate::trace::ItemTrace;
 
 impl<S> Service<S> {
     /// Tells a decision about a claim. A failure of the store is no decision.
     pub(crate) fn tell_decision(&self, asked: &Claim, admission: &Admission) {
         let operation = &asked.request.operation;
-        let tell = |event: &Event<'_>| self.tell(operation.scope.operation(), event);
+        let trace = asked.trace.as_ref();
+        let tell = |event: &Event<'_>| self.tell(operation.scope.operation(), event, trace);
         match admission {
             Admission::Granted(claim) => tell(&Event::Granted {
                 operation,
@@ -96,7 +98,7 @@ impl<S> Service<S> {
                 error,
             },
         };
-        self.tell(operation.scope.operation(), &event);
+        self.tell(operation.scope.operation(), &event, asked.trace.as_ref());
     }
 
     /// Tells that a step came from a claim that is lost.
@@ -107,13 +109,21 @@ impl<S> Service<S> {
             token: asked.handle.token,
             found,
         };
-        self.tell(operation.scope.operation(), &fenced);
+        self.tell(operation.scope.operation(), &fenced, asked.trace.as_ref());
     }
 
-    fn tell(&self, operation: &str, event: &Event<'_>) {
+    fn tell(&self, operation: &str, event: &Event<'_>, trace: Option<&ItemTrace>) {
         let observer = &self.settings.surroundings.observer;
-        if observer.is_watching() {
-            observer.observe(self.names.of(operation), event);
+        if !observer.is_watching() {
+            return;
+        }
+        let name = self.names.of(operation);
+        match trace {
+            Some(trace) => {
+                let origin = Origin::new(NOWHERE, &[]).in_span(Some(trace.process));
+                observer.observe_message(name, event, origin);
+            }
+            None => observer.observe(name, event),
         }
     }
 }

@@ -34,6 +34,8 @@ mod router;
 mod service;
 mod settings;
 mod settlements;
+mod spans;
+mod trace;
 mod waiters;
 
 pub use names::{MOST_NAMED, OTHERS};

@@ -39,9 +39,9 @@ type Routes<S> = Vec<(String, MethodRouter<Arc<Service<S>>>)>;
 
 fn routes<S: Store + Clone>() -> Routes<S> {
     [
-        ("/v1/claims", post(claim::<S>)),
-        ("/v1/claims/batch", post(claim_batch::<S>)),
-        ("/v1/settle/batch", post(settle_batch::<S>)),
+        (CLAIMS, post(claim::<S>)),
+        (CLAIM_BATCH, post(claim_batch::<S>)),
+        (SETTLE_BATCH, post(settle_batch::<S>)),
         ("/v1/operations", get(look_up::<S>)),
         ("/v1/openapi.json", get(openapi)),
     ]
@@ -50,12 +50,12 @@ fn routes<S: Store + Clone>() -> Routes<S> {
 }
 
 fn step_routes<S: Store + Clone>() -> Routes<S> {
-    let route = |(name, verb): (&str, Verb)| {
+    let route = |(_, verb): (&str, Verb)| {
         let answer =
             move |State(service): State<Arc<Service<S>>>,
                   path: Result<Path<String>, PathRejection>,
                   request: Request| async move { step(&service, verb, path, request).await };
-        (format!("/v1/claims/{{claim}}/{name}"), post(answer))
+        (verb.path().to_owned(), post(answer))
     };
     Verb::ALL.into_iter().map(route).collect()
 }
@@ -71,24 +71,33 @@ async fn claim<S: Store + Clone>(
     State(service): State<Arc<Service<S>>>,
     request: Request,
 ) -> Result<Json<Decision>, Problem> {
+    let trace = service.trace(CLAIMS, request.headers());
     let (caller, body) = read(request, Role::Operator, service.settings.max_body_bytes).await?;
-    service.claim(&caller, body).await.map(Json)
+    service.claim(&caller, trace.as_ref(), body).await.map(Json)
 }
 
 async fn claim_batch<S: Store + Clone>(
     State(service): State<Arc<Service<S>>>,
     request: Request,
 ) -> Result<Json<Answers<Decision>>, Problem> {
+    let trace = service.trace(CLAIM_BATCH, request.headers());
     let (caller, body) = read(request, Role::Operator, service.settings.max_body_bytes).await?;
-    service.claim_batch(&caller, body).await.map(Json)
+    service
+        .claim_batch(&caller, trace.as_ref(), body)
+        .await
+        .map(Json)
 }
 
 async fn settle_batch<S: Store + Clone>(
     State(service): State<Arc<Service<S>>>,
     request: Request,
 ) -> Result<Json<Answers<Stepped>>, Problem> {
+    let trace = service.trace(SETTLE_BATCH, request.headers());
     let (caller, body) = read(request, Role::Operator, service.settings.max_body_bytes).await?;
-    service.settle_batch(&caller, body).await.map(Json)
+    service
+        .settle_batch(&caller, trace.as_ref(), body)
+        .await
+        .map(Json)
 }
 
 async fn step<S: Store + Clone>(
@@ -97,12 +106,15 @@ async fn step<S: Store + Clone>(
     path: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Result<Json<Stepped>, Problem> {
+    let trace = service.trace(verb.path(), request.headers());
     let (caller, body) = read(request, Role::Operator, service.settings.max_body_bytes).await?;
     let Path(claim) = path.map_err(|_| {
         let detail = "the claim in the path is not UTF-8";
         Problem::new(StatusCode::BAD_REQUEST, INVALID, detail)
     })?;
-    service.step(&caller, verb, &claim, body).await.map(Json)
+    let named = (verb, &*claim);
+    let stepped = service.step(&caller, trace.as_ref(), named, body);
+    stepped.await.map(Json)
 }
 
 async fn look_up<S: Store + Clone>(
@@ -129,3 +141,7 @@ async fn unknown_method() -> Problem {
     let status = StatusCode::METHOD_NOT_ALLOWED;
     Problem::new(status, Code::MethodNotAllowed.as_str(), detail)
 }
+
+const CLAIMS: &str = "/v1/claims";
+const CLAIM_BATCH: &str = "/v1/claims/batch";
+const SETTLE_BATCH: &str = "/v1/settle/batch";

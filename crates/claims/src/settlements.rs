@@ -18,6 +18,7 @@ use crate::claims::MOST_ITEMS;
 use crate::handle::Handle;
 use crate::member::{INVALID, document, members, required};
 use crate::service::Service;
+use crate::trace::{RequestTrace, StoreCall};
 use request::{Asked, NO_CLAIM, Report, read};
 
 /// The member of a batch of steps.
@@ -28,16 +29,17 @@ impl<S: Store + Clone> Service<S> {
     pub(crate) async fn step(
         &self,
         caller: &Caller,
-        verb: Verb,
-        claim: &str,
+        trace: Option<&RequestTrace>,
+        (verb, claim): (Verb, &str),
         body: Text,
     ) -> Result<Stepped, Problem> {
         let no_claim = || Problem::new(StatusCode::BAD_REQUEST, INVALID, NO_CLAIM);
         let handle = Handle::decode(claim).ok_or_else(no_claim)?;
         let named = Some((handle, verb));
-        let asked = read(document(&body)?.root(), "", named, caller, &self.settings)?;
+        let mut asked = read(document(&body)?.root(), "", named, caller, &self.settings)?;
         drop(body);
-        let mut answers = self.report(&[&asked]).await.into_iter();
+        asked.trace = self.trace_of(trace, asked.handle.claim_id);
+        let mut answers = self.report(&[&asked], false).await.into_iter();
         let missing = || Err(internal("the store left the step without an answer"));
         answers.next().unwrap_or_else(missing)
     }
@@ -46,12 +48,16 @@ impl<S: Store + Clone> Service<S> {
     pub(crate) async fn settle_batch(
         &self,
         caller: &Caller,
+        trace: Option<&RequestTrace>,
         body: Text,
     ) -> Result<Answers<Stepped>, Problem> {
-        let items = self.read_steps(caller, &body)?;
+        let mut items = self.read_steps(caller, &body)?;
         drop(body);
+        for asked in items.iter_mut().filter_map(|it| it.as_mut().ok()) {
+            asked.trace = self.trace_of(trace, asked.handle.claim_id);
+        }
         let asked: Vec<&Asked> = items.iter().filter_map(|it| it.as_ref().ok()).collect();
-        let mut answers = self.report(&asked).await.into_iter();
+        let mut answers = self.report(&asked, true).await.into_iter();
         let answers = items.into_iter().map(|item| {
             item.and_then(|_| {
                 let missing = || Err(internal("the store left an item without an answer"));
@@ -76,16 +82,24 @@ impl<S: Store + Clone> Service<S> {
         Ok(settlements.into_iter().enumerate().map(read).collect())
     }
 
-    /// Reports steps in their order: neighbours that the store takes in one call go down in one.
-    async fn report(&self, asked: &[&Asked]) -> Vec<Result<Stepped, Problem>> {
+    /// Reports steps in their order, which a batch has many of: neighbours that the store takes in one call go down in one.
+    async fn report(&self, asked: &[&Asked], is_batch: bool) -> Vec<Result<Stepped, Problem>> {
         let is_renewal = |asked: &&Asked| matches!(asked.report, Report::Renew(_));
         let mut answers = Vec::with_capacity(asked.len());
         for run in asked.chunk_by(|one, other| is_renewal(one) == is_renewal(other)) {
-            if run.first().is_some_and(is_renewal) {
-                answers.extend(self.renew(run).await);
+            let time = || self.time_of(run.first().and_then(|it| it.trace.as_ref()));
+            let mut call = StoreCall::default();
+            call.begins(time());
+            let answered = if run.first().is_some_and(is_renewal) {
+                self.renew(run).await
             } else {
-                answers.extend(self.settle(run).await);
+                self.settle(run).await
+            };
+            call.ends(time());
+            for (asked, answer) in run.iter().zip(&answered) {
+                self.trace_step(asked, answer.as_ref(), call, is_batch);
             }
+            answers.extend(answered);
         }
         answers
     }
@@ -119,7 +133,7 @@ impl<S: Store + Clone> Service<S> {
                 Settled::Now(state) => {
                     self.wake_for(&asked.handle.operation, state);
                     Ok(Stepped {
-                        state: state.as_str(),
+                        state,
                         lease_until: None,
                     })
                 }
@@ -193,7 +207,7 @@ impl<S: Store + Clone> Service<S> {
             let state = states.next().unwrap_or(StateKind::Claimed);
             answers.push(match renewed {
                 Renewed::Until(until) => Ok(Stepped {
-                    state: state.as_str(),
+                    state,
                     lease_until: Some(Instant(until)),
                 }),
                 Renewed::Lost { found } => {

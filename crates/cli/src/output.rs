@@ -47,7 +47,7 @@ mod text_style;
 
 pub(crate) use answer::{Answer, Answers, Block};
 pub(crate) use conversation::{
-    Level, error, errors, failure, is_told_in_text, log, note, set_log, warning,
+    Level, error, errors, failure, is_told_in_text, log, note, set_log, warning, warning_in,
 };
 pub(crate) use list::{Entry, List};
 pub(crate) use markdown::plain;

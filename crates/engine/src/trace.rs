@@ -74,6 +74,19 @@ pub enum ProcessKind {
     Consumer,
     /// A call of the program's own: no message, and nothing of the messaging conventions.
     Internal,
+    /// A request of HTTP is answered, whose client runs the effect itself.
+    Server(ServedRequest),
+}
+
+/// A request of HTTP that was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServedRequest {
+    /// The method.
+    pub method: &'static str,
+    /// The path, with the name of a part that differs in braces.
+    pub route: &'static str,
+    /// The status of the answer.
+    pub status: u16,
 }
 
 /// The end of an attempt.
@@ -81,6 +94,8 @@ pub enum ProcessKind {
 pub enum End {
     /// The message or the call met its fate.
     Fate(Fate),
+    /// The attempt goes on elsewhere: a client holds the claim.
+    Claimed,
     /// The attempt failed; another follows, or may follow.
     Released,
     /// The claim was lost.
@@ -105,7 +120,7 @@ impl End {
     const fn is_failure(self) -> bool {
         match self {
             Self::Released | Self::Fenced | Self::StoreFailed => true,
-            Self::Gone | Self::GivenBack => false,
+            Self::Claimed | Self::Gone | Self::GivenBack => false,
             Self::Fate(fate) => match fate {
                 Fate::Applied | Fate::Replayed | Fate::Stale | Fate::Released => false,
                 Fate::Conflict

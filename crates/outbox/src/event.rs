@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use semel_core::Error;
 use semel_core::outbox::OutboxId;
+use semel_core::{Error, TraceContext};
+
+use crate::publication::PublicationSpan;
 
 /// A decision or incident of a relay. Borrowed: an observer copies what it keeps.
 #[derive(Debug)]
@@ -34,6 +36,8 @@ pub enum Event<'a> {
         error: &'a str,
         /// The time until the next try.
         wait: Duration,
+        /// The span of the try, if anybody wants spans.
+        span: Option<TraceContext>,
     },
     /// A message will never be published as it is. What has its order key waits until a person decides.
     Dead {
@@ -41,6 +45,8 @@ pub enum Event<'a> {
         id: OutboxId,
         /// The reason, one line without secrets.
         error: &'a str,
+        /// The span of the last try, if anybody wants spans.
+        span: Option<TraceContext>,
     },
     /// The sink takes no message at all now; told once.
     SinkAway {
@@ -68,4 +74,17 @@ pub enum Event<'a> {
 pub trait Observer: Send + Sync {
     /// Takes an event. It is called between the steps of the relay: one that waits holds it up.
     fn observe(&self, relay: &str, event: &Event<'_>);
+
+    /// Returns the span under which a message is tried that came with this one; nothing if nobody wants spans.
+    ///
+    /// The message names it as that of its producer. It is of the trace that it came with, if it came with one.
+    fn span_of(&self, id: OutboxId, parent: Option<TraceContext>) -> Option<TraceContext> {
+        let _ = (id, parent);
+        None
+    }
+
+    /// Takes the span of a try that is over, if it is recorded.
+    fn observe_span(&self, relay: &str, span: &PublicationSpan<'_>) {
+        let _ = (relay, span);
+    }
 }

@@ -12,13 +12,16 @@
 mod absence;
 mod event;
 mod outcomes;
+mod publication;
 mod relay;
 mod settings;
 mod tenure;
+mod tries;
 mod verdict;
 mod waves;
 
 pub use event::{Event, Observer};
+pub use publication::{PublicationEnd, PublicationSpan};
 pub use relay::Relay;
 pub use settings::{Settings, Summary};
 

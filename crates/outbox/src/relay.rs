@@ -6,7 +6,7 @@ use std::time::Duration;
 use semel_core::outbox::Outgoing;
 use semel_core::port::outbox::{OutboxStore, RelayName, Unsent};
 use semel_core::port::sink::{Publication, Sink};
-use semel_core::{Clock, Error, ErrorKind, Result};
+use semel_core::{Clock, Error, ErrorKind, Result, TraceContext};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
@@ -16,6 +16,7 @@ use crate::event::{Event, Observer};
 use crate::outcomes::{Fates, Settled};
 use crate::settings::{Settings, Summary};
 use crate::tenure::Tenure;
+use crate::tries::{Spans, Tries, in_span};
 use crate::verdict::Verdict;
 use crate::waves::Waves;
 
@@ -120,8 +121,13 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
         if pending.is_empty() {
             return Ok(is_cleaning);
         }
-        let settled = self.publish(pending).await.settled(&self.relay.settings);
-        self.record(&settled).await?;
+        let (fates, tries) = self.publish(pending).await;
+        let settled = fates.settled(&self.relay.settings);
+        let Relay {
+            observer, clock, ..
+        } = &self.relay;
+        let spans = tries.hand_over(&self.relay.name.name, &**observer, &**clock, &settled);
+        self.record(&settled, &spans).await?;
         match settled.away {
             Some(error) => self.leave_sink_alone(&error),
             None => self.sink_is_back(),
@@ -167,8 +173,9 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
     }
 
     /// Publishes a batch wave by wave, as long as the leases last and the sink takes messages.
-    async fn publish(&mut self, pending: Vec<Outgoing>) -> Fates {
+    async fn publish(&mut self, pending: Vec<Outgoing>) -> (Fates, Tries) {
         let mut fates = Fates::of(&pending);
+        let mut tries = Tries::default();
         let mut waves = Waves::of(pending);
         while let Some(wave) = waves.next_wave() {
             let mut messages = Vec::with_capacity(wave.len());
@@ -179,7 +186,8 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
                     waves.hold_up(&message);
                     continue;
                 };
-                match publication(&message) {
+                let span = tries.begin(&*self.relay.observer, &message, now);
+                match publication(&message, span) {
                     Ok(publication) => {
                         publications.push(publication);
                         messages.push((message, lease));
@@ -196,6 +204,7 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
             let Some(answers) = self.handed_over(&publications).await else {
                 break;
             };
+            tries.answered(self.relay.clock.monotonic());
             let mut answers = answers.into_iter();
             for (message, lease) in messages {
                 let unanswered = || Err(Error::new(ErrorKind::Internal, "no answer of the sink"));
@@ -205,8 +214,14 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
                         fates.sent.push(message.id);
                         continue;
                     }
-                    Verdict::Away(error) => fates.fail(&message, lease, error, true),
-                    Verdict::Failed(error) => fates.fail(&message, lease, error, false),
+                    Verdict::Away(error) => {
+                        tries.fails(message.id, &error);
+                        fates.fail(&message, lease, error, true);
+                    }
+                    Verdict::Failed(error) => {
+                        tries.fails(message.id, &error);
+                        fates.fail(&message, lease, error, false);
+                    }
                     Verdict::Poison(error) => fates.give_up(&message, lease, error),
                 }
                 waves.hold_up(&message);
@@ -218,7 +233,7 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
                 break;
             }
         }
-        fates
+        (fates, tries)
     }
 
     /// Hands a wave to the sink, and renews the leases meanwhile. Returns nothing if a stop was asked for and patience
@@ -268,7 +283,7 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
 
     /// Records the fates of a batch. What is published is recorded before anything else is, and again until the outbox
     /// has taken it.
-    async fn record(&mut self, fates: &Settled) -> Result<()> {
+    async fn record(&mut self, fates: &Settled, spans: &Spans) -> Result<()> {
         if !fates.sent.is_empty() {
             let keep = self.relay.settings.keep.is_some();
             let mut is_last = false;
@@ -302,9 +317,14 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
             ..
         } in &fates.unsent
         {
+            let span = spans.get(id).copied();
             let Some(wait) = *wait else {
                 self.summary.dead += 1;
-                self.tell(&Event::Dead { id: *id, error });
+                self.tell(&Event::Dead {
+                    id: *id,
+                    error,
+                    span,
+                });
                 continue;
             };
             self.summary.put_off += u64::from(*counted);
@@ -315,6 +335,7 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
                     id: *id,
                     error,
                     wait,
+                    span,
                 });
             }
         }
@@ -389,9 +410,9 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
     }
 }
 
-/// Returns what is published of a message: the same at every try.
-fn publication(message: &Outgoing) -> Result<Publication, Box<str>> {
-    Ok(Publication {
+/// Returns what is published of a message: the same at every try, but for the span of the try.
+fn publication(message: &Outgoing, span: Option<TraceContext>) -> Result<Publication, Box<str>> {
+    let mut publication = Publication {
         id: message.id.to_string().into(),
         order: message
             .order_key
@@ -399,7 +420,11 @@ fn publication(message: &Outgoing) -> Result<Publication, Box<str>> {
             .map(semel_core::ByteString::into_bytes),
         payload: message.payload.clone(),
         headers: message.headers.clone()?,
-    })
+    };
+    if let Some(span) = span {
+        in_span(&mut publication, span);
+    }
+    Ok(publication)
 }
 
 /// Waits for the request to stop; for ever if no one is left to make it.

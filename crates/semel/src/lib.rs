@@ -73,7 +73,7 @@ pub mod trace {
     #[doc(inline)]
     pub use semel_engine::{
         effect::TraceHeaders,
-        trace::{End, HttpExchange, ProcessKind, SampleShare, Span, Spans},
+        trace::{End, HttpExchange, ProcessKind, SampleShare, ServedRequest, Span, Spans},
     };
 }
 

@@ -1,55 +1,59 @@
-//! Watches the operations that clients of the claim API name.
+//! Watches the operations that clients of the claim API name: counts and traces what is decided about them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use semel_engine::event::{Event, Observer};
+use semel_engine::event::{Event, FanOut, Observer};
 use semel_engine::surroundings::Surroundings;
+use semel_telemetry::traces::Traces;
 use semel_telemetry::{Metrics, OperationMetrics};
 
-/// Counts what clients are answered, if anybody asks for metrics, and hands it on to the observer of the worker.
+/// The counts of each operation.
 struct ClaimWatch {
-    metrics: Option<Metrics>,
-    next: Arc<dyn Observer>,
+    metrics: Metrics,
     known: Mutex<BTreeMap<Box<str>, OperationMetrics>>,
 }
 
-/// Returns these surroundings with an observer that counts as well, if anybody asks for metrics.
-pub(crate) fn watching(around: &Surroundings, metrics: Option<&Metrics>) -> Surroundings {
-    let watch = ClaimWatch {
-        metrics: metrics.cloned(),
-        next: Arc::clone(&around.observer),
-        known: Mutex::default(),
-    };
+/// Returns these surroundings with observers that count and trace as well, as far as anybody asks for that.
+pub(crate) fn watching(
+    around: &Surroundings,
+    metrics: Option<&Metrics>,
+    traces: Option<&Traces>,
+) -> Surroundings {
+    let counted = metrics.map(|metrics| {
+        let watch = ClaimWatch {
+            metrics: metrics.clone(),
+            known: Mutex::default(),
+        };
+        Arc::new(watch) as Arc<dyn Observer>
+    });
+    let spans = traces.map(|traces| Arc::new(traces.handle()) as Arc<dyn Observer>);
+    let observers = [Some(Arc::clone(&around.observer)), counted, spans];
     Surroundings {
-        observer: Arc::new(watch),
+        observer: Arc::new(FanOut::new(observers.into_iter().flatten())),
         ..around.clone()
     }
 }
 
 impl ClaimWatch {
     /// Returns the counts of an operation, whose name is one of a bounded number.
-    fn counts(&self, name: &str) -> Option<OperationMetrics> {
-        let metrics = self.metrics.as_ref()?;
+    fn counts(&self, name: &str) -> OperationMetrics {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(counts) = known.get(name) {
-            return Some(counts.clone());
+            return counts.clone();
         }
-        let counts = metrics.operation(name);
+        let counts = self.metrics.operation(name);
         known.insert(name.into(), counts.clone());
-        Some(counts)
+        counts
     }
 }
 
 impl Observer for ClaimWatch {
     fn observe(&self, operation: &str, event: &Event<'_>) {
         // What concerns the store concerns no operation.
-        if !operation.is_empty()
-            && let Some(counts) = self.counts(operation)
-        {
-            counts.observe(operation, event);
+        if !operation.is_empty() {
+            self.counts(operation).observe(operation, event);
         }
-        self.next.observe(operation, event);
     }
 }
 
@@ -78,7 +82,7 @@ mod tests {
             version: "0",
             commit: "0",
         });
-        let watched = watching(&around(), Some(&metrics));
+        let watched = watching(&around(), Some(&metrics), None);
         let scope = Scope::new("", "charge").expect("a scope");
         let operation = &Operation::new(scope, Key::new("k").expect("a key"));
         let stale = Event::Stale {

@@ -4,17 +4,20 @@ use std::sync::Arc;
 
 use semel_backends::outbox;
 use semel_config::RelaySettings;
+use semel_core::outbox::OutboxId;
 use semel_core::port::outbox::RelayName;
-use semel_core::{Error, ErrorKind, Result};
+use semel_core::{Error, ErrorKind, Result, TraceContext};
 use semel_engine::surroundings::Surroundings;
-use semel_outbox::{Event, Observer, Relay, Summary};
+use semel_outbox::{Event, Observer, PublicationSpan, Relay, Summary};
 use semel_telemetry::RelayMetrics;
+use semel_telemetry::traces::{RelayTraces, Traces};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::notice::{Notice, Reporter};
 use crate::results::Results;
 use crate::status::Status;
+use crate::traces;
 
 /// The relays that run.
 pub(crate) struct Relays {
@@ -89,6 +92,7 @@ pub(crate) struct OfWorker<'a> {
     pub(crate) reporter: &'a Arc<dyn Reporter>,
     pub(crate) stop: &'a watch::Sender<bool>,
     pub(crate) status: &'a Arc<Status>,
+    pub(crate) traces: Option<&'a Traces>,
     /// True if anybody can ask for the metrics.
     pub(crate) is_scraped: bool,
 }
@@ -114,16 +118,21 @@ fn relay(
             reporter: Arc::clone(worker.reporter),
             status: Arc::clone(worker.status),
             metrics: worker.status.metrics().relay(&settings.name),
+            traces: worker
+                .traces
+                .map(|it| it.relay(&traces::relay(settings), Arc::clone(&around.entropy))),
         }),
         stop: worker.stop.subscribe(),
     })
 }
 
-/// Hands the events of a relay to the reporter, to the status and to its metrics.
+/// Hands the events of a relay to the reporter, to the status and to its metrics, and its spans to the exporter, if there
+/// is one.
 struct Told {
     reporter: Arc<dyn Reporter>,
     status: Arc<Status>,
     metrics: RelayMetrics,
+    traces: Option<RelayTraces>,
 }
 
 impl Observer for Told {
@@ -131,5 +140,15 @@ impl Observer for Told {
         self.status.relays().observe(relay, event);
         self.metrics.observe(relay, event);
         self.reporter.report(&Notice::Relay { relay, event });
+    }
+
+    fn span_of(&self, id: OutboxId, parent: Option<TraceContext>) -> Option<TraceContext> {
+        self.traces.as_ref()?.span_of(id, parent)
+    }
+
+    fn observe_span(&self, relay: &str, span: &PublicationSpan<'_>) {
+        if let Some(traces) = &self.traces {
+            traces.observe_span(relay, span);
+        }
     }
 }

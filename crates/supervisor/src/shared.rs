@@ -43,6 +43,7 @@ impl Shared {
             reporter: &self.reporter,
             stop: &self.stop,
             status: &self.status,
+            traces: self.traces.as_ref(),
             is_scraped: self.is_scraped,
         }
     }

@@ -340,7 +340,11 @@ impl Worker {
                 gateway.as_ref().map(Gateway::address),
                 lent,
                 &breaker,
-                &claim_watch::watching(&around, is_scraped.then(|| status.metrics())),
+                &claim_watch::watching(
+                    &around,
+                    is_scraped.then(|| status.metrics()),
+                    traces.as_ref(),
+                ),
                 &*reporter,
             );
         }

@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
-use semel_config::{Front, PipelineSettings, SourceSettings, StoreUrl, TelemetrySettings};
+use semel_config::{
+    Front, PipelineSettings, RelaySettings, RelaySink, SourceSettings, StoreUrl, TelemetrySettings,
+};
 use semel_core::Claimant;
 use semel_engine::event::{FanOut, Observer};
 use semel_engine::layer::tiered::CacheHits;
 use semel_engine::surroundings::Surroundings;
 use semel_telemetry::traces::{
     Exporter, KeyForm, LostSpans, News, Refused, TraceSettings, TracedFront, TracedPipeline,
-    TracedTarget, Traces, Transport,
+    TracedRelay, TracedTarget, Traces, Transport,
 };
-use semel_worker::effect::http::Post;
-use semel_worker::effect::publish::Destination;
+use semel_worker::effect::http::{Post, Settings as HttpSettings};
+use semel_worker::effect::publish::{Destination, Target};
 use semel_worker::settings::EffectSettings;
 
 use crate::notice::{Notice, Reporter};
@@ -131,18 +133,7 @@ fn pipeline(settings: &PipelineSettings, store: &StoreUrl) -> TracedPipeline {
 /// Returns the place that the effect of a pipeline goes to.
 fn target(settings: &PipelineSettings, store: &StoreUrl) -> TracedTarget {
     match &settings.effect {
-        EffectSettings::Publish(effect) => {
-            let Destination {
-                system,
-                name,
-                server,
-            } = effect.target.destination();
-            TracedTarget::Broker {
-                system,
-                destination: name,
-                server,
-            }
-        }
+        EffectSettings::Publish(effect) => broker(&*effect.target),
         // The output goes to the cluster of the source.
         EffectSettings::Streamed(effect) => TracedTarget::Broker {
             system: "kafka",
@@ -156,14 +147,7 @@ fn target(settings: &PipelineSettings, store: &StoreUrl) -> TracedTarget {
                 | SourceSettings::Webhook(_) => None,
             },
         },
-        EffectSettings::Http(effect, _) => match effect.place() {
-            Some(place) => TracedTarget::Http {
-                method: place.method,
-                url: place.url,
-                server: place.server,
-            },
-            None => TracedTarget::Local,
-        },
+        EffectSettings::Http(effect, _) => server(effect),
         EffectSettings::Sql(_) => match store.database() {
             Some((system, server)) => TracedTarget::Database { system, server },
             None => TracedTarget::Local,
@@ -172,6 +156,43 @@ fn target(settings: &PipelineSettings, store: &StoreUrl) -> TracedTarget {
         | EffectSettings::Exec(..)
         | EffectSettings::Jsonl(..)
         | EffectSettings::Stdout(_) => TracedTarget::Local,
+    }
+}
+
+/// Returns the name of a relay in its spans, with the place that it publishes to.
+pub(crate) fn relay(settings: &RelaySettings) -> TracedRelay {
+    TracedRelay {
+        name: settings.name.to_string(),
+        stream: settings.stream.to_string(),
+        target: match &settings.sink {
+            RelaySink::Broker(target) => broker(&**target),
+            RelaySink::Http(http) => server(http),
+            RelaySink::File(_) => TracedTarget::Local,
+        },
+    }
+}
+
+fn broker(target: &dyn Target) -> TracedTarget {
+    let Destination {
+        system,
+        name,
+        server,
+    } = target.destination();
+    TracedTarget::Broker {
+        system,
+        destination: name,
+        server,
+    }
+}
+
+fn server(http: &HttpSettings) -> TracedTarget {
+    match http.place() {
+        Some(place) => TracedTarget::Http {
+            method: place.method,
+            url: place.url,
+            server: place.server,
+        },
+        None => TracedTarget::Local,
     }
 }
 

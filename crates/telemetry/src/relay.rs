@@ -64,8 +64,17 @@ mod tests {
         for event in [
             Event::Published { count: 3 },
             Event::Published { count: 4 },
-            Event::PutOff { id, error, wait },
-            Event::Dead { id, error },
+            Event::PutOff {
+                id,
+                error,
+                wait,
+                span: None,
+            },
+            Event::Dead {
+                id,
+                error,
+                span: None,
+            },
             Event::Fenced { partitions: 16 },
             Event::Leased { partitions: 16 },
         ] {

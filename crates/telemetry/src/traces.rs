@@ -9,16 +9,19 @@
 mod convert;
 mod exporter;
 mod otlp;
+mod publication;
 
 use std::sync::Arc;
 
 use prometheus_client::metrics::counter::Counter;
+use semel_core::Entropy;
 use semel_engine::effect::Class;
 use semel_engine::event::{Event, Observer};
 use semel_engine::layer::tiered::CacheHits;
 use semel_engine::trace::{SampleShare, Spans};
 
 pub use exporter::{Exporter, News, OnNews, Refused, Transport};
+pub use publication::{RelayTraces, TracedRelay};
 
 use convert::Subject;
 use exporter::Queue;
@@ -167,6 +170,11 @@ impl Traces {
             front: pipeline.front.clone(),
             queue: self.queue.clone(),
         }
+    }
+
+    /// Returns the observer of a relay, which wants its spans. `entropy` is what their ids are drawn from.
+    pub fn relay(&self, relay: &TracedRelay, entropy: Arc<dyn Entropy>) -> RelayTraces {
+        RelayTraces::new(relay, self.settings.share, self.queue.clone(), entropy)
     }
 
     /// Returns the observer of a program's own handle, which wants the spans of its calls and of its consumers.

@@ -134,6 +134,9 @@ const ALLOWED: &[Arrow] = &[
     Arrow("crates/semel", "crates/semel", Use::Tests),
     // The same examples as one program.
     Arrow("crates/semel-examples", "crates/semel", Use::Normal),
+    // The metrics of a program's own handle.
+    Arrow("crates/semel", "crates/telemetry", Use::Tests),
+    Arrow("crates/semel-examples", "crates/telemetry", Use::Normal),
     // Its proxy cuts the connections of users' transactions.
     Arrow("crates/semel", "crates/conformance", Use::Tests),
     Arrow("crates/engine", "crates/core", Use::Normal),

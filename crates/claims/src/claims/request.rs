@@ -19,6 +19,7 @@ use crate::member::{Fault, Member, members, required};
 use crate::outcome::Remembered;
 use crate::service::{LONGEST_LEASE, LONGEST_WINDOW, scope};
 use crate::settings::Settings;
+use crate::trace::ItemTrace;
 
 /// The members of a claim.
 pub(crate) const MEMBERS: [&str; 15] = [
@@ -63,6 +64,8 @@ pub(crate) struct Asked {
     window: Option<Duration>,
     /// The time to wait, and where it stands.
     pub(super) wait: Option<(Duration, String)>,
+    /// Its trace, if anybody wants spans.
+    pub(crate) trace: Option<ItemTrace>,
 }
 
 impl Asked {
@@ -126,6 +129,7 @@ impl Asked {
             reading,
             window,
             wait,
+            trace: None,
         })
     }
 

@@ -244,7 +244,7 @@ fn it_has_the_decisions_and_their_members() {
         }
     }
     let stepped = written(&Stepped {
-        state: "claimed",
+        state: StateKind::Claimed,
         lease_until: Some(Instant(Timestamp::EPOCH)),
     });
     assert_eq!(names(&schema("Stepped")["properties"]), names(&stepped));

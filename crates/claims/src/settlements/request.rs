@@ -12,6 +12,7 @@ use crate::member::{Fault, Member, members, required};
 use crate::outcome;
 use crate::service::{LONGEST_LEASE, LONGEST_WINDOW};
 use crate::settings::Settings;
+use crate::trace::ItemTrace;
 
 /// A step that a client reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,17 @@ impl Verb {
         ("release", Self::Release),
         ("fail", Self::Fail),
     ];
+
+    /// Returns the path of a report, with the claim in it left open.
+    pub(crate) const fn path(self) -> &'static str {
+        match self {
+            Self::Renew => "/v1/claims/{claim}/renew",
+            Self::Start => "/v1/claims/{claim}/start",
+            Self::Complete => "/v1/claims/{claim}/complete",
+            Self::Release => "/v1/claims/{claim}/release",
+            Self::Fail => "/v1/claims/{claim}/fail",
+        }
+    }
 
     /// Returns the members of its report.
     pub(crate) const fn members(self) -> &'static [&'static str] {
@@ -71,6 +83,8 @@ const MEMBERS: [&str; 11] = [
 pub(crate) struct Asked {
     pub(crate) handle: Handle,
     pub(crate) report: Report,
+    /// Its trace, if anybody wants spans.
+    pub(crate) trace: Option<ItemTrace>,
 }
 
 impl Asked {
@@ -161,7 +175,11 @@ pub(super) fn read(
         decisive,
     };
     let report = report(&handle, verb, &given, settings)?;
-    Ok(Asked { handle, report })
+    Ok(Asked {
+        handle,
+        report,
+        trace: None,
+    })
 }
 
 fn report(

@@ -10,4 +10,5 @@ mod random;
 mod site;
 mod steps;
 mod tenants;
+mod traces;
 mod waits;

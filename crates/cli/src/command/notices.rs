@@ -8,8 +8,8 @@ use semel_backends::store;
 use semel_config::{
     Accepted, Front, GatewaySettings, PipelineSettings, RouteSettings, StoreUrl, WebhookSettings,
 };
-use semel_core::Code;
 use semel_core::outbox::PARTITIONS;
+use semel_core::{Code, TraceContext};
 use semel_engine::pipeline::Fail;
 use semel_gateway::OnOutage;
 use semel_operate::check::window::Gate;
@@ -155,6 +155,17 @@ fn of_traces(notice: &Notice<'_>) -> Option<(Level, String)> {
     }
 }
 
+/// Returns the span that a notice is about, if it is about one.
+pub(super) const fn span(notice: &Notice<'_>) -> Option<TraceContext> {
+    match notice {
+        Notice::Relay {
+            event: Event::Dead { span, .. },
+            ..
+        } => *span,
+        _ => None,
+    }
+}
+
 /// The line about an event of a relay; nothing of what only counts.
 fn of_relay(relay: &str, event: &Event<'_>) -> Option<(Level, String)> {
     let (level, text) = match event {
@@ -169,7 +180,7 @@ fn of_relay(relay: &str, event: &Event<'_>) -> Option<(Level, String)> {
             );
             (Level::Warning, text)
         }
-        Event::Dead { id, error } => (Level::Warning, format!("message {id} is dead: {error}")),
+        Event::Dead { id, error, .. } => (Level::Warning, format!("message {id} is dead: {error}")),
         Event::SinkAway { error } => {
             let text = format!("{error} [{}]; messages wait", error.code());
             (Level::Warning, text)

@@ -6,7 +6,7 @@ use std::fmt::{Display, Write as _};
 use std::io::Write;
 use std::sync::OnceLock;
 
-use semel_core::{Clock, Code, Error};
+use semel_core::{Clock, Code, Error, TraceContext};
 use semel_engine::system::SystemClock;
 use semel_operate::value::Time;
 use serde::Serialize;
@@ -41,17 +41,26 @@ pub(crate) fn is_told_in_text() -> bool {
 
 /// Prints one line.
 pub(crate) fn note(text: impl Display) {
-    say(Level::Info, None, &text.to_string(), &[]);
+    say(Level::Info, None, &text.to_string(), &About::default());
 }
 
 /// Prints something that wants attention.
 pub(crate) fn warning(text: impl Display) {
-    say(Level::Warning, None, &text.to_string(), &[]);
+    say(Level::Warning, None, &text.to_string(), &About::default());
+}
+
+/// Prints something that wants attention about work in this span, which a log names.
+pub(crate) fn warning_in(span: TraceContext, text: impl Display) {
+    let about = About {
+        span: Some(span),
+        ..About::default()
+    };
+    say(Level::Warning, None, &text.to_string(), &about);
 }
 
 /// Prints something that is wrong, for example a fault of the configuration.
 pub(crate) fn error(text: impl Display) {
-    say(Level::Error, None, &text.to_string(), &[]);
+    say(Level::Error, None, &text.to_string(), &About::default());
 }
 
 /// Prints each fault of a configuration.
@@ -61,12 +70,11 @@ pub(crate) fn errors(faults: impl IntoIterator<Item = impl Display>) {
 
 /// Prints a failure with its chain of causes.
 pub(crate) fn failure(error: &Error) {
-    say(
-        Level::Error,
-        Some(error.code()),
-        &error.to_string(),
-        &causes(error),
-    );
+    let about = About {
+        causes: causes(error),
+        ..About::default()
+    };
+    say(Level::Error, Some(error.code()), &error.to_string(), &about);
 }
 
 /// The causes behind a failure, each once.
@@ -109,7 +117,15 @@ pub(crate) fn log(level: Level, event: &impl Serialize) {
     }
 }
 
-fn say(level: Level, code: Option<Code>, message: &str, causes: &[String]) {
+/// The rest of what a message is about.
+#[derive(Default)]
+struct About {
+    causes: Vec<String>,
+    span: Option<TraceContext>,
+}
+
+fn say(level: Level, code: Option<Code>, message: &str, about: &About) {
+    let About { causes, span } = about;
     match format() {
         LogFormat::Off if level != Level::Error => {}
         LogFormat::Text | LogFormat::Off => {
@@ -137,6 +153,10 @@ fn say(level: Level, code: Option<Code>, message: &str, causes: &[String]) {
             struct Said<'a> {
                 #[serde(skip_serializing_if = "Option::is_none")]
                 code: Option<&'static str>,
+                #[serde(skip_serializing_if = "Option::is_none")]
+                trace_id: Option<String>,
+                #[serde(skip_serializing_if = "Option::is_none")]
+                span_id: Option<String>,
                 message: &'a str,
                 #[serde(skip_serializing_if = "<[String]>::is_empty")]
                 causes: &'a [String],
@@ -146,6 +166,8 @@ fn say(level: Level, code: Option<Code>, message: &str, causes: &[String]) {
                 level,
                 &Said {
                     code,
+                    trace_id: span.map(|it| it.trace_id.to_string()),
+                    span_id: span.map(|it| it.span_id.to_string()),
                     message,
                     causes,
                 },

@@ -2,6 +2,7 @@
 
 mod access;
 pub(crate) mod server;
+mod traces;
 mod verbs;
 
 use std::thread::sleep;

@@ -9,10 +9,13 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rustix::process::Signal;
+
 use self::board::{Board, names};
 use self::local::Local;
 use self::prometheus::Prometheus;
 use self::traffic::Traffic;
+use crate::claims::server::{Request, ask};
 use crate::ready::Admin;
 use crate::site::{Site, wait_for};
 
@@ -82,6 +85,56 @@ fn every_panel_and_every_rule_has_data() {
     }
     traffic.end();
     local.end();
+}
+
+/// One worker that has every kind of family: of a pipeline, of claims, of routes, of a relay, of its stores and of itself.
+#[test]
+fn promtool_finds_no_fault_with_the_metrics_of_a_worker() {
+    let admin = Admin::new();
+    let [claims, gateway] = [(); 2].map(|()| free_port::take().expect("a free port"));
+    let site = Site::with(&[("in", "a\nb\na\n")]);
+    site.write(
+        "semel.toml",
+        format!(
+            "{}[store]\nurl = \"sqlite:shop.db\"\n[claims]\nlisten = \"127.0.0.1:{claims}\"\n[gateway]\n\
+             listen = \"127.0.0.1:{gateway}\"\nupstream = \"http://127.0.0.1:9\"\n[relays.out]\nstream = \"orders\"\n\
+             sink = {{ kind = \"file\", path = \"out\" }}\n[pipelines.p]\nkey = \"line\"\n\
+             source = {{ kind = \"file\", path = \"in\" }}\neffect = {{ kind = \"file\", path = \"done\" }}\n",
+            admin.table()
+        ),
+    );
+    let shop = "PRAGMA journal_mode = wal; CREATE TABLE orders (id)";
+    let made = site.database("shop.db").execute_batch(shop);
+    made.expect("a shop");
+    let migrate = ["store", "migrate", "--yes", "--store", "sqlite:shop.db"];
+    site.semel(&migrate).done();
+    site.database("shop.db")
+        .execute_batch("INSERT INTO semel_outbox (stream, payload) VALUES ('orders', 'x')")
+        .expect("a message");
+    let worker = site.start(&["run"]);
+    wait_for("a message of the relay", || {
+        admin.shows("semel_relay_published_total{relay=\"out\"} 1")
+    });
+    let replayed = "semel_deliveries_total{pipeline=\"p\",fate=\"replayed\"} 1";
+    wait_for("a duplicate", || admin.shows(replayed));
+    let claim = Request {
+        headers: vec![("content-type", "application/json")],
+        body: br#"{"operation":"charge","key":"k"}"#,
+        ..Request::get("/v1/claims").with_method("POST")
+    };
+    assert_eq!(ask(claims, &claim).status, 200);
+    let keyed = Request {
+        headers: vec![("idempotency-key", "k")],
+        ..Request::get("/charges").with_method("POST")
+    };
+    assert_eq!(ask(gateway, &keyed).status, 502);
+    let claimed = "semel_decisions_total{pipeline=\"charge\",decision=\"granted\"} 1";
+    wait_for("the claim", || admin.shows(claimed));
+    let answer = admin.metrics();
+    let (_, metrics) = answer.split_once("\r\n\r\n").expect("an answer");
+    prometheus::has_no_fault(metrics);
+    worker.signal(Signal::TERM);
+    worker.wait().done();
 }
 
 #[test]

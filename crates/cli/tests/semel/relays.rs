@@ -2,7 +2,9 @@
 //! killed meanwhile.
 
 use rustix::process::Signal;
+use serde_json::Value;
 
+use crate::collector::Collector;
 use crate::operator::{items, member, worked};
 use crate::outbox_shop::{
     Shop, a_dead_message_holds_up_its_order_key_alone, a_relay_is_killed_often,
@@ -236,6 +238,53 @@ fn a_relay_is_seen_in_the_metrics_and_a_sink_that_is_away_makes_it_not_ready() {
     });
     relay.signal(Signal::TERM);
     relay.wait().done();
+}
+
+/// Nobody samples: what is published leaves no span, and what is dead does, however often.
+#[test]
+fn a_dead_message_of_a_relay_is_in_the_traces_and_named_in_the_log() {
+    const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+    const PARENT: &str = "00f067aa0ba902b7";
+    let collector = Collector::new();
+    let shop = InFile::new();
+    let telemetry = format!(
+        "[telemetry]\notlp = \"{}\"\nsample = \"1%\"\n",
+        collector.url()
+    );
+    shop.0.write("semel.toml", telemetry + CONFIG);
+    let headers = format!("{{\"traceparent\":\"00-{TRACE}-{PARENT}-00\"}}");
+    shop.execute(&format!(
+        "INSERT INTO semel_outbox (stream, order_key, headers, payload) VALUES \
+         ('orders', 'a', '{headers}', 'a' || char(10) || '1'), ('orders', 'b', '{headers}', 'b 2')"
+    ));
+    let mut relay = shop.0.start(&["run", "--log", "json"]);
+    wait_for("it to be told", || relay.stderr().contains(" is dead: "));
+    wait_for("the other one", || shop.lines() == 1);
+    relay.signal(Signal::TERM);
+    let log = relay.wait().done().stderr;
+    let spans = collector.spans();
+    let [dead] = &spans[..] else {
+        panic!("{spans:?}")
+    };
+    assert_eq!((&*dead.name, dead.kind), ("publish out", 1));
+    assert_eq!((&*dead.trace_id, &*dead.parent_id), (TRACE, PARENT));
+    assert_eq!(dead.attribute("semel.fate"), "dead");
+    assert_eq!((dead.status, dead.flags & 1), (2, 0), "{dead:?}");
+    let lines = log
+        .lines()
+        .map(|it| serde_json::from_str(it).expect("JSON"));
+    let mut lines = lines.filter(|it: &Value| it["trace_id"].is_string());
+    let line = lines.next().expect("a line with a trace");
+    assert_eq!(
+        (&line["trace_id"], &line["span_id"]),
+        (&dead.trace_id.clone().into(), &dead.id.clone().into())
+    );
+    assert!(
+        line["message"]
+            .as_str()
+            .is_some_and(|it| it.contains(" is dead: "))
+    );
+    assert_eq!(lines.next(), None);
 }
 
 #[test]

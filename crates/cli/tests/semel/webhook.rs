@@ -3,6 +3,7 @@
 
 mod encrypted;
 mod provider;
+mod traces;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

@@ -392,6 +392,7 @@ mod tests {
     fn what_is_recorded_is_said_before_the_spans_are_made() {
         let grant = Grant::first(FencingToken::new(1));
         let ends = [
+            End::Claimed,
             End::Released,
             End::Fenced,
             End::Gone,

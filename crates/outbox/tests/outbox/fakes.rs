@@ -41,6 +41,8 @@ impl Clock for VirtualClock {
     }
 }
 
+pub(crate) type Headers = Vec<(ByteString, bytes::Bytes)>;
+
 /// An outbox with one partition.
 #[derive(Clone, Default)]
 pub(crate) struct FakeOutbox(Arc<Mutex<Contents>>);
@@ -67,12 +69,22 @@ struct Message {
 
 impl FakeOutbox {
     pub(crate) fn commit(&self, id: u128, key: Option<&'static str>) {
+        self.commit_with(id, key, Ok(Vec::new()));
+    }
+
+    /// The same with these headers, or with the reason why they cannot be sent.
+    pub(crate) fn commit_with(
+        &self,
+        id: u128,
+        key: Option<&'static str>,
+        headers: Result<Headers, Box<str>>,
+    ) {
         let outgoing = Outgoing {
             id: OutboxId::from_u128(id),
             partition: 0,
             place: 0,
             order_key: key.map(ByteString::from_static),
-            headers: Ok(Vec::new()),
+            headers,
             payload: id.to_string().into(),
             attempts: 0,
         };
@@ -235,6 +247,7 @@ pub(crate) struct FakeSink(Arc<Mutex<Orders>>);
 struct Orders {
     failing: BTreeMap<u128, ErrorKind>,
     published: Vec<u128>,
+    headers: BTreeMap<u128, Headers>,
     time: Duration,
 }
 
@@ -255,6 +268,14 @@ impl FakeSink {
         self.orders().published.clone()
     }
 
+    /// The headers of a message that was published, in order.
+    pub(crate) fn headers(&self, id: u128) -> Vec<String> {
+        let headers = self.orders().headers.remove(&id).unwrap_or_default();
+        let each = headers.iter();
+        each.map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value)))
+            .collect()
+    }
+
     fn orders(&self) -> MutexGuard<'_, Orders> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -272,6 +293,7 @@ impl Sink for FakeSink {
                 return Err(Error::new(*kind, "as it was told"));
             }
             orders.published.push(id);
+            orders.headers.insert(id, message.headers.clone());
             Ok(())
         };
         batch.iter().map(answer).collect()

@@ -1,13 +1,14 @@
 //! The relay between an outbox in memory and a sink that does as it is told, on a clock that tests move.
 
 mod fakes;
+mod spans;
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::{Backoff, Error, ErrorKind};
-use semel_outbox::{Relay, Settings, Summary};
+use semel_outbox::{Observer, Relay, Settings, Summary};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -25,8 +26,18 @@ struct Lab {
 
 impl Lab {
     fn start(outbox: FakeOutbox, sink: FakeSink) -> Self {
-        let (stop, stopped) = watch::channel(false);
         let told = Told::default();
+        let observer = Arc::new(told.clone());
+        Self::observed(outbox, sink, told, observer)
+    }
+
+    fn observed(
+        outbox: FakeOutbox,
+        sink: FakeSink,
+        told: Told,
+        observer: Arc<dyn Observer>,
+    ) -> Self {
+        let (stop, stopped) = watch::channel(false);
         let relay = Relay {
             name: name(),
             settings: Settings {
@@ -42,7 +53,7 @@ impl Lab {
             outbox: outbox.clone(),
             sink: sink.clone(),
             clock: Arc::new(VirtualClock::default()),
-            observer: Arc::new(told.clone()),
+            observer,
             stop: stopped,
         };
         Self {

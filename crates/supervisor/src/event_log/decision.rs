@@ -94,7 +94,10 @@ impl<'a> Decision<'a> {
         let span = origin.and_then(|origin| origin.span);
         let mut decision = Self {
             pipeline,
-            coordinates: origin.map(|origin| origin.coordinates),
+            // A call was read nowhere.
+            coordinates: origin
+                .map(|origin| origin.coordinates)
+                .filter(|it| !it.is_empty()),
             correlation_id: origin.and_then(correlation_id),
             trace_id: span.map(|it| it.trace_id.to_string()),
             span_id: span.map(|it| it.span_id.to_string()),

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use semel_core::{Duplicate, Fate, TraceContext};
-use semel_engine::trace::{End, HttpExchange, ProcessKind, Span, Spans};
+use semel_engine::trace::{End, HttpExchange, ProcessKind, ServedRequest, Span, Spans};
 
 use super::otlp::{self, KeyValue, Link, SpanKind, Status, StatusCode, Value};
 use super::{KeyForm, TracedPipeline, TracedTarget};
@@ -55,16 +55,30 @@ impl Subject {
     /// Returns what is known of an attempt of a program's own handle: its operation or its consumer, by name.
     pub(super) fn of_handle(name: &str, spans: &Spans<'_>, keys: KeyForm) -> Self {
         let mut attributes = Vec::new();
-        if spans.kind == ProcessKind::Consumer {
-            attributes.push(KeyValue::new("messaging.operation.type", "process"));
-            attributes.push(KeyValue::new("messaging.operation.name", "process"));
-        }
+        let process = match spans.kind {
+            ProcessKind::Consumer => {
+                attributes.push(KeyValue::new("messaging.operation.type", "process"));
+                attributes.push(KeyValue::new("messaging.operation.name", "process"));
+                format!("process {name}")
+            }
+            ProcessKind::Internal => format!("process {name}"),
+            ProcessKind::Server(ServedRequest {
+                method,
+                route,
+                status,
+            }) => {
+                attributes.extend(http_method(method));
+                attributes.push(KeyValue::new("http.route", route));
+                attributes.push(status_code(status));
+                format!("{method} {route}")
+            }
+        };
         attributes.push(KeyValue::new("semel.pipeline", name.to_owned()));
         if let Some(class) = spans.class {
             attributes.push(KeyValue::new("semel.class", class.as_str()));
         }
         Self {
-            process: format!("process {name}"),
+            process,
             effect: format!("effect {name}"),
             effect_kind: SpanKind::Internal,
             effect_attributes: Vec::new(),
@@ -133,9 +147,10 @@ impl Subject {
         let kind = match spans.kind {
             ProcessKind::Consumer => SpanKind::Consumer,
             ProcessKind::Internal => SpanKind::Internal,
+            ProcessKind::Server(_) => SpanKind::Server,
         };
         // The span around a call may be one of the program's own.
-        let is_remote = is_message.then_some(true);
+        let is_remote = (spans.kind != ProcessKind::Internal).then_some(true);
         let parent = spans.parent.map(|parent| (parent, is_remote));
         let mut process = bare(&self.process, kind, spans.process, parent);
         spans
@@ -229,7 +244,7 @@ impl Subject {
 }
 
 /// Returns the attributes of a place that an effect goes to.
-fn target(target: &TracedTarget) -> Vec<KeyValue> {
+pub(super) fn target(target: &TracedTarget) -> Vec<KeyValue> {
     let (mut attributes, server) = match target {
         TracedTarget::Local => (Vec::new(), None),
         TracedTarget::Broker {
@@ -301,10 +316,13 @@ fn exchanged(exchange: &HttpExchange, url: Option<String>) -> Vec<KeyValue> {
         attributes.extend(server_at(host, *port));
     }
     if let Some(status) = exchange.status {
-        let status = KeyValue::new("http.response.status_code", i64::from(status));
-        attributes.push(status);
+        attributes.push(status_code(status));
     }
     attributes
+}
+
+fn status_code(status: u16) -> KeyValue {
+    KeyValue::new("http.response.status_code", i64::from(status))
 }
 
 /// Returns the kind of failure that an effect ended with: the status of an HTTP answer that is an error, else the verdict.
@@ -332,7 +350,7 @@ fn decision(spans: &Spans<'_>) -> Vec<KeyValue> {
 
 /// Returns a span without attributes. Its parent is a span of its own process, or one that came with the message; of a
 /// call, nobody knows.
-fn bare(
+pub(super) fn bare(
     name: &str,
     kind: SpanKind,
     span: Span,
@@ -354,7 +372,7 @@ fn bare(
 
 /// Returns the marks of a trace, and whether the parent, or the span that is linked, is of another process, if that is
 /// known.
-fn flags(context: TraceContext, is_remote: Option<bool>) -> u32 {
+pub(super) fn flags(context: TraceContext, is_remote: Option<bool>) -> u32 {
     let marks = u32::from(context.flags.to_byte());
     match is_remote {
         None => marks,
@@ -374,6 +392,7 @@ fn key_hash(key: &str) -> String {
 
 const fn end_name(end: End) -> &'static str {
     match end {
+        End::Claimed => "claimed",
         End::Released => "released",
         End::Fenced => "fenced",
         End::Gone => "gone",

@@ -77,12 +77,17 @@ impl Queue {
     /// Adds the spans of an attempt in the form that they are sent in, which is made only if there is room. The last
     /// quarter of the room is for hard cases.
     pub(super) fn offer(&self, spans: &Spans<'_>, made: impl FnOnce() -> Vec<Span>) {
-        let has_room = spans.are_always_kept() || self.sender.capacity() > KEPT_FREE;
+        self.offer_all(spans.are_always_kept(), spans.count(), made);
+    }
+
+    /// Adds so many spans, which are a hard case or not.
+    pub(super) fn offer_all(&self, is_hard: bool, count: usize, made: impl FnOnce() -> Vec<Span>) {
+        let has_room = is_hard || self.sender.capacity() > KEPT_FREE;
         match self.sender.try_reserve() {
             Ok(place) if has_room => place.send(made()),
-            Err(TrySendError::Closed(())) => self.lost.add(spans.count()),
+            Err(TrySendError::Closed(())) => self.lost.add(count),
             Ok(_) | Err(TrySendError::Full(())) => {
-                self.lost.add(spans.count());
+                self.lost.add(count);
                 self.overflowed.store(true, Ordering::Relaxed);
             }
         }

@@ -12,6 +12,8 @@ use super::otlp::{
 };
 use super::*;
 
+mod publication;
+
 /// A collector, and its behaviour.
 #[derive(Clone, Default)]
 struct Collector(Arc<Mutex<State>>);

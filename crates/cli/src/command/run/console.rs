@@ -11,7 +11,7 @@ use semel_supervisor::{Notice, Reporter};
 
 use super::restoration::Restoring;
 use crate::command::notices;
-use crate::output::Level;
+use crate::output::{self, Level};
 use crate::progress::Bars;
 
 /// Reports a run to its operator.
@@ -64,7 +64,11 @@ impl Reporter for Console {
         }
         match notices::text(notice) {
             Some((Level::Info, text)) => self.bars.note(&text),
-            Some((Level::Warning | Level::Error, text)) => self.bars.warning(&text),
+            Some((Level::Warning | Level::Error, text)) => match notices::span(notice) {
+                // A log names the span, and has no bars.
+                Some(span) if !output::is_told_in_text() => output::warning_in(span, &text),
+                _ => self.bars.warning(&text),
+            },
             None => {}
         }
     }

@@ -90,6 +90,10 @@ macro_rules! publishing {
         fn a_trace_goes_through() {
             crate::brokers::traces::a_trace_goes_through::<$place>();
         }
+        #[test]
+        fn a_trace_leads_from_the_transaction_to_the_effect() {
+            crate::brokers::traces::a_trace_leads_from_the_transaction_to_the_effect::<$place>();
+        }
     };
 }
 use publishing;

@@ -11,6 +11,9 @@ use crate::site::{Running, Site, wait_for};
 
 #[cfg(feature = "amqp")]
 mod hard_cases;
+mod outbox;
+
+pub(super) use outbox::a_trace_leads_from_the_transaction_to_the_effect;
 
 /// A message with this span as that of its producer.
 fn message(payload: &str, parent: &str) -> Publication {

@@ -71,13 +71,19 @@ impl Server {
     fn of(site: Arc<Site>, config: &str, text: String, port: u16) -> Self {
         site.write(config, text);
         let mut server = Self {
-            running: site.start(&["run", config, "--output", "json"]),
+            running: Self::run(&site, config),
             config: config.to_owned(),
             site,
             port,
         };
         server.listens();
         server
+    }
+
+    /// Runs a configuration. Its log has every decision as an object.
+    fn run(site: &Site, config: &str) -> Running {
+        let log = ["--log", "json", "--log-level", "decisions"];
+        site.start(&[&["run", config, "--output", "json"][..], &log].concat())
     }
 
     fn listens(&mut self) {
@@ -104,7 +110,7 @@ impl Server {
     pub(super) fn killed_and_started(&mut self) {
         self.running.signal(Signal::KILL);
         wait_for("the end", || !self.running.is_running());
-        self.running = self.site.start(&["run", &self.config, "--output", "json"]);
+        self.running = Self::run(&self.site, &self.config);
         self.listens();
     }
 

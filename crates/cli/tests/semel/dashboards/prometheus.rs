@@ -131,6 +131,25 @@ impl Drop for Prometheus {
     }
 }
 
+/// Asserts that Prometheus's own tool, of the same package, finds these metrics well formed, named and described.
+#[track_caller]
+pub(super) fn has_no_fault(metrics: &str) {
+    let mut tool = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program `promtool`, of the Debian package prometheus");
+    let mut input = tool.stdin.take().expect("a pipe");
+    input.write_all(metrics.as_bytes()).expect("it reads");
+    drop(input);
+    let ended = tool.wait_with_output().expect("it ends");
+    let said = [ended.stdout, ended.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert!(ended.status.success() && said.is_empty(), "{said}");
+}
+
 fn body(answer: &str) -> Value {
     let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
     serde_json::from_str(body).unwrap_or_default()

@@ -38,6 +38,17 @@ impl Gateway {
         gateway
     }
 
+    /// Starts one whose log has every decision as an object.
+    pub(super) fn start_logged(upstream: &Upstream, lines: &str) -> Self {
+        let mut gateway = Self::start(upstream, lines);
+        let log = ["--log", "json", "--log-level", "decisions"];
+        gateway.running.signal(Signal::TERM);
+        wait_for("the end", || !gateway.running.is_running());
+        gateway.running = gateway.site.start(&[RUN, &log].concat());
+        gateway.serves();
+        gateway
+    }
+
     /// Starts one over this store, and does not wait for the store.
     pub(super) fn begin(store: &str, upstream: &str, lines: &str) -> Self {
         Self::begin_at("127.0.0.1", Site::new(), store, upstream, lines)

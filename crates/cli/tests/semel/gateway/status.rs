@@ -178,14 +178,14 @@ fn a_request_and_its_duplicate_have_spans_in_the_trace_of_their_client() {
         "[telemetry]\notlp = \"{}\"\nsample = \"100%\"\n",
         collector.url()
     );
-    let gateway = Gateway::start(&upstream, &telemetry);
+    let gateway = Gateway::start_logged(&upstream, &telemetry);
     let trace = "0af7651916cd43dd8448eb211c80319c";
     let parent = format!("00-{trace}-b7ad6b7169203331-01");
     let headers = [("idempotency-key", "k"), ("traceparent", &parent)];
     for _ in 0..2 {
         gateway.ask("POST", "/charges", &headers, "{}");
     }
-    gateway.stopped().done();
+    let log = gateway.stopped().done().stderr;
     let spans = collector.named("process http");
     let decisions: Vec<_> = spans
         .iter()
@@ -193,6 +193,20 @@ fn a_request_and_its_duplicate_have_spans_in_the_trace_of_their_client() {
         .collect();
     assert_eq!(decisions, ["granted", "replay"], "{spans:?}");
     assert!(spans.iter().all(|it| it.trace_id == trace), "{spans:?}");
+    // What is decided about each names its span, and no place where it was read.
+    let lines = log.lines().filter_map(|it| serde_json::from_str(it).ok());
+    let decisions = lines.filter(|it: &Value| it["decision"].is_string());
+    let named: Vec<_> = decisions
+        .map(|it| {
+            assert_eq!(
+                (&it["trace_id"], &it["coordinates"]),
+                (&json!(trace), &Value::Null)
+            );
+            it["span_id"].clone()
+        })
+        .collect();
+    let [first, again] = [0, 1].map(|at| json!(spans[at].id));
+    assert_eq!(named, [first.clone(), first, again], "{log}");
     let arrival = &upstream.arrivals()[0];
     assert_eq!(
         arrival.header("traceparent").map(|it| &it[3..35]),

@@ -167,3 +167,71 @@ fn of_what_nobody_sampled_every_lost_claim_every_takeover_and_every_conflict_arr
     }
     assert_eq!(attempts.len(), 4 * COUNT, "nothing else was sampled");
 }
+
+/// Ordinary messages, dead ends and doubts among them, and what comes again of the last two.
+#[test]
+fn of_what_nobody_sampled_every_dead_end_and_every_doubt_arrives() {
+    let queue = Queue::new();
+    let collector = Collector::new();
+    let config = format!(
+        "[telemetry]\notlp = \"{}\"\nsample = \"1%\"\n[store]\nurl = \"sqlite:s.db\"\n\
+         [pipelines.payments]\nkey = \"json:/id\"\nwindow = \"30d\"\npause_after = 0\n\
+         [pipelines.payments.effect]\nkind = \"exec\"\nprotocol = \"jsonl\"\n\
+         command = [\"python3\", \"handler.py\"]\nclass = \"unkeyed\"\non_doubt = \"park\"\n\
+         [pipelines.payments.source]\n{}",
+        collector.url(),
+        queue.source(&Queue::address())
+    );
+    let site = Site::with(&[
+        ("semel.toml", &config),
+        ("handler.py", crate::metrics::HANDLER),
+    ]);
+    let ordinary = send(&queue, 1, "pay", 1, 1_000);
+    let dead = send(&queue, 2, "dead", 1, COUNT);
+    let doubts = send(&queue, 3, "doubt", 1, COUNT);
+    let worker = site.start(&["run", "--output", "json"]);
+    let fates = |fate: &str| {
+        let spans = collector.named("process payments");
+        spans
+            .iter()
+            .filter(|it| it.attribute("semel.fate") == fate)
+            .count()
+    };
+    wait_for("every doubt", || fates("in_doubt") == COUNT);
+    // They meet what is on record.
+    let dead_again = send(&queue, 4, "dead", 1, COUNT);
+    let doubts_again = send(&queue, 5, "doubt", 1, COUNT);
+    wait_for("what came again", || {
+        fates("in_doubt") == 2 * COUNT && fates("dead") == 2 * COUNT
+    });
+    wait_for("every call", || {
+        site.text("calls").lines().count() == 2 * COUNT + ordinary.len()
+    });
+    worker.signal(Signal::TERM);
+    worker
+        .wait()
+        .done()
+        .summary()
+        .is(&[("applied", 1_000), ("dead", 200), ("in_doubt", 200)]);
+
+    let spans = collector.spans();
+    let attempts = attempts(&spans);
+    let of = |kind: u8, fate: &str| -> Vec<&Span> {
+        let trace = format!("{kind:02x}");
+        let of = attempts.iter().filter(|it| it.trace_id.starts_with(&trace));
+        of.inspect(|it| assert_eq!(it.attribute("semel.fate"), fate))
+            .collect()
+    };
+    are_those_of(&of(2, "dead"), &dead);
+    are_those_of(&of(3, "in_doubt"), &doubts);
+    are_those_of(&of(4, "dead"), &dead_again);
+    are_those_of(&of(5, "in_doubt"), &doubts_again);
+    // The call is below each of those that were called.
+    let effects = spans.iter().filter(|it| it.name == "effect jsonl");
+    let verdicts = effects.map(|it| (&it.trace_id[..2], it.attribute("semel.verdict")));
+    let mut verdicts: Vec<_> = verdicts.collect();
+    verdicts.sort_unstable();
+    verdicts.dedup();
+    assert_eq!(verdicts, [("02", "failed"), ("03", "maybe_applied")]);
+    assert_eq!(attempts.len(), 4 * COUNT, "nothing else was sampled");
+}
