@@ -114,15 +114,13 @@ impl Orders {
             to,
             _turn: turn,
         });
-        match done.await {
-            Ok(answer) => text(&answer?),
-            Err(_) => {
-                let detail = "the worker ends; look at /v1/audit for what was done";
-                let status = StatusCode::SERVICE_UNAVAILABLE;
-                let problem = Problem::new(status, Code::StoreUnavailable.as_str(), detail);
-                Err(problem.with("certainty", "maybe_applied"))
-            }
-        }
+        let Ok(answer) = done.await else {
+            let detail = "the worker ends; look at /v1/audit for what was done";
+            let status = StatusCode::SERVICE_UNAVAILABLE;
+            let problem = Problem::new(status, Code::StoreUnavailable.as_str(), detail);
+            return Err(problem.with("certainty", "maybe_applied"));
+        };
+        text(&answer?)
     }
 
     fn begin(&self, order: Running) {

@@ -100,11 +100,11 @@ impl Step {
 }
 
 fn order(action: Action, step: Step) -> MethodRouter<Arc<Service>> {
-    post(move |State(service): Shared, request: Request| answered(service, request, action, step))
+    post(move |service: Shared, request: Request| answered(service, request, action, step))
 }
 
 /// Answers one step of an order.
-async fn answered(service: Arc<Service>, request: Request, action: Action, step: Step) -> Answer {
+async fn answered(State(service): Shared, request: Request, action: Action, step: Step) -> Answer {
     if request.uri().query().is_some_and(|it| !it.is_empty()) {
         let detail = "the path takes no query; send a JSON object in the body";
         return Err(invalid("", detail));

@@ -146,8 +146,11 @@ async fn change_keys(
             Proposal::Do { order, remark } => {
                 digest.record(&operation, &record, order.action());
                 let planned = Planned::new(operation, &record, order);
-                let changed = Changed::of(&planned, foretold(&record, &planned.order, at));
-                changes.push(Change::Key { changed, remark });
+                let after = foretold(&record, &planned.order, at);
+                changes.push(Change::Key {
+                    changed: Changed::of(&planned, after),
+                    remark,
+                });
                 all.push(planned);
             }
             Proposal::Already { why } => left.push(Left::of(&operation, why, None)),

@@ -159,7 +159,7 @@ pub(crate) fn numbered(from: usize, to: usize) -> Vec<String> {
 pub(crate) fn each<'v>(answer: &'v Value, member: &str) -> Vec<&'v str> {
     let changes = answer["changes"].as_array().expect("changes");
     let texts = changes.iter().map(|it| it[member].as_str());
-    texts.map(|it| it.unwrap_or_default()).collect()
+    texts.map(Option::unwrap_or_default).collect()
 }
 
 fn claim_id(now: u64, at: u64) -> ClaimId {

@@ -80,9 +80,9 @@ async fn two_operators_resolve_in_selections_and_nothing_is_done_twice() {
     assert_eq!(each(&fresh, "key").len(), 800, "what ada left");
     assert_eq!(fresh["left"].as_array().map(Vec::len), Some(400));
     assert_ne!(fresh["token"], of_bob["token"]);
-    let states = doubtful.states("acme", &all).await;
+    let standing = doubtful.states("acme", &all).await;
     assert!(
-        states[1_200..]
+        standing[1_200..]
             .iter()
             .all(|it| *it == Some(StateKind::InDoubt))
     );

@@ -145,8 +145,8 @@ async fn a_caller_that_hangs_up_does_not_end_its_order_and_the_next_one_waits() 
     gated.come.acquire().await.expect("a permit").forget();
     let (status, fresh) = doubtful.carry_out(RESOLVE, &of_bob, &bob).await;
     assert_eq!((status, each(&fresh, "key").len()), (409, 0), "{fresh}");
-    let states = doubtful.states("acme", &keys).await;
-    assert!(states.iter().all(|it| *it == Some(StateKind::Completed)));
+    let standing = doubtful.states("acme", &keys).await;
+    assert!(standing.iter().all(|it| *it == Some(StateKind::Completed)));
     let audit = doubtful.audit().await;
     assert_eq!(audit.len(), 600);
     assert!(audit.iter().all(|it| &*it.note.by == "ada"));
