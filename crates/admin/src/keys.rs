@@ -191,7 +191,7 @@ async fn meant(
     Ok((reading, found))
 }
 
-const fn declared(settings: &Settings) -> Declared<'_> {
+pub(crate) const fn declared(settings: &Settings) -> Declared<'_> {
     Declared {
         pipelines: settings.pipelines.as_slice(),
         serves_clients: settings.serves_clients,
@@ -200,7 +200,9 @@ const fn declared(settings: &Settings) -> Declared<'_> {
 }
 
 /// Takes the only record of several that may be meant.
-fn one(mut known: Vec<(Operation, Record)>) -> Result<Option<(Operation, Record)>, Problem> {
+pub(crate) fn one(
+    mut known: Vec<(Operation, Record)>,
+) -> Result<Option<(Operation, Record)>, Problem> {
     let last = known.pop();
     if known.is_empty() {
         return Ok(last);
@@ -226,7 +228,7 @@ fn one(mut known: Vec<(Operation, Record)>) -> Result<Option<(Operation, Record)
 }
 
 /// The problem of a key that several pipelines or tenants have.
-fn which(member: &str, names: &[&str]) -> Problem {
+pub(crate) fn which(member: &str, names: &[&str]) -> Problem {
     let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
     let names = names.join(", ");
     let detail = format!("the key is on record of {names}; name one with the member `{member}`");

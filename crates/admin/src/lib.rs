@@ -1,18 +1,19 @@
-//! The admin API: what a worker and its store hold, as JSON, for dashboards, consoles and programs. It reads, and
-//! changes nothing.
+//! The admin API: what a worker and its store hold, as JSON, for dashboards, consoles and programs; and the orders that
+//! an operator may give, each with a plan first.
 //!
 //! [`router`] is the whole service. Lists and objects are the reports of [`semel_operate`], which the command line
 //! prints with `--output json`. Not for sockets, tokens or settings files: the listener that carries the router puts
 //! the [`Caller`](semel_http::Caller) into each request, and opens the store.
 //!
 //! The cost of a request is bounded: [`MOST_ITEMS`] entries a page, [`READINGS`] readings of the store at once, each of
-//! them [`PATIENCE`] at most, a page of the store at a time.
+//! them [`PATIENCE`] at most, a page of the store at a time. Orders are carried out one after another, of
+//! [`MOST_CHANGES`] changes at most.
 //!
 //! ```
 //! use std::sync::Arc;
 //!
 //! use axum::Extension;
-//! use semel_admin::{Settings, Worker, router};
+//! use semel_admin::{Lent, Settings, Worker, router};
 //! use semel_core::AnyStore;
 //! use semel_engine::system::SystemClock;
 //! use semel_http::Caller;
@@ -35,7 +36,7 @@
 //!
 //! let clock = Arc::new(SystemClock::new());
 //! let store = AnyStore::new(Arc::new(MemoryStore::new(clock.clone())));
-//! let (_opened, store) = watch::channel(Some(store));
+//! let (_opened, store) = watch::channel(Some(Lent { store, trail: None }));
 //! let service = router(Settings {
 //!     store,
 //!     url: "memory:".to_owned(),
@@ -55,6 +56,7 @@ mod answer;
 mod audit;
 mod keys;
 mod openapi;
+mod orders;
 mod page;
 mod parked;
 mod query;
@@ -64,7 +66,8 @@ mod settings;
 mod worker;
 
 pub use openapi::OPENAPI;
+pub use orders::{MOST_BODY_BYTES, MOST_CHANGES};
 pub use page::MOST_ITEMS;
 pub use reading::{PATIENCE, READINGS};
 pub use router::router;
-pub use settings::{Settings, Worker};
+pub use settings::{Lent, Settings, Worker};

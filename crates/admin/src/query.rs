@@ -7,7 +7,8 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use semel_core::port::store::ListQuery;
 use semel_core::{Code, Key, Scope, StateKind, units};
-use semel_http::{Caller, Problem, Role};
+use semel_http::member::printed_key;
+use semel_http::{Caller, Problem, Role, body};
 
 /// A request that was understood: who asks, and the members of its query.
 #[derive(Debug)]
@@ -23,13 +24,7 @@ impl Query {
     ///
     /// 401 without a caller, 403 for one that may not read, 400 for another member or one that occurs twice
     pub(crate) fn read(head: &Parts, names: &[&'static str]) -> Result<Self, Problem> {
-        let Some(caller) = head.extensions.get::<Caller>() else {
-            // Fails closed: a listener that forgets to say who calls serves nobody.
-            let detail = "nobody knows who calls";
-            let status = StatusCode::UNAUTHORIZED;
-            return Err(Problem::new(status, Code::Unauthorized.as_str(), detail));
-        };
-        caller.may(Role::Viewer)?;
+        let caller = body::caller(head, Role::Viewer)?;
         let mut members = Vec::new();
         let query = head.uri.query().unwrap_or_default();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -41,7 +36,6 @@ impl Query {
             }
             members.push((*name, value.into_owned()));
         }
-        let caller = caller.clone();
         Ok(Self { caller, members })
     }
 
@@ -87,17 +81,7 @@ impl Query {
 
     /// A member that is a key as it is printed.
     pub(crate) fn key(&self, name: &'static str) -> Result<Option<Key>, Problem> {
-        let read = |text: &str| {
-            let key = Key::parse(text).map_err(|why| {
-                let why = format!("{why}; a string is written as it is, a number as json:1");
-                invalid(name, why)
-            })?;
-            if key.as_bytes().is_empty() || key.as_bytes().len() > Key::MAX_BYTES {
-                let detail = format!("a key has from 1 to {} bytes", Key::MAX_BYTES);
-                return Err(invalid(name, detail));
-            }
-            Ok(key)
-        };
+        let read = |text: &str| printed_key(text).map_err(|why| invalid(name, why));
         self.text(name).map(read).transpose()
     }
 
@@ -128,26 +112,7 @@ impl Query {
     ///
     /// 403: the caller is confined to another tenant; 400: a name is none
     pub(crate) fn within(&self) -> Result<ListQuery, Problem> {
-        let tenant = self.caller.for_tenant(self.text("tenant"))?;
-        let tenant = tenant.map(|tenant| Box::from(tenant.as_str()));
-        let operation = self.text("pipeline").map(Box::from);
-        for (name, scope) in [
-            (
-                "tenant",
-                Scope::new(tenant.as_deref().unwrap_or_default(), "any"),
-            ),
-            (
-                "pipeline",
-                Scope::new("", operation.as_deref().unwrap_or("any")),
-            ),
-        ] {
-            scope.map_err(|why| invalid(name, why.to_string()))?;
-        }
-        Ok(ListQuery {
-            tenant,
-            operation,
-            ..ListQuery::default()
-        })
+        within(&self.caller, self.text("pipeline"), self.text("tenant"))
     }
 
     /// Refuses a caller that is confined to a tenant, where the answer is about all of them.
@@ -156,13 +121,54 @@ impl Query {
     ///
     /// 403
     pub(crate) fn sees_everything(&self) -> Result<(), Problem> {
-        if self.caller.tenant.is_none() {
-            return Ok(());
-        }
-        let detail = "this is about every tenant, and the token is confined to one; use a token without a tenant";
-        let status = StatusCode::FORBIDDEN;
-        Err(Problem::new(status, Code::Forbidden.as_str(), detail))
+        sees_everything(&self.caller)
     }
+}
+
+/// The pipeline and the tenant that a request names; the tenant that its caller is confined to, if it names none.
+///
+/// # Errors
+///
+/// 403: the caller is confined to another tenant; 400: a name is none
+pub(crate) fn within(
+    caller: &Caller,
+    pipeline: Option<&str>,
+    tenant: Option<&str>,
+) -> Result<ListQuery, Problem> {
+    let tenant = caller.for_tenant(tenant)?;
+    let tenant = tenant.map(|tenant| Box::from(tenant.as_str()));
+    let operation = pipeline.map(Box::from);
+    for (name, scope) in [
+        (
+            "tenant",
+            Scope::new(tenant.as_deref().unwrap_or_default(), "any"),
+        ),
+        (
+            "pipeline",
+            Scope::new("", operation.as_deref().unwrap_or("any")),
+        ),
+    ] {
+        scope.map_err(|why| invalid(name, why.to_string()))?;
+    }
+    Ok(ListQuery {
+        tenant,
+        operation,
+        ..ListQuery::default()
+    })
+}
+
+/// Refuses a caller that is confined to a tenant, where the request is about all of them.
+///
+/// # Errors
+///
+/// 403
+pub(crate) fn sees_everything(caller: &Caller) -> Result<(), Problem> {
+    if caller.tenant.is_none() {
+        return Ok(());
+    }
+    let detail = "this is about every tenant, and the token is confined to one; use a token without a tenant";
+    let status = StatusCode::FORBIDDEN;
+    Err(Problem::new(status, Code::Forbidden.as_str(), detail))
 }
 
 /// The problem of a member of the query.

@@ -10,10 +10,12 @@ use semel_http::Problem;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::settings::Lent;
+
 /// The store, and the places of those that read it.
 #[derive(Debug)]
 pub(crate) struct Readings {
-    store: watch::Receiver<Option<AnyStore>>,
+    store: watch::Receiver<Option<Lent>>,
     places: Arc<Semaphore>,
 }
 
@@ -26,11 +28,25 @@ pub(crate) struct Reading {
 }
 
 impl Readings {
-    pub(crate) fn new(store: watch::Receiver<Option<AnyStore>>) -> Self {
+    pub(crate) fn new(store: watch::Receiver<Option<Lent>>) -> Self {
         Self {
             store,
             places: Arc::new(Semaphore::new(READINGS)),
         }
+    }
+
+    /// Returns the store.
+    ///
+    /// # Errors
+    ///
+    /// 503 `store-unavailable` while the store is not open
+    pub(crate) fn lent(&self) -> Result<Lent, Problem> {
+        let lent = self.store.borrow().clone();
+        lent.ok_or_else(|| {
+            let code = Code::StoreUnavailable.as_str();
+            let detail = "the store is not open yet; /v1/status says what the worker waits for";
+            later(code, detail)
+        })
     }
 
     /// Begins a reading, once there is a place for it.
@@ -39,12 +55,7 @@ impl Readings {
     ///
     /// 503 `store-unavailable` while the store is not open, 503 `throttled` if no place becomes free in time
     pub(crate) async fn begin(&self) -> Result<Reading, Problem> {
-        let store = self.store.borrow().clone();
-        let Some(store) = store else {
-            let code = Code::StoreUnavailable.as_str();
-            let detail = "the store is not open yet; /v1/status says what the worker waits for";
-            return Err(later(code, detail));
-        };
+        let Lent { store, .. } = self.lent()?;
         let place = Arc::clone(&self.places).acquire_owned();
         let Ok(Ok(place)) = timeout(PLACE, place).await else {
             let detail = "too many others read the store; ask again";
@@ -85,7 +96,7 @@ impl Reading {
     }
 }
 
-fn later(code: &'static str, detail: impl Into<String>) -> Problem {
+pub(crate) fn later(code: &'static str, detail: impl Into<String>) -> Problem {
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, code, detail)
         .with_header(RETRY_AFTER, HeaderValue::from_static("1"))
 }

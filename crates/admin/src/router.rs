@@ -6,15 +6,16 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use axum::routing::{MethodRouter, get};
+use axum::routing::{MethodRouter, get, post};
 use semel_core::Code;
-use semel_http::Problem;
+use semel_http::{Problem, body};
 use semel_operate::parked::{DeadLetter, Quarantined};
 use semel_worker::replay::Kind;
 
 use crate::answer::{Answer, json, json_text};
 use crate::openapi::OPENAPI;
-use crate::query::Query;
+use crate::orders::{self, Action, MOST_BODY_BYTES, Orders};
+use crate::query::{Query, invalid};
 use crate::reading::Readings;
 use crate::settings::Settings;
 use crate::{audit, keys, parked, worker};
@@ -23,6 +24,7 @@ use crate::{audit, keys, parked, worker};
 struct Service {
     settings: Settings,
     readings: Readings,
+    orders: Orders,
 }
 
 type Shared = State<Arc<Service>>;
@@ -32,11 +34,22 @@ type Shared = State<Arc<Service>>;
 /// The listener puts a [`Caller`](semel_http::Caller) into the extensions of each request; one without is refused.
 pub fn router(settings: Settings) -> Router {
     let readings = Readings::new(settings.store.clone());
-    let service = Arc::new(Service { settings, readings });
+    let service = Arc::new(Service {
+        settings,
+        readings,
+        orders: Orders::default(),
+    });
     let paths = paths().into_iter();
-    paths
-        .fold(Router::new(), |router, (path, _, method)| {
-            router.route(path, method)
+    let router = paths.fold(Router::new(), |router, (path, _, method)| {
+        router.route(path, method)
+    });
+    Action::ALL
+        .into_iter()
+        .fold(router, |router, action| {
+            let [plan, carry_out] = [Step::Plan, Step::Do];
+            router
+                .route(&plan.path(action), order(action, plan))
+                .route(&carry_out.path(action), order(action, carry_out))
         })
         .fallback(unknown_path)
         .method_not_allowed_fallback(unknown_method)
@@ -68,7 +81,51 @@ fn paths() -> [Path; 13] {
     ]
 }
 
-/// Returns each path of the API, with the members that its query may have.
+/// The two requests of an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Plan,
+    Do,
+}
+
+impl Step {
+    /// The path of this step of an order.
+    pub(crate) fn path(self, action: Action) -> String {
+        let step = match self {
+            Self::Plan => "plan",
+            Self::Do => "do",
+        };
+        format!("/v1/{}/{step}", action.path())
+    }
+}
+
+fn order(action: Action, step: Step) -> MethodRouter<Arc<Service>> {
+    post(move |service: Shared, request: Request| answered(service, request, action, step))
+}
+
+/// Answers one step of an order.
+async fn answered(State(service): Shared, request: Request, action: Action, step: Step) -> Answer {
+    if request.uri().query().is_some_and(|it| !it.is_empty()) {
+        let detail = "the path takes no query; send a JSON object in the body";
+        return Err(invalid("", detail));
+    }
+    let (caller, body) = body::read(request, action.role(), MOST_BODY_BYTES).await?;
+    let Service {
+        settings,
+        readings,
+        orders,
+    } = &*service;
+    let text = match step {
+        Step::Plan => orders::plan(readings, settings, &caller, action, &body).await?,
+        Step::Do => {
+            let done = orders.carry_out(readings, settings, &caller, action, &body);
+            done.await?
+        }
+    };
+    Ok(json_text(text.into()))
+}
+
+/// Returns each path of the API that reads, with the members that its query may have.
 #[cfg(test)]
 pub(crate) fn described() -> Vec<(&'static str, &'static [&'static str])> {
     let paths = paths().into_iter();

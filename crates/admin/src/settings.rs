@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use semel_config::PipelineSettings;
+use semel_core::port::transfer::AnyTransferStore;
 use semel_core::{AnyStore, Clock};
 use serde_json::Value;
 use tokio::sync::watch;
@@ -11,7 +12,7 @@ use tokio::sync::watch;
 #[derive(Clone)]
 pub struct Settings {
     /// The store as the worker has it open; none while it is not.
-    pub store: watch::Receiver<Option<AnyStore>>,
+    pub store: watch::Receiver<Option<Lent>>,
     /// The url of the store, as it may be shown.
     pub url: String,
     /// The weaknesses of the store that the configuration accepts.
@@ -28,6 +29,15 @@ pub struct Settings {
     pub worker: Arc<dyn Worker>,
     /// The clock that ages are measured on.
     pub clock: Arc<dyn Clock>,
+}
+
+/// The store, as the worker lends it.
+#[derive(Clone, Debug)]
+pub struct Lent {
+    /// The store.
+    pub store: AnyStore,
+    /// The same store, for audit entries about the store as a whole.
+    pub trail: Option<AnyTransferStore>,
 }
 
 /// A worker as the service sees it. Both calls read memory alone.

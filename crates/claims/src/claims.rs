@@ -11,12 +11,12 @@ use semel_core::{
     Admission, ClaimRequest, Code, Duplicate, Error, ErrorKind, Operation, Outcome, Renewal,
     Renewed, State, Store, StoreExt, Timestamp,
 };
+use semel_http::body::Text;
+use semel_http::member::{Fault, document, members, required};
 use semel_http::{Caller, Problem};
 use tokio::time::{sleep, timeout};
 
 use crate::answer::{Answers, Decision, internal};
-use crate::body::Text;
-use crate::member::{Fault, document, members, required};
 use crate::service::Service;
 use crate::trace::{ClaimFacts, RequestTrace, StoreCall};
 use request::{Asked, Completed};

@@ -21,11 +21,9 @@
 //! ```
 
 mod answer;
-mod body;
 mod claims;
 mod events;
 mod handle;
-mod member;
 mod names;
 mod openapi;
 mod operations;

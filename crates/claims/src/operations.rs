@@ -2,11 +2,11 @@
 
 use axum::http::StatusCode;
 use semel_core::{Code, Key, Operation, Record, Scope, State, Store, StoreExt};
+use semel_http::member::Fault;
 use semel_http::{Caller, Problem};
 use serde::Serialize;
 
 use crate::answer::Instant;
-use crate::member::Fault;
 use crate::outcome::Remembered;
 use crate::service::Service;
 

@@ -8,10 +8,9 @@ use semel_core::json::{Document, Kind};
 use semel_core::{Code, Outcome};
 use semel_engine::once::TYPED_JSON;
 use semel_http::Problem;
+use semel_http::member::{Fault, Member};
 use serde::Serialize;
 use serde_json::value::RawValue;
-
-use crate::member::{Fault, Member};
 
 /// Reads the outcome that a completion gives; without one it is empty.
 pub(crate) fn read(

@@ -9,11 +9,11 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{MethodRouter, get, post};
 use semel_core::{Code, Store};
+use semel_http::body::{caller, read};
+use semel_http::member::INVALID;
 use semel_http::{Problem, Role};
 
 use crate::answer::{Answers, Decision, Json, Stepped, json_response};
-use crate::body::{caller, read};
-use crate::member::INVALID;
 use crate::openapi::OPENAPI;
 use crate::operations::Found;
 use crate::service::Service;

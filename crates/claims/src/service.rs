@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::{Operation, Record, Result, Scope, Store};
+use semel_http::member::{Fault, Member, required};
 use semel_http::{Caller, Problem};
 
-use crate::member::{Fault, Member, required};
 use crate::names::Names;
 use crate::settings::Settings;
 use crate::waiters::Waiters;

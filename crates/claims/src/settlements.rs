@@ -10,13 +10,13 @@ use axum::http::StatusCode;
 use semel_core::{
     Code, Error, ErrorKind, Operation, Renewed, Settled, Settlement, Start, StateKind, Step, Store,
 };
+use semel_http::body::Text;
+use semel_http::member::{INVALID, document, members, required};
 use semel_http::{Caller, Problem};
 
 use crate::answer::{Answers, Instant, Stepped, internal};
-use crate::body::Text;
 use crate::claims::MOST_ITEMS;
 use crate::handle::Handle;
-use crate::member::{INVALID, document, members, required};
 use crate::service::Service;
 use crate::trace::{RequestTrace, StoreCall};
 use request::{Asked, NO_CLAIM, Report, read};

@@ -92,6 +92,8 @@ pub enum Code {
     PathUnknown,
     /// Nothing is on record under a key.
     KeyUnknown,
+    /// The plan of an order no longer holds.
+    PlanStale,
     /// The idempotency key of a request is none.
     KeyInvalid,
     /// The idempotency key of a request belongs to another one.
@@ -162,6 +164,7 @@ impl Code {
         Self::MethodNotAllowed,
         Self::PathUnknown,
         Self::KeyUnknown,
+        Self::PlanStale,
         Self::KeyInvalid,
         Self::KeyReused,
         Self::OutcomeUnrecorded,
@@ -221,6 +224,7 @@ impl Code {
             Self::MethodNotAllowed => "method-not-allowed",
             Self::PathUnknown => "path-unknown",
             Self::KeyUnknown => "key-unknown",
+            Self::PlanStale => "plan-stale",
             Self::KeyInvalid => "key-invalid",
             Self::KeyReused => "key-reused",
             Self::OutcomeUnrecorded => "outcome-unrecorded",

@@ -20,13 +20,16 @@
 //! ```
 
 //! A program that serves such a router binds a [`Listener`], puts [`Access`] before the routes, which checks the name
-//! that the listener is called by, the token and the body, and keeps the [`tokens`] in a file.
+//! that the listener is called by, the token and the body, and keeps the [`tokens`] in a file. A router that takes JSON
+//! reads it with [`body`] and [`member`].
 
 mod access;
+pub mod body;
 mod caller;
 mod certificate;
 mod limits;
 mod listener;
+pub mod member;
 mod port_owner;
 mod problem;
 mod protocols;

@@ -1,8 +1,10 @@
 //! Effects of which nobody knows whether they happened: the model of `semel in-doubt`.
 
 mod listing;
+mod resolution;
 
 pub use listing::{doubts, mark_messages, message_of, messages};
+pub use resolution::resolve;
 
 use std::time::Duration;
 

@@ -6,6 +6,7 @@ mod detail;
 mod entry;
 mod explanation;
 mod lookup;
+mod order;
 mod proposal;
 mod summary;
 mod traces;
@@ -18,6 +19,7 @@ pub use explanation::{
     AuditEntry, Beside, Choice, Event, Explanation, Facts, KeptMessage, Prospect,
 };
 pub use lookup::{Candidates, ENOUGH, ID_DIGITS, Places, candidates, in_list};
+pub use order::{Changed, Planned};
 pub use proposal::{KeyChange, Proposal, Seen};
 pub use summary::{reason, signature, since};
 pub use traces::{Traces, scopes_of};

@@ -18,6 +18,7 @@ pub mod action;
 pub mod check;
 pub mod in_doubt;
 pub mod keys;
+pub mod order;
 pub mod paging;
 pub mod parked;
 pub mod relative_time;

@@ -5,6 +5,7 @@ mod forecast;
 mod listing;
 mod message;
 mod names;
+mod removal;
 
 pub use forecast::assess;
 pub use listing::{DeadLetter, Quarantined};
@@ -122,9 +123,7 @@ impl Search {
         Ok(found)
     }
 
-    /// Passes the selected messages to `visit`, group by group, until `visit` returns `Break`. The first group
-    /// is small, so that it arrives at once; later groups are large, because a view of a store that others use
-    /// goes through the whole store to look records up.
+    /// Passes the selected messages to `visit`, group by group, until `visit` returns `Break`; see [`Groups`].
     ///
     /// # Cost
     ///
@@ -138,29 +137,63 @@ impl Search {
         store: &AnyStore,
         mut visit: impl AsyncFnMut(Vec<Found>) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        let wanted = self.wanted();
-        let mut query = ListQuery {
+        let mut groups = self.groups();
+        while let Some(found) = groups.next(store).await? {
+            if visit(found).await?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the selected messages, group by group.
+    pub fn groups(&self) -> Groups {
+        let query = ListQuery {
             reasons: self.kind.reasons(),
             limit: PAGE,
             ..self.within.clone()
         };
-        let mut most = PAGE;
-        loop {
-            let (mut group, mut bytes, mut is_end) = (Vec::new(), 0, false);
-            while !is_end && group.len() < most && bytes < GROUP_BYTES {
-                let mut page = store.list_parked(&query).await?;
-                page.items.retain(|message| wanted(message));
-                bytes += page.items.iter().map(|it| it.payload.len()).sum::<usize>();
-                group.append(&mut page.items);
-                is_end = page.next.is_none();
-                query.after = page.next;
-            }
-            most = (most * 4).min(GROUP);
-            let found = self.found(store, group).await?;
-            if visit(found).await?.is_break() || is_end {
-                return Ok(());
-            }
+        Groups {
+            search: self.clone(),
+            query: Some(query),
+            most: PAGE,
         }
+    }
+}
+
+/// The selected messages, group by group. The first group is small, so that it arrives at once; later groups are
+/// large, because a view of a store that others use goes through the whole store to look records up.
+#[derive(Debug)]
+pub struct Groups {
+    search: Search,
+    /// The next page; nothing after the last one.
+    query: Option<ListQuery>,
+    most: usize,
+}
+
+impl Groups {
+    /// Returns the next group, which may be empty before the end; nothing after the last one.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub async fn next(&mut self, store: &AnyStore) -> Result<Option<Vec<Found>>> {
+        let Some(mut query) = self.query.take() else {
+            return Ok(None);
+        };
+        let wanted = self.search.wanted();
+        let (mut group, mut bytes, mut is_end) = (Vec::new(), 0, false);
+        while !is_end && group.len() < self.most && bytes < GROUP_BYTES {
+            let mut page = store.list_parked(&query).await?;
+            page.items.retain(|message| wanted(message));
+            bytes += page.items.iter().map(|it| it.payload.len()).sum::<usize>();
+            group.append(&mut page.items);
+            is_end = page.next.is_none();
+            query.after = page.next;
+        }
+        self.most = (self.most * 4).min(GROUP);
+        self.query = Some(query).filter(|_| !is_end);
+        self.search.found(store, group).await.map(Some)
     }
 }
 

@@ -2,6 +2,8 @@
 
 mod audit;
 mod statistics;
+mod sweep;
 
 pub use audit::AuditLine;
 pub use statistics::{Holdings, Records, Statistics};
+pub use sweep::{SweepForecast, SweepResult};

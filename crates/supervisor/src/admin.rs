@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
+use semel_admin::Lent;
 use semel_config::Settings;
-use semel_core::{AnyStore, Clock};
+use semel_core::Clock;
 use semel_http::Access;
 use semel_operate::keys::names_of_routes;
 use tokio::sync::watch;
@@ -19,7 +20,7 @@ pub(crate) fn router(
     settings: &Settings,
     status: &Arc<Status>,
     (tokens, clock): (Known, &Arc<dyn Clock>),
-    store: watch::Receiver<Option<AnyStore>>,
+    store: watch::Receiver<Option<Lent>>,
 ) -> Router {
     let router = semel_admin::router(semel_admin::Settings {
         store,
@@ -34,8 +35,5 @@ pub(crate) fn router(
     });
     let hosts = &settings.admin.hosts;
     let clock = Arc::clone(clock);
-    Access::new(address, hosts, tokens, MAX_BODY_BYTES, clock).protect(router)
+    Access::new(address, hosts, tokens, semel_admin::MOST_BODY_BYTES, clock).protect(router)
 }
-
-/// The largest body of a request; none of them needs one.
-const MAX_BODY_BYTES: usize = 64 << 10;

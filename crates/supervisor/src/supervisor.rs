@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use semel_admin::Lent;
 use semel_backends::webhook::{self, Listeners};
 use semel_config::{Settings, SourceSettings, StoreUrl};
 use semel_core::port::checkpoint::AnyCheckpointStore;
@@ -61,7 +62,7 @@ pub struct Supervisor {
     webhooks: Arc<Listeners>,
     gateway: Option<Gateway>,
     /// The store for the admin API.
-    store: watch::Sender<Option<AnyStore>>,
+    store: watch::Sender<Option<Lent>>,
     beside: JoinSet<()>,
 }
 
@@ -319,7 +320,10 @@ impl Worker {
         } else {
             (stores, lent)
         };
-        store.send_replace(Some(lent.clone()));
+        store.send_replace(Some(Lent {
+            store: lent.clone(),
+            trail: stores.transfer.clone(),
+        }));
         let pipelines = &settings.pipelines;
         let outlooks = outlooks(pipelines, &*around.clock, &*reporter, stop.subscribe()).await?;
         beside.spawn(store_watch.clone().watch(stop.clone()));

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use semel_core::StateKind;
+use semel_core::{StateKind, units};
 use serde_json::Value;
 
 use super::OPENAPI;
+use crate::orders::{Action, MOST_CHANGES, MOST_REASON_BYTES};
 use crate::page::MOST_ITEMS;
-use crate::router::described;
+use crate::router::{Step, described};
 
 fn document() -> Value {
     serde_json::from_str(OPENAPI).expect("JSON")
@@ -25,8 +26,19 @@ fn it_has_the_paths_of_the_service_and_the_members_of_their_queries() {
     let document = document();
     let paths = document["paths"].as_object().expect("paths");
     let all: BTreeSet<&str> = paths.keys().map(String::as_str).collect();
-    let served: BTreeSet<&str> = described().into_iter().map(|(path, _)| path).collect();
+    let steps = Action::ALL
+        .into_iter()
+        .flat_map(|action| [Step::Plan, Step::Do].map(|it| it.path(action)));
+    let steps: Vec<String> = steps.collect();
+    let served = described().into_iter().map(|(path, _)| path);
+    let served: BTreeSet<&str> = served.chain(steps.iter().map(String::as_str)).collect();
     assert_eq!(all, served);
+    for path in &steps {
+        let methods: Vec<_> = paths[path].as_object().expect("methods").keys().collect();
+        assert_eq!(methods, ["post"], "{path}");
+        let is_stale = paths[path]["post"]["responses"].get("409").is_some();
+        assert_eq!(is_stale, path.ends_with("/do"), "{path}");
+    }
     for (path, members) in described() {
         let methods: Vec<_> = paths[path].as_object().expect("methods").keys().collect();
         assert_eq!(methods, ["get"], "{path}");
@@ -48,6 +60,27 @@ fn it_has_the_words_and_the_bounds_of_queries() {
     let states = StateKind::ALL.map(|it| Value::from(it.as_str()));
     assert_eq!(of("state")["enum"], Value::from(states.to_vec()));
     assert_eq!(of("limit")["maximum"], MOST_ITEMS);
+    let of = |name: &str| document["components"]["schemas"][name]["properties"].clone();
+    for schema in [
+        "Resolve",
+        "DropDeadLetters",
+        "DropQuarantined",
+        "Keys",
+        "Hold",
+        "Extend",
+    ] {
+        for names in ["keys", "ids"] {
+            assert_eq!(of(schema)[names]["maxItems"], MOST_CHANGES, "{schema}");
+        }
+    }
+    assert_eq!(of("Do")["reason"]["maxLength"], MOST_REASON_BYTES);
+    let windows = of("Extend")["window"]["pattern"]
+        .as_str()
+        .expect("a pattern")
+        .to_owned();
+    for (name, _) in units::WINDOWS {
+        assert!(windows.contains(name), "{name}: {windows}");
+    }
 }
 
 #[test]

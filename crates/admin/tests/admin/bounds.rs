@@ -52,7 +52,7 @@ async fn a_store_that_does_not_answer_ends_a_reading_and_others_do_not_pile_up()
     let site = Site::new();
     let memory = Arc::new(MemoryStore::new(Arc::new(TestClock::new())));
     let store = AnyStore::new(Arc::new(Stuck(memory)));
-    site.store.send_replace(Some(store));
+    site.lend(store);
     let begun = Instant::now();
     assert_eq!(READINGS, 2, "as many as are begun here");
     let (first, second, third) = tokio::join!(

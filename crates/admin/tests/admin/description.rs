@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 
 use semel_admin::OPENAPI;
-use serde_json::Value;
+use semel_http::Caller;
+use serde_json::{Value, json};
 
+use crate::orders::{Doubtful, numbered};
 use crate::site::Site;
 
 fn schema(name: &str) -> Value {
@@ -53,4 +55,61 @@ async fn it_has_the_members_of_each_list_and_each_object() {
     assert_eq!(names(&store), names(&schema("Statistics")["properties"]));
     store["records"]["total"] = Value::Null;
     assert_eq!(names(&store["parked"]).len(), 2, "{store}");
+}
+
+#[tokio::test]
+async fn it_has_the_members_of_plans_and_of_what_was_done() {
+    let doubtful = Doubtful::of(&numbered(0, 3)).await;
+    let anybody = Caller::loopback();
+    let described = names(&schema("Change")["properties"]);
+    let of_answer = |answer: &Value, schema: &Value| {
+        let (found, described) = (names(answer), names(&schema["properties"]));
+        assert!(found.is_subset(&described), "{found:?} {described:?}");
+        for member in schema["required"].as_array().into_iter().flatten() {
+            let member = member.as_str().expect("a name");
+            assert!(found.contains(member), "no {member}: {answer}");
+        }
+    };
+    for (action, order, is_done) in [
+        (
+            "in-doubt/resolve",
+            json!({ "keys": ["pay-0", "no"], "verdict": "abandon" }),
+            true,
+        ),
+        (
+            "in-doubt/resolve",
+            json!({ "keys": ["pay-1"], "verdict": "applied" }),
+            true,
+        ),
+        ("keys/hold", json!({ "keys": ["pay-1"] }), true),
+        ("keys/forget", json!({ "keys": ["pay-1", "pay-2"] }), true),
+        ("dead-letters/drop", json!({ "all": true }), true),
+        ("quarantine/drop", json!({ "keys": ["no"] }), true),
+        ("store/sweep", json!({}), false),
+    ] {
+        let plan = doubtful.plan(action, &order, &anybody).await;
+        of_answer(&plan, &schema("Plan"));
+        for left in plan["left"].as_array().expect("a list") {
+            of_answer(left, &schema("Left"));
+        }
+        let mut changes = plan["changes"].as_array().cloned().expect("a list");
+        if is_done {
+            let mut done = doubtful.done(action, &plan, &anybody).await;
+            of_answer(&done, &schema("Done"));
+            for mut change in std::mem::take(done["changes"].as_array_mut().expect("a list")) {
+                let change = change.as_object_mut().expect("a change");
+                assert_eq!(change.remove("result"), Some("done".into()), "{action}");
+                changes.push(change.clone().into());
+            }
+        }
+        for change in changes {
+            // A message has the members of its list.
+            let mut described = described.clone();
+            if action.ends_with("drop") {
+                described.extend(names(&schema("DeadLetter")["properties"]));
+                described.extend(names(&schema("Quarantined")["properties"]));
+            }
+            assert!(names(&change).is_subset(&described), "{action}: {change}");
+        }
+    }
 }

@@ -1,6 +1,8 @@
-//! The admin API over a store in memory, without a listener: its own description, its bounds, and who sees what.
+//! The admin API over a store in memory, without a listener: its own description, its bounds, orders, and who sees and
+//! changes what.
 
 mod bounds;
 mod description;
+mod orders;
 mod site;
 mod tenants;

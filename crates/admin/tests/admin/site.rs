@@ -5,8 +5,9 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
+use axum::http::header::CONTENT_TYPE;
 use bytes::Bytes;
-use semel_admin::{Settings, Worker, router};
+use semel_admin::{Lent, Settings, Worker, router};
 use semel_conformance::TestClock;
 use semel_core::decide::{Directive, Order};
 use semel_core::{
@@ -20,7 +21,8 @@ use tower::ServiceExt;
 
 /// A service, and the store that it is given.
 pub(crate) struct Site {
-    pub(crate) store: watch::Sender<Option<AnyStore>>,
+    pub(crate) store: watch::Sender<Option<Lent>>,
+    pub(crate) clock: Arc<TestClock>,
     router: Router,
 }
 
@@ -41,6 +43,7 @@ impl Site {
     /// A service whose store is not open yet.
     pub(crate) fn new() -> Self {
         let (store, opened) = watch::channel(None);
+        let clock = Arc::new(TestClock::new());
         let router = router(Settings {
             store: opened,
             url: "memory:".to_owned(),
@@ -50,16 +53,21 @@ impl Site {
             routes: Vec::new(),
             config: "{\"settings\":{}}".to_owned(),
             worker: Arc::new(Idle),
-            clock: Arc::new(TestClock::new()),
+            clock: clock.clone(),
         });
-        Self { store, router }
+        Self {
+            store,
+            clock,
+            router,
+        }
     }
 
     /// A service whose store holds the key `pay-1` of two tenants, each with a message in quarantine, a dead letter and
     /// an order.
     pub(crate) async fn filled() -> Self {
         let site = Self::new();
-        let store = AnyStore::new(Arc::new(MemoryStore::new(Arc::new(TestClock::new()))));
+        let memory = site.memory();
+        let store = AnyStore::new(Arc::clone(&memory));
         for (at, tenant) in (0..).zip(["acme", "other"]) {
             let scope = Scope::new(tenant, "pay").expect("a scope");
             let key = Key::parse("pay-1").expect("a key");
@@ -92,13 +100,44 @@ impl Site {
                 store.park([message].into()).await.expect("parked");
             }
         }
-        site.store.send_replace(Some(store));
+        site.lend(store);
         site
+    }
+
+    /// A store in memory, on the clock of the service.
+    pub(crate) fn memory(&self) -> Arc<MemoryStore> {
+        Arc::new(MemoryStore::new(self.clock.clone()))
+    }
+
+    /// Opens a store for the service.
+    pub(crate) fn lend(&self, store: AnyStore) {
+        self.store.send_replace(Some(Lent { store, trail: None }));
     }
 
     /// Asks as this caller; returns the status and the body.
     pub(crate) async fn ask(&self, path: &str, caller: Option<Caller>) -> (u16, Value) {
-        let mut request = Request::get(path).body(Body::empty()).expect("a request");
+        let request = Request::get(path).body(Body::empty()).expect("a request");
+        self.send(request, caller).await
+    }
+
+    /// Sends JSON as this caller; returns the status and the body.
+    pub(crate) async fn post(
+        &self,
+        path: &str,
+        body: &Value,
+        caller: Option<Caller>,
+    ) -> (u16, Value) {
+        let request = Request::post(path).header(CONTENT_TYPE, "application/json");
+        let request = request.body(Body::from(body.to_string()));
+        self.send(request.expect("a request"), caller).await
+    }
+
+    /// Sends a request as this caller; returns the status and the body.
+    pub(crate) async fn send(
+        &self,
+        mut request: Request<Body>,
+        caller: Option<Caller>,
+    ) -> (u16, Value) {
         request.extensions_mut().extend(extension(caller));
         let answer = self.router.clone().oneshot(request).await;
         let answer = answer.expect("the router never fails");

@@ -11,11 +11,11 @@ use semel_core::{
     Timestamp, VersionGate,
 };
 use semel_engine::effect::within_provider_window;
+use semel_http::member::{Fault, Member, members, required};
 use semel_http::{Caller, Problem};
 
 use crate::answer::{Decision, Granted, Instant, internal};
 use crate::handle::Handle;
-use crate::member::{Fault, Member, members, required};
 use crate::outcome::Remembered;
 use crate::service::{LONGEST_LEASE, LONGEST_WINDOW, scope};
 use crate::settings::Settings;

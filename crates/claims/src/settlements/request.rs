@@ -5,10 +5,10 @@ use std::time::Duration;
 use semel_core::json::Node;
 use semel_core::{Certainty, Error, Recovery, Renewal, Settlement, Start, Step, Timestamp};
 use semel_engine::attempt::Reports;
+use semel_http::member::{Fault, Member, members, required};
 use semel_http::{Caller, Problem};
 
 use crate::handle::Handle;
-use crate::member::{Fault, Member, members, required};
 use crate::outcome;
 use crate::service::{LONGEST_LEASE, LONGEST_WINDOW};
 use crate::settings::Settings;

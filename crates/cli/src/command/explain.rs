@@ -246,6 +246,7 @@ const PAGES: &[(&str, &str)] = pages![
     "outcome-unreadable",
     "outcome-unrecorded",
     "path-unknown",
+    "plan-stale",
     "record-corrupt",
     "same-file",
     "signature-missing",

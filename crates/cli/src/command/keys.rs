@@ -10,7 +10,6 @@ mod list;
 mod show;
 mod unknown;
 
-pub(crate) use change::refusal_text;
 pub(crate) use unknown::{tell_all_unknown, tell_missing};
 
 use semel_core::Result;

@@ -31,6 +31,7 @@ use semel_core::{
 use semel_engine::system::SystemClock;
 use semel_operate::action::{Action, ActionKind, Advice};
 use semel_operate::keys::{Arrival, Beside, Declared};
+use semel_operate::order;
 use semel_operate::paging::{Item, for_each_page};
 use semel_worker::run::Stores;
 use semel_worker::settings::EffectSettings;
@@ -306,11 +307,7 @@ pub(crate) fn keys_from(file: &Path) -> Result<Vec<Key>> {
 
 /// The note for the audit trail: who orders a change, and why.
 pub(crate) fn note_of(audit: &Audit) -> Note {
-    let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    Note {
-        by: one_line(&audit.by()).into(),
-        reason: one_line(audit.reason.as_deref().unwrap_or_default()).into(),
-    }
+    order::note(&audit.by(), audit.reason.as_deref().unwrap_or_default())
 }
 
 /// Prints a list page by page, in constant memory: the entries that `entry` makes of the items of the store.

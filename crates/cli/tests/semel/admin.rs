@@ -2,6 +2,7 @@
 //! store; what is refused; and who sees what.
 
 mod access;
+mod orders;
 
 use std::io::Write;
 use std::process::{Child, ChildStdin};

@@ -21,14 +21,14 @@ use crate::servers::{GUARDED, PASSWORD};
 use crate::site::Site;
 
 /// A schema that no other test uses, dropped at the end. It is not created before a test does so.
-struct Schema {
+pub(crate) struct Schema {
     name: String,
     runtime: Runtime,
     client: Client,
 }
 
 impl Schema {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -61,7 +61,7 @@ impl Schema {
     }
 
     /// The url of the store.
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("{}?schema={}&sslmode=disable", server(), self.name)
     }
 

@@ -1,7 +1,6 @@
 //! Finds messages by what a person types: a key, or the beginning of an id.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use semel_core::{AnyStore, Key, Parked, ParkedId, Result, Scope};
@@ -146,7 +145,8 @@ impl Search {
         let mut counts: Vec<_> = typed.iter().map(|_| Count::default()).collect();
         let (mut count, mut ids) = (0, BTreeSet::new());
         if !typed.is_empty() {
-            self.pages(store, async |found| {
+            let mut groups = self.groups();
+            while let Some(found) = groups.next(store).await? {
                 for message in found.iter().map(|it| &it.message) {
                     count += 1;
                     ids.insert(message.id());
@@ -160,9 +160,7 @@ impl Search {
                         counts[at].by_id += 1;
                     }
                 }
-                Ok(ControlFlow::Continue(()))
-            })
-            .await?;
+            }
         }
         let names = typed.iter().cloned();
         let names = names.zip(counts.iter().map(Count::meaning)).collect();

@@ -1,7 +1,6 @@
 //! `semel in-doubt resolve`: a person states the fate of an effect.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io::Read;
 use std::ops::ControlFlow;
@@ -9,22 +8,18 @@ use std::path::Path;
 
 use bytes::Bytes;
 use semel_core::decide::{Directed, Verdict};
-use semel_core::port::store::Store;
-use semel_core::{Error, Note, Operation, Outcome, Parked, ParkedId, Result};
-use semel_operate::in_doubt::{
-    Case, MessageFate, Resolved, Word, dead_letter, message_id, messages,
-};
+use semel_core::{Note, Operation, Outcome, Result};
+use semel_operate::in_doubt::{Case, MessageFate, Resolved, Word, resolve as resolve_all};
 use semel_operate::keys::Arrival;
-use semel_operate::paging::for_each_page;
+use semel_operate::order::{BATCH, refusal_text};
 
-use super::select::{BATCH, Left, Selection, obstacle_text, scopes_of, select};
+use super::select::{Left, Selection, obstacle_text, scopes_of, select};
 use crate::Exit;
 use crate::args::in_doubt::Resolve;
 use crate::args::{Format, Listing, Output};
 use crate::command::dead_letters::keys;
-use crate::command::keys::refusal_text;
 use crate::command::operate::{self, Ground, note_of, place_text, usage};
-use crate::output::{self, Column, Entry, Go, List, Plan, Row, key_text, state_text};
+use crate::output::{self, Column, Entry, List, Plan, Row, key_text, state_text};
 
 /// Writes a person's statement into the records, and moves the kept messages where they belong then.
 pub(super) fn resolve(arguments: &Resolve) -> Result<Exit> {
@@ -194,9 +189,21 @@ async fn carry_out(ground: &Ground, cases: Vec<Case>, note: &Note, format: Forma
     let mut failure = None;
     let mut kept: Option<Operation> = None;
     for batch in cases.chunks(BATCH) {
-        let resolved = order(ground, batch, note, &mut left, &mut failure).await?;
-        settle_messages(ground, &resolved, note).await?;
-        for case in resolved {
+        let answers = resolve_all(&ground.store, batch, note).await?;
+        for (case, answer) in batch.iter().zip(answers) {
+            let why = match answer {
+                Directed::Now(_) => None,
+                Directed::Refused(refusal) => Some(refusal_text(refusal, ground.now())),
+                Directed::Failed(error) => {
+                    let text = error.to_string();
+                    failure.get_or_insert(error);
+                    Some(text)
+                }
+            };
+            if let Some(why) = why {
+                left.tell(format_args!("{}: refused: {why}", key_of(case)));
+                continue;
+            }
             if case.message() == MessageFate::Kept {
                 kept.get_or_insert_with(|| case.doubt().operation.clone());
             }
@@ -222,82 +229,6 @@ fn list(format: Format) -> List<Resolved> {
         format,
         limit: None,
     })
-}
-
-/// Gives the orders of a batch; returns the ones that were carried out.
-async fn order<'c>(
-    ground: &Ground,
-    batch: &'c [Case],
-    note: &Note,
-    left: &mut Left,
-    failure: &mut Option<Error>,
-) -> Result<Vec<&'c Case>> {
-    let (over, open): (Vec<_>, Vec<_>) = batch.iter().partition(|case| case.is_left_over());
-    let mut resolved = over;
-    if open.is_empty() {
-        return Ok(resolved);
-    }
-    let directives = open.iter().map(|case| case.directive(note)).collect();
-    let answers = ground.store.operate(directives).await?;
-    for (case, answer) in open.into_iter().zip(answers) {
-        let why = match answer {
-            Directed::Now(_) => {
-                resolved.push(case);
-                continue;
-            }
-            Directed::Refused(refusal) => refusal_text(refusal, ground.now()),
-            Directed::Failed(error) => {
-                let text = error.to_string();
-                failure.get_or_insert(error);
-                text
-            }
-        };
-        left.tell(format_args!("{}: refused: {why}", key_of(case)));
-    }
-    Ok(resolved)
-}
-
-/// Moves the messages of resolved doubts where they belong.
-///
-/// # Cost   reads the messages that are kept for doubts, if one has to be moved
-async fn settle_messages(ground: &Ground, resolved: &[&Case], note: &Note) -> Result<()> {
-    let moved = resolved.iter().filter(|case| {
-        matches!(
-            case.message(),
-            MessageFate::Dropped | MessageFate::DeadLetter
-        )
-    });
-    let moved: BTreeMap<ParkedId, &Case> = moved
-        .map(|case| (message_id(&case.doubt().operation), *case))
-        .collect();
-    if moved.is_empty() {
-        return Ok(());
-    }
-    let store = &ground.store;
-    let is_abandoned = |case: &Case| matches!(case.verdict(), Verdict::Abandon { .. });
-    if moved.values().any(|case| is_abandoned(case)) {
-        let scopes: BTreeSet<_> = moved
-            .values()
-            .map(|it| &it.doubt().operation.scope)
-            .collect();
-        for scope in scopes {
-            let query = messages(Some(scope));
-            let mut dead = Vec::new();
-            for_each_page(store, query, |messages: Vec<Parked>| {
-                let messages = messages.into_iter();
-                let messages = messages.filter(|message| moved.contains_key(&message.id()));
-                dead.extend(messages.map(|message| dead_letter(message, note)));
-                Ok(Go::Continue(()))
-            })
-            .await?;
-            for few in dead.chunks(MESSAGES) {
-                store.park(few.into()).await?;
-            }
-        }
-    }
-    let ids = moved.into_keys().collect();
-    store.drop_parked(ids, Some(note)).await?;
-    Ok(())
 }
 
 impl Entry for Resolved {
@@ -342,6 +273,3 @@ fn read(file: &Path) -> std::io::Result<Vec<u8>> {
     std::io::stdin().lock().read_to_end(&mut bytes)?;
     Ok(bytes)
 }
-
-/// The number of messages that are parked at once; each may be long.
-const MESSAGES: usize = 64;

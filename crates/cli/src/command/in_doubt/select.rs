@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use semel_core::port::store::Store;
 use semel_core::{Key, Result, Scope};
 use semel_operate::in_doubt::{Doubt, Obstacle, doubts, mark_messages};
+use semel_operate::order::BATCH;
 use semel_operate::relative_time::when;
 
 use crate::args::dead_letters::Which;
@@ -103,7 +104,5 @@ impl Left {
     }
 }
 
-/// The number of operations in a look-up, and in an order.
-pub(super) const BATCH: usize = 500;
 /// The number of doubts left as they are that are reported one by one.
 const TOLD: usize = 5;

@@ -4,15 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-use semel_core::audit::standing;
-use semel_core::decide::{Directed, Directive, Order, Refusal};
+use semel_core::decide::Directed;
 use semel_core::port::store::{ListQuery, Listed, Store};
-use semel_core::{Error, Key, Operation, Record, Result, StateKind, Timestamp};
-use semel_operate::keys::{Beside, KeyChange, Proposal, Seen, since};
+use semel_core::{Error, Key, Operation, Record, Result};
+use semel_operate::keys::{Beside, Changed, KeyChange, Planned, Proposal, Seen, since};
+use semel_operate::order::{BATCH, refusal_text};
 use semel_operate::paging::for_each_page;
 use semel_operate::relative_time::when;
-use semel_operate::value::tenant;
-use serde::Serialize;
 
 use super::unknown::tell_all_unknown;
 use crate::Exit;
@@ -35,14 +33,6 @@ pub(crate) fn forget(arguments: &Change) -> Result<Exit> {
 pub(crate) fn hold(arguments: &Hold) -> Result<Exit> {
     let verb = if arguments.off { "let go of" } else { "hold" };
     change(&arguments.change, verb, KeyChange::Hold(!arguments.off))
-}
-
-/// A planned order.
-pub(super) struct Planned {
-    pub(super) operation: Operation,
-    pub(super) order: Order,
-    /// The state of the record, in the words of the audit trail.
-    pub(super) before: Box<str>,
 }
 
 /// Plans a change of the named keys, and carries it out if the arguments say so.
@@ -123,11 +113,8 @@ async fn proposals(
                 if remarks.len() < REMARKS {
                     remarks.extend(remark.map(|remark| ground.line(remark)));
                 }
-                proposals.all.push(Planned {
-                    before: standing(Some(&record)),
-                    operation,
-                    order,
-                });
+                let planned = Planned::new(operation, &record, order);
+                proposals.all.push(planned);
             }
             Proposal::Already { why } => {
                 output::note(format_args!("{key}: {why}; left as it is"));
@@ -226,39 +213,18 @@ pub(super) async fn carry_out(
     ground: &Ground,
     arguments: &Change,
     all: Vec<Planned>,
-    list: &mut List<Done>,
+    list: &mut List<Changed>,
 ) -> Result<bool> {
     let note = note_of(&arguments.audit);
     let mut failure: Option<Error> = None;
     let mut is_carried_out = true;
     for batch in all.chunks(BATCH) {
-        let directives = batch
-            .iter()
-            .map(|planned| Directive {
-                operation: planned.operation.clone(),
-                order: planned.order.clone(),
-                note: Some(note.clone()),
-            })
-            .collect();
-        let answers = ground.store.operate(directives).await?;
+        let answers = Planned::give(&ground.store, batch, &note).await?;
         for (planned, directed) in batch.iter().zip(answers) {
-            let Planned {
-                operation,
-                order,
-                before,
-            } = planned;
             let refused = match directed {
                 Directed::Now(after) => {
                     // The reader may have had enough; the orders are carried out all the same.
-                    let _ = list.push(&Done {
-                        key: operation.key.as_str().to_owned(),
-                        operation_id: operation.id().to_string(),
-                        pipeline: operation.scope.operation().to_owned(),
-                        tenant: tenant(&operation.scope).map(str::to_owned),
-                        action: order.action(),
-                        before: before.clone(),
-                        after: after_of(order, after),
-                    })?;
+                    let _ = list.push(&Changed::of(planned, after))?;
                     continue;
                 }
                 Directed::Refused(refusal) => refusal_text(refusal, ground.now()),
@@ -269,67 +235,21 @@ pub(super) async fn carry_out(
                 }
             };
             is_carried_out = false;
-            let key = key_text(operation.key.as_str());
+            let key = key_text(planned.operation.key.as_str());
             output::note(format_args!("{key}: refused: {refused}"));
         }
     }
     failure.map_or(Ok(is_carried_out), Err)
 }
 
-pub(super) fn list(arguments: &Change) -> List<Done> {
+pub(super) fn list(arguments: &Change) -> List<Changed> {
     List::new(&Listing {
         format: arguments.format,
         limit: None,
     })
 }
 
-/// The new state of the record, in the words of the audit trail.
-fn after_of(order: &Order, state: Option<StateKind>) -> Box<str> {
-    match (order, state) {
-        (_, None) => "absent".into(),
-        (Order::Hold(true), Some(state)) => format!("{state}, held").into(),
-        (Order::Release, Some(state @ (StateKind::Claimed | StateKind::Started))) => {
-            format!("{state}, lease over").into()
-        }
-        (
-            Order::Hold(false)
-            | Order::Release
-            | Order::Requeue
-            | Order::Retry
-            | Order::Forget
-            | Order::Extend(_)
-            | Order::Resolve(_),
-            Some(state),
-        ) => state.as_str().into(),
-    }
-}
-
-/// Explains why a store refused an order: the record has changed since the plan.
-pub(crate) fn refusal_text(refusal: Refusal, now: Timestamp) -> String {
-    match refusal {
-        Refusal::Absent => "its record is gone meanwhile".to_owned(),
-        Refusal::State(state) => format!("it is {} meanwhile", state_text(state)),
-        Refusal::NotQuiet { until } => format!(
-            "its call can still land until {}; ask again then",
-            when(until, now)
-        ),
-    }
-}
-
-/// The result for one key.
-#[derive(Debug, Serialize)]
-pub(super) struct Done {
-    key: String,
-    operation_id: String,
-    pipeline: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tenant: Option<String>,
-    action: &'static str,
-    before: Box<str>,
-    after: Box<str>,
-}
-
-impl Entry for Done {
+impl Entry for Changed {
     const COLUMNS: &'static [Column] = &[
         Column::key("key"),
         Column::text("pipeline"),
@@ -350,7 +270,6 @@ impl Entry for Done {
     }
 }
 
-const BATCH: usize = 500;
 /// Up to this number, records are looked up one by one.
 const FEW: usize = 50;
 /// The number of remarks under a plan.

@@ -1,12 +1,11 @@
 //! `semel keys extend`: remembers finished keys for longer than their window says.
 
 use semel_core::Result;
-use semel_core::audit::standing;
 use semel_core::decide::Order;
 use semel_core::port::store::{ListQuery, Listed, Page, Store};
-use semel_operate::keys::{KeyChange, Proposal};
+use semel_operate::keys::{KeyChange, Planned, Proposal};
 
-use super::change::{Planned, carry_out, change, confirmed, ended, list, seen, standing_of};
+use super::change::{carry_out, change, confirmed, ended, list, seen, standing_of};
 use crate::Exit;
 use crate::args::keys::{Change, Extend};
 use crate::command::operate::{self, Ground, usage};
@@ -82,12 +81,7 @@ async fn next(
                 return None;
             };
             let shown = standing_of(ground, &operation, &record);
-            let planned = Planned {
-                operation,
-                order,
-                before: standing(Some(&record)),
-            };
-            Some((planned, shown))
+            Some((Planned::new(operation, &record, order), shown))
         });
     let planned = planned.collect();
     *query = next.map(|after| {

@@ -1,9 +1,7 @@
 //! Drops parked messages: a plan, the operator's consent, then page by page.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
-use semel_core::port::store::Store;
 use semel_core::{Key, Note, Parked, Result, Timestamp};
 use semel_operate::parked::Search;
 use semel_operate::relative_time::when;
@@ -40,18 +38,9 @@ pub(crate) async fn drop_all(
     let bar = bars.of_work("drop", Unit::Records, Some(plan.count()));
     let mut done = Done::default();
     search
-        .pages(&ground.store, async |found| {
-            let messages = found.iter().map(|it| &it.message);
-            let ids: Arc<[_]> = messages
-                .filter(|message| message.since <= until)
-                .map(Parked::id)
-                .collect();
-            if !ids.is_empty() {
-                let dropped = ground.store.drop_parked(ids, Some(note)).await?;
-                done.dropped += dropped.iter().filter(|&&was_there| was_there).count() as u64;
-                bar.advance(dropped.len() as u64);
-            }
-            Ok(Go::Continue(()))
+        .remove(&ground.store, until, note, |_, dropped| {
+            done.dropped += dropped.iter().filter(|&&was_there| was_there).count() as u64;
+            bar.advance(dropped.len() as u64);
         })
         .await?;
     drop(bar);

@@ -12,6 +12,7 @@ use semel_core::port::store::Store;
 use semel_core::{Claimant, Clock, Error, ErrorKind, Note, Operation, Result, Scope};
 use semel_engine::surroundings::Surroundings;
 use semel_engine::system::{SystemClock, SystemEntropy};
+use semel_operate::order::{BATCH, refusal_text};
 use semel_operate::parked::Search;
 use semel_supervisor::event_log::EventLog;
 use semel_supervisor::{PipelineResult, PipelineSummary, StoreWatch, VerbTraces, preflight};
@@ -25,7 +26,6 @@ use super::forecast::Forecast;
 use super::name::{Messages, look_up};
 use super::publishing::{Sent, publish};
 use crate::args::{Confirm, Format, Log, Output, Rerun, Within};
-use crate::command::keys::refusal_text;
 use crate::command::notices;
 use crate::command::operate::{self, Ground, note_of, place_text, usage};
 use crate::command::run::{console::Console, listen};
@@ -352,6 +352,3 @@ impl Print {
         output::data(text).map_err(output::cannot_print)
     }
 }
-
-/// The number of orders that are given at once.
-const BATCH: usize = 500;

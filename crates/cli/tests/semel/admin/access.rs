@@ -19,7 +19,7 @@ fn config(admin: &str) -> String {
 }
 
 /// Makes a token; returns what goes into `Authorization`.
-fn token(site: &Site, arguments: &str) -> String {
+pub(super) fn token(site: &Site, arguments: &str) -> String {
     let words = format!("token create {arguments} --output json");
     let words: Vec<_> = words.split(' ').collect();
     let made: Value = serde_json::from_str(&site.semel(&words).done().stdout).expect("JSON");
@@ -32,7 +32,7 @@ fn get(port: u16, path: &str, token: &str) -> Reply {
     ask(port, &Request { headers, ..request })
 }
 
-fn listens(running: &mut Running, port: u16) {
+pub(super) fn listens(running: &mut Running, port: u16) {
     wait_for("a worker that listens", || {
         assert!(running.is_running(), "{}", running.stderr());
         std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()

@@ -10,13 +10,15 @@ use axum::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
 use http_body_util::LengthLimitError;
 use semel_core::Code;
-use semel_http::{Caller, LargeBody, Problem, Role};
 
+use crate::access::LargeBody;
+use crate::caller::{Caller, Role};
 use crate::member::INVALID;
+use crate::problem::Problem;
 
 /// The body of a request, with its place among the large ones until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Text {
+pub struct Text {
     bytes: Bytes,
     _place: Option<LargeBody>,
 }
@@ -35,7 +37,7 @@ impl Deref for Text {
 ///
 /// 401 without a caller, 403, 415 for a body that is not JSON by its content type, 413 for one that is too long, 400
 /// for one that breaks off.
-pub(crate) async fn read(
+pub async fn read(
     request: Request,
     role: Role,
     max_bytes: usize,
@@ -63,7 +65,11 @@ pub(crate) async fn read(
 }
 
 /// Returns the caller of a request, who has the rights of `role`.
-pub(crate) fn caller(parts: &Parts, role: Role) -> Result<Caller, Problem> {
+///
+/// # Errors
+///
+/// 401 without a caller, 403
+pub fn caller(parts: &Parts, role: Role) -> Result<Caller, Problem> {
     let Some(caller) = parts.extensions.get::<Caller>() else {
         // Fails closed: a listener that forgets to say who calls serves nobody.
         let detail = "nobody knows who calls";

@@ -13,18 +13,19 @@ use semel_core::json::{Document, JsonError, Kind, Node, number};
 use semel_core::select::{Message, View};
 use semel_core::units;
 use semel_core::{ClaimId, Code, Key, Timestamp, Unusable, birth};
-use semel_http::Problem;
+
+use crate::problem::Problem;
 
 /// A request that cannot be meant.
 #[derive(Debug)]
-pub(crate) struct Fault {
+pub struct Fault {
     pointer: String,
     detail: String,
 }
 
 impl Fault {
     /// A fault of the value that `pointer` leads to.
-    pub(crate) fn new(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
+    pub fn new(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
         Self {
             pointer: pointer.into(),
             detail: detail.into(),
@@ -39,17 +40,25 @@ impl From<Fault> for Problem {
 }
 
 /// The code of every request that cannot be meant.
-pub(crate) const INVALID: &str = Code::InvalidInput.as_str();
+pub const INVALID: &str = Code::InvalidInput.as_str();
 
 /// Scans a body.
-pub(crate) fn document(body: &[u8]) -> Result<Document<'_>, Fault> {
+///
+/// # Errors
+///
+/// It is not JSON.
+pub fn document(body: &[u8]) -> Result<Document<'_>, Fault> {
     // A call without members may be made without a body.
     let text = if body.is_empty() { b"{}" } else { body };
     Document::parse(text).map_err(|error| Fault::new("", format!("the body is not JSON: {error}")))
 }
 
 /// Takes the members of an object apart, each in the place of its name.
-pub(crate) fn members<'n, const N: usize>(
+///
+/// # Errors
+///
+/// It is no object, or has a member of another name, or one of them twice.
+pub fn members<'n, const N: usize>(
     node: Node<'n>,
     base: &'n str,
     names: [&'static str; N],
@@ -94,23 +103,29 @@ const TOKEN_CHARS: usize = 64;
 
 /// One member of a request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Member<'n> {
+pub struct Member<'n> {
     base: &'n str,
     name: &'static str,
     node: Node<'n>,
 }
 
 impl<'n> Member<'n> {
-    pub(crate) fn fault(&self, detail: impl Into<String>) -> Fault {
+    /// A fault of the member.
+    pub fn fault(&self, detail: impl Into<String>) -> Fault {
         Fault::new(self.pointer(), detail)
     }
 
     /// The JSON pointer to the member.
-    pub(crate) fn pointer(&self) -> String {
+    pub fn pointer(&self) -> String {
         format!("{}/{}", self.base, self.name)
     }
 
-    pub(crate) fn text(&self) -> Result<Cow<'n, str>, Fault> {
+    /// Reads a string.
+    ///
+    /// # Errors
+    ///
+    /// It is none.
+    pub fn text(&self) -> Result<Cow<'n, str>, Fault> {
         if self.node.kind() == Kind::Text {
             Ok(self.node.text())
         } else {
@@ -119,7 +134,11 @@ impl<'n> Member<'n> {
     }
 
     /// Reads a string with at least one character and at most `most_bytes` bytes.
-    pub(crate) fn text_within(&self, most_bytes: usize) -> Result<Cow<'n, str>, Fault> {
+    ///
+    /// # Errors
+    ///
+    /// It is not that.
+    pub fn text_within(&self, most_bytes: usize) -> Result<Cow<'n, str>, Fault> {
         let text = self.text()?;
         if text.is_empty() || text.len() > most_bytes {
             return Err(self.fault(format!("this must have from 1 to {most_bytes} bytes")));
@@ -127,7 +146,12 @@ impl<'n> Member<'n> {
         Ok(text)
     }
 
-    pub(crate) fn boolean(&self) -> Result<bool, Fault> {
+    /// Reads `true` or `false`.
+    ///
+    /// # Errors
+    ///
+    /// It is neither.
+    pub fn boolean(&self) -> Result<bool, Fault> {
         match self.node.kind() {
             Kind::Bool(value) => Ok(value),
             _ => Err(self.fault("this must be true or false")),
@@ -135,7 +159,11 @@ impl<'n> Member<'n> {
     }
 
     /// Reads a key: a string or a number.
-    pub(crate) fn key(&self) -> Result<Key, Fault> {
+    ///
+    /// # Errors
+    ///
+    /// It is not that.
+    pub fn key(&self) -> Result<Key, Fault> {
         match self.node.kind() {
             Kind::Text => {
                 let text = self.node.text();
@@ -151,8 +179,21 @@ impl<'n> Member<'n> {
         }
     }
 
+    /// Reads a key as it is printed: a string is itself, `json:1` is the number 1.
+    ///
+    /// # Errors
+    ///
+    /// It is none.
+    pub fn printed_key(&self) -> Result<Key, Fault> {
+        printed_key(&self.text()?).map_err(|why| self.fault(why))
+    }
+
     /// Reads a whole number from 0 to 2⁶⁴ − 1, by value: `3.0` is 3.
-    pub(crate) fn whole_number(&self) -> Result<u64, Fault> {
+    ///
+    /// # Errors
+    ///
+    /// It is not that.
+    pub fn whole_number(&self) -> Result<u64, Fault> {
         let whole = match self.node.kind() {
             Kind::Number => number::canonical(self.node.raw()).ok(),
             _ => None,
@@ -162,12 +203,20 @@ impl<'n> Member<'n> {
     }
 
     /// Reads a duration such as `30s`.
-    pub(crate) fn duration(&self) -> Result<Duration, Fault> {
+    ///
+    /// # Errors
+    ///
+    /// It is not that.
+    pub fn duration(&self) -> Result<Duration, Fault> {
         units::duration(&self.text()?).map_err(|why| self.fault(why))
     }
 
     /// Reads a duration that is longer than none, and at most `most`.
-    pub(crate) fn duration_within(&self, most: Duration) -> Result<Duration, Fault> {
+    ///
+    /// # Errors
+    ///
+    /// It is not that.
+    pub fn duration_within(&self, most: Duration) -> Result<Duration, Fault> {
         let duration = self.duration()?;
         if duration.is_zero() || duration > most {
             let most = units::duration_text(most);
@@ -177,7 +226,11 @@ impl<'n> Member<'n> {
     }
 
     /// Reads a time as RFC 3339 writes it.
-    pub(crate) fn instant(&self) -> Result<Timestamp, Fault> {
+    ///
+    /// # Errors
+    ///
+    /// It is not that.
+    pub fn instant(&self) -> Result<Timestamp, Fault> {
         let text = self.text()?;
         // Numbers that stand for times are for messages, which others wrote.
         let is_dated = text.contains(['T', 't', ' ']) && text.trim() == text;
@@ -188,7 +241,11 @@ impl<'n> Member<'n> {
     }
 
     /// Reads the claim id that a client made.
-    pub(crate) fn claim_id(&self) -> Result<ClaimId, Fault> {
+    ///
+    /// # Errors
+    ///
+    /// It is not that.
+    pub fn claim_id(&self) -> Result<ClaimId, Fault> {
         let text = self.text()?;
         let is_hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         let bits = u128::from_str_radix(&text, 16).ok().filter(|_| is_hex);
@@ -197,7 +254,11 @@ impl<'n> Member<'n> {
     }
 
     /// Reads one of these words.
-    pub(crate) fn one_of<T: Copy>(&self, words: &[(&str, T)]) -> Result<T, Fault> {
+    ///
+    /// # Errors
+    ///
+    /// It is not that.
+    pub fn one_of<T: Copy>(&self, words: &[(&str, T)]) -> Result<T, Fault> {
         let text = self.text()?;
         let found = words.iter().find(|(word, _)| *word == text);
         found.map(|(_, value)| *value).ok_or_else(|| {
@@ -207,7 +268,11 @@ impl<'n> Member<'n> {
     }
 
     /// Reads bytes in base64, with padding.
-    pub(crate) fn base64(&self) -> Result<Bytes, Fault> {
+    ///
+    /// # Errors
+    ///
+    /// It is not that.
+    pub fn base64(&self) -> Result<Bytes, Fault> {
         let bytes = STANDARD.decode(&*self.text()?);
         bytes
             .map(Bytes::from)
@@ -215,7 +280,11 @@ impl<'n> Member<'n> {
     }
 
     /// Reads any value as the fingerprint of a request.
-    pub(crate) fn fingerprint(&self) -> Result<Reading, Fault> {
+    ///
+    /// # Errors
+    ///
+    /// It is not that.
+    pub fn fingerprint(&self) -> Result<Reading, Fault> {
         let payload = Bytes::from(self.json_text().into_owned());
         let view = View::new(Message {
             payload: &payload,
@@ -228,7 +297,7 @@ impl<'n> Member<'n> {
     }
 
     /// Returns the value as it is written.
-    pub(crate) fn json_text(&self) -> Cow<'n, str> {
+    pub fn json_text(&self) -> Cow<'n, str> {
         let raw = self.node.raw();
         if self.node.kind() == Kind::Text {
             Cow::Owned(format!("\"{raw}\""))
@@ -238,7 +307,11 @@ impl<'n> Member<'n> {
     }
 
     /// Returns the elements of an array of at most `most`.
-    pub(crate) fn elements(&self, most: usize) -> Result<Vec<Node<'n>>, Fault> {
+    ///
+    /// # Errors
+    ///
+    /// It is not that.
+    pub fn elements(&self, most: usize) -> Result<Vec<Node<'n>>, Fault> {
         if self.node.kind() != Kind::Array {
             return Err(self.fault("this must be an array"));
         }
@@ -254,8 +327,26 @@ impl<'n> Member<'n> {
     }
 }
 
+/// Reads a key as it is printed: a string is itself, `json:1` is the number 1.
+///
+/// # Errors
+///
+/// The reason why it is none, for the one who wrote it.
+pub fn printed_key(text: &str) -> Result<Key, String> {
+    let key = Key::parse(text)
+        .map_err(|why| format!("{why}; a string is written as it is, a number as json:1"))?;
+    if key.as_bytes().is_empty() || key.as_bytes().len() > Key::MAX_BYTES {
+        return Err(format!("a key has from 1 to {} bytes", Key::MAX_BYTES));
+    }
+    Ok(key)
+}
+
 /// Refuses a request without a member that it must have.
-pub(crate) fn required<'n>(
+///
+/// # Errors
+///
+/// It is missing.
+pub fn required<'n>(
     member: Option<Member<'n>>,
     base: &str,
     name: &str,
@@ -264,7 +355,7 @@ pub(crate) fn required<'n>(
 }
 
 /// Says why a value is no key or no fingerprint, in the words of a request.
-pub(crate) fn unusable(why: &Unusable) -> String {
+pub fn unusable(why: &Unusable) -> String {
     match why {
         Unusable::KeyBlank { .. } => "this is blank".to_owned(),
         Unusable::KeyTooLong { .. } => format!("this is over {} bytes long", Key::MAX_BYTES),

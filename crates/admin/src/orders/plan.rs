@@ -1,0 +1,211 @@
+//! A plan: what an order would change, what it leaves as it is and why, and a digest that tells whether the same would
+//! still happen.
+
+use semel_core::{Operation, ParkedId, Record, Timestamp};
+use semel_operate::action::{Action, Advice};
+use semel_operate::in_doubt::{Case, Resolved};
+use semel_operate::keys::{Changed, Planned, since};
+use semel_operate::parked::{DeadLetter, Quarantined, Search};
+use semel_operate::store::{SweepForecast, SweepResult};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// A plan.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// The time that it was made at.
+    pub(super) at: Timestamp,
+    /// The latest time at which something that is planned began, where all of a kind are meant.
+    pub(super) until: Option<Timestamp>,
+    /// The changes that would be made, in the order of `work`.
+    pub(super) changes: Vec<Change>,
+    /// The keys and messages that are left as they are.
+    pub(super) left: Vec<Left>,
+    /// False if there is more than fits into one plan.
+    pub(super) is_whole: bool,
+    /// A digest of what would change, as it stands.
+    pub(super) digest: [u8; 32],
+    /// The work itself.
+    pub(super) work: Work,
+}
+
+/// The work of a plan.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// Doubts are resolved.
+    Cases(Vec<Case>),
+    /// Records are changed.
+    Orders(Vec<Planned>),
+    /// Messages are dropped.
+    Messages(Search, Vec<ParkedId>),
+    /// The store is swept.
+    Sweep(SweepForecast),
+}
+
+/// A change: the object that the verb prints.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub(super) enum Change {
+    Resolved(Resolved),
+    Key {
+        #[serde(flatten)]
+        changed: Changed,
+        /// A remark for the person who is to consent.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        remark: Option<Advice>,
+    },
+    DeadLetter(Box<DeadLetter>),
+    Quarantined(Box<Quarantined>),
+    Forecast {
+        removed: u64,
+        doubted: u64,
+    },
+    Swept(SweepResult),
+}
+
+/// A key or a message that is left as it is.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Left {
+    /// The key; none if it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) key: Option<String>,
+    /// The id that was named, or that of the operation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) id: Option<String>,
+    /// The pipeline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) pipeline: Option<String>,
+    /// The tenant; none where there is only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tenant: Option<String>,
+    /// The reason.
+    pub(super) why: String,
+    /// The step that helps, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) next: Option<Action>,
+}
+
+/// A plan as it is answered.
+#[derive(Debug, Serialize)]
+pub(super) struct PlanAnswer<'p> {
+    /// The version of the format.
+    semel: u32,
+    /// The token to show with the order.
+    token: String,
+    changes: &'p [Change],
+    left: &'p [Left],
+    /// False if there is more: plan again after this.
+    complete: bool,
+}
+
+impl<'p> PlanAnswer<'p> {
+    pub(super) fn of(plan: &'p Plan, token: String) -> Self {
+        Self {
+            semel: VERSION,
+            token,
+            changes: &plan.changes,
+            left: &plan.left,
+            complete: plan.is_whole,
+        }
+    }
+
+    /// Its members, for a problem that has them.
+    pub(super) fn members(&self) -> Map<String, Value> {
+        match serde_json::to_value(self) {
+            Ok(Value::Object(members)) => members,
+            Ok(_) | Err(_) => Map::new(),
+        }
+    }
+}
+
+impl Left {
+    /// An operation that is left as it is.
+    pub(super) fn of(operation: &Operation, why: impl Into<String>, next: Option<Action>) -> Self {
+        let scope = &operation.scope;
+        Self {
+            key: Some(operation.key.as_str().to_owned()),
+            id: Some(operation.id().to_string()),
+            pipeline: Some(scope.operation().to_owned()),
+            tenant: semel_operate::value::tenant(scope).map(str::to_owned),
+            why: why.into(),
+            next,
+        }
+    }
+
+    /// A key under which nothing is.
+    pub(super) fn key(key: &str, why: impl Into<String>) -> Self {
+        Self {
+            key: Some(key.to_owned()),
+            id: None,
+            pipeline: None,
+            tenant: None,
+            why: why.into(),
+            next: None,
+        }
+    }
+
+    /// An id that nothing has.
+    pub(super) fn id(id: &str, why: impl Into<String>) -> Self {
+        Self {
+            key: None,
+            id: Some(id.to_owned()),
+            ..Self::key("", why)
+        }
+    }
+}
+
+/// The digest of a plan, whatever the order in which its parts are met.
+#[derive(Debug, Default)]
+pub(super) struct Digest(Vec<[u8; 32]>);
+
+impl Digest {
+    /// Adds a record as it stands, and the word for what would be done with it. A record that somebody changed meanwhile,
+    /// even if it came back to the same state, makes another digest.
+    pub(super) fn record(&mut self, operation: &Operation, record: &Record, word: &str) {
+        let expires_at = record.expires_at().map(Timestamp::as_millis);
+        let text = format!(
+            "{} {word} {} {} {expires_at:?} {} {} {} {}",
+            operation.id(),
+            record.state.kind(),
+            since(record).as_millis(),
+            record.token,
+            record.attempts,
+            record.vanished,
+            record.held,
+        );
+        self.text(&text);
+    }
+
+    /// Adds a part.
+    pub(super) fn text(&mut self, text: &str) {
+        self.0.push(*blake3::hash(text.as_bytes()).as_bytes());
+    }
+
+    pub(super) fn finish(mut self) -> [u8; 32] {
+        self.0.sort_unstable();
+        *blake3::hash(self.0.as_flattened()).as_bytes()
+    }
+}
+
+/// The version of the format of plans.
+pub(super) const VERSION: u32 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_has_no_order_and_every_part() {
+        let digest = |parts: &[&str]| {
+            let mut digest = Digest::default();
+            for part in parts {
+                digest.text(part);
+            }
+            digest.finish()
+        };
+        assert_eq!(digest(&["a", "b"]), digest(&["b", "a"]));
+        for other in [&["a"][..], &["a", "b", "b"], &["ab"], &[]] {
+            assert_ne!(digest(&["a", "b"]), digest(other), "{other:?}");
+        }
+    }
+}

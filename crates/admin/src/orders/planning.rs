@@ -1,0 +1,274 @@
+//! Makes plans: finds what an order is about, and asks [`semel_operate`] what would become of it.
+
+use axum::http::StatusCode;
+use semel_core::decide::{self, Directed, Order as KeyOrder};
+use semel_core::port::store::{ListQuery, Store};
+use semel_core::{Code, Key, Operation, Record, StateKind, Timestamp};
+use semel_http::Problem;
+use semel_operate::in_doubt::{Case, Doubt, Obstacle, Resolved, Word, doubts, mark_messages};
+use semel_operate::keys::{Changed, KeyChange, Places, Planned, Proposal, Seen, candidates, since};
+use semel_operate::order::BATCH;
+use semel_operate::relative_time::when;
+use semel_operate::store::SweepForecast;
+use semel_worker::settings::EffectSettings;
+
+use super::plan::{Change, Digest, Left, Plan, Work};
+use super::request::Order;
+use super::selection::{Selection, Which};
+use super::{Bounds, MOST_CHANGES, messages};
+use crate::keys::{declared, one};
+use crate::reading::Reading;
+use crate::settings::Settings;
+
+/// Makes the plan of an order, within these bounds.
+///
+/// # Errors
+///
+/// Those of [`Reading::within`]; 400: a key or an id means several things; 501: the records are in no store
+pub(super) async fn plan(
+    reading: &Reading,
+    settings: &Settings,
+    order: &Order,
+    bounds: Bounds,
+) -> Result<Plan, Problem> {
+    match order {
+        Order::Resolve(word, selection) => {
+            resolve(reading, settings, word, selection, bounds).await
+        }
+        Order::Change(change, selection) => {
+            change_keys(reading, settings, *change, selection, bounds.at).await
+        }
+        Order::Drop(kind, selection) => messages::drop(reading, *kind, selection, bounds).await,
+        Order::Sweep => sweep(reading, bounds.at).await,
+    }
+}
+
+async fn resolve(
+    reading: &Reading,
+    settings: &Settings,
+    word: &Word,
+    selection: &Selection,
+    bounds: Bounds,
+) -> Result<Plan, Problem> {
+    let (mut is_whole, mut until) = (true, None);
+    let (mut found, mut left) = match &selection.which {
+        Which::All {
+            older_than,
+            reason_like,
+        } => {
+            let before = bounds.until.or(older_than.map(|age| bounds.at.minus(age)));
+            let within = selection.within.clone();
+            let like = reason_like.as_deref();
+            let found = reading.within(doubts(&reading.store, within, before, like));
+            let mut found = found.await?;
+            // Those that wait the longest come first, and it does not matter how the store lists them.
+            found.sort_by_cached_key(|doubt| (since(&doubt.record), doubt.operation.id()));
+            is_whole = found.len() <= MOST_CHANGES;
+            found.truncate(MOST_CHANGES);
+            until = found.last().map(|doubt| since(&doubt.record));
+            (found, Vec::new())
+        }
+        Which::Keys(_) | Which::Ids(_) => {
+            let state = Some(StateKind::InDoubt);
+            let (known, left) = named(reading, settings, selection, state).await?;
+            let doubt = |(operation, record)| Doubt {
+                operation,
+                record,
+                has_message: false,
+            };
+            (known.into_iter().map(doubt).collect(), left)
+        }
+    };
+    reading
+        .within(mark_messages(&reading.store, &mut found))
+        .await?;
+    let (mut cases, mut changes, mut digest) = (Vec::new(), Vec::new(), Digest::default());
+    for doubt in found {
+        let pipeline = declared(settings).pipeline_of(&doubt.operation.scope);
+        let case = Case::new(doubt, word, pipeline);
+        if let Some(obstacle) = case.obstacle(bounds.at) {
+            left.push(left_by(&case.doubt().operation, obstacle, bounds.at));
+            continue;
+        }
+        let doubt = case.doubt();
+        let word = format!("{} {}", case.leads_to(), case.message().as_str());
+        digest.record(&doubt.operation, &doubt.record, &word);
+        changes.push(Change::Resolved(Resolved::of(&case)));
+        cases.push(case);
+    }
+    Ok(Plan {
+        at: bounds.at,
+        until,
+        changes,
+        left,
+        is_whole,
+        digest: digest.finish(),
+        work: Work::Cases(cases),
+    })
+}
+
+fn left_by(operation: &Operation, obstacle: Obstacle, now: Timestamp) -> Left {
+    match obstacle {
+        Obstacle::NotQuiet { until } => {
+            let why = format!(
+                "its call can still land until {}; ask again then",
+                when(until, now)
+            );
+            Left::of(operation, why, None)
+        }
+        Obstacle::NotInDoubt { state, next } => {
+            let state = state.as_str().replace('_', " ");
+            let why = format!("it is not in doubt but {state}");
+            Left::of(operation, why, Some(next))
+        }
+        Obstacle::Unretried { why, next } => Left::of(operation, why, Some(next)),
+    }
+}
+
+async fn change_keys(
+    reading: &Reading,
+    settings: &Settings,
+    change: KeyChange,
+    selection: &Selection,
+    at: Timestamp,
+) -> Result<Plan, Problem> {
+    let (known, mut left) = named(reading, settings, selection, None).await?;
+    let (mut all, mut changes, mut digest) = (Vec::new(), Vec::new(), Digest::default());
+    for (operation, record) in known {
+        let seen = Seen {
+            operation: &operation,
+            record: &record,
+            now: at,
+            is_left_alone: false,
+            arrival: declared(settings).arrival_of(&operation.scope),
+        };
+        match change.propose(seen) {
+            Proposal::Do { order, remark } => {
+                digest.record(&operation, &record, order.action());
+                let planned = Planned::new(operation, &record, order);
+                let after = foretold(&record, &planned.order, at);
+                changes.push(Change::Key {
+                    changed: Changed::of(&planned, after),
+                    remark,
+                });
+                all.push(planned);
+            }
+            Proposal::Already { why } => left.push(Left::of(&operation, why, None)),
+            Proposal::Refuse { advice } => {
+                left.push(Left::of(&operation, advice.text, advice.action));
+            }
+        }
+    }
+    Ok(Plan {
+        at,
+        until: None,
+        changes,
+        left,
+        is_whole: true,
+        digest: digest.finish(),
+        work: Work::Orders(all),
+    })
+}
+
+/// The state to which an order leads.
+fn foretold(record: &Record, order: &KeyOrder, at: Timestamp) -> Option<StateKind> {
+    match decide::operate(Some(record), None, order, at).answer {
+        Directed::Now(state) => state,
+        Directed::Refused(_) | Directed::Failed(_) => Some(record.state.kind()),
+    }
+}
+
+/// Finds the records that are named; of ids only those in `state`, if one is meant. Returns what is not there, too.
+async fn named(
+    reading: &Reading,
+    settings: &Settings,
+    selection: &Selection,
+    state: Option<StateKind>,
+) -> Result<(Vec<(Operation, Record)>, Vec<Left>), Problem> {
+    refuse_streamed(settings, &selection.within)?;
+    let (mut known, mut left) = (Vec::new(), Vec::new());
+    match &selection.which {
+        Which::Keys(keys) => {
+            let places = declared(settings).places(selection.within.clone());
+            let few = (BATCH / places.scopes.len().max(1)).max(1);
+            for keys in keys.chunks(few) {
+                for (key, mut found) in keys.iter().zip(looked_up(reading, &places, keys).await?) {
+                    found.retain(|(operation, _)| operation.key == *key);
+                    match one(found)? {
+                        Some(record) => known.push(record),
+                        None => left.push(Left::key(key.as_str(), UNKNOWN_KEY)),
+                    }
+                }
+            }
+        }
+        Which::Ids(ids) => {
+            let places = Places {
+                within: ListQuery {
+                    state,
+                    ..selection.within.clone()
+                },
+                ..Places::default()
+            };
+            let keys = ids.iter().filter_map(|id| Key::parse(id).ok());
+            let keys: Vec<_> = keys.collect();
+            for (id, found) in ids.iter().zip(looked_up(reading, &places, &keys).await?) {
+                let mut found = found.into_iter();
+                match found.find(|(operation, _)| operation.id().to_string() == *id) {
+                    Some(record) => known.push(record),
+                    None if state.is_some() => left.push(Left::id(id, UNKNOWN_DOUBT)),
+                    None => left.push(Left::id(id, UNKNOWN_ID)),
+                }
+            }
+        }
+        Which::All { .. } => {}
+    }
+    Ok((known, left))
+}
+
+async fn looked_up(
+    reading: &Reading,
+    places: &Places,
+    keys: &[Key],
+) -> Result<Vec<Vec<(Operation, Record)>>, Problem> {
+    let store = &reading.store;
+    let found = candidates(store, places, keys, |operations| store.get(operations));
+    let found = reading.within(found).await?;
+    Ok(found.into_iter().map(|it| it.known).collect())
+}
+
+/// Refuses an order about a pipeline whose records are not in the store.
+fn refuse_streamed(settings: &Settings, within: &ListQuery) -> Result<(), Problem> {
+    let name = within.operation.as_deref();
+    let is_streamed = settings.pipelines.iter().any(|it| {
+        name == Some(&it.pipeline.name) && matches!(it.effect, EffectSettings::Streamed(_))
+    });
+    if !is_streamed {
+        return Ok(());
+    }
+    let detail = "the pipeline is streamed: what was done is in its changelog, which only its workers write and nothing \
+                  is taken from before its time";
+    let status = StatusCode::NOT_IMPLEMENTED;
+    Err(Problem::new(status, Code::Unsupported.as_str(), detail))
+}
+
+async fn sweep(reading: &Reading, at: Timestamp) -> Result<Plan, Problem> {
+    let forecast = reading
+        .within(SweepForecast::of(&reading.store, at))
+        .await?;
+    let SweepForecast { removed, doubted } = forecast;
+    // How many there are changes from moment to moment; what a sweep does, does not.
+    let digest = Digest::default();
+    Ok(Plan {
+        at,
+        until: None,
+        changes: vec![Change::Forecast { removed, doubted }],
+        left: Vec::new(),
+        is_whole: true,
+        digest: digest.finish(),
+        work: Work::Sweep(forecast),
+    })
+}
+
+const UNKNOWN_KEY: &str = "nothing is on record under this key";
+const UNKNOWN_ID: &str = "nothing on record has this operation id";
+const UNKNOWN_DOUBT: &str = "nothing in doubt has this operation id";

@@ -1,0 +1,263 @@
+//! Requests for plans, read strictly: which order, and what it is about.
+
+use bytes::Bytes;
+use semel_core::json::Node;
+use semel_core::port::store::ListQuery;
+use semel_core::units;
+use semel_http::member::{Fault, Member, document, members, required};
+use semel_http::{Caller, Problem, Role};
+use semel_operate::in_doubt::Word;
+use semel_operate::keys::KeyChange;
+use semel_worker::replay::Kind;
+
+use super::selection::{Parts, Selection};
+use crate::query::sees_everything;
+
+/// The orders that can be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Says what became of effects in doubt.
+    Resolve,
+    /// Drops dead letters.
+    DropDeadLetters,
+    /// Drops messages in quarantine.
+    DropQuarantined,
+    /// Ends leases and backoffs.
+    Release,
+    /// Removes records.
+    Forget,
+    /// Keeps records beyond their window, or no longer.
+    Hold,
+    /// Remembers finished keys for longer.
+    Extend,
+    /// Removes what has passed its window.
+    Sweep,
+}
+
+/// An order that was understood, of a caller that may give it.
+#[derive(Debug)]
+pub(super) enum Order {
+    /// A person's statement about doubts.
+    Resolve(Word, Selection),
+    /// Messages of this kind are dropped.
+    Drop(Kind, Selection),
+    /// Records of keys are changed.
+    Change(KeyChange, Selection),
+    /// The store is swept.
+    Sweep,
+}
+
+impl Action {
+    /// Every order.
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Resolve,
+        Self::DropDeadLetters,
+        Self::DropQuarantined,
+        Self::Release,
+        Self::Forget,
+        Self::Hold,
+        Self::Extend,
+        Self::Sweep,
+    ];
+
+    /// Its path below `/v1/`, without `/plan` or `/do`.
+    pub(crate) const fn path(self) -> &'static str {
+        match self {
+            Self::Resolve => "in-doubt/resolve",
+            Self::DropDeadLetters => "dead-letters/drop",
+            Self::DropQuarantined => "quarantine/drop",
+            Self::Release => "keys/release",
+            Self::Forget => "keys/forget",
+            Self::Hold => "keys/hold",
+            Self::Extend => "keys/extend",
+            Self::Sweep => "store/sweep",
+        }
+    }
+
+    /// The role that it takes, to plan it as well as to carry it out.
+    pub(crate) const fn role(self) -> Role {
+        match self {
+            Self::Resolve
+            | Self::DropDeadLetters
+            | Self::DropQuarantined
+            | Self::Release
+            | Self::Forget
+            | Self::Hold
+            | Self::Extend => Role::Operator,
+            // It concerns every tenant.
+            Self::Sweep => Role::Admin,
+        }
+    }
+}
+
+impl Order {
+    /// Reads the body of a request for a plan.
+    ///
+    /// # Errors
+    ///
+    /// 400: it cannot be meant; 403: the caller is confined to another tenant
+    pub(super) fn read(action: Action, body: &[u8], caller: &Caller) -> Result<Self, Problem> {
+        let document = document(body)?;
+        let root = document.root();
+        match action {
+            Action::Resolve => Self::resolve(root, caller),
+            Action::DropDeadLetters => Self::drop(root, caller, Kind::DeadLetters),
+            Action::DropQuarantined => Self::drop(root, caller, Kind::Quarantined),
+            Action::Release => Self::change(root, caller, KeyChange::Release),
+            Action::Forget => Self::change(root, caller, KeyChange::Forget),
+            Action::Hold => Self::hold(root, caller),
+            Action::Extend => Self::extend(root, caller),
+            Action::Sweep => {
+                let [] = members(root, "", [])?;
+                sees_everything(caller)?;
+                Ok(Self::Sweep)
+            }
+        }
+    }
+
+    fn resolve(root: Node<'_>, caller: &Caller) -> Result<Self, Problem> {
+        let names = [
+            "keys",
+            "ids",
+            "all",
+            "older_than",
+            "reason_like",
+            "pipeline",
+            "tenant",
+            "verdict",
+            "outcome",
+            "outcome_base64",
+            "quiet",
+        ];
+        let [
+            keys,
+            ids,
+            all,
+            older_than,
+            reason_like,
+            pipeline,
+            tenant,
+            verdict,
+            outcome,
+            outcome_base64,
+            quiet,
+        ] = members(root, "", names)?;
+        let verdict = required(verdict, "", "verdict")?;
+        let word = word(verdict, outcome, outcome_base64, quiet)?;
+        let parts = Parts {
+            keys,
+            ids,
+            all,
+            older_than,
+            reason_like,
+        };
+        let selection = Selection::read(&parts, within(caller, pipeline, tenant)?)?;
+        Ok(Self::Resolve(word, selection))
+    }
+
+    fn drop(root: Node<'_>, caller: &Caller, kind: Kind) -> Result<Self, Problem> {
+        let names = [
+            "keys",
+            "ids",
+            "all",
+            "older_than",
+            "reason_like",
+            "pipeline",
+            "tenant",
+        ];
+        let [keys, ids, all, older_than, reason_like, pipeline, tenant] = members(root, "", names)?;
+        let parts = Parts {
+            keys,
+            ids,
+            all,
+            older_than,
+            reason_like,
+        };
+        let selection = Selection::read(&parts, within(caller, pipeline, tenant)?)?;
+        Ok(Self::Drop(kind, selection))
+    }
+
+    fn hold(root: Node<'_>, caller: &Caller) -> Result<Self, Problem> {
+        let [keys, ids, pipeline, tenant, off] =
+            members(root, "", ["keys", "ids", "pipeline", "tenant", "off"])?;
+        let is_off = off.map_or(Ok(false), |it| it.boolean())?;
+        let within = within(caller, pipeline, tenant)?;
+        let selection = Selection::read(&Parts::named(keys, ids), within)?;
+        Ok(Self::Change(KeyChange::Hold(!is_off), selection))
+    }
+
+    fn extend(root: Node<'_>, caller: &Caller) -> Result<Self, Problem> {
+        let [keys, ids, pipeline, tenant, window] =
+            members(root, "", ["keys", "ids", "pipeline", "tenant", "window"])?;
+        let window = required(window, "", "window")?;
+        let wanted = units::window(&window.text()?).map_err(|why| window.fault(why))?;
+        let within = within(caller, pipeline, tenant)?;
+        let selection = Selection::read(&Parts::named(keys, ids), within)?;
+        Ok(Self::Change(KeyChange::Extend(wanted), selection))
+    }
+
+    fn change(root: Node<'_>, caller: &Caller, change: KeyChange) -> Result<Self, Problem> {
+        let [keys, ids, pipeline, tenant] =
+            members(root, "", ["keys", "ids", "pipeline", "tenant"])?;
+        let within = within(caller, pipeline, tenant)?;
+        let selection = Selection::read(&Parts::named(keys, ids), within)?;
+        Ok(Self::Change(change, selection))
+    }
+}
+
+/// Reads a reason: a line with words in it.
+pub(super) fn reason(member: &Member<'_>) -> Result<String, Fault> {
+    let text = member.text_within(MOST_REASON_BYTES)?;
+    if text.trim().is_empty() {
+        return Err(member.fault("say why: the audit trail keeps it"));
+    }
+    let is_unprintable = |it: char| it.is_control() && !it.is_whitespace();
+    if text.chars().any(is_unprintable) {
+        return Err(member.fault("this contains a control character"));
+    }
+    Ok(text.into_owned())
+}
+
+fn word(
+    verdict: Member<'_>,
+    outcome: Option<Member<'_>>,
+    base64: Option<Member<'_>>,
+    quiet: Option<Member<'_>>,
+) -> Result<Word, Fault> {
+    let word = match &*verdict.text()? {
+        "applied" => match (outcome, base64) {
+            (Some(_), Some(base64)) => {
+                return Err(base64.fault("an outcome is given either as text or in base64"));
+            }
+            (Some(outcome), None) => Word::Applied(outcome.text()?.into_owned().into()),
+            (None, Some(base64)) => Word::Applied(base64.base64()?),
+            (None, None) => Word::Applied(Bytes::new()),
+        },
+        "not_applied" => Word::NotApplied(quiet.map(|it| it.duration()).transpose()?),
+        "abandon" => Word::Abandon,
+        _ => return Err(verdict.fault("this must be one of: applied, not_applied, abandon")),
+    };
+    let outcome = outcome.or(base64);
+    match (&word, outcome, quiet) {
+        (Word::NotApplied(_) | Word::Abandon, Some(outcome), _) => {
+            Err(outcome.fault("an outcome belongs to the verdict `applied`"))
+        }
+        (Word::Applied(_) | Word::Abandon, _, Some(quiet)) => {
+            Err(quiet.fault("this belongs to the verdict `not_applied`"))
+        }
+        (Word::Applied(_) | Word::NotApplied(_) | Word::Abandon, ..) => Ok(word),
+    }
+}
+
+fn within(
+    caller: &Caller,
+    pipeline: Option<Member<'_>>,
+    tenant: Option<Member<'_>>,
+) -> Result<ListQuery, Problem> {
+    let pipeline = pipeline.map(|it| it.text()).transpose()?;
+    let tenant = tenant.map(|it| it.text()).transpose()?;
+    crate::query::within(caller, pipeline.as_deref(), tenant.as_deref())
+}
+
+/// The longest reason.
+pub(crate) const MOST_REASON_BYTES: usize = 1_024;
