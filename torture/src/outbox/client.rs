@@ -66,7 +66,7 @@ impl Dialect {
 
     /// The orders themselves. A number of an account rises in the order of commits: whoever takes one keeps others
     /// waiting to its end.
-    fn orders(self, transaction: &Transaction) -> String {
+    fn orders(transaction: &Transaction) -> String {
         let mut sql = String::new();
         for account in transaction.accounts() {
             let next =
@@ -148,7 +148,7 @@ impl Client for Terminal {
             "\n",
             &self.dialect.messages(transaction),
             pause,
-            &self.dialect.orders(transaction),
+            &Dialect::orders(transaction),
         ]
         .concat();
         let (end, ended) = match transaction.end {
@@ -210,7 +210,7 @@ impl Client for File {
         if transaction.is_late {
             sleep(Duration::from_millis(30));
         }
-        execute(&self.connection, &dialect.orders(transaction));
+        execute(&self.connection, &Dialect::orders(transaction));
         match transaction.end {
             End::Commit => execute(&self.connection, "commit"),
             End::Rollback => execute(&self.connection, "rollback"),

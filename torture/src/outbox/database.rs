@@ -95,7 +95,11 @@ impl Database {
         };
         let mut statements = TABLES.replace("NUMBER", number);
         for account in 0..super::orders::ACCOUNTS {
-            statements += &format!("insert into accounts values ('k{account}', 0);\n");
+            statements.extend([
+                "insert into accounts values ('k",
+                &account.to_string(),
+                "', 0);\n",
+            ]);
         }
         match &*self.server() {
             Server::Postgres(server) => drop(server.query(&statements)),

@@ -146,7 +146,7 @@ impl Crew {
                     return;
                 }
                 let is_long = matches!(blow, Blow::Stop | Blow::KillStore | Blow::KillBroker);
-                if is_long && round % scaled(4, 2) == 0 || !is_long {
+                if !is_long || round % scaled(4, 2) == 0 {
                     self.deal(blow, database, destination, moments);
                 }
             }
@@ -190,7 +190,8 @@ impl Crew {
             }
             Blow::KillBroker => {}
         }
-        sleep(moments.between(MS(50), MS(400)));
+        let (least, most) = scaled((MS(50), MS(400)), (MS(500), MS(2_500)));
+        sleep(moments.between(least, most));
     }
 
     fn kill(&mut self, victim: usize, moments: &mut Moments) {

@@ -115,7 +115,7 @@ impl Order {
 pub(super) fn judged(committed: &BTreeMap<Order, Place>, arrived: &[Order]) -> (Vec<String>, u64) {
     let mut wrong = Vec::new();
     let mut seen = BTreeSet::new();
-    let mut last: BTreeMap<&str, (Place, &Order)> = BTreeMap::new();
+    let mut places: BTreeMap<&str, (Place, &Order)> = BTreeMap::new();
     let mut repeats = 0;
     for order in arrived {
         let Some(place) = committed.get(order) else {
@@ -129,7 +129,7 @@ pub(super) fn judged(committed: &BTreeMap<Order, Place>, arrived: &[Order]) -> (
         if order.account.is_empty() {
             continue;
         }
-        if let Some((before, other)) = last.insert(&order.account, (*place, order))
+        if let Some((before, other)) = places.insert(&order.account, (*place, order))
             && before > *place
         {
             wrong.push(format!("{order:?} came after {other:?}"));

@@ -27,7 +27,7 @@ pub(super) fn judge(scene: &Scene) -> Told {
         }
     }
     let mut first = BTreeSet::new();
-    let mut last: BTreeMap<u64, i64> = BTreeMap::new();
+    let mut places: BTreeMap<u64, i64> = BTreeMap::new();
     let mut repeats = 0_u64;
     for id in &state.topic {
         if !first.insert(*id) {
@@ -35,7 +35,7 @@ pub(super) fn judge(scene: &Scene) -> Told {
             continue;
         }
         if let Some((place, Some(key))) = state.committed.get(id) {
-            let before = last.insert(*key, *place);
+            let before = places.insert(*key, *place);
             if before.is_some_and(|before| before > *place) {
                 violations.push(format!("message {id} of key {key} came out of order"));
             }

@@ -274,7 +274,7 @@ impl Plan {
                     begins: dice.between(Duration::ZERO, secs(100)),
                     lasts: dice.between(Duration::ZERO, lasts),
                     is_undone: dice.one_in(6),
-                    messages: (0..1 + dice.roll(4)).map(|_| message(&mut dice)).collect(),
+                    messages: (0..=dice.roll(4)).map(|_| message(&mut dice)).collect(),
                 }
             })
             .collect();

@@ -127,13 +127,13 @@ async fn steps(connection: &mut PooledConnection) -> Result<(), Failure> {
 
 /// Returns the trigger of the bug X16: a place is the time, and no transaction waits for another.
 fn unlocked(trigger: &Text) -> Text {
-    let without = |part: &Box<str>| {
+    let without = |part: &str| {
         let part = part.replace("GREATEST(place + 1, micros) WHERE", "place WHERE 0 AND");
         let read = "(SELECT place FROM semel_outbox_places WHERE slot = hash & 1023)";
         part.replace(read, "micros").into()
     };
     Text {
-        parts: trigger.parts.iter().map(without).collect(),
+        parts: trigger.parts.iter().map(|part| without(part)).collect(),
         statements: trigger.statements,
     }
 }
