@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::Write as _;
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
@@ -30,10 +30,22 @@ impl Kafka {
     ///
     /// If `SEMEL_TEST_KAFKA_JARS` names no jars, or the broker does not come up.
     pub fn start() -> Self {
+        Self::behind(|listener| listener)
+    }
+
+    /// The same with another listener, and the address at which its clients find it: that of a proxy before it.
+    ///
+    /// # Panics
+    ///
+    /// As for [`Kafka::start`].
+    pub(crate) fn behind(proxy: impl FnOnce(SocketAddr) -> SocketAddr) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let [port, controller] = [(); 2].map(|()| free_port::take().expect("a free port"));
+        let [port, controller, other] = [(); 3].map(|()| free_port::take().expect("a free port"));
+        let found_at = proxy((Ipv4Addr::LOCALHOST, other).into());
         let data = folder.path().join("data");
         let properties = PROPERTIES
+            .replace("FOUND_AT", &found_at.to_string())
+            .replace("OTHER", &other.to_string())
             .replace("PORT", &port.to_string())
             .replace("CONTROLLER_AT", &controller.to_string())
             .replace("DATA", &data.display().to_string());
@@ -124,6 +136,33 @@ impl Kafka {
             .expect("java");
         let text = String::from_utf8(read.stdout).expect("a text");
         text.lines().map(str::to_owned).collect()
+    }
+
+    /// Every record of a topic, from its first one on, where nothing is written any more.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be read.
+    pub(crate) fn kept(&self, topic: &str) -> Vec<String> {
+        let brokers = self.brokers();
+        let asked = java(&["org.apache.kafka.tools.GetOffsetShell"])
+            .args(["--bootstrap-server", &brokers, "--topic", topic])
+            .output()
+            .expect("java");
+        succeeded(&asked);
+        let ends = String::from_utf8(asked.stdout).expect("a text");
+        let ends = ends.lines().filter_map(|line| line.rsplit(':').next());
+        let count: u64 = ends.map(|it| it.parse::<u64>().expect("an offset")).sum();
+        let read = java(&["org.apache.kafka.tools.consumer.ConsoleConsumer"])
+            .args(["--bootstrap-server", &brokers, "--topic", topic])
+            .args(["--from-beginning", "--max-messages", &count.to_string()])
+            .args(["--timeout-ms", "60000"])
+            .output()
+            .expect("java");
+        let text = String::from_utf8(read.stdout).expect("a text");
+        let records: Vec<_> = text.lines().map(str::to_owned).collect();
+        assert_eq!(records.len() as u64, count, "records of {topic}");
+        records
     }
 
     fn wait_until_up(&self) {
@@ -306,8 +345,9 @@ const PROPERTIES: &str = "\
 process.roles=broker,controller
 node.id=1
 controller.quorum.bootstrap.servers=127.0.0.1:CONTROLLER_AT
-listeners=PLAINTEXT://127.0.0.1:PORT,CONTROLLER://127.0.0.1:CONTROLLER_AT
-advertised.listeners=PLAINTEXT://127.0.0.1:PORT
+listeners=PLAINTEXT://127.0.0.1:PORT,PROXIED://127.0.0.1:OTHER,CONTROLLER://127.0.0.1:CONTROLLER_AT
+advertised.listeners=PLAINTEXT://127.0.0.1:PORT,PROXIED://FOUND_AT
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT
 controller.listener.names=CONTROLLER
 log.dirs=DATA
 auto.create.topics.enable=false

@@ -85,14 +85,20 @@ impl Mysql {
         text.lines().map(str::to_owned).collect()
     }
 
-    fn ask(&self, sql: &str) -> Output {
-        Command::new(program("mariadb"))
+    /// A client that reads statements from its standard input, and ends with the first that fails.
+    pub(crate) fn terminal(&self) -> Command {
+        let mut command = Command::new(program("mariadb"));
+        command
             .args(["--no-defaults", "--protocol=tcp", "--host=127.0.0.1"])
             .args(["--user=root", "--batch", "--skip-column-names"])
-            .arg(format!("--port={}", self.port))
-            .arg(format!("--execute={sql}"))
-            .output()
-            .expect("mariadb")
+            .arg(format!("--port={}", self.port));
+        command
+    }
+
+    fn ask(&self, sql: &str) -> Output {
+        let mut command = self.terminal();
+        command.arg(format!("--execute={sql}"));
+        command.output().expect("mariadb")
     }
 
     fn wait_until_up(&mut self) {

@@ -1,7 +1,7 @@
 //! A NATS server of a test's own, to be killed. The tests speak plain NATS to it, over a socket.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -48,6 +48,35 @@ impl Nats {
             .expect("an answer");
         assert!(made["error"].is_null(), "{made}");
         this
+    }
+
+    /// The address at which it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    /// Every message of the stream, from its first one on, where nothing is written any more.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be read.
+    pub(crate) fn kept(&self) -> Vec<String> {
+        let stream = self.ask("STREAM.INFO.payments", "").expect("an answer");
+        let count = stream["state"]["messages"].as_u64().expect("a count");
+        let mut line = Line::open(self.port).expect("a connection");
+        // The server sends them one by one, each under the subject to which it was published.
+        let listening = line.stream.get_mut().write_all(b"SUB audit 2\r\n");
+        let create = "$JS.API.CONSUMER.CREATE.payments";
+        let asked = listening.and_then(|()| line.send(create, "made", AUDIT));
+        asked.expect("a connection");
+        let mut messages = Vec::new();
+        while (messages.len() as u64) < count {
+            let (name, message) = line.answer().expect("a message");
+            if name == "payments" {
+                messages.push(String::from_utf8(message).expect("a text"));
+            }
+        }
+        messages
     }
 
     /// The server's answer to a request of its management.
@@ -256,6 +285,9 @@ jetstream { store_dir: "STORE", sync_interval: always }
 /// Shorter than the window, in nanoseconds: a day.
 const STREAM: &str =
     r#"{"name":"payments","subjects":["payments"],"storage":"file","max_age":86400000000000}"#;
+
+/// A consumer that acknowledges nothing and gets all.
+const AUDIT: &str = r#"{"stream_name":"payments","config":{"deliver_subject":"audit","ack_policy":"none","deliver_policy":"all"}}"#;
 
 #[cfg(test)]
 mod tests {

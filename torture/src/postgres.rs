@@ -84,7 +84,21 @@ impl Postgres {
     ///
     /// If it fails.
     pub fn query(&self, sql: &str) -> Vec<String> {
-        let output = Command::new(self.programs.join("psql"))
+        let output = self
+            .terminal()
+            .args(["--command", sql])
+            .output()
+            .expect("psql");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{sql}: {said}");
+        let text = String::from_utf8(output.stdout).expect("text");
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// A client that reads statements from its standard input, and ends with the first that fails.
+    pub(crate) fn terminal(&self) -> Command {
+        let mut command = Command::new(self.programs.join("psql"));
+        command
             .args([
                 "--no-psqlrc",
                 "--tuples-only",
@@ -93,13 +107,8 @@ impl Postgres {
                 "-v",
                 "ON_ERROR_STOP=1",
             ])
-            .args(["--dbname", &self.url(), "--command", sql])
-            .output()
-            .expect("psql");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{sql}: {said}");
-        let text = String::from_utf8(output.stdout).expect("text");
-        text.lines().map(str::to_owned).collect()
+            .args(["--dbname", &self.url()]);
+        command
     }
 
     fn server(&self) -> Child {

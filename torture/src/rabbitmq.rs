@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -10,9 +10,10 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use futures_util::StreamExt as _;
 use lapin::options::{
-    BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions, QueueBindOptions,
-    QueueDeclareOptions,
+    BasicConsumeOptions, BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions,
+    QueueBindOptions, QueueDeclareOptions,
 };
 use lapin::types::FieldTable;
 use lapin::{
@@ -90,6 +91,53 @@ impl RabbitMq {
                 .await
         });
         this
+    }
+
+    /// The address at which it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.ports.amqp).into()
+    }
+
+    /// Every message of a queue that nobody else reads, where nothing is written any more.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be read.
+    pub(crate) fn taken_from(&self, queue: &str) -> Vec<String> {
+        let url = self.url();
+        let taken = runtime().block_on(async {
+            let (connection, channel) = open(&url).await?;
+            let (none, unacknowledged) = (
+                FieldTable::default(),
+                BasicConsumeOptions {
+                    no_ack: true,
+                    ..BasicConsumeOptions::default()
+                },
+            );
+            let passive = QueueDeclareOptions {
+                passive: true,
+                ..QueueDeclareOptions::default()
+            };
+            let there = channel
+                .queue_declare(queue.into(), passive, FieldTable::default())
+                .await?;
+            let count = there.message_count() as usize;
+            let tag = "audit".into();
+            let mut consumer = channel
+                .basic_consume(queue.into(), tag, unacknowledged, none)
+                .await?;
+            let mut messages = Vec::with_capacity(count);
+            while messages.len() < count
+                && let Some(delivery) = consumer.next().await
+            {
+                messages.push(String::from_utf8_lossy(&delivery?.data).into_owned());
+            }
+            connection.close(200, "done".into()).await?;
+            lapin::Result::Ok((count, messages))
+        });
+        let (count, taken) = taken.expect("a queue");
+        assert_eq!(taken.len(), count, "messages of {queue}");
+        taken
     }
 
     fn url(&self) -> String {

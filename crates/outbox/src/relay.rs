@@ -253,7 +253,9 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
         tokio::pin!(publishing);
         let impatience = async {
             stopped(stop).await;
-            sleep(settings.patience).await;
+            if !semel_core::planted("X11") {
+                sleep(settings.patience).await;
+            }
         };
         tokio::pin!(impatience);
         loop {
@@ -263,6 +265,9 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
                 answers = &mut publishing => return Some(answers),
                 () = &mut impatience => return None,
                 () = sleep(renewal_in.max(SHORTEST_REST)) => {}
+            }
+            if semel_core::planted("X09") {
+                continue;
             }
             let asked_at = clock.monotonic();
             let renewing = outbox.lease(name, settings.lease, false);
@@ -290,6 +295,7 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
             loop {
                 match self.relay.outbox.sent(&fates.sent, keep).await {
                     Ok(_) => break,
+                    Err(error) if is_passing(&error) && semel_core::planted("X10") => break,
                     Err(error) if is_passing(&error) && !is_last => {
                         is_last = self.is_stopped();
                         self.wait_for_outbox(&error).await;
@@ -412,8 +418,13 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
 
 /// Returns what is published of a message: the same at every try, but for the span of the try.
 fn publication(message: &Outgoing, span: Option<TraceContext>) -> Result<Publication, Box<str>> {
+    let id = if semel_core::planted("X07") {
+        format!("{} {}", message.id, message.attempts)
+    } else {
+        message.id.to_string()
+    };
     let mut publication = Publication {
-        id: message.id.to_string().into(),
+        id: id.into(),
         order: message
             .order_key
             .clone()

@@ -55,6 +55,9 @@ impl Waves {
 
     /// Holds up what comes after this message.
     pub(crate) fn hold_up(&mut self, message: &Outgoing) {
+        if semel_core::planted("X06") {
+            return;
+        }
         self.held_up.extend(message.order_key.clone());
     }
 }

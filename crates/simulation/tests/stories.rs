@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use semel_simulation::seeded::{Kind, Scenario, minimised, play};
+use semel_simulation::seeded::{Kind, RELAYED_CASES, Scenario, minimised, play, relayed};
 
 macro_rules! scenarios {
     ($($test:ident $kind:ident,)+) => {
@@ -119,6 +119,29 @@ fn stands(scenario: Scenario) {
 }
 
 #[test]
+fn what_is_committed_is_relayed_in_order() {
+    for seed in 1..=3 * STORIES {
+        let told = relayed(seed);
+        let words = &told.log;
+        assert!(
+            told.violations.is_empty(),
+            "{seed}: {:?}\n{words}",
+            told.violations
+        );
+        assert_eq!(told, relayed(seed), "{seed}: another result each time");
+    }
+}
+
+#[test]
+fn stories_of_relays_meet_what_is_hard() {
+    let mut seen = BTreeSet::new();
+    for seed in 1..=STORIES_UNTIL_ALL_IS_SEEN {
+        seen.extend(relayed(seed).seen.into_keys());
+    }
+    assert_eq!(seen, BTreeSet::from(RELAYED_CASES));
+}
+
+#[test]
 fn seeds_differ_from_each_other() {
     let one = play(Scenario::new(Kind::Keyed, 1), &BTreeSet::new());
     let other = play(Scenario::new(Kind::Keyed, 2), &BTreeSet::new());
@@ -136,3 +159,4 @@ fn a_fault_that_is_switched_off_is_not_dealt() {
 
 /// In this build, whose arithmetic is checked. A merge plays 2,000 of each kind besides, as T2, and 300 as T10.
 const STORIES: u64 = 3;
+const STORIES_UNTIL_ALL_IS_SEEN: u64 = 60;

@@ -16,6 +16,7 @@ mod mysql;
 mod nats;
 mod orders;
 mod outage;
+mod outbox;
 mod postgres;
 mod redis;
 mod redis_cluster;

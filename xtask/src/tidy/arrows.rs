@@ -187,6 +187,7 @@ const ALLOWED: &[Arrow] = &[
     Arrow("crates/simulation", "crates/engine", Use::Normal),
     Arrow("crates/simulation", "crates/gateway", Use::Normal),
     Arrow("crates/simulation", "crates/http", Use::Normal),
+    Arrow("crates/simulation", "crates/outbox", Use::Normal),
     Arrow("crates/simulation", "crates/stores/memory", Use::Normal),
     Arrow("crates/engine", "crates/simulation", Use::Tests),
     // The ports of the servers that a test or a measurement starts.

@@ -239,6 +239,9 @@ impl OutboxStore for PostgresOutbox {
     }
 
     async fn committed(&self) -> Result<()> {
+        if semel_core::planted("X14") {
+            std::future::pending::<()>().await;
+        }
         self.listener.heard().await;
         Ok(())
     }

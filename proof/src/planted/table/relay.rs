@@ -24,7 +24,8 @@ pub(super) const BUGS: &[Bug] = &[
         "X02",
         "publishes messages of one order key together",
         &["waves::tests::a_wave_has_one_message_of_each_order_key_and_none_behind_one_that_failed"],
-    ),
+    )
+    .and(&["T2"]),
     relay(
         "X03",
         "takes the renewal of its leases for a division of the partitions",
@@ -42,6 +43,110 @@ pub(super) const BUGS: &[Bug] = &[
         "asks a sink again sooner than it wished",
         &["absence::tests::a_wish_for_a_longer_pause_is_granted_up_to_a_minute"],
     ),
+    relay(
+        "X06",
+        "goes on behind a message that failed",
+        &["waves::tests::a_wave_has_one_message_of_each_order_key_and_none_behind_one_that_failed"],
+    )
+    .and(&["T2"]),
+    running(
+        "X07",
+        "publishes under another id at each try",
+        &["a_message_that_fails_is_tried_again_and_then_dead_and_holds_up_its_order_key_alone"],
+    )
+    .and(&["T2"]),
+    running(
+        "X08",
+        "records what a sink that is away did not take",
+        &["a_sink_that_is_away_is_waited_for_and_counts_no_attempt"],
+    )
+    .and(&["T2"]),
+    running(
+        "X09",
+        "renews no lease while the sink takes its time",
+        &["leases_are_renewed_while_the_sink_takes_its_time_and_nothing_goes_out_without_one"],
+    )
+    .and(&["T2"]),
+    running(
+        "X10",
+        "forgets what it published while the outbox is away",
+        &["what_was_published_is_recorded_again_until_the_outbox_takes_it"],
+    ),
+    running(
+        "X11",
+        "drops what is under way when it is asked to stop",
+        &["a_stop_has_patience_with_what_is_under_way_and_no_longer"],
+    ),
+    store(
+        "X12",
+        MYSQL,
+        "publishes what MySQL has shown, and has not on its disk yet",
+        &["outbox::what_was_read_outlives_a_kill_of_the_server"],
+    ),
+    store(
+        "X13",
+        MYSQL,
+        "reads an outbox in MySQL behind the last place that it saw",
+        &["outbox_laws::a_transaction_that_commits_late_is_not_missed"],
+    ),
+    store(
+        "X14",
+        POSTGRES,
+        "hears of no commit",
+        &["outbox_laws::a_commit_is_noticed"],
+    ),
+    store(
+        "X15",
+        SQLITE,
+        "puts messages off under leases that it does not hold",
+        &["outbox_laws::two_processes_share_the_partitions_and_one_that_is_fenced_changes_nothing"],
+    ),
+    store(
+        "X16",
+        MYSQL,
+        "gives places by the time of the insertion alone",
+        &["outbox_laws::messages_of_an_order_key_are_in_order_of_insertion_and_then_of_commit"],
+    ),
 ];
 
+/// A bug that is seen by a relay that runs.
+const fn running(name: &'static str, what: &'static str, seen_by: &'static [&'static str]) -> Bug {
+    Bug {
+        suite: Suite::Tests(OUTBOX, "outbox"),
+        ..relay(name, what, seen_by)
+    }
+}
+
+/// A bug of an outbox in a database, which is seen by tests that may need a server.
+const fn store(
+    name: &'static str,
+    database: &'static Database,
+    what: &'static str,
+    seen_by: &'static [&'static str],
+) -> Bug {
+    Bug {
+        within: database.within,
+        suite: database.suite,
+        ..relay(name, what, seen_by)
+    }
+}
+
+/// A database with an outbox, and its tests.
+struct Database {
+    within: &'static [&'static str],
+    suite: Suite,
+}
+
+const MYSQL: &Database = &Database {
+    within: &["semel-store-mysql"],
+    suite: Suite::Tests("semel-store-mysql", "mysql"),
+};
+const POSTGRES: &Database = &Database {
+    within: &["semel-store-postgres"],
+    suite: Suite::Tests("semel-store-postgres", "postgres"),
+};
+const SQLITE: &Database = &Database {
+    within: &["semel-store-sqlite"],
+    suite: Suite::Tests("semel-store-sqlite", "sqlite"),
+};
 const OUTBOX: &str = "semel-outbox";

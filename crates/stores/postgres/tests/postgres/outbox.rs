@@ -35,6 +35,30 @@ async fn a_transaction_that_commits_late_is_not_missed() {
     assert_eq!(pending(&outbox, "one", &leases).await, ["late"]);
 }
 
+/// A kill of the server takes the statistics with it, and a new stream has none.
+#[tokio::test]
+async fn a_batch_is_read_in_no_time_whatever_the_statistics_say() {
+    let lab = Lab::new();
+    let outbox = outbox(&lab).await;
+    let leases = leases(&outbox, "one").await;
+    let client = lab.client().await;
+    let put_off = "alter table semel_outbox set (autovacuum_enabled = false);
+        insert into semel_outbox (stream, order_key, payload) select 'bills', 'k', 'x' from generate_series(1, 2000);
+        analyze semel_outbox;
+        insert into semel_outbox (stream, order_key, payload)
+            select 'orders', 'k' || (i % 40), 'x' from generate_series(1, 40000) as i;
+        update semel_outbox set due_at = clock_timestamp() - interval '1 minute' where stream = 'orders'";
+    client.batch_execute(put_off).await.expect("messages");
+    let relay = relay("one");
+    let reading = outbox.pending(&relay, &leases, 400);
+    // It takes milliseconds, or half a minute.
+    let read = tokio::time::timeout(Duration::from_secs(10), reading).await;
+    assert_eq!(
+        read.expect("a plan that looks up").expect("rows").len(),
+        400
+    );
+}
+
 #[tokio::test]
 async fn a_stricter_isolation_keeps_the_order_of_commits() {
     let lab = Lab::new();

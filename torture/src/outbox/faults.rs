@@ -1,0 +1,333 @@
+//! The relays of a stream, and what befalls them, their consumer, the database and the broker.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use semel_conformance::proxy::Proxy;
+
+use super::database::Database;
+use super::destination::Destination;
+use crate::moments::now;
+use crate::worker::{Run, Site};
+use crate::{Moments, scaled};
+
+/// The relays that run, each in a folder of its own, and the consumer.
+pub(super) struct Crew {
+    relays: [Relay; 2],
+    consumer: Site,
+    consuming: Option<Run>,
+    pub(super) blows: Blows,
+}
+
+/// The blows that were dealt.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Blows {
+    /// Relays that were killed while they published partitions.
+    pub(super) killed: u64,
+    /// Those of them that could not record what they published just before.
+    pub(super) unrecorded: u64,
+    pub(super) stopped: u64,
+    pub(super) stores: u64,
+    pub(super) brokers: u64,
+    pub(super) consumers: u64,
+}
+
+/// A blow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Blow {
+    Kill,
+    /// A kill after the database got no more words of any relay for a moment.
+    KillUnrecorded,
+    CutStore,
+    CutSink,
+    Stop,
+    KillConsumer,
+    KillStore,
+    KillBroker,
+}
+
+/// A round of blows. What takes long is left out of most rounds of a small run.
+const ROUND: [Blow; 14] = [
+    Blow::KillUnrecorded,
+    Blow::CutSink,
+    Blow::Kill,
+    Blow::KillConsumer,
+    Blow::CutStore,
+    Blow::KillUnrecorded,
+    Blow::Stop,
+    Blow::CutSink,
+    Blow::KillUnrecorded,
+    Blow::KillStore,
+    Blow::Kill,
+    Blow::KillBroker,
+    Blow::CutStore,
+    Blow::KillUnrecorded,
+];
+
+struct Relay {
+    site: Site,
+    running: Option<Run>,
+    /// The number of bytes that it had printed when it was started.
+    before: u64,
+}
+
+impl Relay {
+    fn start(&mut self) {
+        self.before = self.site.said();
+        self.running = Some(self.site.start(RUN));
+    }
+
+    /// The number of partitions that it publishes.
+    fn partitions(&self) -> u64 {
+        let said = self.site.said_behind(self.before);
+        let told = said.rsplit("publishes ").next();
+        let told = told.filter(|it| it.len() < said.len());
+        let number = told.and_then(|it| it.split(' ').next()?.parse().ok());
+        number.unwrap_or(0)
+    }
+
+    /// Waits until it publishes partitions.
+    fn is_at_work(&self) {
+        let began = now();
+        while self.partitions() == 0 {
+            let words = || self.site.last_words();
+            assert!(began.elapsed() < PATIENCE, "no partitions:\n{}", words());
+            sleep(MS(5));
+        }
+    }
+
+    fn run(&mut self) -> Run {
+        self.running.take().expect("it runs")
+    }
+}
+
+impl Crew {
+    /// Starts two relays and a consumer.
+    pub(super) fn start(database: &Database, destination: &Destination) -> Self {
+        let relay = |_| {
+            let config = RELAY
+                .replace("URL", &database.relay_url())
+                .replace("SINK", &destination.sink());
+            let mut relay = Relay {
+                site: Site::with(&[("semel.toml", &config)]),
+                running: None,
+                before: 0,
+            };
+            relay.start();
+            relay
+        };
+        let config = CONSUMER
+            .replace("URL", &database.url())
+            .replace("KEY", destination.key())
+            .replace("SOURCE", &destination.source);
+        let consumer = Site::with(&[("semel.toml", &config)]);
+        Self {
+            relays: [0, 1].map(relay),
+            consuming: Some(consumer.start(RUN)),
+            consumer,
+            blows: Blows::default(),
+        }
+    }
+
+    /// Deals blows until `is_enough`, and at least a round of them.
+    pub(super) fn befall(
+        &mut self,
+        database: &Database,
+        destination: &mut Destination,
+        moments: &mut Moments,
+        mut is_enough: impl FnMut() -> bool,
+    ) {
+        for round in 0_u64.. {
+            for blow in ROUND {
+                let cuts = destination.cuts.seen().cuts;
+                let is_torn = cuts > LEAST_CUTS || round >= MOST_ROUNDS;
+                if round > 0 && is_torn && is_enough() {
+                    return;
+                }
+                let is_long = matches!(blow, Blow::Stop | Blow::KillStore | Blow::KillBroker);
+                if !is_long || round % scaled(4, 2) == 0 {
+                    self.deal(blow, database, destination, moments);
+                }
+            }
+        }
+    }
+
+    fn deal(
+        &mut self,
+        blow: Blow,
+        database: &Database,
+        destination: &mut Destination,
+        moments: &mut Moments,
+    ) {
+        let victim = usize::from(moments.below(2) == 0);
+        let cuts = &destination.cuts;
+        match blow {
+            Blow::Kill => self.kill(victim, moments),
+            Blow::KillUnrecorded => self.kill_unrecorded(victim, database.cuts.as_ref(), moments),
+            Blow::CutStore => database.cuts.iter().for_each(|cuts| storm(cuts, moments)),
+            Blow::CutSink => storm(cuts, moments),
+            Blow::Stop => {
+                self.relays[victim].is_at_work();
+                sleep(moments.between(MS(20), MS(200)));
+                let run = self.relays[victim].running.as_ref().expect("it runs");
+                run.signal(Signal::STOP);
+                sleep(LEASE + moments.between(MS(300), MS(900)));
+                run.signal(Signal::CONT);
+                self.blows.stopped += 1;
+            }
+            Blow::KillConsumer => {
+                let run = self.consuming.take().expect("it runs");
+                let still_ran = run.kill_after(moments.between(MS(0), MS(100)));
+                assert!(still_ran, "{}", self.consumer.last_words());
+                self.consuming = Some(self.consumer.start(RUN));
+                self.blows.consumers += 1;
+            }
+            Blow::KillStore => self.blows.stores += u64::from(database.kill_and_restart()),
+            // Most take long to come up again.
+            Blow::KillBroker if scaled(destination.restarts_soon(), true) => {
+                self.blows.brokers += u64::from(destination.kill_and_restart());
+            }
+            Blow::KillBroker => {}
+        }
+        let (least, most) = scaled((MS(50), MS(400)), (MS(500), MS(2_500)));
+        sleep(moments.between(least, most));
+    }
+
+    fn kill(&mut self, victim: usize, moments: &mut Moments) {
+        self.relays[victim].is_at_work();
+        let moment = moments.between(MS(0), MS(300));
+        self.is_killed(victim, moment);
+    }
+
+    /// Kills one that can read no answers of its database, and what it told the database last is lost.
+    fn kill_unrecorded(&mut self, victim: usize, cuts: Option<&Proxy>, moments: &mut Moments) {
+        let Some(cuts) = cuts else {
+            return self.kill(victim, moments);
+        };
+        self.relays[victim].is_at_work();
+        sleep(moments.between(MS(0), MS(200)));
+        cuts.hold();
+        self.is_killed(victim, moments.between(MS(20), MS(120)));
+        cuts.cut_now();
+        cuts.release();
+        self.blows.unrecorded += 1;
+    }
+
+    fn is_killed(&mut self, victim: usize, moment: Duration) {
+        let relay = &mut self.relays[victim];
+        let still_ran = relay.run().kill_after(moment);
+        assert!(
+            still_ran,
+            "it ended by itself:\n{}",
+            relay.site.last_words()
+        );
+        self.blows.killed += 1;
+        relay.start();
+    }
+
+    /// The number of times that a relay got another share of the partitions.
+    pub(super) fn moves(&self) -> u64 {
+        let moves = |relay: &Relay| relay.site.text("stderr.log").matches("publishes ").count();
+        let count: usize = self.relays.iter().map(moves).sum();
+        count as u64
+    }
+
+    /// The number of times that a relay found that it had lost leases.
+    pub(super) fn fenced(&self) -> u64 {
+        let fenced = |relay: &Relay| relay.site.text("stderr.log").matches("leases of ").count();
+        let count: usize = self.relays.iter().map(fenced).sum();
+        count as u64
+    }
+
+    /// Asks the relays to end, which they do in peace.
+    pub(super) fn relays_end(&mut self) {
+        for relay in &mut self.relays {
+            let run = relay.run();
+            run.signal(Signal::TERM);
+            let (status, _) = run.wait_at_most(PATIENCE);
+            assert!(status.success(), "{status}:\n{}", relay.site.last_words());
+        }
+    }
+
+    /// Asks the consumer to end, which it does in peace.
+    pub(super) fn consumer_ends(&mut self) {
+        let run = self.consuming.take().expect("it runs");
+        run.signal(Signal::TERM);
+        let (status, _) = run.wait_at_most(PATIENCE);
+        assert!(
+            status.success(),
+            "{status}:\n{}",
+            self.consumer.last_words()
+        );
+    }
+
+    /// The last words of relays and consumer.
+    pub(super) fn last_words(&self) -> String {
+        let [one, two] = &self.relays;
+        [
+            one.site.last_words(),
+            two.site.last_words(),
+            self.consumer.last_words(),
+        ]
+        .join("\n--\n")
+    }
+}
+
+impl Blows {
+    /// The number of blows after which messages may have been published again, beside cuts.
+    pub(super) fn all(&self) -> u64 {
+        self.killed + self.stopped + self.stores + self.brokers
+    }
+}
+
+/// Cuts connections at random bytes until some were cut, or there is nothing to cut.
+fn storm(cuts: &Proxy, moments: &mut Moments) {
+    let (before, began) = (cuts.seen().cuts, now());
+    cuts.storm(moments.below(u64::MAX), BYTES);
+    while cuts.seen().cuts < before + CUTS && began.elapsed() < MS(6_000) {
+        sleep(MS(5));
+    }
+    cuts.heal();
+}
+
+const MS: fn(u64) -> Duration = Duration::from_millis;
+/// The number of bytes within which a connection is cut.
+const BYTES: u64 = 4_000;
+/// The least number of connections to the sink that are cut, unless that takes too many rounds.
+pub(super) const LEAST_CUTS: u64 = 3;
+const MOST_ROUNDS: u64 = 4;
+/// The number of cuts of a storm.
+const CUTS: u64 = 3;
+/// The lease of a partition, the shortest that there is.
+const LEASE: Duration = Duration::from_secs(3);
+/// The time for what must happen, however busy the machine is.
+pub(super) const PATIENCE: Duration = Duration::from_secs(180);
+const RUN: &[&str] = &["run", "--output", "json"];
+
+/// The tries of a message are those of the defaults: none of these blows may make a dead one.
+const RELAY: &str = r#"
+[relays.out]
+store = "URL"
+stream = "orders"
+lease = "3s"
+[relays.out.sink]
+SINK"#;
+
+const CONSUMER: &str = r#"
+[store]
+url = "URL"
+
+[pipelines.book]
+key = "KEY"
+window = "30d"
+lease = "2s"
+batch = 200
+retry = { attempts = 50, backoff = "5ms..20ms", crashes = 1000 }
+
+[pipelines.book.effect]
+kind = "sql"
+statement = "insert into received (label, account, amount) values (:label, :account, :amount)"
+
+[pipelines.book.source]
+SOURCE"#;
