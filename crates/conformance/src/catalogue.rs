@@ -203,6 +203,7 @@ macro_rules! __each_store_law {
                 LawId::ListComplete => counts_agree_with_the_lists;
                 LawId::ListComplete => refused_claims_are_not_counted;
                 LawId::ListComplete => the_expired_and_the_audit_trail_are_counted_apart;
+                LawId::ListComplete => an_estimate_is_near_the_count;
             }
             members {
                 LawId::MembersKept => a_claim_keeps_its_members;

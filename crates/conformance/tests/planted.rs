@@ -179,6 +179,8 @@ bugs! {
     EntitiesUncounted uncounted_entities_are_caught ListComplete,
     /// Records that have passed their window are not counted.
     RememberedUncounted uncounted_memory_of_the_expired_is_caught ListComplete,
+    /// An estimate is the count of what was looked at.
+    EstimateUnscaled an_estimate_of_a_part_is_caught ListComplete,
     /// The audit trail is not counted.
     AuditUncounted an_uncounted_audit_trail_is_caught ListComplete,
     /// A record forgets its past attempts.

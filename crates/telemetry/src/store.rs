@@ -172,6 +172,9 @@ macro_rules! call {
     (stats) => {
         Call::Read
     };
+    (estimate) => {
+        Call::Read
+    };
     (preflight) => {
         Call::Read
     };

@@ -267,6 +267,27 @@ pub async fn the_expired_and_the_audit_trail_are_counted_apart(lab: Lab) {
     assert_eq!(counted().await, (2, remembered(2 - removed), 1));
 }
 
+/// An estimate of few records is their count; one of many, by a tenth of them, is near it.
+pub async fn an_estimate_is_near_the_count(lab: Lab) {
+    one_of_each(&lab).await;
+    assert!(lab.park(&message(0)).await);
+    let mut estimate = answered(lab.store().estimate(1_000).await, "estimate");
+    let mut counted = lab.stats().await;
+    // What is on disk may grow between the two.
+    (estimate.disk_bytes, counted.disk_bytes) = (None, None);
+    assert_eq!(estimate, counted, "of few");
+    for batch in 0..20 {
+        let request = |number| lab.request(&format!("many-{batch}-{number}"), 1);
+        let requests: Vec<_> = (0..100).map(request).collect();
+        answered(lab.store().claim(requests.into()).await, "claim");
+    }
+    let estimate = answered(lab.store().estimate(200).await, "estimate");
+    let claimed = estimate.records[0];
+    // Four times the deviation of a random tenth.
+    assert!((1_450..2_550).contains(&claimed), "of 2001: {claimed}");
+    assert!(estimate.parked >= 1, "{estimate:?}");
+}
+
 async fn pages_are_complete(lab: &Lab, limit: usize, count: usize) {
     let requests: Vec<_> = (0..count)
         .map(|number| lab.request(&format!("pay-{number}"), 1))

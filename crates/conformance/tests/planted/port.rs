@@ -321,6 +321,14 @@ impl Store for Planted {
         Ok(stats)
     }
 
+    async fn estimate(&self, most: usize) -> Result<Stats> {
+        let mut stats = self.stats().await?;
+        if self.has(Bug::EstimateUnscaled) {
+            stats.records = stats.records.map(|count| count.min(most as u64));
+        }
+        Ok(stats)
+    }
+
     async fn preflight(&self) -> Result<Capabilities> {
         let durability = Durability::Process;
         Ok(Capabilities {

@@ -51,6 +51,7 @@ erase!(ErasedStore from Store {
     list_audit(input: &'a ListQuery) -> Page<Audited>;
     sweep(input: usize) -> Swept;
     stats() -> Stats;
+    estimate(input: usize) -> Stats;
     preflight() -> Capabilities;
 });
 

@@ -132,6 +132,17 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors      as [`Store::get`]
     fn stats(&self) -> impl Future<Output = Result<Stats>> + Send;
 
+    /// Counts as [`Store::stats`] does, in bounded work, for gauges that are sampled over and over: of a store with more
+    /// than `most` records it looks at about as many, and estimates the rest by them. A small store is counted.
+    ///
+    /// By default it counts everything, for a store to which that is little work.
+    ///
+    /// # Errors      as [`Store::get`]
+    fn estimate(&self, most: usize) -> impl Future<Output = Result<Stats>> + Send {
+        let _ = most;
+        self.stats()
+    }
+
     /// Reports what this store can promise as it is set up now, read from its real settings.
     ///
     /// # Errors      as [`Store::get`]
@@ -305,6 +316,24 @@ impl Stats {
             audited: 0,
             remembered: None,
         }
+    }
+}
+
+/// The share of all operation ids that are no greater than a certain one. Ids are hashes and so spread evenly: a count of
+/// the records with the lowest ids, divided by the share of the last of them, estimates the count of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdShare(u64);
+
+impl IdShare {
+    /// The share up to the id that begins with these bytes.
+    pub const fn up_to(beginning: [u8; 8]) -> Self {
+        Self(u64::from_be_bytes(beginning))
+    }
+
+    /// Returns the estimate of how many there are, if so many have an id in this share.
+    pub fn whole(self, counted: u64) -> u64 {
+        let all = (u128::from(counted) << 64) / (u128::from(self.0) + 1);
+        u64::try_from(all).unwrap_or(u64::MAX)
     }
 }
 

@@ -80,6 +80,10 @@ impl Store for Refuses {
         refusal("stats")
     }
 
+    async fn estimate(&self, most: usize) -> Result<Stats> {
+        refusal(&format!("estimate {most}"))
+    }
+
     async fn preflight(&self) -> Result<Capabilities> {
         refusal("preflight")
     }
@@ -196,6 +200,7 @@ fn calls(store: &impl Store) -> Vec<String> {
         refused(store.list_audit(&query)),
         refused(store.sweep(3)),
         refused(store.stats()),
+        refused(store.estimate(4)),
         refused(store.preflight()),
     ]
 }
@@ -242,7 +247,7 @@ fn a_layer_forwards_all_but_its_own_methods() {
         }
     }
     let gone = calls(&Layer(None));
-    assert_eq!(gone.iter().filter(|answer| *answer == "gone").count(), 11);
+    assert_eq!(gone.iter().filter(|answer| *answer == "gone").count(), 12);
 }
 
 #[test]

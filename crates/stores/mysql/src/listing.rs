@@ -6,10 +6,10 @@ use bytes::Bytes;
 use mysql_async::Row;
 use semel_core::decide::{self, Change};
 use semel_core::ledger::Found;
-use semel_core::port::store::{ListQuery, Listed, Page, Stats, Swept};
+use semel_core::port::store::{IdShare, ListQuery, Listed, Page, Stats, Swept};
 use semel_core::{Error, ErrorKind, OpId, Record, Result, StateKind};
 
-use crate::answer::{Set, id, only, some_number, time};
+use crate::answer::{Set, bytes, id, only, some_number, time};
 use crate::error::corrupt;
 use crate::locked::CHUNK;
 use crate::pool::PooledConnection;
@@ -123,16 +123,7 @@ pub(crate) async fn stats(session: &Session) -> Result<Stats> {
     let sets = session.ask_patiently(&script).await?;
     let mut stats = Stats::default();
     let counts = |set: &Set| -> Result<Vec<(usize, u64)>> {
-        let count = |row| {
-            let column = some_number(row, 0)?;
-            let place = StateKind::ALL
-                .iter()
-                .position(|kind| state_column(*kind) == column);
-            Ok((
-                place.ok_or_else(|| corrupt("record"))?,
-                some_number(row, 1)?,
-            ))
-        };
+        let count = |row| Ok((place(row)?, some_number(row, 1)?));
         set.rows.iter().map(count).collect()
     };
     for (place, count) in counts(&sets[counted])? {
@@ -149,6 +140,49 @@ pub(crate) async fn stats(session: &Session) -> Result<Stats> {
     stats.audited = some_number(only(&sets[counted + 4])?, 0)?;
     stats.disk_bytes = Some(some_number(only(&sets[size])?, 0)?);
     Ok(stats)
+}
+
+/// Counts as [`stats`] does, records by the `most` with the lowest ids, if there are more.
+pub(crate) async fn estimate(session: &Session, most: usize) -> Result<Stats> {
+    let most = most.max(1) as u64;
+    let limit = Literal::number(most);
+    let mut script = Script::default();
+    session.add_now(&mut script);
+    let counted = script.add(&session.texts.estimate, &[&limit; 7]);
+    let tables = Literal::list(session.tables());
+    let size = script.add(&session.texts.size, &[&tables]);
+    let sets = session.ask_patiently(&script).await?;
+    let rows = &sets[counted].rows;
+    let mut all = 0;
+    let mut last: Option<[u8; 8]> = None;
+    for row in rows {
+        all += some_number(row, 1)?;
+        let id = bytes(row, 3)?.and_then(<[u8]>::first_chunk);
+        last = last.max(id.copied());
+    }
+    let share = last.filter(|_| all >= most).map(IdShare::up_to);
+    let whole = |count| share.map_or(count, |it| it.whole(count));
+    let (mut stats, mut remembered) = (Stats::default(), 0);
+    for row in rows {
+        let gone = some_number(row, 2)?;
+        stats.records[place(row)?] = whole(some_number(row, 1)?.saturating_sub(gone));
+        remembered += gone;
+    }
+    stats.remembered = Some(whole(remembered));
+    stats.parked = some_number(only(&sets[counted + 1])?, 0)?;
+    stats.entities = some_number(only(&sets[counted + 2])?, 0)?;
+    stats.audited = some_number(only(&sets[counted + 3])?, 0)?;
+    stats.disk_bytes = Some(some_number(only(&sets[size])?, 0)?);
+    Ok(stats)
+}
+
+/// Reads a state, as its place in [`StateKind::ALL`].
+fn place(row: &Row) -> Result<usize> {
+    let column = some_number(row, 0)?;
+    let place = StateKind::ALL
+        .iter()
+        .position(|kind| state_column(*kind) == column);
+    place.ok_or_else(|| corrupt("record"))
 }
 
 /// Visits due records, the longest due first.

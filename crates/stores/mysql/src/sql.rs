@@ -49,6 +49,7 @@ texts! {
     entity_insert_new,
     entity_lock,
     entity_update,
+    estimate,
     export,
     floor,
     format,

@@ -182,6 +182,11 @@ impl Store for MysqlStore {
             .await
     }
 
+    async fn estimate(&self, most: usize) -> Result<Stats> {
+        self.call(|session| async move { listing::estimate(&session, most).await })
+            .await
+    }
+
     async fn preflight(&self) -> Result<Capabilities> {
         self.call(|session| async move {
             let mut connection = session.connection().await?;

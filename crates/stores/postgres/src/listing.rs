@@ -4,7 +4,7 @@ use bytes::Bytes;
 use deadpool_postgres::Object;
 use deadpool_postgres::tokio_postgres::Row;
 use semel_core::decide::{self, Change};
-use semel_core::port::store::{ListQuery, Listed, Page, Stats, Swept};
+use semel_core::port::store::{IdShare, ListQuery, Listed, Page, Stats, Swept};
 use semel_core::{
     Error, ErrorKind, Key, OpId, Operation, Record, Result, Scope, StateKind, Timestamp,
 };
@@ -106,13 +106,50 @@ pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Li
     })
 }
 
-/// Counts records by state, without those that count as absent.
+/// Counts records by state, parked messages, entities, the audit trail and bytes.
 pub(crate) async fn stats(session: &Session) -> Result<Stats> {
     let client = session.client().await?;
     let now = session.given_now();
     let rows = session.run(&client, &session.texts.stats, &[&now]).await?;
+    let mut stats = by_state(&rows, |count| count)?;
+    let rows = session.run(&client, &session.texts.size, &[]).await?;
+    add_sizes(&mut stats, &rows)?;
+    Ok(stats)
+}
+
+/// Counts as [`stats`] does, records by the `most` with the lowest ids, if there are more.
+pub(crate) async fn estimate(session: &Session, most: usize) -> Result<Stats> {
+    let client = session.client().await?;
+    let now = session.given_now();
+    let limit = i64::try_from(most.max(1)).unwrap_or(i64::MAX);
+    let text = &session.texts.estimate;
+    let rows = session.run(&client, text, &[&now, &limit]).await?;
+    let share = share(&rows, limit)?;
+    let mut stats = by_state(&rows, |count| share.map_or(count, |it| it.whole(count)))?;
+    let text = &session.texts.estimate_size;
+    let rows = session.run(&client, text, &[&limit]).await?;
+    add_sizes(&mut stats, &rows)?;
+    Ok(stats)
+}
+
+/// Returns the share of all ids that these counts are of, unless they are of all records.
+fn share(rows: &[Row], limit: i64) -> Result<Option<IdShare>> {
+    let mut counted = 0_i64;
+    for row in rows {
+        counted += row.try_get::<_, i64>(1).map_err(undone)?;
+    }
+    let Some(row) = rows.first().filter(|_| counted >= limit) else {
+        return Ok(None);
+    };
+    let last: &[u8] = row.try_get(3).map_err(undone)?;
+    let beginning = last.first_chunk().ok_or_else(|| corrupt("record"))?;
+    Ok(Some(IdShare::up_to(*beginning)))
+}
+
+/// Reads counts by state: of all records, and of those that count as absent.
+fn by_state(rows: &[Row], whole: impl Fn(u64) -> u64) -> Result<Stats> {
     let (mut stats, mut remembered) = (Stats::default(), 0);
-    for row in &rows {
+    for row in rows {
         let column: i16 = row.try_get(0).map_err(undone)?;
         let (all, gone): (i64, i64) = (
             row.try_get(1).map_err(undone)?,
@@ -121,24 +158,26 @@ pub(crate) async fn stats(session: &Session) -> Result<Stats> {
         let place = StateKind::ALL
             .iter()
             .position(|kind| state_column(*kind) == column);
-        stats.records[place.ok_or_else(|| corrupt("record"))?] = (all - gone).cast_unsigned();
+        let place = place.ok_or_else(|| corrupt("record"))?;
+        stats.records[place] = whole((all - gone).cast_unsigned());
         remembered += gone.cast_unsigned();
     }
-    stats.remembered = Some(remembered);
-    let rows = session.run(&client, &session.texts.size, &[]).await?;
-    if let Some(row) = rows.first() {
-        let (parked, entities): (i64, i64) = (
-            row.try_get(0).map_err(undone)?,
-            row.try_get(1).map_err(undone)?,
-        );
-        let audited: i64 = row.try_get(2).map_err(undone)?;
-        let bytes: Option<i64> = row.try_get(3).map_err(undone)?;
-        stats.audited = audited.cast_unsigned();
-        stats.parked = parked.cast_unsigned();
-        stats.entities = entities.cast_unsigned();
-        stats.disk_bytes = bytes.map(i64::cast_unsigned);
-    }
+    stats.remembered = Some(whole(remembered));
     Ok(stats)
+}
+
+fn add_sizes(stats: &mut Stats, rows: &[Row]) -> Result<()> {
+    let Some(row) = rows.first() else {
+        return Ok(());
+    };
+    let count = |column: usize| -> Result<u64> {
+        let count: i64 = row.try_get(column).map_err(undone)?;
+        Ok(count.cast_unsigned())
+    };
+    (stats.parked, stats.entities, stats.audited) = (count(0)?, count(1)?, count(2)?);
+    let bytes: Option<i64> = row.try_get(3).map_err(undone)?;
+    stats.disk_bytes = bytes.map(i64::cast_unsigned);
+    Ok(())
 }
 
 /// Removes due records, then puts started effects in doubt whose worker vanished, then counts

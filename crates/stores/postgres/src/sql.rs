@@ -48,6 +48,8 @@ texts! {
     abandoned = "abandoned",
     stats = "stats",
     size = "size",
+    estimate = "estimate",
+    estimate_size = "estimate_size",
     park = "park",
     parked_list = "parked_list",
     parked_drop = "parked_drop",

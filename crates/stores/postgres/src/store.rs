@@ -238,6 +238,11 @@ impl Store for PostgresStore {
             .await
     }
 
+    async fn estimate(&self, most: usize) -> Result<Stats> {
+        self.call(|session| async move { listing::estimate(&session, most).await })
+            .await
+    }
+
     async fn preflight(&self) -> Result<Capabilities> {
         self.call(|session| async move {
             let client = session.client().await?;

@@ -1,42 +1,131 @@
-//! Counts.
+//! Counts, and estimates of them.
 
 use redis::Value;
 use semel_core::port::store::Stats;
-use semel_core::{Result, StateKind};
+use semel_core::{Result, StateKind, Timestamp};
 
 use crate::buckets::Name;
 use crate::error::strange;
-use crate::journal::{self, LAST, groups, visit};
+use crate::journal::{self, Entry, LAST, Visited, groups, visit};
 use crate::parked;
 use crate::record::state_kind;
 use crate::session::Session;
 
 /// Counts records by state by looking at each, entities, parked messages, and the audit trail.
 pub(crate) async fn stats(session: &Session) -> Result<Stats> {
-    let (mut stats, mut remembered) = (Stats::default(), 0);
+    let all = walk(session, MOST, usize::MAX).await?;
+    with_lengths(session, all.unwrap_or_default()).await
+}
+
+/// Counts by looking at no more than about twice `most` records: all of them, if there are no more than that, or else a
+/// sample, by which the rest is estimated.
+pub(crate) async fn estimate(session: &Session, most: usize) -> Result<Stats> {
+    let entries = length(session, "XLEN", Name::Journal).await?;
+    // An entry of the journal has one record at least.
+    let is_small = usize::try_from(entries).is_ok_and(|entries| entries <= most);
+    if is_small && let Some(all) = walk(session, FEW, most).await? {
+        return with_lengths(session, all).await;
+    }
+    with_lengths(session, sampled(session, most).await?).await
+}
+
+/// Records by state, in the order of [`StateKind::ALL`], and last those that have passed their window.
+type Counts = [u64; StateKind::ALL.len() + 1];
+
+/// Counts the records of the whole journal, of which it reads so many entries at once; returns nothing if it would look
+/// at more than `most`.
+async fn walk(session: &Session, at_once: usize, most: usize) -> Result<Option<Counts>> {
+    let mut counts = Counts::default();
+    let mut left = most;
     for bucket in session.buckets.all() {
         let mut from = 0;
         loop {
-            let entries = journal::entries(session, bucket, (from, LAST), MOST).await?;
+            let entries = journal::entries(session, bucket, (from, LAST), at_once).await?;
             let Some(last) = entries.last().map(|entry| entry.stamp) else {
                 break;
             };
+            let ids = entries.iter().map(|entry| entry.ids.len()).sum();
+            let Some(rest) = left.checked_sub(ids) else {
+                return Ok(None);
+            };
+            left = rest;
             for entries in groups(entries) {
                 let (now, visited) = visit(session, bucket, &entries, false).await?;
-                for record in visited {
-                    let is_there = record.forget == 0 || record.forget > now.as_millis();
-                    let kind = state_kind(record.state);
-                    let place = StateKind::ALL.iter().position(|it| Some(*it) == kind);
-                    match place {
-                        Some(place) if is_there => stats.records[place] += 1,
-                        Some(_) => remembered += 1,
-                        None => {}
-                    }
-                }
+                count(&mut counts, now, &visited);
             }
             from = last + 1;
         }
     }
+    Ok(Some(counts))
+}
+
+/// Estimates the counts by entries of the journal at times that are spread evenly over it.
+///
+/// A time meets an entry of a busy hour as seldom as one of a quiet hour, though the busy one has more of them. So what
+/// is found at a time has the weight of the entries that there are around it.
+async fn sampled(session: &Session, most: usize) -> Result<Counts> {
+    let all = session.buckets.count();
+    let looked_at = all.min(BUCKETS);
+    let probes = (PROBES / looked_at).max(2);
+    let ids = (most / (looked_at * probes * ENTRIES)).max(1);
+    let mut sums = [0.0; StateKind::ALL.len() + 1];
+    for turn in 0..looked_at {
+        // Operations are spread evenly over the buckets.
+        let bucket = turn * all / looked_at;
+        let entries = number(session, "XLEN", bucket, Name::Journal).await?;
+        let first = journal::entries(session, bucket, (0, LAST), 1).await?;
+        let Some(first) = first.first().map(|entry| entry.stamp) else {
+            continue;
+        };
+        let (_, next) = session.instant(bucket).await?;
+        let (mut found, mut weights) = ([0.0; StateKind::ALL.len() + 1], 0.0);
+        for probe in 0..probes {
+            let from = first + middle(next.saturating_sub(first), probe, probes);
+            let entries = journal::entries(session, bucket, (from, LAST), ENTRIES).await?;
+            let Some(last) = entries.last().map(|entry| entry.stamp) else {
+                continue;
+            };
+            // Over the number of entries, which the mean of an entry is over once more.
+            let weight = 1.0 / float(last - from + 1);
+            weights += weight * float(entries.len() as u64);
+            for entry in entries {
+                let (in_all, of_some) = (entry.ids.len().max(1), some_of(entry, ids));
+                let share = float(in_all as u64) / float(of_some.ids.len().max(1) as u64);
+                let (now, visited) = visit(session, bucket, &[of_some], false).await?;
+                let mut counts = Counts::default();
+                count(&mut counts, now, &visited);
+                for (found, count) in found.iter_mut().zip(counts) {
+                    *found += weight * share * float(count);
+                }
+            }
+        }
+        if weights > 0.0 {
+            for (sum, found) in sums.iter_mut().zip(found) {
+                *sum += float(entries) * found / weights;
+            }
+        }
+    }
+    let scale = float(all as u64) / float(looked_at as u64);
+    Ok(sums.map(|sum| whole(sum * scale)))
+}
+
+/// Counts the records that a visit found.
+fn count(counts: &mut Counts, now: Timestamp, visited: &[Visited]) {
+    for record in visited {
+        let is_there = record.forget == 0 || record.forget > now.as_millis();
+        let kind = state_kind(record.state);
+        match StateKind::ALL.iter().position(|it| Some(*it) == kind) {
+            Some(place) if is_there => counts[place] += 1,
+            Some(_) => counts[StateKind::ALL.len()] += 1,
+            None => {}
+        }
+    }
+}
+
+/// Adds what commands tell without looking at each.
+async fn with_lengths(session: &Session, counts: Counts) -> Result<Stats> {
+    let [records @ .., remembered] = counts;
+    let mut stats = Stats::new(records);
     stats.remembered = Some(remembered);
     stats.parked = parked::count(session).await?;
     stats.entities = length(session, "LLEN", Name::Entities).await?;
@@ -48,14 +137,56 @@ pub(crate) async fn stats(session: &Session) -> Result<Stats> {
 async fn length(session: &Session, command: &'static str, name: Name) -> Result<u64> {
     let mut count = 0;
     for bucket in session.buckets.all() {
-        let ask = session.on(command, bucket, name);
-        match session.command(bucket, &ask).await? {
-            Value::Int(some) => count += u64::try_from(some).map_err(|_| strange())?,
-            _ => return Err(strange()),
-        }
+        count += number(session, command, bucket, name).await?;
     }
     Ok(count)
 }
 
-/// Entries of the journal that are read at once.
+/// Asks a command for a length.
+async fn number(
+    session: &Session,
+    command: &'static str,
+    bucket: usize,
+    name: Name,
+) -> Result<u64> {
+    let ask = session.on(command, bucket, name);
+    match session.command(bucket, &ask).await? {
+        Value::Int(some) => u64::try_from(some).map_err(|_| strange()),
+        _ => Err(strange()),
+    }
+}
+
+/// Returns the middle of a part of a length that is cut in so many.
+fn middle(length: u64, part: usize, parts: usize) -> u64 {
+    let place = u128::from(length) * (2 * part as u128 + 1) / (2 * parts as u128);
+    u64::try_from(place).unwrap_or(length)
+}
+
+/// Returns an entry with so many of its ids at most.
+fn some_of(mut entry: Entry, most: usize) -> Entry {
+    entry.ids.truncate(most);
+    entry
+}
+
+#[expect(clippy::cast_precision_loss, reason = "an estimate")]
+const fn float(number: u64) -> f64 {
+    number as f64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a sum of what is no less than zero, rounded"
+)]
+fn whole(number: f64) -> u64 {
+    number.round() as u64
+}
+
+/// Entries of the journal that are read at once, and those that are read at once where few may be looked at.
 const MOST: usize = 128;
+const FEW: usize = 16;
+/// Buckets that a sample looks at.
+const BUCKETS: usize = 8;
+/// Times that a sample looks at, over all buckets, and the entries behind each.
+const PROBES: usize = 32;
+const ENTRIES: usize = 4;

@@ -160,6 +160,11 @@ impl Store for RedisStore {
             .await
     }
 
+    async fn estimate(&self, most: usize) -> Result<Stats> {
+        self.call(|session| async move { stats::estimate(&session, most).await })
+            .await
+    }
+
     async fn preflight(&self) -> Result<Capabilities> {
         self.call(|session| async move {
             session.server.discover().await?;

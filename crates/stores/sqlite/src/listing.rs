@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use semel_core::parked::headers_from_bytes;
-use semel_core::port::store::{ListQuery, Listed, Page, Stats};
+use semel_core::port::store::{IdShare, ListQuery, Listed, Page, Stats};
 use semel_core::{
     Error, ErrorKind, OpId, Operation, Parked, ParkedId, Record, Result, Scope, StateKind,
     Timestamp,
@@ -153,48 +153,109 @@ pub(crate) fn parked_one(connection: &Connection, id: ParkedId) -> Result<Option
 /// Counts records by state, without those that count as absent.
 pub(crate) fn stats(connection: &Connection, now: Timestamp) -> Result<Stats> {
     let mut stats = Stats::default();
-    let place = |state: i64| {
-        StateKind::ALL
-            .iter()
-            .position(|kind| row::state_column(*kind) == state)
-    };
     let mut count = connection
         .prepare_cached(sql::RECORD_COUNT)
         .map_err(undone)?;
     let mut rows = count.query([]).map_err(undone)?;
     while let Some(row) = rows.next().map_err(undone)? {
-        let found = place(row.get(0).map_err(undone)?).ok_or_else(|| corrupt("record"))?;
-        stats.records[found] = row.get::<_, i64>(1).map_err(undone)?.cast_unsigned();
+        stats.records[place(row)?] = row.get::<_, i64>(1).map_err(undone)?.cast_unsigned();
     }
-    let mut remembered = 0;
-    let mut due = connection.prepare_cached(sql::RECORD_DUE).map_err(undone)?;
-    let mut rows = due.query([row::ordered_millis(now), -1]).map_err(undone)?;
-    while let Some(row) = rows.next().map_err(undone)? {
-        let record = row::read(row)?;
-        let found = place(row::state_column(record.state.kind()));
-        if let (true, Some(found)) = (record.is_forgotten(now), found) {
-            stats.records[found] = stats.records[found].saturating_sub(1);
-            remembered += 1;
-        }
-    }
+    take_out_absent(connection, now, -1, &mut stats)?;
     let counted = |text| -> Result<u64> {
         let count: i64 = connection
             .query_row(text, [], |row| row.get(0))
             .map_err(undone)?;
         Ok(count.cast_unsigned())
     };
-    stats.remembered = Some(remembered);
     stats.entities = counted(sql::ENTITY_COUNT)?;
     stats.parked = counted(sql::PARKED_COUNT)?;
     stats.audited = counted(sql::AUDIT_COUNT)?;
+    stats.disk_bytes = Some(disk_bytes(connection)?);
+    Ok(stats)
+}
+
+/// Counts as [`stats`] does, records and entities by the `most` with the lowest ids, if there are more.
+pub(crate) fn estimate(connection: &Connection, now: Timestamp, most: usize) -> Result<Stats> {
+    let limit = i64::try_from(most.max(1)).unwrap_or(i64::MAX);
+    let mut stats = Stats::default();
+    let (mut all, mut last) = (0, i64::MIN);
+    let mut count = connection
+        .prepare_cached(sql::RECORD_ESTIMATE)
+        .map_err(undone)?;
+    let mut rows = count.query([limit]).map_err(undone)?;
+    while let Some(row) = rows.next().map_err(undone)? {
+        let counted: i64 = row.get(1).map_err(undone)?;
+        stats.records[place(row)?] = counted.cast_unsigned();
+        all += counted;
+        last = last.max(row.get(2).map_err(undone)?);
+    }
+    if all >= limit {
+        // Tags have a sign, and so their own order.
+        let share = IdShare::up_to((last ^ i64::MIN).to_be_bytes());
+        stats.records = stats.records.map(|count| share.whole(count));
+    }
+    take_out_absent(connection, now, limit, &mut stats)?;
+    let mut sizes = connection
+        .prepare_cached(sql::SIZE_ESTIMATE)
+        .map_err(undone)?;
+    let mut rows = sizes.query([limit]).map_err(undone)?;
+    if let Some(row) = rows.next().map_err(undone)? {
+        let count = |column: usize| -> Result<u64> {
+            Ok(row.get::<_, i64>(column).map_err(undone)?.cast_unsigned())
+        };
+        (stats.entities, stats.parked, stats.audited) = (count(0)?, count(2)?, count(3)?);
+        if stats.entities >= limit.cast_unsigned() {
+            let last: Vec<u8> = row.get(1).map_err(undone)?;
+            let beginning = last.first_chunk().ok_or_else(|| corrupt("entity"))?;
+            stats.entities = IdShare::up_to(*beginning).whole(stats.entities);
+        }
+    }
+    stats.disk_bytes = Some(disk_bytes(connection)?);
+    Ok(stats)
+}
+
+/// Reads a state, as its place in [`StateKind::ALL`].
+fn place(row: &Row<'_>) -> Result<usize> {
+    place_of(row.get(0).map_err(undone)?).ok_or_else(|| corrupt("record"))
+}
+
+fn place_of(state: i64) -> Option<usize> {
+    StateKind::ALL
+        .iter()
+        .position(|kind| row::state_column(*kind) == state)
+}
+
+/// Takes out what counts as absent, of as many due records at most; all of them with a limit of -1.
+fn take_out_absent(
+    connection: &Connection,
+    now: Timestamp,
+    limit: i64,
+    stats: &mut Stats,
+) -> Result<()> {
+    let mut remembered = 0;
+    let mut due = connection.prepare_cached(sql::RECORD_DUE).map_err(undone)?;
+    let due_by = row::ordered_millis(now);
+    let mut rows = due.query([due_by, limit]).map_err(undone)?;
+    while let Some(row) = rows.next().map_err(undone)? {
+        let record = row::read(row)?;
+        let found = place_of(row::state_column(record.state.kind()));
+        if let (true, Some(found)) = (record.is_forgotten(now), found) {
+            stats.records[found] = stats.records[found].saturating_sub(1);
+            remembered += 1;
+        }
+    }
+    stats.remembered = Some(remembered);
+    Ok(())
+}
+
+fn disk_bytes(connection: &Connection) -> Result<u64> {
     let pragma = |name: &str| {
         connection
             .pragma_query_value(None, name, |row| row.get::<_, i64>(0))
             .map_err(undone)
     };
     let bytes = pragma("page_count")?.saturating_mul(pragma("page_size")?);
-    stats.disk_bytes = Some(bytes.cast_unsigned());
-    Ok(stats)
+    Ok(bytes.cast_unsigned())
 }
 
 /// Returns a named number.

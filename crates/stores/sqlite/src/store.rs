@@ -198,6 +198,13 @@ impl Store for SqliteStore {
             .await
     }
 
+    async fn estimate(&self, most: usize) -> Result<Stats> {
+        let clock = Arc::clone(&self.clock);
+        self.reader
+            .ask(move |connection| listing::estimate(connection, clock.now(), most))
+            .await
+    }
+
     async fn preflight(&self) -> Result<Capabilities> {
         let path = Arc::clone(&self.path);
         self.reader

@@ -55,6 +55,7 @@ macro_rules! store_methods {
                 -> $crate::port::store::Page<$crate::Audited>;
             sweep(limit: usize) -> $crate::port::store::Swept;
             stats() -> $crate::port::store::Stats;
+            estimate(most: usize) -> $crate::port::store::Stats;
             preflight() -> $crate::port::store::Capabilities;
         }
     };
@@ -92,6 +93,7 @@ macro_rules! forward_unless_own {
     ([list_audit $($own:ident)*] list_audit $($item:tt)+) => {};
     ([sweep $($own:ident)*] sweep $($item:tt)+) => {};
     ([stats $($own:ident)*] stats $($item:tt)+) => {};
+    ([estimate $($own:ident)*] estimate $($item:tt)+) => {};
     ([preflight $($own:ident)*] preflight $($item:tt)+) => {};
     ([$other:ident $($own:ident)*] $method:ident $($item:tt)+) => {
         $crate::forward_unless_own! { [$($own)*] $method $($item)+ }

@@ -94,21 +94,11 @@ impl<S: Store> Store for Approximate<S> {
     }
 
     async fn stats(&self) -> Result<Stats> {
-        let kept = self.kept.stats().await?;
-        let (state, now) = self.locked();
-        let records = StateKind::ALL.map(|kind| match kind {
-            StateKind::Completed => state.finished.len(),
-            StateKind::Claimed
-            | StateKind::Started
-            | StateKind::Released
-            | StateKind::Dead
-            | StateKind::InDoubt => state.unfinished.count(kind, now),
-        });
-        let mut counted = Stats::new(records);
-        counted.entities = kept.entities;
-        counted.parked = kept.parked;
-        counted.audited = kept.audited;
-        Ok(counted)
+        Ok(self.counted(&self.kept.stats().await?))
+    }
+
+    async fn estimate(&self, most: usize) -> Result<Stats> {
+        Ok(self.counted(&self.kept.estimate(most).await?))
     }
 
     async fn preflight(&self) -> Result<Capabilities> {
@@ -142,3 +132,23 @@ fn unaudited() -> Error {
 
 /// Unfinished operations visited with each batch.
 const TIDIED: usize = 64;
+
+impl<S: Store> Approximate<S> {
+    /// Returns what is counted here, with what the store behind the filter counts of the rest.
+    fn counted(&self, kept: &Stats) -> Stats {
+        let (state, now) = self.locked();
+        let records = StateKind::ALL.map(|kind| match kind {
+            StateKind::Completed => state.finished.len(),
+            StateKind::Claimed
+            | StateKind::Started
+            | StateKind::Released
+            | StateKind::Dead
+            | StateKind::InDoubt => state.unfinished.count(kind, now),
+        });
+        let mut counted = Stats::new(records);
+        counted.entities = kept.entities;
+        counted.parked = kept.parked;
+        counted.audited = kept.audited;
+        counted
+    }
+}

@@ -140,6 +140,10 @@ impl<S: Store> Store for Guarded<S> {
         self.pass_slow(self.inner.stats()).await
     }
 
+    async fn estimate(&self, most: usize) -> Result<Stats> {
+        self.pass_slow(self.inner.estimate(most)).await
+    }
+
     async fn preflight(&self) -> Result<Capabilities> {
         self.pass(self.inner.preflight()).await
     }
