@@ -6,7 +6,8 @@ use bytes::Bytes;
 use semel_core::decide::{Directed, Order};
 use semel_core::port::store::ListQuery;
 use semel_core::{
-    Admission, ErrorKind, Note, Operation, Parked, Record, Recovery, StateKind, Store, Timestamp,
+    Admission, ErrorKind, Note, Operation, Parked, Record, Recovery, Settlement, StateKind, Store,
+    Timestamp,
 };
 
 use crate::lab::{Lab, answered, scope, scope_of};
@@ -267,8 +268,10 @@ pub async fn the_expired_and_the_audit_trail_are_counted_apart(lab: Lab) {
     assert_eq!(counted().await, (2, remembered(2 - removed), 1));
 }
 
-/// An estimate of few records is their count; one of many, by a tenth of them, is near it.
+/// An estimate of few records is their count; one of many, by a tenth of them, is near it, also when nothing has come for
+/// long, and when they have passed their window.
 pub async fn an_estimate_is_near_the_count(lab: Lab) {
+    let window = lab.window();
     one_of_each(&lab).await;
     assert!(lab.park(&message(0)).await);
     let mut estimate = answered(lab.store().estimate(1_000).await, "estimate");
@@ -279,13 +282,38 @@ pub async fn an_estimate_is_near_the_count(lab: Lab) {
     for batch in 0..20 {
         let request = |number| lab.request(&format!("many-{batch}-{number}"), 1);
         let requests: Vec<_> = (0..100).map(request).collect();
-        answered(lab.store().claim(requests.into()).await, "claim");
+        let claims = answered(lab.store().claim(requests.clone().into()).await, "claim");
+        let settlements: Vec<_> = requests
+            .into_iter()
+            .zip(claims)
+            .map(|(request, claim)| Settlement {
+                operation: request.operation,
+                claim_id: match claim {
+                    Admission::Granted(grant) => grant.claim_id,
+                    other => panic!("{other:?}"),
+                },
+                step: complete_for("done", window),
+            })
+            .collect();
+        answered(lab.store().settle(settlements.into()).await, "settle");
     }
-    let estimate = answered(lab.store().estimate(200).await, "estimate");
-    let claimed = estimate.records[0];
+    let near = 1_450..2_550;
+    let of_many = async || answered(lab.store().estimate(200).await, "estimate");
+    let estimate = of_many().await;
     // Four times the deviation of a random tenth.
-    assert!((1_450..2_550).contains(&claimed), "of 2001: {claimed}");
-    assert!(estimate.parked >= 1, "{estimate:?}");
+    let completed = StateKind::ALL
+        .iter()
+        .position(|it| *it == StateKind::Completed);
+    let completed = completed.expect("a state");
+    let found = estimate.records[completed];
+    assert!(near.contains(&found), "of 2001: {estimate:?}");
+    assert_eq!((estimate.parked, estimate.entities), (1, 0), "{estimate:?}");
+    lab.outlast_grace().await;
+    let estimate = of_many().await;
+    if let Some(remembered) = estimate.remembered {
+        assert!(near.contains(&remembered), "of 2000: {estimate:?}");
+    }
+    assert!(estimate.records[completed] < 100, "of 1: {estimate:?}");
 }
 
 async fn pages_are_complete(lab: &Lab, limit: usize, count: usize) {

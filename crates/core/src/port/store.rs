@@ -319,8 +319,8 @@ impl Stats {
     }
 }
 
-/// The share of all operation ids that are no greater than a certain one. Ids are hashes and so spread evenly: a count of
-/// the records with the lowest ids, divided by the share of the last of them, estimates the count of all.
+/// The share of all ids that are no greater than a certain one. Ids are hashes and so spread evenly: a count of the records
+/// with the lowest ids, divided by the share of the last of them, estimates the count of all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdShare(u64);
 
@@ -334,6 +334,48 @@ impl IdShare {
     pub fn whole(self, counted: u64) -> u64 {
         let all = (u128::from(counted) << 64) / (u128::from(self.0) + 1);
         u64::try_from(all).unwrap_or(u64::MAX)
+    }
+}
+
+/// Counts of some records by state, in the order of [`StateKind::ALL`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StateCounts {
+    /// All of them.
+    pub all: [u64; 6],
+    /// Those that have passed their window, and count as absent.
+    pub absent: [u64; 6],
+}
+
+impl StateCounts {
+    /// The number of records that were looked at.
+    pub fn total(&self) -> u64 {
+        self.all.iter().sum()
+    }
+
+    /// Returns the estimate of a store whose records with the lowest ids are these, up to a share of all ids. Of the
+    /// states that are `listed`, few in a large store, each record was counted.
+    pub fn whole(
+        &self,
+        share: IdShare,
+        listed: &Self,
+        is_listed: impl Fn(StateKind) -> bool,
+    ) -> Stats {
+        let mut stats = Stats::default();
+        let mut remembered = 0;
+        for (place, state) in StateKind::ALL.into_iter().enumerate() {
+            let (all, absent) = if is_listed(state) {
+                (listed.all[place], listed.absent[place])
+            } else {
+                (
+                    share.whole(self.all[place]),
+                    share.whole(self.absent[place]),
+                )
+            };
+            stats.records[place] = all.saturating_sub(absent);
+            remembered += absent;
+        }
+        stats.remembered = Some(remembered);
+        stats
     }
 }
 

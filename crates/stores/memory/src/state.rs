@@ -238,12 +238,14 @@ impl State {
     }
 
     pub(crate) fn stats(&self, now: Timestamp) -> Stats {
-        let count = |kind: StateKind| {
-            let records = self.records.values().map(|listed| &listed.record);
-            let counted = records.filter(|it| it.state.kind() == kind && !it.is_forgotten(now));
-            counted.count() as u64
-        };
-        let records = StateKind::ALL.map(count);
+        let mut records = [0; StateKind::ALL.len()];
+        for listed in self.records.values() {
+            let kind = listed.record.state.kind();
+            let place = StateKind::ALL.iter().position(|it| *it == kind);
+            if let Some(place) = place.filter(|_| !listed.record.is_forgotten(now)) {
+                records[place] += 1;
+            }
+        }
         let mut stats = Stats::new(records);
         stats.entities = self.entities.len() as u64;
         stats.parked = self.parked.len() as u64;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use mysql_async::Row;
 use semel_core::decide::{self, Change};
 use semel_core::ledger::Found;
-use semel_core::port::store::{IdShare, ListQuery, Listed, Page, Stats, Swept};
+use semel_core::port::store::{IdShare, ListQuery, Listed, Page, StateCounts, Stats, Swept};
 use semel_core::{Error, ErrorKind, OpId, Record, Result, StateKind};
 
 use crate::answer::{Set, bytes, id, only, some_number, time};
@@ -142,38 +142,55 @@ pub(crate) async fn stats(session: &Session) -> Result<Stats> {
     Ok(stats)
 }
 
-/// Counts as [`stats`] does, records by the `most` with the lowest ids, if there are more.
+/// Counts as [`stats`] does if there are fewer than `most` records. Else the completed are estimated by those with the lowest
+/// ids; so are the others, if there are as many of them.
 pub(crate) async fn estimate(session: &Session, most: usize) -> Result<Stats> {
     let most = most.max(1) as u64;
     let limit = Literal::number(most);
     let mut script = Script::default();
     session.add_now(&mut script);
-    let counted = script.add(&session.texts.estimate, &[&limit; 7]);
+    let counted = script.add(&session.texts.estimate, &[&limit; 6]);
     let tables = Literal::list(session.tables());
     let size = script.add(&session.texts.size, &[&tables]);
     let sets = session.ask_patiently(&script).await?;
-    let rows = &sets[counted].rows;
-    let mut all = 0;
+    let (lowest, last) = by_state(&sets[counted])?;
+    let Some(last) = last.filter(|_| lowest.total() >= most) else {
+        return stats(session).await;
+    };
+    let (listed, _) = by_state(&sets[counted + 1])?;
+    let is_whole = listed.total() < most;
+    let mut stats = lowest.whole(IdShare::up_to(last), &listed, |state| {
+        is_whole && state != StateKind::Completed
+    });
+    let by_ids = |set: &Set| -> Result<u64> {
+        let row = only(set)?;
+        let counted = some_number(row, 0)?;
+        if counted < most {
+            return Ok(counted);
+        }
+        let beginning = bytes(row, 1)?.and_then(<[u8]>::first_chunk);
+        let share = IdShare::up_to(*beginning.ok_or_else(|| corrupt("id"))?);
+        Ok(share.whole(counted))
+    };
+    stats.parked = by_ids(&sets[counted + 2])?;
+    stats.entities = by_ids(&sets[counted + 3])?;
+    stats.audited = some_number(only(&sets[counted + 4])?, 0)?;
+    stats.disk_bytes = Some(some_number(only(&sets[size])?, 0)?);
+    Ok(stats)
+}
+
+/// Reads counts by state, and the beginning of the last id among them.
+fn by_state(set: &Set) -> Result<(StateCounts, Option<[u8; 8]>)> {
+    let mut counts = StateCounts::default();
     let mut last: Option<[u8; 8]> = None;
-    for row in rows {
-        all += some_number(row, 1)?;
+    for row in &set.rows {
+        let place = place(row)?;
+        counts.all[place] = some_number(row, 1)?;
+        counts.absent[place] = some_number(row, 2)?;
         let id = bytes(row, 3)?.and_then(<[u8]>::first_chunk);
         last = last.max(id.copied());
     }
-    let share = last.filter(|_| all >= most).map(IdShare::up_to);
-    let whole = |count| share.map_or(count, |it| it.whole(count));
-    let (mut stats, mut remembered) = (Stats::default(), 0);
-    for row in rows {
-        let gone = some_number(row, 2)?;
-        stats.records[place(row)?] = whole(some_number(row, 1)?.saturating_sub(gone));
-        remembered += gone;
-    }
-    stats.remembered = Some(whole(remembered));
-    stats.parked = some_number(only(&sets[counted + 1])?, 0)?;
-    stats.entities = some_number(only(&sets[counted + 2])?, 0)?;
-    stats.audited = some_number(only(&sets[counted + 3])?, 0)?;
-    stats.disk_bytes = Some(some_number(only(&sets[size])?, 0)?);
-    Ok(stats)
+    Ok((counts, last))
 }
 
 /// Reads a state, as its place in [`StateKind::ALL`].

@@ -1,14 +1,10 @@
--- The parked, the entities, the audit trail, and the bytes on disk. $1 how many of each are counted: of more, it is the
--- server's own estimate.
-SELECT (SELECT CASE WHEN count(*) < $1::bigint THEN count(*)
-                    ELSE greatest(count(*), (SELECT reltuples::bigint FROM pg_class WHERE oid = 'semel.parked'::regclass)) END
-        FROM (SELECT FROM semel.parked LIMIT $1::bigint) AS counted),
-       (SELECT CASE WHEN count(*) < $1::bigint THEN count(*)
-                    ELSE greatest(count(*), (SELECT reltuples::bigint FROM pg_class WHERE oid = 'semel.entities'::regclass)) END
-        FROM (SELECT FROM semel.entities LIMIT $1::bigint) AS counted),
-       (SELECT CASE WHEN count(*) < $1::bigint THEN count(*)
-                    ELSE greatest(count(*), (SELECT reltuples::bigint FROM pg_class WHERE oid = 'semel.audit'::regclass)) END
-        FROM (SELECT FROM semel.audit LIMIT $1::bigint) AS counted),
+-- Of the parked and of the entities, how many there are, if they are fewer than $1, and the last of their $1 lowest ids;
+-- the audit trail, of which nothing is removed, by its numbers; and the bytes on disk.
+SELECT (SELECT count(*) FROM (SELECT FROM semel.parked LIMIT $1::bigint) AS counted),
+       (SELECT id FROM (SELECT id FROM semel.parked ORDER BY id LIMIT $1::bigint) AS lowest ORDER BY id DESC LIMIT 1),
+       (SELECT count(*) FROM (SELECT FROM semel.entities LIMIT $1::bigint) AS counted),
+       (SELECT id FROM (SELECT id FROM semel.entities ORDER BY id LIMIT $1::bigint) AS lowest ORDER BY id DESC LIMIT 1),
+       coalesce((SELECT max(seq) FROM semel.audit) - (SELECT min(seq) FROM semel.audit) + 1, 0),
        (SELECT sum(pg_total_relation_size(name::regclass))::bigint
         FROM unnest(ARRAY['semel.records', 'semel.entities', 'semel.parked', 'semel.audit', 'semel.marks',
                           'semel.scopes', 'semel.meta']) AS tables (name))

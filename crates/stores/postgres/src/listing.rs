@@ -4,7 +4,7 @@ use bytes::Bytes;
 use deadpool_postgres::Object;
 use deadpool_postgres::tokio_postgres::Row;
 use semel_core::decide::{self, Change};
-use semel_core::port::store::{IdShare, ListQuery, Listed, Page, Stats, Swept};
+use semel_core::port::store::{IdShare, ListQuery, Listed, Page, StateCounts, Stats, Swept};
 use semel_core::{
     Error, ErrorKind, Key, OpId, Operation, Record, Result, Scope, StateKind, Timestamp,
 };
@@ -111,73 +111,95 @@ pub(crate) async fn stats(session: &Session) -> Result<Stats> {
     let client = session.client().await?;
     let now = session.given_now();
     let rows = session.run(&client, &session.texts.stats, &[&now]).await?;
-    let mut stats = by_state(&rows, |count| count)?;
+    let counts = by_state(&rows)?;
+    let mut stats = Stats::default();
+    for (place, count) in stats.records.iter_mut().enumerate() {
+        *count = counts.all[place] - counts.absent[place];
+    }
+    stats.remembered = Some(counts.absent.iter().sum());
     let rows = session.run(&client, &session.texts.size, &[]).await?;
-    add_sizes(&mut stats, &rows)?;
+    if let Some(row) = rows.first() {
+        stats.parked = number(row, 0)?;
+        stats.entities = number(row, 1)?;
+        stats.audited = number(row, 2)?;
+        stats.disk_bytes = bytes(row, 3)?;
+    }
     Ok(stats)
 }
 
-/// Counts as [`stats`] does, records by the `most` with the lowest ids, if there are more.
+/// Counts as [`stats`] does if there are fewer than `most` records. Else the completed and the started are estimated by
+/// those with the lowest ids; so are the others, if `most` of them are listed.
 pub(crate) async fn estimate(session: &Session, most: usize) -> Result<Stats> {
+    let limit = i64::try_from(most.max(1)).unwrap_or(i64::MAX);
     let client = session.client().await?;
     let now = session.given_now();
-    let limit = i64::try_from(most.max(1)).unwrap_or(i64::MAX);
     let text = &session.texts.estimate;
     let rows = session.run(&client, text, &[&now, &limit]).await?;
-    let share = share(&rows, limit)?;
-    let mut stats = by_state(&rows, |count| share.map_or(count, |it| it.whole(count)))?;
+    let lowest = by_state(&rows)?;
+    let Some(last) = rows
+        .first()
+        .filter(|_| lowest.total() >= most.max(1) as u64)
+    else {
+        drop(client);
+        return stats(session).await;
+    };
+    let share = share(last.try_get(3).map_err(undone)?)?;
+    let text = &session.texts.estimate_listed;
+    let rows = session.run(&client, text, &[&now, &limit]).await?;
+    let listed = by_state(&rows)?;
+    let is_whole = listed.total() < most as u64;
+    let mut stats = lowest.whole(share, &listed, |state| {
+        is_whole && !matches!(state, StateKind::Completed | StateKind::Started)
+    });
     let text = &session.texts.estimate_size;
     let rows = session.run(&client, text, &[&limit]).await?;
-    add_sizes(&mut stats, &rows)?;
+    if let Some(row) = rows.first() {
+        let by_ids = |count: usize| -> Result<u64> {
+            let counted = number(row, count)?;
+            if counted < most as u64 {
+                return Ok(counted);
+            }
+            Ok(share_of(row, count + 1)?.whole(counted))
+        };
+        stats.parked = by_ids(0)?;
+        stats.entities = by_ids(2)?;
+        stats.audited = number(row, 4)?;
+        stats.disk_bytes = bytes(row, 5)?;
+    }
     Ok(stats)
 }
 
-/// Returns the share of all ids that these counts are of, unless they are of all records.
-fn share(rows: &[Row], limit: i64) -> Result<Option<IdShare>> {
-    let mut counted = 0_i64;
-    for row in rows {
-        counted += row.try_get::<_, i64>(1).map_err(undone)?;
-    }
-    let Some(row) = rows.first().filter(|_| counted >= limit) else {
-        return Ok(None);
-    };
-    let last: &[u8] = row.try_get(3).map_err(undone)?;
-    let beginning = last.first_chunk().ok_or_else(|| corrupt("record"))?;
-    Ok(Some(IdShare::up_to(*beginning)))
+fn share_of(row: &Row, column: usize) -> Result<IdShare> {
+    share(row.try_get(column).map_err(undone)?)
+}
+
+fn share(id: &[u8]) -> Result<IdShare> {
+    let beginning = id.first_chunk().ok_or_else(|| corrupt("id"))?;
+    Ok(IdShare::up_to(*beginning))
 }
 
 /// Reads counts by state: of all records, and of those that count as absent.
-fn by_state(rows: &[Row], whole: impl Fn(u64) -> u64) -> Result<Stats> {
-    let (mut stats, mut remembered) = (Stats::default(), 0);
+fn by_state(rows: &[Row]) -> Result<StateCounts> {
+    let mut counts = StateCounts::default();
     for row in rows {
         let column: i16 = row.try_get(0).map_err(undone)?;
-        let (all, gone): (i64, i64) = (
-            row.try_get(1).map_err(undone)?,
-            row.try_get(2).map_err(undone)?,
-        );
         let place = StateKind::ALL
             .iter()
             .position(|kind| state_column(*kind) == column);
         let place = place.ok_or_else(|| corrupt("record"))?;
-        stats.records[place] = whole((all - gone).cast_unsigned());
-        remembered += gone.cast_unsigned();
+        (counts.all[place], counts.absent[place]) = (number(row, 1)?, number(row, 2)?);
     }
-    stats.remembered = Some(whole(remembered));
-    Ok(stats)
+    Ok(counts)
 }
 
-fn add_sizes(stats: &mut Stats, rows: &[Row]) -> Result<()> {
-    let Some(row) = rows.first() else {
-        return Ok(());
-    };
-    let count = |column: usize| -> Result<u64> {
-        let count: i64 = row.try_get(column).map_err(undone)?;
-        Ok(count.cast_unsigned())
-    };
-    (stats.parked, stats.entities, stats.audited) = (count(0)?, count(1)?, count(2)?);
-    let bytes: Option<i64> = row.try_get(3).map_err(undone)?;
-    stats.disk_bytes = bytes.map(i64::cast_unsigned);
-    Ok(())
+fn number(row: &Row, column: usize) -> Result<u64> {
+    let count: i64 = row.try_get(column).map_err(undone)?;
+    Ok(count.cast_unsigned())
+}
+
+fn bytes(row: &Row, column: usize) -> Result<Option<u64>> {
+    let bytes: Option<i64> = row.try_get(column).map_err(undone)?;
+    Ok(bytes.map(i64::cast_unsigned))
 }
 
 /// Removes due records, then puts started effects in doubt whose worker vanished, then counts

@@ -49,6 +49,7 @@ texts! {
     stats = "stats",
     size = "size",
     estimate = "estimate",
+    estimate_listed = "estimate_listed",
     estimate_size = "estimate_size",
     park = "park",
     parked_list = "parked_list",

@@ -36,6 +36,14 @@ pub(crate) async fn entries(
     Ok(entries)
 }
 
+/// Returns the last entry.
+pub(crate) async fn last(session: &Session, bucket: usize) -> Result<Option<Entry>> {
+    let mut range = session.on("XREVRANGE", bucket, Name::Journal);
+    range.arg("+").arg("-").arg("COUNT").arg(1);
+    let mut reply = Reply::of(session.command(bucket, &range).await?)?;
+    reply.any().map(entry_of).transpose()
+}
+
 /// Returns the records of these ids as they stand now; with their outcomes, if they are wanted.
 pub(crate) async fn records(
     session: &Session,

@@ -44,8 +44,7 @@ async fn walk(session: &Session, at_once: usize, most: usize) -> Result<Option<C
             let Some(last) = entries.last().map(|entry| entry.stamp) else {
                 break;
             };
-            let ids = entries.iter().map(|entry| entry.ids.len()).sum();
-            let Some(rest) = left.checked_sub(ids) else {
+            let Some(rest) = left.checked_sub(ids_of(&entries)) else {
                 return Ok(None);
             };
             left = rest;
@@ -67,46 +66,71 @@ async fn sampled(session: &Session, most: usize) -> Result<Counts> {
     let all = session.buckets.count();
     let looked_at = all.min(BUCKETS);
     let probes = (PROBES / looked_at).max(2);
-    let ids = (most / (looked_at * probes * ENTRIES)).max(1);
     let mut sums = [0.0; StateKind::ALL.len() + 1];
     for turn in 0..looked_at {
         // Operations are spread evenly over the buckets.
         let bucket = turn * all / looked_at;
-        let entries = number(session, "XLEN", bucket, Name::Journal).await?;
-        let first = journal::entries(session, bucket, (0, LAST), 1).await?;
-        let Some(first) = first.first().map(|entry| entry.stamp) else {
-            continue;
-        };
-        let (_, next) = session.instant(bucket).await?;
-        let (mut found, mut weights) = ([0.0; StateKind::ALL.len() + 1], 0.0);
-        for probe in 0..probes {
-            let from = first + middle(next.saturating_sub(first), probe, probes);
-            let entries = journal::entries(session, bucket, (from, LAST), ENTRIES).await?;
-            let Some(last) = entries.last().map(|entry| entry.stamp) else {
-                continue;
-            };
-            // Over the number of entries, which the mean of an entry is over once more.
-            let weight = 1.0 / float(last - from + 1);
-            weights += weight * float(entries.len() as u64);
-            for entry in entries {
-                let (in_all, of_some) = (entry.ids.len().max(1), some_of(entry, ids));
-                let share = float(in_all as u64) / float(of_some.ids.len().max(1) as u64);
-                let (now, visited) = visit(session, bucket, &[of_some], false).await?;
-                let mut counts = Counts::default();
-                count(&mut counts, now, &visited);
-                for (found, count) in found.iter_mut().zip(counts) {
-                    *found += weight * share * float(count);
-                }
-            }
-        }
-        if weights > 0.0 {
-            for (sum, found) in sums.iter_mut().zip(found) {
-                *sum += float(entries) * found / weights;
-            }
+        let found = sampled_in(session, bucket, probes, most / (looked_at * probes)).await?;
+        for (sum, found) in sums.iter_mut().zip(found) {
+            *sum += found;
         }
     }
-    let scale = float(all as u64) / float(looked_at as u64);
+    let scale = float(all) / float(looked_at);
     Ok(sums.map(|sum| whole(sum * scale)))
+}
+
+/// Estimates the counts of a bucket by so many times, and about so many records behind each.
+#[expect(clippy::cast_precision_loss, reason = "an estimate")]
+async fn sampled_in(
+    session: &Session,
+    bucket: usize,
+    probes: usize,
+    records: usize,
+) -> Result<[f64; StateKind::ALL.len() + 1]> {
+    let mut sums = [0.0; StateKind::ALL.len() + 1];
+    let length = number(session, "XLEN", bucket, Name::Journal).await?;
+    let first = journal::entries(session, bucket, (0, LAST), 1).await?;
+    let last = journal::last(session, bucket).await?;
+    let (Some(first), Some(last)) = (first.first(), last) else {
+        return Ok(sums);
+    };
+    let (mut weights, mut at_once) = (0.0, ENTRIES);
+    for probe in 0..probes {
+        let from = first.stamp + middle(last.stamp.saturating_sub(first.stamp), probe, probes);
+        let entries = journal::entries(session, bucket, (from, LAST), at_once).await?;
+        let Some(end) = entries.last().map(|entry| entry.stamp) else {
+            continue;
+        };
+        let (count, ids) = (entries.len(), ids_of(&entries));
+        // Over the number of entries, which the mean of an entry is over once more.
+        let weight = 1.0 / (end.saturating_sub(from).saturating_add(1) as f64);
+        weights += weight * float(count);
+        let some: Vec<_> = entries
+            .into_iter()
+            .map(|entry| some_of(entry, records.div_ceil(count)))
+            .collect();
+        let share = float(ids) / float(ids_of(&some).max(1));
+        for entries in groups(some) {
+            let (now, visited) = visit(session, bucket, &entries, false).await?;
+            let mut counts = Counts::default();
+            self::count(&mut counts, now, &visited);
+            for (sum, count) in sums.iter_mut().zip(counts) {
+                *sum += weight * share * (count as f64);
+            }
+        }
+        // Where entries are short, more of them at once.
+        at_once = (records * count / ids.max(1)).clamp(ENTRIES, MOST);
+    }
+    let scale = if weights > 0.0 {
+        length as f64 / weights
+    } else {
+        0.0
+    };
+    Ok(sums.map(|sum| sum * scale))
+}
+
+fn ids_of(entries: &[Entry]) -> usize {
+    entries.iter().map(|entry| entry.ids.len()).sum()
 }
 
 /// Counts the records that a visit found.
@@ -169,7 +193,7 @@ fn some_of(mut entry: Entry, most: usize) -> Entry {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-const fn float(number: u64) -> f64 {
+const fn float(number: usize) -> f64 {
     number as f64
 }
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use semel_core::parked::headers_from_bytes;
-use semel_core::port::store::{IdShare, ListQuery, Listed, Page, Stats};
+use semel_core::port::store::{IdShare, ListQuery, Listed, Page, StateCounts, Stats};
 use semel_core::{
     Error, ErrorKind, OpId, Operation, Parked, ParkedId, Record, Result, Scope, StateKind,
     Timestamp,
@@ -160,7 +160,7 @@ pub(crate) fn stats(connection: &Connection, now: Timestamp) -> Result<Stats> {
     while let Some(row) = rows.next().map_err(undone)? {
         stats.records[place(row)?] = row.get::<_, i64>(1).map_err(undone)?.cast_unsigned();
     }
-    take_out_absent(connection, now, -1, &mut stats)?;
+    take_out_absent(connection, now, &mut stats)?;
     let counted = |text| -> Result<u64> {
         let count: i64 = connection
             .query_row(text, [], |row| row.get(0))
@@ -174,44 +174,62 @@ pub(crate) fn stats(connection: &Connection, now: Timestamp) -> Result<Stats> {
     Ok(stats)
 }
 
-/// Counts as [`stats`] does, records and entities by the `most` with the lowest ids, if there are more.
+/// Counts as [`stats`] does if there are fewer than `most` records. Else the completed are estimated by those with the lowest
+/// ids; so are the others, if there are as many of them.
 pub(crate) fn estimate(connection: &Connection, now: Timestamp, most: usize) -> Result<Stats> {
     let limit = i64::try_from(most.max(1)).unwrap_or(i64::MAX);
-    let mut stats = Stats::default();
-    let (mut all, mut last) = (0, i64::MIN);
-    let mut count = connection
-        .prepare_cached(sql::RECORD_ESTIMATE)
-        .map_err(undone)?;
-    let mut rows = count.query([limit]).map_err(undone)?;
-    while let Some(row) = rows.next().map_err(undone)? {
-        let counted: i64 = row.get(1).map_err(undone)?;
-        stats.records[place(row)?] = counted.cast_unsigned();
-        all += counted;
-        last = last.max(row.get(2).map_err(undone)?);
-    }
-    if all >= limit {
-        // Tags have a sign, and so their own order.
-        let share = IdShare::up_to((last ^ i64::MIN).to_be_bytes());
-        stats.records = stats.records.map(|count| share.whole(count));
-    }
-    take_out_absent(connection, now, limit, &mut stats)?;
+    let params = [row::ordered_millis(now), limit];
+    let (lowest, last) = by_state(connection, sql::RECORD_ESTIMATE, params)?;
+    let Some(last) = last.filter(|_| lowest.total() >= limit.cast_unsigned()) else {
+        return stats(connection, now);
+    };
+    // Tags have a sign, and so their own order.
+    let share = IdShare::up_to((last ^ i64::MIN).to_be_bytes());
+    let (listed, _) = by_state(connection, sql::RECORD_LISTED, params)?;
+    let is_whole = listed.total() < limit.cast_unsigned();
+    let mut stats = lowest.whole(share, &listed, |state| {
+        is_whole && state != StateKind::Completed
+    });
     let mut sizes = connection
         .prepare_cached(sql::SIZE_ESTIMATE)
         .map_err(undone)?;
     let mut rows = sizes.query([limit]).map_err(undone)?;
     if let Some(row) = rows.next().map_err(undone)? {
-        let count = |column: usize| -> Result<u64> {
-            Ok(row.get::<_, i64>(column).map_err(undone)?.cast_unsigned())
+        let by_ids = |column: usize| -> Result<u64> {
+            let counted: i64 = row.get(column).map_err(undone)?;
+            let counted = counted.cast_unsigned();
+            if counted < limit.cast_unsigned() {
+                return Ok(counted);
+            }
+            let last: Vec<u8> = row.get(column + 1).map_err(undone)?;
+            let beginning = last.first_chunk().ok_or_else(|| corrupt("id"))?;
+            Ok(IdShare::up_to(*beginning).whole(counted))
         };
-        (stats.entities, stats.parked, stats.audited) = (count(0)?, count(2)?, count(3)?);
-        if stats.entities >= limit.cast_unsigned() {
-            let last: Vec<u8> = row.get(1).map_err(undone)?;
-            let beginning = last.first_chunk().ok_or_else(|| corrupt("entity"))?;
-            stats.entities = IdShare::up_to(*beginning).whole(stats.entities);
-        }
+        stats.parked = by_ids(0)?;
+        stats.entities = by_ids(2)?;
+        stats.audited = row.get::<_, i64>(4).map_err(undone)?.cast_unsigned();
     }
     stats.disk_bytes = Some(disk_bytes(connection)?);
     Ok(stats)
+}
+
+/// Counts by state with one of two statements, and returns the last tag among them.
+fn by_state(
+    connection: &Connection,
+    text: &str,
+    params: [i64; 2],
+) -> Result<(StateCounts, Option<i64>)> {
+    let mut counts = StateCounts::default();
+    let mut last = None;
+    let mut count = connection.prepare_cached(text).map_err(undone)?;
+    let mut rows = count.query(params).map_err(undone)?;
+    while let Some(row) = rows.next().map_err(undone)? {
+        let place = place(row)?;
+        counts.all[place] = row.get::<_, i64>(1).map_err(undone)?.cast_unsigned();
+        counts.absent[place] = row.get::<_, i64>(2).map_err(undone)?.cast_unsigned();
+        last = last.max(row.get(3).map_err(undone)?);
+    }
+    Ok((counts, last))
 }
 
 /// Reads a state, as its place in [`StateKind::ALL`].
@@ -225,17 +243,11 @@ fn place_of(state: i64) -> Option<usize> {
         .position(|kind| row::state_column(*kind) == state)
 }
 
-/// Takes out what counts as absent, of as many due records at most; all of them with a limit of -1.
-fn take_out_absent(
-    connection: &Connection,
-    now: Timestamp,
-    limit: i64,
-    stats: &mut Stats,
-) -> Result<()> {
+/// Takes out what counts as absent.
+fn take_out_absent(connection: &Connection, now: Timestamp, stats: &mut Stats) -> Result<()> {
     let mut remembered = 0;
     let mut due = connection.prepare_cached(sql::RECORD_DUE).map_err(undone)?;
-    let due_by = row::ordered_millis(now);
-    let mut rows = due.query([due_by, limit]).map_err(undone)?;
+    let mut rows = due.query([row::ordered_millis(now), -1]).map_err(undone)?;
     while let Some(row) = rows.next().map_err(undone)? {
         let record = row::read(row)?;
         let found = place_of(row::state_column(record.state.kind()));

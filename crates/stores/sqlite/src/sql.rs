@@ -34,6 +34,7 @@ texts! {
     RECORD_ABANDONED = "record_abandoned",
     RECORD_COUNT = "record_count",
     RECORD_ESTIMATE = "record_estimate",
+    RECORD_LISTED = "record_listed",
     RECORD_EXPORT = "record_export",
     RECORD_TAGS = "record_tags",
     ENTITY_GET = "entity_get",
