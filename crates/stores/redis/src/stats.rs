@@ -150,7 +150,8 @@ fn count(counts: &mut Counts, now: Timestamp, visited: &[Visited]) {
 async fn with_lengths(session: &Session, counts: Counts) -> Result<Stats> {
     let [records @ .., remembered] = counts;
     let mut stats = Stats::new(records);
-    stats.remembered = Some(remembered);
+    // On its own clock, a server removes by itself what has passed its window.
+    stats.remembered = session.clock.is_some().then_some(remembered);
     stats.parked = parked::count(session).await?;
     stats.entities = length(session, "LLEN", Name::Entities).await?;
     stats.audited = length(session, "XLEN", Name::Audit).await?;
