@@ -17,14 +17,22 @@ use crate::stopwatch::Stopwatch;
 
 /// T2: as many scenarios of each kind as the effort has room for.
 pub(crate) fn run(effort: Effort) -> Vec<Row> {
-    let relays = relays(effort);
     // A planted bug is seen, and this run needs no more than that.
-    if cfg!(semel_planted) && !relays.violations.is_empty() {
-        return vec![relays];
+    let is_seen = |row: &Row| cfg!(semel_planted) && !row.violations.is_empty();
+    let first = is_of_relays().then(|| relays(effort));
+    if first.as_ref().is_some_and(is_seen) {
+        return first.into_iter().collect();
     }
     let mut rows = scenarios(effort, Clocks::Usual, MERGE);
-    rows.push(relays);
+    if !rows.iter().any(is_seen) {
+        rows.push(first.unwrap_or_else(|| relays(effort)));
+    }
     rows
+}
+
+/// Returns whether a bug of relays is planted, which no other story can see.
+fn is_of_relays() -> bool {
+    cfg!(semel_planted) && std::env::var("SEMEL_PLANTED").is_ok_and(|bug| bug.starts_with('X'))
 }
 
 /// Stories of relays, as many as of each kind of scenario, and as in a merge where time ends those.

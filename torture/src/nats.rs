@@ -61,9 +61,11 @@ impl Nats {
     ///
     /// If it cannot be read.
     pub(crate) fn kept(&self) -> Vec<String> {
-        let stream = self.ask("STREAM.INFO.payments", "").expect("an answer");
-        let count = stream["state"]["messages"].as_u64().expect("a count");
+        let count = self.count();
         let mut line = Line::open(self.port).expect("a connection");
+        let patience = Some(Duration::from_secs(60));
+        let longer = line.stream.get_ref().set_read_timeout(patience);
+        longer.expect("a connection");
         // The server sends them one by one, each under the subject to which it was published.
         let listening = line.stream.get_mut().write_all(b"SUB audit 2\r\n");
         let create = "$JS.API.CONSUMER.CREATE.payments";
@@ -72,11 +74,27 @@ impl Nats {
         let mut messages = Vec::new();
         while (messages.len() as u64) < count {
             let (name, message) = line.answer().expect("a message");
-            if name == "payments" {
-                messages.push(String::from_utf8(message).expect("a text"));
+            let message = String::from_utf8(message).expect("a text");
+            match &*name {
+                "payments" => messages.push(message),
+                "made" => {
+                    let made: Value = serde_json::from_str(&message).expect("an answer");
+                    assert!(made["error"].is_null(), "{made}");
+                }
+                _ => {}
             }
         }
         messages
+    }
+
+    /// The number of messages of the stream.
+    ///
+    /// # Panics
+    ///
+    /// If the server does not tell.
+    pub fn count(&self) -> u64 {
+        let stream = self.ask("STREAM.INFO.payments", "").expect("an answer");
+        stream["state"]["messages"].as_u64().expect("a count")
     }
 
     /// The server's answer to a request of its management.

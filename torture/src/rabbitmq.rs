@@ -127,8 +127,9 @@ impl RabbitMq {
                 .basic_consume(queue.into(), tag, unacknowledged, none)
                 .await?;
             let mut messages = Vec::with_capacity(count);
+            let patience = Duration::from_secs(60);
             while messages.len() < count
-                && let Some(delivery) = consumer.next().await
+                && let Ok(Some(delivery)) = timeout(patience, consumer.next()).await
             {
                 messages.push(String::from_utf8_lossy(&delivery?.data).into_owned());
             }

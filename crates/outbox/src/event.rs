@@ -75,7 +75,12 @@ pub trait Observer: Send + Sync {
     /// Takes an event. It is called between the steps of the relay: one that waits holds it up.
     fn observe(&self, relay: &str, event: &Event<'_>);
 
-    /// Returns the span under which a message is tried that came with this one; nothing if nobody wants spans.
+    /// Returns whether anybody wants spans. Otherwise nobody asks for one, and the headers of no message are read for it.
+    fn wants_spans(&self) -> bool {
+        false
+    }
+
+    /// Returns the span under which a message is tried that came with this one; nothing if it gets none.
     ///
     /// The message names it as that of its producer. It is of the trace that it came with, if it came with one.
     fn span_of(&self, id: OutboxId, parent: Option<TraceContext>) -> Option<TraceContext> {

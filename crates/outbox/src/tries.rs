@@ -40,6 +40,9 @@ impl Tries {
         message: &Outgoing,
         now: Duration,
     ) -> Option<TraceContext> {
+        if !observer.wants_spans() {
+            return None;
+        }
         let headers = message.headers.as_deref().unwrap_or_default();
         let carried = Carried::of(headers);
         let parent = carried.as_ref().map(|it| it.context);

@@ -142,6 +142,10 @@ impl Observer for Told {
         self.reporter.report(&Notice::Relay { relay, event });
     }
 
+    fn wants_spans(&self) -> bool {
+        self.traces.is_some()
+    }
+
     fn span_of(&self, id: OutboxId, parent: Option<TraceContext>) -> Option<TraceContext> {
         self.traces.as_ref()?.span_of(id, parent)
     }

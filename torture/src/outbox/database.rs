@@ -145,7 +145,8 @@ impl Database {
             }
             Server::Mysql(server) => {
                 let mut command = piped(server.terminal());
-                command.args(["--unbuffered", "semel"]);
+                // A client that connected again would go on in the middle of a transaction.
+                command.args(["--unbuffered", "--skip-reconnect", "semel"]);
                 Box::new(Terminal::start(command, Dialect::Mysql))
             }
             Server::File => Box::new(File::open(&self.file())),

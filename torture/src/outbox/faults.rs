@@ -25,7 +25,7 @@ pub(super) struct Crew {
 pub(super) struct Blows {
     /// Relays that were killed while they published partitions.
     pub(super) killed: u64,
-    /// Those of them that could not record what they published just before.
+    /// Those of them that were killed between a publication and its record.
     pub(super) unrecorded: u64,
     pub(super) stopped: u64,
     pub(super) stores: u64,
@@ -37,7 +37,7 @@ pub(super) struct Blows {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Blow {
     Kill,
-    /// A kill after the database got no more words of any relay for a moment.
+    /// A kill after the sink got messages, of which the database has no record.
     KillUnrecorded,
     CutStore,
     CutSink,
@@ -100,6 +100,10 @@ impl Relay {
     fn run(&mut self) -> Run {
         self.running.take().expect("it runs")
     }
+
+    fn signal(&self, signal: Signal) {
+        self.running.as_ref().expect("it runs").signal(signal);
+    }
 }
 
 impl Crew {
@@ -130,19 +134,17 @@ impl Crew {
         }
     }
 
-    /// Deals blows until `is_enough`, and at least a round of them.
+    /// Deals blows until it is enough after this number of rounds, and at least a round of them.
     pub(super) fn befall(
         &mut self,
         database: &Database,
         destination: &mut Destination,
         moments: &mut Moments,
-        mut is_enough: impl FnMut() -> bool,
+        is_enough: impl Fn(&Self, &Destination, u64) -> bool,
     ) {
         for round in 0_u64.. {
             for blow in ROUND {
-                let cuts = destination.cuts.seen().cuts;
-                let is_torn = cuts > LEAST_CUTS || round >= MOST_ROUNDS;
-                if round > 0 && is_torn && is_enough() {
+                if round > 0 && is_enough(self, destination, round) {
                     return;
                 }
                 let is_long = matches!(blow, Blow::Stop | Blow::KillStore | Blow::KillBroker);
@@ -164,16 +166,15 @@ impl Crew {
         let cuts = &destination.cuts;
         match blow {
             Blow::Kill => self.kill(victim, moments),
-            Blow::KillUnrecorded => self.kill_unrecorded(victim, database.cuts.as_ref(), moments),
+            Blow::KillUnrecorded => self.kill_unrecorded(victim, database, cuts, moments),
             Blow::CutStore => database.cuts.iter().for_each(|cuts| storm(cuts, moments)),
             Blow::CutSink => storm(cuts, moments),
             Blow::Stop => {
                 self.relays[victim].is_at_work();
                 sleep(moments.between(MS(20), MS(200)));
-                let run = self.relays[victim].running.as_ref().expect("it runs");
-                run.signal(Signal::STOP);
+                self.relays[victim].signal(Signal::STOP);
                 sleep(LEASE + moments.between(MS(300), MS(900)));
-                run.signal(Signal::CONT);
+                self.relays[victim].signal(Signal::CONT);
                 self.blows.stopped += 1;
             }
             Blow::KillConsumer => {
@@ -200,18 +201,54 @@ impl Crew {
         self.is_killed(victim, moment);
     }
 
-    /// Kills one that can read no answers of its database, and what it told the database last is lost.
-    fn kill_unrecorded(&mut self, victim: usize, cuts: Option<&Proxy>, moments: &mut Moments) {
-        let Some(cuts) = cuts else {
-            return self.kill(victim, moments);
-        };
-        self.relays[victim].is_at_work();
-        sleep(moments.between(MS(0), MS(200)));
-        cuts.hold();
+    /// Kills one of which the sink has messages and the database no record. Where the database is a server, which it
+    /// does not reach any more, it has the answers of the sink; otherwise it waits for them.
+    fn kill_unrecorded(
+        &mut self,
+        victim: usize,
+        database: &Database,
+        sink: &Proxy,
+        moments: &mut Moments,
+    ) {
+        let began = now();
+        while !self.publishes_unanswered(victim, sink, moments) {
+            let words = || self.last_words();
+            assert!(began.elapsed() < PATIENCE, "no publication:\n{}", words());
+        }
+        if let Some(cuts) = &database.cuts {
+            cuts.hold();
+            sink.release();
+        }
         self.is_killed(victim, moments.between(MS(20), MS(120)));
-        cuts.cut_now();
-        cuts.release();
+        if let Some(cuts) = &database.cuts {
+            cuts.cut_now();
+            cuts.release();
+        }
+        sink.release();
+        self.relays[1 - victim].signal(Signal::CONT);
         self.blows.unrecorded += 1;
+    }
+
+    /// Returns true once the sink got messages of this relay; its answers are held then, and the other relay stands
+    /// still. Returns false if it got none for a while, and everything goes on.
+    fn publishes_unanswered(&self, relay: usize, sink: &Proxy, moments: &mut Moments) -> bool {
+        self.relays[relay].is_at_work();
+        sleep(moments.between(MS(0), MS(200)));
+        let other = &self.relays[1 - relay];
+        other.signal(Signal::STOP);
+        sleep(MS(5));
+        let (before, began) = (sink.seen().client_bytes, now());
+        sink.hold_answers();
+        while began.elapsed() < MS(1_000) {
+            if sink.seen().client_bytes > before + BYTES_OF_NO_MESSAGE {
+                return true;
+            }
+            sleep(MS(1));
+        }
+        sink.release();
+        other.signal(Signal::CONT);
+        sleep(MS(100));
+        false
     }
 
     fn is_killed(&mut self, victim: usize, moment: Duration) {
@@ -238,6 +275,16 @@ impl Crew {
         let fenced = |relay: &Relay| relay.site.text("stderr.log").matches("leases of ").count();
         let count: usize = self.relays.iter().map(fenced).sum();
         count as u64
+    }
+
+    /// The number of warnings and failures that relays told of.
+    pub(super) fn troubles(&self) -> usize {
+        let troubles = |relay: &Relay| {
+            let said = relay.site.text("stderr.log");
+            let is_trouble = |line: &&str| !line.contains(r#""level":"info""#);
+            said.lines().filter(is_trouble).count()
+        };
+        self.relays.iter().map(troubles).sum()
     }
 
     /// Asks the relays to end, which they do in peace.
@@ -294,9 +341,8 @@ fn storm(cuts: &Proxy, moments: &mut Moments) {
 const MS: fn(u64) -> Duration = Duration::from_millis;
 /// The number of bytes within which a connection is cut.
 const BYTES: u64 = 4_000;
-/// The least number of connections to the sink that are cut, unless that takes too many rounds.
-pub(super) const LEAST_CUTS: u64 = 3;
-const MOST_ROUNDS: u64 = 4;
+/// More than the heartbeats and the first words of connections have, and fewer than a few messages.
+const BYTES_OF_NO_MESSAGE: u64 = 300;
 /// The number of cuts of a storm.
 const CUTS: u64 = 3;
 /// The lease of a partition, the shortest that there is.

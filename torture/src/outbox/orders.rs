@@ -140,6 +140,14 @@ pub(super) fn judged(committed: &BTreeMap<Order, Place>, arrived: &[Order]) -> (
     (wrong, repeats)
 }
 
+/// The labels with this begin that came more than once.
+pub(super) fn repeated<'o>(arrived: &'o [Order], begin: &str) -> BTreeSet<&'o str> {
+    let labels = arrived.iter().map(|it| &*it.label);
+    let mut seen = BTreeSet::new();
+    let these = labels.filter(|it| it.starts_with(begin));
+    these.filter(|it| !seen.insert(*it)).collect()
+}
+
 /// The number of accounts.
 pub(super) const ACCOUNTS: u64 = 40;
 
@@ -175,6 +183,9 @@ mod tests {
             c.clone(),
         ];
         assert_eq!(judged(&committed, &all), (vec![], 2));
+        let twice: Vec<_> = repeated(&all, "").into_iter().collect();
+        assert_eq!(twice, ["a", "b"]);
+        assert!(repeated(&all, "c").is_empty());
         let undone = order("e", "k1");
         let (wrong, repeats) = judged(&committed, &[b, a, undone, c]);
         let words = ["came after", "and not committed", "never published"];

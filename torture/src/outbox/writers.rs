@@ -52,9 +52,18 @@ impl Writers {
         }
     }
 
-    /// Ends the writing.
-    pub(super) fn end(&self) {
-        self.is_over.store(true, Ordering::Relaxed);
+    /// Returns what ends the writing when it is dropped, so that nobody waits for writers after a panic.
+    pub(super) fn ending(&self) -> Ending<'_> {
+        Ending(self)
+    }
+}
+
+/// Ends the writing when it is dropped.
+pub(super) struct Ending<'w>(&'w Writers);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.is_over.store(true, Ordering::Relaxed);
     }
 }
 

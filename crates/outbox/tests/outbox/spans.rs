@@ -29,6 +29,10 @@ impl Observer for Seen {
         }
     }
 
+    fn wants_spans(&self) -> bool {
+        true
+    }
+
     fn span_of(&self, id: OutboxId, parent: Option<TraceContext>) -> Option<TraceContext> {
         let mut count = self.count.lock().expect("no panic");
         *count += 1;
@@ -51,6 +55,17 @@ impl Observer for Seen {
         assert!(
             span.message_bytes > 0 && span.took >= Duration::from_secs(1) || span.end.is_failure()
         );
+    }
+}
+
+/// Wants no spans, so that nobody asks for those that it has.
+struct Unwilling(Seen);
+
+impl Observer for Unwilling {
+    fn observe(&self, _: &str, _: &Event<'_>) {}
+
+    fn span_of(&self, id: OutboxId, parent: Option<TraceContext>) -> Option<TraceContext> {
+        self.0.span_of(id, parent)
     }
 }
 
@@ -155,7 +170,8 @@ async fn of_an_outage_one_span_of_a_batch_is_handed_over_and_each_try_has_its_ow
 async fn while_nobody_wants_spans_a_trace_goes_on_as_it_came() {
     let (outbox, sink) = (FakeOutbox::default(), FakeSink::default());
     outbox.commit_with(1, None, Ok(headers("no trace")));
-    let lab = Lab::start(outbox, sink);
+    let unwilling = Arc::new(Unwilling(Seen::default()));
+    let lab = Lab::observed(outbox, sink, Told::default(), unwilling);
     lab.recorded(1).await;
     let (_, _, sink, _) = lab.stop().await;
     assert_eq!(

@@ -98,6 +98,10 @@ impl RelayTraces {
 impl Observer for RelayTraces {
     fn observe(&self, _relay: &str, _event: &Event<'_>) {}
 
+    fn wants_spans(&self) -> bool {
+        true
+    }
+
     /// Returns a span in the trace of the message. One that came without has the trace that its id names, so that every try
     /// belongs to it, by whichever process.
     fn span_of(&self, id: OutboxId, parent: Option<TraceContext>) -> Option<TraceContext> {

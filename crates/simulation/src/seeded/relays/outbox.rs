@@ -150,7 +150,6 @@ impl OutboxStore for SimulatedOutbox {
         self.call(move |state, _| {
             let before = state.rows.len();
             state.rows.retain(|id, _| !ids.contains(id));
-            state.recorded.extend(ids);
             (before - state.rows.len()) as u64
         })
         .await

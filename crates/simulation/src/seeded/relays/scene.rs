@@ -55,14 +55,14 @@ pub(super) struct State {
     pub(super) rows: BTreeMap<u128, Row>,
     /// The place of all that was ever committed, with its order key.
     pub(super) committed: BTreeMap<u128, (i64, Option<u64>)>,
-    open_count: usize,
     ended: usize,
     pub(super) leases: Vec<Lease>,
     /// Until when each process is there.
     pub(super) processes: BTreeMap<Box<str>, Duration>,
     /// Messages that the sink took, in its order.
     pub(super) topic: Vec<u128>,
-    pub(super) recorded: BTreeSet<u128>,
+    /// Messages by the lives of processes that the sink told that it took them.
+    pub(super) answered: BTreeMap<(u64, u64), Vec<u128>>,
     pub(super) blows: u64,
     pub(super) fenced: u64,
     pub(super) takeovers: u64,
@@ -165,7 +165,6 @@ impl Scene {
             let place = state.last_place;
             state.open.insert(*id, place);
         }
-        state.open_count += 1;
     }
 
     /// Ends a transaction. Where another one has committed later places of an order key, those of this one move behind.
@@ -241,7 +240,8 @@ impl Scene {
 
     pub(super) fn killed(&self, process: u64, life: u64) {
         let state = self.state();
-        let is_unrecorded = state.topic.iter().any(|id| state.rows.contains_key(id));
+        let mut answered = state.answered.get(&(process, life)).into_iter().flatten();
+        let is_unrecorded = answered.any(|id| state.rows.contains_key(id));
         drop(state);
         if is_unrecorded {
             self.saw(UNRECORDED);

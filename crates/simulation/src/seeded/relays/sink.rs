@@ -97,7 +97,7 @@ impl Sink for SimulatedSink {
         let (told, answered) = oneshot::channel();
         let arriving = arrive(
             Arc::clone(&self.scene),
-            ids,
+            ids.clone(),
             fates.clone(),
             each,
             late,
@@ -110,6 +110,13 @@ impl Sink for SimulatedSink {
             .spawn(arriving);
         // Whoever is killed meanwhile does not stop what is under way.
         let _ = answered.await;
+        let taken = ids.iter().zip(&fates);
+        let taken = taken.filter(|(_, fate)| matches!(fate, Fate::Taken));
+        let taken = taken.map(|(id, _)| *id);
+        let mut state = self.scene.state();
+        let life = state.answered.entry((self.process, self.life));
+        life.or_default().extend(taken);
+        drop(state);
         fates.iter().map(|fate| answer(*fate)).collect()
     }
 }
