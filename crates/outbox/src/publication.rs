@@ -76,8 +76,8 @@ impl PublicationEnd {
     /// Tells whether it is a failure.
     pub const fn is_failure(self) -> bool {
         match self {
-            Self::Published => false,
-            Self::PutOff | Self::Dead | Self::GivenBack => true,
+            Self::Published | Self::GivenBack => false,
+            Self::PutOff | Self::Dead => true,
         }
     }
 }

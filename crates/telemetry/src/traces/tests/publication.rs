@@ -62,6 +62,7 @@ async fn a_publication_is_the_span_of_a_producer_and_a_failure_an_error() {
     for (target, end) in [
         (orders(), PublicationEnd::Published),
         (TracedTarget::Local, PublicationEnd::Dead),
+        (orders(), PublicationEnd::GivenBack),
     ] {
         let relay = relay(&exporter, target);
         let mut span = PublicationSpan::new(context(1, true), id, end);
@@ -73,7 +74,7 @@ async fn a_publication_is_the_span_of_a_producer_and_a_failure_an_error() {
     }
     exporter.close().await;
     let state = collector.state();
-    let [published, dead] = &state.spans[..] else {
+    let [published, dead, given_back] = &state.spans[..] else {
         panic!("{:?}", state.spans)
     };
     assert_eq!(&*published.name, "publish out");
@@ -107,6 +108,9 @@ async fn a_publication_is_the_span_of_a_producer_and_a_failure_an_error() {
         (status, attributes(dead)["error.type"]),
         (Some("too large"), &text("dead"))
     );
+    let said = attributes(given_back);
+    assert_eq!(said["semel.fate"], &text("given_back"));
+    assert!(given_back.status.is_none() && !said.contains_key("error.type"));
 }
 
 #[tokio::test(start_paused = true)]
