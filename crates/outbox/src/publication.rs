@@ -21,13 +21,15 @@ pub struct PublicationSpan<'a> {
     pub took: Duration,
     /// The message.
     pub id: OutboxId,
+    /// Its order key, if there is one.
+    pub order_key: Option<&'a str>,
     /// Its length in bytes.
     pub message_bytes: usize,
     /// The number of the try, of those that count.
     pub attempt: u32,
     /// The end of the try.
     pub end: PublicationEnd,
-    /// The reason of a failure, one line without secrets.
+    /// The reason of a failure, one line without secrets. A sink may repeat the order key in it.
     pub error: Option<&'a str>,
 }
 
@@ -41,6 +43,7 @@ impl PublicationSpan<'_> {
             began: Duration::ZERO,
             took: Duration::ZERO,
             id,
+            order_key: None,
             message_bytes: 0,
             attempt: 1,
             end,

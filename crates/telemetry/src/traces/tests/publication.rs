@@ -114,6 +114,28 @@ async fn a_publication_is_the_span_of_a_producer_and_a_failure_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_reason_of_a_failure_has_the_order_key_only_where_keys_are_plain() {
+    let collector = Collector::default();
+    for keys in [KeyForm::Hashed, KeyForm::Plain] {
+        let (exporter, _, _) = collector.begin(SampleShare::NONE, keys);
+        let relay = relay(&exporter, orders());
+        let id = OutboxId::from_u128(ID);
+        let mut span = PublicationSpan::new(context(1, true), id, PublicationEnd::Dead);
+        span.order_key = Some("alice@example.com");
+        span.error = Some("422: no account alice@example.com");
+        relay.observe_span("out", &span);
+        exporter.close().await;
+    }
+    let state = collector.state();
+    let reasons = state.spans.iter().flat_map(|it| &it.status);
+    let reasons: Vec<_> = reasons.map(|it| &*it.message).collect();
+    assert_eq!(
+        reasons,
+        ["422: no account ***", "422: no account alice@example.com"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_request_that_is_answered_is_the_span_of_a_server() {
     let collector = Collector::default();
     let (exporter, _, _) = collector.begin(SampleShare::NONE, KeyForm::Hashed);
