@@ -89,8 +89,7 @@ impl<S> Service<S> {
         };
         let end = match answer {
             Ok(stepped) => end_of(stepped.state),
-            Err(problem) if problem.code() == Code::ClaimLost.as_str() => End::Fenced,
-            Err(_) => End::StoreFailed,
+            Err(problem) => end_after(problem),
         };
         let problem = answer.err();
         let status = problem
@@ -151,6 +150,19 @@ impl<S> Service<S> {
             let name = self.names.of(operation.scope.operation());
             surroundings.observer.observe_spans(name, &spans);
         }
+    }
+}
+
+/// Returns the end of a step that was answered with a problem. A store that refuses the step works, and the claim is as it
+/// was.
+fn end_after(problem: &Problem) -> End {
+    let is = |code: Code| problem.code() == code.as_str();
+    if is(Code::ClaimLost) {
+        End::Fenced
+    } else if is(Code::InvalidInput) || is(Code::Unsupported) {
+        End::Claimed
+    } else {
+        End::StoreFailed
     }
 }
 

@@ -21,13 +21,15 @@ pub struct PublicationSpan<'a> {
     pub took: Duration,
     /// The message.
     pub id: OutboxId,
+    /// Its order key, if there is one.
+    pub order_key: Option<&'a str>,
     /// Its length in bytes.
     pub message_bytes: usize,
     /// The number of the try, of those that count.
     pub attempt: u32,
     /// The end of the try.
     pub end: PublicationEnd,
-    /// The reason of a failure, one line without secrets.
+    /// The reason of a failure, one line without secrets. A sink may repeat the order key in it.
     pub error: Option<&'a str>,
 }
 
@@ -41,6 +43,7 @@ impl PublicationSpan<'_> {
             began: Duration::ZERO,
             took: Duration::ZERO,
             id,
+            order_key: None,
             message_bytes: 0,
             attempt: 1,
             end,
@@ -76,8 +79,8 @@ impl PublicationEnd {
     /// Tells whether it is a failure.
     pub const fn is_failure(self) -> bool {
         match self {
-            Self::Published => false,
-            Self::PutOff | Self::Dead | Self::GivenBack => true,
+            Self::Published | Self::GivenBack => false,
+            Self::PutOff | Self::Dead => true,
         }
     }
 }

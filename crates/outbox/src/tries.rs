@@ -7,7 +7,7 @@ use std::time::Duration;
 use semel_core::outbox::{OutboxId, Outgoing};
 use semel_core::port::sink::Publication;
 use semel_core::trace_context::{TRACEPARENT, TRACESTATE};
-use semel_core::{Carried, Clock, Error, TraceContext};
+use semel_core::{ByteString, Carried, Clock, Error, TraceContext};
 
 use crate::event::Observer;
 use crate::outcomes::Settled;
@@ -20,6 +20,7 @@ pub(crate) struct Tries(Vec<Try>);
 
 struct Try {
     id: OutboxId,
+    order_key: Option<ByteString>,
     context: TraceContext,
     carried: Option<Carried>,
     message_bytes: usize,
@@ -49,6 +50,7 @@ impl Tries {
         let context = observer.span_of(message.id, parent)?;
         self.0.push(Try {
             id: message.id,
+            order_key: message.order_key.clone(),
             context,
             carried,
             message_bytes: message.payload.len(),
@@ -122,6 +124,7 @@ impl Tries {
                 state: it.carried.as_ref().and_then(|it| it.state.as_deref()),
                 began: since_1970.saturating_sub(now.saturating_sub(it.began_at)),
                 took: it.ended_at.unwrap_or(now).saturating_sub(it.began_at),
+                order_key: it.order_key.as_deref(),
                 message_bytes: it.message_bytes,
                 attempt: it.attempt,
                 error,

@@ -174,7 +174,7 @@ impl Traces {
 
     /// Returns the observer of a relay, which wants its spans. `entropy` is what their ids are drawn from.
     pub fn relay(&self, relay: &TracedRelay, entropy: Arc<dyn Entropy>) -> RelayTraces {
-        RelayTraces::new(relay, self.settings.share, self.queue.clone(), entropy)
+        RelayTraces::new(relay, &self.settings, self.queue.clone(), entropy)
     }
 
     /// Returns the observer of a program's own handle, which wants the spans of its calls and of its consumers.

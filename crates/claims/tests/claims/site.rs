@@ -48,7 +48,17 @@ impl Site {
 
     /// The same clock over another store, or the same one through a layer.
     pub(crate) fn over(store: impl Store + Clone, clock: TestClock) -> Self {
-        let router = router(store, settings(&clock));
+        let settings = settings(&clock);
+        Self::over_with(store, clock, settings)
+    }
+
+    /// The same with these settings.
+    pub(crate) fn over_with(
+        store: impl Store + Clone,
+        clock: TestClock,
+        settings: Settings,
+    ) -> Self {
+        let router = router(store, settings);
         Self {
             store: Arc::new(MemoryStore::new(Arc::new(clock.clone()))),
             clock,
@@ -188,7 +198,7 @@ pub(crate) fn claim_of(key: impl Into<Value>, more: Value) -> Value {
     body
 }
 
-fn settings(clock: &TestClock) -> Settings {
+pub(crate) fn settings(clock: &TestClock) -> Settings {
     let mut settings = Settings::default();
     settings.surroundings.clock = Arc::new(clock.clone());
     settings

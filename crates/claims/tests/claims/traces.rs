@@ -4,11 +4,14 @@ use std::sync::{Arc, Mutex};
 
 use axum::body::Body;
 use axum::http::Request;
+use semel_conformance::TestClock;
+use semel_core::{Error, ErrorKind, Result, Settled, Settlement, Store, forward_store};
 use semel_engine::event::{Event, Observer, Origin};
 use semel_engine::trace::{End, ProcessKind, SampleShare, Span, Spans};
+use semel_store_memory::MemoryStore;
 use serde_json::{Value, json};
 
-use crate::site::{Answer, Site, claim_of};
+use crate::site::{Answer, Site, claim_of, settings};
 
 /// A trace that its client recorded, and one that it did not.
 const SAMPLED: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -84,18 +87,38 @@ impl Observer for Seen {
     }
 }
 
-fn site(share: SampleShare) -> (Arc<Seen>, Site) {
-    let seen = Arc::new(Seen {
+fn seen(share: SampleShare) -> Arc<Seen> {
+    Arc::new(Seen {
         share,
         spans: Mutex::default(),
         told: Mutex::default(),
-    });
+    })
+}
+
+fn site(share: SampleShare) -> (Arc<Seen>, Site) {
+    let seen = seen(share);
     let observer = Arc::clone(&seen);
     let site = Site::with(|mut settings| {
         settings.surroundings.observer = observer;
         settings
     });
     (seen, site)
+}
+
+/// A store that answers every report with a failure of this kind.
+#[derive(Clone)]
+struct Refusing {
+    inner: Arc<MemoryStore>,
+    kind: ErrorKind,
+}
+
+impl Store for Refusing {
+    async fn settle(&self, batch: Arc<[Settlement]>) -> Result<Vec<Settled>> {
+        let refused = |_: &Settlement| Settled::Failed(Error::new(self.kind, "as it was told"));
+        Ok(batch.iter().map(refused).collect())
+    }
+
+    forward_store!(self => self.inner; but settle);
 }
 
 /// Posts a body in this trace.
@@ -224,6 +247,30 @@ async fn of_what_nobody_sampled_the_hard_cases_are_kept() {
             .iter()
             .all(|it| !it.process.context.flags.is_sampled())
     );
+}
+
+#[tokio::test]
+async fn a_step_that_the_store_refuses_is_no_failure_of_the_store() {
+    let hard = vec![End::StoreFailed; 2];
+    for (kind, status, ends) in [
+        (ErrorKind::InvalidInput, 400, vec![End::Claimed]),
+        (ErrorKind::Unsupported, 501, vec![End::Claimed]),
+        (ErrorKind::Internal, 500, hard.clone()),
+        (ErrorKind::Unavailable, 503, hard),
+    ] {
+        let (seen, clock) = (seen(SampleShare::NONE), TestClock::new());
+        let mut settings = settings(&clock);
+        settings.surroundings.observer = seen.clone();
+        let inner = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
+        let site = Site::over_with(Refusing { inner, kind }, clock, settings);
+        let claim = site.granted(&claim_of("a", json!({}))).await;
+        for parent in [UNSAMPLED, SAMPLED] {
+            let answered = step(&site, parent, &claim, "complete", &json!({})).await;
+            assert_eq!(answered, status, "{kind:?}");
+        }
+        let found: Vec<_> = seen.take().iter().map(|it| it.end).collect();
+        assert_eq!(found, ends, "{kind:?}");
+    }
 }
 
 #[tokio::test]

@@ -167,6 +167,25 @@ async fn of_an_outage_one_span_of_a_batch_is_handed_over_and_each_try_has_its_ow
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_try_that_a_stop_breaks_off_is_no_failure_and_kept_by_its_mark_alone() {
+    let (outbox, sink, seen) = (
+        FakeOutbox::default(),
+        FakeSink::default(),
+        Arc::new(Seen::default()),
+    );
+    sink.takes_its_time(Duration::from_secs(3_600));
+    outbox.commit_with(1, None, Ok(headers(SAMPLED)));
+    outbox.commit_with(2, None, Ok(headers(UNSAMPLED)));
+    let lab = Lab::observed(outbox, sink, Told::default(), seen.clone());
+    sleep(Duration::from_secs(1)).await;
+    lab.stop().await;
+    assert_eq!(*seen.count.lock().expect("no panic"), 2, "both were begun");
+    let spans = seen.spans.lock().expect("no panic").clone();
+    let expected = format!("out 1 given_back 1 below {SAMPLED} vendor=1");
+    assert_eq!(spans, [expected]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn while_nobody_wants_spans_a_trace_goes_on_as_it_came() {
     let (outbox, sink) = (FakeOutbox::default(), FakeSink::default());
     outbox.commit_with(1, None, Ok(headers("no trace")));

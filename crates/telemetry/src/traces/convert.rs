@@ -230,16 +230,16 @@ impl Subject {
         }
     }
 
-    /// Returns a text without the key, unless spans have it.
     fn masked(&self, spans: &Spans<'_>, text: &str) -> String {
-        match (self.keys, spans.operation) {
-            (KeyForm::Hashed, Some(operation))
-                if operation.key.as_str().len() >= SHORTEST_KEY_BYTES =>
-            {
-                text.replace(operation.key.as_str(), "***")
-            }
-            _ => text.to_owned(),
-        }
+        masked(self.keys, spans.operation.map(|it| it.key.as_str()), text)
+    }
+}
+
+/// Returns a text without the key, unless spans have it.
+pub(super) fn masked(keys: KeyForm, key: Option<&str>, text: &str) -> String {
+    match (keys, key) {
+        (KeyForm::Hashed, Some(key)) if key.len() >= SHORTEST_KEY_BYTES => text.replace(key, "***"),
+        _ => text.to_owned(),
     }
 }
 

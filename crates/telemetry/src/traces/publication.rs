@@ -8,10 +8,10 @@ use semel_core::{Entropy, SpanId, TraceContext, TraceFlags, TraceId};
 use semel_engine::trace::{SampleShare, Span};
 use semel_outbox::{Event, Observer, PublicationSpan};
 
-use super::TracedTarget;
-use super::convert::{bare, target};
+use super::convert::{bare, masked, target};
 use super::exporter::Queue;
 use super::otlp::{self, KeyValue, SpanKind, Status, StatusCode, Value};
+use super::{KeyForm, TraceSettings, TracedTarget};
 
 /// A relay, and the place that it publishes to.
 #[derive(Clone, Debug)]
@@ -28,6 +28,7 @@ pub struct TracedRelay {
 #[derive(Clone)]
 pub struct RelayTraces {
     share: SampleShare,
+    keys: KeyForm,
     queue: Queue,
     entropy: Arc<dyn Entropy>,
     name: String,
@@ -38,7 +39,7 @@ pub struct RelayTraces {
 impl RelayTraces {
     pub(super) fn new(
         relay: &TracedRelay,
-        share: SampleShare,
+        settings: &TraceSettings,
         queue: Queue,
         entropy: Arc<dyn Entropy>,
     ) -> Self {
@@ -46,7 +47,8 @@ impl RelayTraces {
         attributes.push(KeyValue::new("semel.relay", relay.name.clone()));
         attributes.push(KeyValue::new("semel.stream", relay.stream.clone()));
         Self {
-            share,
+            share: settings.share,
+            keys: settings.keys,
             queue,
             entropy,
             name: format!("publish {}", relay.name),
@@ -80,7 +82,7 @@ impl RelayTraces {
         if span.end.is_failure() {
             add("error.type", span.end.as_str().into());
             made.status = Some(Status {
-                message: span.error.unwrap_or_default().to_owned(),
+                message: masked(self.keys, span.order_key, span.error.unwrap_or_default()),
                 code: StatusCode::Error.into(),
             });
         }

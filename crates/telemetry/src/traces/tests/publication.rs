@@ -62,6 +62,7 @@ async fn a_publication_is_the_span_of_a_producer_and_a_failure_an_error() {
     for (target, end) in [
         (orders(), PublicationEnd::Published),
         (TracedTarget::Local, PublicationEnd::Dead),
+        (orders(), PublicationEnd::GivenBack),
     ] {
         let relay = relay(&exporter, target);
         let mut span = PublicationSpan::new(context(1, true), id, end);
@@ -73,7 +74,7 @@ async fn a_publication_is_the_span_of_a_producer_and_a_failure_an_error() {
     }
     exporter.close().await;
     let state = collector.state();
-    let [published, dead] = &state.spans[..] else {
+    let [published, dead, given_back] = &state.spans[..] else {
         panic!("{:?}", state.spans)
     };
     assert_eq!(&*published.name, "publish out");
@@ -106,6 +107,31 @@ async fn a_publication_is_the_span_of_a_producer_and_a_failure_an_error() {
     assert_eq!(
         (status, attributes(dead)["error.type"]),
         (Some("too large"), &text("dead"))
+    );
+    let said = attributes(given_back);
+    assert_eq!(said["semel.fate"], &text("given_back"));
+    assert!(given_back.status.is_none() && !said.contains_key("error.type"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_reason_of_a_failure_has_the_order_key_only_where_keys_are_plain() {
+    let collector = Collector::default();
+    for keys in [KeyForm::Hashed, KeyForm::Plain] {
+        let (exporter, _, _) = collector.begin(SampleShare::NONE, keys);
+        let relay = relay(&exporter, orders());
+        let id = OutboxId::from_u128(ID);
+        let mut span = PublicationSpan::new(context(1, true), id, PublicationEnd::Dead);
+        span.order_key = Some("alice@example.com");
+        span.error = Some("422: no account alice@example.com");
+        relay.observe_span("out", &span);
+        exporter.close().await;
+    }
+    let state = collector.state();
+    let reasons = state.spans.iter().flat_map(|it| &it.status);
+    let reasons: Vec<_> = reasons.map(|it| &*it.message).collect();
+    assert_eq!(
+        reasons,
+        ["422: no account ***", "422: no account alice@example.com"]
     );
 }
 
