@@ -37,7 +37,7 @@
 //! let clock = Arc::new(SystemClock::new());
 //! let store = AnyStore::new(Arc::new(MemoryStore::new(clock.clone())));
 //! let (_opened, store) = watch::channel(Some(Lent { store, trail: None }));
-//! let service = router(Settings {
+//! let settings = Settings {
 //!     store,
 //!     url: "memory:".to_owned(),
 //!     accepted: Vec::new(),
@@ -47,7 +47,8 @@
 //!     config: "{}".to_owned(),
 //!     worker: Arc::new(Idle),
 //!     clock,
-//! });
+//! };
+//! let service = router(settings, Arc::default());
 //! let service = service.layer(Extension(Caller::loopback()));
 //! # let _: axum::Router = service;
 //! ```
@@ -66,7 +67,7 @@ mod settings;
 mod worker;
 
 pub use openapi::OPENAPI;
-pub use orders::{MOST_BODY_BYTES, MOST_CHANGES};
+pub use orders::{LONGEST, MOST_BODY_BYTES, MOST_CHANGES, Orders};
 pub use page::MOST_ITEMS;
 pub use reading::{PATIENCE, READINGS};
 pub use router::router;

@@ -10,7 +10,8 @@ mod request;
 mod selection;
 mod token;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::http::StatusCode;
@@ -25,6 +26,7 @@ use tokio::time::timeout;
 use crate::answer::text;
 use crate::reading::{Readings, later};
 use crate::settings::{Lent, Settings};
+use execution::Execution;
 use plan::{Plan, PlanAnswer};
 use request::Order;
 use token::PlanToken;
@@ -35,10 +37,11 @@ pub(crate) use request::MOST_REASON_BYTES;
 
 /// The orders that are carried out, one after another.
 #[derive(Debug, Default)]
-pub(crate) struct Orders {
+pub struct Orders {
     turn: Arc<Turn<()>>,
     /// Those that go on. A client that hangs up does not end them.
     running: Mutex<JoinSet<()>>,
+    is_stopping: Arc<AtomicBool>,
 }
 
 /// Plans an order; changes nothing.
@@ -56,6 +59,23 @@ pub(crate) async fn plan(
 }
 
 impl Orders {
+    /// Refuses orders from now on. One that is being carried out ends after the batch in hand.
+    pub fn stop(&self) {
+        self.is_stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// Stops, and waits for the batch in hand; for as long at most, then gives it up.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: orders stay refused.
+    pub async fn ended(&self, within: Duration) {
+        self.stop();
+        if timeout(within, self.turn.lock()).await.is_err() {
+            self.running().abort_all();
+        }
+    }
+
     /// Carries out the order that a token names, if its plan still holds.
     ///
     /// # Cancel safety
@@ -69,6 +89,38 @@ impl Orders {
         action: Action,
         body: &[u8],
     ) -> Result<Vec<u8>, Problem> {
+        let prepared = timeout(
+            PREPARATION,
+            self.prepared(readings, settings, caller, action, body),
+        );
+        let prepared = prepared.await.unwrap_or_else(|_| Err(late()));
+        // Until here, nothing was tried.
+        let (order, done) = prepared.map_err(|it| it.with("certainty", "not_applied"))?;
+        self.begin(order);
+        let (detail, code) = match timeout(EXECUTION, done).await {
+            Ok(Ok(answer)) => return text(&answer?),
+            Ok(Err(_)) => (
+                "the order was not carried to its end; look at /v1/audit for what was done",
+                Code::StoreUnavailable,
+            ),
+            Err(_) => (
+                "the order goes on; look at /v1/audit for what was done",
+                Code::Timeout,
+            ),
+        };
+        let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, code.as_str(), detail);
+        Err(problem.with("certainty", "maybe_applied"))
+    }
+
+    /// Prepares an order whose plan holds, and returns what its answer comes by. Nothing is tried yet.
+    async fn prepared(
+        &self,
+        readings: &Readings,
+        settings: &Settings,
+        caller: &Caller,
+        action: Action,
+        body: &[u8],
+    ) -> Result<(Running, Answered), Problem> {
         let document = document(body)?;
         let [token, reason] = members(document.root(), "", ["token", "reason"])?;
         let token = required(token, "", "token")?;
@@ -104,32 +156,38 @@ impl Orders {
             let token = token_of(caller, action, shown.order(), &fresh)?;
             return Err(stale(&PlanAnswer::of(&fresh, token)));
         };
+        if self.is_stopping.load(Ordering::Relaxed) {
+            let detail = "the worker ends, and takes no more orders; ask the next one";
+            return Err(later(Code::StoreUnavailable.as_str(), detail));
+        }
         let lent = readings.lent()?;
         let (to, done) = oneshot::channel();
-        self.begin(Running {
+        let order = Running {
             lent,
             plan,
             note: note(&caller.name, &reason),
             clock: Arc::clone(&settings.clock),
+            is_stopping: Arc::clone(&self.is_stopping),
             to,
             _turn: turn,
-        });
-        let Ok(answer) = done.await else {
-            let detail = "the worker ends; look at /v1/audit for what was done";
-            let status = StatusCode::SERVICE_UNAVAILABLE;
-            let problem = Problem::new(status, Code::StoreUnavailable.as_str(), detail);
-            return Err(problem.with("certainty", "maybe_applied"));
         };
-        text(&answer?)
+        Ok((order, done))
     }
 
     fn begin(&self, order: Running) {
-        let running = self.running.lock();
-        let mut running = running.unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.running();
         while running.try_join_next().is_some() {}
         running.spawn(order.run());
     }
+
+    fn running(&self) -> MutexGuard<'_, JoinSet<()>> {
+        let running = self.running.lock();
+        running.unwrap_or_else(PoisonError::into_inner)
+    }
 }
+
+/// The answer to an order, once there is one.
+type Answered = oneshot::Receiver<Result<execution::Answer, Problem>>;
 
 /// An order that goes on, whoever waits for it.
 struct Running {
@@ -137,13 +195,20 @@ struct Running {
     plan: Plan,
     note: Note,
     clock: Arc<dyn Clock>,
+    is_stopping: Arc<AtomicBool>,
     to: oneshot::Sender<Result<execution::Answer, Problem>>,
     _turn: OwnedMutexGuard<()>,
 }
 
 impl Running {
     async fn run(self) {
-        let answer = execution::carry_out(&self.lent, self.plan, &self.note, &*self.clock).await;
+        let execution = Execution {
+            lent: &self.lent,
+            note: &self.note,
+            clock: &*self.clock,
+            is_stopping: &self.is_stopping,
+        };
+        let answer = execution.carry_out(self.plan).await;
         // Whoever asked may have hung up.
         let _ = self.to.send(answer);
     }
@@ -189,17 +254,28 @@ fn stale(fresh: &PlanAnswer<'_>) -> Problem {
     let detail = "what was planned has changed meanwhile, and nothing was done; look at `changes`, and send the new \
                   `token` if that is what you want";
     let problem = Problem::new(StatusCode::CONFLICT, Code::PlanStale.as_str(), detail);
-    fresh.members().into_iter().fold(
-        problem.with("certainty", "not_applied"),
-        |problem, (name, value)| problem.with(&name, value),
-    )
+    fresh
+        .members()
+        .into_iter()
+        .fold(problem, |problem, (name, value)| problem.with(&name, value))
 }
 
 fn busy() -> Problem {
     let detail = "another order is being carried out; ask again";
-    later(Code::Throttled.as_str(), detail).with("certainty", "not_applied")
+    later(Code::Throttled.as_str(), detail)
 }
 
+fn late() -> Problem {
+    let detail = "the plan could not be compared in time, and nothing was done; ask again";
+    later(Code::Timeout.as_str(), detail)
+}
+
+/// The longest time until an order begins: its turn, and its plan, which is made anew where it does not hold.
+const PREPARATION: Duration = Duration::from_secs(12);
+/// The longest wait for the end of an order, which goes on after that.
+const EXECUTION: Duration = Duration::from_secs(45);
+/// The longest time of a request. A connection of the listener has to last for longer.
+pub const LONGEST: Duration = PREPARATION.saturating_add(EXECUTION);
 /// The longest wait for the order before.
 const TURN: Duration = Duration::from_secs(2);
 /// The longest body of a request.

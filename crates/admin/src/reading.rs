@@ -23,6 +23,8 @@ pub(crate) struct Readings {
 #[derive(Debug)]
 pub(crate) struct Reading {
     pub(crate) store: AnyStore,
+    /// True if the store takes audit entries about itself.
+    pub(crate) has_trail: bool,
     end: Instant,
     _place: OwnedSemaphorePermit,
 }
@@ -55,7 +57,7 @@ impl Readings {
     ///
     /// 503 `store-unavailable` while the store is not open, 503 `throttled` if no place becomes free in time
     pub(crate) async fn begin(&self) -> Result<Reading, Problem> {
-        let Lent { store, .. } = self.lent()?;
+        let Lent { store, trail } = self.lent()?;
         let place = Arc::clone(&self.places).acquire_owned();
         let Ok(Ok(place)) = timeout(PLACE, place).await else {
             let detail = "too many others read the store; ask again";
@@ -63,6 +65,7 @@ impl Readings {
         };
         Ok(Reading {
             store,
+            has_trail: trail.is_some(),
             end: Instant::now() + PATIENCE,
             _place: place,
         })
@@ -103,7 +106,7 @@ pub(crate) fn later(code: &'static str, detail: impl Into<String>) -> Problem {
 
 /// The readings that go on at once. Others wait.
 pub const READINGS: usize = 2;
-/// The longest time of a reading. A connection of the listener lasts for ten seconds.
+/// The longest time of a reading.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest wait for a place.
 const PLACE: Duration = Duration::from_secs(2);

@@ -24,20 +24,21 @@ use crate::{audit, keys, parked, worker};
 struct Service {
     settings: Settings,
     readings: Readings,
-    orders: Orders,
+    orders: Arc<Orders>,
 }
 
 type Shared = State<Arc<Service>>;
 
 /// Returns the admin API: every path of `/v1/openapi.json`.
 ///
-/// The listener puts a [`Caller`](semel_http::Caller) into the extensions of each request; one without is refused.
-pub fn router(settings: Settings) -> Router {
+/// The listener puts a [`Caller`](semel_http::Caller) into the extensions of each request; one without is refused. The end
+/// of the worker waits for `orders`, by [`Orders::ended`].
+pub fn router(settings: Settings, orders: Arc<Orders>) -> Router {
     let readings = Readings::new(settings.store.clone());
     let service = Arc::new(Service {
         settings,
         readings,
-        orders: Orders::default(),
+        orders,
     });
     let paths = paths().into_iter();
     let router = paths.fold(Router::new(), |router, (path, _, method)| {

@@ -3,8 +3,8 @@
 mod listing;
 mod resolution;
 
-pub use listing::{doubts, mark_messages, message_of, messages};
-pub use resolution::resolve;
+pub use listing::{doubts, for_each_doubt, mark_messages, message_of, messages, with_message};
+pub use resolution::{Resolution, resolve};
 
 use std::time::Duration;
 
@@ -118,10 +118,7 @@ impl Word {
         let window = pipeline.map_or(Window::DEFAULT, |settings| settings.pipeline.window);
         match self {
             Self::Applied(bytes) => {
-                let limit = pipeline.map_or(Outcome::DEFAULT_LIMIT_BYTES, |settings| {
-                    settings.pipeline.outcome_limit_bytes
-                });
-                let outcome = Outcome::raw(bytes.clone(), limit);
+                let outcome = Outcome::raw(bytes.clone(), limit_of(pipeline));
                 Verdict::Applied { outcome, window }
             }
             Self::NotApplied(quiet) => Verdict::NotApplied {
@@ -131,6 +128,37 @@ impl Word {
             Self::Abandon => Verdict::Abandon { window },
         }
     }
+
+    /// Tells whether `doubt`, of a pipeline with these settings, has not been quiet for long enough at `now`.
+    pub fn waits(
+        &self,
+        doubt: &Doubt,
+        pipeline: Option<&PipelineSettings>,
+        now: Timestamp,
+    ) -> bool {
+        match (self, doubt.record.state) {
+            (Self::NotApplied(quiet), State::InDoubt { since }) => {
+                since.plus(quiet.unwrap_or_else(|| quiet_of(pipeline))) > now
+            }
+            (Self::NotApplied(_) | Self::Applied(_) | Self::Abandon, _) => false,
+        }
+    }
+
+    /// Returns the limit that its outcome exceeds, for a doubt of a pipeline with these settings: no duplicate would get
+    /// that outcome.
+    pub fn exceeds(&self, pipeline: Option<&PipelineSettings>) -> Option<usize> {
+        let limit = limit_of(pipeline);
+        match self {
+            Self::Applied(bytes) => (bytes.len() > limit).then_some(limit),
+            Self::NotApplied(_) | Self::Abandon => None,
+        }
+    }
+}
+
+fn limit_of(pipeline: Option<&PipelineSettings>) -> usize {
+    pipeline.map_or(Outcome::DEFAULT_LIMIT_BYTES, |settings| {
+        settings.pipeline.outcome_limit_bytes
+    })
 }
 
 impl Doubt {

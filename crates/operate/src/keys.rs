@@ -18,7 +18,7 @@ pub use entry::KeyEntry;
 pub use explanation::{
     AuditEntry, Beside, Choice, Event, Explanation, Facts, KeptMessage, Prospect,
 };
-pub use lookup::{Candidates, ENOUGH, ID_DIGITS, Places, candidates, in_list};
+pub use lookup::{Candidates, ENOUGH, ID_DIGITS, Places, candidates, in_list, of_keys};
 pub use order::{Changed, Planned};
 pub use proposal::{KeyChange, Proposal, Seen};
 pub use summary::{reason, signature, since};

@@ -157,6 +157,24 @@ impl Search {
             search: self.clone(),
             query: Some(query),
             most: PAGE,
+            largest: GROUP,
+            largest_bytes: GROUP_BYTES,
+        }
+    }
+
+    /// Returns the same in groups that stay small, for a process that has other work to do.
+    pub fn small_groups(&self) -> Groups {
+        let groups = self.groups();
+        let query = groups.query.map(|query| ListQuery {
+            limit: <Parked as Item>::PAGE,
+            ..query
+        });
+        Groups {
+            query,
+            most: PAGE,
+            largest: PAGE,
+            largest_bytes: SMALL_GROUP_BYTES,
+            ..groups
         }
     }
 }
@@ -169,6 +187,8 @@ pub struct Groups {
     /// The next page; nothing after the last one.
     query: Option<ListQuery>,
     most: usize,
+    largest: usize,
+    largest_bytes: usize,
 }
 
 impl Groups {
@@ -183,7 +203,7 @@ impl Groups {
         };
         let wanted = self.search.wanted();
         let (mut group, mut bytes, mut is_end) = (Vec::new(), 0, false);
-        while !is_end && group.len() < self.most && bytes < GROUP_BYTES {
+        while !is_end && group.len() < self.most && bytes < self.largest_bytes {
             let mut page = store.list_parked(&query).await?;
             page.items.retain(|message| wanted(message));
             bytes += page.items.iter().map(|it| it.payload.len()).sum::<usize>();
@@ -191,7 +211,7 @@ impl Groups {
             is_end = page.next.is_none();
             query.after = page.next;
         }
-        self.most = (self.most * 4).min(GROUP);
+        self.most = (self.most * 4).min(self.largest);
         self.query = Some(query).filter(|_| !is_end);
         self.search.found(store, group).await.map(Some)
     }
@@ -248,6 +268,7 @@ const PAGE: usize = 256;
 /// The number of messages of a group, and the bytes of their payloads.
 const GROUP: usize = 16_384;
 const GROUP_BYTES: usize = 32 << 20;
+const SMALL_GROUP_BYTES: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests;

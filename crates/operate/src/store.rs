@@ -6,4 +6,4 @@ mod sweep;
 
 pub use audit::AuditLine;
 pub use statistics::{Holdings, Records, Statistics};
-pub use sweep::{SweepForecast, SweepResult};
+pub use sweep::{SweepEnd, SweepForecast, SweepResult, sweep};

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use semel_admin::Lent;
+use semel_admin::{Lent, Orders};
 use semel_config::Settings;
 use semel_core::Clock;
 use semel_http::Access;
@@ -20,9 +20,9 @@ pub(crate) fn router(
     settings: &Settings,
     status: &Arc<Status>,
     (tokens, clock): (Known, &Arc<dyn Clock>),
-    store: watch::Receiver<Option<Lent>>,
+    (store, orders): (watch::Receiver<Option<Lent>>, Arc<Orders>),
 ) -> Router {
-    let router = semel_admin::router(semel_admin::Settings {
+    let of_api = semel_admin::Settings {
         store,
         url: settings.store.to_string(),
         accepted: settings.accepted.names(),
@@ -32,7 +32,8 @@ pub(crate) fn router(
         config: settings.effective.json(false),
         worker: Arc::clone(status) as _,
         clock: Arc::clone(clock),
-    });
+    };
+    let router = semel_admin::router(of_api, orders);
     let hosts = &settings.admin.hosts;
     let clock = Arc::clone(clock);
     Access::new(address, hosts, tokens, semel_admin::MOST_BODY_BYTES, clock).protect(router)

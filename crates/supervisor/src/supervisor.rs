@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_admin::Lent;
+use semel_admin::{Lent, Orders};
 use semel_backends::webhook::{self, Listeners};
 use semel_config::{Settings, SourceSettings, StoreUrl};
 use semel_core::port::checkpoint::AnyCheckpointStore;
@@ -63,6 +63,8 @@ pub struct Supervisor {
     gateway: Option<Gateway>,
     /// The store for the admin API.
     store: watch::Sender<Option<Lent>>,
+    /// The orders that the admin API carries out.
+    orders: Arc<Orders>,
     beside: JoinSet<()>,
 }
 
@@ -124,10 +126,12 @@ impl Supervisor {
         } = &options;
         let tokens = tokens::begin(settings, reporter, &mut beside)?;
         let (store, opened) = watch::channel(None);
+        let orders: Arc<Orders> = Arc::default();
         if let Some(address) = settings.admin.listen {
             let api = |address| {
                 let callers = (tokens.clone().filter(|_| settings.admin.api)?, clock);
-                Some(admin::router(address, settings, &status, callers, opened))
+                let given = (opened, Arc::clone(&orders));
+                Some(admin::router(address, settings, &status, callers, given))
             };
             beside.spawn(status::serve(address, Arc::clone(&status), api).await?);
         }
@@ -176,6 +180,7 @@ impl Supervisor {
             webhooks: Arc::new(webhooks),
             gateway,
             store,
+            orders,
             beside,
         })
     }
@@ -303,6 +308,7 @@ impl Worker {
             webhooks,
             mut gateway,
             store,
+            orders,
             mut beside,
         } = supervisor;
         let around = around(&options, &status, claimant);
@@ -331,6 +337,7 @@ impl Worker {
             requested: stop.subscribe(),
             patience: settings.shutdown,
         };
+        beside.spawn(stop_orders(Arc::clone(&orders), stop.subscribe()));
         let every = sweep_every(&settings);
         beside.spawn(sweep_until(stores.store.clone(), every, shutdown, observer));
         let breaker = breaker(&around);
@@ -378,6 +385,7 @@ impl Worker {
         if let Some(gateway) = gateway {
             gateway.ended().await;
         }
+        orders.ended(settings.shutdown).await;
         let mut results = ended?;
         beside.shutdown().await;
         results.failure = results.failure.or_else(|| store_watch.check().err());
@@ -451,6 +459,12 @@ fn orders(
             served.await;
         }
     }
+}
+
+/// Refuses orders of the admin API once a stop is asked for.
+async fn stop_orders(orders: Arc<Orders>, mut stop: watch::Receiver<bool>) {
+    let _ = stop.wait_for(|is_asked| *is_asked).await;
+    orders.stop();
 }
 
 /// Waits until every webhook and every claim in hand is answered.

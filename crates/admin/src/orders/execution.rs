@@ -1,18 +1,21 @@
 //! Carries out a plan that holds, and says of each change what became of it.
 
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::http::StatusCode;
 use semel_core::decide::Directed;
-use semel_core::{Certainty, Clock, Code, Error, Note, Timestamp};
+use semel_core::port::store::Store;
+use semel_core::{Certainty, Clock, Code, Error, Note, Record, Result, Timestamp};
 use semel_http::Problem;
-use semel_operate::in_doubt::resolve;
+use semel_operate::in_doubt::{Case, MessageFate, resolve};
 use semel_operate::keys::Planned;
 use semel_operate::order::{BATCH, refusal_text};
+use semel_operate::store::{SweepResult, sweep};
 use serde::Serialize;
 
-use super::plan::{Change, Plan, VERSION, Work};
+use super::plan::{Change, Discard, Plan, VERSION, Work, snapshot};
 use crate::settings::Lent;
 
 /// The result of an order: every change of its plan.
@@ -23,7 +26,7 @@ pub(super) struct Answer {
     changes: Vec<Carried>,
     /// The changes that were made.
     done: usize,
-    /// True if all were made.
+    /// True if all were made, and nothing is left to do.
     complete: bool,
 }
 
@@ -40,8 +43,11 @@ struct Carried {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "result", rename_all = "snake_case")]
 enum Fate {
-    /// It was made, and the audit trail has an entry.
-    Done,
+    /// It was made, and the audit trail has an entry; a reason says what is left to do.
+    Done {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    },
     /// It was not made: something else happened meanwhile.
     Refused { why: String },
     /// It was not made, for this failure.
@@ -52,66 +58,241 @@ enum Fate {
     NotTried,
 }
 
-/// Carries out a plan.
-///
-/// # Errors
-///
-/// That of the store, if it failed before anything was done
-pub(super) async fn carry_out(
-    lent: &Lent,
-    plan: Plan,
-    note: &Note,
-    clock: &dyn Clock,
-) -> Result<Answer, Problem> {
-    let Plan { changes, work, .. } = plan;
-    let mut fates = Fates::new(changes.len());
-    match work {
-        Work::Cases(cases) => {
-            for batch in cases.chunks(BATCH) {
-                let answers = resolve(&lent.store, batch, note).await;
-                if fates.add(answers, batch.len(), clock.now()).is_break() {
-                    break;
+/// Gives the orders of plans.
+pub(super) struct Execution<'a> {
+    pub(super) lent: &'a Lent,
+    pub(super) note: &'a Note,
+    pub(super) clock: &'a dyn Clock,
+    /// True once the worker is to end: then no further batch begins.
+    pub(super) is_stopping: &'a AtomicBool,
+}
+
+impl Execution<'_> {
+    /// Carries out a plan.
+    ///
+    /// # Errors
+    ///
+    /// That of the store, if it failed before it answered anything
+    pub(super) async fn carry_out(self, plan: Plan) -> Result<Answer, Problem> {
+        let Plan { changes, work, .. } = plan;
+        let mut fates = Fates::new(changes.len());
+        match work {
+            Work::Cases(cases) => {
+                for batch in cases.chunks(BATCH) {
+                    if self.stops() {
+                        break;
+                    }
+                    let batch_fates = self.resolve(batch).await;
+                    if fates.add(batch_fates, batch.len()).is_break() {
+                        break;
+                    }
                 }
             }
-        }
-        Work::Orders(orders) => {
-            for batch in orders.chunks(BATCH) {
-                let answers = Planned::give(&lent.store, batch, note).await;
-                if fates.add(answers, batch.len(), clock.now()).is_break() {
-                    break;
+            Work::Orders(orders) => {
+                for batch in orders.chunks(BATCH) {
+                    if self.stops() {
+                        break;
+                    }
+                    let batch_fates = self.change(batch).await;
+                    if fates.add(batch_fates, batch.len()).is_break() {
+                        break;
+                    }
                 }
             }
+            Work::Messages(messages) => {
+                for batch in messages.chunks(BATCH) {
+                    if self.stops() {
+                        break;
+                    }
+                    let batch_fates = self.remove(batch).await;
+                    if fates.add(batch_fates, batch.len()).is_break() {
+                        break;
+                    }
+                }
+            }
+            Work::Sweep(before) => return self.sweep(before).await,
         }
-        Work::Messages(search, ids) => {
-            let mut dropped = BTreeMap::new();
-            let until = Timestamp::from_millis(u64::MAX);
-            let removed = search.remove(&lent.store, until, note, |ids, were_there| {
-                dropped.extend(ids.iter().copied().zip(were_there.iter().copied()));
-            });
-            let failure = removed.await.err();
-            fates.of_messages(&ids, &dropped, failure);
+        fates.answer(changes)
+    }
+
+    fn stops(&self) -> bool {
+        self.is_stopping.load(Ordering::Relaxed)
+    }
+
+    /// Resolves those doubts of a batch that stand as they were planned.
+    async fn resolve(&self, batch: &[Case]) -> Result<Batch> {
+        let store = &self.lent.store;
+        let operations = batch.iter().map(|it| it.doubt().operation.clone());
+        let records = store.get(operations.collect()).await;
+        let records = records.map_err(Error::not_applied)?;
+        let as_planned = batch.iter().zip(records);
+        let as_planned = as_planned.map(|(it, now)| is_as(now, &snapshot(&it.doubt().record)));
+        let as_planned: Vec<bool> = as_planned.collect();
+        let same = batch
+            .iter()
+            .zip(&as_planned)
+            .filter(|(_, is_same)| **is_same);
+        let same: Vec<Case> = same.map(|(case, _)| case.clone()).collect();
+        let resolution = resolve(store, &same, self.note).await?;
+        let (now, failure) = (self.clock.now(), resolution.failure);
+        let answers = same.iter().zip(resolution.answers);
+        let fates =
+            answers.map(|(case, it)| Fate::of(it, now).with_message(case, failure.as_ref()));
+        Ok(Batch {
+            fates: spread(&as_planned, fates),
+            next: if failure.is_some() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            },
+        })
+    }
+
+    /// Changes those records of a batch that stand as they were planned.
+    async fn change(&self, batch: &[(Planned, String)]) -> Result<Batch> {
+        let store = &self.lent.store;
+        let operations = batch.iter().map(|(it, _)| it.operation.clone());
+        let records = store.get(operations.collect()).await;
+        let records = records.map_err(Error::not_applied)?;
+        let as_planned = batch.iter().zip(records);
+        let as_planned = as_planned.map(|((_, planned), now)| is_as(now, planned));
+        let as_planned: Vec<bool> = as_planned.collect();
+        let same = batch
+            .iter()
+            .zip(&as_planned)
+            .filter(|(_, is_same)| **is_same);
+        let same: Vec<Planned> = same.map(|((it, _), _)| it.clone()).collect();
+        let answers = if same.is_empty() {
+            Vec::new()
+        } else {
+            Planned::give(store, &same, self.note).await?
+        };
+        let now = self.clock.now();
+        let fates = answers.into_iter().map(|it| Fate::of(it, now));
+        Ok(Batch::whole(spread(&as_planned, fates)))
+    }
+
+    /// Drops those messages of a batch whose records are in the state that was planned.
+    async fn remove(&self, batch: &[Discard]) -> Result<Batch> {
+        let store = &self.lent.store;
+        let operations = batch.iter().filter_map(|it| it.operation.as_ref());
+        let operations: Arc<[_]> = operations.map(|(it, _)| it.clone()).collect();
+        let records = if operations.is_empty() {
+            Vec::new()
+        } else {
+            let records = store.get(operations).await;
+            records.map_err(Error::not_applied)?
+        };
+        let mut records = records.into_iter();
+        let as_planned = batch.iter().map(|it| {
+            it.operation.as_ref().is_none_or(|(_, planned)| {
+                let record = records.next().flatten();
+                record.map(|it| it.state.kind()) == *planned
+            })
+        });
+        let as_planned: Vec<bool> = as_planned.collect();
+        let same = batch
+            .iter()
+            .zip(&as_planned)
+            .filter(|(_, is_same)| **is_same);
+        let same: Arc<[_]> = same.map(|(it, _)| it.id).collect();
+        let were_there = if same.is_empty() {
+            Vec::new()
+        } else {
+            store.drop_parked(same, Some(self.note)).await?
+        };
+        let fates = were_there.into_iter().map(|was_there| {
+            if was_there {
+                Fate::Done { why: None }
+            } else {
+                Fate::Refused {
+                    why: "it is gone meanwhile".to_owned(),
+                }
+            }
+        });
+        Ok(Batch::whole(spread(&as_planned, fates)))
+    }
+
+    async fn sweep(&self, before: Option<u64>) -> Result<Answer, Problem> {
+        let Some(trail) = &self.lent.trail else {
+            return Err(no_trail());
+        };
+        let visit = |_: &SweepResult| {
+            if self.stops() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        };
+        let (note, at) = (self.note.clone(), (before, self.clock.now()));
+        let swept = sweep(&self.lent.store, trail, note, at, visit).await;
+        let done = swept.done;
+        let fate = match swept.failure {
+            Some(error) if done == SweepResult::default() => return Err(Problem::from(&error)),
+            Some(error) => Fate::Unknown {
+                why: format!(
+                    "this much is done, perhaps more, and then: {error} [{}]",
+                    error.code()
+                ),
+            },
+            None => Fate::Done {
+                why: swept
+                    .is_stopped
+                    .then(|| "the worker ends; sweep again for the rest".to_owned()),
+            },
+        };
+        Ok(Answer::of(vec![Carried {
+            change: Change::Swept(done),
+            fate,
+        }]))
+    }
+}
+
+/// The problem of a sweep of which the audit trail could not tell.
+pub(super) fn no_trail() -> Problem {
+    let detail = "the store takes no entries about itself into its audit trail";
+    let status = StatusCode::NOT_IMPLEMENTED;
+    Problem::new(status, Code::Unsupported.as_str(), detail)
+}
+
+fn is_as(record: Option<Record>, planned: &str) -> bool {
+    record.is_some_and(|it| snapshot(&it) == planned)
+}
+
+/// Puts the fates of those that were as planned among the others, which are refused.
+fn spread(as_planned: &[bool], mut fates: impl Iterator<Item = Fate>) -> Vec<Fate> {
+    let all = as_planned.iter().map(|is_same| {
+        if !is_same {
+            let why = "it has changed since the plan".to_owned();
+            return Fate::Refused { why };
         }
-        Work::Sweep(forecast) => {
-            let Some(trail) = &lent.trail else {
-                let detail = "the store takes no entries about itself into its audit trail";
-                let status = StatusCode::NOT_IMPLEMENTED;
-                return Err(Problem::new(status, Code::Unsupported.as_str(), detail));
-            };
-            let (note, now) = (note.clone(), clock.now());
-            let swept = forecast.sweep(&lent.store, trail, note, now, |_| {});
-            let swept = swept.await.map_err(|error| Problem::from(&error))?;
-            return Ok(Answer::of(vec![Carried {
-                change: Change::Swept(swept),
-                fate: Fate::Done,
-            }]));
+        fates.next().unwrap_or_else(|| Fate::Unknown {
+            why: "the store gave no answer".to_owned(),
+        })
+    });
+    all.collect()
+}
+
+/// The fates of a batch.
+struct Batch {
+    fates: Vec<Fate>,
+    /// A break if another batch is of no use.
+    next: ControlFlow<()>,
+}
+
+impl Batch {
+    const fn whole(fates: Vec<Fate>) -> Self {
+        Self {
+            fates,
+            next: ControlFlow::Continue(()),
         }
     }
-    fates.answer(changes)
 }
 
 /// The fates of changes, in their order.
 struct Fates {
     all: Vec<Fate>,
+    /// The failure of the first batch.
     failure: Option<Error>,
 }
 
@@ -123,50 +304,26 @@ impl Fates {
         }
     }
 
-    /// Adds the answers to a batch of orders; there is no use in another one after a failure.
-    fn add(
-        &mut self,
-        answers: semel_core::Result<Vec<Directed>>,
-        count: usize,
-        now: Timestamp,
-    ) -> ControlFlow<()> {
-        match answers {
-            Ok(answers) => {
-                let fates = answers.into_iter().map(|it| Fate::of(it, now));
+    /// Adds a batch of so many changes; there is no use in another one after a failure.
+    fn add(&mut self, batch: Result<Batch>, count: usize) -> ControlFlow<()> {
+        match batch {
+            Ok(Batch { fates, next }) => {
                 self.all.extend(fates);
-                ControlFlow::Continue(())
+                next
             }
             Err(error) => {
+                let is_first = self.all.is_empty();
                 let fate = Fate::after(&error);
                 self.all.extend(std::iter::repeat_n(fate, count));
-                self.failure = Some(error);
+                self.failure = Some(error).filter(|_| is_first);
                 ControlFlow::Break(())
             }
         }
     }
 
-    fn of_messages(
-        &mut self,
-        ids: &[semel_core::ParkedId],
-        dropped: &BTreeMap<semel_core::ParkedId, bool>,
-        failure: Option<Error>,
-    ) {
-        let fate = failure.as_ref().map(Fate::after);
-        let fates = ids.iter().map(|id| match (dropped.get(id), &fate) {
-            (Some(true), _) => Fate::Done,
-            (None, Some(fate)) => fate.clone(),
-            (Some(false) | None, _) => Fate::Refused {
-                why: "it is gone meanwhile".to_owned(),
-            },
-        });
-        self.all.extend(fates);
-        self.failure = failure;
-    }
-
     fn answer(self, changes: Vec<Change>) -> Result<Answer, Problem> {
         let Self { all, failure } = self;
-        let is_nothing_done = all.iter().all(|fate| *fate != Fate::Done);
-        if let Some(error) = failure.filter(|_| is_nothing_done) {
+        if let Some(error) = failure {
             return Err(Problem::from(&error));
         }
         let fates = all.into_iter().chain(std::iter::repeat(Fate::NotTried));
@@ -179,11 +336,31 @@ impl Fates {
 impl Fate {
     fn of(answer: Directed, now: Timestamp) -> Self {
         match answer {
-            Directed::Now(_) => Self::Done,
+            Directed::Now(_) => Self::Done { why: None },
             Directed::Refused(refusal) => Self::Refused {
                 why: refusal_text(refusal, now),
             },
             Directed::Failed(error) => Self::after(&error),
+        }
+    }
+
+    /// The same of a doubt, whose message may have stayed after this failure.
+    fn with_message(self, case: &Case, failure: Option<&Error>) -> Self {
+        let is_moved = matches!(
+            case.message(),
+            MessageFate::Dropped | MessageFate::DeadLetter
+        );
+        match (self, failure) {
+            (Self::Done { .. }, Some(error)) if is_moved => {
+                let why = format!("its message may still be kept: {error} [{}]", error.code());
+                if case.is_left_over() {
+                    // There was nothing else to do.
+                    Self::Unknown { why }
+                } else {
+                    Self::Done { why: Some(why) }
+                }
+            }
+            (fate, _) => fate,
         }
     }
 
@@ -198,11 +375,12 @@ impl Fate {
 
 impl Answer {
     fn of(changes: Vec<Carried>) -> Self {
-        let done = changes.iter().filter(|it| it.fate == Fate::Done).count();
+        let is_done = |it: &&Carried| matches!(it.fate, Fate::Done { .. });
+        let is_whole = |it: &Carried| it.fate == Fate::Done { why: None };
         Self {
             semel: VERSION,
-            complete: done == changes.len(),
-            done,
+            complete: changes.iter().all(is_whole),
+            done: changes.iter().filter(is_done).count(),
             changes,
         }
     }

@@ -4,17 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_core::{ParkedId, Scope, Timestamp};
+use semel_core::{Key, ParkedId, Scope, Timestamp};
 use semel_http::Problem;
-use semel_operate::parked::{DeadLetter, Filter, Found, Meaning, Names, Quarantined, Search};
+use semel_operate::parked::{DeadLetter, Filter, Found, Names, Quarantined, Search};
 use semel_worker::replay::Kind;
 
-use super::plan::{Change, Digest, Left, Plan, Work};
+use super::plan::{Change, Digest, Discard, Left, Plan, Work};
 use super::selection::{Selection, Which};
 use super::{Bounds, MOST_CHANGES};
 use crate::keys::which;
-use crate::query::invalid;
 use crate::reading::Reading;
+
+/// Messages in the order of their age.
+type Messages = BTreeMap<(Timestamp, ParkedId), (Change, Discard)>;
 
 /// Plans to drop messages of a kind.
 pub(super) async fn drop(
@@ -45,12 +47,24 @@ pub(super) async fn drop(
         names: Arc::new(names),
         filter,
     };
-    let mut found: BTreeMap<(Timestamp, ParkedId), Change> = BTreeMap::new();
+    let mut found = Messages::new();
     let mut is_whole = true;
-    let mut groups = search.groups();
+    let mut scopes: BTreeMap<Key, BTreeSet<Scope>> = BTreeMap::new();
+    let is_by_key = matches!(selection.which, Which::Keys(_));
+    let mut groups = search.small_groups();
     while let Some(group) = reading.within(groups.next(&reading.store)).await? {
         for it in group {
-            found.insert((it.message.since, it.message.id()), change_of(it, kind));
+            if let Some(key) = it.message.key.as_ref().filter(|_| is_by_key) {
+                let scopes = scopes.entry(key.clone()).or_default();
+                if scopes.len() < SCOPES {
+                    scopes.insert(it.message.scope.clone());
+                }
+            }
+            let discard = Discard::of(&it, kind == Kind::DeadLetters);
+            found.insert(
+                (it.message.since, discard.id),
+                (change_of(it, kind), discard),
+            );
             // The oldest ones.
             if found.len() > MOST_CHANGES {
                 found.pop_last();
@@ -60,9 +74,9 @@ pub(super) async fn drop(
         // Whatever else waits for the store comes first.
         tokio::task::yield_now().await;
     }
-    let left = unmet(reading, &search, selection, &found).await?;
+    let left = unmet(selection, &found, &scopes)?;
     let mut digest = Digest::default();
-    for ((since, id), change) in &found {
+    for ((since, id), (change, _)) in &found {
         let state = match change {
             Change::DeadLetter(it) => it.state,
             _ => "quarantined",
@@ -71,8 +85,7 @@ pub(super) async fn drop(
     }
     let is_all = matches!(selection.which, Which::All { .. });
     let until = found.last_key_value().map(|((since, _), _)| *since);
-    let (ids, changes): (Vec<_>, Vec<_>) = found.into_iter().map(|((_, id), it)| (id, it)).unzip();
-    let search = search.only(ids.iter().copied().collect());
+    let (changes, messages): (Vec<_>, Vec<_>) = found.into_values().unzip();
     Ok(Plan {
         at: bounds.at,
         until: until.filter(|_| is_all),
@@ -80,7 +93,7 @@ pub(super) async fn drop(
         left,
         is_whole,
         digest: digest.finish(),
-        work: Work::Messages(search, ids),
+        work: Work::Messages(messages),
     })
 }
 
@@ -92,49 +105,39 @@ fn change_of(found: Found, kind: Kind) -> Change {
 }
 
 /// Returns the names that no message has; refuses a key that several pipelines or tenants have.
-async fn unmet(
-    reading: &Reading,
-    search: &Search,
+fn unmet(
     selection: &Selection,
-    found: &BTreeMap<(Timestamp, ParkedId), Change>,
+    found: &Messages,
+    scopes: &BTreeMap<Key, BTreeSet<Scope>>,
 ) -> Result<Vec<Left>, Problem> {
+    let mut left = Vec::new();
     match &selection.which {
-        Which::All { .. } => Ok(Vec::new()),
+        Which::All { .. } => {}
         Which::Ids(ids) => {
             let met: BTreeSet<_> = found.keys().map(|(_, id)| *id).collect();
             let ids = ids.iter();
             let unmet = ids.filter(|id| message_id(id).is_none_or(|it| !met.contains(&it)));
-            Ok(unmet.map(|id| Left::id(id, UNKNOWN_MESSAGE)).collect())
+            left.extend(unmet.map(|id| Left::id(id, UNKNOWN_MESSAGE)));
         }
-        Which::Keys(_) => {
-            let looked_up = reading.within(search.look_up(&reading.store)).await?;
-            let mut left = Vec::new();
-            for (name, meaning) in looked_up.names {
-                match meaning {
-                    Meaning::Nothing => left.push(Left::key(&name, UNKNOWN_MESSAGE)),
-                    Meaning::One => {}
-                    Meaning::ManyScopes(scopes) => {
-                        let mut pipelines: Vec<_> = scopes.iter().map(Scope::operation).collect();
-                        pipelines.dedup();
-                        let tenants: Vec<_> = scopes.iter().map(Scope::tenant).collect();
-                        return Err(if pipelines.len() > 1 {
-                            which("pipeline", &pipelines)
-                        } else {
-                            which("tenant", &tenants)
-                        });
-                    }
-                    // Only of names that may be ids.
-                    Meaning::ManyIds(_) | Meaning::KeyAndId => {
-                        return Err(invalid(
-                            "keys",
-                            "this means several messages; name their ids",
-                        ));
-                    }
+        Which::Keys(keys) => {
+            for key in keys {
+                let Some(scopes) = scopes.get(key) else {
+                    left.push(Left::key(key.as_str(), UNKNOWN_MESSAGE));
+                    continue;
+                };
+                let pipelines: BTreeSet<_> = scopes.iter().map(Scope::operation).collect();
+                if pipelines.len() > 1 {
+                    let pipelines: Vec<_> = pipelines.into_iter().collect();
+                    return Err(which("pipeline", &pipelines));
+                }
+                if scopes.len() > 1 {
+                    let tenants: Vec<_> = scopes.iter().map(Scope::tenant).collect();
+                    return Err(which("tenant", &tenants));
                 }
             }
-            Ok(left)
         }
     }
+    Ok(left)
 }
 
 /// Reads the id of a message.
@@ -144,4 +147,6 @@ fn message_id(text: &str) -> Option<ParkedId> {
     number.map(|it| ParkedId::from_bytes(it.to_be_bytes()))
 }
 
+/// The number of pipelines and tenants of a key that are told.
+const SCOPES: usize = 8;
 const UNKNOWN_MESSAGE: &str = "no message of this kind has it";

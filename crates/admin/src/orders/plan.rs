@@ -1,12 +1,12 @@
 //! A plan: what an order would change, what it leaves as it is and why, and a digest that tells whether the same would
 //! still happen.
 
-use semel_core::{Operation, ParkedId, Record, Timestamp};
+use semel_core::{Operation, ParkedId, Record, State, StateKind, Timestamp};
 use semel_operate::action::{Action, Advice};
 use semel_operate::in_doubt::{Case, Resolved};
 use semel_operate::keys::{Changed, Planned, since};
-use semel_operate::parked::{DeadLetter, Quarantined, Search};
-use semel_operate::store::{SweepForecast, SweepResult};
+use semel_operate::parked::{DeadLetter, Found, Quarantined};
+use semel_operate::store::SweepResult;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -34,12 +34,30 @@ pub(super) struct Plan {
 pub(super) enum Work {
     /// Doubts are resolved.
     Cases(Vec<Case>),
-    /// Records are changed.
-    Orders(Vec<Planned>),
+    /// Records are changed, each of which stands so.
+    Orders(Vec<(Planned, String)>),
     /// Messages are dropped.
-    Messages(Search, Vec<ParkedId>),
-    /// The store is swept.
-    Sweep(SweepForecast),
+    Messages(Vec<Discard>),
+    /// The store is swept, in which about so many records are past their window.
+    Sweep(Option<u64>),
+}
+
+/// A message that is to be dropped.
+#[derive(Debug)]
+pub(super) struct Discard {
+    pub(super) id: ParkedId,
+    /// The operation of a dead letter, if its key is known, and the state of its record.
+    pub(super) operation: Option<(Operation, Option<StateKind>)>,
+}
+
+impl Discard {
+    pub(super) fn of(found: &Found, is_dead: bool) -> Self {
+        let operation = found.operation().filter(|_| is_dead);
+        Self {
+            id: found.message.id(),
+            operation: operation.map(|it| (it, found.state)),
+        }
+    }
 }
 
 /// A change: the object that the verb prints.
@@ -57,8 +75,8 @@ pub(super) enum Change {
     DeadLetter(Box<DeadLetter>),
     Quarantined(Box<Quarantined>),
     Forecast {
-        removed: u64,
-        doubted: u64,
+        /// About as many; none if the store cannot tell.
+        removed: Option<u64>,
     },
     Swept(SweepResult),
 }
@@ -162,18 +180,7 @@ impl Digest {
     /// Adds a record as it stands, and the word for what would be done with it. A record that somebody changed meanwhile,
     /// even if it came back to the same state, makes another digest.
     pub(super) fn record(&mut self, operation: &Operation, record: &Record, word: &str) {
-        let expires_at = record.expires_at().map(Timestamp::as_millis);
-        let text = format!(
-            "{} {word} {} {} {expires_at:?} {} {} {} {}",
-            operation.id(),
-            record.state.kind(),
-            since(record).as_millis(),
-            record.token,
-            record.attempts,
-            record.vanished,
-            record.held,
-        );
-        self.text(&text);
+        self.text(&format!("{} {word} {}", operation.id(), snapshot(record)));
     }
 
     /// Adds a part.
@@ -185,6 +192,28 @@ impl Digest {
         self.0.sort_unstable();
         *blake3::hash(self.0.as_flattened()).as_bytes()
     }
+}
+
+/// Describes a record as it stands. The end of a lease is no part of it, since each renewal changes that.
+pub(super) fn snapshot(record: &Record) -> String {
+    let expires_at = record.expires_at().map(Timestamp::as_millis);
+    let not_before = match record.state {
+        State::Released { not_before } => Some(not_before.as_millis()),
+        State::Claimed { .. }
+        | State::Started { .. }
+        | State::Completed { .. }
+        | State::Dead { .. }
+        | State::InDoubt { .. } => None,
+    };
+    format!(
+        "{} {} {expires_at:?} {not_before:?} {} {} {} {}",
+        record.state.kind(),
+        since(record).as_millis(),
+        record.token,
+        record.attempts,
+        record.vanished,
+        record.held,
+    )
 }
 
 /// The version of the format of plans.

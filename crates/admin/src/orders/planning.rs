@@ -1,22 +1,30 @@
 //! Makes plans: finds what an order is about, and asks [`semel_operate`] what would become of it.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use axum::http::StatusCode;
-use semel_core::decide::{self, Directed, Order as KeyOrder};
+use semel_core::decide::{self, Directed, Order as KeyOrder, Verdict};
 use semel_core::port::store::{ListQuery, Store};
-use semel_core::{Code, Key, Operation, Record, StateKind, Timestamp};
+use semel_core::{Code, Key, OpId, Operation, Record, StateKind, Timestamp};
 use semel_http::Problem;
-use semel_operate::in_doubt::{Case, Doubt, Obstacle, Resolved, Word, doubts, mark_messages};
-use semel_operate::keys::{Changed, KeyChange, Places, Planned, Proposal, Seen, candidates, since};
+use semel_operate::in_doubt::{
+    Case, Doubt, Obstacle, Resolved, Word, for_each_doubt, mark_messages, with_message,
+};
+use semel_operate::keys::{
+    Changed, KeyChange, Places, Planned, Proposal, Seen, candidates, of_keys, since,
+};
 use semel_operate::order::BATCH;
 use semel_operate::relative_time::when;
 use semel_operate::store::SweepForecast;
 use semel_worker::settings::EffectSettings;
 
-use super::plan::{Change, Digest, Left, Plan, Work};
+use super::execution::no_trail;
+use super::plan::{Change, Digest, Left, Plan, Work, snapshot};
 use super::request::Order;
 use super::selection::{Selection, Which};
 use super::{Bounds, MOST_CHANGES, messages};
 use crate::keys::{declared, one};
+use crate::query::invalid;
 use crate::reading::Reading;
 use crate::settings::Settings;
 
@@ -50,8 +58,9 @@ async fn resolve(
     selection: &Selection,
     bounds: Bounds,
 ) -> Result<Plan, Problem> {
+    refuse_streamed(settings, &selection.within)?;
     let (mut is_whole, mut until) = (true, None);
-    let (mut found, mut left) = match &selection.which {
+    let (mut found, mut left): (Vec<Doubt>, Vec<Left>) = match &selection.which {
         Which::All {
             older_than,
             reason_like,
@@ -59,14 +68,24 @@ async fn resolve(
             let before = bounds.until.or(older_than.map(|age| bounds.at.minus(age)));
             let within = selection.within.clone();
             let like = reason_like.as_deref();
-            let found = reading.within(doubts(&reading.store, within, before, like));
-            let mut found = found.await?;
-            // Those that wait the longest come first, and it does not matter how the store lists them.
-            found.sort_by_cached_key(|doubt| (since(&doubt.record), doubt.operation.id()));
-            is_whole = found.len() <= MOST_CHANGES;
-            found.truncate(MOST_CHANGES);
-            until = found.last().map(|doubt| since(&doubt.record));
-            (found, Vec::new())
+            // Those that wait the longest come first, and it does not matter how the store lists them. Those that have
+            // to wait take no place of theirs.
+            let (mut open, mut waiting) = (BTreeMap::new(), BTreeMap::new());
+            let visit = |doubt: Doubt| {
+                let pipeline = declared(settings).pipeline_of(&doubt.operation.scope);
+                let waits = word.waits(&doubt, pipeline, bounds.at);
+                let doubts = if waits { &mut waiting } else { &mut open };
+                doubts.insert((since(&doubt.record), doubt.operation.id()), doubt);
+                if doubts.len() > MOST_CHANGES {
+                    doubts.pop_last();
+                    is_whole = is_whole && waits;
+                }
+            };
+            let doubts = for_each_doubt(&reading.store, within, before, like, visit);
+            reading.within(doubts).await?;
+            until = open.last_key_value().map(|((since, _), _)| *since);
+            let all = open.into_values().chain(waiting.into_values());
+            (all.collect(), Vec::new())
         }
         Which::Keys(_) | Which::Ids(_) => {
             let state = Some(StateKind::InDoubt);
@@ -85,13 +104,26 @@ async fn resolve(
     let (mut cases, mut changes, mut digest) = (Vec::new(), Vec::new(), Digest::default());
     for doubt in found {
         let pipeline = declared(settings).pipeline_of(&doubt.operation.scope);
+        if let Some(limit) = word.exceeds(pipeline) {
+            let detail = format!(
+                "this has more than the {limit} bytes that `{}` keeps of an outcome; no duplicate would get it",
+                doubt.operation.scope.operation()
+            );
+            return Err(invalid("outcome", detail));
+        }
         let case = Case::new(doubt, word, pipeline);
         if let Some(obstacle) = case.obstacle(bounds.at) {
             left.push(left_by(&case.doubt().operation, obstacle, bounds.at));
             continue;
         }
         let doubt = case.doubt();
-        let word = format!("{} {}", case.leads_to(), case.message().as_str());
+        let leads_to = case.leads_to();
+        // With what the configuration says of it; the outcome itself is a part of the order.
+        let terms = match case.verdict() {
+            Verdict::Applied { window, .. } | Verdict::Abandon { window } => format!("{window:?}"),
+            Verdict::NotApplied { quiet, .. } => format!("{quiet:?}"),
+        };
+        let word = format!("{leads_to} {terms} {}", case.message().as_str());
         digest.record(&doubt.operation, &doubt.record, &word);
         changes.push(Change::Resolved(Resolved::of(&case)));
         cases.push(case);
@@ -132,13 +164,17 @@ async fn change_keys(
     selection: &Selection,
     at: Timestamp,
 ) -> Result<Plan, Problem> {
+    refuse_streamed(settings, &selection.within)?;
     let (known, mut left) = named(reading, settings, selection, None).await?;
+    // As it stands now, not when it was planned: what has ended by itself meanwhile, or by this very plan, is not to be
+    // ended once more.
+    let now = settings.clock.now();
     let (mut all, mut changes, mut digest) = (Vec::new(), Vec::new(), Digest::default());
     for (operation, record) in known {
         let seen = Seen {
             operation: &operation,
             record: &record,
-            now: at,
+            now,
             is_left_alone: false,
             arrival: declared(settings).arrival_of(&operation.scope),
         };
@@ -146,12 +182,12 @@ async fn change_keys(
             Proposal::Do { order, remark } => {
                 digest.record(&operation, &record, order.action());
                 let planned = Planned::new(operation, &record, order);
-                let after = foretold(&record, &planned.order, at);
+                let after = foretold(&record, &planned.order, now);
                 changes.push(Change::Key {
                     changed: Changed::of(&planned, after),
                     remark,
                 });
-                all.push(planned);
+                all.push((planned, snapshot(&record)));
             }
             Proposal::Already { why } => left.push(Left::of(&operation, why, None)),
             Proposal::Refuse { advice } => {
@@ -178,22 +214,22 @@ fn foretold(record: &Record, order: &KeyOrder, at: Timestamp) -> Option<StateKin
     }
 }
 
-/// Finds the records that are named; of ids only those in `state`, if one is meant. Returns what is not there, too.
+/// Finds the records that are named; of ids only those in `state`, if one is meant, and those whose message is still
+/// kept for a doubt. Returns what is not there, too.
 async fn named(
     reading: &Reading,
     settings: &Settings,
     selection: &Selection,
     state: Option<StateKind>,
 ) -> Result<(Vec<(Operation, Record)>, Vec<Left>), Problem> {
-    refuse_streamed(settings, &selection.within)?;
     let (mut known, mut left) = (Vec::new(), Vec::new());
     match &selection.which {
         Which::Keys(keys) => {
             let places = declared(settings).places(selection.within.clone());
             let few = (BATCH / places.scopes.len().max(1)).max(1);
             for keys in keys.chunks(few) {
-                for (key, mut found) in keys.iter().zip(looked_up(reading, &places, keys).await?) {
-                    found.retain(|(operation, _)| operation.key == *key);
+                let found = reading.within(of_keys(&reading.store, &places, keys));
+                for (key, found) in keys.iter().zip(found.await?) {
                     match one(found)? {
                         Some(record) => known.push(record),
                         None => left.push(Left::key(key.as_str(), UNKNOWN_KEY)),
@@ -211,9 +247,20 @@ async fn named(
             };
             let keys = ids.iter().filter_map(|id| Key::parse(id).ok());
             let keys: Vec<_> = keys.collect();
-            for (id, found) in ids.iter().zip(looked_up(reading, &places, &keys).await?) {
-                let mut found = found.into_iter();
-                match found.find(|(operation, _)| operation.id().to_string() == *id) {
+            let store = &reading.store;
+            let found = candidates(store, &places, &keys, |operations| store.get(operations));
+            let found = reading.within(found).await?.into_iter();
+            let found = found.flat_map(|it| it.known);
+            let mut found: BTreeMap<_, _> = found.map(|it| (it.0.id().to_string(), it)).collect();
+            let lost = ids.iter().filter(|id| !found.contains_key(*id));
+            let lost: BTreeSet<OpId> = lost.filter_map(|id| id.parse().ok()).collect();
+            if state.is_some() && !lost.is_empty() {
+                let within = selection.within.clone();
+                let left_over = reading.within(with_message(store, within, &lost)).await?;
+                found.extend(left_over.into_iter().map(|it| (it.0.id().to_string(), it)));
+            }
+            for id in ids {
+                match found.remove(id) {
                     Some(record) => known.push(record),
                     None if state.is_some() => left.push(Left::id(id, UNKNOWN_DOUBT)),
                     None => left.push(Left::id(id, UNKNOWN_ID)),
@@ -223,17 +270,6 @@ async fn named(
         Which::All { .. } => {}
     }
     Ok((known, left))
-}
-
-async fn looked_up(
-    reading: &Reading,
-    places: &Places,
-    keys: &[Key],
-) -> Result<Vec<Vec<(Operation, Record)>>, Problem> {
-    let store = &reading.store;
-    let found = candidates(store, places, keys, |operations| store.get(operations));
-    let found = reading.within(found).await?;
-    Ok(found.into_iter().map(|it| it.known).collect())
 }
 
 /// Refuses an order about a pipeline whose records are not in the store.
@@ -252,23 +288,24 @@ fn refuse_streamed(settings: &Settings, within: &ListQuery) -> Result<(), Proble
 }
 
 async fn sweep(reading: &Reading, at: Timestamp) -> Result<Plan, Problem> {
-    let forecast = reading
-        .within(SweepForecast::of(&reading.store, at))
-        .await?;
-    let SweepForecast { removed, doubted } = forecast;
+    if !reading.has_trail {
+        return Err(no_trail());
+    }
+    let removed = reading.within(SweepForecast::estimate(&reading.store));
+    let removed = removed.await?;
     // How many there are changes from moment to moment; what a sweep does, does not.
     let digest = Digest::default();
     Ok(Plan {
         at,
         until: None,
-        changes: vec![Change::Forecast { removed, doubted }],
+        changes: vec![Change::Forecast { removed }],
         left: Vec::new(),
         is_whole: true,
         digest: digest.finish(),
-        work: Work::Sweep(forecast),
+        work: Work::Sweep(removed),
     })
 }
 
 const UNKNOWN_KEY: &str = "nothing is on record under this key";
-const UNKNOWN_ID: &str = "nothing on record has this operation id";
 const UNKNOWN_DOUBT: &str = "nothing in doubt has this operation id";
+const UNKNOWN_ID: &str = "nothing on record has this operation id";

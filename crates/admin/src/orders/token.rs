@@ -130,9 +130,9 @@ impl PlanToken {
         }
     }
 
-    /// Tells whether the plan is too old to be meant.
+    /// Tells whether the plan is too old to be meant, or of a time that no worker can have made it at.
     pub(super) fn has_expired(&self, now: Timestamp) -> bool {
-        self.at.plus(LIFETIME) < now
+        self.at.plus(LIFETIME) < now || now.plus(SKEW) < self.at
     }
 }
 
@@ -149,6 +149,9 @@ const MOST_LETTERS: usize = 64;
 const NO_TOKEN: &str = "this is no token of a plan; send the one that the plan has, whole";
 /// The time for which a plan can be carried out. A person looks things up at a provider meanwhile.
 pub(super) const LIFETIME: Duration = Duration::from_secs(3_600);
+
+/// The most by which the clock of another worker is ahead.
+const SKEW: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {
@@ -205,5 +208,11 @@ mod tests {
         let end = token.at.plus(LIFETIME);
         assert!(!token.has_expired(end));
         assert!(token.has_expired(end.plus(Duration::from_millis(1))));
+        let token = PlanToken {
+            at: end.plus(SKEW),
+            ..token
+        };
+        assert!(!token.has_expired(end));
+        assert!(token.has_expired(end.minus(Duration::from_millis(1))));
     }
 }

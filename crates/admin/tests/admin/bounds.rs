@@ -13,7 +13,7 @@ use crate::site::Site;
 
 /// A store that never lists anything.
 #[derive(Clone)]
-struct Stuck(Arc<MemoryStore>);
+pub(crate) struct Stuck(pub(crate) Arc<MemoryStore>);
 
 impl Store for Stuck {
     async fn list(&self, _: &ListQuery) -> Result<Page<Listed>> {

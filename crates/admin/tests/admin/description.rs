@@ -85,7 +85,7 @@ async fn it_has_the_members_of_plans_and_of_what_was_done() {
         ("keys/forget", json!({ "keys": ["pay-1", "pay-2"] }), true),
         ("dead-letters/drop", json!({ "all": true }), true),
         ("quarantine/drop", json!({ "keys": ["no"] }), true),
-        ("store/sweep", json!({}), false),
+        ("store/sweep", json!({}), true),
     ] {
         let plan = doubtful.plan(action, &order, &anybody).await;
         of_answer(&plan, &schema("Plan"));

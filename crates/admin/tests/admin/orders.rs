@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use semel_admin::Lent;
 use semel_core::port::store::ListQuery;
+use semel_core::port::transfer::AnyTransferStore;
 use semel_core::{
     AnyStore, Audited, ClaimId, ClaimRequest, Clock, Key, Operation, Parked, Reason, Recovery,
     Scope, Start, StateKind, Store, Timestamp,
@@ -29,8 +31,12 @@ impl Doubtful {
     /// One whose store has these keys in doubt, of the tenant `acme`.
     pub(crate) async fn of(keys: &[String]) -> Self {
         let site = Site::new();
-        let store = AnyStore::new(site.memory());
-        site.lend(store.clone());
+        let memory = site.memory();
+        let store = AnyStore::new(Arc::clone(&memory));
+        site.store.send_replace(Some(Lent {
+            store: store.clone(),
+            trail: Some(AnyTransferStore::new(memory)),
+        }));
         let doubtful = Self { site, store };
         doubtful.doubt("acme", keys).await;
         doubtful

@@ -7,7 +7,7 @@ use axum::body::{Body, to_bytes};
 use axum::http::Request;
 use axum::http::header::CONTENT_TYPE;
 use bytes::Bytes;
-use semel_admin::{Lent, Settings, Worker, router};
+use semel_admin::{Lent, Orders, Settings, Worker, router};
 use semel_conformance::TestClock;
 use semel_core::decide::{Directive, Order};
 use semel_core::{
@@ -23,6 +23,7 @@ use tower::ServiceExt;
 pub(crate) struct Site {
     pub(crate) store: watch::Sender<Option<Lent>>,
     pub(crate) clock: Arc<TestClock>,
+    pub(crate) orders: Arc<Orders>,
     router: Router,
 }
 
@@ -44,7 +45,8 @@ impl Site {
     pub(crate) fn new() -> Self {
         let (store, opened) = watch::channel(None);
         let clock = Arc::new(TestClock::new());
-        let router = router(Settings {
+        let orders: Arc<Orders> = Arc::default();
+        let settings = Settings {
             store: opened,
             url: "memory:".to_owned(),
             accepted: Vec::new(),
@@ -54,10 +56,12 @@ impl Site {
             config: "{\"settings\":{}}".to_owned(),
             worker: Arc::new(Idle),
             clock: clock.clone(),
-        });
+        };
+        let router = router(settings, Arc::clone(&orders));
         Self {
             store,
             clock,
+            orders,
             router,
         }
     }

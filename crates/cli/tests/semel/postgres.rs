@@ -90,6 +90,18 @@ impl Schema {
         ));
     }
 
+    /// Keeps others from changing the record of an operation, until [`Schema::unlock`].
+    pub(crate) fn lock(&self, operation_id: &str) {
+        let name = &self.name;
+        self.execute(&format!(
+            "begin; select from {name}.records where id = decode('{operation_id}', 'hex') for update"
+        ));
+    }
+
+    pub(crate) fn unlock(&self) {
+        self.execute("rollback");
+    }
+
     fn execute(&self, sql: &str) {
         let done = self.runtime.block_on(self.client.batch_execute(sql));
         done.unwrap_or_else(|error| panic!("{sql}: {error:?}"));

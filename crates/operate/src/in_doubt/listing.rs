@@ -1,13 +1,16 @@
 //! Doubts, and the messages that are kept for them, in the lists of a store.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-use semel_core::port::store::{ListQuery, Listed};
-use semel_core::{AnyStore, Operation, Parked, Reason, Result, Scope, StateKind, Timestamp};
+use semel_core::port::store::{ListQuery, Listed, Store};
+use semel_core::{
+    AnyStore, OpId, Operation, Parked, Reason, Record, Result, Scope, StateKind, Timestamp,
+};
 
 use super::{Doubt, message_id};
 use crate::keys::{reason, since};
+use crate::order::BATCH;
 use crate::paging::for_each_page;
 
 /// Lists the doubts that `within` selects, that began at `before` or earlier and have `like` in their reason,
@@ -22,8 +25,24 @@ pub async fn doubts(
     before: Option<Timestamp>,
     like: Option<&str>,
 ) -> Result<Vec<Doubt>> {
+    let mut all = Vec::new();
+    for_each_doubt(store, within, before, like, |doubt| all.push(doubt)).await?;
+    Ok(all)
+}
+
+/// Passes the same doubts to `visit`, one by one, in the order of the store.
+///
+/// # Errors
+///
+/// Those of the store.
+pub async fn for_each_doubt(
+    store: &AnyStore,
+    within: ListQuery,
+    before: Option<Timestamp>,
+    like: Option<&str>,
+    mut visit: impl FnMut(Doubt),
+) -> Result<()> {
     let like = like.map(str::to_lowercase);
-    let mut named = Vec::new();
     let query = ListQuery {
         state: Some(StateKind::InDoubt),
         ..within
@@ -33,7 +52,7 @@ pub async fn doubts(
             let is_old = before.is_none_or(|before| since(&record) <= before);
             let reason = || reason(&record).unwrap_or_default().to_lowercase();
             if is_old && like.as_ref().is_none_or(|like| reason().contains(like)) {
-                named.push(Doubt {
+                visit(Doubt {
                     operation,
                     record,
                     has_message: false,
@@ -42,8 +61,7 @@ pub async fn doubts(
         }
         Ok(ControlFlow::Continue(()))
     })
-    .await?;
-    Ok(named)
+    .await
 }
 
 /// Marks the doubts for which a message is kept.
@@ -104,6 +122,42 @@ pub async fn message_of(store: &AnyStore, operation: &Operation) -> Result<Optio
     Ok(found)
 }
 
+/// Finds the records with these ids, in whatever state they are, for which messages are kept in doubt: also those of
+/// which a statement was written down, before it was interrupted.
+///
+/// # Cost
+///
+/// Reads the messages that are kept for doubts.
+///
+/// # Errors
+///
+/// Those of the store.
+pub async fn with_message(
+    store: &AnyStore,
+    within: ListQuery,
+    ids: &BTreeSet<OpId>,
+) -> Result<Vec<(Operation, Record)>> {
+    let query = ListQuery {
+        reasons: vec![Reason::InDoubt.code().into()],
+        ..within
+    };
+    let mut operations = Vec::new();
+    for_each_page(store, query, |messages: Vec<Parked>| {
+        for message in messages {
+            let operation = message.key.map(|key| Operation::new(message.scope, key));
+            operations.extend(operation.filter(|it| ids.contains(&it.id())));
+        }
+        Ok(ControlFlow::Continue(()))
+    })
+    .await?;
+    let mut known = Vec::with_capacity(operations.len());
+    for few in operations.chunks(BATCH) {
+        let records = few.iter().cloned().zip(store.get(few.into()).await?);
+        known.extend(records.filter_map(|(operation, record)| Some((operation, record?))));
+    }
+    Ok(known)
+}
+
 /// The query for messages that are kept for doubts, of one pipeline or of all.
 pub fn messages(scope: Option<&Scope>) -> ListQuery {
     ListQuery {
@@ -117,7 +171,7 @@ mod tests {
     use std::sync::Arc;
 
     use bytes::Bytes;
-    use semel_core::{Key, State, Store};
+    use semel_core::{Key, State};
     use semel_store_memory::MemoryStore;
 
     use super::*;

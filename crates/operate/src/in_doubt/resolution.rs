@@ -5,18 +5,24 @@ use std::ops::ControlFlow;
 
 use semel_core::decide::{Directed, Verdict};
 use semel_core::port::store::Store;
-use semel_core::{AnyStore, Note, Parked, ParkedId, Result};
+use semel_core::{AnyStore, Error, Note, Parked, ParkedId, Result};
 
 use super::{Case, MessageFate, dead_letter, message_id, messages};
 use crate::paging::for_each_page;
 
+/// The results of a batch.
+#[derive(Debug)]
+#[must_use = "an order may have been refused"]
+pub struct Resolution {
+    /// One answer for each case, in the same order.
+    pub answers: Vec<Directed>,
+    /// The failure that left messages where they are. The records stand as the answers say all the same.
+    pub failure: Option<Error>,
+}
+
 /// Gives the orders of a batch, then moves the messages of those that were carried out. If it is interrupted in
 /// between, the same statement again continues the work: the records follow it already, and the messages are left
 /// over.
-///
-/// # Shape
-///
-/// One answer for each case, in the same order
 ///
 /// # Cost
 ///
@@ -24,8 +30,8 @@ use crate::paging::for_each_page;
 ///
 /// # Errors
 ///
-/// Those of the store.
-pub async fn resolve(store: &AnyStore, batch: &[Case], note: &Note) -> Result<Vec<Directed>> {
+/// Those of the store, if it did not answer the orders.
+pub async fn resolve(store: &AnyStore, batch: &[Case], note: &Note) -> Result<Resolution> {
     let open = batch.iter().filter(|case| !case.is_left_over());
     let directives: Vec<_> = open.map(|case| case.directive(note)).collect();
     let answers = if directives.is_empty() {
@@ -48,8 +54,11 @@ pub async fn resolve(store: &AnyStore, batch: &[Case], note: &Note) -> Result<Ve
         }
         all.push(answer);
     }
-    settle_messages(store, &resolved, note).await?;
-    Ok(all)
+    let failure = settle_messages(store, &resolved, note).await.err();
+    Ok(Resolution {
+        answers: all,
+        failure,
+    })
 }
 
 async fn settle_messages(store: &AnyStore, resolved: &[&Case], note: &Note) -> Result<()> {

@@ -51,6 +51,67 @@ pub async fn candidates<F>(
 where
     F: Future<Output = Result<Vec<Option<Record>>>>,
 {
+    let mut all = in_pipelines(store, places, keys, look_up).await?;
+    let mut lost = Lost::default();
+    for (at, key) in keys.iter().enumerate() {
+        if !all[at].known.is_empty() {
+            continue;
+        }
+        if places.is_anywhere() {
+            lost.keys.insert(key, at);
+        }
+        if let Ok(id) = key.as_str().parse() {
+            lost.ids.insert(id, at);
+        } else if is_beginning(key.as_str()) {
+            lost.beginnings
+                .push((key.as_str().to_ascii_lowercase(), at));
+        }
+    }
+    for (at, operation, record) in search(store, places.within.clone(), &lost).await? {
+        all[at].known.push((operation, record));
+    }
+    Ok(all)
+}
+
+/// Finds the records of each key in `places`, by the keys alone: digits are no operation id here.
+///
+/// # Cost
+///
+/// One look-up; goes through the list of each pipeline whose tenant is not known, and through all if no pipeline is
+/// known.
+///
+/// # Errors
+///
+/// Those of the store.
+pub async fn of_keys(
+    store: &AnyStore,
+    places: &Places,
+    keys: &[Key],
+) -> Result<Vec<Vec<(Operation, Record)>>> {
+    if places.is_anywhere() {
+        return in_list(store, places.within.clone(), keys).await;
+    }
+    let found = in_pipelines(store, places, keys, |operations| store.get(operations)).await?;
+    Ok(found.into_iter().map(|it| it.known).collect())
+}
+
+impl Places {
+    /// Tells whether no pipeline is known, so that a key can be in any.
+    const fn is_anywhere(&self) -> bool {
+        self.scopes.is_empty() && self.names.is_empty()
+    }
+}
+
+/// Finds the records of each key in the pipelines that are known.
+async fn in_pipelines<F>(
+    store: &AnyStore,
+    places: &Places,
+    keys: &[Key],
+    look_up: impl FnOnce(Arc<[Operation]>) -> F,
+) -> Result<Vec<Candidates>>
+where
+    F: Future<Output = Result<Vec<Option<Record>>>>,
+{
     let Places {
         scopes,
         names,
@@ -89,25 +150,6 @@ where
         {
             of_key.known.extend(known);
         }
-    }
-    let is_anywhere = scopes.is_empty() && names.is_empty();
-    let mut lost = Lost::default();
-    for (at, key) in keys.iter().enumerate() {
-        if !all[at].known.is_empty() {
-            continue;
-        }
-        if is_anywhere {
-            lost.keys.insert(key, at);
-        }
-        if let Ok(id) = key.as_str().parse() {
-            lost.ids.insert(id, at);
-        } else if is_beginning(key.as_str()) {
-            lost.beginnings
-                .push((key.as_str().to_ascii_lowercase(), at));
-        }
-    }
-    for (at, operation, record) in search(store, within.clone(), &lost).await? {
-        all[at].known.push((operation, record));
     }
     Ok(all)
 }
@@ -276,6 +318,12 @@ mod tests {
         assert_eq!(known, [2, 1, 0, 1]);
         assert_eq!(found[2].operations.len(), 2, "it would belong to either");
         assert_eq!(found[3].known[0].0.key, key("k2"));
+        // By keys alone, digits are nothing else.
+        let found = of_keys(&store, &places, &keys).await.expect("records");
+        let known: Vec<_> = found.iter().map(Vec::len).collect();
+        assert_eq!(known, [2, 1, 0, 0]);
+        let anywhere = of_keys(&store, &Places::default(), &keys).await;
+        assert_eq!(anywhere.expect("records"), found);
         // Without a pipeline, the lists are gone through.
         let mut anywhere = Places::default();
         assert_eq!(count(&store, &anywhere, &keys[..2]).await, [2, 1]);

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use semel_core::decide::{self, Change};
 use semel_core::port::store::{ListQuery, Listed, Store};
 use semel_core::port::transfer::{AnyTransferStore, Item, TransferStore};
-use semel_core::{AnyStore, Audited, Note, Result, Timestamp};
+use semel_core::{AnyStore, Audited, Certainty, Error, Note, Result, Timestamp};
 use serde::Serialize;
 
 use crate::paging::for_each_page;
@@ -56,12 +56,20 @@ impl SweepForecast {
         Ok(due)
     }
 
-    /// Sweeps until nothing is left to do, leaves an entry in the audit trail, and passes what was done so far to
-    /// `visit` after each step.
+    /// Asks the store for about what a sweep would remove.
+    ///
+    /// # Cost
+    ///
+    /// Bounded, however much the store holds
     ///
     /// # Errors
     ///
-    /// Those of the store. What was swept by then is swept, and has no entry.
+    /// Those of the store.
+    pub async fn estimate(store: &AnyStore) -> Result<Option<u64>> {
+        Ok(store.estimate(LOOKED_AT).await?.remembered)
+    }
+
+    /// Sweeps until nothing is left to do, and leaves an entry in the audit trail; see [`sweep`].
     pub async fn sweep(
         &self,
         store: &AnyStore,
@@ -69,32 +77,95 @@ impl SweepForecast {
         note: Note,
         now: Timestamp,
         mut visit: impl FnMut(&SweepResult) + Send,
-    ) -> Result<SweepResult> {
-        let mut done = SweepResult::default();
-        loop {
-            let swept = store.sweep(STEP).await?;
-            done.removed += swept.removed;
-            done.doubted += swept.doubted;
-            done.abandoned += swept.abandoned;
-            visit(&done);
-            if !swept.more {
-                break;
-            }
-        }
-        let entry = Audited {
-            at: now,
-            note,
-            action: "sweep".into(),
-            scope: None,
-            key: None,
-            before: format!("{} past their window", self.removed).into(),
-            after: format!("{} removed, {} in doubt", done.removed, done.doubted).into(),
+    ) -> SweepEnd {
+        let before = Some(self.removed);
+        let visit = |done: &SweepResult| {
+            visit(done);
+            ControlFlow::Continue(())
         };
-        let entry = Item::Audited(Box::new(entry));
-        trail.import([entry].into()).await?;
-        Ok(done)
+        sweep(store, trail, note, (before, now), visit).await
     }
 }
 
+/// The end of a sweep.
+#[derive(Debug)]
+#[must_use = "it may have failed"]
+pub struct SweepEnd {
+    /// Everything that was done, also before a failure.
+    pub done: SweepResult,
+    /// The failure that ended it early, or that kept its entry out of the audit trail.
+    pub failure: Option<Error>,
+    /// True if it was stopped with more to do.
+    pub is_stopped: bool,
+}
+
+/// Sweeps until nothing is left to do or `visit`, which is passed what was done so far after each step, breaks. Leaves
+/// an entry in the audit trail however it ends, unless surely nothing was done: of the time `now`, and with the count
+/// of records past their window before, where that is known.
+pub async fn sweep(
+    store: &AnyStore,
+    trail: &AnyTransferStore,
+    note: Note,
+    (before, now): (Option<u64>, Timestamp),
+    mut visit: impl FnMut(&SweepResult) -> ControlFlow<()> + Send,
+) -> SweepEnd {
+    let (mut done, mut failure, mut is_stopped) = (SweepResult::default(), None, false);
+    loop {
+        match store.sweep(STEP).await {
+            Ok(swept) => {
+                done.removed += swept.removed;
+                done.doubted += swept.doubted;
+                done.abandoned += swept.abandoned;
+                let next = visit(&done);
+                if !swept.more {
+                    break;
+                }
+                if next.is_break() {
+                    is_stopped = true;
+                    break;
+                }
+            }
+            Err(error) => {
+                failure = Some(error);
+                break;
+            }
+        }
+    }
+    let certainty = failure.as_ref().map(Error::certainty);
+    if done == SweepResult::default() && certainty == Some(Certainty::NotApplied) {
+        return SweepEnd {
+            done,
+            failure,
+            is_stopped,
+        };
+    }
+    let end = match (&failure, is_stopped) {
+        (Some(_), _) => "; then it failed",
+        (None, true) => "; it was stopped",
+        (None, false) => "",
+    };
+    let entry = Audited {
+        at: now,
+        note,
+        action: "sweep".into(),
+        scope: None,
+        key: None,
+        before: before
+            .map_or_else(String::new, |count| format!("{count} past their window"))
+            .into(),
+        after: format!("{} removed, {} in doubt{end}", done.removed, done.doubted).into(),
+    };
+    let entry = Item::Audited(Box::new(entry));
+    let left = trail.import([entry].into()).await;
+    failure = failure.or(left.err());
+    SweepEnd {
+        done,
+        failure,
+        is_stopped,
+    }
+}
+
+/// The number of records that an estimate goes by.
+const LOOKED_AT: usize = 4_096;
 /// The number of records of one step.
 const STEP: usize = 10_000;

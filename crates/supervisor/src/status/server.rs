@@ -243,10 +243,12 @@ fn with(code: StatusCode, kind: &'static str, body: Bytes) -> Response<Full<Byte
     response
 }
 
-/// One request for each connection, within a few seconds.
+/// One request for each connection, within a few seconds, or as long as an order takes.
 const LIMITS: Limits = Limits {
     connections: 256,
-    connection: Some(Duration::from_secs(10)),
+    head: Duration::from_secs(10),
+    write: Duration::from_secs(10),
+    connection: Some(semel_admin::LONGEST.saturating_add(Duration::from_secs(10))),
     keep_alive: false,
     drain: Duration::ZERO,
     ..Limits::API

@@ -2,14 +2,23 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
+use semel_admin::Lent;
 use semel_core::decide::{Directed, Directive};
-use semel_core::{AnyStore, Error, ErrorKind, Result, StateKind, Store, forward_store};
+use semel_core::port::store::Swept;
+use semel_core::port::transfer::AnyTransferStore;
+use semel_core::{
+    AnyStore, ClaimId, ClaimRequest, Error, ErrorKind, Note, Operation, Outcome, ParkedId, Record,
+    Recovery, Result, Settlement, Start, StateKind, Step, Store, Window, forward_store,
+};
+use semel_http::Caller;
 use semel_store_memory::MemoryStore;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
-use super::{Doubtful, each, numbered, operator};
+use super::{Doubtful, each, key, numbered, operation, operator, scope};
+use crate::bounds::Stuck;
 
 const RESOLVE: &str = "in-doubt/resolve";
 
@@ -52,6 +61,238 @@ impl Store for Gated {
     }
 
     forward_store!(self => self.inner; but operate);
+}
+
+/// A store that lets no message go.
+#[derive(Clone)]
+struct Clinging(AnyStore);
+
+impl Store for Clinging {
+    async fn drop_parked(&self, _: Arc<[ParkedId]>, _: Option<&Note>) -> Result<Vec<bool>> {
+        Err(Error::new(ErrorKind::Throttled, "not now"))
+    }
+
+    forward_store!(self => self.0; but drop_parked);
+}
+
+/// A store in which the key `pay-0` is finished before the third look-up.
+#[derive(Clone)]
+struct Racing {
+    inner: AnyStore,
+    count: Arc<AtomicUsize>,
+}
+
+impl Store for Racing {
+    async fn get(&self, batch: Arc<[Operation]>) -> Result<Vec<Option<Record>>> {
+        if self.count.fetch_add(1, Ordering::Relaxed) == 2 {
+            let claim_id = ClaimId::from_u128(7);
+            let claim = ClaimRequest {
+                start: Start::Marked(Recovery::Park),
+                ..ClaimRequest::new(scope("acme"), key("pay-0"), claim_id)
+            };
+            assert_eq!(self.inner.claim([claim].into()).await?.len(), 1);
+            let settlement = Settlement {
+                operation: operation("acme", "pay-0"),
+                claim_id,
+                step: Step::Complete {
+                    outcome: Outcome::empty(),
+                    window: Window::DEFAULT,
+                },
+            };
+            assert_eq!(self.inner.settle([settlement].into()).await?.len(), 1);
+        }
+        self.inner.get(batch).await
+    }
+
+    forward_store!(self => self.inner; but get);
+}
+
+/// A store whose sweeps have no end, and fail after so many steps.
+#[derive(Clone)]
+struct Dusty {
+    inner: AnyStore,
+    left: Arc<AtomicUsize>,
+}
+
+impl Store for Dusty {
+    async fn sweep(&self, limit: usize) -> Result<Swept> {
+        let left = self
+            .left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |it| it.checked_sub(1));
+        if left.is_err() {
+            return Err(Error::new(ErrorKind::Throttled, "not now"));
+        }
+        let swept = self.inner.sweep(limit).await?;
+        Ok(Swept {
+            more: true,
+            ..swept
+        })
+    }
+
+    forward_store!(self => self.inner; but sweep);
+}
+
+#[tokio::test]
+async fn a_message_that_stays_does_not_hide_what_was_resolved() {
+    let keys = numbered(0, 600);
+    let doubtful = Doubtful::with(600).await;
+    let ada = operator("ada");
+    doubtful
+        .site
+        .lend(AnyStore::new(Clinging(doubtful.store.clone())));
+    let order = json!({ "keys": keys, "verdict": "applied" });
+    let plan = doubtful.plan(RESOLVE, &order, &ada).await;
+    let done = doubtful.done(RESOLVE, &plan, &ada).await;
+    let results = each(&done, "result");
+    assert!(results[..500].iter().all(|it| *it == "done"), "{done}");
+    assert!(results[500..].iter().all(|it| *it == "not_tried"), "{done}");
+    assert!(each(&done, "why")[0].contains("message"), "{done}");
+    assert_eq!(
+        (&done["done"], &done["complete"]),
+        (&500.into(), &false.into())
+    );
+    assert_eq!(doubtful.audit().await.len(), 500);
+    // The same again continues, by keys as well as by ids.
+    doubtful.site.lend(doubtful.store.clone());
+    let ids = keys.iter().map(|it| operation("acme", it).id().to_string());
+    let by_id = json!({ "ids": ids.collect::<Vec<_>>(), "verdict": "applied" });
+    let by_id = doubtful.plan(RESOLVE, &by_id, &ada).await;
+    let plan = doubtful.plan(RESOLVE, &order, &ada).await;
+    for plan in [&by_id, &plan] {
+        assert_eq!(each(plan, "message"), ["dropped"; 600]);
+        let before = each(plan, "before");
+        assert_eq!(before.iter().filter(|it| **it == "completed").count(), 500);
+    }
+    let done = doubtful.done(RESOLVE, &plan, &ada).await;
+    assert_eq!(done["complete"], true, "{done}");
+    assert_eq!(doubtful.audit().await.len(), 600);
+    let left = doubtful.site.good("/v1/dead-letters").await;
+    assert_eq!(left["items"], json!([]));
+}
+
+#[tokio::test]
+async fn a_key_that_is_finished_in_the_same_moment_is_not_forgotten() {
+    let doubtful = Doubtful::with(1).await;
+    let ada = operator("ada");
+    let resolve = json!({ "keys": ["pay-0"], "verdict": "not_applied" });
+    let plan = doubtful.plan(RESOLVE, &resolve, &ada).await;
+    doubtful.done(RESOLVE, &plan, &ada).await;
+    doubtful.site.lend(AnyStore::new(Racing {
+        inner: doubtful.store.clone(),
+        count: Arc::default(),
+    }));
+    let order = json!({ "keys": ["pay-0"] });
+    let plan = doubtful.plan("keys/forget", &order, &ada).await;
+    assert_eq!(each(&plan, "before"), ["released"]);
+    let done = doubtful.done("keys/forget", &plan, &ada).await;
+    assert_eq!(each(&done, "result"), ["refused"], "{done}");
+    let states = doubtful.states("acme", &numbered(0, 1)).await;
+    assert_eq!(states, [Some(StateKind::Completed)]);
+}
+
+#[tokio::test]
+async fn a_sweep_that_fails_says_what_it_has_done() {
+    for (steps, status) in [(1, 200), (0, 429)] {
+        let doubtful = Doubtful::with(0).await;
+        let memory = doubtful.site.memory();
+        let store = AnyStore::new(Arc::clone(&memory));
+        let claim = ClaimRequest {
+            start: Start::Marked(Recovery::Park),
+            lease: Duration::from_secs(1),
+            ..ClaimRequest::new(scope("acme"), key("vanished"), ClaimId::from_u128(7))
+        };
+        let claimed = store.claim([claim].into()).await;
+        assert_eq!(claimed.expect("a claim").len(), 1);
+        doubtful.site.clock.advance(Duration::from_secs(60));
+        let dusty = Dusty {
+            inner: store.clone(),
+            left: Arc::new(AtomicUsize::new(steps)),
+        };
+        doubtful.site.store.send_replace(Some(Lent {
+            store: AnyStore::new(dusty),
+            trail: Some(AnyTransferStore::new(memory)),
+        }));
+        let admin = Caller::loopback();
+        let plan = doubtful.plan("store/sweep", &json!({}), &admin).await;
+        let (answered, done) = doubtful.carry_out("store/sweep", &plan, &admin).await;
+        assert_eq!(answered, status, "{done}");
+        let query = semel_core::port::store::ListQuery {
+            limit: 10,
+            ..Default::default()
+        };
+        let audit = store.list_audit(&query).await.expect("the trail").items;
+        if steps == 0 {
+            assert_eq!(done["certainty"], "not_applied");
+            assert!(audit.is_empty(), "{audit:?}");
+            continue;
+        }
+        assert_eq!(done["changes"][0]["doubted"], 1, "{done}");
+        assert_eq!(each(&done, "result"), ["unknown"]);
+        assert_eq!(audit.len(), 1, "{audit:?}");
+        assert_eq!(&*audit[0].after, "0 removed, 1 in doubt; then it failed");
+    }
+}
+
+#[tokio::test]
+async fn what_fails_before_an_order_begins_was_not_applied() {
+    let doubtful = Doubtful::with(1).await;
+    let ada = operator("ada");
+    let order = json!({ "keys": ["pay-0"], "verdict": "applied" });
+    let plan = doubtful.plan(RESOLVE, &order, &ada).await;
+    doubtful.site.store.send_replace(None);
+    let (status, problem) = doubtful.carry_out(RESOLVE, &plan, &ada).await;
+    assert_eq!(
+        (status, &problem["code"]),
+        (503, &"store-unavailable".into())
+    );
+    assert_eq!(problem["certainty"], "not_applied", "{problem}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_of_digits_is_no_reason_to_go_through_the_store() {
+    let doubtful = Doubtful::with(0).await;
+    let stuck = AnyStore::new(Stuck(doubtful.site.memory()));
+    doubtful.site.lend(stuck);
+    let order = json!({ "keys": ["abcd1234"], "pipeline": "pay", "tenant": "acme" });
+    let plan = doubtful.plan("keys/hold", &order, &operator("ada")).await;
+    assert_eq!(plan["left"][0]["key"], "abcd1234");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_ends_takes_no_orders_and_ends_the_batch_in_hand() {
+    let mut doubtful = Doubtful::with(0).await;
+    let inner = doubtful.site.memory();
+    doubtful.store = AnyStore::new(Arc::clone(&inner));
+    let keys = numbered(0, 600);
+    doubtful.doubt("acme", &keys).await;
+    let gated = Gated {
+        inner,
+        come: Arc::new(Semaphore::new(0)),
+        permits: Arc::new(Semaphore::new(0)),
+    };
+    doubtful.site.lend(AnyStore::new(gated.clone()));
+    let ada = operator("ada");
+    let order = json!({ "keys": keys, "verdict": "applied" });
+    let plan = doubtful.plan(RESOLVE, &order, &ada).await;
+    let orders = &doubtful.site.orders;
+    let stop = async {
+        gated.come.acquire().await.expect("a permit").forget();
+        orders.stop();
+        gated.permits.add_permits(9);
+        orders.ended(Duration::from_secs(30)).await;
+    };
+    let (done, ()) = tokio::join!(doubtful.carry_out(RESOLVE, &plan, &ada), stop);
+    let (status, done) = done;
+    assert_eq!((status, &done["done"]), (200, &500.into()), "{done}");
+    assert_eq!(each(&done, "result")[500], "not_tried");
+    assert_eq!(doubtful.audit().await.len(), 500);
+    let rest = doubtful.plan(RESOLVE, &order, &ada).await;
+    let (status, refused) = doubtful.carry_out(RESOLVE, &rest, &ada).await;
+    assert_eq!(
+        (status, &refused["code"]),
+        (503, &"store-unavailable".into())
+    );
+    assert_eq!(refused["certainty"], "not_applied");
 }
 
 #[tokio::test]

@@ -1,8 +1,13 @@
 //! Orders that are refused: nothing is changed by any of them.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::http::Request;
 use axum::http::header::CONTENT_TYPE;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use semel_core::Clock;
 use semel_http::{Caller, Role};
 use serde_json::{Value, json};
 
@@ -173,11 +178,110 @@ async fn a_token_is_good_for_its_own_plan_alone() {
     doubtful.done("keys/hold", &plan, &ada).await;
 }
 
+/// The same token with other bytes in it, and a good checksum.
+fn forged(token: &Value, change: impl FnOnce(&mut Vec<u8>)) -> String {
+    let token = token.as_str().expect("a token");
+    let mut bytes = URL_SAFE_NO_PAD.decode(token).expect("a token");
+    change(&mut bytes);
+    let checksum = crc32fast::hash(&bytes[5..]).to_le_bytes();
+    bytes[1..5].copy_from_slice(&checksum);
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+#[tokio::test]
+async fn a_forged_token_is_good_for_nothing_that_its_caller_may_not_do() {
+    let doubtful = Doubtful::with(1).await;
+    doubtful.doubt("other", &numbered(0, 1)).await;
+    let eve = operator_of("eve", "acme");
+    let order = json!({ "keys": ["pay-0"] });
+    let plan = doubtful.plan("keys/hold", &order, &eve).await;
+    let of_other = json!({ "keys": ["pay-0"], "tenant": "other" }).to_string();
+    let length = order.to_string().len();
+    let other = forged(&plan["token"], |bytes| {
+        bytes.truncate(bytes.len() - length);
+        bytes.extend_from_slice(of_other.as_bytes());
+    });
+    // From tomorrow on, it would be good for another hour.
+    let tomorrow = doubtful.site.clock.now().plus(Duration::from_secs(86_400));
+    let late = forged(&plan["token"], |bytes| {
+        bytes[5..13].copy_from_slice(&tomorrow.as_millis().to_le_bytes());
+    });
+    let digest = forged(&plan["token"], |bytes| bytes[21] ^= 1);
+    for (token, status, code) in [
+        (other, 403, "forbidden"),
+        (late, 409, "plan-stale"),
+        (digest, 409, "plan-stale"),
+    ] {
+        let forged = json!({ "token": token });
+        let (answered, refused) = doubtful.carry_out("keys/hold", &forged, &eve).await;
+        assert_eq!(
+            (answered, &refused["code"]),
+            (status, &code.into()),
+            "{refused}"
+        );
+        assert_eq!(refused["certainty"], "not_applied", "{refused}");
+    }
+    assert!(doubtful.audit().await.is_empty());
+    doubtful.done("keys/hold", &plan, &eve).await;
+}
+
+#[tokio::test]
+async fn every_order_of_a_tenant_leaves_others_alone() {
+    let doubtful = Doubtful::with(1).await;
+    doubtful.doubt("other", &numbered(0, 1)).await;
+    let ada = operator("ada");
+    let abandon = json!({ "all": true, "verdict": "abandon" });
+    let plan = doubtful.plan("in-doubt/resolve", &abandon, &ada).await;
+    doubtful.done("in-doubt/resolve", &plan, &ada).await;
+    let eve = operator_of("eve", "acme");
+    let id = operation("other", "pay-0").id().to_string();
+    let letters = doubtful.site.good("/v1/dead-letters?tenant=other").await;
+    let letter = &letters["items"][0]["id"];
+    for (action, order, changes) in [
+        ("keys/release", json!({ "ids": [id] }), 0),
+        ("keys/forget", json!({ "ids": [id] }), 0),
+        ("keys/hold", json!({ "ids": [id] }), 0),
+        ("keys/extend", json!({ "ids": [id], "window": "90d" }), 0),
+        ("dead-letters/drop", json!({ "ids": [letter] }), 0),
+        ("keys/hold", json!({ "keys": ["pay-0"] }), 1),
+        (
+            "keys/extend",
+            json!({ "keys": ["pay-0"], "window": "90d" }),
+            1,
+        ),
+        ("dead-letters/drop", json!({ "all": true }), 1),
+        ("keys/release", json!({ "keys": ["pay-0"] }), 1),
+        ("keys/forget", json!({ "keys": ["pay-0"] }), 1),
+    ] {
+        let plan = doubtful.plan(action, &order, &eve).await;
+        assert_eq!(
+            each(&plan, "tenant"),
+            vec!["acme"; changes],
+            "{action}: {plan}"
+        );
+        doubtful.done(action, &plan, &eve).await;
+        let mut other = order.clone();
+        other["tenant"] = "other".into();
+        let path = format!("/v1/{action}/plan");
+        let (status, _) = doubtful.site.post(&path, &other, Some(eve.clone())).await;
+        assert_eq!(status, 403, "{action}");
+    }
+    let states = doubtful.states("other", &numbered(0, 1)).await;
+    assert_eq!(states, [Some(semel_core::StateKind::Dead)]);
+    let letters = doubtful.site.good("/v1/dead-letters").await;
+    assert_eq!(
+        letters["items"].as_array().map(Vec::len),
+        Some(1),
+        "{letters}"
+    );
+}
+
 #[tokio::test]
 async fn an_order_that_cannot_be_meant_is_refused_with_a_pointer() {
     let doubtful = Doubtful::with(1).await;
     let key = "0".repeat(1_025);
     let many = vec!["pay-0"; semel_admin::MOST_CHANGES + 1];
+    let large = "x".repeat(semel_core::Outcome::DEFAULT_LIMIT_BYTES + 1);
     for (action, order, pointer) in [
         ("in-doubt/resolve", json!({ "keys": ["a"] }), "/verdict"),
         ("in-doubt/resolve", json!({ "verdict": "applied" }), ""),
@@ -225,6 +329,11 @@ async fn an_order_that_cannot_be_meant_is_refused_with_a_pointer() {
             "in-doubt/resolve",
             json!({ "verdict": "applied", "all": true, "force": true }),
             "/force",
+        ),
+        (
+            "in-doubt/resolve",
+            json!({ "verdict": "applied", "keys": ["pay-0"], "outcome": large }),
+            "/outcome",
         ),
         ("keys/hold", json!({ "keys": [] }), "/keys"),
         ("keys/hold", json!({ "keys": ["a", 7] }), "/keys/1"),

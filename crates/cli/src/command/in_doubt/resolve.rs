@@ -9,7 +9,9 @@ use std::path::Path;
 use bytes::Bytes;
 use semel_core::decide::{Directed, Verdict};
 use semel_core::{Note, Operation, Outcome, Result};
-use semel_operate::in_doubt::{Case, MessageFate, Resolved, Word, resolve as resolve_all};
+use semel_operate::in_doubt::{
+    Case, MessageFate, Resolution, Resolved, Word, resolve as resolve_all,
+};
 use semel_operate::keys::Arrival;
 use semel_operate::order::{BATCH, refusal_text};
 
@@ -189,7 +191,11 @@ async fn carry_out(ground: &Ground, cases: Vec<Case>, note: &Note, format: Forma
     let mut failure = None;
     let mut kept: Option<Operation> = None;
     for batch in cases.chunks(BATCH) {
-        let answers = resolve_all(&ground.store, batch, note).await?;
+        let resolution = resolve_all(&ground.store, batch, note).await?;
+        let Resolution {
+            answers,
+            failure: of_messages,
+        } = resolution;
         for (case, answer) in batch.iter().zip(answers) {
             let why = match answer {
                 Directed::Now(_) => None,
@@ -209,6 +215,11 @@ async fn carry_out(ground: &Ground, cases: Vec<Case>, note: &Note, format: Forma
             }
             // The reader may have had enough; the orders are carried out all the same.
             let _ = list.push(&Resolved::of(case))?;
+        }
+        if let Some(error) = of_messages {
+            // The records say so already; the same statement again continues with the messages.
+            failure.get_or_insert(error);
+            break;
         }
     }
     list.end()?;

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use semel_core::{Error, ErrorKind, Result};
-use semel_operate::store::{SweepForecast, SweepResult};
+use semel_operate::store::{SweepEnd, SweepForecast, SweepResult};
 
 use crate::Exit;
 use crate::args::store::Sweep;
@@ -27,9 +27,16 @@ pub(super) fn sweep(arguments: &Sweep) -> Result<Exit> {
         let bar = bars.of_work("sweep", Unit::Records, None);
         let (note, now) = (note_of(&arguments.audit), ground.now());
         let reach = |done: &SweepResult| bar.reach(done.removed + done.doubted);
-        let done = due.sweep(&ground.store, trail, note, now, reach).await?;
+        let swept = due.sweep(&ground.store, trail, note, now, reach).await;
         drop(bar);
         bars.clear();
+        let SweepEnd { done, failure, .. } = swept;
+        if let Some(error) = failure {
+            if done != SweepResult::default() {
+                let _ = Answers::new(arguments.whole.format).print(&done)?;
+            }
+            return Err(error);
+        }
         let _ = Answers::new(arguments.whole.format).print(&done)?;
         if done.abandoned > 0 {
             output::note(
