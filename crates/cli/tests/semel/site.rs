@@ -146,6 +146,21 @@ impl Running {
         kill_process(id.expect("a process id"), signal).expect("the process is there");
     }
 
+    /// Stops it, and waits until none of its threads runs any more: the signal is delivered later than it is sent.
+    pub(crate) fn halt(&self) {
+        self.signal(Signal::STOP);
+        let threads = format!("/proc/{}/task", self.child.id());
+        wait_for("a process that is stopped", || {
+            let threads = std::fs::read_dir(&threads).expect("its threads");
+            // One that is gone does not run either. The state follows the name, which is in brackets.
+            let is_stopped = |thread: std::fs::DirEntry| {
+                let stat = std::fs::read_to_string(thread.path().join("stat"));
+                stat.ok().is_none_or(|stat| stat.contains(") T "))
+            };
+            threads.map_while(Result::ok).all(is_stopped)
+        });
+    }
+
     /// Returns its standard error so far.
     pub(crate) fn stderr(&mut self) -> String {
         text(&mut self.stderr)
