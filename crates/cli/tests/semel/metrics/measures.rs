@@ -42,7 +42,7 @@ fn neither_effects_nor_waits_are_part_of_what_semel_adds() {
     admin.tells(&format!("semel_effect_seconds_count{{{effects}}}"), 12);
     let sum = |series: String| admin.value::<f64>(&series).expect("a sum");
     let in_effects = sum(format!("semel_effect_seconds_sum{{{effects}}}"));
-    assert!(in_effects >= 16.0, "eight of two seconds each: {in_effects}");
+    assert!(in_effects >= 16.0, "eight of two seconds: {in_effects}");
     // Besides, four waited for four seconds, and four behind those for eight. How much of the rest is Semel's is up to the
     // machine; with the effects, or with either of the waits, it would be 16 seconds at least.
     let added = sum("semel_overhead_seconds_sum{pipeline=\"pay\"}".to_owned());
