@@ -31,8 +31,8 @@ type Shared = State<Arc<Service>>;
 
 /// Returns the admin API: every path of `/v1/openapi.json`.
 ///
-/// The listener puts a [`Caller`](semel_http::Caller) into the extensions of each request; one without is refused. The end
-/// of the worker waits for `orders`, by [`Orders::ended`].
+/// The listener puts a [`Caller`](semel_http::Caller) into the extensions of each request; one without is refused. The
+/// end of the worker waits for `orders`, by [`Orders::ended`].
 pub fn router(settings: Settings, orders: Arc<Orders>) -> Router {
     let readings = Readings::new(settings.store.clone());
     let service = Arc::new(Service {

@@ -144,8 +144,8 @@ impl Word {
         }
     }
 
-    /// Returns the limit that its outcome exceeds, for a doubt of a pipeline with these settings: no duplicate would get
-    /// that outcome.
+    /// Returns the limit that its outcome exceeds, for a doubt of a pipeline with these settings: no duplicate would
+    /// get that outcome.
     pub fn exceeds(&self, pipeline: Option<&PipelineSettings>) -> Option<usize> {
         let limit = limit_of(pipeline);
         match self {

@@ -251,7 +251,6 @@ const LIMITS: Limits = Limits {
     connection: Some(semel_admin::LONGEST.saturating_add(Duration::from_secs(10))),
     keep_alive: false,
     drain: Duration::ZERO,
-    ..Limits::API
 };
 /// The time in which the runtime of a worker takes a turn.
 const TURN: Duration = Duration::from_secs(1);
