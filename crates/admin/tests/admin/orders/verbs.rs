@@ -198,13 +198,13 @@ async fn a_plan_tells_that_a_dead_letter_lives_again() {
     doubtful.done("keys/release", &release, &ada).await;
     let (status, fresh) = doubtful.carry_out("dead-letters/drop", &plan, &ada).await;
     assert_eq!(status, 409, "{fresh}");
-    let mut states: Vec<_> = each(&fresh, "key")
+    let mut found: Vec<_> = each(&fresh, "key")
         .into_iter()
         .zip(each(&fresh, "state"))
         .collect();
-    states.sort_unstable();
+    found.sort_unstable();
     assert_eq!(
-        states,
+        found,
         [("pay-0", "released"), ("pay-1", "dead")],
         "and may be dropped all the same"
     );
