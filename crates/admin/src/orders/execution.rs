@@ -79,33 +79,22 @@ impl Execution<'_> {
         match work {
             Work::Cases(cases) => {
                 for batch in cases.chunks(BATCH) {
-                    if self.stops() {
-                        break;
-                    }
-                    let batch_fates = self.resolve(batch).await;
-                    if fates.add(batch_fates, batch.len()).is_break() {
+                    if self.stops() || fates.add(self.resolve(batch).await, batch.len()).is_break()
+                    {
                         break;
                     }
                 }
             }
             Work::Orders(orders) => {
                 for batch in orders.chunks(BATCH) {
-                    if self.stops() {
-                        break;
-                    }
-                    let batch_fates = self.change(batch).await;
-                    if fates.add(batch_fates, batch.len()).is_break() {
+                    if self.stops() || fates.add(self.change(batch).await, batch.len()).is_break() {
                         break;
                     }
                 }
             }
             Work::Messages(messages) => {
                 for batch in messages.chunks(BATCH) {
-                    if self.stops() {
-                        break;
-                    }
-                    let batch_fates = self.remove(batch).await;
-                    if fates.add(batch_fates, batch.len()).is_break() {
+                    if self.stops() || fates.add(self.remove(batch).await, batch.len()).is_break() {
                         break;
                     }
                 }

@@ -63,6 +63,21 @@ impl Store for Gated {
     forward_store!(self => self.inner; but operate);
 }
 
+/// Puts such a store with 600 doubts in the place of the store of these; returns it, and the keys of the doubts.
+async fn gated(doubtful: &mut Doubtful) -> (Gated, Vec<String>) {
+    let inner = doubtful.site.memory();
+    doubtful.store = AnyStore::new(Arc::clone(&inner));
+    let keys = numbered(0, 600);
+    doubtful.doubt("acme", &keys).await;
+    let gated = Gated {
+        inner,
+        come: Arc::new(Semaphore::new(0)),
+        permits: Arc::new(Semaphore::new(0)),
+    };
+    doubtful.site.lend(AnyStore::new(gated.clone()));
+    (gated, keys)
+}
+
 /// A store that lets no message go.
 #[derive(Clone)]
 struct Clinging(AnyStore);
@@ -261,16 +276,7 @@ async fn a_key_of_digits_is_no_reason_to_go_through_the_store() {
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_ends_takes_no_orders_and_ends_the_batch_in_hand() {
     let mut doubtful = Doubtful::with(0).await;
-    let inner = doubtful.site.memory();
-    doubtful.store = AnyStore::new(Arc::clone(&inner));
-    let keys = numbered(0, 600);
-    doubtful.doubt("acme", &keys).await;
-    let gated = Gated {
-        inner,
-        come: Arc::new(Semaphore::new(0)),
-        permits: Arc::new(Semaphore::new(0)),
-    };
-    doubtful.site.lend(AnyStore::new(gated.clone()));
+    let (gated, keys) = gated(&mut doubtful).await;
     let ada = operator("ada");
     let order = json!({ "keys": keys, "verdict": "applied" });
     let plan = doubtful.plan(RESOLVE, &order, &ada).await;
@@ -357,16 +363,7 @@ async fn an_order_that_fails_at_once_is_a_problem() {
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_hangs_up_does_not_end_its_order_and_the_next_one_waits() {
     let mut doubtful = Doubtful::with(600).await;
-    let inner = doubtful.site.memory();
-    doubtful.store = AnyStore::new(Arc::clone(&inner));
-    let keys = numbered(0, 600);
-    doubtful.doubt("acme", &keys).await;
-    let gated = Gated {
-        inner,
-        come: Arc::new(Semaphore::new(0)),
-        permits: Arc::new(Semaphore::new(0)),
-    };
-    doubtful.site.lend(AnyStore::new(gated.clone()));
+    let (gated, keys) = gated(&mut doubtful).await;
     let (ada, bob) = (operator("ada"), operator("bob"));
     let order = json!({ "keys": keys, "verdict": "applied" });
     let of_ada = doubtful.plan(RESOLVE, &order, &ada).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::{Connection, TransactionBehavior};
 use semel_conformance::outbox::readers::relay;
 use semel_conformance::outbox::{Change, Ending, OutboxSubject};
-use semel_core::outbox::{OutboxId, OutboxMessage, PARTITIONS};
+use semel_core::outbox::{OutboxId, OutboxMessage, Outgoing, PARTITIONS};
 use semel_core::port::outbox::{OutboxContents, OutboxStore};
 use semel_core::{Code, Error, ErrorKind};
 use semel_store_sqlite::{OUTBOX_FORMAT, Options, Outbox, SqliteOutbox};
@@ -103,6 +103,15 @@ fn outbox(path: &Path) -> SqliteOutbox {
     SqliteOutbox::new(path, Options::default()).expect("an outbox")
 }
 
+/// Leases all partitions, and returns what waits in them.
+async fn all_pending(outbox: &SqliteOutbox) -> Vec<Outgoing> {
+    let lease = Duration::from_secs(300);
+    let leases = outbox.lease(&relay("one"), lease, true).await;
+    let leases = leases.expect("leases");
+    let seen = outbox.pending(&relay("one"), &leases, 400).await;
+    seen.expect("rows")
+}
+
 async fn refusal(path: &Path) -> Error {
     let outbox = outbox(path);
     let refused = outbox
@@ -169,15 +178,7 @@ async fn a_file_may_hold_its_texts_in_utf_16() {
     Outbox::publish(&tx, &message).expect("an id");
     tx.commit().expect("committed");
     let outbox = outbox(&lab.path());
-    let lease = Duration::from_secs(300);
-    let leases = outbox
-        .lease(&relay("one"), lease, true)
-        .await
-        .expect("leases");
-    let seen = outbox
-        .pending(&relay("one"), &leases, 400)
-        .await
-        .expect("rows");
+    let seen = all_pending(&outbox).await;
     assert_eq!(seen.len(), 51);
     for it in &seen {
         assert_eq!(
@@ -196,15 +197,7 @@ async fn keys_fall_into_all_partitions() {
     let many = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 400) \
                 INSERT INTO semel_outbox (stream, order_key, payload) SELECT 'orders', 'k' || i, 'x' FROM n";
     connection.execute(many, []).expect("inserted");
-    let lease = Duration::from_secs(300);
-    let leases = outbox
-        .lease(&relay("one"), lease, true)
-        .await
-        .expect("leases");
-    let seen = outbox
-        .pending(&relay("one"), &leases, 400)
-        .await
-        .expect("rows");
+    let seen = all_pending(&outbox).await;
     let mut counts = vec![0; usize::from(PARTITIONS)];
     for it in &seen {
         counts[usize::from(it.partition)] += 1;
