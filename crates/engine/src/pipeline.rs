@@ -340,7 +340,10 @@ impl Pipeline {
         scratch: &mut Scratch,
         claim_id: ClaimId,
     ) -> Result<Parts, Unusable> {
-        let key = self.key.key(view)?;
+        let key = match &delivery.given_key {
+            Some(given) => given.clone(),
+            None => self.key.key(view)?,
+        };
         let scope = self.scope_of(view, scratch)?;
         let gate = self
             .gate

@@ -4,14 +4,16 @@
 //! place, so that a crash at any point loses nothing, and a second run finishes what the first began. Not
 //! for choosing the messages: the caller brings a filter.
 
+mod distinct;
 mod parked;
 mod prospect;
 
+pub use distinct::{GIVEN_KEY, RELEASED_AS_DISTINCT};
 pub use prospect::{Assessed, Assessor, Prospect, unretried};
 
 use std::sync::Arc;
 
-use semel_core::{Note, Parked, Result, StateKind, Timestamp, Unusable};
+use semel_core::{Key, Note, Parked, Result, StateKind, Timestamp, Unusable};
 use semel_engine::pipeline::Pipeline;
 use semel_engine::summary::Summary;
 
@@ -69,6 +71,9 @@ pub struct Job {
     pub total_bytes: u64,
     /// The author of the order, and the reason.
     pub note: Note,
+    /// The key under which quarantined messages run, as operations of their own; none for the one that the pipeline
+    /// finds in each.
+    pub key: Option<Key>,
 }
 
 /// The results for the messages.
@@ -117,7 +122,7 @@ pub async fn replay(
     // These messages failed before. A pause would keep the caller waiting for ever, with no report.
     pipeline.pause_after = 0;
     let pipeline = Assessor::prepared(pipeline, &effect);
-    let assessor = Assessor::new(pipeline.clone(), &effect, job.kind);
+    let assessor = Assessor::new(pipeline.clone(), &effect, job.kind).under(job.key.clone());
     let (source, tally) = ParkedSource::open(
         stores.store.clone(),
         assessor,

@@ -1,8 +1,10 @@
 //! `semel quarantine`.
 
 use clap::{Args, Subcommand};
+use semel_core::Key;
 
 use super::dead_letters::Matching;
+use super::value::key;
 use super::{Audit, Confirm, Format, Listing, Rerun, Within};
 
 #[derive(Debug, Subcommand)]
@@ -17,8 +19,9 @@ pub(crate) enum Quarantine {
     /// Run messages through their pipelines as configured now, without the age gate; without --yes,
     /// foretell it
     #[command(after_help = "Examples:\n  semel quarantine release 9f3a --yes\n  \
-                            semel quarantine release --all --reason-like key-missing --yes")]
-    Release(Rerun<Which>),
+                            semel quarantine release --all --reason-like key-missing --yes\n  \
+                            semel quarantine release 9f3a --key order-7b --yes")]
+    Release(Rerun<Release>),
     /// Drop messages from quarantine: they are gone
     #[command(
         after_help = "Example:\n  semel quarantine drop --all --older-than 90d --reason 'retention' --yes"
@@ -60,6 +63,16 @@ pub(crate) struct Drop {
     pub(crate) confirm: Confirm,
     #[command(flatten)]
     pub(crate) format: Format,
+}
+
+/// Which messages, and the key under which one runs.
+#[derive(Debug, Args)]
+pub(crate) struct Release {
+    #[command(flatten)]
+    pub(crate) which: Which,
+    /// Run the one message as an operation of its own, under this key: a string is itself, a number is json:1
+    #[arg(long, value_name = "KEY", conflicts_with = "all", value_parser = key)]
+    pub(crate) key: Option<Key>,
 }
 
 /// Which messages.

@@ -8,7 +8,7 @@ use semel_worker::replay::Kind;
 
 use crate::Exit;
 use crate::args::Rerun;
-use crate::args::quarantine::{Drop, List, Quarantine, Show, Which};
+use crate::args::quarantine::{Drop, List, Quarantine, Release, Show, Which};
 use crate::command::operate::{self, Ground, note_of, usage};
 use crate::command::parked::{self, Running, SHORT, drop_all};
 use crate::output::{self, Column, Entry, Go, Row};
@@ -50,11 +50,15 @@ fn show(arguments: &Show) -> Result<Exit> {
     })
 }
 
-fn release(arguments: &Rerun<Which>) -> Result<Exit> {
-    named(&arguments.which)?;
-    let running = Running::of(arguments);
+fn release(arguments: &Rerun<Release>) -> Result<Exit> {
+    let Release { which, key } = &arguments.which;
+    named(which)?;
+    let running = Running {
+        key: key.clone(),
+        ..Running::of(arguments)
+    };
     parked::replay(&arguments.common, &running, &async |ground: &_| {
-        search(ground, &arguments.which).map(Into::into)
+        search(ground, which).map(Into::into)
     })
 }
 

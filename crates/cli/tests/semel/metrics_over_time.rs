@@ -10,7 +10,7 @@ use crate::site::{Running, Site, lines, wait_for};
 
 /// A worker that reads messages from a pipe, and its metrics.
 pub(crate) struct Played {
-    site: Site,
+    pub(crate) site: Site,
     pub(crate) admin: Admin,
     running: Running,
     pub(crate) messages: PipeWriter,
@@ -55,7 +55,7 @@ impl Played {
     }
 
     /// Waits until the metrics have this line.
-    fn shows(&self, line: &str) {
+    pub(crate) fn shows(&self, line: &str) {
         wait_for(line, || self.admin.shows(line));
     }
 

@@ -12,6 +12,7 @@ use bytestring::ByteString;
 
 use crate::error::{Error, Result};
 use crate::fate::Fate;
+use crate::key::Key;
 use crate::time::Timestamp;
 
 /// Delivers messages of a broker, each at least once.
@@ -207,6 +208,8 @@ pub struct Delivery {
     /// The number of times that the broker says it has handed the message over, this one included; `None`
     /// where it does not count. Brokers count differently, and some forget: no more than a hint.
     pub received: Option<u32>,
+    /// The key that a person gave the message, in place of the one that its pipeline finds in it.
+    pub given_key: Option<Key>,
 }
 
 impl Delivery {
@@ -224,6 +227,7 @@ impl Delivery {
             appended_at: None,
             oversize_bytes: None,
             received: None,
+            given_key: None,
         }
     }
 }

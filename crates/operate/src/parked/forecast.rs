@@ -3,20 +3,21 @@
 use std::collections::BTreeMap;
 
 use semel_config::PipelineSettings;
-use semel_core::{ClaimRequest, Operation, Record, Result, Scope, Timestamp};
+use semel_core::{ClaimRequest, Key, Operation, Record, Result, Scope, Timestamp};
 use semel_worker::replay::{Assessor, Kind, Prospect};
 
 use super::Found;
 
 /// Assesses a page, which may hold messages of several pipelines. `assessors` is empty before the first page, and
-/// `look_up` reads the records of operations, for the requests that would be made of them.
+/// `look_up` reads the records of operations, for the requests that would be made of them. With a key, quarantined
+/// messages run under it in place of their own.
 ///
 /// # Errors
 ///
 /// Those of `look_up`.
 pub async fn assess<F>(
     pipelines: &[PipelineSettings],
-    kind: Kind,
+    (kind, key): (Kind, Option<&Key>),
     assessors: &mut BTreeMap<Scope, Assessor>,
     found: Vec<Found>,
     look_up: impl Fn(Vec<Operation>, Vec<Option<ClaimRequest>>) -> F + Send + Sync,
@@ -49,7 +50,7 @@ where
             .or_insert_with(|| {
                 let effect = &settings.effect;
                 let pipeline = Assessor::prepared(settings.pipeline.clone(), effect);
-                Assessor::new(pipeline, effect, kind)
+                Assessor::new(pipeline, effect, kind).under(key.cloned())
             });
         let messages = group.into_iter().map(|it| it.message).collect();
         let assessed = assessor.assess(&look_up, messages, now).await?;

@@ -7,15 +7,19 @@ use std::time::Duration;
 
 use semel_claims::{MOST_NAMED, OTHERS};
 use semel_core::port::store::{ListQuery, Store};
-use semel_core::{Operation, Reason, Result, StateKind};
-use semel_worker::replay::Kind;
+use semel_core::{Operation, Parked, Reason, Result, StateKind};
+use semel_worker::replay::{Kind, RELEASED_AS_DISTINCT};
 use tokio::time::{Instant, sleep};
 
 use super::pace::{Pace, Reading};
 
 /// The last counts.
 #[derive(Debug, Default)]
-pub(crate) struct Counts(Mutex<ByName>);
+pub(crate) struct Counts {
+    now: Mutex<ByName>,
+    /// The conflicts of each pipeline that were none, as far as this worker has seen it; see [`distinct`].
+    distinct: Mutex<BTreeMap<Box<str>, u64>>,
+}
 
 type ByName = BTreeMap<Box<str>, Reading<[u64; 3]>>;
 
@@ -61,6 +65,10 @@ impl Counts {
                     }
                     Err(_) => is_whole = false,
                 }
+                match distinct(&store, within).await {
+                    Ok(count) => self.add_distinct(name, count),
+                    Err(_) => is_whole = false,
+                }
             }
             if with_clients {
                 let begun = Instant::now();
@@ -99,8 +107,20 @@ impl Counts {
         );
     }
 
+    /// Returns, for each pipeline, the number of conflicts that a person released as operations of their own, and that
+    /// this worker has counted.
+    pub(crate) fn distinct(&self) -> BTreeMap<Box<str>, u64> {
+        let distinct = self.distinct.lock();
+        distinct.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn add_distinct(&self, pipeline: &str, count: u64) {
+        let mut distinct = self.distinct.lock().unwrap_or_else(PoisonError::into_inner);
+        *distinct.entry(pipeline.into()).or_default() += count;
+    }
+
     fn lock(&self) -> MutexGuard<'_, ByName> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -171,6 +191,23 @@ async fn unnamed(
         }
     }
     Ok(found)
+}
+
+/// Counts the conflicts that a person released as operations of their own since the last time, and removes their marks:
+/// of several workers, each mark is counted by the one that removed it. One page a time: the next ones wait.
+async fn distinct(store: &impl Store, within: &ListQuery) -> Result<u64> {
+    let query = ListQuery {
+        reasons: vec![RELEASED_AS_DISTINCT.into()],
+        limit: PAGE,
+        ..within.clone()
+    };
+    let page = store.list_parked(&query).await?;
+    let marks: Arc<[_]> = page.items.iter().map(Parked::id).collect();
+    if marks.is_empty() {
+        return Ok(0);
+    }
+    let removed = store.drop_parked(marks, None).await?;
+    Ok(removed.into_iter().filter(|&was_there| was_there).count() as u64)
 }
 
 async fn parked(store: &impl Store, mut query: ListQuery, kind: Kind) -> Result<u64> {
@@ -273,5 +310,40 @@ mod tests {
         // What is resolved is counted as none, and does not vanish.
         counts.found(&pipelines, BTreeMap::new(), Instant::now());
         assert!(counts.all().contains(&("charge".into(), "in_doubt", 0)));
+    }
+
+    #[tokio::test]
+    async fn a_conflict_that_was_none_is_counted_by_one_worker_once() {
+        let store = MemoryStore::new(Arc::new(SystemClock::new()));
+        let mark = |name: &str, number: u8| Parked {
+            scope: Scope::new("", name).expect("a scope"),
+            key: None,
+            reason: RELEASED_AS_DISTINCT.into(),
+            detail: "".into(),
+            transport: Some(vec![number].into()),
+            coordinates: "in:0".into(),
+            headers: Vec::new(),
+            payload: Vec::new().into(),
+            since: semel_core::Timestamp::EPOCH,
+        };
+        let of_conflict = Parked {
+            reason: Reason::Conflict.code().into(),
+            ..mark("pay", 9)
+        };
+        let marks = [mark("pay", 1), mark("pay", 2), mark("ship", 1), of_conflict];
+        let kept = store.park(marks.into()).await.expect("an answer");
+        assert_eq!(kept, [true; 4]);
+        let scope = Scope::new("", "pay").expect("a scope");
+        let pay = ListQuery::in_scope(&scope);
+        let (one, other) = tokio::join!(distinct(&store, &pay), distinct(&store, &pay));
+        assert_eq!(one.expect("a count") + other.expect("a count"), 2);
+        assert_eq!(distinct(&store, &pay).await.expect("a count"), 0);
+        let rest = store
+            .list_parked(&ListQuery {
+                limit: 9,
+                ..ListQuery::default()
+            })
+            .await;
+        assert_eq!(rest.expect("a page").items.len(), 2);
     }
 }

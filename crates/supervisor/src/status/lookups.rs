@@ -20,15 +20,16 @@ impl Layers {
         layers.insert(pipeline.into(), layer.clone());
     }
 
-    pub(super) fn families(&self) -> [SampledFamily; 2] {
+    /// Returns the families. `distinct` is, pipeline by pipeline, the number of conflicts that were none.
+    pub(super) fn families(&self, mut distinct: BTreeMap<Box<str>, u64>) -> [SampledFamily; 2] {
         let layers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut lookups, mut mistaken) = (Vec::new(), Vec::new());
+        let mut lookups = Vec::new();
         for (pipeline, layer) in &*layers {
             let figures = layer.figures();
             let (name, hits, misses) = match (figures.cache, figures.approximate) {
                 (Some(it), _) => ("cache", it.answered, it.read + it.asked),
                 (None, Some(it)) => {
-                    mistaken.push(Sample::new([("pipeline", &**pipeline)], it.mistaken));
+                    *distinct.entry(pipeline.clone()).or_default() += it.mistaken;
                     ("filter", it.skipped, it.probes.saturating_sub(it.skipped))
                 }
                 (None, None) => continue,
@@ -42,6 +43,10 @@ impl Layers {
                 lookups.push(Sample::new(labels, count));
             }
         }
+        let mistaken = distinct.iter();
+        let mistaken = mistaken
+            .map(|(pipeline, count)| Sample::new([("pipeline", &**pipeline)], *count))
+            .collect();
         [
             SampledFamily::counter(
                 "semel_cache_lookups",
@@ -50,7 +55,8 @@ impl Layers {
             ),
             SampledFamily::counter(
                 "semel_false_duplicates",
-                "Keys that nobody used and that a filter took for known: it looks one up for each claim.",
+                "Messages taken for duplicates that were none: what a filter errs about keys that nobody used, of \
+                 which it looks one up for each claim, and conflicts that a person released under another key.",
                 mistaken,
             ),
         ]

@@ -105,7 +105,7 @@ fn families(status: &Status) -> Vec<SampledFamily> {
     ];
     families.extend(status.store_samples().families(&status.store));
     families.extend(status.windows().families());
-    families.extend(status.layers().families());
+    families.extend(status.layers().families(status.aside().distinct()));
     families.extend(status.relays().families());
     families.extend(status.gateway().map(gateway::families).unwrap_or_default());
     families

@@ -7,13 +7,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use semel_core::decide::{Directed, Directive, Order};
 use semel_core::port::source::{Acknowledgement, DeliveryId, Fetched, Progress, Source};
 use semel_core::port::store::ListQuery;
-use semel_core::{AnyStore, Clock, Error, ErrorKind, Note, ParkedId, Result, StateKind, Store};
+use semel_core::{
+    AnyStore, Clock, Error, ErrorKind, Key, Note, Parked, ParkedId, Result, StateKind, Store,
+};
 use semel_engine::summary::Fate;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::prospect::{Assessed, Assessor, Prospect, delivery};
-use super::{Job, Kind, Tally};
+use super::{Job, Kind, Tally, distinct};
 
 /// The results for the messages so far; complete once the run is over.
 pub(super) type Shared = Arc<Mutex<Tally>>;
@@ -23,6 +25,8 @@ pub(super) struct ParkedSource {
     store: AnyStore,
     kind: Kind,
     note: Note,
+    /// The key under which the messages run, in place of their own.
+    key: Option<Key>,
     tally: Shared,
     /// Pages of messages; an empty one is the end.
     pages: mpsc::Receiver<Result<Vec<Assessed>>>,
@@ -44,7 +48,7 @@ impl ParkedSource {
         let tally = Shared::default();
         // A page ahead keeps the pipeline busy.
         let (sender, pages) = mpsc::channel(1);
-        let (kind, note) = (job.kind, job.note.clone());
+        let (kind, note, key) = (job.kind, job.note.clone(), job.key.clone());
         let progress = Progress {
             read_bytes: 0,
             total_bytes: Some(job.total_bytes),
@@ -62,6 +66,7 @@ impl ParkedSource {
             store,
             kind,
             note,
+            key,
             tally: Arc::clone(&tally),
             pages,
             waiting: VecDeque::new(),
@@ -107,14 +112,33 @@ impl ParkedSource {
         }
     }
 
+    /// The mark of a message that came to rest as an operation of its own.
+    fn mark(&self, assessed: &Assessed, fate: Fate) -> Option<Parked> {
+        let is_operation = match fate {
+            Fate::Applied | Fate::Replayed | Fate::Dead | Fate::InDoubt => true,
+            Fate::Unprotected
+            | Fate::Stale
+            | Fate::Conflict
+            | Fate::TooOld
+            | Fate::Quarantined
+            | Fate::Released => false,
+        };
+        let key = self.key.as_ref().filter(|_| is_operation)?;
+        distinct::mark(&assessed.message).filter(|mark| mark.key.as_ref() != Some(key))
+    }
+
     fn count(&self, change: impl FnOnce(&mut Tally)) {
         change(&mut self.tally.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     fn noted(&self, rest: &str) -> Note {
+        let ran = match &self.key {
+            Some(key) => format!("ran under the key {}: {rest}", key.as_str()),
+            None => format!("ran again: {rest}"),
+        };
         let reason = match &*self.note.reason {
-            "" => format!("ran again: {rest}"),
-            reason => format!("{reason}; ran again: {rest}"),
+            "" => ran,
+            reason => format!("{reason}; {ran}"),
         };
         Note {
             by: self.note.by.clone(),
@@ -138,7 +162,8 @@ impl Source for ParkedSource {
             let id = DeliveryId(self.next_id);
             self.next_id += 1;
             self.progress.read_bytes += assessed.message.payload.len() as u64;
-            deliveries.push(delivery(id, &assessed.message));
+            let how = (self.kind, self.key.as_ref());
+            deliveries.push(delivery(id, &assessed.message, how));
             self.in_hand.insert(id, assessed);
         }
         Ok(Fetched::Deliveries(deliveries))
@@ -146,14 +171,21 @@ impl Source for ParkedSource {
 
     async fn acknowledge(&mut self, batch: &[Acknowledgement]) -> Result<()> {
         let mut resting: BTreeMap<&'static str, Vec<ParkedId>> = BTreeMap::new();
+        let mut marks = Vec::new();
         for told in batch {
             let Some(assessed) = self.in_hand.remove(&told.delivery) else {
                 continue;
             };
             match self.rest(&assessed, told.fate) {
-                Some(rest) => resting.entry(rest).or_default().push(assessed.message.id()),
+                Some(rest) => {
+                    marks.extend(self.mark(&assessed, told.fate));
+                    resting.entry(rest).or_default().push(assessed.message.id());
+                }
                 None => self.count(|tally| tally.kept += 1),
             }
+        }
+        if !marks.is_empty() {
+            self.store.park(marks.into()).await?;
         }
         for (rest, ids) in resting {
             // If this fails, the message is still there, and the next run finds it settled.

@@ -8,12 +8,12 @@ use semel_core::decide::{self, Change, Order};
 use semel_core::port::source::{Delivery, DeliveryId};
 use semel_core::port::store::ListQuery;
 use semel_core::{
-    Admission, ClaimId, ClaimRequest, FencingToken, Operation, Parked, Record, Recovery, Result,
-    StateKind, Timestamp,
+    Admission, ClaimId, ClaimRequest, FencingToken, Key, Operation, Parked, Record, Recovery,
+    Result, StateKind, Timestamp,
 };
 use semel_engine::pipeline::{Incoming, Pipeline, Rejected, Scratch};
 
-use super::Kind;
+use super::{Kind, distinct};
 use crate::settings::EffectSettings;
 
 /// The fate that a parked message would have.
@@ -91,6 +91,8 @@ pub struct Assessor {
     pipeline: Pipeline,
     scratch: Scratch,
     kind: Kind,
+    /// The key under which quarantined messages run, in place of their own.
+    key: Option<Key>,
     is_streamed: bool,
 }
 
@@ -113,8 +115,16 @@ impl Assessor {
             scratch: Scratch::new(&pipeline, effect.class().start()),
             pipeline,
             kind,
+            key: None,
             is_streamed: matches!(effect, EffectSettings::Streamed(_)),
         }
+    }
+
+    /// The same for quarantined messages that run under `key`, in place of the one that the pipeline finds in them.
+    #[must_use]
+    pub fn under(mut self, key: Option<Key>) -> Self {
+        self.key = key;
+        self
     }
 
     /// The pipeline as it runs parked messages: without the age gate, through which a person, or an earlier
@@ -237,7 +247,7 @@ impl Assessor {
     fn read(&mut self, message: &Parked) -> Result<Incoming, Box<Rejected>> {
         // No store is asked with this claim id.
         let claim_id = ClaimId::from_u128(0);
-        let delivery = delivery(DeliveryId(0), message);
+        let delivery = delivery(DeliveryId(0), message, (self.kind, self.key.as_ref()));
         self.pipeline.read(delivery, claim_id, &mut self.scratch)
     }
 }
@@ -251,11 +261,26 @@ impl fmt::Debug for Assessor {
     }
 }
 
-/// A parked message as its source would hand it over, without its age.
-pub(super) fn delivery(id: DeliveryId, message: &Parked) -> Delivery {
+/// A parked message of a kind as its source would hand it over, without its age, and with the key that a person gives
+/// it now, or gave it before it was set aside.
+pub(super) fn delivery(
+    id: DeliveryId,
+    message: &Parked,
+    (kind, given): (Kind, Option<&Key>),
+) -> Delivery {
     let (payload, coordinates) = (message.payload.clone(), message.coordinates.clone());
     let mut delivery = Delivery::new(id, payload, coordinates);
     delivery.headers.clone_from(&message.headers);
+    match (kind, given) {
+        (Kind::Quarantined, Some(key)) => {
+            distinct::give(&mut delivery.headers, key);
+            delivery.given_key = Some(key.clone());
+        }
+        (Kind::Quarantined, None) => {}
+        (Kind::DeadLetters | Kind::InDoubt, _) => {
+            delivery.given_key = distinct::given_key(message);
+        }
+    }
     delivery
 }
 

@@ -361,6 +361,75 @@ async fn a_dead_letter_in_which_another_key_is_found_is_not_touched() {
 }
 
 #[tokio::test]
+async fn a_conflict_that_is_none_runs_once_under_the_key_that_a_person_gives_it() {
+    let desk = Desk::new();
+    let first = r#"{"id":"pay-1","amount":5}"#;
+    let second = r#"{"id":"pay-1","amount":7}"#;
+    let script = r#"echo "$SEMEL_KEY" >> out"#;
+    desk.deliver_bodies(&[first, second], script, UNKEYED).await;
+    assert_eq!(desk.parked().await, ["fingerprint-conflict pay-1"]);
+    let under = |key: &str| Job {
+        key: Some(Key::new(key).expect("a key")),
+        ..job(Kind::Quarantined)
+    };
+    // Its own key is no other one.
+    let report = desk.run(under("pay-1"), script, UNKEYED).await;
+    assert_eq!(report.tally, tally(0, 1, 0));
+    assert_eq!(desk.parked().await, ["fingerprint-conflict pay-1"]);
+    let report = desk.run(under("pay-1b"), script, UNKEYED).await;
+    assert_eq!(report.tally, tally(1, 0, 0));
+    assert_eq!(desk.calls(), ["pay-1", "pay-1b"]);
+    assert_eq!(desk.state("pay-1b").await, Some(StateKind::Completed));
+    let mark = "released-as-distinct pay-1";
+    assert_eq!(desk.parked().await, [mark]);
+    let entry = "drop pay-1: message kept: fingerprint-conflict → message dropped \
+                 (mended; ran under the key pay-1b: completed)";
+    assert_eq!(desk.audit().await, [entry]);
+    // It is delivered again, and released again: the same operation, which is counted once.
+    desk.deliver_bodies(&[first, second], script, UNKEYED).await;
+    let report = desk.run(under("pay-1b"), script, UNKEYED).await;
+    assert_eq!(report.tally, tally(1, 0, 0));
+    assert_eq!(desk.calls(), ["pay-1", "pay-1b"], "each once");
+    assert_eq!(desk.parked().await, [mark]);
+}
+
+#[tokio::test]
+async fn a_key_that_a_person_gave_is_kept_while_its_message_is_a_dead_letter() {
+    let desk = Desk::new();
+    let bodies = [r#"{"id":"pay-1"}"#, r#"{"id":"pay-1","n":2}"#];
+    desk.deliver_bodies(&bodies, "true", UNKEYED).await;
+    let given = Job {
+        key: Some(Key::new("pay-1b").expect("a key")),
+        ..job(Kind::Quarantined)
+    };
+    let report = desk.run(given, "exit 1", UNKEYED).await;
+    assert_eq!(report.tally, tally(1, 0, 0));
+    let mark = "released-as-distinct pay-1";
+    assert_eq!(desk.parked().await, ["dead pay-1b", mark]);
+    let script = r#"echo "$SEMEL_KEY" >> out"#;
+    let report = desk.replay(Kind::DeadLetters, script).await;
+    assert_eq!(report.tally, tally(1, 0, 0));
+    assert_eq!(desk.calls(), ["pay-1b"]);
+    assert_eq!(desk.parked().await, [mark]);
+}
+
+#[tokio::test]
+async fn a_key_in_a_header_of_the_producer_changes_nothing() {
+    let desk = Desk::new();
+    let mut delivery = Delivery::new(DeliveryId(0), r#"{"id":"pay-1"}"#, "in:0");
+    delivery.headers = vec![(GIVEN_KEY.into(), "pay-2".into())];
+    let effect = desk.exec("exit 1", UNKEYED);
+    let source = Once(vec![delivery]);
+    run(desk.pipeline(), effect, source, desk.stores(), around())
+        .await
+        .expect("a run");
+    assert_eq!(desk.parked().await, ["dead pay-1"]);
+    let script = r#"echo "$SEMEL_KEY" >> out"#;
+    desk.replay(Kind::DeadLetters, script).await;
+    assert_eq!(desk.calls(), ["pay-1"]);
+}
+
+#[tokio::test]
 async fn what_a_crash_left_half_done_is_finished() {
     let desk = Desk::new();
     desk.deliver(&["pay-1", "pay-2"], "exit 1").await;
@@ -886,6 +955,7 @@ fn job(kind: Kind) -> Job {
             by: "ann".into(),
             reason: "mended".into(),
         },
+        key: None,
     }
 }
 

@@ -25,10 +25,12 @@ pub(super) struct Forecast {
 }
 
 impl Forecast {
-    /// Forecasts the fate of each message. With `listed`, prints each as data.
+    /// Forecasts the fate of each message, under `key` in place of its own if there is one. With `listed`, prints each
+    /// as data.
     pub(super) async fn make(
         ground: &Ground,
         search: &Search,
+        key: Option<&Key>,
         listed: Option<Format>,
     ) -> Result<Self> {
         let mut forecast = Self {
@@ -50,7 +52,8 @@ impl Forecast {
         let mut assessors = BTreeMap::new();
         search
             .pages(&ground.store, async |found| {
-                for (found, prospect) in assess(ground, search.kind, &mut assessors, found).await? {
+                let how = (search.kind, key);
+                for (found, prospect) in assess(ground, how, &mut assessors, found).await? {
                     forecast.add(ground, &found, &prospect);
                     if let Some(list) = &mut list
                         && list
@@ -92,7 +95,7 @@ impl Forecast {
 /// Assesses a page, which may hold messages of several pipelines.
 pub(super) async fn assess(
     ground: &Ground,
-    kind: Kind,
+    how: (Kind, Option<&Key>),
     assessors: &mut BTreeMap<Scope, Assessor>,
     found: Vec<Found>,
 ) -> Result<Vec<(Found, Prospect)>> {
@@ -100,7 +103,7 @@ pub(super) async fn assess(
         ground.records(&operations, &requests).await
     };
     let (pipelines, now) = (&ground.pipelines, ground.now());
-    parked::assess(pipelines, kind, assessors, found, look_up, now).await
+    parked::assess(pipelines, how, assessors, found, look_up, now).await
 }
 
 /// The forecast for one message.

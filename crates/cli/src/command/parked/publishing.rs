@@ -55,7 +55,8 @@ pub(super) async fn publish(
                 settings.pipeline.has(&it.message.scope) && it.message.since <= job.until
             });
             let (mut again, mut over) = (Vec::new(), Vec::new());
-            for (found, prospect) in assess(ground, job.kind, &mut assessors, found).await? {
+            for (found, prospect) in assess(ground, (job.kind, None), &mut assessors, found).await?
+            {
                 match prospect {
                     Prospect::Published => again.push(found.message),
                     Prospect::Done => over.push(found.message.id()),

@@ -9,7 +9,7 @@ use semel_backends::changelog::streamed;
 use semel_config::{Accepted, Layers, PipelineSettings};
 use semel_core::decide::{Directed, Directive, Order};
 use semel_core::port::store::Store;
-use semel_core::{Claimant, Clock, Error, ErrorKind, Note, Operation, Result, Scope};
+use semel_core::{Claimant, Clock, Error, ErrorKind, Key, Note, Operation, Result, Scope};
 use semel_engine::surroundings::Surroundings;
 use semel_engine::system::{SystemClock, SystemEntropy};
 use semel_operate::order::{BATCH, refusal_text};
@@ -37,6 +37,8 @@ use crate::{Exit, output};
 /// The way in which messages are run again.
 pub(crate) struct Running {
     pub(crate) note: Note,
+    /// The key under which one message runs, in place of its own.
+    pub(crate) key: Option<Key>,
     pub(crate) confirm: Confirm,
     pub(crate) format: Format,
     pub(crate) log: Log,
@@ -47,6 +49,7 @@ impl Running {
     pub(crate) fn of<W: Args>(arguments: &Rerun<W>) -> Self {
         Self {
             note: note_of(&arguments.audit),
+            key: None,
             confirm: arguments.confirm,
             format: arguments.format,
             log: arguments.log,
@@ -98,16 +101,23 @@ pub(crate) fn replay(
             is_whole,
         } = meant(ground).await?;
         let Messages {
-            search, mut scopes, ..
+            count,
+            search,
+            mut scopes,
         } = match look_up(ground, &search).await? {
             ControlFlow::Break(()) => return Ok(Exit::No),
             ControlFlow::Continue(messages) => messages,
         };
+        if running.key.is_some() && count != 1 {
+            return Err(usage(format!(
+                "--key is of one message, and this names {count}; type an id"
+            )));
+        }
         scopes.extend(named);
         // A program reads all of it; a person reads the first few and the number.
         let is_data = running.format.output != Output::Table;
         let listed = Some(running.format).filter(|_| is_data && !running.confirm.yes);
-        let mut forecast = Forecast::make(ground, &search, listed).await?;
+        let mut forecast = Forecast::make(ground, &search, running.key.as_ref(), listed).await?;
         let is_refused = !forecast.refused.is_empty() || !is_whole;
         for (why, count) in &forecast.refused {
             let stay = if *count == 1 { "stays" } else { "stay" };
@@ -126,6 +136,12 @@ pub(crate) fn replay(
                 ground
                     .arrival_of(&operation.scope)
                     .of("one", "claim", "request")
+            ));
+        }
+        if let Some(key) = &running.key {
+            forecast.plan.remark(format_args!(
+                "it is an operation of its own, under the key {}",
+                key_text(key.as_str())
             ));
         }
         ground.remark_on_use(&mut forecast.plan);
@@ -252,6 +268,7 @@ async fn run_all(
             until: forecast.until,
             total_bytes: bytes,
             note: running.note.clone(),
+            key: running.key.clone(),
         };
         let done = if streamed(settings).is_some() {
             let sent = publish(ground, settings, search, &job, &stop).await;

@@ -5,6 +5,7 @@ use std::io::Write;
 
 use super::running;
 use crate::metrics_over_time::{NOTHING, Played};
+use crate::operator::object;
 use crate::ready::Admin;
 use crate::site::{Site, lines, wait_for};
 
@@ -121,6 +122,43 @@ fn a_filter_says_how_many_new_messages_it_takes_for_known() {
     let told = count("semel_false_duplicates_total{pipeline=\"pay\"}");
     let five = 5.0 * f64::from(told + lost).sqrt();
     assert!(f64::from(told.abs_diff(lost)) < five, "{told} of {lost}");
+    played.end();
+}
+
+#[test]
+fn conflicts_that_a_person_releases_under_other_keys_are_false_duplicates() {
+    let mut played = Played::new("", "", NOTHING);
+    // Of each key a first message, and another request.
+    played.feed(0..4, "applied", 4);
+    let others = lines(0..4, |id| super::message(&format!("pay-{id}"), id + 10));
+    let told = |count: u32| format!("semel_false_duplicates_total{{pipeline=\"pay\"}} {count}");
+    played.shows(&told(0));
+    played
+        .messages
+        .write_all(others.as_bytes())
+        .expect("messages");
+    played.shows("semel_set_aside{pipeline=\"pay\",why=\"quarantined\"} 4");
+    let release = |name: &str, key: &str| {
+        let words = ["quarantine", "release", name, "--key", key, "--yes"];
+        played.site.semel(&words).done();
+    };
+    for id in 0..3 {
+        release(&format!("pay-{id}"), &format!("pay-{id}b"));
+    }
+    // Under its own key it is in conflict still, and what is dropped was one.
+    release("pay-3", "pay-3");
+    played.shows(&told(3));
+    let drop = ["quarantine", "drop", "--all", "--yes"];
+    played.site.semel(&drop).done();
+    played.shows("semel_set_aside{pipeline=\"pay\",why=\"quarantined\"} 0");
+    assert!(played.admin.shows(&told(3)));
+    for id in 0..3 {
+        let key = format!("pay-{id}b");
+        let ended = played
+            .site
+            .semel(&["keys", "show", &key, "--output", "json"]);
+        assert_eq!(object(&ended.done())["state"], "completed");
+    }
     played.end();
 }
 
