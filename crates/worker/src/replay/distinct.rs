@@ -13,7 +13,7 @@ use semel_core::parked::Headers;
 ///
 /// It is heeded in a message that was set aside under this very key, and in no other: what a producer writes into it
 /// changes nothing.
-pub const GIVEN_KEY: &str = "semel-key";
+pub const GIVEN_KEY: &str = "semel-given-key";
 
 /// The reason of the marks.
 pub const RELEASED_AS_DISTINCT: &str = "released-as-distinct";

@@ -112,11 +112,13 @@ impl ParkedSource {
         }
     }
 
-    /// The mark of a message that came to rest as an operation of its own.
+    /// The mark of a message that came to rest as an operation of its own, in this run: a duplicate of one was marked
+    /// before, or is none.
     fn mark(&self, assessed: &Assessed, fate: Fate) -> Option<Parked> {
         let is_operation = match fate {
-            Fate::Applied | Fate::Replayed | Fate::Dead | Fate::InDoubt => true,
-            Fate::Unprotected
+            Fate::Applied | Fate::Dead | Fate::InDoubt => true,
+            Fate::Replayed
+            | Fate::Unprotected
             | Fate::Stale
             | Fate::Conflict
             | Fate::TooOld
