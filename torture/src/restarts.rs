@@ -93,9 +93,10 @@ pub fn replaced_under_load(store: (&str, &str), way: Handover, speech: Speech, s
         _ => format!("gateway, {name}, {way}, {}", speech.name()),
     };
     println!(
-        "{name}: {requests} requests on {} connections, {replays} replays, {restarts} restarts, none refused, none \
-         forgotten",
-        crowd.door.connections()
+        "{name}: {requests} requests on {} connections, {replays} replays, {restarts} restarts, {} crossed with a \
+         GOAWAY, none refused, none forgotten",
+        crowd.door.connections(),
+        crowd.door.unprocessed()
     );
     assert!(replays > 0, "{name}: nothing was asked for twice");
     tell(

@@ -1,5 +1,6 @@
 //! The way of clients into a gateway: plain, encrypted, or in HTTP/2.
 
+use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -49,6 +50,7 @@ pub(super) struct Door {
     encryption: Option<Encryption>,
     http2: Option<Http2>,
     connections: AtomicU64,
+    unprocessed: AtomicU64,
 }
 
 /// The certificate of the gateway, and those who believe it.
@@ -83,6 +85,7 @@ impl Door {
             encryption: is_encrypted.then(|| Encryption::new(http2.is_some())),
             http2,
             connections: AtomicU64::new(0),
+            unprocessed: AtomicU64::new(0),
         }
     }
 
@@ -101,6 +104,12 @@ impl Door {
     /// The number of connections that were opened.
     pub(super) fn connections(&self) -> u64 {
         self.connections.load(Ordering::SeqCst)
+    }
+
+    /// The number of requests in HTTP/2 that the gateway, which had said that it leaves, did not look at. They crossed with
+    /// its words; clients send them again by themselves.
+    pub(super) fn unprocessed(&self) -> u64 {
+        self.unprocessed.load(Ordering::SeqCst)
     }
 
     /// Sends one request, on the connection that was kept or on a new one. Returns the answer, and the connection if it
@@ -136,11 +145,14 @@ impl Door {
         (key, body): (&str, &str),
         keeps: bool,
     ) -> Result<Reply, Broken> {
-        let request = Request::post("https://localhost/charges")
-            .header("idempotency-key", key)
-            .header("content-type", "application/json")
-            .body(Full::new(Bytes::from(body.to_owned())));
-        let mut request = request.expect("a request");
+        let made = || {
+            let request = Request::post("https://localhost/charges")
+                .header("idempotency-key", key)
+                .header("content-type", "application/json")
+                .body(Full::new(Bytes::from(body.to_owned())));
+            request.expect("a request")
+        };
+        let mut request = made();
         loop {
             let shared = http2.shared.lock().expect("no panic").clone();
             let mut sender = match shared.filter(|it| keeps && !it.is_closed()) {
@@ -159,7 +171,16 @@ impl Door {
                 Err(failed) => failed,
             };
             // Nobody refused a request that never left: the gateway has said before that it leaves.
-            request = failed.take_message().ok_or(Broken::Unanswered)?;
+            let unsent = failed.take_message();
+            let why = failed.into_error();
+            let is_unprocessed = unsent.is_none() && is_unprocessed(&why);
+            self.unprocessed
+                .fetch_add(u64::from(is_unprocessed), Ordering::SeqCst);
+            request = match unsent {
+                Some(unsent) => unsent,
+                None if is_unprocessed => made(),
+                None => panic!("{key}: a request was refused: {why:?}"),
+            };
         }
     }
 
@@ -178,6 +199,14 @@ impl Door {
         tokio::spawn(connection);
         Ok(sender)
     }
+}
+
+/// Tells whether the gateway says that it has not looked at the request.
+fn is_unprocessed(error: &hyper::Error) -> bool {
+    let found = error.source().and_then(|it| it.downcast_ref::<h2::Error>());
+    found.is_some_and(|it| {
+        it.is_remote() && it.is_go_away() && it.reason() == Some(h2::Reason::NO_ERROR)
+    })
 }
 
 impl Encryption {
