@@ -1,8 +1,14 @@
 //! HTTP/1.1 as a plain client speaks it: a request on a connection, and the answer byte for byte.
 
+use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
+
+use hyper::http::response;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 /// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +21,19 @@ pub struct Reply {
 }
 
 impl Reply {
+    /// An answer in HTTP/2.
+    pub(crate) fn of(head: &response::Parts, body: Vec<u8>) -> Self {
+        let headers = head.headers.iter().map(|(name, value)| {
+            let value = String::from_utf8_lossy(value.as_bytes());
+            (name.as_str().to_owned(), value.into_owned())
+        });
+        Self {
+            status: head.status.as_u16(),
+            headers: headers.collect(),
+            body,
+        }
+    }
+
     /// The first value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut found = self.headers.iter().filter(|(known, _)| known == name);
@@ -52,8 +71,18 @@ pub enum Broken {
 }
 
 /// A connection to a server, for one request after the other.
-#[derive(Debug)]
-pub struct Connection(BufReader<TcpStream>);
+pub struct Connection(BufReader<Box<dyn Wire>>);
+
+/// The bytes of a connection, encrypted or not.
+trait Wire: Read + Write + Send {}
+
+impl<T: Read + Write + Send> Wire for T {}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Connection")
+    }
+}
 
 impl Connection {
     /// Connects, and waits at most `patience` for each part of an answer.
@@ -62,12 +91,24 @@ impl Connection {
     ///
     /// `Refused`
     pub fn open(address: SocketAddr, patience: Duration) -> Result<Self, Broken> {
-        let stream = TcpStream::connect(address).map_err(|_| Broken::Refused)?;
-        let prepared = stream
-            .set_read_timeout(Some(patience))
-            .and_then(|()| stream.set_nodelay(true));
-        prepared.map_err(|_| Broken::Refused)?;
-        Ok(Self(BufReader::new(stream)))
+        Ok(Self(BufReader::new(Box::new(stream(address, patience)?))))
+    }
+
+    /// Does what [`Connection::open`] does, and encrypts. The server's certificate is for `localhost`.
+    pub(crate) fn encrypted(
+        address: SocketAddr,
+        patience: Duration,
+        client: Arc<ClientConfig>,
+    ) -> Result<Self, Broken> {
+        let mut stream = stream(address, patience)?;
+        let host = ServerName::try_from("localhost").expect("a name");
+        let tls = ClientConnection::new(client, host);
+        let mut tls = tls.map_err(|_| Broken::Refused)?;
+        while tls.is_handshaking() {
+            tls.complete_io(&mut stream).map_err(|_| Broken::Refused)?;
+        }
+        let stream = StreamOwned::new(tls, stream);
+        Ok(Self(BufReader::new(Box::new(stream))))
     }
 
     /// Sends a request for `/charges` under a key. `is_last` asks the server to close the connection behind it.
@@ -102,7 +143,9 @@ impl Connection {
         }
         request.extend(["\r\n", body]);
         // A server that is gone may take it all the same.
-        let sent = self.0.get_mut().write_all(request.as_bytes());
+        let stream = self.0.get_mut();
+        let sent = stream.write_all(request.as_bytes());
+        let sent = sent.and_then(|()| stream.flush());
         sent.map_err(|_| Broken::Unanswered)?;
         self.answer()
     }
@@ -144,4 +187,13 @@ impl Connection {
         read.map_err(|_| Broken::Cut)?;
         Ok(reply)
     }
+}
+
+fn stream(address: SocketAddr, patience: Duration) -> Result<TcpStream, Broken> {
+    let stream = TcpStream::connect(address).map_err(|_| Broken::Refused)?;
+    let prepared = stream
+        .set_read_timeout(Some(patience))
+        .and_then(|()| stream.set_nodelay(true));
+    prepared.map_err(|_| Broken::Refused)?;
+    Ok(stream)
 }

@@ -58,7 +58,7 @@ pub use rabbitmq::RabbitMq;
 pub use ready::readiness;
 pub use redis::{Log, Redis};
 pub use redis_cluster::RedisCluster;
-pub use restarts::{Handover, replaced_under_load};
+pub use restarts::{Handover, Speech, replaced_under_load};
 pub use scale::scaled;
 pub use shop::{Listed, Shop};
 pub use storm::{Crew, Figures, Kind, Storm, Stream};

@@ -1,8 +1,10 @@
 //! A gateway that is replaced by the next one, again and again, while clients send requests: none is refused, and no
 //! answer is forgotten.
 
+mod door;
+
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, sleep};
@@ -11,10 +13,14 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use crate::api::{Api, Temper};
-use crate::http::{Broken, Connection, Reply};
+use crate::http::{Connection, Reply};
 use crate::moments::now;
 use crate::worker::{Run, Site};
 use crate::{Moments, scaled, tell};
+
+use self::door::{Door, PATIENCE};
+
+pub use self::door::Speech;
 
 /// The way in which one gateway follows the other at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,23 +31,22 @@ pub enum Handover {
     Port,
 }
 
-/// Replaces a gateway again and again under load. `store` is the table of that name.
+/// Replaces a gateway again and again under the load of clients who speak so. `store` is the table of that name.
 ///
 /// # Panics
 ///
 /// If a request got no answer, or another one than the first under its key, or reached the API twice.
 #[expect(clippy::print_stdout, reason = "the figures of a run")]
-pub fn replaced_under_load(store: (&str, &str), way: Handover, seed: u64) {
+pub fn replaced_under_load(store: (&str, &str), way: Handover, speech: Speech, seed: u64) {
     let (name, table) = store;
     let api = Api::start(Temper::Calm, seed);
-    let mut stage = Stage::new(table, way, &api);
+    let (mut stage, door) = Stage::new(table, way, speech, &api);
     let crowd = Crowd {
-        address: stage.address,
+        door,
         seed,
         is_over: AtomicBool::new(false),
         requests: AtomicU64::new(0),
         replays: AtomicU64::new(0),
-        connections: AtomicU64::new(0),
         told: Mutex::default(),
     };
     let restarts = scaled(3, 40);
@@ -70,8 +75,8 @@ pub fn replaced_under_load(store: (&str, &str), way: Handover, seed: u64) {
     });
     let told = crowd.told.lock().expect("no panic").clone();
     for (key, first) in &told {
-        let mut connection = Connection::open(stage.address, PATIENCE).expect("a connection");
-        let again = connection.post(key, &body(key), true).expect("an answer");
+        let asked = crowd.door.ask((key, &body(key)), None, false);
+        let (again, _) = asked.expect("an answer");
         assert!(again.is_replay(), "{key}: forgotten: {again:?}");
         assert_eq!(again.kept(), first.kept(), "{key}: another answer");
         let arrivals = api.arrivals(&body(key));
@@ -83,11 +88,15 @@ pub fn replaced_under_load(store: (&str, &str), way: Handover, seed: u64) {
         Handover::Socket => "one socket",
         Handover::Port => "a socket each",
     };
-    let name = format!("gateway, {name}, {way}");
+    let name = match speech {
+        Speech::Plain => format!("gateway, {name}, {way}"),
+        _ => format!("gateway, {name}, {way}, {}", speech.name()),
+    };
     println!(
-        "{name}: {requests} requests on {} connections, {replays} replays, {restarts} restarts, none refused, none \
-         forgotten",
-        count(&crowd.connections)
+        "{name}: {requests} requests on {} connections, {replays} replays, {restarts} restarts, {} crossed with a \
+         GOAWAY, none refused, none forgotten",
+        crowd.door.connections(),
+        crowd.door.unprocessed()
     );
     assert!(replays > 0, "{name}: nothing was asked for twice");
     tell(
@@ -107,7 +116,6 @@ fn has_failed(clients: &[thread::ScopedJoinHandle<'_, ()>]) -> bool {
 /// The gateway that serves, and the means to start the next one.
 struct Stage {
     site: Site,
-    address: SocketAddr,
     /// The socket that stays open.
     socket: Option<TcpListener>,
     running: Option<Run>,
@@ -115,7 +123,7 @@ struct Stage {
 }
 
 impl Stage {
-    fn new(store: &str, way: Handover, api: &Api) -> Self {
+    fn new(store: &str, way: Handover, speech: Speech, api: &Api) -> (Self, Door) {
         let (socket, address, lines) = match way {
             Handover::Socket => {
                 let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
@@ -131,19 +139,20 @@ impl Stage {
                 )
             }
         };
+        let door = Door::new(address, speech);
         let config = format!(
-            "{store}[gateway]\nlisten = \"{address}\"\nupstream = \"{}\"\n{PATIENT}{lines}",
-            api.url()
+            "{store}[gateway]\nlisten = \"{address}\"\nupstream = \"{}\"\n{PATIENT}{lines}{}",
+            api.url(),
+            door.table()
         );
         let mut stage = Self {
             site: Site::with(&[("semel.toml", &config)]),
-            address,
             socket,
             running: None,
             started: 0,
         };
         stage.running = Some(stage.started());
-        stage
+        (stage, door)
     }
 
     /// Starts a gateway, and waits until it serves.
@@ -157,7 +166,7 @@ impl Stage {
         while self
             .site
             .text("stderr.log")
-            .matches("gateway: http://")
+            .matches("gateway: http")
             .count()
             < self.started
         {
@@ -184,12 +193,11 @@ impl Stage {
 
 /// The clients, none of which tries again.
 struct Crowd {
-    address: SocketAddr,
+    door: Door,
     seed: u64,
     is_over: AtomicBool,
     requests: AtomicU64,
     replays: AtomicU64,
-    connections: AtomicU64,
     told: Mutex<BTreeMap<String, Reply>>,
 }
 
@@ -232,19 +240,12 @@ impl Crowd {
         keeps: bool,
     ) -> (Reply, Option<Connection>) {
         let is_kept = kept.is_some();
-        let refused = |why: Broken| -> ! {
+        let asked = self.door.ask((key, &body(key)), kept, keeps);
+        asked.unwrap_or_else(|why| {
             panic!(
                 "{key}: a request was refused: {why:?}, on a connection that was kept: {is_kept}"
             )
-        };
-        let mut connection = kept.unwrap_or_else(|| {
-            self.connections.fetch_add(1, Ordering::SeqCst);
-            Connection::open(self.address, PATIENCE).unwrap_or_else(|why| refused(why))
-        });
-        let reply = connection.post(key, &body(key), !keeps);
-        let reply = reply.unwrap_or_else(|why| refused(why));
-        let is_last = !keeps || reply.header("connection") == Some("close");
-        (reply, (!is_last).then_some(connection))
+        })
     }
 }
 
@@ -254,8 +255,6 @@ fn body(key: &str) -> String {
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 const CLIENTS: u64 = 12;
-/// The time for what must happen, however busy the machine is.
-const PATIENCE: Duration = Duration::from_secs(180);
 /// Long times: what a busy machine does to a gateway is no refusal.
 const PATIENT: &str = "connect_timeout = \"30s\"\nupstream_timeout = \"2m\"\nwait = \"2m\"\n";
 const RUN: &[&str] = &["run", "--output", "json"];

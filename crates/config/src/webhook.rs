@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -58,14 +58,17 @@ impl WebhookSettings {
     }
 
     /// Returns the file of the secrets if others than its owner can read or change it. In a folder that nobody else may
-    /// enter, none can.
+    /// enter, none can. A group that this process is in may read it: that is how an orchestrator hands a secret over
+    /// (`fsGroup` in Kubernetes).
     pub fn exposed_secret(&self) -> Option<&Path> {
         let file = self.secret_file.as_deref()?;
         let mode = |path: &Path| std::fs::metadata(path).map_or(0, |it| it.permissions().mode());
         let resolved = file.canonicalize().ok()?;
         let mut folders = resolved.ancestors().skip(1);
         let is_reached = folders.all(|folder| mode(folder) & OTHERS_ENTER != 0);
-        (is_reached && mode(&resolved) & OTHERS_USE != 0).then_some(file)
+        let found = std::fs::metadata(&resolved).ok()?;
+        let is_exposed = is_exposed(found.permissions().mode(), found.gid(), &own_groups());
+        (is_reached && is_exposed).then_some(file)
     }
 }
 
@@ -82,6 +85,19 @@ impl fmt::Debug for WebhookSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
+}
+
+/// Tells whether a file with these rights and this group is exposed, for a process in these groups.
+fn is_exposed(mode: u32, group: u32, own: &[u32]) -> bool {
+    let granted = if own.contains(&group) { GROUP_READS } else { 0 };
+    mode & OTHERS_USE & !granted != 0
+}
+
+/// The groups that this process is in.
+fn own_groups() -> Vec<u32> {
+    let more = rustix::process::getgroups().unwrap_or_default();
+    let all = more.into_iter().chain([rustix::process::getegid()]);
+    all.map(rustix::process::Gid::as_raw).collect()
 }
 
 /// Reads the settings of a source.
@@ -291,6 +307,7 @@ const SCHEMES: [&str; 7] = [
 /// The rights of others than the owner: to enter a folder, and to read or change a file.
 const OTHERS_ENTER: u32 = 0o011;
 const OTHERS_USE: u32 = 0o066;
+const GROUP_READS: u32 = 0o040;
 const MAX_BODIES: std::ops::RangeInclusive<u64> = 1 << 10..=256 << 20;
 const ANSWERS: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(100)..=Duration::from_secs(300);

@@ -226,10 +226,24 @@ mod tests {
         let json = head("/", &[JSON]);
         let [one, other] = [r#"{"a":1.0,"b":2}"#, "{ \"b\":2, \"a\":1 }"];
         assert_eq!(of(&parts, &json, one), of(&parts, &json, other));
+        // However large it is, and not as a float has it.
+        let [one_large, other_large] = [r#"{"a":1e400}"#, r#"{"a":10e399}"#];
+        assert_eq!(of(&parts, &json, one_large), of(&parts, &json, other_large));
+        let larger = of(&parts, &json, r#"{"a":1e401}"#);
+        assert_ne!(of(&parts, &json, one_large), larger);
         let plain = head("/", &[("content-type", "text/plain")]);
         assert_ne!(of(&parts, &plain, one), of(&parts, &plain, other));
         // What only says that it is JSON is compared byte for byte, not refused.
-        for broken in [r#"{"a":1,"a":2}"#, "{", "", &"[".repeat(10_000)] {
+        let lone_surrogate = r#"{"a":"\ud800"}"#;
+        let deep = "[".repeat(10_000);
+        for broken in [
+            r#"{"a":1,"a":2}"#,
+            r#"{"a":NaN}"#,
+            lone_surrogate,
+            "{",
+            "",
+            &deep,
+        ] {
             assert_eq!(of(&parts, &json, broken), of(&parts, &json, broken));
             assert_ne!(
                 of(&parts, &json, broken),

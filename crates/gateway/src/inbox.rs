@@ -62,7 +62,7 @@ impl<I> RequestInbox<I> {
     /// does: whatever it answers after this, the recorded answer is the one that counts.
     ///
     /// `transaction` is a whole one and not a savepoint, whose end the one around it can still take back. In `rusqlite` a
-    /// savepoint is of another type; `sqlx` and `tokio-postgres` have one type for both and do not tell which it is.
+    /// savepoint is of another type, and one of `sqlx` is refused; `tokio-postgres` does not tell which it is.
     ///
     /// # Guarantee   INB-1, OUT-1: the work and its answer are committed together, once for the key
     /// # Shape       committed → the answer, also to every duplicate; any error → roll back what is left, answer any
@@ -71,7 +71,7 @@ impl<I> RequestInbox<I> {
     /// # Cost        the statements of one completion, and the commit
     /// # Errors
     ///
-    /// `InvalidInput`: the status is no outcome of the route; a commit of this request is under way or may have been
+    /// `InvalidInput`: the status is no outcome of the route; the transaction is a savepoint of `sqlx`; a commit of this request is under way or may have been
     /// applied; the handler has answered; the database does not take the answer, as one over MySQL's
     /// `max_allowed_packet`. `ClaimLost`: another attempt took the request over, or the transaction is not on the store of
     /// the layer. Nothing is applied then. `Unavailable`, maybe applied: the commit was not answered

@@ -430,14 +430,21 @@ fn broken(error: &ClientError) -> Unanswered {
     let mut next: Option<&(dyn StdError + 'static)> = Some(error);
     while let Some(error) = next {
         if let Some(error) = error.downcast_ref::<h2::Error>()
-            && error.is_remote()
-            && error.reason() == Some(h2::Reason::REFUSED_STREAM)
+            && is_unprocessed(error)
         {
             return Unanswered::Refused;
         }
         next = error.source();
     }
     Unanswered::Broken
+}
+
+/// Tells whether the other end says that it has not looked at the request: it refused it, or it leaves, and the request is
+/// behind the last one that it takes. Of a connection that ends otherwise, the error is another one.
+fn is_unprocessed(error: &h2::Error) -> bool {
+    let reason = error.reason();
+    let is_left = error.is_go_away() && reason == Some(h2::Reason::NO_ERROR);
+    error.is_remote() && (is_left || reason == Some(h2::Reason::REFUSED_STREAM))
 }
 
 fn too_many_tunnels() -> Response<Body> {

@@ -1,12 +1,13 @@
 //! Shows what a verb is about to change, and whether the operator consented.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fmt::Display;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 
 use semel_config::masked;
+use semel_core::Scope;
 
 use super::{note, text};
 use crate::Exit;
@@ -19,6 +20,7 @@ use crate::shell::{self, quoted};
 /// plan: forget 7 records
 ///   payments  pay-1  completed 2026-11-21T10:33:00.000Z
 ///   … and 6 more
+///   tenants: acme (4), other (3)
 /// nothing was changed; to carry it out:
 ///   semel keys forget pay-1 … --yes
 /// ```
@@ -35,6 +37,10 @@ pub(crate) struct Plan {
     has_refused: bool,
     /// The tenants to which it is bound.
     tenants: BTreeSet<String>,
+    /// The number of things of each tenant, of the first few that were met.
+    shares: BTreeMap<String, u64>,
+    /// The number of things of further tenants.
+    of_others: u64,
 }
 
 impl Plan {
@@ -49,6 +55,8 @@ impl Plan {
             notes: Vec::new(),
             has_refused: false,
             tenants: BTreeSet::new(),
+            shares: BTreeMap::new(),
+            of_others: 0,
         }
     }
 
@@ -64,6 +72,36 @@ impl Plan {
             self.first
                 .push(text::escaped(&thing.to_string()).into_owned());
         }
+    }
+
+    /// Adds one more thing to change, which belongs to the tenant of `scope`.
+    pub(crate) fn add_of(&mut self, scope: &Scope, thing: impl Display) {
+        self.share(scope.tenant());
+        self.add(thing);
+    }
+
+    fn share(&mut self, tenant: &str) {
+        if let Some(count) = self.shares.get_mut(tenant) {
+            *count += 1;
+        } else if self.shares.len() < TENANTS {
+            self.shares.insert(tenant.to_owned(), 1);
+        } else {
+            self.of_others += 1;
+        }
+    }
+
+    /// Returns the line that names the tenants; none where nothing belongs to one.
+    fn tenants_line(&self) -> Option<String> {
+        let mut tenants = self.shares.keys();
+        tenants.find(|tenant| !tenant.is_empty())?;
+        let shares = self.shares.iter();
+        let shares = shares.map(|(tenant, count)| format!("{} ({count})", quoted(tenant)));
+        let others = match self.of_others {
+            0 => String::new(),
+            count => format!(", … and {count} of others"),
+        };
+        let shares: Vec<_> = shares.collect();
+        Some(format!("tenants: {}{others}", shares.join(", ")))
     }
 
     /// Adds a fact that the operator should know before saying yes.
@@ -123,6 +161,8 @@ impl Plan {
             notes,
             has_refused,
             tenants: _,
+            shares: _,
+            of_others: _,
         } = self;
         if *count == 0 {
             let but = if *has_refused {
@@ -139,6 +179,7 @@ impl Plan {
         if rest > 0 {
             lines.push(format!("  … and {rest} more"));
         }
+        lines.extend(self.tenants_line().map(|line| format!("  {line}")));
         lines.extend(notes.iter().map(|note| format!("  {note}")));
         lines
     }
@@ -166,6 +207,8 @@ fn with_yes(typed: impl Iterator<Item = impl AsRef<OsStr>>, tenant: Option<&str>
 
 /// The number of things that a plan shows.
 const FEW: usize = 5;
+/// The number of tenants that a plan names.
+const TENANTS: usize = 20;
 
 #[cfg(test)]
 mod tests {
@@ -199,6 +242,26 @@ mod tests {
             ]
         );
         assert_eq!((plan.count(), plan.first.len()), (1_000, FEW));
+    }
+
+    #[test]
+    fn a_plan_names_the_tenants_it_covers_also_those_of_the_things_it_does_not_show() {
+        let scope = |tenant: &str| Scope::new(tenant, "pay").expect("a scope");
+        let mut plan = Plan::new("drop", "dead letter", "dead letters");
+        plan.add_of(&scope(""), "pay  x");
+        assert_eq!(plan.lines(), ["plan: drop 1 dead letter", "  pay  x"]);
+        for tenant in ["acme"; 7].into_iter().chain(["a b"]) {
+            plan.add_of(&scope(tenant), "pay  y");
+        }
+        let last = |plan: &Plan| plan.lines().pop().expect("a line");
+        assert_eq!(last(&plan), "  tenants: '' (1), 'a b' (1), acme (7)");
+        for number in 0..30 {
+            plan.add_of(&scope(&format!("t-{number:02}")), "pay  z");
+        }
+        plan.add_of(&scope("acme"), "pay  z");
+        let told = last(&plan);
+        assert!(told.contains(" acme (8), t-00 (1)"), "{told}");
+        assert!(told.ends_with("t-16 (1), … and 13 of others"), "{told}");
     }
 
     #[test]

@@ -164,6 +164,30 @@ fn a_key_of_another_tenant_than_the_pipelines_is_named_with_it() {
     site.semel(&typed).done();
 }
 
+/// A plan shows the first few things; whose they all are, it says in any case.
+#[test]
+fn a_change_of_all_names_the_tenants_it_covers() {
+    let site = shared();
+    for (typed, count) in [
+        ("dead-letters drop --all", 1),
+        ("quarantine drop --all", 1),
+        ("in-doubt resolve --all --applied", 2),
+    ] {
+        let typed: Vec<_> = typed.split(' ').collect();
+        // The pipeline `refund` is another one of acme's.
+        let of_acme = 2 * count;
+        let covers = format!("tenants: '' ({count}), acme ({of_acme}), other ({count})");
+        site.semel(&typed).code(1).says(&covers);
+        let named = [&typed[..], &["--tenant", "other"]].concat();
+        let planned = site.semel(&named).code(1);
+        planned.says(&format!("tenants: other ({count})"));
+        let nobodys = site
+            .semel(&[&typed[..], &["--tenant", ""]].concat())
+            .code(1);
+        assert!(!nobodys.stderr.contains("tenants:"), "{nobodys:?}");
+    }
+}
+
 #[test]
 fn a_name_that_is_none_is_refused() {
     let site = worked("embedded:data");

@@ -195,6 +195,19 @@ fn what_is_set_aside_of_one_tenant_runs_again_alone() {
             "handler.sh",
             "cat >/dev/null; echo $SEMEL_TENANT-$SEMEL_KEY >> again\n",
         );
+        for (all, covers) in [
+            ("dead-letters replay --all", "acme (1), other (1)"),
+            (
+                "keys extend --all --window 90d",
+                "7 (1), acme (2), other (2)",
+            ),
+        ] {
+            let planned = site.verb(all).code(1);
+            planned.says(&format!("tenants: {covers}\n"));
+        }
+        // What is carried out is told as well.
+        let extended = site.verb("keys extend --all --window 90d --yes");
+        extended.done().says("tenants: 7 (1), acme (2), other (2)");
         let all = site.verb("dead-letters replay --all --tenant acme --yes --output json");
         all.done().summary().is(&[("applied", 1)]);
         assert_eq!(site.text("again"), "acme-dead-1\n");

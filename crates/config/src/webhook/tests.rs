@@ -294,3 +294,27 @@ fn a_missing_key_is_suggested_by_provider() {
         assert_eq!(folder.faults(&text), [""; 0], "{verify}");
     }
 }
+
+#[test]
+fn a_group_of_this_process_may_read_a_secret_and_nobody_else_may() {
+    let own = [1000, 2000];
+    for (mode, group, expected) in [
+        (0o600, 3000, false),
+        // A volume of secrets under `fsGroup`, of 0400 and of 0600.
+        (0o440, 2000, false),
+        (0o640, 2000, false),
+        (0o640, 1000, false),
+        (0o440, 3000, true),
+        (0o640, 3000, true),
+        // A group that can change it, and others that can read it.
+        (0o660, 2000, true),
+        (0o620, 2000, true),
+        (0o444, 2000, true),
+        (0o644, 2000, true),
+        (0o642, 2000, true),
+    ] {
+        let told = format!("{mode:o} of {group}");
+        assert_eq!(is_exposed(mode, group, &own), expected, "{told}");
+    }
+    assert!(own_groups().contains(&rustix::process::getegid().as_raw()));
+}

@@ -65,10 +65,17 @@ mod tests {
             set_permissions(folder.path(), rights(folder_mode)).expect("a right");
             findings(&pipelines[0])
         };
-        for (folder_mode, mode) in [(0o755, 0o600), (0o755, 0o400), (0o700, 0o644)] {
+        // The group is this process's own; see `fsGroup` of Kubernetes.
+        for (folder_mode, mode) in [
+            (0o755, 0o600),
+            (0o755, 0o400),
+            (0o755, 0o640),
+            (0o755, 0o440),
+            (0o700, 0o644),
+        ] {
             assert_eq!(with(folder_mode, mode), [], "{folder_mode:o} {mode:o}");
         }
-        for mode in [0o640, 0o604, 0o620, 0o602] {
+        for mode in [0o644, 0o604, 0o620, 0o602] {
             let found = with(0o755, mode);
             let [only] = &found[..] else {
                 panic!("{mode:o}: {found:?}");

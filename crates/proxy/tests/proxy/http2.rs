@@ -14,7 +14,7 @@ use semel_conformance::certificates::Authority;
 use semel_http::{Limits, Listener, Protocols};
 use semel_proxy::Upstream as Settings;
 use semel_tls::{Identity, Tls};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -406,6 +406,42 @@ async fn a_stream_that_the_upstream_refuses_costs_the_key_nothing() {
     assert_eq!(site.charge("k").await.status, 200);
     site.charge("other").await.problem(502, "upstream-broken");
     site.charge("other").await.problem(409, "in-doubt");
+}
+
+/// A server that leaves names the last request that it takes: those behind it were not looked at.
+#[tokio::test]
+async fn a_request_behind_the_last_one_of_an_upstream_that_leaves_costs_the_key_nothing() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let mut running = JoinSet::new();
+    running.spawn(async move {
+        // The last request is none; then it is the one that came, which is never answered.
+        for last in [0, 1] {
+            let (mut stream, _) = listener.accept().await.expect("a connection");
+            let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+            stream.write_all(&settings).await.expect("a client");
+            let mut preface = [0; 24];
+            stream.read_exact(&mut preface).await.expect("a preface");
+            // The head of a frame: its length, type, flags and stream.
+            let mut head = [0; 9];
+            while head[3] != 1 {
+                stream.read_exact(&mut head).await.expect("a frame");
+                let mut rest = vec![0; usize::from(head[1]) << 8 | usize::from(head[2])];
+                stream.read_exact(&mut rest).await.expect("a frame");
+            }
+            let leaves = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, last, 0, 0, 0, 0];
+            stream.write_all(&leaves).await.expect("a client");
+            stream.shutdown().await.expect("a client");
+            // Whatever comes is read, so that nothing resets the connection.
+            let _ = stream.read_to_end(&mut Vec::new()).await;
+        }
+    });
+    let mut settings = at(address);
+    settings.http2 = true;
+    let site = Site::over(vec![settings], None, |_| ()).await;
+    site.charge("k").await.problem(502, "upstream-unreachable");
+    site.charge("k").await.problem(502, "upstream-broken");
+    site.charge("k").await.problem(409, "in-doubt");
 }
 
 /// Requests that are taken back as soon as they are sent.

@@ -2,6 +2,7 @@
 
 mod framing;
 mod guarded;
+mod hostile;
 mod http2;
 mod in_flight;
 mod own_paths;

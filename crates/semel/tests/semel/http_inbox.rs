@@ -1,6 +1,7 @@
 //! Handlers of HTTP that commit their answers with their own work, on every driver, and killed at the worst times.
 
 mod doors;
+mod savepoints;
 
 use std::env;
 use std::io::{BufRead, BufReader, Write};
@@ -30,8 +31,16 @@ enum Hold {
     Before,
     /// Its work and its answer are committed; nobody has the answer.
     After,
-    /// Its work fails after a part of it.
+    /// Its work fails after a part of it, and the transaction is dropped.
     Fails,
+    /// Its transaction is rolled back after a part of its work.
+    RollsBack,
+    /// It panics after a part of its work.
+    Panics,
+    /// A savepoint within its transaction is rolled back; all else is committed.
+    UndoesSavepoint,
+    /// It commits a savepoint in place of its transaction, and then the transaction.
+    CommitsSavepoint,
 }
 
 struct Shop {
@@ -100,15 +109,37 @@ async fn commits<D: Door>() {
     let place = D::place();
     let door = D::open(&D::url(place.as_ref())).await;
     door.create().await;
-    let failing = Shop::open(&door, Hold::Fails).await;
-    let (status, why, _) = failing.charge().await;
-    assert_eq!((status, door.charges().await), (500, 0), "{why}");
-    failing.semel.close().await;
+    for (hold, statuses) in [
+        (Hold::Fails, &[500][..]),
+        (Hold::RollsBack, &[500]),
+        // A panic of a thread that blocks is an error for who waits for it.
+        (Hold::Panics, &[500, 502]),
+    ] {
+        let failing = Shop::open(&door, hold).await;
+        let (status, why, _) = failing.charge().await;
+        assert!(statuses.contains(&status), "{hold:?}: {status}: {why}");
+        assert_eq!(door.charges().await, 0, "{hold:?}");
+        failing.semel.close().await;
+    }
     let shop = Shop::open(&door, Hold::Nowhere).await;
     for is_replay in [false, true] {
         let answer = (201, "charged".to_owned(), is_replay);
         assert_eq!(shop.charge().await, answer);
         assert_eq!((shop.calls(), door.charges().await), (1, 1));
+    }
+    shop.semel.close().await;
+}
+
+/// A savepoint belongs to its transaction: what is undone of it stays undone, and it is no end of the whole.
+async fn has_a_savepoint<D: Door>(hold: Hold) {
+    let place = D::place();
+    let door = D::open(&D::url(place.as_ref())).await;
+    door.create().await;
+    let shop = Shop::open(&door, hold).await;
+    for is_replay in [false, true] {
+        let answer = (201, "charged".to_owned(), is_replay);
+        assert_eq!(shop.charge().await, answer);
+        assert_eq!((shop.calls(), door.charges().await), (1, 1), "{hold:?}");
     }
     shop.semel.close().await;
 }
@@ -201,6 +232,30 @@ on! {
     sqlx_mysql: SqlxMysql
     sqlx_postgres: SqlxPostgres
     sqlx_sqlite: SqlxSqlite
+}
+
+macro_rules! nested {
+    ($($name:ident: $door:ident)*) => {$(
+        mod $name {
+            use super::*;
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn a_savepoint_that_is_rolled_back_stays_undone() {
+                has_a_savepoint::<$door>(Hold::UndoesSavepoint).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn a_savepoint_is_not_committed_in_place_of_its_transaction() {
+                has_a_savepoint::<$door>(Hold::CommitsSavepoint).await;
+            }
+        }
+    )*};
+}
+
+nested! {
+    nested_mysql: SqlxMysql
+    nested_postgres: SqlxPostgres
+    nested_sqlite: SqlxSqlite
 }
 
 macro_rules! killed {

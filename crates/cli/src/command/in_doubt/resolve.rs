@@ -81,13 +81,16 @@ fn word_of(arguments: &Resolve) -> Result<Word> {
 fn plan(ground: &Ground, cases: &[Case]) -> Plan {
     let mut plan = Plan::new("resolve", "doubt", "doubts");
     for case in cases {
-        plan.add(format_args!(
-            "{}  {}  {} → {}",
-            place_text(&case.doubt().operation.scope),
-            key_of(case),
-            state_text(case.state()),
-            state_text(case.leads_to())
-        ));
+        plan.add_of(
+            &case.doubt().operation.scope,
+            format_args!(
+                "{}  {}  {} → {}",
+                place_text(&case.doubt().operation.scope),
+                key_of(case),
+                state_text(case.state()),
+                state_text(case.leads_to())
+            ),
+        );
     }
     let Some(first) = cases.first() else {
         return plan;

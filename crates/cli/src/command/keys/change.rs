@@ -108,7 +108,7 @@ async fn proposals(
         let state = state_text(record.state.kind());
         match verb.propose(seen(ground, &operation, &record)) {
             Proposal::Do { order, remark } => {
-                plan.add(standing_of(ground, &operation, &record));
+                plan.add_of(&operation.scope, standing_of(ground, &operation, &record));
                 // A few are enough.
                 if remarks.len() < REMARKS {
                     remarks.extend(remark.map(|remark| ground.line(remark)));

@@ -39,8 +39,8 @@ fn all(arguments: &Extend, verb: KeyChange) -> Result<Exit> {
         let mut plan = Plan::new(VERB, "key", "keys");
         let mut query = Some(of(&within));
         while let Some(planned) = next(ground, verb, &mut query).await? {
-            for (_, standing) in planned {
-                plan.add(standing);
+            for (planned, standing) in planned {
+                plan.add_of(&planned.operation.scope, standing);
             }
         }
         ground.remark_on_use(&mut plan);

@@ -83,12 +83,15 @@ impl Forecast {
         let pipeline = ground.pipeline_of(&message.scope);
         let scope = pipeline.map_or(&message.scope, |it| &it.pipeline.scope);
         *self.bytes.entry(scope.clone()).or_default() += message.payload.len() as u64;
-        self.plan.add(format_args!(
-            "{}  {}  {}: {prospect}",
-            place_text(&message.scope),
-            name_of(message),
-            message.reason,
-        ));
+        self.plan.add_of(
+            &message.scope,
+            format_args!(
+                "{}  {}  {}: {prospect}",
+                place_text(&message.scope),
+                name_of(message),
+                message.reason,
+            ),
+        );
     }
 }
 

@@ -62,13 +62,16 @@ async fn plan(ground: &Ground, search: &Search) -> Result<(Plan, Timestamp)> {
             for it in &found {
                 let message = &it.message;
                 until = until.max(message.since);
-                plan.add(format_args!(
-                    "{}  {}  {}  kept since {}",
-                    place_text(&message.scope),
-                    name_of(message),
-                    message.reason,
-                    when(message.since, ground.now())
-                ));
+                plan.add_of(
+                    &message.scope,
+                    format_args!(
+                        "{}  {}  {}  kept since {}",
+                        place_text(&message.scope),
+                        name_of(message),
+                        message.reason,
+                        when(message.since, ground.now())
+                    ),
+                );
             }
             Ok(Go::Continue(()))
         })

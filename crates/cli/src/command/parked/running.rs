@@ -129,14 +129,14 @@ pub(crate) fn replay(
             }
         }
         for operation in &alone {
-            forecast.plan.add(format_args!(
+            let arrival = ground.arrival_of(&operation.scope);
+            let thing = format_args!(
                 "{}  {}  no message is kept: released for the next {} of its key",
                 place_text(&operation.scope),
                 key_text(operation.key.as_str()),
-                ground
-                    .arrival_of(&operation.scope)
-                    .of("one", "claim", "request")
-            ));
+                arrival.of("one", "claim", "request")
+            );
+            forecast.plan.add_of(&operation.scope, thing);
         }
         if let Some(key) = &running.key {
             forecast.plan.remark(format_args!(

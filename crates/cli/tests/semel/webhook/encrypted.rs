@@ -67,7 +67,7 @@ fn a_secret_that_others_can_read_is_told_by_check_and_at_the_start() {
         &format!("secret_file = {secret:?}"),
     );
     site.write("semel.toml", config);
-    for (mode, is_told) in [(0o640, true), (0o600, false)] {
+    for (mode, is_told) in [(0o644, true), (0o440, false)] {
         set_permissions(&secret, rights(mode)).expect("a right");
         assert_eq!(codes(&site).contains(&"secret-exposed".to_owned()), is_told);
         let mut running = start(&site, &provider);

@@ -13,8 +13,9 @@ use semel::rusqlite::{Connection, TransactionBehavior};
 use semel::sqlx::{MysqlInbox, PostgresInbox, SqliteInbox};
 use semel::tokio_postgres::{Client, NoTls};
 use semel::{Op, SystemClock, mysql, postgres, sqlite};
-use sqlx::{AssertSqlSafe, MySqlPool, PgPool, SqlitePool};
+use sqlx::{AssertSqlSafe, Connection as _, MySqlPool, PgPool, SqlitePool};
 
+use super::savepoints::end_on_sqlx;
 use super::{Hold, stop_here};
 use crate::server::Place;
 
@@ -71,6 +72,8 @@ fn folder() -> Box<dyn Spot> {
 
 const ANSWER: (StatusCode, &str) = (StatusCode::CREATED, "charged");
 
+const DECLINED: &str = "the card was declined";
+
 fn told(why: impl Display) -> String {
     why.to_string()
 }
@@ -82,8 +85,9 @@ fn insert(table: &str, op: &Op) -> String {
 
 async fn hold_or_fail(hold: Hold) -> Result<(), String> {
     match hold {
-        Hold::Nowhere | Hold::After => Ok(()),
-        Hold::Fails => Err("the card was declined".to_owned()),
+        Hold::Nowhere | Hold::After | Hold::UndoesSavepoint | Hold::CommitsSavepoint => Ok(()),
+        Hold::Fails | Hold::RollsBack => Err(DECLINED.to_owned()),
+        Hold::Panics => panic!("{DECLINED}"),
         Hold::Before => {
             stop_here();
             std::future::pending().await
@@ -147,10 +151,11 @@ impl Door for SqlxPostgres {
     ) -> Result<Response, String> {
         let mut tx = self.pool.begin().await.map_err(told)?;
         let table = format!("{}.charges", parts(&self.url).1);
-        let insert = sqlx::raw_sql(AssertSqlSafe(insert(&table, inbox.op())));
+        let insert = insert(&table, inbox.op());
+        let again = insert.clone();
+        let insert = sqlx::raw_sql(AssertSqlSafe(insert));
         insert.execute(&mut *tx).await.map_err(told)?;
-        hold_or_fail(hold).await?;
-        inbox.commit(tx, ANSWER).await.map_err(told)
+        end_on_sqlx!(tx, again, inbox, hold)
     }
 }
 
@@ -210,6 +215,10 @@ impl Door for PostgresDriver {
         let table = format!("{}.charges", parts(&self.url).1);
         let insert = insert(&table, inbox.op());
         tx.batch_execute(&insert).await.map_err(told)?;
+        if hold == Hold::RollsBack {
+            tx.rollback().await.map_err(told)?;
+            return Err(DECLINED.to_owned());
+        }
         hold_or_fail(hold).await?;
         inbox.commit(tx, ANSWER).await.map_err(told)
     }
@@ -264,10 +273,11 @@ impl Door for SqlxMysql {
     ) -> Result<Response, String> {
         let mut tx = self.pool.begin().await.map_err(told)?;
         let table = format!("{}charges", parts(&self.url).1);
-        let insert = sqlx::raw_sql(AssertSqlSafe(insert(&table, inbox.op())));
+        let insert = insert(&table, inbox.op());
+        let again = insert.clone();
+        let insert = sqlx::raw_sql(AssertSqlSafe(insert));
         insert.execute(&mut *tx).await.map_err(told)?;
-        hold_or_fail(hold).await?;
-        inbox.commit(tx, ANSWER).await.map_err(told)
+        end_on_sqlx!(tx, again, inbox, hold)
     }
 }
 
@@ -323,6 +333,10 @@ impl Door for MysqlDriver {
         let table = format!("{}charges", parts(&self.url).1);
         let insert = insert(&table, inbox.op());
         tx.query_drop(insert).await.map_err(told)?;
+        if hold == Hold::RollsBack {
+            tx.rollback().await.map_err(told)?;
+            return Err(DECLINED.to_owned());
+        }
         hold_or_fail(hold).await?;
         inbox.commit(tx, ANSWER).await.map_err(told)
     }
@@ -389,10 +403,11 @@ impl Door for SqlxSqlite {
             .begin_with("BEGIN IMMEDIATE")
             .await
             .map_err(told)?;
-        let insert = sqlx::raw_sql(AssertSqlSafe(insert("charges", inbox.op())));
+        let insert = insert("charges", inbox.op());
+        let again = insert.clone();
+        let insert = sqlx::raw_sql(AssertSqlSafe(insert));
         insert.execute(&mut *tx).await.map_err(told)?;
-        hold_or_fail(hold).await?;
-        inbox.commit(tx, ANSWER).await.map_err(told)
+        end_on_sqlx!(tx, again, inbox, hold)
     }
 }
 
@@ -464,7 +479,14 @@ impl Door for Rusqlite {
                 tx.execute(&insert, []).map_err(told)?;
                 match hold {
                     Hold::Nowhere | Hold::After => {}
-                    Hold::Fails => return Err("the card was declined".to_owned()),
+                    Hold::Panics => panic!("{DECLINED}"),
+                    Hold::RollsBack => {
+                        tx.rollback().map_err(told)?;
+                        return Err(DECLINED.to_owned());
+                    }
+                    Hold::Fails | Hold::UndoesSavepoint | Hold::CommitsSavepoint => {
+                        return Err(DECLINED.to_owned());
+                    }
                     Hold::Before => {
                         stop_here();
                         loop {
