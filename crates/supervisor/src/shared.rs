@@ -79,6 +79,7 @@ impl Shared {
             patience: self.patience,
             on_progress: Some(status.counting(name, reporter.progress(&settings))),
             dead_letters: settings.dead_letter.clone(),
+            recalled: None,
         };
         let guard = (outlook == Outlook::Away).then(|| {
             let (clock, reporter) = (self.around.clock.clone(), Arc::clone(reporter));

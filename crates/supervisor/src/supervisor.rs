@@ -333,10 +333,7 @@ impl Worker {
         let pipelines = &settings.pipelines;
         let outlooks = outlooks(pipelines, &*around.clock, &*reporter, stop.subscribe()).await?;
         beside.spawn(store_watch.clone().watch(stop.clone()));
-        let shutdown = Shutdown {
-            requested: stop.subscribe(),
-            patience: settings.shutdown,
-        };
+        let shutdown = Shutdown::new(stop.subscribe(), settings.shutdown);
         beside.spawn(stop_orders(Arc::clone(&orders), stop.subscribe()));
         let every = sweep_every(&settings);
         beside.spawn(sweep_until(stores.store.clone(), every, shutdown, observer));
