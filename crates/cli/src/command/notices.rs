@@ -123,19 +123,28 @@ pub(super) fn text(notice: &Notice<'_>) -> Option<(Level, String)> {
         Notice::TokensUnreadable(error) => warning(format!(
             "{error}; the tokens that were known before stay good"
         )),
-        Notice::Pausing { pipeline, pause } => note(pausing(pipeline, pause)),
-        Notice::Paused { pipeline, pause } => note(format!(
-            "{pipeline}: {}{}; to go on: semel pipelines resume {pipeline}",
-            done(pause.kind),
-            ordered(pause)
-        )),
-        Notice::Resumed { pipeline } => note(format!("{pipeline}: runs again")),
+        Notice::Pausing { .. } | Notice::Paused { .. } | Notice::Resumed { .. } => of_pause(notice),
         Notice::Ended {
             pipeline,
             is_failed: true,
         } => note(format!("{pipeline}: stopped by an error")),
         Notice::Ended { .. } | Notice::Restoring { .. } | Notice::Restored { .. } => None,
     }
+}
+
+/// The importance and the words of a notice about a pause; nothing of any other.
+fn of_pause(notice: &Notice<'_>) -> Option<(Level, String)> {
+    let text = match *notice {
+        Notice::Pausing { pipeline, pause } => pausing(pipeline, pause),
+        Notice::Paused { pipeline, pause } => format!(
+            "{pipeline}: {}{}; to go on: semel pipelines resume {pipeline}",
+            done(pause.kind),
+            ordered(pause)
+        ),
+        Notice::Resumed { pipeline } => format!("{pipeline}: runs again"),
+        _ => return None,
+    };
+    Some((Level::Info, text))
 }
 
 /// The words for an order that is being carried out.
