@@ -15,7 +15,7 @@
 //! use axum::Extension;
 //! use semel_admin::{Lent, Settings, Worker, router};
 //! use semel_core::AnyStore;
-//! use semel_engine::system::SystemClock;
+//! use semel_engine::system::{SystemClock, SystemEntropy};
 //! use semel_http::Caller;
 //! use semel_store_memory::MemoryStore;
 //! use serde_json::{Value, json};
@@ -47,6 +47,7 @@
 //!     config: "{}".to_owned(),
 //!     worker: Arc::new(Idle),
 //!     clock,
+//!     entropy: Arc::new(SystemEntropy),
 //! };
 //! let service = router(settings, Arc::default());
 //! let service = service.layer(Extension(Caller::loopback()));

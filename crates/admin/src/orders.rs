@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use semel_core::{Clock, Code, Note, Timestamp};
+use semel_core::{Claimant, Clock, Code, Entropy, Note, Timestamp};
 use semel_http::member::{document, members, required};
 use semel_http::{Caller, Problem};
 use semel_operate::order::note;
@@ -167,6 +167,7 @@ impl Orders {
             plan,
             note: note(&caller.name, &reason),
             clock: Arc::clone(&settings.clock),
+            entropy: Arc::clone(&settings.entropy),
             is_stopping: Arc::clone(&self.is_stopping),
             to,
             _turn: turn,
@@ -195,6 +196,7 @@ struct Running {
     plan: Plan,
     note: Note,
     clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
     is_stopping: Arc<AtomicBool>,
     to: oneshot::Sender<Result<execution::Answer, Problem>>,
     _turn: OwnedMutexGuard<()>,
@@ -206,6 +208,8 @@ impl Running {
             lent: &self.lent,
             note: &self.note,
             clock: &*self.clock,
+            entropy: &*self.entropy,
+            claimant: Claimant::random(&*self.entropy),
             is_stopping: &self.is_stopping,
         };
         let answer = execution.carry_out(self.plan).await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use semel_config::PipelineSettings;
 use semel_core::port::transfer::AnyTransferStore;
-use semel_core::{AnyStore, Clock};
+use semel_core::{AnyStore, Clock, Entropy};
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -29,6 +29,8 @@ pub struct Settings {
     pub worker: Arc<dyn Worker>,
     /// The clock that ages are measured on.
     pub clock: Arc<dyn Clock>,
+    /// The entropy that the records of orders are named by.
+    pub entropy: Arc<dyn Entropy>,
 }
 
 /// The store, as the worker lends it.

@@ -12,6 +12,7 @@ mod init;
 pub(crate) mod keys;
 mod log;
 mod man;
+pub(crate) mod pipelines;
 pub(crate) mod quarantine;
 mod replay;
 mod run;
@@ -109,6 +110,9 @@ pub(crate) enum Command {
     /// Look at messages that were set aside unrun, and release or drop them
     #[command(subcommand)]
     Quarantine(quarantine::Quarantine),
+    /// Pause, drain and resume pipelines
+    #[command(subcommand)]
+    Pipelines(pipelines::Pipelines),
     /// Look after the store as a whole
     #[command(subcommand)]
     Store(store::Store),

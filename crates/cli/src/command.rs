@@ -14,6 +14,7 @@ pub(crate) mod man;
 mod notices;
 pub(crate) mod operate;
 pub(crate) mod parked;
+pub(crate) mod pipelines;
 pub(crate) mod quarantine;
 pub(crate) mod replay;
 pub(crate) mod run;

@@ -42,6 +42,7 @@ fn main() -> ExitCode {
         Command::InDoubt(verb) => command::in_doubt::run(&verb),
         Command::DeadLetters(verb) => command::dead_letters::run(&verb),
         Command::Quarantine(verb) => command::quarantine::run(&verb),
+        Command::Pipelines(verb) => command::pipelines::run(&verb),
         Command::Store(verb) => command::store::run(&verb),
         Command::Token(verb) => command::token::run(&verb),
         Command::Completions(completions) => command::completions::completions(&completions),

@@ -358,10 +358,7 @@ impl<S: Store + Clone, Src: Source> Builder<S, Src> {
         };
         settings.check()?;
         let stop = watch::Sender::new(false);
-        let shutdown = Shutdown {
-            requested: stop.subscribe(),
-            patience: self.patience,
-        };
+        let shutdown = Shutdown::new(stop.subscribe(), self.patience);
         let outage = self
             .outage
             .unwrap_or_else(|| Policy::closed(&self.surroundings));

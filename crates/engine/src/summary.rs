@@ -40,6 +40,21 @@ impl Summary {
         self.fates[fate as usize]
     }
 
+    /// Returns the counts of this run and another one together.
+    #[must_use]
+    pub fn plus(mut self, other: &Self) -> Self {
+        for (count, others) in self.fates.iter_mut().zip(&other.fates) {
+            *count += others;
+        }
+        self.takeovers += other.takeovers;
+        self.fenced += other.fenced;
+        self.unprotected_calls += other.unprotected_calls;
+        self.sent_again += other.sent_again;
+        self.suppressed += other.suppressed;
+        self.elapsed += other.elapsed;
+        self
+    }
+
     /// Returns the count of all deliveries.
     pub fn deliveries(&self) -> u64 {
         self.fates.iter().sum()

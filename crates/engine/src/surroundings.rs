@@ -46,27 +46,69 @@ impl Surroundings {
 /// A request to stop: finish or release everything that runs within `patience`, and fetch nothing more.
 #[derive(Clone, Debug)]
 pub struct Shutdown {
-    /// Turns `true` once, when it is time to stop.
+    /// Turned `true` once, when it is time to stop.
     pub requested: watch::Receiver<bool>,
     /// The longest time that running effects may take from then on.
     pub patience: Duration,
+    /// Turned `true` to end this run alone, if there is a channel: what runs is finished however long it takes, everything
+    /// else is given back, and nothing more is fetched.
+    pub recalled: Option<watch::Receiver<bool>>,
 }
 
 impl Shutdown {
+    /// A request to stop by this channel, without one to end a single run.
+    pub const fn new(requested: watch::Receiver<bool>, patience: Duration) -> Self {
+        Self {
+            requested,
+            patience,
+            recalled: None,
+        }
+    }
+
+    /// Tells whether nothing more begins: for a stop, or since the run is recalled.
     pub(crate) fn is_requested(&self) -> bool {
+        self.is_stop() || self.is_recalled()
+    }
+
+    /// Tells whether a stop is requested, which has a limit of time.
+    pub(crate) fn is_stop(&self) -> bool {
         *self.requested.borrow()
     }
 
-    /// Waits for the request; for ever if no sender is left to make it.
+    fn is_recalled(&self) -> bool {
+        self.recalled.as_ref().is_some_and(|it| *it.borrow())
+    }
+
+    /// Waits until nothing more is to begin; for ever if no sender is left to say so.
     pub(crate) async fn request(&mut self) {
-        if self
-            .requested
-            .wait_for(|requested| *requested)
-            .await
-            .is_err()
-        {
-            std::future::pending::<()>().await;
+        let Self {
+            requested,
+            recalled,
+            ..
+        } = self;
+        let recalled = async {
+            match recalled {
+                Some(recalled) => turned(recalled).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = turned(requested) => {}
+            () = recalled => {}
         }
+    }
+
+    /// Waits for a stop; for ever if no sender is left to make it.
+    pub(crate) async fn stop(&mut self) {
+        turned(&mut self.requested).await;
+    }
+}
+
+/// Waits until a channel says `true`; for ever if no sender is left to do so.
+async fn turned(channel: &mut watch::Receiver<bool>) {
+    if channel.wait_for(|it| *it).await.is_err() {
+        std::future::pending::<()>().await;
     }
 }
 

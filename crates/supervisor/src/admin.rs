@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::Router;
 use semel_admin::{Lent, Orders};
 use semel_config::Settings;
-use semel_core::Clock;
+use semel_core::{Clock, Entropy};
 use semel_http::Access;
 use semel_operate::keys::names_of_routes;
 use tokio::sync::watch;
@@ -19,7 +19,7 @@ pub(crate) fn router(
     address: SocketAddr,
     settings: &Settings,
     status: &Arc<Status>,
-    (tokens, clock): (Known, &Arc<dyn Clock>),
+    (tokens, clock, entropy): (Known, &Arc<dyn Clock>, &Arc<dyn Entropy>),
     (store, orders): (watch::Receiver<Option<Lent>>, Arc<Orders>),
 ) -> Router {
     let of_api = semel_admin::Settings {
@@ -32,6 +32,7 @@ pub(crate) fn router(
         config: settings.effective.json(false),
         worker: Arc::clone(status) as _,
         clock: Arc::clone(clock),
+        entropy: Arc::clone(entropy),
     };
     let router = semel_admin::router(of_api, orders);
     let hosts = &settings.admin.hosts;

@@ -74,6 +74,7 @@ pub mod event_log;
 mod gateway;
 mod key_count;
 mod notice;
+mod pause;
 mod pipeline;
 pub mod preflight;
 mod probes;

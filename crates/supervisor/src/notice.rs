@@ -10,6 +10,7 @@ use semel_config::{
 use semel_core::{Claimant, Error};
 use semel_engine::surroundings::OnProgress;
 use semel_operate::check::window::Gate;
+use semel_operate::pipelines::OrderedPause;
 use semel_outbox::Event;
 
 use crate::status::Restoration;
@@ -224,6 +225,25 @@ pub enum Notice<'a> {
     },
     /// The file of tokens cannot be read; the tokens that were known still are.
     TokensUnreadable(&'a Error),
+    /// A pipeline is to be paused: it takes in no more messages, and finishes what the order says.
+    Pausing {
+        /// The pipeline.
+        pipeline: &'a str,
+        /// The order.
+        pause: &'a OrderedPause,
+    },
+    /// A pipeline is paused: nothing of it is in hand.
+    Paused {
+        /// The pipeline.
+        pipeline: &'a str,
+        /// The order.
+        pause: &'a OrderedPause,
+    },
+    /// A pipeline runs again.
+    Resumed {
+        /// The pipeline.
+        pipeline: &'a str,
+    },
     /// A pipeline has ended.
     Ended {
         /// The pipeline.

@@ -7,13 +7,17 @@ use semel_backends::webhook::Listeners;
 use semel_backends::{source, streamed};
 use semel_config::{Cache, Front, PipelineSettings, SourceSettings, WebhookSettings};
 use semel_core::Result;
+use semel_core::port::source::AnySource;
 use semel_engine::layer::outage::Policy;
 use semel_engine::layer::tiered::CacheHits;
+use semel_engine::summary::Summary;
+use semel_engine::surroundings::OnProgress;
 use semel_worker::run::{Run, Stores, run_streamed, run_with};
 use semel_worker::settings::EffectSettings;
 use tokio::task::JoinSet;
 
 use crate::notice::{Notice, Reporter};
+use crate::pause::{Keeper, OrderedRun, Runs};
 use crate::results::PipelineSummary;
 use crate::status::Status;
 use crate::window_guard::{Guard, Guarded};
@@ -33,6 +37,8 @@ pub(crate) struct Pipeline {
     pub(crate) hits: Option<Arc<CacheHits>>,
     /// The addresses that webhooks come to.
     pub(crate) webhooks: Arc<Listeners>,
+    /// Its runs, between which it is paused.
+    pub(crate) runs: Runs,
 }
 
 impl Pipeline {
@@ -59,16 +65,9 @@ impl Pipeline {
             status,
             hits,
             webhooks,
+            mut runs,
         } = self;
-        let PipelineSettings {
-            pipeline,
-            source,
-            effect,
-            layers,
-            waived,
-            dead_letter: _,
-            ownership: _,
-        } = settings;
+        let layers = &settings.layers;
         let around = &run.surroundings;
         let (stores, layer) = Layer::over(
             &layers.front,
@@ -77,51 +76,130 @@ impl Pipeline {
             &*around.entropy,
             hits.as_ref(),
         )?;
-        status.layers().knows(&pipeline.name, &layer);
-        if let (Layer::Cache(cache), Front::Cache(Cache { warm, .. })) = (&layer, &layers.front)
-            && *warm > 0
-        {
-            let name = &*pipeline.name;
-            match cache.warm(pipeline.selection(), *warm).await {
-                Ok(records) => reporter.report(&Notice::CacheFilled {
-                    pipeline: name,
-                    records,
-                }),
-                Err(error) => reporter.report(&Notice::CacheEmpty {
-                    pipeline: name,
-                    error: &error,
-                }),
+        status.layers().knows(&settings.pipeline.name, &layer);
+        fill(&layer, &settings, &*reporter).await;
+        let mut one = OneRun {
+            settings: &settings,
+            stores,
+            run,
+            outage,
+            guard,
+            reporter,
+            status,
+            webhooks,
+            keeper: Keeper::default(),
+        };
+        let mut summary = Summary::default();
+        while let Some(ordered) = runs.next().await {
+            let ended = one.run(&ordered, summary).await?;
+            summary = summary.plus(&ended);
+            if !ordered.has_ended_by_order() {
+                break;
             }
         }
-        let summary = if let EffectSettings::Streamed(streamed) = effect {
-            let (source, stream, seen) = streamed::open(&source, &streamed, &pipeline, around)?;
-            status.restores(&pipeline.name, Arc::clone(&seen));
-            let mut watches = JoinSet::new();
-            let name = || pipeline.name.clone();
-            watches.spawn(restoration::watch(
-                name(),
-                Arc::clone(&seen),
-                Arc::clone(&reporter),
-            ));
-            watches.spawn(transaction_overlap::watch(name(), seen, reporter));
-            let ends = (Guarded::new(source, guard), stream);
-            let ended = run_streamed(pipeline, streamed.transform, ends, stores, run, outage).await;
-            watches.shutdown().await;
-            ended?
-        } else {
-            let (longest, lease) = (pipeline.max_message_bytes, pipeline.lease);
-            let opened = source::open(&source, longest, lease, Some(&webhooks)).await?;
-            report_webhook(&pipeline.name, &source, &webhooks, &*reporter);
-            let source = Guarded::new(opened, guard);
-            run_with(pipeline, effect, source, stores, run, outage).await?
-        };
         Ok(PipelineSummary {
             summary,
             fail: layers.fail,
             layer: layer.figures(),
-            waived,
+            waived: settings.waived,
         })
     }
+}
+
+/// Fills the cache of a pipeline, if it has one that is to be filled.
+async fn fill(layer: &Layer, settings: &PipelineSettings, reporter: &dyn Reporter) {
+    let pipeline = &settings.pipeline;
+    if let (Layer::Cache(cache), Front::Cache(Cache { warm, .. })) = (layer, &settings.layers.front)
+        && *warm > 0
+    {
+        let name = &*pipeline.name;
+        match cache.warm(pipeline.selection(), *warm).await {
+            Ok(records) => reporter.report(&Notice::CacheFilled {
+                pipeline: name,
+                records,
+            }),
+            Err(error) => reporter.report(&Notice::CacheEmpty {
+                pipeline: name,
+                error: &error,
+            }),
+        }
+    }
+}
+
+/// The parts of a pipeline that each of its runs takes.
+struct OneRun<'p> {
+    settings: &'p PipelineSettings,
+    stores: Stores,
+    run: Run,
+    outage: Policy,
+    /// The look at its broker that was still to be done before the first run.
+    guard: Option<Guard>,
+    reporter: Arc<dyn Reporter>,
+    status: Arc<Status>,
+    webhooks: Arc<Listeners>,
+    /// Keeps a source that cannot be opened again where it was.
+    keeper: Keeper,
+}
+
+impl OneRun<'_> {
+    /// Runs the pipeline until its source ends, a stop is asked for, or an order ends the run; `before` is what the runs
+    /// before have counted.
+    async fn run(&mut self, ordered: &OrderedRun, before: Summary) -> Result<Summary> {
+        let run = Run {
+            recalled: Some(ordered.recalled()),
+            on_progress: self.run.on_progress.clone().map(|it| beyond(before, it)),
+            ..self.run.clone()
+        };
+        let (pipeline, stores) = (self.settings.pipeline.clone(), self.stores.clone());
+        let (effect, outage) = (self.settings.effect.clone(), self.outage.clone());
+        let guard = self.guard.as_mut().and_then(Guard::of_run);
+        let source = &self.settings.source;
+        let (reporter, name) = (&self.reporter, &pipeline.name);
+        if let EffectSettings::Streamed(streamed) = effect {
+            let (source, stream, seen) =
+                streamed::open(source, &streamed, &pipeline, &run.surroundings)?;
+            self.status.restores(name, Arc::clone(&seen));
+            let mut watches = JoinSet::new();
+            watches.spawn(restoration::watch(
+                name.clone(),
+                Arc::clone(&seen),
+                Arc::clone(reporter),
+            ));
+            watches.spawn(transaction_overlap::watch(
+                name.clone(),
+                seen,
+                Arc::clone(reporter),
+            ));
+            let source = ordered.until_drained(Guarded::new(source, guard));
+            let ends = (source, stream);
+            let ended = run_streamed(pipeline, streamed.transform, ends, stores, run, outage).await;
+            watches.shutdown().await;
+            return ended;
+        }
+        let is_kept = matches!(
+            source,
+            SourceSettings::File { .. } | SourceSettings::Stdin { .. }
+        );
+        let opened = if let Some(kept) = self.keeper.take() {
+            kept
+        } else {
+            let (longest, lease) = (pipeline.max_message_bytes, pipeline.lease);
+            source::open(source, longest, lease, Some(&self.webhooks)).await?
+        };
+        report_webhook(name, source, &self.webhooks, &**reporter);
+        let opened = if is_kept {
+            AnySource::new(self.keeper.lend(opened))
+        } else {
+            opened
+        };
+        let source = ordered.until_drained(Guarded::new(opened, guard));
+        run_with(pipeline, effect, source, stores, run, outage).await
+    }
+}
+
+/// Returns a function that takes the progress of a run, and hands on that of all runs so far.
+fn beyond(before: Summary, progress: OnProgress) -> OnProgress {
+    Arc::new(move |read, summary| progress(read, &before.plus(summary)))
 }
 
 /// Reports where the requests of a provider come to, if the source is a webhook, and whether others can sign them.

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::notice::{Notice, Reporter};
+use crate::pause::{Pauses, Runs};
 use crate::pipeline::Pipeline;
 use crate::status::Status;
 use crate::window_guard::{Guard, Known, Outlook};
@@ -34,6 +35,7 @@ pub(crate) struct Shared {
     pub(crate) patience: Duration,
     pub(crate) accepted: Accepted,
     pub(crate) webhooks: Arc<Listeners>,
+    pub(crate) pauses: Arc<Pauses>,
 }
 
 impl Shared {
@@ -77,6 +79,7 @@ impl Shared {
             surroundings,
             stop: self.stop.clone(),
             patience: self.patience,
+            recalled: None,
             on_progress: Some(status.counting(name, reporter.progress(&settings))),
             dead_letters: settings.dead_letter.clone(),
         };
@@ -94,6 +97,13 @@ impl Shared {
             status: Arc::clone(status),
             hits,
             webhooks: Arc::clone(&self.webhooks),
+            runs: Runs {
+                pipeline: settings.pipeline.name.clone(),
+                order: self.pauses.of(&settings.pipeline.name),
+                stop: self.stop.subscribe(),
+                status: Arc::clone(status),
+                reporter: Arc::clone(reporter),
+            },
             settings,
         }
     }

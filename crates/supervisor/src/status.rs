@@ -35,6 +35,7 @@ use semel_core::port::source::Progress;
 use semel_core::port::streamed::Restored;
 use semel_engine::summary::Summary;
 use semel_engine::surroundings::OnProgress;
+use semel_operate::pipelines::{OrderedPause, PauseKind};
 use semel_proxy::Proxy;
 use semel_telemetry::{Build, Metrics};
 use serde::Serialize;
@@ -72,6 +73,8 @@ struct Pipeline {
     bytes_left: Option<u64>,
     /// The counts of what a provider was answered.
     webhook: Option<Arc<Answers>>,
+    /// The order by which it is paused, and whether that is done.
+    pause: Option<(OrderedPause, bool)>,
 }
 
 /// The current activity of a worker.
@@ -84,6 +87,12 @@ pub(crate) enum Doing {
     Restoring,
     /// The worker works.
     Running,
+    /// The pipeline is to be paused, and finishes what runs.
+    Pausing,
+    /// The pipeline is to be paused, and finishes everything in hand.
+    Draining,
+    /// The pipeline is paused by an order.
+    Paused,
     /// The worker was asked to stop.
     Stopping,
     /// The worker waits for something that does not answer.
@@ -129,6 +138,9 @@ struct PipelineReadiness {
     reasons: Vec<Because>,
     #[serde(skip_serializing_if = "Option::is_none")]
     restored: Option<Restoration>,
+    /// The order by which it is paused, while there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    paused: Option<OrderedPause>,
 }
 
 /// The progress of restoring a pipeline, over the partitions that it has.
@@ -268,6 +280,11 @@ impl Status {
         self.change(pipeline, |it| it.lag = lag);
     }
 
+    /// Notes the order by which a pipeline is paused and whether that is done, or that there is none.
+    pub(crate) fn paused(&self, pipeline: &str, pause: Option<(OrderedPause, bool)>) {
+        self.change(pipeline, |it| it.pause = pause);
+    }
+
     /// Notes where the answers to the provider of a pipeline are counted.
     pub(crate) fn takes_webhooks(&self, pipeline: &str, answers: Arc<Answers>) {
         self.change(pipeline, |it| it.webhook = Some(answers));
@@ -297,18 +314,23 @@ impl Status {
             let reasons = self.health.reasons(&name);
             let ownership = pipeline.declared.map(|it| it.ownership.clone());
             let Ownership { owner, runbook } = ownership.unwrap_or_default();
-            let state = match reasons.first() {
-                Some(because) => Doing::Waiting(because.reason),
-                None if !has_begun => Doing::Starting,
-                None if is_open => Doing::Restoring,
-                None => Doing::Running,
+            let state = match (&pipeline.pause, reasons.first()) {
+                // An order is no trouble, whatever its source or its target does meanwhile.
+                (Some((_, true)), _) => Doing::Paused,
+                (_, Some(because)) => Doing::Waiting(because.reason),
+                (Some((pause, false)), None) => Doing::by(pause.kind),
+                (None, None) if !has_begun => Doing::Starting,
+                (None, None) if is_open => Doing::Restoring,
+                (None, None) => Doing::Running,
             };
+            let paused = pipeline.pause.map(|(pause, _)| pause);
             let readiness = PipelineReadiness {
                 state,
                 owner,
                 runbook,
                 reasons,
                 restored,
+                paused,
             };
             (name, readiness)
         });
@@ -367,6 +389,16 @@ impl Status {
         self.pipelines
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Doing {
+    /// The activity of a pipeline that is to be paused in this way.
+    const fn by(kind: PauseKind) -> Self {
+        match kind {
+            PauseKind::Pause => Self::Pausing,
+            PauseKind::Drain => Self::Draining,
+        }
     }
 }
 

@@ -25,6 +25,7 @@ use crate::claim_watch;
 use crate::claims::Claims;
 use crate::gateway::{Gateway, OfWorker};
 use crate::notice::{Notice, Reporter};
+use crate::pause::Pauses;
 use crate::preflight;
 use crate::relays::Relays;
 use crate::results::{PipelineSummary, Results};
@@ -122,14 +123,18 @@ impl Supervisor {
         );
         let mut beside = JoinSet::new();
         let Options {
-            clock, reporter, ..
+            clock,
+            entropy,
+            reporter,
+            ..
         } = &options;
         let tokens = tokens::begin(settings, reporter, &mut beside)?;
         let (store, opened) = watch::channel(None);
         let orders: Arc<Orders> = Arc::default();
         if let Some(address) = settings.admin.listen {
             let api = |address| {
-                let callers = (tokens.clone().filter(|_| settings.admin.api)?, clock);
+                let tokens = tokens.clone().filter(|_| settings.admin.api)?;
+                let callers = (tokens, clock, entropy);
                 let given = (opened, Arc::clone(&orders));
                 Some(admin::router(address, settings, &status, callers, given))
             };
@@ -321,6 +326,9 @@ impl Worker {
         } = options;
         let is_scraped = settings.admin.listen.is_some();
         let lent = stores.for_other_processes();
+        let pauses = Pauses::about(settings.pipelines.iter().map(|it| it.pipeline.name.clone()));
+        pauses.ask_first(&lent).await;
+        beside.spawn(Arc::clone(&pauses).watch(lent.clone()));
         let (stores, lent) = if is_scraped {
             measured(stores, lent, &status, &around.clock)
         } else {
@@ -333,10 +341,7 @@ impl Worker {
         let pipelines = &settings.pipelines;
         let outlooks = outlooks(pipelines, &*around.clock, &*reporter, stop.subscribe()).await?;
         beside.spawn(store_watch.clone().watch(stop.clone()));
-        let shutdown = Shutdown {
-            requested: stop.subscribe(),
-            patience: settings.shutdown,
-        };
+        let shutdown = Shutdown::new(stop.subscribe(), settings.shutdown);
         beside.spawn(stop_orders(Arc::clone(&orders), stop.subscribe()));
         let every = sweep_every(&settings);
         beside.spawn(sweep_until(stores.store.clone(), every, shutdown, observer));
@@ -372,6 +377,7 @@ impl Worker {
             patience: settings.shutdown,
             accepted: settings.accepted,
             webhooks: Arc::clone(&webhooks),
+            pauses,
         };
         let relays = Relays::begin(&settings.relays, &shared.for_relays(), &mut beside)?;
         let mut running = JoinSet::new();

@@ -3,6 +3,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use semel_backends::source;
@@ -118,6 +119,8 @@ pub(crate) struct Guard {
     first: Option<Error>,
     try_at: Instant,
     tell_at: Instant,
+    /// Set once the broker was looked at, for the runs that follow.
+    has_passed: Arc<AtomicBool>,
 }
 
 pub(crate) type Look = Pin<Box<dyn Future<Output = Result<Option<HorizonReport>>> + Send>>;
@@ -147,7 +150,22 @@ impl Guard {
             first,
             try_at: now,
             tell_at: now + MENTION,
+            has_passed: Arc::default(),
         }
+    }
+
+    /// Returns a guard for one run of the pipeline; nothing once the broker was looked at in a run before.
+    pub(crate) fn of_run(&mut self) -> Option<Self> {
+        if self.has_passed.load(Ordering::Relaxed) {
+            return None;
+        }
+        let (clock, reporter) = (Arc::clone(&self.clock), Arc::clone(&self.reporter));
+        let (settings, health) = (self.settings.clone(), Arc::clone(&self.health));
+        let guard = Self::new(settings, clock, reporter, health, self.first.take());
+        Some(Self {
+            has_passed: Arc::clone(&self.has_passed),
+            ..guard
+        })
     }
 
     /// Waits until the broker was looked at; returns the reason why it is away when that is to be reported.
@@ -191,6 +209,7 @@ impl<S: Source> Source for Guarded<S> {
             }
             // Nobody was told that the broker was away if the first look at it took long, and then succeeded.
             guard.health.source_reached(&guard.settings.pipeline.name);
+            guard.has_passed.store(true, Ordering::Relaxed);
             self.guard = None;
             return Ok(Fetched::Back);
         }

@@ -157,6 +157,7 @@ async fn a_replay_runs_messages_again_under_its_id() {
         },
         stop: watch::channel(false).0,
         patience: settings.shutdown,
+        recalled: None,
         on_progress: None,
         dead_letters: None,
     };

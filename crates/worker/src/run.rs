@@ -66,6 +66,9 @@ pub struct Run {
     pub stop: watch::Sender<bool>,
     /// The time that running effects may take from then on.
     pub patience: std::time::Duration,
+    /// Turned `true` to end this run alone, if there is a channel: what runs is finished however long it takes, and the
+    /// rest is given back.
+    pub recalled: Option<watch::Receiver<bool>>,
     /// The receiver of reports on the progress of the run.
     pub on_progress: Option<OnProgress>,
     /// The place for a copy of each dead letter, confirmed before its message is acknowledged.
@@ -219,6 +222,7 @@ async fn consumer<Src: Source>(
         shutdown: Shutdown {
             requested: run.stop.subscribe(),
             patience: run.patience,
+            recalled: run.recalled.clone(),
         },
         on_progress: run.on_progress.clone(),
         outage,

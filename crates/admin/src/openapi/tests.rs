@@ -73,6 +73,7 @@ fn it_has_the_words_and_the_bounds_of_queries() {
             assert_eq!(of(schema)[names]["maxItems"], MOST_CHANGES, "{schema}");
         }
     }
+    assert_eq!(of("Pipelines")["pipelines"]["maxItems"], MOST_CHANGES);
     assert_eq!(of("Do")["reason"]["maxLength"], MOST_REASON_BYTES);
     let windows = of("Extend")["window"]["pattern"]
         .as_str()

@@ -7,11 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::http::StatusCode;
 use semel_core::decide::Directed;
 use semel_core::port::store::Store;
-use semel_core::{Certainty, Clock, Code, Error, Note, Record, Result, Timestamp};
+use semel_core::{
+    Certainty, Claimant, Clock, Code, Entropy, Error, Note, Record, Result, Timestamp,
+};
 use semel_http::Problem;
 use semel_operate::in_doubt::{Case, MessageFate, resolve};
 use semel_operate::keys::Planned;
 use semel_operate::order::{BATCH, refusal_text};
+use semel_operate::pipelines::PlannedPipeline;
 use semel_operate::store::{SweepResult, sweep};
 use serde::Serialize;
 
@@ -63,6 +66,9 @@ pub(super) struct Execution<'a> {
     pub(super) lent: &'a Lent,
     pub(super) note: &'a Note,
     pub(super) clock: &'a dyn Clock,
+    pub(super) entropy: &'a dyn Entropy,
+    /// The name under which records of orders are made.
+    pub(super) claimant: Claimant,
     /// True once the worker is to end: then no further batch begins.
     pub(super) is_stopping: &'a AtomicBool,
 }
@@ -100,6 +106,13 @@ impl Execution<'_> {
                 }
             }
             Work::Sweep(before) => return self.sweep(before).await,
+            Work::Pipelines(pipelines) => {
+                for planned in &pipelines {
+                    if self.stops() || fates.add(self.order(planned).await, 1).is_break() {
+                        break;
+                    }
+                }
+            }
         }
         fates.answer(changes)
     }
@@ -200,6 +213,14 @@ impl Execution<'_> {
             }
         });
         Ok(Batch::whole(spread(&as_planned, fates)))
+    }
+
+    /// Pauses, drains or resumes a pipeline.
+    async fn order(&self, planned: &PlannedPipeline) -> Result<Batch> {
+        let id = self.claimant.claim(self.entropy);
+        let given = planned.give(&self.lent.store, self.note, id, self.clock.now());
+        given.await?;
+        Ok(Batch::whole(vec![Fate::Done { why: None }]))
     }
 
     async fn sweep(&self, before: Option<u64>) -> Result<Answer, Problem> {

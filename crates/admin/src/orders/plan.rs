@@ -6,6 +6,7 @@ use semel_operate::action::{Action, Advice};
 use semel_operate::in_doubt::{Case, Resolved};
 use semel_operate::keys::{Changed, Planned, since};
 use semel_operate::parked::{DeadLetter, Found, Quarantined};
+use semel_operate::pipelines::{PipelineChange, PlannedPipeline};
 use semel_operate::store::SweepResult;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -40,6 +41,8 @@ pub(super) enum Work {
     Messages(Vec<Discard>),
     /// The store is swept, in which about so many records are past their window.
     Sweep(Option<u64>),
+    /// Pipelines are paused, drained or resumed.
+    Pipelines(Vec<PlannedPipeline>),
 }
 
 /// A message that is to be dropped.
@@ -79,6 +82,7 @@ pub(super) enum Change {
         removed: Option<u64>,
     },
     Swept(SweepResult),
+    Pipeline(PipelineChange),
 }
 
 /// A key or a message that is left as it is.
@@ -159,6 +163,15 @@ impl Left {
             tenant: None,
             why: why.into(),
             next: None,
+        }
+    }
+
+    /// A pipeline that is left as it is.
+    pub(super) fn pipeline(name: &str, why: impl Into<String>) -> Self {
+        Self {
+            key: None,
+            pipeline: Some(name.to_owned()),
+            ..Self::key("", why)
         }
     }
 

@@ -14,6 +14,7 @@ use semel_operate::keys::{
     Changed, KeyChange, Places, Planned, Proposal, Seen, candidates, of_keys, since,
 };
 use semel_operate::order::BATCH;
+use semel_operate::pipelines::{PipelineOrder, ordered_pauses};
 use semel_operate::relative_time::when;
 use semel_operate::store::SweepForecast;
 use semel_worker::settings::EffectSettings;
@@ -48,6 +49,9 @@ pub(super) async fn plan(
         }
         Order::Drop(kind, selection) => messages::drop(reading, *kind, selection, bounds).await,
         Order::Sweep => sweep(reading, bounds.at).await,
+        Order::Pipelines(order, names) => {
+            pipelines(reading, settings, *order, names, bounds.at).await
+        }
     }
 }
 
@@ -285,6 +289,49 @@ fn refuse_streamed(settings: &Settings, within: &ListQuery) -> Result<(), Proble
                   is taken from before its time";
     let status = StatusCode::NOT_IMPLEMENTED;
     Err(Problem::new(status, Code::Unsupported.as_str(), detail))
+}
+
+async fn pipelines(
+    reading: &Reading,
+    settings: &Settings,
+    order: PipelineOrder,
+    names: &[String],
+    at: Timestamp,
+) -> Result<Plan, Problem> {
+    let is_known = |name: &str| {
+        settings
+            .pipelines
+            .iter()
+            .any(|it| &*it.pipeline.name == name)
+    };
+    let (names, unknown): (Vec<_>, Vec<_>) = names.iter().partition(|it| is_known(it));
+    let unknown = unknown.into_iter();
+    let mut left: Vec<_> = unknown
+        .map(|name| Left::pipeline(name, "the worker has no such pipeline"))
+        .collect();
+    let standing = reading.within(ordered_pauses(&reading.store, &names));
+    let (mut all, mut changes, mut digest) = (Vec::new(), Vec::new(), Digest::default());
+    for (name, before) in names.iter().zip(standing.await?) {
+        match order.plan(name, before, at) {
+            Ok(planned) => {
+                let before = planned.before.as_ref();
+                let since = before.map(|it| (it.kind.as_str(), it.since.as_millis()));
+                digest.text(&format!("{name} {} {since:?}", order.as_str()));
+                changes.push(Change::Pipeline(planned.change()));
+                all.push(planned);
+            }
+            Err(why) => left.push(Left::pipeline(name, why)),
+        }
+    }
+    Ok(Plan {
+        at,
+        until: None,
+        changes,
+        left,
+        is_whole: true,
+        digest: digest.finish(),
+        work: Work::Pipelines(all),
+    })
 }
 
 async fn sweep(reading: &Reading, at: Timestamp) -> Result<Plan, Problem> {

@@ -1,6 +1,7 @@
 //! Requests for plans, read strictly: which order, and what it is about.
 
 use bytes::Bytes;
+use semel_core::Scope;
 use semel_core::json::Node;
 use semel_core::port::store::ListQuery;
 use semel_core::units;
@@ -8,9 +9,10 @@ use semel_http::member::{Fault, Member, document, members, required};
 use semel_http::{Caller, Problem, Role};
 use semel_operate::in_doubt::Word;
 use semel_operate::keys::KeyChange;
+use semel_operate::pipelines::PipelineOrder;
 use semel_worker::replay::Kind;
 
-use super::selection::{Parts, Selection};
+use super::selection::{Parts, Selection, names};
 use crate::query::sees_everything;
 
 /// The orders that can be given.
@@ -32,6 +34,12 @@ pub(crate) enum Action {
     Extend,
     /// Removes what has passed its window.
     Sweep,
+    /// Pauses a pipeline.
+    PausePipeline,
+    /// Drains a pipeline.
+    DrainPipeline,
+    /// Resumes a pipeline.
+    ResumePipeline,
 }
 
 /// An order that was understood, of a caller that may give it.
@@ -45,11 +53,13 @@ pub(super) enum Order {
     Change(KeyChange, Selection),
     /// The store is swept.
     Sweep,
+    /// Pipelines are paused, drained or resumed.
+    Pipelines(PipelineOrder, Vec<String>),
 }
 
 impl Action {
     /// Every order.
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Resolve,
         Self::DropDeadLetters,
         Self::DropQuarantined,
@@ -58,6 +68,9 @@ impl Action {
         Self::Hold,
         Self::Extend,
         Self::Sweep,
+        Self::PausePipeline,
+        Self::DrainPipeline,
+        Self::ResumePipeline,
     ];
 
     /// Its path below `/v1/`, without `/plan` or `/do`.
@@ -71,6 +84,9 @@ impl Action {
             Self::Hold => "keys/hold",
             Self::Extend => "keys/extend",
             Self::Sweep => "store/sweep",
+            Self::PausePipeline => "pipelines/pause",
+            Self::DrainPipeline => "pipelines/drain",
+            Self::ResumePipeline => "pipelines/resume",
         }
     }
 
@@ -83,7 +99,10 @@ impl Action {
             | Self::Release
             | Self::Forget
             | Self::Hold
-            | Self::Extend => Role::Operator,
+            | Self::Extend
+            | Self::PausePipeline
+            | Self::DrainPipeline
+            | Self::ResumePipeline => Role::Operator,
             // It concerns every tenant.
             Self::Sweep => Role::Admin,
         }
@@ -112,6 +131,9 @@ impl Order {
                 sees_everything(caller)?;
                 Ok(Self::Sweep)
             }
+            Action::PausePipeline => Self::pipelines(root, caller, PipelineOrder::Pause),
+            Action::DrainPipeline => Self::pipelines(root, caller, PipelineOrder::Drain),
+            Action::ResumePipeline => Self::pipelines(root, caller, PipelineOrder::Resume),
         }
     }
 
@@ -175,6 +197,18 @@ impl Order {
         };
         let selection = Selection::read(&parts, within(caller, pipeline, tenant)?)?;
         Ok(Self::Drop(kind, selection))
+    }
+
+    /// Reads an order about pipelines. They have messages of every tenant.
+    fn pipelines(root: Node<'_>, caller: &Caller, order: PipelineOrder) -> Result<Self, Problem> {
+        let [pipelines] = members(root, "", ["pipelines"])?;
+        sees_everything(caller)?;
+        let pipelines = required(pipelines, "", "pipelines")?;
+        let names = names(&pipelines, |name| match Scope::new("", name) {
+            Ok(_) => Ok(name.to_owned()),
+            Err(error) => Err(error.to_string()),
+        })?;
+        Ok(Self::Pipelines(order, names))
     }
 
     fn hold(root: Node<'_>, caller: &Caller) -> Result<Self, Problem> {

@@ -88,7 +88,7 @@ impl Selection {
 }
 
 /// Reads a list of names, each of which counts once.
-fn names<T: Ord + Clone>(
+pub(super) fn names<T: Ord + Clone>(
     member: &Member<'_>,
     read: impl Fn(&str) -> Result<T, String>,
 ) -> Result<Vec<T>, Fault> {

@@ -13,6 +13,7 @@ use semel_core::decide::{Directive, Order};
 use semel_core::{
     AnyStore, ClaimId, ClaimRequest, Key, Note, Operation, Parked, Reason, Scope, Store, Timestamp,
 };
+use semel_engine::system::SystemEntropy;
 use semel_http::{Caller, Role, Tenant};
 use semel_store_memory::MemoryStore;
 use serde_json::{Value, json};
@@ -56,6 +57,7 @@ impl Site {
             config: "{\"settings\":{}}".to_owned(),
             worker: Arc::new(Idle),
             clock: clock.clone(),
+            entropy: Arc::new(SystemEntropy),
         };
         let router = router(settings, Arc::clone(&orders));
         Self {

@@ -85,7 +85,9 @@ macro_rules! impl_source {
                 Ok(())
             }
 
+            /// Takes back everything that was not acknowledged. Whoever keeps the source may fetch it again.
             async fn close(&mut self) -> Result<()> {
+                self.0.take_back();
                 Ok(())
             }
 
@@ -195,6 +197,13 @@ impl LineSource {
     fn requeue(&mut self, batch: &[DeliveryId]) {
         self.again
             .extend(batch.iter().filter_map(|id| self.out.remove(id)));
+    }
+
+    /// Takes back every line that is out, behind those that were given back before, in the order of the file.
+    fn take_back(&mut self) {
+        let mut out: Vec<_> = self.out.drain().collect();
+        out.sort_unstable_by_key(|(id, _)| *id);
+        self.again.extend(out.into_iter().map(|(_, line)| line));
     }
 
     fn progress(&self) -> Progress {

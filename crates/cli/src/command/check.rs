@@ -4,6 +4,7 @@
 mod claims;
 mod gateway;
 mod line;
+mod pauses;
 mod production;
 mod relays;
 mod report;
@@ -68,6 +69,7 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
     let now = Arc::clone(&clock);
     let store = inspect(settings, Arc::clone(&clock) as _, &asked).await;
     let room = room(arguments, settings);
+    let paused = pauses::findings(settings, &store, Arc::clone(&clock) as _).await;
     let before_production = if arguments.production {
         Some(Look::begin(settings, &store, room, clock).await)
     } else {
@@ -83,7 +85,7 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
             "--sample: standard input can be read once; name one pipeline with --pipeline NAME",
         ));
     }
-    for pipeline in &settings.pipelines {
+    for (pipeline, paused) in settings.pipelines.iter().zip(paused) {
         let sample = match &arguments.sample {
             Some(file) => Some(sample::read(file, pipeline, arguments.limit.get()).await?),
             None => None,
@@ -108,6 +110,7 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
         let storage = Storage::of(&settings.store, fingerprint, rules.window, arguments.rate);
         let mut found = certificate(pipeline);
         found.extend_from_slice(&targets.findings);
+        found.extend(paused);
         let place = store.as_ref().ok();
         let place =
             place.map(|looked| store_path::findings(&settings.store, looked.is_there, &room));

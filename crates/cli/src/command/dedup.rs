@@ -115,10 +115,7 @@ async fn run(
     beside.spawn(sweep_until(
         stores.store.clone(),
         sweep::interval(dedup.window.duration()),
-        Shutdown {
-            requested: stopped,
-            patience: PATIENCE,
-        },
+        Shutdown::new(stopped, PATIENCE),
         log.clone(),
     ));
     let (name, format) = (dedup.name.clone(), dedup.format.clone());
@@ -131,6 +128,7 @@ async fn run(
         },
         stop,
         patience: PATIENCE,
+        recalled: None,
         on_progress: Some(bars.of(&name)),
         dead_letters: None,
     };

@@ -13,6 +13,7 @@ use semel_core::{Code, TraceContext};
 use semel_engine::pipeline::Fail;
 use semel_gateway::OnOutage;
 use semel_operate::check::window::Gate;
+use semel_operate::pipelines::{OrderedPause, PauseKind};
 use semel_outbox::Event;
 use semel_supervisor::event_log::lasted_text;
 use semel_supervisor::{Keys, Notice, Protection};
@@ -122,12 +123,57 @@ pub(super) fn text(notice: &Notice<'_>) -> Option<(Level, String)> {
         Notice::TokensUnreadable(error) => warning(format!(
             "{error}; the tokens that were known before stay good"
         )),
+        Notice::Pausing { .. } | Notice::Paused { .. } | Notice::Resumed { .. } => of_pause(notice),
         Notice::Ended {
             pipeline,
             is_failed: true,
         } => note(format!("{pipeline}: stopped by an error")),
         Notice::Ended { .. } | Notice::Restoring { .. } | Notice::Restored { .. } => None,
     }
+}
+
+/// The importance and the words of a notice about a pause; nothing of any other.
+fn of_pause(notice: &Notice<'_>) -> Option<(Level, String)> {
+    let text = match *notice {
+        Notice::Pausing { pipeline, pause } => pausing(pipeline, pause),
+        Notice::Paused { pipeline, pause } => format!(
+            "{pipeline}: {}{}; to go on: semel pipelines resume {pipeline}",
+            done(pause.kind),
+            ordered(pause)
+        ),
+        Notice::Resumed { pipeline } => format!("{pipeline}: runs again"),
+        _ => return None,
+    };
+    Some((Level::Info, text))
+}
+
+/// The words for an order that is being carried out.
+fn pausing(pipeline: &str, pause: &OrderedPause) -> String {
+    let does = match pause.kind {
+        PauseKind::Pause => "what runs is finished",
+        PauseKind::Drain => "what is in hand is finished",
+    };
+    format!(
+        "{pipeline}: is {}{}; {does}, and nothing more is taken in",
+        done(pause.kind),
+        ordered(pause)
+    )
+}
+
+/// The word for what an order does to a pipeline.
+const fn done(kind: PauseKind) -> &'static str {
+    match kind {
+        PauseKind::Pause => "paused",
+        PauseKind::Drain => "drained",
+    }
+}
+
+/// The author of an order and the reason, as they follow the order in a sentence.
+fn ordered(pause: &OrderedPause) -> String {
+    let by = Some(&*pause.by).filter(|it| !it.is_empty());
+    let by = by.map_or_else(String::new, |by| format!(" by {by}"));
+    let reason = Some(&*pause.reason).filter(|it| !it.is_empty());
+    reason.map_or_else(|| by.clone(), |reason| format!("{by}: {reason}"))
 }
 
 /// The importance and the words of a notice about traces; nothing of any other.

@@ -206,6 +206,7 @@ async fn replay_one(
         },
         stop,
         patience: ground.patience,
+        recalled: None,
         on_progress: Some(bars.of(name)),
         dead_letters: settings.dead_letter.clone(),
     };

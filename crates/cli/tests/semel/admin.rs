@@ -1,7 +1,7 @@
 //! The admin API of a running worker: each list and each object against the verb that prints the same, on the same
 //! store; what is refused; and who sees what.
 
-mod access;
+pub(crate) mod access;
 mod orders;
 
 use std::io::Write;

@@ -9,6 +9,7 @@ use semel_conformance::proxy::Proxy;
 use semel_core::port::sink::{Publication, Sink};
 use tokio::runtime::Runtime;
 
+use crate::pauses::order;
 use crate::ready::{Admin, Outage};
 use crate::site::{Running, Site, Summary, wait_for};
 
@@ -87,6 +88,10 @@ macro_rules! behind {
             crate::brokers::what_was_under_way_at_a_kill_is_applied_once::<$place>();
         }
         #[test]
+        fn a_pipeline_that_is_paused_goes_on_where_it_was() {
+            crate::brokers::a_pipeline_that_is_paused_goes_on_where_it_was::<$place>();
+        }
+        #[test]
         fn a_broker_that_is_absent_is_waited_for() {
             crate::brokers::a_broker_that_is_absent_is_waited_for::<$place>();
         }
@@ -133,6 +138,55 @@ fn what_was_under_way_at_a_kill_is_applied_once<P: Place>() {
     assert_eq!(summary.count("in_doubt"), 0, "{summary:?}");
     each_is_there_once(&site, 400);
 }
+
+fn a_pipeline_that_is_paused_goes_on_where_it_was<P: Place>() {
+    let place = P::new();
+    let site = site(&place, &P::address());
+    let admin = Admin::new();
+    let handler =
+        "kind = \"exec\", protocol = \"jsonl\", command = [\"python3\", \"-u\", \"handler.py\"]";
+    let config = site.text("semel.toml");
+    let config = config.replace("kind = \"file\", path = \"out\"", handler);
+    site.write("semel.toml", format!("{config}\n{}", admin.table()));
+    site.write("handler.py", SLOW);
+    let is_paused = || {
+        wait_for("a pause", || {
+            admin.ready().1["pipelines"]["payments"]["state"] == "paused"
+        });
+    };
+    place.publish(&payments(0..2_000));
+    let mut running = site.start(&["run", "--output", "json"]);
+    let mut applied = 0;
+    for verb in ["pause", "drain"] {
+        wait_for("some lines", || there(&site) >= applied + 20);
+        order(&site, verb, "payments");
+        is_paused();
+        // Nothing is in hand of which a broker would wait for the end.
+        applied = there(&site);
+        assert!(applied < 2_000, "all were applied before the {verb}");
+        if verb == "pause" {
+            order(&site, "resume", "payments");
+        }
+    }
+    running.signal(Signal::KILL);
+    wait_for("the end", || !running.is_running());
+    place.publish(&payments(1_990..2_050));
+    let running = site.start(&["run", "--output", "json"]);
+    is_paused();
+    assert_eq!(there(&site), applied);
+    order(&site, "resume", "payments");
+    wait_for("every line", || there(&site) >= 2_050);
+    running.signal(Signal::TERM);
+    let summary = running.wait().done().summary();
+    assert_eq!(summary.count("takeovers"), 0, "{summary:?}");
+    // The program itself was called once for each.
+    each_is_there_once(&site, 2_050);
+}
+
+/// A program that takes its time, and writes a line for each call.
+const SLOW: &str = "import json, sys, time\nout = open('out', 'a', buffering=1)\nfor line in sys.stdin:\n    \
+    request = json.loads(line)\n    out.write('{\"id\":\"' + request['key'] + '\"}\\n')\n    time.sleep(0.003)\n    \
+    print(json.dumps({'id': request['id'], 'status': 'done'}), flush=True)\n";
 
 fn a_broker_that_is_absent_is_waited_for<P: Place>() {
     let place = P::new();

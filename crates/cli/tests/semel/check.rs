@@ -195,6 +195,7 @@ fn every_finding_has_its_row_in_the_book() {
     let rules = include_str!("../../../operate/src/check/rules.rs");
     let source = rules.to_owned()
         + include_str!("../../../operate/src/check/broker.rs")
+        + include_str!("../../../operate/src/check/paused.rs")
         + include_str!("../../../operate/src/check/webhook.rs")
         + include_str!("../../src/command/check/store_path.rs");
     let book = include_str!("../../../../docs/book/src/reference/check.md");

@@ -42,6 +42,7 @@ mod mysql;
 mod operator;
 mod outbox_shop;
 mod output;
+mod pauses;
 mod plans;
 #[cfg(feature = "postgres")]
 mod postgres;

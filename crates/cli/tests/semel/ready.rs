@@ -25,7 +25,6 @@ impl Admin {
         format!("[admin]\nlisten = \"{}\"\nready_after = \"2s\"\n", self.0)
     }
 
-    #[cfg(all(feature = "kafka", feature = "redis"))]
     pub(crate) fn address(&self) -> SocketAddr {
         self.0
     }

@@ -161,6 +161,11 @@ impl Running {
         });
     }
 
+    /// Takes the end of its standard input, where that is a pipe.
+    pub(crate) fn take_stdin(&mut self) -> Option<std::process::ChildStdin> {
+        self.child.stdin.take()
+    }
+
     /// Returns its standard error so far.
     pub(crate) fn stderr(&mut self) -> String {
         text(&mut self.stderr)

@@ -11,6 +11,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::pauses::order;
 use crate::ready::Admin;
 use crate::site::{Running, Site, lines, wait_for};
 use provider::{Provider, Reply};
@@ -87,6 +88,35 @@ fn a_retry_is_answered_with_success_and_happens_once() {
         ("quarantined", 1),
     ]);
     assert_eq!(site.sorted_lines("events.ndjson").len(), 2);
+}
+
+#[test]
+fn a_provider_whose_pipeline_is_paused_is_told_to_come_again() {
+    let provider = Provider::new();
+    let admin = Admin::new();
+    let site = site(&provider, &admin.table());
+    let running = start(&site, &provider);
+    let deliver = |id| provider.deliver("/github", id, b"{\"action\":\"opened\"}");
+    assert_eq!(fate(deliver("d-1")), (200, "applied".to_owned()));
+    order(&site, "pause", "events");
+    wait_for("the pause", || {
+        admin.ready().1["pipelines"]["events"]["state"] == "paused"
+    });
+    let refused = deliver("d-2").expect("an answer");
+    assert_eq!(refused.status, 503, "{refused:?}");
+    order(&site, "resume", "events");
+    wait_for("the pipeline", || {
+        admin.ready().1["pipelines"]["events"]["state"] == "running"
+    });
+    let mut again = None;
+    wait_for("a source", || {
+        again = deliver("d-2");
+        again.as_ref().is_some_and(|it| it.status != 503)
+    });
+    assert_eq!(fate(again), (200, "applied".to_owned()));
+    running.signal(Signal::TERM);
+    let counts = [("deliveries", 2), ("applied", 2)];
+    running.wait().done().summary().is(&counts);
 }
 
 #[test]

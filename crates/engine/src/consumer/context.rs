@@ -50,14 +50,19 @@ impl Context {
         Lease { asked_at, term }
     }
 
-    /// Waits until a shutdown is requested.
+    /// Waits until a shutdown is requested: a stop, or the end of this run alone.
     pub(super) async fn shutdown_is_requested(&self) {
         self.shutdown.clone().request().await;
     }
 
-    /// Waits until a shutdown was requested and its patience has run out.
+    /// Waits until a stop is requested, which gives what runs a limit of time.
+    pub(super) async fn stop_is_requested(&self) {
+        self.shutdown.clone().stop().await;
+    }
+
+    /// Waits until a stop was requested and its patience has run out.
     pub(super) async fn patience_is_over(&self) {
-        self.shutdown_is_requested().await;
+        self.stop_is_requested().await;
         tokio::time::sleep(self.shutdown.patience).await;
     }
 }

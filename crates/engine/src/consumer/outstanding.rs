@@ -85,6 +85,11 @@ impl Outstanding {
         self.failure.is_some() || self.context.shutdown.is_requested()
     }
 
+    /// Tells whether what runs has a limit of time by now: the run ends for a stop or a failure, and not for being recalled.
+    pub(super) fn is_pressed(&self) -> bool {
+        self.failure.is_some() || self.context.shutdown.is_stop()
+    }
+
     /// Tells whether more messages may be taken in hand, `further` of them in addition to the most.
     pub(super) fn has_room(&self, further: usize) -> bool {
         !self.has_ended

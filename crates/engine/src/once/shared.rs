@@ -98,10 +98,7 @@ impl<S: Store + Clone> Shared<S> {
         if let Some(every) = self.sweep_every
             && tasks.sweeper.is_empty()
         {
-            let shutdown = Shutdown {
-                requested: self.closing.subscribe(),
-                patience: Duration::ZERO,
-            };
+            let shutdown = Shutdown::new(self.closing.subscribe(), Duration::ZERO);
             let observer = Arc::clone(&self.surroundings.observer);
             let sweep = sweep_until(store.clone(), every, shutdown, observer);
             tasks.sweeper.spawn(sweep);

@@ -100,6 +100,81 @@ async fn out_of_patience_the_class_decides() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_run_that_is_recalled_finishes_what_runs_and_gives_back_the_rest() {
+    for manner in Manner::ALL {
+        let world = World::new();
+        let broker = broker_with_many(&world, 20);
+        let mut worker = world.worker(&broker);
+        (worker.pipeline.concurrency, worker.pipeline.batch) = (2, 2);
+        worker.patience = SECOND * 5;
+        let recall = worker.recall.clone();
+        let effect = Scripted::always(&world, &worker.crash, Act::Slow(SECOND * 60, SECOND));
+        let (run, ()) = tokio::join!(worker.by(manner, effect, PARK), recall.after(SECOND));
+
+        let summary = run.summary();
+        let applied = summary.of(Fate::Applied);
+        assert!(summary.elapsed >= SECOND * 60, "{manner:?}: {summary:?}");
+        assert!(applied > 0, "{manner:?}: {summary:?}");
+        assert_eq!(summary.of(Fate::InDoubt), 0, "{manner:?}: {summary:?}");
+        let released = summary.of(Fate::Released);
+        assert_eq!(summary.deliveries(), applied + released, "{manner:?}");
+        assert_eq!(world.sink.spans().len() as u64, applied, "{manner:?}");
+        assert_eq!(broker.unacknowledged() as u64, 20 - applied, "{manner:?}");
+
+        let worker = world.worker(&broker);
+        let effect = Scripted::new(&world, &worker.crash, []);
+        worker.by(manner, effect, PARK).await.summary();
+        for key in many(20) {
+            assert_eq!(world.sink.applied(&key), 1, "{manner:?}: {key}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_gives_a_run_that_is_recalled_its_limit() {
+    for manner in Manner::ALL {
+        let world = World::new();
+        let broker = broker_with(&world, &["a"]);
+        let mut worker = world.worker(&broker);
+        worker.patience = SECOND * 5;
+        let (stop, recall) = (worker.stop.clone(), worker.recall.clone());
+        let effect = Scripted::always(&world, &worker.crash, Act::Slow(SECOND * 600, SECOND));
+        let asked = async {
+            recall.after(SECOND).await;
+            stop.after(SECOND * 30).await;
+        };
+        let (run, ()) = tokio::join!(worker.by(manner, effect, PARK), asked);
+
+        let summary = run.summary();
+        assert_eq!(summary.of(Fate::InDoubt), 1, "{manner:?}: {summary:?}");
+        let elapsed = summary.elapsed;
+        assert!(
+            elapsed >= SECOND * 36 && elapsed < SECOND * 38,
+            "{manner:?}: {elapsed:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_recalled_does_not_wait_for_a_retry() {
+    let world = World::new();
+    let broker = broker_with(&world, &["a"]);
+    let worker = world.worker(&broker);
+    let recall = worker.recall.clone();
+    let refused = Verdict::NotApplied {
+        error: "refused".into(),
+        retry_after: Some(SECOND * 3_600),
+    };
+    let effect = Scripted::always(&world, &worker.crash, Act::Say(refused));
+    let (run, ()) = tokio::join!(worker.each(effect, PARK), recall.after(SECOND));
+
+    let summary = run.summary();
+    assert_eq!(summary.of(Fate::Released), 1, "{summary:?}");
+    assert!(summary.elapsed < SECOND * 2, "{summary:?}");
+    assert_eq!(broker.unacknowledged(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_stream_that_takes_nothing_any_more_does_not_hold_up_the_end() {
     let park = (PARK, Fate::InDoubt, StateKind::InDoubt);
     let repeat = (REPEAT, Fate::Released, StateKind::Released);

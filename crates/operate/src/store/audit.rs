@@ -3,6 +3,7 @@
 use semel_core::{Audited, Note, Operation};
 use serde::Serialize;
 
+use crate::pipelines::PauseKind;
 use crate::value::{Time, tenant};
 
 /// An entry of the audit trail; in JSON an object whose members are stable.
@@ -34,6 +35,12 @@ pub struct AuditLine {
 impl AuditLine {
     /// Lays out an entry.
     pub fn of(entry: Audited) -> Self {
+        if let Some(scope) = &entry.scope
+            && let Some(kind) = PauseKind::of_scope(scope)
+            && let Some(line) = Self::of_pipeline(kind, &entry)
+        {
+            return line;
+        }
         let Audited {
             at,
             note: Note { by, reason },
@@ -61,5 +68,30 @@ impl AuditLine {
             after,
             reason,
         }
+    }
+
+    /// Lays out the entry of an order about a pipeline as a whole, which a store keeps as one about a record.
+    fn of_pipeline(kind: PauseKind, entry: &Audited) -> Option<Self> {
+        let paused = match kind {
+            PauseKind::Pause => "paused",
+            PauseKind::Drain => "drained",
+        };
+        let (action, before, after) = match &*entry.action {
+            "hold" => (kind.as_str(), "not paused", paused),
+            "forget" | "let-go" => ("resume", paused, "not paused"),
+            _ => return None,
+        };
+        Some(Self {
+            at: Time(entry.at),
+            by: entry.note.by.clone(),
+            action: action.into(),
+            pipeline: Some(entry.key.as_ref()?.as_str().to_owned()),
+            tenant: None,
+            key: None,
+            operation_id: None,
+            before: before.into(),
+            after: after.into(),
+            reason: entry.note.reason.clone(),
+        })
     }
 }

@@ -33,6 +33,8 @@ pub struct Worker {
     pub plan: Arc<Plan>,
     pub crash: Crash,
     pub stop: Stop,
+    /// Ends this run alone.
+    pub recall: Stop,
     pub patience: Duration,
     pub on_progress: Option<OnProgress>,
     pub outage: Policy,
@@ -90,10 +92,7 @@ impl Stop {
 
     /// A shutdown that follows this request.
     pub fn shutdown(&self, patience: Duration) -> Shutdown {
-        Shutdown {
-            requested: self.0.subscribe(),
-            patience,
-        }
+        Shutdown::new(self.0.subscribe(), patience)
     }
 
     pub fn new() -> Self {
@@ -129,6 +128,7 @@ impl Worker {
             plan: Arc::new(Plan::new(crash.clone(), clock)),
             crash,
             stop: Stop::new(),
+            recall: Stop::new(),
             patience: Duration::from_secs(30),
             on_progress: None,
             outage: Policy {
@@ -220,6 +220,7 @@ impl Worker {
             plan,
             crash,
             stop,
+            recall,
             patience,
             backing,
             broker,
@@ -231,7 +232,10 @@ impl Worker {
             store: Faulty::new(backing.store, &plan),
             source: feed,
             surroundings: self.surroundings,
-            shutdown: stop.shutdown(patience),
+            shutdown: Shutdown {
+                recalled: Some(recall.0.subscribe()),
+                ..stop.shutdown(patience)
+            },
             on_progress: self.on_progress,
             outage: self.outage,
             dead_letters: self.dead_letters,
@@ -244,6 +248,7 @@ impl Worker {
                 handed,
                 told,
                 _stop: stop,
+                _recall: recall,
             },
         )
     }
@@ -256,6 +261,7 @@ struct Life {
     handed: Arc<Mutex<u64>>,
     told: Arc<Mutex<Summary>>,
     _stop: Stop,
+    _recall: Stop,
 }
 
 impl Life {

@@ -58,10 +58,12 @@ pub(crate) async fn attend(
 ) -> Result<Summary> {
     let Consumer {
         source: mut feed,
-        shutdown: Shutdown {
-            mut requested,
-            patience,
-        },
+        shutdown:
+            Shutdown {
+                mut requested,
+                patience,
+                ..
+            },
         ..
     } = consumer;
     let mut callers = JoinSet::new();

@@ -148,10 +148,7 @@ async fn live(
             life: Arc::clone(&life),
         },
         surroundings,
-        shutdown: Shutdown {
-            requested,
-            patience: plan.patience,
-        },
+        shutdown: Shutdown::new(requested, plan.patience),
         on_progress: None,
         outage,
         dead_letters: None,

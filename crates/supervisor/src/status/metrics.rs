@@ -57,6 +57,11 @@ fn families(status: &Status) -> Vec<SampledFamily> {
                 })
                 .collect(),
         ),
+        SampledFamily::gauge(
+            "semel_paused",
+            "Whether an order keeps a pipeline from taking in messages: 1 or 0.",
+            of_pauses(status),
+        ),
         restored(
             "semel_restoring",
             "Whether a partition still waits for what was done before: 1 or 0.",
@@ -118,6 +123,15 @@ fn of_lags(status: &Status) -> Vec<Sample> {
         Some(Sample::new([("pipeline", &**pipeline)], *lag))
     });
     lags.collect()
+}
+
+fn of_pauses(status: &Status) -> Vec<Sample> {
+    let pipelines = status.lock();
+    let paused = pipelines.iter().map(|(pipeline, it)| {
+        let is_paused = it.pause.is_some();
+        Sample::new([("pipeline", &**pipeline)], is_paused.into())
+    });
+    paused.collect()
 }
 
 fn of_files(status: &Status) -> Vec<Sample> {

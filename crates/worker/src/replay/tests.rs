@@ -994,6 +994,7 @@ fn around() -> Run {
         },
         stop: watch::channel(false).0,
         patience: Duration::from_secs(30),
+        recalled: None,
         on_progress: None,
         dead_letters: None,
     }

@@ -52,6 +52,23 @@ async fn coordinates_are_the_name_as_given_and_the_line() {
 }
 
 #[tokio::test]
+async fn what_was_not_acknowledged_when_it_was_closed_comes_again_in_its_order() {
+    let (mut source, _) = open(b"1\n2\n3\n4\n5\n6\n").await;
+    let lines = next(&mut source, 5).await.expect("lines");
+    let id = |at: usize| lines[at].id;
+    source
+        .acknowledge(&[Acknowledgement::new(id(1), Fate::Applied)])
+        .await
+        .expect("told");
+    source.requeue(&[id(0)]).await.expect("given back");
+    source.close().await.expect("closed");
+    let again = next(&mut source, 10).await.expect("lines");
+    let payloads: Vec<_> = again.iter().map(|it| it.payload.clone()).collect();
+    assert_eq!(payloads, ["1", "3", "4", "5", "6"]);
+    assert!(next(&mut source, 1).await.is_none());
+}
+
+#[tokio::test]
 async fn what_is_given_back_comes_again_first_under_a_new_id() {
     let (mut source, _) = open(b"1\n2\n3\n4\n").await;
     let first = next(&mut source, 2).await.expect("lines");

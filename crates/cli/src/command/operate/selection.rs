@@ -140,7 +140,7 @@ impl Ground {
         pipeline.unwrap_or_default() + &tenant.unwrap_or_default()
     }
 
-    pub(super) fn names(&self) -> Vec<&str> {
+    pub(crate) fn names(&self) -> Vec<&str> {
         let names = self.pipelines.iter();
         names.map(|settings| &*settings.pipeline.name).collect()
     }

@@ -255,6 +255,7 @@ async fn run_all(
             surroundings,
             stop: stop.clone(),
             patience: ground.patience,
+            recalled: None,
             on_progress: Some(bars.of(&name)),
             dead_letters: match search.kind {
                 // These messages are dead letters already.

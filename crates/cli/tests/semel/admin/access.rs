@@ -19,7 +19,7 @@ fn config(admin: &str) -> String {
 }
 
 /// Makes a token; returns what goes into `Authorization`.
-pub(super) fn token(site: &Site, arguments: &str) -> String {
+pub(crate) fn token(site: &Site, arguments: &str) -> String {
     let words = format!("token create {arguments} --output json");
     let words: Vec<_> = words.split(' ').collect();
     let made: Value = serde_json::from_str(&site.semel(&words).done().stdout).expect("JSON");

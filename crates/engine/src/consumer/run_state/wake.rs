@@ -79,12 +79,14 @@ impl<S: Store + Clone> RunState<S> {
         let due = due.into_iter().flatten().min();
         let nap = due.map(|due| due.saturating_sub(self.now()));
         let is_stopping = self.outstanding.is_stopping();
+        let is_pressed = self.outstanding.is_pressed();
         let has_room = self.has_room() && !is_stopping;
         let awaits_letters = self.outcomes.awaits_letters();
         let chunk = tokio::select! {
             biased;
             ended = work => return Some(ended),
             () = self.context.shutdown_is_requested(), if !is_stopping => return None,
+            () = self.context.stop_is_requested(), if is_stopping && !is_pressed => return None,
             () = self.outcomes.letters_are_answered(), if awaits_letters => return None,
             chunk = reader.next(), if has_room => chunk,
             () = tokio::time::sleep(nap.unwrap_or_default()), if nap.is_some() => return None,

@@ -173,7 +173,7 @@ impl<S: Store + Clone> StoreCalls<S> {
                     }
                 }
             };
-            if outstanding.is_stopping() {
+            if outstanding.is_pressed() {
                 let since = *stopping_since.get_or_insert_with(|| self.context.now());
                 if self.context.now().saturating_sub(since) >= self.context.shutdown.patience {
                     return Err(error);

@@ -182,6 +182,7 @@ const LINES: &[(&str, &[&str])] = &[
     (
         "source",
         &[
+            "pipeline-paused",
             "secret-exposed",
             "source-unavailable",
             "source-weak",

@@ -94,6 +94,7 @@ impl World {
             },
             stop: self.stop.clone(),
             patience: self.patience,
+            recalled: None,
             dead_letters: None,
             on_progress: settled.map(|settled| -> semel_engine::surroundings::OnProgress {
                 Arc::new(move |_, _| {

@@ -14,6 +14,8 @@ use semel_core::{Key, Operation, Scope};
 
 use super::{Place, Topic, runtime};
 use crate::collector::Collector;
+use crate::pauses::order;
+use crate::ready::Admin;
 use crate::site::{Running, Site, wait_for};
 
 /// A pipeline from one topic to another.
@@ -108,6 +110,28 @@ fn config(input: &str, output: &str, brokers: &str, more: &str) -> String {
 fn once(ids: std::ops::Range<usize>) -> BTreeMap<String, usize> {
     ids.map(|id| (format!("{{\"id\":\"pay-{id}\"}}"), 1))
         .collect()
+}
+
+#[test]
+fn a_pipeline_that_is_paused_and_drained_commits_each_key_once() {
+    let flow = Flow::with("", &[]);
+    let admin = Admin::new();
+    let config = format!("{}\n{}", flow.site.text("semel.toml"), admin.table());
+    flow.site.write("semel.toml", config);
+    let state = || admin.ready().1["pipelines"]["clean"]["state"].clone();
+    flow.publish(0..200);
+    let running = flow.site.start(&["run", "--output", "json"]);
+    for (verb, ids) in [("pause", 200..300), ("drain", 300..400)] {
+        wait_for("a pipeline that runs", || state() == "running");
+        order(&flow.site, verb, "clean");
+        wait_for("a pause", || state() == "paused");
+        flow.publish(ids);
+        order(&flow.site, "resume", "clean");
+    }
+    assert_eq!(flow.output(400), once(0..400));
+    running.signal(Signal::TERM);
+    let summary = running.wait().done().summary();
+    assert_eq!(summary.count("applied"), 400, "{summary:?}");
 }
 
 #[test]

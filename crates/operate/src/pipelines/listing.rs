@@ -1,0 +1,37 @@
+//! The list of pipelines, with the order that stands about each.
+
+use serde::Serialize;
+
+use super::pause_record::OrderedPause;
+use crate::value::Time;
+
+/// A pipeline and the order that stands about it: the documented object.
+#[derive(Clone, Debug, Serialize)]
+pub struct PipelineLine {
+    /// The pipeline.
+    pub pipeline: Box<str>,
+    /// The order: `run`, `pause` or `drain`.
+    pub order: &'static str,
+    /// The time of the order; none for one that is to run.
+    pub since: Option<Time>,
+    /// The person who gave it.
+    pub by: Option<Box<str>>,
+    /// The reason that was given; may be empty.
+    pub reason: Option<Box<str>>,
+}
+
+impl PipelineLine {
+    /// Lays out a pipeline.
+    pub fn of(pipeline: &str, order: Option<OrderedPause>) -> Self {
+        let kind = order.as_ref().map_or("run", |it| it.kind.as_str());
+        let since = order.as_ref().map(|it| Time(it.since));
+        let (by, reason) = order.map(|it| (it.by, it.reason)).unzip();
+        Self {
+            pipeline: pipeline.into(),
+            order: kind,
+            since,
+            by,
+            reason,
+        }
+    }
+}

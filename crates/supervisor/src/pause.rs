@@ -1,0 +1,98 @@
+//! Pipelines that an order pauses: a watch over the orders in the store, and the runs of a pipeline between them.
+//!
+//! A pause ends the run of its pipeline, source and all, and the next run begins when the pipeline is resumed. So nothing
+//! is in hand meanwhile that a broker would wait for, however long it lasts.
+
+mod kept_source;
+mod runs;
+mod until_drained;
+
+pub(crate) use kept_source::Keeper;
+pub(crate) use runs::{OrderedRun, Runs};
+pub(crate) use until_drained::UntilDrained;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_core::AnyStore;
+use semel_operate::pipelines::{OrderedPause, PauseKind, ordered_pauses};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+/// The order about a pipeline, as far as it is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum KnownOrder {
+    /// The store was not asked yet.
+    #[default]
+    Unknown,
+    /// It is to run.
+    Run,
+    /// It is paused.
+    Paused(OrderedPause),
+}
+
+/// The orders about the pipelines of a worker.
+#[derive(Debug)]
+pub(crate) struct Pauses(BTreeMap<Box<str>, watch::Sender<KnownOrder>>);
+
+impl Pauses {
+    /// The orders about these pipelines, none of which is known yet.
+    pub(crate) fn about(pipelines: impl IntoIterator<Item = Box<str>>) -> Arc<Self> {
+        let pipelines = pipelines.into_iter();
+        let orders = pipelines.map(|name| (name, watch::Sender::new(KnownOrder::Unknown)));
+        Arc::new(Self(orders.collect()))
+    }
+
+    /// Returns a channel that has the order about a pipeline; one that nobody asks about is to run.
+    pub(crate) fn of(&self, pipeline: &str) -> watch::Receiver<KnownOrder> {
+        match self.0.get(pipeline) {
+            Some(order) => order.subscribe(),
+            None => watch::Sender::new(KnownOrder::Run).subscribe(),
+        }
+    }
+
+    /// Asks the store about the orders before anything begins, so that a worker is ready no sooner than its sources are
+    /// open. A store that does not answer soon is asked again by [`watch`](Self::watch); pipelines wait for that.
+    pub(crate) async fn ask_first(&self, store: &AnyStore) {
+        let _ = timeout(FIRST, self.ask(store)).await;
+    }
+
+    /// Asks the store about the orders, again and again. While it does not answer, those that were known stand.
+    pub(crate) async fn watch(self: Arc<Self>, store: AnyStore) {
+        loop {
+            sleep(EVERY).await;
+            self.ask(&store).await;
+        }
+    }
+
+    async fn ask(&self, store: &AnyStore) {
+        let names: Vec<_> = self.0.keys().collect();
+        if names.is_empty() {
+            return;
+        }
+        let Ok(orders) = ordered_pauses(store, &names).await else {
+            return;
+        };
+        for (channel, order) in self.0.values().zip(orders) {
+            let order = order.map_or(KnownOrder::Run, KnownOrder::Paused);
+            channel.send_if_modified(|known| {
+                let is_new = *known != order;
+                *known = order;
+                is_new
+            });
+        }
+    }
+}
+
+impl KnownOrder {
+    /// Tells whether the pipeline is paused in this way.
+    pub(crate) fn is(&self, kind: PauseKind) -> bool {
+        matches!(self, Self::Paused(pause) if pause.kind == kind)
+    }
+}
+
+/// The time between two questions: an order takes effect within about as long.
+const EVERY: Duration = Duration::from_secs(1);
+/// The longest wait for the first answer, after which the rest of a worker begins.
+const FIRST: Duration = Duration::from_secs(2);
