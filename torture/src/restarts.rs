@@ -99,6 +99,10 @@ pub fn replaced_under_load(store: (&str, &str), way: Handover, speech: Speech, s
         crowd.door.unprocessed()
     );
     assert!(replays > 0, "{name}: nothing was asked for twice");
+    assert!(
+        crowd.door.unprocessed() <= CLIENTS * restarts,
+        "{name}: more requests were not looked at than can cross with a GOAWAY"
+    );
     tell(
         &name,
         &[
