@@ -2,6 +2,7 @@
 //! store; what is refused; and who sees what.
 
 mod access;
+mod browser;
 mod live;
 mod orders;
 
