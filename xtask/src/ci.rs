@@ -8,7 +8,7 @@ use crate::workspace::Workspace;
 use crate::{builds, clients, examples, process, promtool, services, test};
 
 /// A program, and the Debian package that contains it.
-const NEEDED: [(&str, &str); 15] = [
+const NEEDED: [(&str, &str); 17] = [
     ("sqlite3", "sqlite3"),
     ("python3", "python3"),
     ("node", "nodejs"),
@@ -25,6 +25,9 @@ const NEEDED: [(&str, &str); 15] = [
     ("pkg-config", "pkg-config"),
     ("ccache", "ccache"),
     promtool::PROMTOOL,
+    // What looks at the console.
+    ("chromium", "chromium"),
+    ("chromedriver", "chromium-driver"),
     clients::GO,
     clients::JAVAC,
 ];

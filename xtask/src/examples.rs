@@ -1,5 +1,5 @@
-//! `cargo xtask examples`: real webhook bodies, published as an npm package, for tests and examples
-//! that need input from the outside world.
+//! `cargo xtask examples`: what tests take from npm. Real webhook bodies, for tests and examples that need input from the
+//! outside world, and the rules by which a page of the console is judged that everybody is to use.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -8,14 +8,33 @@ use crate::failure::{Failure, Result};
 use crate::process;
 use crate::workspace::Workspace;
 
-const PACKAGE: &str = "@octokit/webhooks-examples";
-const VERSION: &str = "7.6.1";
-/// The file of the package that holds the examples.
-const INDEX: &str = "api.github.com/index.json";
+/// A package of npm in its pinned version, and a file that it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Package {
+    name: &'static str,
+    version: &'static str,
+    file: &'static str,
+    /// The variable that tells tests where it is.
+    pub(crate) variable: &'static str,
+}
 
-/// Fetches the pinned version, unless it is there.
+const WEBHOOKS: Package = Package {
+    name: "@octokit/webhooks-examples",
+    version: "7.6.1",
+    file: "api.github.com/index.json",
+    variable: "SEMEL_WEBHOOK_EXAMPLES",
+};
+const AXE: Package = Package {
+    name: "axe-core",
+    version: "4.11.0",
+    file: "axe.min.js",
+    variable: "SEMEL_TEST_AXE",
+};
+pub(crate) const PACKAGES: [Package; 2] = [WEBHOOKS, AXE];
+
+/// Fetches the pinned versions, unless they are there.
 pub(crate) fn run(workspace: &Workspace) -> Result {
-    if fetched(workspace).is_none() {
+    if PACKAGES.iter().any(|it| it.fetched(workspace).is_none()) {
         let mut npm = Command::new("npm");
         npm.args([
             "install",
@@ -25,30 +44,47 @@ pub(crate) fn run(workspace: &Workspace) -> Result {
             "--no-save",
         ])
         .arg("--prefix")
-        .arg(workspace.target.join("npm"))
-        .arg(format!("{PACKAGE}@{VERSION}"));
+        .arg(workspace.target.join("npm"));
+        // Together: npm removes what it was not asked for.
+        for Package { name, version, .. } in PACKAGES {
+            npm.arg(format!("{name}@{version}"));
+        }
         std::fs::create_dir_all(workspace.target.join("npm"))?;
         process::log(&mut npm, &workspace.scratch().join("npm.log"))?;
     }
-    let Some(folder) = fetched(workspace) else {
-        return Err(Failure::environment(format!(
-            "{PACKAGE} {VERSION} holds no {INDEX}"
-        )));
-    };
-    println!("{PACKAGE} {VERSION} is in {}", workspace.relative(&folder));
+    for package in PACKAGES {
+        let Package {
+            name,
+            version,
+            file,
+            variable,
+        } = package;
+        let Some(folder) = package.fetched(workspace) else {
+            return Err(Failure::environment(format!(
+                "{name} {version} holds no {file}"
+            )));
+        };
+        let folder = workspace.relative(&folder);
+        println!("{name} {version} is in {folder}, for {variable}");
+    }
     Ok(())
 }
 
-/// The folder of the package, if the pinned version is there.
+/// The folder of the webhook bodies, if the pinned version is there.
 pub(crate) fn fetched(workspace: &Workspace) -> Option<PathBuf> {
-    let folder = workspace
-        .target
-        .join("npm")
-        .join("node_modules")
-        .join(PACKAGE);
-    let manifest = std::fs::read_to_string(folder.join("package.json")).ok()?;
-    let manifest: serde_json::Value = serde_json::from_str(&manifest).ok()?;
-    (manifest["version"] == VERSION && folder.join(INDEX).is_file()).then_some(folder)
+    WEBHOOKS.fetched(workspace)
+}
+
+impl Package {
+    /// Its folder, if the pinned version is there.
+    pub(crate) fn fetched(self, workspace: &Workspace) -> Option<PathBuf> {
+        let folder = workspace.target.join("npm").join("node_modules");
+        let folder = folder.join(self.name);
+        let manifest = std::fs::read_to_string(folder.join("package.json")).ok()?;
+        let manifest: serde_json::Value = serde_json::from_str(&manifest).ok()?;
+        let is_whole = manifest["version"] == self.version && folder.join(self.file).is_file();
+        is_whole.then_some(folder)
+    }
 }
 
 #[cfg(test)]
@@ -63,16 +99,17 @@ mod tests {
             target: target.clone(),
             metadata: serde_json::Value::Null,
         };
-        let folder = target.join("npm/node_modules").join(PACKAGE);
+        let folder = target.join("npm/node_modules").join(WEBHOOKS.name);
         let write = |path: &str, text: &str| {
             let path = folder.join(path);
             std::fs::create_dir_all(path.parent().expect("a folder")).expect("created");
             std::fs::write(path, text).expect("written");
         };
         assert_eq!(fetched(&workspace), None);
-        write("package.json", &format!("{{\"version\":\"{VERSION}\"}}"));
+        let version = WEBHOOKS.version;
+        write("package.json", &format!("{{\"version\":\"{version}\"}}"));
         assert_eq!(fetched(&workspace), None);
-        write(INDEX, "[]");
+        write(WEBHOOKS.file, "[]");
         assert_eq!(fetched(&workspace), Some(folder.clone()));
         write("package.json", "{\"version\":\"0.0.1\"}");
         assert_eq!(fetched(&workspace), None);

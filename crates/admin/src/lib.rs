@@ -13,7 +13,7 @@
 //! use std::sync::Arc;
 //!
 //! use axum::Extension;
-//! use semel_admin::{Lent, Settings, Worker, router};
+//! use semel_admin::{Lent, Series, SeriesQuery, Settings, Worker, router};
 //! use semel_core::AnyStore;
 //! use semel_engine::system::{SystemClock, SystemEntropy};
 //! use semel_http::Caller;
@@ -31,6 +31,10 @@
 //!
 //!     fn pipelines(&self) -> Vec<(Box<str>, Value)> {
 //!         Vec::new()
+//!     }
+//!
+//!     fn series(&self, _wanted: SeriesQuery<'_>) -> Series {
+//!         Series::default()
 //!     }
 //! }
 //!
@@ -56,6 +60,7 @@
 
 mod answer;
 mod audit;
+mod events;
 mod keys;
 mod openapi;
 mod orders;
@@ -64,12 +69,15 @@ mod parked;
 mod query;
 mod reading;
 mod router;
+mod series;
 mod settings;
 mod worker;
 
+pub use events::STREAMS;
 pub use openapi::OPENAPI;
 pub use orders::{LONGEST, MOST_BODY_BYTES, MOST_CHANGES, Orders};
 pub use page::MOST_ITEMS;
 pub use reading::{PATIENCE, READINGS};
 pub use router::router;
+pub use series::{Plot, Series, SeriesQuery};
 pub use settings::{Lent, Settings, Worker};

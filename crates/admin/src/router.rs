@@ -13,18 +13,20 @@ use semel_operate::parked::{DeadLetter, Quarantined};
 use semel_worker::replay::Kind;
 
 use crate::answer::{Answer, json, json_text};
+use crate::events::Events;
 use crate::openapi::OPENAPI;
 use crate::orders::{self, Action, MOST_BODY_BYTES, Orders};
 use crate::query::{Query, invalid};
 use crate::reading::Readings;
 use crate::settings::Settings;
-use crate::{audit, keys, parked, worker};
+use crate::{audit, keys, parked, series, worker};
 
 /// Everything that a request is answered with.
 struct Service {
     settings: Settings,
     readings: Readings,
     orders: Arc<Orders>,
+    events: Events,
 }
 
 type Shared = State<Arc<Service>>;
@@ -39,6 +41,7 @@ pub fn router(settings: Settings, orders: Arc<Orders>) -> Router {
         settings,
         readings,
         orders,
+        events: Events::new(),
     });
     let paths = paths().into_iter();
     let router = paths.fold(Router::new(), |router, (path, _, method)| {
@@ -64,7 +67,7 @@ type Path = (
     MethodRouter<Arc<Service>>,
 );
 
-fn paths() -> [Path; 13] {
+fn paths() -> [Path; 15] {
     [
         ("/v1/status", &[], get(status)),
         ("/v1/pipelines", &[], get(pipelines)),
@@ -78,6 +81,8 @@ fn paths() -> [Path; 13] {
         ("/v1/audit", audit::MEMBERS, get(list_audit)),
         ("/v1/store", &[], get(store)),
         ("/v1/config", &[], get(config)),
+        ("/v1/series", series::MEMBERS, get(all_series)),
+        ("/v1/events", &[], get(events)),
         ("/v1/openapi.json", &[], get(openapi)),
     ]
 }
@@ -115,6 +120,7 @@ async fn answered(State(service): Shared, request: Request, action: Action, step
         settings,
         readings,
         orders,
+        events: _,
     } = &*service;
     let text = match step {
         Step::Plan => orders::plan(readings, settings, &caller, action, &body).await?,
@@ -197,6 +203,17 @@ async fn config(State(service): Shared, head: Parts) -> Answer {
     let query = Query::read(&head, &[])?;
     let text = worker::config(&service.settings, &query)?.to_owned();
     Ok(json_text(text.into()))
+}
+
+async fn all_series(State(service): Shared, head: Parts) -> Answer {
+    let query = Query::read(&head, series::MEMBERS)?;
+    let text = worker::series(&service.settings, &query)?;
+    Ok(json_text(text.into()))
+}
+
+async fn events(State(service): Shared, head: Parts) -> Answer {
+    let query = Query::read(&head, &[])?;
+    service.events.open(&service.settings.worker, &query)
 }
 
 async fn openapi(head: Parts) -> Answer {

@@ -8,6 +8,8 @@ use semel_core::{AnyStore, Clock, Entropy};
 use serde_json::Value;
 use tokio::sync::watch;
 
+use crate::series::{Series, SeriesQuery};
+
 /// Everything that the service tells of.
 #[derive(Clone)]
 pub struct Settings {
@@ -42,11 +44,14 @@ pub struct Lent {
     pub trail: Option<AnyTransferStore>,
 }
 
-/// A worker as the service sees it. Both calls read memory alone.
+/// A worker as the service sees it. Every call reads memory alone.
 pub trait Worker: Send + Sync + 'static {
     /// Returns an object that says how it is.
     fn status(&self) -> Value;
 
     /// Returns the name of each of its pipelines, with an object that says how that is and what it has done.
     fn pipelines(&self) -> Vec<(Box<str>, Value)>;
+
+    /// Returns the last hour of the series that are wanted.
+    fn series(&self, wanted: SeriesQuery<'_>) -> Series;
 }

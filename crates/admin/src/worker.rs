@@ -8,6 +8,7 @@ use crate::answer::text;
 use crate::page::List;
 use crate::query::Query;
 use crate::reading::Readings;
+use crate::series::{self, SeriesQuery};
 use crate::settings::Settings;
 
 /// Returns how the worker is: the object of `/readyz`, and its version.
@@ -43,4 +44,16 @@ pub(crate) async fn store(
 pub(crate) fn config<'s>(settings: &'s Settings, query: &Query) -> Result<&'s str, Problem> {
     query.sees_everything()?;
     Ok(&settings.config)
+}
+
+/// Returns the last hour of the families that are plotted.
+pub(crate) fn series(settings: &Settings, query: &Query) -> Result<Vec<u8>, Problem> {
+    // They are sums over all tenants.
+    query.sees_everything()?;
+    let within = query.within()?;
+    let wanted = SeriesQuery {
+        family: query.short_text("family")?,
+        pipeline: within.operation.as_deref(),
+    };
+    series::answer(&settings.worker.series(wanted))
 }

@@ -1,6 +1,7 @@
 //! Lets callers in: checks a request before the router of an API sees it, and hands over its caller and its whole body.
 
 mod authority;
+mod cookie;
 mod pace;
 
 use std::net::SocketAddr;
@@ -21,6 +22,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 pub use self::authority::Hosts;
+pub use self::cookie::{TOKEN_COOKIE, is_from_own_page};
 use self::pace::Pace;
 use super::caller::Caller;
 use super::certificate::ClientCertificate;
@@ -30,6 +32,7 @@ use super::tokens::{Shown, Tokens};
 /// The rules by which the requests of one listener are let in.
 pub struct Access {
     needs_token: bool,
+    takes_cookies: bool,
     hosts: Hosts,
     tokens: watch::Receiver<Arc<Tokens>>,
     clock: Arc<dyn Clock>,
@@ -60,12 +63,23 @@ impl Access {
         let needs_token = needs_token(address);
         Self {
             needs_token,
+            takes_cookies: false,
             hosts: Hosts::new(hosts, !needs_token),
             tokens,
             pace: Pace::default(),
             clock,
             max_body_bytes,
             large: Arc::new(Semaphore::new(MOST_LARGE)),
+        }
+    }
+
+    /// The same rules of a listener that has pages: a browser may show its token in the cookie [`TOKEN_COOKIE`]. What is more
+    /// than reading must come from a page of the listener itself, then.
+    #[must_use]
+    pub fn with_cookies(self) -> Self {
+        Self {
+            takes_cookies: true,
+            ..self
         }
     }
 
@@ -81,14 +95,19 @@ impl Access {
     async fn caller(&self, head: &Parts) -> Result<Caller, Problem> {
         let mut sent = head.headers.get_all(AUTHORIZATION).iter();
         let certificate = head.extensions.get::<ClientCertificate>();
-        let secret = match (sent.next(), sent.next(), certificate) {
-            (None, _, Some(certificate)) => return self.holder(certificate),
-            (None, _, None) if self.needs_token && !planted("H17") => {
+        let cookie = { self.takes_cookies }.then(|| cookie::token(&head.headers));
+        let secret = match (sent.next(), sent.next(), cookie.flatten(), certificate) {
+            (None, _, Some(secret), _) => {
+                cookie::check_page(head)?;
+                Some(secret)
+            }
+            (None, _, None, Some(certificate)) => return self.holder(certificate),
+            (None, _, None, None) if self.needs_token && !planted("H17") => {
                 return Err(unauthorized("send a token", false));
             }
-            (None, _, None) => return Ok(Caller::loopback()),
-            (Some(one), None, _) => bearer(one),
-            (Some(_), Some(_), _) => None,
+            (None, _, None, None) => return Ok(Caller::loopback()),
+            (Some(one), None, ..) => bearer(one),
+            (Some(_), Some(_), ..) => None,
         };
         let Some(secret) = secret else {
             let detail = "Authorization must be `Bearer` and a token";

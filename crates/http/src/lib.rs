@@ -36,7 +36,7 @@ mod protocols;
 mod sockets;
 pub mod tokens;
 
-pub use access::{Access, Hosts, LargeBody, needs_token};
+pub use access::{Access, Hosts, LargeBody, TOKEN_COOKIE, is_from_own_page, needs_token};
 pub use caller::{Caller, Role, Tenant};
 pub use certificate::ClientCertificate;
 pub use limits::Limits;

@@ -1,4 +1,4 @@
-//! The admin API of a worker, at the listener of its status.
+//! The admin API and the console of a worker, at the listener of its status.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use crate::status::Status;
 use crate::tokens::Known;
 
-/// Makes the admin API of a listener at `address`, which reads the store once there is one in `store`.
+/// Makes the admin API of a listener at `address`, and the console before it, which reads the store once there is one in `store`.
 pub(crate) fn router(
     address: SocketAddr,
     settings: &Settings,
@@ -37,5 +37,6 @@ pub(crate) fn router(
     let router = semel_admin::router(of_api, orders);
     let hosts = &settings.admin.hosts;
     let clock = Arc::clone(clock);
-    Access::new(address, hosts, tokens, semel_admin::MOST_BODY_BYTES, clock).protect(router)
+    let access = Access::new(address, hosts, tokens, semel_admin::MOST_BODY_BYTES, clock);
+    semel_console::front(access.with_cookies().protect(semel_console::router(router)))
 }

@@ -77,6 +77,10 @@ pub(crate) fn begin(
         relay_sinks(beside, settings, status, every);
         beside.spawn(judge(Arc::clone(status), Arc::clone(&around.clock)));
     }
+    if is_asked && settings.admin.api {
+        let (status, clock) = (Arc::clone(status), Arc::clone(&around.clock));
+        beside.spawn(async move { status.remember(&*clock).await });
+    }
 }
 
 /// Looks for the servers that relays send requests to. All other sinks tell themselves that they are away.

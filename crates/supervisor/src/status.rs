@@ -31,15 +31,18 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use semel_backends::streamed::Monitor;
 use semel_backends::webhook::Answers;
 use semel_config::Ownership;
+use semel_core::Clock;
 use semel_core::port::source::Progress;
 use semel_core::port::streamed::Restored;
 use semel_engine::summary::Summary;
 use semel_engine::surroundings::OnProgress;
 use semel_operate::pipelines::{OrderedPause, PauseKind};
 use semel_proxy::Proxy;
-use semel_telemetry::{Build, Metrics};
+use semel_telemetry::history::{self, History};
+use semel_telemetry::{Build, Format, Metrics};
 use serde::Serialize;
 use tokio::sync::watch;
+use tokio::time::sleep;
 
 use self::health::{Because, Reason};
 
@@ -59,6 +62,7 @@ pub(crate) struct Status {
     layers: Layers,
     relays: Relays,
     metrics: Metrics,
+    history: History,
 }
 
 #[derive(Clone, Default)]
@@ -192,6 +196,7 @@ impl Status {
             windows: Windows::default(),
             layers: Layers::default(),
             metrics: Metrics::new(BUILD),
+            history: History::default(),
         });
         metrics::register(&status.metrics, &status);
         status
@@ -200,6 +205,15 @@ impl Status {
     /// Returns the metrics of the worker.
     pub(crate) const fn metrics(&self) -> &Metrics {
         &self.metrics
+    }
+
+    /// Keeps the last hour of the metrics, for as long as the future is polled.
+    pub(crate) async fn remember(&self, clock: &dyn Clock) {
+        loop {
+            let text = self.metrics.text(Format::Prometheus);
+            self.history.take(&text, clock.monotonic(), clock.now());
+            sleep(history::STEP).await;
+        }
     }
 
     /// Returns the url of the store as it may be shown.

@@ -29,6 +29,7 @@ mod completed;
 mod decisions;
 mod effects;
 mod families;
+pub mod history;
 mod operation;
 mod pipeline;
 mod process;

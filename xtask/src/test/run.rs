@@ -78,8 +78,10 @@ pub(super) fn run(workspace: &Workspace, servers: &Borrowed, suites: Vec<Suite>)
 fn equipped(workspace: &Workspace, servers: &Borrowed, suite: &Suite) -> Command {
     let mut command = suite.command();
     servers.lend(&mut command);
-    if let Some(folder) = examples::fetched(workspace) {
-        command.env("SEMEL_WEBHOOK_EXAMPLES", folder);
+    for package in examples::PACKAGES {
+        if let Some(folder) = package.fetched(workspace) {
+            command.env(package.variable, folder);
+        }
     }
     command
 }

@@ -66,6 +66,13 @@ const ALLOWED: &[Arrow] = &[
     Arrow("crates/admin", "crates/engine", Use::Tests),
     Arrow("crates/admin", "crates/stores/memory", Use::Tests),
     Arrow("crates/admin", "crates/conformance", Use::Tests),
+    // The console: pages over the admin API, which they ask as a router.
+    Arrow("crates/console", "crates/http", Use::Normal),
+    Arrow("crates/console", "crates/core", Use::Normal),
+    Arrow("crates/console", "crates/admin", Use::Tests),
+    Arrow("crates/console", "crates/conformance", Use::Tests),
+    Arrow("crates/console", "crates/stores/memory", Use::Tests),
+    Arrow("crates/supervisor", "crates/console", Use::Normal),
     Arrow("crates/supervisor", "crates/admin", Use::Normal),
     Arrow("crates/supervisor", "crates/claims", Use::Normal),
     Arrow("crates/supervisor", "crates/http", Use::Normal),

@@ -53,6 +53,19 @@ async fn it_has_the_members_of_each_list_and_each_object() {
         }
     }
     assert_eq!(names(&store), names(&schema("Statistics")["properties"]));
+    let series = site.good("/v1/series?family=a&pipeline=b").await;
+    assert_eq!(names(&series), names(&schema("Series")["properties"]));
+    let plot = &series["items"][0];
+    assert_eq!(names(plot), names(&schema("Plot")["properties"]));
+    assert_eq!(
+        plot["values"],
+        json!([null, 1.5]),
+        "nothing is known of the first"
+    );
+    assert_eq!(
+        (&plot["family"], &plot["labels"]["pipeline"]),
+        (&json!("a"), &json!("b"))
+    );
     store["records"]["total"] = Value::Null;
     assert_eq!(names(&store["parked"]).len(), 2, "{store}");
 }

@@ -7,7 +7,7 @@ use axum::body::{Body, to_bytes};
 use axum::http::Request;
 use axum::http::header::CONTENT_TYPE;
 use bytes::Bytes;
-use semel_admin::{Lent, Orders, Settings, Worker, router};
+use semel_admin::{Lent, Orders, Plot, Series, SeriesQuery, Settings, Worker, router};
 use semel_conformance::TestClock;
 use semel_core::decide::{Directive, Order};
 use semel_core::{
@@ -38,6 +38,22 @@ impl Worker for Idle {
 
     fn pipelines(&self) -> Vec<(Box<str>, Value)> {
         vec![("pay".into(), json!({ "pipeline": "pay" }))]
+    }
+
+    fn series(&self, wanted: SeriesQuery<'_>) -> Series {
+        let plot = Plot {
+            family: wanted.family.unwrap_or("semel_in_flight").into(),
+            labels: vec![("pipeline".into(), wanted.pipeline.unwrap_or("pay").into())],
+            kind: "value",
+            values: vec![f32::NAN, 1.5],
+        };
+        Series {
+            step_secs: 15,
+            until: Some(Timestamp::EPOCH),
+            points: 2,
+            left_out: 0,
+            items: vec![plot],
+        }
     }
 }
 

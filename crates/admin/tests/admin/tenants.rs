@@ -35,7 +35,14 @@ async fn a_tenant_sees_its_own_alone() {
         let (status, refused) = site.ask(&other, Some(viewer_of("acme"))).await;
         assert_eq!((status, &refused["code"]), (403, &"forbidden".into()));
     }
-    for path in ["/v1/status", "/v1/pipelines", "/v1/store", "/v1/config"] {
+    for path in [
+        "/v1/status",
+        "/v1/pipelines",
+        "/v1/series",
+        "/v1/events",
+        "/v1/store",
+        "/v1/config",
+    ] {
         let (status, refused) = site.ask(path, Some(viewer_of("acme"))).await;
         assert_eq!((status, &refused["code"]), (403, &"forbidden".into()));
     }

@@ -2,6 +2,8 @@
 //! store; what is refused; and who sees what.
 
 pub(crate) mod access;
+mod browser;
+mod live;
 mod orders;
 
 use std::io::Write;

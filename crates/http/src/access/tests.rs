@@ -1,3 +1,5 @@
+mod cookies;
+
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Mutex;
@@ -40,6 +42,10 @@ struct Door {
 type Known<'a> = &'a [(&'a str, Role, Option<&'a str>, Option<Timestamp>)];
 
 fn door(address: &str, hosts: &[&str], tokens: Known<'_>) -> Door {
+    door_with(address, hosts, tokens, false)
+}
+
+fn door_with(address: &str, hosts: &[&str], tokens: Known<'_>, has_pages: bool) -> Door {
     let folder = tempfile::tempdir().expect("a folder");
     let file = TokenFile::new(folder.path().join("tokens.json"));
     let (clock, entropy) = (TestClock::new(), Counting(Mutex::new(0)));
@@ -54,6 +60,11 @@ fn door(address: &str, hosts: &[&str], tokens: Known<'_>) -> Door {
     let hosts: Vec<Box<str>> = hosts.iter().map(|host| (*host).into()).collect();
     let address = address.parse().expect("an address");
     let access = Access::new(address, &hosts, tokens, MOST, Arc::new(clock.clone()));
+    let access = if has_pages {
+        access.with_cookies()
+    } else {
+        access
+    };
     let tell = async |Extension(caller): Extension<Caller>, body: Bytes| {
         format!("{} {} {}", caller.name, caller.role, body.len())
     };

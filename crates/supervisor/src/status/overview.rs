@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use semel_admin::{Plot, Series, SeriesQuery};
 use semel_config::Accepted;
 use semel_core::port::horizon::Horizon;
 use semel_core::units::duration_text;
+use semel_telemetry::history;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -84,6 +86,23 @@ impl semel_admin::Worker for Status {
             Some((name, overview))
         });
         overviews.collect()
+    }
+
+    fn series(&self, wanted: SeriesQuery<'_>) -> Series {
+        let recent = self.history.recent(wanted.family, wanted.pipeline);
+        let items = recent.series.into_iter().map(|it| Plot {
+            family: it.family,
+            labels: it.labels,
+            kind: it.kind.as_str(),
+            values: it.values,
+        });
+        Series {
+            step_secs: history::STEP.as_secs(),
+            until: recent.until,
+            points: recent.points,
+            left_out: recent.left_out,
+            items: items.collect(),
+        }
     }
 }
 

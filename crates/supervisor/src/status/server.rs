@@ -1,5 +1,6 @@
-//! The HTTP server of the status: `/healthz`, `/readyz`, `/metrics`, and below `/v1/` the admin API. It has a thread and a
-//! runtime of its own, so that it answers while that of the worker hangs, and says so; the admin API is of the worker's.
+//! The HTTP server of the status: `/healthz`, `/readyz` and `/metrics`; all else is of the console and the admin API. It
+//! has a thread and a runtime of its own, so that it answers while that of the worker hangs, and says so; the admin API is
+//! of the worker's.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -172,9 +173,9 @@ impl Drop for Server {
     }
 }
 
-/// Tells whether a path is one of the admin API, which has its own words for those that there are not.
+/// Tells whether a path is one of the admin API or the console, which have their own words for those that there are not.
 fn is_of_api(path: &str) -> bool {
-    path.starts_with("/v1/")
+    !OPEN.contains(&path)
 }
 
 /// Returns the answer to a request that wants metrics in this format.
@@ -185,8 +186,7 @@ pub(super) fn answer(
     status: &Status,
     watchdog: &Watchdog,
 ) -> Response<Full<Bytes>> {
-    let is_known = matches!(path, "/healthz" | "/readyz" | "/metrics");
-    if !is_known {
+    if !OPEN.contains(&path) {
         let text =
             "there are /healthz, /readyz and /metrics, and what /v1/openapi.json describes\n";
         return plain(StatusCode::NOT_FOUND, text.into());
@@ -243,6 +243,8 @@ fn with(code: StatusCode, kind: &'static str, body: Bytes) -> Response<Full<Byte
     response
 }
 
+/// The paths that everybody may ask for, who reaches the listener.
+const OPEN: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 /// One request for each connection, within a few seconds, or as long as an order takes.
 const LIMITS: Limits = Limits {
     connections: 256,

@@ -10,7 +10,7 @@ use crate::claims::server::{Reply, Request, ask};
 use crate::site::{Running, Site, lines, wait_for};
 
 /// A pipeline with tenants, on this line of `[admin]`.
-fn config(admin: &str) -> String {
+pub(super) fn config(admin: &str) -> String {
     format!(
         "[store]\nurl = \"embedded:data\"\n[admin]\n{admin}\n[pipelines.pay]\nkey = \"json:/id\"\n\
          tenant = \"json:/tenant\"\nsource = {{ kind = \"stdin\" }}\n\

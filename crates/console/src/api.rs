@@ -1,0 +1,90 @@
+//! The admin API in this process, asked as the caller of a page.
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{Method, Request, StatusCode};
+use http_body_util::BodyExt;
+use semel_http::Caller;
+use serde_json::Value;
+use tower::ServiceExt;
+
+use crate::text::address;
+
+/// The admin API.
+#[derive(Clone)]
+pub(crate) struct Api(Router);
+
+/// An answer that is no report.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) status: StatusCode,
+    /// The problem, or null.
+    pub(crate) problem: Value,
+}
+
+impl Refusal {
+    /// The problem in words, with the member that it is about.
+    pub(crate) fn detail(&self) -> String {
+        let detail = self.problem["detail"].as_str();
+        let detail = detail.unwrap_or("the worker gave no answer that can be read");
+        let pointer = self.problem["pointer"].as_str().unwrap_or_default();
+        match pointer.trim_start_matches('/').replace('_', " ") {
+            member if member.is_empty() => detail.to_owned(),
+            member => format!("{member}: {detail}"),
+        }
+    }
+}
+
+/// A report, or the reason why there is none.
+pub(crate) type Told = Result<Value, Refusal>;
+
+impl Api {
+    pub(crate) const fn new(router: Router) -> Self {
+        Self(router)
+    }
+
+    pub(crate) fn into_inner(self) -> Router {
+        self.0
+    }
+
+    /// Asks for a report; members of the query that are empty are left out.
+    pub(crate) async fn get(&self, caller: &Caller, path: &str, query: &[(&str, &str)]) -> Told {
+        let target = address(path, query);
+        self.ask(caller, Method::GET, &target, Body::empty()).await
+    }
+
+    /// Sends an order, or asks for its plan.
+    pub(crate) async fn post(&self, caller: &Caller, path: &str, body: &Value) -> Told {
+        let body = Body::from(body.to_string());
+        self.ask(caller, Method::POST, path, body).await
+    }
+
+    async fn ask(&self, caller: &Caller, method: Method, target: &str, body: Body) -> Told {
+        let request = Request::builder().method(method).uri(target);
+        let request = request.header(CONTENT_TYPE, "application/json").body(body);
+        let Ok(mut request) = request else {
+            // A target that is too long for one.
+            let status = StatusCode::URI_TOO_LONG;
+            let problem = serde_json::json!({ "detail": "this is too long to be asked for" });
+            return Err(Refusal { status, problem });
+        };
+        request.extensions_mut().insert(caller.clone());
+        let Ok(answer) = self.0.clone().oneshot(request).await;
+        let status = answer.status();
+        let body = answer.into_body().collect().await;
+        let body = body.map(http_body_util::Collected::to_bytes);
+        let body = body.unwrap_or_default();
+        match serde_json::from_slice(&body) {
+            Ok(report) if status.is_success() => Ok(report),
+            problem => Err(Refusal {
+                status: if status.is_success() {
+                    StatusCode::BAD_GATEWAY
+                } else {
+                    status
+                },
+                problem: problem.unwrap_or_default(),
+            }),
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Dead letters and quarantine: messages that were set aside, in groups of the same reason.
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use maud::{Markup, html};
+use semel_http::{Caller, Role};
+use serde_json::Value;
+
+use crate::api::{Api, Refusal};
+use crate::form::Form;
+use crate::layout::{Place, missing, page};
+use crate::text::{grouped, key_link, list, shown, text, time};
+
+/// A kind of messages that are set aside.
+struct Kind {
+    place: Place,
+    title: &'static str,
+    path: &'static str,
+    api: &'static str,
+    order: &'static str,
+    /// The member that says what was wrong.
+    detail: &'static str,
+    about: &'static str,
+    /// The verb that the console does not have.
+    command: &'static str,
+    nothing: &'static str,
+}
+
+const DEAD_LETTERS: Kind = Kind {
+    place: Place::DeadLetters,
+    title: "Dead letters",
+    path: "/dead-letters",
+    api: "/v1/dead-letters",
+    order: "/orders/plan/dead-letters/drop",
+    detail: "error",
+    about: "Messages whose effect failed for good. To run them again:",
+    command: "semel dead-letters replay",
+    nothing: "There is no dead letter.",
+};
+const QUARANTINE: Kind = Kind {
+    place: Place::Quarantine,
+    title: "Quarantine",
+    path: "/quarantine",
+    api: "/v1/quarantine",
+    order: "/orders/plan/quarantine/drop",
+    detail: "detail",
+    about: "Messages that were set aside before their effect. To let them in:",
+    command: "semel quarantine release",
+    nothing: "Nothing is in quarantine.",
+};
+
+/// Shows the dead letters.
+pub(crate) async fn dead_letters(State(api): State<Api>, head: Parts) -> Response {
+    show(&DEAD_LETTERS, &api, &head).await
+}
+
+/// Shows the messages in quarantine.
+pub(crate) async fn quarantine(State(api): State<Api>, head: Parts) -> Response {
+    show(&QUARANTINE, &api, &head).await
+}
+
+async fn show(kind: &Kind, api: &Api, head: &Parts) -> Response {
+    let (caller, form) = match Form::of_query(head) {
+        Ok(read) => read,
+        Err(problem) => return problem.into_response(),
+    };
+    let [pipeline, tenant] = ["pipeline", "tenant"].map(|name| form.text(name));
+    let groups = Groups::read(kind, api, &caller, pipeline, tenant).await;
+    let content = html! {
+        h1 { (kind.title) }
+        p { (kind.about) " " code { (kind.command) } }
+        form.filter method="get" action=(kind.path) role="search" {
+            div { label for="pipeline" { "Pipeline" } input #pipeline name="pipeline" value=(pipeline); }
+            div { label for="tenant" { "Tenant" } input #tenant name="tenant" value=(tenant); }
+            button { "Show" }
+        }
+        @match &groups {
+            Ok(groups) => { (of_groups(kind, groups, &caller)) }
+            Err(refusal) => { (missing(refusal)) }
+        }
+    };
+    page(&caller, kind.place, kind.title, &content)
+}
+
+/// Messages by their pipeline, their reason and what was wrong; the largest group first.
+struct Groups {
+    all: Vec<([String; 3], Vec<Value>)>,
+    read: usize,
+    is_whole: bool,
+}
+
+impl Groups {
+    async fn read(
+        kind: &Kind,
+        api: &Api,
+        caller: &Caller,
+        pipeline: &str,
+        tenant: &str,
+    ) -> Result<Self, Refusal> {
+        let (mut groups, mut cursor) = (BTreeMap::<_, Vec<Value>>::new(), String::new());
+        let (mut read, mut is_whole) = (0, false);
+        for _ in 0..PAGES {
+            let query = [
+                ("pipeline", pipeline),
+                ("tenant", tenant),
+                ("limit", "1000"),
+                ("cursor", &cursor),
+            ];
+            let told = api.get(caller, kind.api, &query).await?;
+            for message in list(&told, "items") {
+                let group = ["pipeline", "reason", kind.detail];
+                let group = group.map(|name| text(message, name).to_owned());
+                groups.entry(group).or_default().push(message.clone());
+                read += 1;
+            }
+            text(&told, "next").clone_into(&mut cursor);
+            is_whole = cursor.is_empty();
+            if is_whole {
+                break;
+            }
+        }
+        let mut all: Vec<_> = groups.into_iter().collect();
+        all.sort_by_key(|(_, messages)| std::cmp::Reverse(messages.len()));
+        Ok(Self {
+            all,
+            read,
+            is_whole,
+        })
+    }
+}
+
+fn of_groups(kind: &Kind, groups: &Groups, caller: &Caller) -> Markup {
+    let may = caller.may(Role::Operator).is_ok();
+    html! {
+        @if groups.all.is_empty() {
+            p.notice.good { (kind.nothing) }
+        } @else {
+            p role="status" {
+                @if !groups.is_whole { "More than " }
+                b { (grouped(&groups.read.to_string())) } @if groups.read == 1 { " message" } @else { " messages" }
+                ", in " (groups.all.len()) @if groups.all.len() == 1 { " group." } @else { " groups." }
+            }
+            @for (at, (group, messages)) in groups.all.iter().take(MOST_GROUPS).enumerate() {
+                (of_group(kind, at, group, messages, may))
+            }
+            @if groups.all.len() > MOST_GROUPS {
+                p.hint { "The largest " (MOST_GROUPS) " groups are shown." }
+            }
+        }
+    }
+}
+
+fn of_group(
+    kind: &Kind,
+    at: usize,
+    [pipeline, reason, detail]: &[String; 3],
+    messages: &[Value],
+    may: bool,
+) -> Markup {
+    html! {
+        details.card open[at == 0] {
+            summary {
+                b { (grouped(&messages.len().to_string())) } " × " (reason) " in " (pipeline) ": "
+                span.detail { (detail) }
+            }
+            @if may {
+                form method="post" action=(kind.order) {
+                    (table(pipeline, reason, messages, may))
+                    button { "Drop the selected…" }
+                }
+            } @else {
+                (table(pipeline, reason, messages, may))
+            }
+        }
+    }
+}
+
+fn table(pipeline: &str, reason: &str, messages: &[Value], may: bool) -> Markup {
+    html! {
+        div.wide tabindex="0" role="region" aria-label={ "Messages: " (reason) } {
+            table data-selectable=[may.then_some("yes")] {
+                caption.hidden { (reason) " in " (pipeline) }
+                thead { tr {
+                    @if may { th scope="col" { span.hidden { "Select" } } }
+                    th scope="col" { "Key" } th scope="col" { "Tenant" } th scope="col" { "Since" }
+                    th scope="col" { "From" } th.number scope="col" { "Bytes" } th scope="col" { "State" }
+                } }
+                tbody {
+                    @for message in messages.iter().take(SHOWN) { (row(message, may)) }
+                }
+            }
+        }
+        @if messages.len() > SHOWN { p.hint { "The first " (SHOWN) " are shown." } }
+    }
+}
+
+fn row(message: &Value, may: bool) -> Markup {
+    html! {
+        tr {
+            @if may {
+                td {
+                    input type="checkbox" name="ids" value=(text(message, "id"))
+                        aria-label={ "Select " (text(message, "coordinates")) };
+                }
+            }
+            td { (key_link(message)) }
+            td { (text(message, "tenant")) }
+            td { (time(&message["since"])) }
+            td { code { (text(message, "coordinates")) } }
+            td.number { (shown(&message["size_bytes"])) }
+            td { (crate::text::state(text(message, "state"))) }
+        }
+    }
+}
+
+/// The pages of a list that are read, of 1,000 each.
+const PAGES: usize = 2;
+/// The groups that are shown.
+const MOST_GROUPS: usize = 50;
+/// The messages of a group that are shown.
+const SHOWN: usize = 100;

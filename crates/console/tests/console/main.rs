@@ -1,0 +1,8 @@
+//! The console over the admin API and a store in memory, behind the rules of a listener.
+
+mod hostile;
+mod login;
+mod markup;
+mod orders;
+mod pages;
+mod site;
