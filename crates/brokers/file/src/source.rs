@@ -199,11 +199,12 @@ impl LineSource {
             .extend(batch.iter().filter_map(|id| self.out.remove(id)));
     }
 
-    /// Takes back every line that is out, behind those that were given back before, in the order of the file.
+    /// Takes back every line that is out, and puts all that are to be handed out again in the order of the file: those
+    /// that were given back before may be behind one that is out.
     fn take_back(&mut self) {
-        let mut out: Vec<_> = self.out.drain().collect();
-        out.sort_unstable_by_key(|(id, _)| *id);
-        self.again.extend(out.into_iter().map(|(_, line)| line));
+        self.again.extend(self.out.drain().map(|(_, line)| line));
+        let again = self.again.make_contiguous();
+        again.sort_unstable_by_key(|line| line.number);
     }
 
     fn progress(&self) -> Progress {

@@ -69,6 +69,23 @@ async fn what_was_not_acknowledged_when_it_was_closed_comes_again_in_its_order()
 }
 
 #[tokio::test]
+async fn what_was_handed_over_again_in_part_before_it_was_closed_comes_in_the_order_of_the_file() {
+    let (mut source, _) = open(b"1\n2\n3\n4\n5\n6\n").await;
+    // Two runs are recalled, the second one before it has had all that the first one gave back.
+    for (max, is_requeued) in [(5, true), (2, false), (3, true)] {
+        let lines = next(&mut source, max).await.expect("lines");
+        if is_requeued {
+            let ids: Vec<_> = lines.iter().map(|it| it.id).collect();
+            source.requeue(&ids).await.expect("given back");
+        }
+        source.close().await.expect("closed");
+    }
+    let again = next(&mut source, 10).await.expect("lines");
+    let payloads: Vec<_> = again.iter().map(|it| it.payload.clone()).collect();
+    assert_eq!(payloads, ["1", "2", "3", "4", "5", "6"]);
+}
+
+#[tokio::test]
 async fn what_is_given_back_comes_again_first_under_a_new_id() {
     let (mut source, _) = open(b"1\n2\n3\n4\n").await;
     let first = next(&mut source, 2).await.expect("lines");
