@@ -177,6 +177,9 @@ impl PlannedPipeline {
 }
 
 /// Makes the record of an order, and holds it: from then on the order stands.
+///
+/// The record that is not held yet has a short window: whoever dies before holding it leaves nothing that has to be
+/// removed, which could remove an order that is held meanwhile.
 async fn hold(
     store: &AnyStore,
     operation: Operation,
@@ -184,57 +187,41 @@ async fn hold(
     claim_id: ClaimId,
     now: Timestamp,
 ) -> Result<()> {
-    for _ in 0..TRIES {
-        let request = ClaimRequest {
-            lease: LEASE,
-            ..ClaimRequest::new(operation.scope.clone(), operation.key.clone(), claim_id)
-        };
-        match store.claim_one(request).await? {
-            Admission::Granted(claim) => {
-                let settlement = Settlement {
-                    operation: operation.clone(),
-                    claim_id: claim.claim_id,
-                    step: Step::Complete {
-                        outcome: outcome(note, now),
-                        window: Window::DEFAULT,
-                    },
-                };
-                if let Settled::Fenced { .. } = store.settle_one(settlement).await? {
-                    return Err(conflict());
-                }
-                let order = Directive {
-                    operation,
-                    order: Order::Hold(true),
-                    note: Some(note.clone()),
-                };
-                return match store.operate_one(order).await? {
-                    Directed::Refused(_) => Err(conflict()),
-                    Directed::Now(_) | Directed::Failed(_) => Ok(()),
-                };
-            }
-            // Of an order that was taken back, or that was never given to its end: it says who gave that one.
-            Admission::Replay { .. } => {
-                let record = store.get_one(operation.clone()).await?;
-                if record.is_some_and(|it| it.held) {
-                    return Err(conflict());
-                }
-                let left_over = Directive {
-                    operation: operation.clone(),
-                    order: Order::Forget,
-                    note: None,
-                };
-                let (Directed::Now(_) | Directed::Refused(_) | Directed::Failed(_)) =
-                    store.operate_one(left_over).await?;
-            }
-            Admission::Busy { .. }
-            | Admission::Conflict { .. }
-            | Admission::Stale { .. }
-            | Admission::Parked { .. }
-            | Admission::TooOld
-            | Admission::Failed(_) => return Err(conflict()),
-        }
+    let request = ClaimRequest {
+        lease: LEASE,
+        ..ClaimRequest::new(operation.scope.clone(), operation.key.clone(), claim_id)
+    };
+    let claim = match store.claim_one(request).await? {
+        Admission::Granted(claim) => claim,
+        // Somebody else has given the order meanwhile, or is about to.
+        Admission::Replay { .. }
+        | Admission::Busy { .. }
+        | Admission::Conflict { .. }
+        | Admission::Stale { .. }
+        | Admission::Parked { .. }
+        | Admission::TooOld
+        | Admission::Failed(_) => return Err(conflict()),
+    };
+    let settlement = Settlement {
+        operation: operation.clone(),
+        claim_id: claim.claim_id,
+        step: Step::Complete {
+            outcome: outcome(note, now),
+            window: Window::new(LEASE),
+        },
+    };
+    if let Settled::Fenced { .. } = store.settle_one(settlement).await? {
+        return Err(conflict());
     }
-    Err(conflict())
+    let order = Directive {
+        operation,
+        order: Order::Hold(true),
+        note: Some(note.clone()),
+    };
+    match store.operate_one(order).await? {
+        Directed::Refused(_) => Err(conflict()),
+        Directed::Now(_) | Directed::Failed(_) => Ok(()),
+    }
 }
 
 /// Takes orders back: their records go.
@@ -262,10 +249,9 @@ fn conflict() -> Error {
     Error::new(ErrorKind::Conflict, message)
 }
 
-/// The time within which a record is made. Whoever dies meanwhile leaves no order, and holds up the next one for so long.
+/// The time within which a record is made, and within which it is held then. Whoever dies meanwhile leaves no order, and
+/// holds up the next one for about so long.
 const LEASE: Duration = Duration::from_secs(5);
-/// The number of times that a record is made, where a former one is in the way.
-const TRIES: u32 = 3;
 
 #[cfg(test)]
 mod tests;

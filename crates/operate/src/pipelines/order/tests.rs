@@ -1,5 +1,7 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use semel_core::Clock;
 use semel_core::port::store::ListQuery;
 use semel_engine::system::SystemClock;
 use semel_store_memory::MemoryStore;
@@ -121,36 +123,137 @@ async fn a_pipeline_that_is_drained_and_then_paused_is_paused_throughout() {
     );
 }
 
-#[tokio::test]
-async fn a_record_that_nobody_holds_is_no_order_and_in_nobodys_way() {
-    let store = store();
-    let operation = PauseKind::Pause
-        .operation("payments")
-        .expect("an operation");
+/// A clock that moves when a test moves it.
+#[derive(Default)]
+struct Moved(AtomicU64);
+
+impl Clock for Moved {
+    fn now(&self) -> Timestamp {
+        NOW.plus(self.monotonic())
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_secs(self.0.load(Ordering::Relaxed))
+    }
+}
+
+impl Moved {
+    /// Lets twice the time pass within which an order is given.
+    fn advance(&self) {
+        self.0.fetch_add(LEASE.as_secs() * 2, Ordering::Relaxed);
+    }
+}
+
+fn timed() -> (Arc<Moved>, AnyStore) {
+    let clock: Arc<Moved> = Arc::default();
+    let store = MemoryStore::new(Arc::clone(&clock) as _);
+    (clock, AnyStore::new(store))
+}
+
+/// Who dies, or is slow, while giving an order: a claim of its record, and the completion of that.
+async fn claimed(store: &AnyStore, kind: PauseKind) -> Settlement {
+    let operation = kind.operation("payments").expect("an operation");
     let (scope, key) = (operation.scope.clone(), operation.key.clone());
-    let request = ClaimRequest::new(scope, key, ClaimId::from_u128(1));
+    let request = ClaimRequest {
+        lease: LEASE,
+        ..ClaimRequest::new(scope, key, ClaimId::from_u128(1))
+    };
     let Admission::Granted(claim) = store.claim_one(request).await.expect("an answer") else {
         panic!("nobody else claims it");
     };
-    assert_eq!(standing(&store).await, None);
-    // Whoever died here holds up the next one for the time of a lease.
-    let busy = give(&store, PipelineOrder::Pause, 2).await;
-    assert_eq!(busy.expect_err("busy").kind(), ErrorKind::Conflict);
-    let step = Step::Complete {
-        outcome: outcome(&note("of long ago"), NOW),
-        window: Window::DEFAULT,
-    };
-    let settlement = Settlement {
+    Settlement {
         operation,
         claim_id: claim.claim_id,
-        step,
-    };
+        step: Step::Complete {
+            outcome: outcome(&note("of somebody else"), NOW),
+            window: Window::new(LEASE),
+        },
+    }
+}
+
+async fn complete(store: &AnyStore, settlement: Settlement) {
     let settled = store.settle_one(settlement).await.expect("settled");
     assert!(matches!(settled, Settled::Now(_)), "{settled:?}");
+}
+
+async fn is_refused(store: &AnyStore, order: PipelineOrder) {
+    let given = give(store, order, 2).await;
+    assert_eq!(given.expect_err("busy").kind(), ErrorKind::Conflict);
+}
+
+async fn reason(store: &AnyStore) -> Option<Box<str>> {
+    standing(store).await.map(|it| it.reason)
+}
+
+#[tokio::test]
+async fn whoever_dies_while_giving_an_order_holds_up_the_next_one_for_a_lease() {
+    for is_completed in [false, true] {
+        let (clock, store) = timed();
+        let settlement = claimed(&store, PauseKind::Pause).await;
+        if is_completed {
+            complete(&store, settlement).await;
+        }
+        assert_eq!(standing(&store).await, None, "it is no order yet");
+        is_refused(&store, PipelineOrder::Pause).await;
+        clock.advance();
+        give(&store, PipelineOrder::Pause, 3).await.expect("paused");
+        assert_eq!(reason(&store).await.as_deref(), Some("maintenance"));
+    }
+}
+
+#[tokio::test]
+async fn an_order_that_is_about_to_be_given_is_not_taken_away_by_another() {
+    let (clock, store) = timed();
+    let settlement = claimed(&store, PauseKind::Pause).await;
+    let held = Directive {
+        operation: settlement.operation.clone(),
+        order: Order::Hold(true),
+        note: Some(note("of somebody else")),
+    };
+    complete(&store, settlement).await;
+    // Another one comes between the two steps of the first.
+    is_refused(&store, PipelineOrder::Pause).await;
+    let answer = store.operate_one(held).await.expect("held");
+    assert!(matches!(answer, Directed::Now(_)), "{answer:?}");
+    let expected = Some("of somebody else");
+    assert_eq!(reason(&store).await.as_deref(), expected);
+    for _ in 0..3 {
+        clock.advance();
+        assert_eq!(reason(&store).await.as_deref(), expected, "it lasts");
+    }
+    assert_eq!(trail(&store).await.len(), 1);
+}
+
+#[tokio::test]
+async fn an_order_that_is_slow_to_be_given_is_not_held_after_its_time() {
+    let (clock, store) = timed();
+    let settlement = claimed(&store, PauseKind::Pause).await;
+    let held = Directive {
+        operation: settlement.operation.clone(),
+        order: Order::Hold(true),
+        note: None,
+    };
+    complete(&store, settlement).await;
+    clock.advance();
+    let answer = store.operate_one(held).await.expect("an answer");
+    assert!(matches!(answer, Directed::Refused(_)), "{answer:?}");
     assert_eq!(standing(&store).await, None);
-    give(&store, PipelineOrder::Pause, 3).await.expect("paused");
-    let reason = standing(&store).await.map(|it| it.reason);
-    assert_eq!(reason.as_deref(), Some("maintenance"));
+}
+
+#[tokio::test]
+async fn a_pipeline_is_resumed_whatever_is_left_of_another_order() {
+    let (_, store) = timed();
+    give(&store, PipelineOrder::Drain, 2)
+        .await
+        .expect("drained");
+    let settlement = claimed(&store, PauseKind::Pause).await;
+    complete(&store, settlement).await;
+    give(&store, PipelineOrder::Resume, 3)
+        .await
+        .expect("resumed");
+    assert_eq!(standing(&store).await, None);
+    let stats = store.stats().await.expect("stats");
+    assert_eq!(stats.records, [0; 6]);
 }
 
 #[test]
