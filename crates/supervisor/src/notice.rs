@@ -35,6 +35,8 @@ pub enum Notice<'a> {
         /// The time for which it was away.
         lasted: Duration,
     },
+    /// The orders that pause pipelines cannot be read; those that were known stand.
+    PausesUnread(&'a Error),
     /// Opening the store changed its format; there is no way back.
     StoreBroughtForward {
         /// The store.

@@ -15,10 +15,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_core::AnyStore;
+use semel_core::{AnyStore, Error, ErrorKind, Result};
 use semel_operate::pipelines::{OrderedPause, PauseKind, ordered_pauses};
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::notice::{Notice, Reporter};
+use crate::status::Health;
 
 /// The order about a pipeline, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,25 +58,50 @@ impl Pauses {
     /// Asks the store about the orders before anything begins, so that a worker is ready no sooner than its sources are
     /// open. A store that does not answer soon is asked again by [`watch`](Self::watch); pipelines wait for that.
     pub(crate) async fn ask_first(&self, store: &AnyStore) {
-        let _ = timeout(FIRST, self.ask(store)).await;
-    }
-
-    /// Asks the store about the orders, again and again. While it does not answer, those that were known stand.
-    pub(crate) async fn watch(self: Arc<Self>, store: AnyStore) {
-        loop {
-            sleep(EVERY).await;
-            self.ask(&store).await;
-        }
-    }
-
-    async fn ask(&self, store: &AnyStore) {
         let names: Vec<_> = self.0.keys().collect();
         if names.is_empty() {
             return;
         }
-        let Ok(orders) = ordered_pauses(store, &names).await else {
+        if let Ok(orders) = within(FIRST, ordered_pauses(store, &names)).await {
+            self.know(orders);
+        }
+    }
+
+    /// Asks the store about the orders, again and again. While it does not answer, those that were known stand, and
+    /// the store counts as one that fails.
+    pub(crate) async fn watch(
+        self: Arc<Self>,
+        store: AnyStore,
+        health: Arc<Health>,
+        reporter: Arc<dyn Reporter>,
+    ) {
+        let names: Vec<_> = self.0.keys().cloned().collect();
+        if names.is_empty() {
             return;
-        };
+        }
+        // A store that is away is told of by others; one that answers all but this question is not.
+        let mut tell_at = Instant::now() + SILENCE;
+        loop {
+            match within(PATIENCE, ordered_pauses(&store, &names)).await {
+                Ok(orders) => {
+                    self.know(orders);
+                    tell_at = Instant::now() + SILENCE;
+                }
+                Err(error) => {
+                    health.store_failed(&error);
+                    let now = Instant::now();
+                    if now >= tell_at {
+                        tell_at = now + MENTION;
+                        reporter.report(&Notice::PausesUnread(&error));
+                    }
+                }
+            }
+            sleep(EVERY).await;
+        }
+    }
+
+    /// Hands the orders on to those that are about something new.
+    fn know(&self, orders: Vec<Option<OrderedPause>>) {
         for (channel, order) in self.0.values().zip(orders) {
             let order = order.map_or(KnownOrder::Run, KnownOrder::Paused);
             channel.send_if_modified(|known| {
@@ -92,7 +120,23 @@ impl KnownOrder {
     }
 }
 
+async fn within<T>(patience: Duration, asked: impl Future<Output = Result<T>>) -> Result<T> {
+    timeout(patience, asked).await.unwrap_or_else(|_| {
+        let message = format!("the store has not answered within {patience:?}");
+        Err(Error::new(ErrorKind::Timeout, message))
+    })
+}
+
 /// The time between two questions: an order takes effect within about as long.
 const EVERY: Duration = Duration::from_secs(1);
 /// The longest wait for the first answer, after which the rest of a worker begins.
 const FIRST: Duration = Duration::from_secs(2);
+/// The time after which a question is given up, and asked again.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The time without an answer after which it is reported.
+const SILENCE: Duration = Duration::from_secs(10);
+/// The time between two such reports.
+const MENTION: Duration = Duration::from_secs(300);
+
+#[cfg(test)]
+mod tests;

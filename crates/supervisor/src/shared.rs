@@ -88,6 +88,7 @@ impl Shared {
             let health = Arc::clone(status.health());
             Guard::new(settings.clone(), clock, reporter, health, away)
         });
+        status.awaits_order(name);
         Pipeline {
             stores: self.stores.clone(),
             run,

@@ -79,13 +79,15 @@ struct Pipeline {
     webhook: Option<Arc<Answers>>,
     /// The order by which it is paused, and whether that is done.
     pause: Option<(OrderedPause, bool)>,
+    /// The store has not told yet whether it is to run.
+    awaits_order: bool,
 }
 
 /// The current activity of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Doing {
-    /// The worker has no store yet, or looks at its brokers.
+    /// The worker has no store yet, looks at its brokers, or does not know yet which pipelines are paused.
     Starting,
     /// The worker reads what was done before; work that depends on it waits.
     Restoring,
@@ -294,9 +296,30 @@ impl Status {
         self.change(pipeline, |it| it.lag = lag);
     }
 
-    /// Notes the order by which a pipeline is paused and whether that is done, or that there is none.
-    pub(crate) fn paused(&self, pipeline: &str, pause: Option<(OrderedPause, bool)>) {
-        self.change(pipeline, |it| it.pause = pause);
+    /// Notes that a pipeline begins nothing before the store has told whether it is to run.
+    pub(crate) fn awaits_order(&self, pipeline: &str) {
+        self.change(pipeline, |it| it.awaits_order = true);
+    }
+
+    /// Notes that a pipeline is to be paused, or to be drained, and finishes its run first.
+    pub(crate) fn is_to_pause(&self, pipeline: &str, pause: OrderedPause) {
+        self.change(pipeline, |it| it.pause = Some((pause, false)));
+    }
+
+    /// Notes, between two runs of a pipeline, the order by which it is paused, or that it runs now.
+    pub(crate) fn paused(&self, pipeline: &str, pause: Option<OrderedPause>) {
+        self.health.is_between_runs(pipeline);
+        self.change(pipeline, |it| {
+            it.pause = pause.map(|pause| (pause, true));
+            it.awaits_order = false;
+        });
+    }
+
+    /// Tells whether a pipeline is paused, and has no source open.
+    pub(super) fn is_paused(&self, pipeline: &str) -> bool {
+        let pipelines = self.lock();
+        let pause = pipelines.get(pipeline).and_then(|it| it.pause.as_ref());
+        pause.is_some_and(|(_, is_done)| *is_done)
     }
 
     /// Notes where the answers to the provider of a pipeline are counted.
@@ -329,11 +352,14 @@ impl Status {
             let ownership = pipeline.declared.map(|it| it.ownership.clone());
             let Ownership { owner, runbook } = ownership.unwrap_or_default();
             let state = match (&pipeline.pause, reasons.first()) {
+                (_, Some(because)) if because.reason == Reason::StoreAway => {
+                    Doing::Waiting(because.reason)
+                }
                 // An order is no trouble, whatever its source or its target does meanwhile.
                 (Some((_, true)), _) => Doing::Paused,
                 (_, Some(because)) => Doing::Waiting(because.reason),
                 (Some((pause, false)), None) => Doing::by(pause.kind),
-                (None, None) if !has_begun => Doing::Starting,
+                (None, None) if !has_begun || pipeline.awaits_order => Doing::Starting,
                 (None, None) if is_open => Doing::Restoring,
                 (None, None) => Doing::Running,
             };
@@ -361,12 +387,15 @@ impl Status {
         let services = claims.iter().chain(&gateway).chain(relays.values());
         let mut states = states.chain(services.map(|it| it.state));
         let waiting = states.find(|state| matches!(state, Doing::Waiting(_)));
+        let is_starting = |it: &PipelineReadiness| it.state == Doing::Starting;
         let state = if *self.is_stopped.borrow() {
             Doing::Stopping
         } else if !has_begun {
             Doing::Starting
         } else if let Some(waiting) = waiting {
             waiting
+        } else if pipelines.values().any(is_starting) {
+            Doing::Starting
         } else if pipelines.values().any(|it| it.state == Doing::Restoring) {
             Doing::Restoring
         } else {

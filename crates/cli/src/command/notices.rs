@@ -40,6 +40,10 @@ pub(super) fn text(notice: &Notice<'_>) -> Option<(Level, String)> {
         Notice::StoreBack { lasted } => {
             note(format!("the store answers after {}", lasted_text(lasted)))
         }
+        Notice::PausesUnread(error) => warning(format!(
+            "the orders that pause pipelines cannot be read: {error} [{}]; those that were known stand; trying again",
+            error.code()
+        )),
         Notice::StoreBroughtForward { url, from, to } => warning(forward(url, from, to)),
         Notice::StoreHolds { url, keys } => {
             note(format!("store {}: {}", url.absolute(), count(keys)))

@@ -37,12 +37,12 @@ impl Runs {
             match order {
                 KnownOrder::Run => break,
                 KnownOrder::Paused(pause) if told.as_ref() != Some(&pause) => {
-                    self.status
-                        .paused(&self.pipeline, Some((pause.clone(), true)));
+                    // Whoever sees the status finds the line in the log.
                     self.reporter.report(&Notice::Paused {
                         pipeline: &self.pipeline,
                         pause: &pause,
                     });
+                    self.status.paused(&self.pipeline, Some(pause.clone()));
                     told = Some(pause);
                 }
                 KnownOrder::Paused(_) | KnownOrder::Unknown => {}
@@ -58,12 +58,12 @@ impl Runs {
                 return None;
             }
         }
-        self.status.paused(&self.pipeline, None);
         if told.is_some() {
             self.reporter.report(&Notice::Resumed {
                 pipeline: &self.pipeline,
             });
         }
+        self.status.paused(&self.pipeline, None);
         Some(self.run())
     }
 
@@ -116,12 +116,11 @@ async fn watching(
         let known = order.borrow_and_update().clone();
         let is_drain = known.is(PauseKind::Drain);
         if let KnownOrder::Paused(pause) = known {
-            status.paused(&pipeline, Some((pause.clone(), false)));
-            let pipeline = &pipeline;
             reporter.report(&Notice::Pausing {
-                pipeline,
+                pipeline: &pipeline,
                 pause: &pause,
             });
+            status.is_to_pause(&pipeline, pause);
             if !is_drain {
                 recall.send_replace(true);
             }

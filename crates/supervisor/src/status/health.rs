@@ -349,6 +349,18 @@ impl Health {
         reasons
     }
 
+    /// Notes that no run of a pipeline is under way. What a run said last, that its source is away or that it begins no
+    /// effects, is over: the next one says so anew, and does not take back what another one said.
+    pub(crate) fn is_between_runs(&self, pipeline: &str) {
+        let now = self.clock.monotonic();
+        self.of(pipeline, |it| {
+            it.source.answers(now);
+            if it.pause.take().is_some() {
+                it.target.answers(now);
+            }
+        });
+    }
+
     /// Tells whether the breaker is open, so that the store is left alone.
     pub(crate) fn is_breaker_open(&self) -> bool {
         self.lock().is_breaker_open

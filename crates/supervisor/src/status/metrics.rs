@@ -23,6 +23,8 @@ fn families(status: &Status) -> Vec<SampledFamily> {
     let counted =
         |name, help, value| SampledFamily::counter(name, help, of_summaries(status, value));
     let sources = status.health().sources().into_iter();
+    // Nobody looks whether the source of a paused pipeline is there.
+    let sources = sources.filter(|(pipeline, _)| !status.is_paused(pipeline));
     let aside = status.aside().all().into_iter();
     let mut families = vec![
         declared::family(status),

@@ -8,7 +8,7 @@ use semel_config::Waived;
 use semel_conformance::TestClock;
 use semel_core::port::horizon::Horizon;
 use semel_core::port::source::DeliveryId;
-use semel_core::{Error, ErrorKind};
+use semel_core::{Code, Error, ErrorKind, Timestamp};
 use semel_engine::event::{Event, Observer};
 use semel_engine::pipeline::Fail;
 use semel_engine::summary::Fate;
@@ -101,6 +101,68 @@ async fn a_worker_is_ready_when_it_has_begun_and_everything_is_restored() {
     let (code, body) = state(&status).await;
     assert_eq!((code, &body["state"]), (503, &json!("stopping")));
     assert_eq!(asked(&status, "/healthz").await.0, 200);
+}
+
+/// An order to pause a pipeline.
+fn order() -> OrderedPause {
+    OrderedPause {
+        kind: PauseKind::Pause,
+        since: Timestamp::EPOCH,
+        by: "ada".into(),
+        reason: "".into(),
+    }
+}
+
+#[tokio::test]
+async fn a_worker_is_not_ready_before_it_knows_which_pipelines_are_paused() {
+    let status = status(watch::channel(false).1);
+    status.awaits_order("pay");
+    status.begin();
+    let (code, body) = state(&status).await;
+    assert_eq!((code, &body["state"]), (503, &json!("starting")));
+    assert_eq!(body["pipelines"]["pay"]["state"], "starting");
+    for (pause, expected) in [(Some(order()), "paused"), (None, "running")] {
+        status.paused("pay", pause);
+        let (code, body) = state(&status).await;
+        assert_eq!((code, &body["state"]), (200, &json!("running")));
+        assert_eq!(body["pipelines"]["pay"]["state"], expected);
+    }
+}
+
+#[tokio::test]
+async fn a_worker_whose_pipelines_are_all_paused_is_ready_while_its_store_is_there() {
+    let clock = TestClock::new();
+    let after = Duration::from_secs(30);
+    let health = Arc::new(Health::new(after, Arc::new(clock.clone())));
+    let status = Status::new(watch::channel(false).1, Arc::clone(&health), "memory:");
+    health.knows("pay");
+    let _ = status.counting("pay", Arc::new(|_, _| {}));
+    status.begin();
+    let gone = Error::new(ErrorKind::Unavailable, "gone").with_code(Code::StoreUnavailable);
+    health.observe("pay", &Event::SourceAway { error: &gone });
+    clock.advance(after);
+    assert_eq!(state(&status).await.1["state"], "source-away");
+    status.is_to_pause("pay", order());
+    assert_eq!(state(&status).await.1["state"], "source-away");
+    status.paused("pay", Some(order()));
+    let (code, body) = state(&status).await;
+    assert_eq!((code, &body["state"]), (200, &json!("running")));
+    assert_eq!(body["pipelines"]["pay"]["state"], "paused");
+    let connected = "semel_source_connected{";
+    let metrics = asked(&status, "/metrics").await.1;
+    assert!(!metrics.contains(connected), "nobody looks: {metrics}");
+    health.store_failed(&gone);
+    clock.advance(after);
+    let (code, body) = state(&status).await;
+    assert_eq!((code, &body["state"]), (503, &json!("store-away")));
+    assert_eq!(body["pipelines"]["pay"]["state"], "store-away");
+    assert_eq!(body["pipelines"]["pay"]["paused"]["by"], "ada");
+    // The source that was away may be there by now.
+    health.store_answers();
+    status.paused("pay", None);
+    let (code, body) = state(&status).await;
+    assert_eq!((code, &body["state"]), (200, &json!("running")));
+    assert!(asked(&status, "/metrics").await.1.contains(connected));
 }
 
 #[tokio::test]

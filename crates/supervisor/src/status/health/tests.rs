@@ -166,3 +166,36 @@ fn a_source_is_connected_once_it_was_reached_and_while_it_is_there() {
     health.observe("p", &Event::SourceBack { lasted });
     is(true, true);
 }
+
+#[test]
+fn trouble_of_a_run_that_was_recalled_is_not_that_of_the_next_one() {
+    let (clock, health) = health();
+    health.source_reached("p");
+    let gone = error(Code::SourceUnavailable);
+    health.observe("p", &Event::SourceAway { error: &gone });
+    let paused = |cause| Event::Paused {
+        cause,
+        error: "refused",
+        wait: Duration::ZERO,
+    };
+    health.observe("p", &paused(Pause::TargetAway));
+    let (away, wait) = (error(Code::TargetAway), Duration::ZERO);
+    health.observe("p", &Event::TargetAway { error: &away, wait });
+    clock.advance(AFTER);
+    let expected = [Reason::SourceAway, Reason::TargetAway];
+    assert_eq!(reasons(&health, "p"), expected);
+    health.is_between_runs("p");
+    assert_eq!(reasons(&health, "p"), []);
+    assert_eq!(health.sources()[0], ("p".into(), true));
+    assert_eq!(health.known_of_target("p", AFTER), KnownOfTarget::Nothing);
+    // The next run finds its source away: it was there until just now.
+    health.observe("p", &Event::SourceAway { error: &gone });
+    assert_eq!(reasons(&health, "p"), []);
+    clock.advance(AFTER);
+    assert_eq!(reasons(&health, "p"), [Reason::SourceAway]);
+    // A target that a probe finds away is away between runs, too.
+    health.observe("q", &Event::TargetAway { error: &away, wait });
+    health.is_between_runs("q");
+    clock.advance(AFTER);
+    assert_eq!(reasons(&health, "q"), [Reason::TargetAway]);
+}
