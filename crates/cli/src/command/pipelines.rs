@@ -79,16 +79,20 @@ async fn give(ground: &Ground, arguments: &Order, all: &[PlannedPipeline]) -> Re
     let claimant = Claimant::random(&SystemEntropy);
     let note = note_of(&arguments.audit);
     let mut list = changes(arguments);
+    let mut given = Ok(Exit::Done);
     for planned in all {
         let claim_id = claimant.claim(&SystemEntropy);
-        planned
-            .give(&ground.store, &note, claim_id, ground.now())
-            .await?;
+        let order = planned.give(&ground.store, &note, claim_id, ground.now());
+        if let Err(error) = order.await {
+            given = Err(error);
+            break;
+        }
         // The reader may have had enough; the orders are given all the same.
         let _ = list.push(&planned.change())?;
     }
+    // What was given before one failed is told all the same.
     list.end()?;
-    Ok(Exit::Done)
+    given
 }
 
 fn changes(arguments: &Order) -> List<PipelineChange> {
