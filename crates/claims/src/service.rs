@@ -56,6 +56,10 @@ pub(crate) fn scope(
     };
     let tenant = caller.for_tenant(tenant.as_deref())?;
     let name = tenant.as_ref().map_or("", |tenant| tenant.as_str());
+    if Scope::is_reserved(&operation) {
+        let why = format!("`{operation}` is the name of records that Semel keeps itself");
+        return Err(Fault::new(format!("{base}/operation"), why).into());
+    }
     Scope::new(name, &operation).map_err(|why| {
         // The lengths are those of a scope, so that a control character is left, in one of the two.
         let is_operation = operation.chars().any(char::is_control);

@@ -61,6 +61,18 @@ pub(super) struct Shared<'s> {
     pub(super) target: TargetOf,
 }
 
+/// Returns the scope of what is recorded under this name without a tenant.
+///
+/// # Errors   why nothing may have the name
+pub(super) fn scope_of(name: &str) -> Result<Scope, String> {
+    if Scope::is_reserved(name) {
+        return Err(format!(
+            "`{name}` is the name that orders about pipelines are recorded under; set another"
+        ));
+    }
+    Scope::new("", name).map_err(|error| error.to_string())
+}
+
 /// Reads one pipeline; reports faults, and reads everything that can be read.
 pub(super) fn read(
     name: &str,
@@ -74,10 +86,10 @@ pub(super) fn read(
 ) -> Option<PipelineSettings> {
     let path = vec!["pipelines".to_owned(), name.to_owned()];
     let mut fields = Fields::of(node, path, found)?;
-    let scope = Scope::new("", name)
-        .map_err(|error| {
+    let scope = scope_of(name)
+        .map_err(|why| {
             let path = join(&fields.path);
-            found.fault(&node.origin, &path, Code::InvalidConfig, error.to_string());
+            found.fault(&node.origin, &path, Code::InvalidConfig, why);
         })
         .ok();
     let source = source::read(&mut fields);

@@ -105,6 +105,8 @@ const KEYS: &[(&str, &str)] = &[
     (r#""operation":null,"key":"k""#, "/operation"),
     (r#""operation":1,"key":"k""#, "/operation"),
     (r#""operation":"a\nb","key":"k""#, "/operation"),
+    (r#""operation":"semel-pause","key":"k""#, "/operation"),
+    (r#""operation":"semel-drain","key":"k""#, "/operation"),
     (r#""operation":"charge","key":null"#, "/key"),
     (r#""operation":"charge","key":true"#, "/key"),
     (r#""operation":"charge","key":["a"]"#, "/key"),

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use http::{HeaderName, Method};
+use semel_core::Window;
 use semel_core::json::Pointer;
-use semel_core::{Scope, Window};
 use semel_engine::effect::Class;
 use semel_gateway::{BodyPart, Mode, OnOutage, Parts, Route, Statuses, TenantFrom};
 use semel_worker::effect::publish::Promise;
@@ -119,7 +119,7 @@ fn operation(table: &mut Fields<'_>, usual: &Route) -> Option<Box<str>> {
         return Some(usual.operation.clone());
     }
     table.parsed_with("operation", |text| {
-        Scope::new("", text).map_err(|error| error.to_string())?;
+        pipeline::scope_of(text)?;
         if text.ends_with(".shadow") {
             return Err(
                 "ends like the names that keys in shadow are recorded under; set another"

@@ -209,6 +209,10 @@ const BAD: &[(&str, &str)] = &[
     ),
     ("operation = ''", "gateway.operation: "),
     (
+        "operation = 'semel-pause'",
+        "gateway.operation: `semel-pause` is the name that orders",
+    ),
+    (
         "operation = 'a.shadow'",
         "gateway.operation: ends like the names",
     ),

@@ -31,6 +31,14 @@ impl Scope {
     /// The longest tenant and the longest operation name.
     pub const MAX_BYTES: usize = 255;
 
+    /// The operation names of the orders that pause and drain pipelines.
+    pub const OF_ORDERS: [&str; 2] = ["semel-pause", "semel-drain"];
+
+    /// Tells whether Semel keeps records of its own under this operation name: no pipeline, route or claim may have it.
+    pub fn is_reserved(operation: &str) -> bool {
+        Self::OF_ORDERS.contains(&operation)
+    }
+
     /// The scope of `operation` for `tenant`, which is empty where there is only one.
     ///
     /// # Errors

@@ -71,9 +71,10 @@ impl PauseKind {
 
     /// The operation name of the records.
     const fn scope(self) -> &'static str {
+        let [pause, drain] = Scope::OF_ORDERS;
         match self {
-            Self::Pause => "semel-pause",
-            Self::Drain => "semel-drain",
+            Self::Pause => pause,
+            Self::Drain => drain,
         }
     }
 
