@@ -9,7 +9,7 @@ use semel_conformance::proxy::Proxy;
 use semel_core::port::sink::{Publication, Sink};
 use tokio::runtime::Runtime;
 
-use crate::pauses::order;
+use crate::pauses::{gated, order};
 use crate::ready::{Admin, Outage};
 use crate::site::{Running, Site, Summary, wait_for};
 
@@ -143,50 +143,46 @@ fn a_pipeline_that_is_paused_goes_on_where_it_was<P: Place>() {
     let place = P::new();
     let site = site(&place, &P::address());
     let admin = Admin::new();
-    let handler =
-        "kind = \"exec\", protocol = \"jsonl\", command = [\"python3\", \"-u\", \"handler.py\"]";
+    let handler = "kind = \"exec\", protocol = \"jsonl\", command = [\"python3\", \"-u\", \"handler.py\"], timeout = \"10m\"";
     let config = site.text("semel.toml");
     let config = config.replace("kind = \"file\", path = \"out\"", handler);
     site.write("semel.toml", format!("{config}\n{}", admin.table()));
-    site.write("handler.py", SLOW);
-    let is_paused = || {
-        wait_for("a pause", || {
-            admin.ready().1["pipelines"]["payments"]["state"] == "paused"
+    let orders = [("pause", "pausing", 20), ("drain", "draining", 200)];
+    site.write("handler.py", gated(&orders.map(|(.., gate)| gate)));
+    let is = |state: &str| {
+        wait_for(state, || {
+            admin.ready().1["pipelines"]["payments"]["state"] == state
         });
     };
-    place.publish(&payments(0..2_000));
+    place.publish(&payments(0..600));
     let mut running = site.start(&["run", "--output", "json"]);
-    let mut applied = 0;
-    for verb in ["pause", "drain"] {
-        wait_for("some lines", || there(&site) >= applied + 20);
+    for (verb, doing, gate) in orders {
+        is("running");
+        wait_for("some lines", || there(&site) >= gate);
         order(&site, verb, "payments");
-        is_paused();
-        // Nothing is in hand of which a broker would wait for the end.
-        applied = there(&site);
-        assert!(applied < 2_000, "all were applied before the {verb}");
+        is(doing);
+        site.write(&format!("open-{gate}"), "");
+        is("paused");
+        assert!(there(&site) < 600, "all were applied before the {verb}");
         if verb == "pause" {
             order(&site, "resume", "payments");
         }
     }
+    let applied = there(&site);
     running.signal(Signal::KILL);
     wait_for("the end", || !running.is_running());
-    place.publish(&payments(1_990..2_050));
+    place.publish(&payments(590..650));
     let running = site.start(&["run", "--output", "json"]);
-    is_paused();
+    is("paused");
     assert_eq!(there(&site), applied);
     order(&site, "resume", "payments");
-    wait_for("every line", || there(&site) >= 2_050);
+    wait_for("every line", || there(&site) >= 650);
     running.signal(Signal::TERM);
     let summary = running.wait().done().summary();
     assert_eq!(summary.count("takeovers"), 0, "{summary:?}");
     // The program itself was called once for each.
-    each_is_there_once(&site, 2_050);
+    each_is_there_once(&site, 650);
 }
-
-/// A program that takes its time, and writes a line for each call.
-const SLOW: &str = "import json, sys, time\nout = open('out', 'a', buffering=1)\nfor line in sys.stdin:\n    \
-    request = json.loads(line)\n    out.write('{\"id\":\"' + request['key'] + '\"}\\n')\n    time.sleep(0.003)\n    \
-    print(json.dumps({'id': request['id'], 'status': 'done'}), flush=True)\n";
 
 fn a_broker_that_is_absent_is_waited_for<P: Place>() {
     let place = P::new();
