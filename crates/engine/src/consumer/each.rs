@@ -129,12 +129,10 @@ impl Attempts {
         self.collect();
         run.look_after();
         let now = run.outstanding.wake();
-        let has_slot = self.free(run) > 0;
+        // Once it stops, nothing begins, and nothing that waits to begin is due.
+        let has_slot = self.free(run) > 0 && !run.outstanding.is_stopping();
         let has_fates = run.outcomes.has_settled() || run.outstanding.has_revoked();
-        if !self.finished.is_empty()
-            || has_fates
-            || (has_slot && run.outstanding.has_ready() && !run.outstanding.is_stopping())
-        {
+        if !self.finished.is_empty() || has_fates || (has_slot && run.outstanding.has_ready()) {
             return;
         }
         let patience = self.patience.ends(&run.context, &run.outstanding);
