@@ -327,14 +327,10 @@ impl Worker {
         let is_scraped = settings.admin.listen.is_some();
         let lent = stores.for_other_processes();
         let pauses = Pauses::about(settings.pipelines.iter().map(|it| it.pipeline.name.clone()));
-<<<<<<< HEAD
         pauses.ask_first(&lent).await;
-        beside.spawn(Arc::clone(&pauses).watch(lent.clone()));
-=======
         let health = Arc::clone(status.health());
         let watch = Arc::clone(&pauses).watch(lent.clone(), health, Arc::clone(&reporter));
         beside.spawn(watch);
->>>>>>> fbf06469 (supervisor: tell of a paused pipeline what is so)
         let (stores, lent) = if is_scraped {
             measured(stores, lent, &status, &around.clock)
         } else {

@@ -150,7 +150,7 @@ fn timed() -> (Arc<Moved>, AnyStore) {
     (clock, AnyStore::new(store))
 }
 
-/// Who dies, or is slow, while giving an order: a claim of its record, and the completion of that.
+/// The trace of a giver who dies, or is slow: a claim of the order's record, and the completion of that.
 async fn claimed(store: &AnyStore, kind: PauseKind) -> Settlement {
     let operation = kind.operation("payments").expect("an operation");
     let (scope, key) = (operation.scope.clone(), operation.key.clone());
