@@ -57,14 +57,21 @@ impl Pauses {
 
     /// Asks the store about the orders before anything begins, so that a worker is ready no sooner than its sources are
     /// open. A store that does not answer soon is asked again by [`watch`](Self::watch); pipelines wait for that.
-    pub(crate) async fn ask_first(&self, store: &AnyStore) {
+    ///
+    /// # Errors
+    ///
+    /// Those of a store that is there and cannot answer: it would not answer the pipelines either.
+    pub(crate) async fn ask_first(&self, store: &AnyStore) -> Result<()> {
         let names: Vec<_> = self.0.keys().collect();
         if names.is_empty() {
-            return;
+            return Ok(());
         }
-        if let Ok(orders) = within(FIRST, ordered_pauses(store, &names)).await {
-            self.know(orders);
+        match within(FIRST, ordered_pauses(store, &names)).await {
+            Ok(orders) => self.know(orders),
+            Err(error) if is_passing(&error) => {}
+            Err(error) => return Err(error),
         }
+        Ok(())
     }
 
     /// Asks the store about the orders, again and again. While it does not answer, those that were known stand, and
@@ -118,6 +125,14 @@ impl KnownOrder {
     pub(crate) fn is(&self, kind: PauseKind) -> bool {
         matches!(self, Self::Paused(pause) if pause.kind == kind)
     }
+}
+
+/// Tells whether the same question may be answered later.
+fn is_passing(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Throttled
+    )
 }
 
 async fn within<T>(patience: Duration, asked: impl Future<Output = Result<T>>) -> Result<T> {

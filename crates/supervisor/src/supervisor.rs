@@ -327,7 +327,7 @@ impl Worker {
         let is_scraped = settings.admin.listen.is_some();
         let lent = stores.for_other_processes();
         let pauses = Pauses::about(settings.pipelines.iter().map(|it| it.pipeline.name.clone()));
-        pauses.ask_first(&lent).await;
+        pauses.ask_first(&lent).await?;
         let health = Arc::clone(status.health());
         let watch = Arc::clone(&pauses).watch(lent.clone(), health, Arc::clone(&reporter));
         beside.spawn(watch);

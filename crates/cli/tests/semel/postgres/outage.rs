@@ -225,8 +225,8 @@ fn each_message_whose_claim_has_no_answer_waits_for_the_store() {
     let series = "semel_waits_total{pipeline=\"p\",why=\"store\"}";
     while waited < 3 {
         worker.admin.tells("semel_in_flight{pipeline=\"p\"}", 0);
-        // The answer to the claim is lost, and then the store is away. Now and then the worker's own look loses it instead,
-        // and the message runs.
+        // The answer to the claim is lost, and then the store is away. Now and then the worker's own look, or its question
+        // about pauses, loses it instead, and the message runs.
         worker.proxy.refuse(true);
         worker.proxy.cut_before_answer(1);
         worker.send(sent..sent + 1);
@@ -241,7 +241,7 @@ fn each_message_whose_claim_has_no_answer_waits_for_the_store() {
         worker.proxy.heal();
         worker.happened(sent as usize);
         worker.admin.tells(series, waited);
-        assert!(sent < 30, "{}", worker.admin.metrics());
+        assert!(sent < 100, "{}", worker.admin.metrics());
     }
     let (_, summary, told, effects) = worker.end();
     assert_eq!(summary["deliveries"], sent, "{told}");
