@@ -1,7 +1,8 @@
 //! Events: what changes about the worker while somebody looks at it, as server-sent events.
 //!
 //! Each stream is told the newest of what it was not told yet, at most once a second, so that nothing queues up for a slow
-//! client. It ends after a minute, and browsers ask again by themselves: with a token that is still good.
+//! client. It ends after [`LONGEST`], and browsers ask again by themselves: with a token that is still good. Where nothing
+//! changes, there is a heartbeat that pages can hear: a worker that hangs closes no connection.
 
 use std::convert::Infallible;
 use std::fmt::Write;
@@ -119,7 +120,7 @@ impl Stream {
             self.is_over = said.is_last || now.saturating_duration_since(self.begun) >= LONGEST;
             self.told = Some(said);
             if text.is_empty() && now.saturating_duration_since(self.told_at) >= HEARTBEAT {
-                text += ": still here\n\n";
+                text += HEARTBEAT_EVENT;
             }
             if !text.is_empty() {
                 self.told_at = now;
@@ -176,6 +177,8 @@ const NAMES: [&str; 3] = ["status", "set_aside", "so_far"];
 pub const STREAMS: usize = 32;
 /// The shortest time between two events of a name.
 const TICK: Duration = Duration::from_secs(1);
+/// The event of a stream that has nothing to say. One without data is not handed to a page.
+const HEARTBEAT_EVENT: &str = "event: heartbeat\ndata: {}\n\n";
 /// The longest time in which a stream says nothing.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 /// The longest time of a stream.

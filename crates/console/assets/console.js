@@ -26,7 +26,7 @@
     for (const place of document.querySelectorAll("[data-state]")) {
       const shown = place.firstElementChild;
       if (place.dataset.state !== name || !shown) continue;
-      set(shown, word.replaceAll("_", " "));
+      set(shown, word.replaceAll(/[_-]/g, " "));
       shown.className = `state ${kinds[word] || "warn"}`;
     }
   };
@@ -40,82 +40,125 @@
       if (each) each(place, count);
     }
   };
+  const due = (place, count) => place.classList.toggle("due", count > 0);
+  const show = {
+    status: (status) => {
+      state("worker", status.state);
+      for (const pipeline of status.pipelines) state(pipeline.pipeline, pipeline.state);
+    },
+    so_far: (told) => counts("live-of", told.pipelines, "so_far"),
+    set_aside: (told) => counts("aside-of", told.pipelines, "set_aside", due),
+  };
+  // The newest of each event of the stream that is open.
+  let told = {};
 
-  // The parts of this page that the worker draws anew.
+  // The page itself says what has become of the token: it leads to the one to log in at. A page that came of a form is not
+  // to be sent again.
+  const leave = () => {
+    const isOfForm = location.pathname.startsWith("/orders/");
+    location.replace(isOfForm ? "/" : location.pathname + location.search);
+  };
+
+  // The parts of this page that the worker draws anew, but for one that somebody is in.
   const refresh = async () => {
     if (document.hidden || !document.querySelector("[data-refresh]")) return;
     const address = new URL(location.href);
     address.searchParams.set("part", "plots");
-    const answer = await fetch(address).catch(() => null);
+    const answer = await fetch(address, { signal: AbortSignal.timeout(PATIENCE) }).catch(() => null);
     if (!answer) return;
-    if (answer.redirected) return location.reload();
-    if (!answer.ok) return;
-    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (answer.redirected) return leave();
+    const text = answer.ok && await answer.text().catch(() => null);
+    if (!text) return;
+    const fresh = new DOMParser().parseFromString(text, "text/html");
     for (const part of document.querySelectorAll("[data-refresh]")) {
       const name = part.dataset.refresh;
       const found = [...fresh.querySelectorAll("[data-refresh]")].find((it) => it.dataset.refresh === name);
-      if (found) part.replaceChildren(...found.childNodes);
+      if (found && !part.contains(document.activeElement)) part.replaceChildren(...found.childNodes);
     }
+    // What was told meanwhile is newer.
+    for (const name of Object.keys(told)) show[name](told[name]);
   };
 
-  let missed = null;
-  const back = () => {
-    clearTimeout(missed);
-    missed = null;
+  // A stream says something each ten seconds, and a worker that hangs, or a way that drops everything, closes nothing: so
+  // the time since the last word is looked at. `ask` is when to find out whether somebody is there.
+  const SILENCE = 25000;
+  const PATIENCE = 5000;
+  let heard = performance.now();
+  let ask = heard + SILENCE;
+  let isAsking = false;
+  let events = null;
+  const hear = () => {
+    heard = performance.now();
+    ask = heard + SILENCE;
     if (gone.hidden) return;
     gone.hidden = true;
     refresh();
   };
-  const lost = () => {
-    if (missed) return;
-    const since = new Date().toLocaleTimeString();
-    missed = setTimeout(async () => {
-      const patience = AbortSignal.timeout(5000);
-      const answer = await fetch("/v1/status", { cache: "no-store", signal: patience }).catch(() => null);
-      // The token is no longer good.
-      if (answer && answer.status === 401) return location.reload();
-      if (answer) { missed = null; return; }
-      set(gone, `The worker has not answered since ${since}. What you see is from before; this page looks for it.`);
-      gone.hidden = false;
-    }, 2500);
+  const look = async () => {
+    if (document.hidden || isAsking || performance.now() < ask) return;
+    isAsking = true;
+    const since = new Date(Date.now() - (performance.now() - heard)).toLocaleTimeString();
+    const before = heard;
+    const signal = AbortSignal.timeout(PATIENCE);
+    const answer = await fetch("/v1/status", { cache: "no-store", signal }).catch(() => null);
+    isAsking = false;
+    // The token is no longer good.
+    if (answer && answer.status === 401) return leave();
+    // An answer that is not the worker's is that of something before it.
+    const kind = answer && answer.headers.get("content-type") || "";
+    if (answer && (answer.status < 500 || kind.startsWith("application/problem+json"))) {
+      // It is there, and the stream is not: ask for another one.
+      stop();
+      hear();
+      return listen();
+    }
+    if (heard !== before) return;
+    ask = performance.now() + 3000;
+    set(gone, `The worker has not answered since ${since}. What you see is from before; this page looks for it.`);
+    gone.hidden = false;
   };
 
   // A browser keeps few connections to one place, so that a page that nobody looks at gives its own up.
-  let events = null;
   const stop = () => {
     if (events) events.close();
     events = null;
+    told = {};
   };
   const listen = () => {
     if (events || document.hidden) return;
-    events = new EventSource("/v1/events");
-    events.addEventListener("open", back);
-    events.addEventListener("error", () => {
-      lost();
-      if (!events || events.readyState !== EventSource.CLOSED) return;
+    const stream = new EventSource("/v1/events");
+    events = stream;
+    stream.addEventListener("open", hear);
+    stream.addEventListener("heartbeat", hear);
+    stream.addEventListener("error", () => {
+      told = {};
+      ask = Math.min(ask, performance.now() + 2500);
+      if (events !== stream || stream.readyState !== EventSource.CLOSED) return;
       // A browser gives up where the answer was no stream.
       stop();
       setTimeout(listen, 3000);
     });
-    events.addEventListener("status", (event) => {
-      const status = JSON.parse(event.data);
-      state("worker", status.state);
-      for (const pipeline of status.pipelines) state(pipeline.pipeline, pipeline.state);
-    });
-    events.addEventListener("so_far", (event) => {
-      counts("live-of", JSON.parse(event.data).pipelines, "so_far");
-    });
-    events.addEventListener("set_aside", (event) => {
-      const due = (place, count) => place.classList.toggle("due", count > 0);
-      counts("aside-of", JSON.parse(event.data).pipelines, "set_aside", due);
-    });
+    for (const name of Object.keys(show)) {
+      stream.addEventListener(name, (event) => {
+        hear();
+        const isNews = name === "status" && told.status;
+        told[name] = JSON.parse(event.data);
+        show[name](told[name]);
+        // The reasons of a state are drawn with it.
+        if (isNews) refresh();
+      });
+    }
   };
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) return stop();
+    ask = performance.now() + SILENCE;
     listen();
     refresh();
   });
   addEventListener("pagehide", stop);
+  // A page that comes back out of the memory of the browser.
+  addEventListener("pageshow", listen);
   listen();
   setInterval(refresh, 15000);
+  setInterval(look, 1000);
 })();

@@ -50,8 +50,12 @@ impl Api {
 
     /// Asks for a report; members of the query that are empty are left out.
     pub(crate) async fn get(&self, caller: &Caller, path: &str, query: &[(&str, &str)]) -> Told {
-        let target = address(path, query);
-        self.ask(caller, Method::GET, &target, Body::empty()).await
+        self.get_at(caller, &address(path, query)).await
+    }
+
+    /// Asks for the report at an address.
+    pub(crate) async fn get_at(&self, caller: &Caller, address: &str) -> Told {
+        self.ask(caller, Method::GET, address, Body::empty()).await
     }
 
     /// Sends an order, or asks for its plan.

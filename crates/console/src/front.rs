@@ -3,9 +3,9 @@
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::header::{AUTHORIZATION, HOST, LOCATION, ORIGIN, SET_COOKIE};
+use axum::http::header::{AUTHORIZATION, COOKIE, HOST, LOCATION, ORIGIN, SET_COOKIE};
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, Method, StatusCode, Uri};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use maud::{Markup, html};
@@ -36,26 +36,43 @@ async fn inside(State(protected): State<Router>, request: Request) -> Response {
     let is_page = !path.starts_with("/v1/");
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     let target = request.uri().path_and_query().map(ToString::to_string);
+    let shows_token = shows_token(request.headers());
     let Ok(answer) = protected.oneshot(request).await;
     if answer.status() != StatusCode::UNAUTHORIZED || !is_page {
         return answer;
     }
     let next = target.filter(|_| is_read).unwrap_or_default();
     let next = if next == "/" { String::new() } else { next };
-    to(&address("/login", &[("next", &next)]))
+    let answer = to(&address("/login", &[("next", &next)]));
+    // A token that is not known is in the way where none is needed: one of another worker at the same name, or an old one.
+    if shows_token {
+        forgetting(answer)
+    } else {
+        answer
+    }
 }
 
 /// Shows the page to log in at.
-async fn ask(head: Parts) -> Response {
+async fn ask(State(protected): State<Router>, head: Parts) -> Response {
     let query = head.uri.query().unwrap_or_default();
     let mut members = form_urlencoded::parse(query.as_bytes());
     let next = members.find(|(name, _)| name == "next");
     let next = next.map(|(_, value)| value.into_owned());
-    html_page(
-        StatusCode::OK,
-        "Log in",
-        &login(next.as_deref().unwrap_or_default(), None),
-    )
+    let next = next.as_deref().unwrap_or_default();
+    let is_open = asked(&protected, &head, None).await == StatusCode::OK;
+    let content = html! {
+        main.login #main {
+            h1 { "Semel" }
+            @if is_open {
+                p.notice.good {
+                    "Nobody needs a token at this address. "
+                    a href=(if is_local(next) { next } else { "/" }) { "Go on without" }
+                }
+            }
+            (login(next, false))
+        }
+    };
+    html_page(StatusCode::OK, "Log in", &content)
 }
 
 /// Takes a token into a cookie, if the listener knows it.
@@ -91,7 +108,14 @@ async fn log_in(State(protected): State<Router>, request: Request) -> Response {
     } else {
         status
     };
-    html_page(status, "Log in", &login(next, Some(why)))
+    let content = html! {
+        main.login #main {
+            h1 { "Semel" }
+            p.notice.bad role="alert" #why { (why) }
+            (login(next, true))
+        }
+    };
+    html_page(status, "Log in", &content)
 }
 
 /// Asks the listener whether it knows a token, with all its rules about names, origins and wrong tokens.
@@ -132,7 +156,18 @@ async fn log_out(State(protected): State<Router>, request: Request) -> Response 
     if asked(&protected, &head, None).await == StatusCode::FORBIDDEN {
         return StatusCode::FORBIDDEN.into_response();
     }
-    let mut answer = to("/login");
+    forgetting(to("/login"))
+}
+
+/// Tells whether a browser shows a token.
+fn shows_token(headers: &HeaderMap) -> bool {
+    let cookies = headers.get_all(COOKIE).iter();
+    let mut cookies = cookies.filter_map(|it| it.to_str().ok());
+    cookies.any(|it| it.contains(TOKEN_COOKIE))
+}
+
+/// The same answer, after which a browser has no token.
+fn forgetting(mut answer: Response) -> Response {
     let gone = format!("{TOKEN_COOKIE}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0");
     if let Ok(gone) = HeaderValue::from_str(&gone) {
         answer.headers_mut().insert(SET_COOKIE, gone);
@@ -140,22 +175,17 @@ async fn log_out(State(protected): State<Router>, request: Request) -> Response 
     answer
 }
 
-fn login(next: &str, why: Option<&str>) -> Markup {
+/// The form that takes a token, after a refusal or before.
+fn login(next: &str, is_refused: bool) -> Markup {
     html! {
-        main.login #main {
-            h1 { "Semel" }
-            @if let Some(why) = why {
-                p.notice.bad role="alert" #why { (why) }
-            }
-            form method="post" action="/login" {
-                label for="token" { "Token" }
-                input #token name="token" type="password" autocomplete="current-password" required
-                    aria-describedby=[why.map(|_| "why")];
-                input type="hidden" name="next" value=(next);
-                button.primary { "Log in" }
-            }
-            p.hint { "An administrator makes one with " code { "semel token create NAME --role viewer" } "." }
+        form method="post" action="/login" {
+            label for="token" { "Token" }
+            input #token name="token" type="password" autocomplete="current-password" required
+                aria-describedby=[is_refused.then_some("why")];
+            input type="hidden" name="next" value=(next);
+            button.primary { "Log in" }
         }
+        p.hint { "An administrator makes one with " code { "semel token create NAME --role viewer" } "." }
     }
 }
 

@@ -8,6 +8,7 @@ use semel_http::Caller;
 
 use crate::api::Refusal;
 use crate::assets::{SCRIPT, STYLE};
+use crate::text::address;
 
 /// A page in the list of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +75,18 @@ pub(crate) fn refusal(caller: &Caller, place: Place, status: StatusCode, detail:
         h1 { "Not shown" }
         p.notice.bad { (detail) }
     };
-    let mut page = page(caller, place, "Not shown", &content);
+    page_with(status, caller, place, "Not shown", &content)
+}
+
+/// Lays a page out that has this status.
+pub(crate) fn page_with(
+    status: StatusCode,
+    caller: &Caller,
+    place: Place,
+    title: &str,
+    content: &Markup,
+) -> Response {
+    let mut page = page(caller, place, title, content);
     *page.status_mut() = status;
     page
 }
@@ -82,6 +94,29 @@ pub(crate) fn refusal(caller: &Caller, place: Place, status: StatusCode, detail:
 /// The same for an answer of the admin API.
 pub(crate) fn refused(caller: &Caller, place: Place, refusal: &Refusal) -> Response {
     self::refusal(caller, place, refusal.status, &refusal.detail())
+}
+
+/// Says that a list has nothing: for certain if it was read to its end, else of the part that was read.
+pub(crate) fn nothing(is_whole: bool, sentence: &str) -> Markup {
+    html! {
+        @if is_whole {
+            p.notice.good { (sentence) }
+        } @else {
+            p.notice { "Nothing was found in this part of a longer list." }
+        }
+    }
+}
+
+/// A link to the next part of a list, if there is one; `query` is that of the page, whose cursor is replaced.
+pub(crate) fn more(path: &str, query: &[(&str, &str)], next: &str, words: &str) -> Markup {
+    let members = query.iter().filter(|(name, _)| *name != "cursor");
+    let mut members: Vec<_> = members.copied().collect();
+    members.push(("cursor", next));
+    html! {
+        @if !next.is_empty() {
+            p { a href=(address(path, &members)) { (words) } }
+        }
+    }
 }
 
 /// A part of a page that cannot be shown.

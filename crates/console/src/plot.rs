@@ -5,7 +5,7 @@ use std::fmt::Write;
 use maud::{Markup, html};
 use serde_json::Value;
 
-use crate::text::{grouped, list, text};
+use crate::text::{foreign, grouped, list, text, words};
 
 /// A line of a plot: its name, and its values, the oldest first.
 pub(crate) struct Line {
@@ -52,7 +52,7 @@ pub(crate) fn lines(series: &Value, selection: Selection<'_>) -> Vec<Line> {
         let kind = text(item, "kind");
         let name = match (label, kind) {
             ("", kind) => kind.to_owned(),
-            (label, "value" | "rate") => text(&item["labels"], label).replace('_', " "),
+            (label, "value" | "rate") => words(text(&item["labels"], label)),
             (label, "p99") => format!("{} p99", text(&item["labels"], label)),
             _ => continue,
         };
@@ -101,8 +101,10 @@ pub(crate) fn plot(title: &str, unit: Unit, lines: &[Line]) -> Markup {
                 ul.legend {
                     @for (at, line) in lines.iter().enumerate() {
                         li {
-                            span class={ "swatch c" (at) } aria-hidden="true" {}
-                            (line.name) " "
+                            svg.swatch viewBox="0 0 28 4" aria-hidden="true" {
+                                line class={ "line c" (at) } x1="0" x2="28" y1="2" y2="2" {}
+                            }
+                            (foreign(&line.name)) " "
                             b { (line.last().map_or("–".to_owned(), |it| amount(it, unit))) }
                             span.peak { " at most " (amount(line.most(), unit)) }
                         }

@@ -14,9 +14,14 @@ pub(crate) fn list<'v>(value: &'v Value, name: &str) -> &'v [Value] {
     value[name].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// A word of a report in the form of prose: `in_doubt` becomes `in doubt`.
+/// A word of a report in the form of prose: `in_doubt` becomes `in doubt`, and `store-away` `store away`.
 pub(crate) fn words(word: &str) -> String {
-    word.replace('_', " ")
+    word.replace(['_', '-'], " ")
+}
+
+/// Text that strangers write, beside other text: its letters cannot turn the order of those around it.
+pub(crate) fn foreign(text: &str) -> Markup {
+    html! { bdi { (text) } }
 }
 
 /// A time of a report, which is RFC 3339 in UTC.
@@ -60,9 +65,15 @@ pub(crate) fn grouped(number: &str) -> String {
 
 /// The address of a page with these members of its query; those that are empty are left out.
 pub(crate) fn address(path: &str, members: &[(&str, &str)]) -> String {
-    let mut address = path.to_owned();
     let members = members.iter().filter(|(_, value)| !value.is_empty());
-    for (at, (name, value)) in members.enumerate() {
+    let members: Vec<_> = members.copied().collect();
+    whole_address(path, &members)
+}
+
+/// The same with those that are empty.
+pub(crate) fn whole_address(path: &str, members: &[(&str, &str)]) -> String {
+    let mut address = path.to_owned();
+    for (at, (name, value)) in members.iter().enumerate() {
         address.push(if at == 0 { '?' } else { '&' });
         address.push_str(name);
         address.push('=');
@@ -78,14 +89,18 @@ pub(crate) fn key_link(entry: &Value) -> Markup {
         return html! { span.none { "no key" } };
     }
     if id.is_empty() {
-        return html! { code.key { (key) } };
+        return html! { code.key { (foreign(key)) } };
     }
-    let of = [
-        ("key", id),
-        ("pipeline", text(entry, "pipeline")),
-        ("tenant", text(entry, "tenant")),
-    ];
-    html! { a.key href=(address("/key", &of)) { (key) } }
+    html! { a.key href=(key_address(entry)) { (foreign(key)) } }
+}
+
+/// The address of the page of one record. It names the operation id beside the key, the pipeline and the tenant, by which
+/// the page tells that it shows that record and no other.
+pub(crate) fn key_address(entry: &Value) -> String {
+    let members = ["key", "pipeline", "tenant"].map(|name| (name, text(entry, name)));
+    let [key, pipeline, tenant] = members;
+    let id = ("id", text(entry, "operation_id"));
+    address("/key", &[key, pipeline, tenant, id])
 }
 
 /// A state, by a word and a colour.

@@ -74,7 +74,7 @@ impl Access {
     }
 
     /// The same rules of a listener that has pages: a browser may show its token in the cookie [`TOKEN_COOKIE`]. What is more
-    /// than reading must come from a page of the listener itself, then.
+    /// than reading must come from a page of the listener itself, then, and pages of others may read nothing either.
     #[must_use]
     pub fn with_cookies(self) -> Self {
         Self {
@@ -91,15 +91,31 @@ impl Access {
             .layer(middleware::from_fn_with_state(rules, admit))
     }
 
-    /// Finds out who asks: the holder of the token that is sent, else of the certificate that was shown.
+    /// Refuses what pages of other origins ask for.
+    fn fetch(&self, head: &Parts) -> Result<(), Problem> {
+        if self.takes_cookies {
+            cookie::check_fetch(head)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Finds out who asks: the holder of the token that is sent, else of the certificate that was shown. A cookie stands
+    /// over the certificate if its token is good: a browser sends an old one, too.
     async fn caller(&self, head: &Parts) -> Result<Caller, Problem> {
         let mut sent = head.headers.get_all(AUTHORIZATION).iter();
         let certificate = head.extensions.get::<ClientCertificate>();
         let cookie = { self.takes_cookies }.then(|| cookie::token(&head.headers));
         let secret = match (sent.next(), sent.next(), cookie.flatten(), certificate) {
-            (None, _, Some(secret), _) => {
+            (None, _, Some(secret), certificate) => {
                 cookie::check_page(head)?;
-                Some(secret)
+                let shown = self.tokens.borrow().find(secret, self.clock.now());
+                match (shown, certificate) {
+                    (Shown::Expired | Shown::Unknown, Some(certificate)) => {
+                        return self.holder(certificate);
+                    }
+                    (Shown::Known(_) | Shown::Expired | Shown::Unknown, _) => Some(secret),
+                }
             }
             (None, _, None, Some(certificate)) => return self.holder(certificate),
             (None, _, None, None) if self.needs_token && !planted("H17") => {
@@ -237,7 +253,7 @@ pub fn needs_token(address: SocketAddr) -> bool {
 
 async fn admit(State(rules): State<Arc<Access>>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
-    let checked = rules.hosts.check(&parts);
+    let checked = rules.hosts.check(&parts).and_then(|()| rules.fetch(&parts));
     let caller = match checked {
         Ok(()) => rules.caller(&parts).await,
         Err(refused) => Err(refused),

@@ -169,7 +169,8 @@ impl Past {
         }
     }
 
-    /// Returns what was counted since the last point: nothing at the first one, and all of a series that came later.
+    /// Returns what was counted since the last point: nothing at the first one, and all of a series that came later, if it is
+    /// certain that it is new.
     fn grown(&mut self, series: &str, now: Counted, since: Option<Duration>) -> Option<Counted> {
         if let Some(before) = self.counted.get_mut(series) {
             let grown = now.since(before);
@@ -177,8 +178,8 @@ impl Past {
             return grown;
         }
         self.counted.insert(series.into(), now.clone());
-        // At the first point nobody knows since when.
-        since.map(|_| now)
+        // At the first point nobody knows since when, and of a series that was left out neither.
+        since.filter(|_| !self.rings.has_lost()).map(|_| now)
     }
 }
 

@@ -70,6 +70,7 @@ const ALLOWED: &[Arrow] = &[
     Arrow("crates/console", "crates/http", Use::Normal),
     Arrow("crates/console", "crates/core", Use::Normal),
     Arrow("crates/console", "crates/admin", Use::Tests),
+    Arrow("crates/console", "crates/config", Use::Tests),
     Arrow("crates/console", "crates/conformance", Use::Tests),
     Arrow("crates/console", "crates/stores/memory", Use::Tests),
     Arrow("crates/supervisor", "crates/console", Use::Normal),

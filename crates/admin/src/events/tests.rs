@@ -76,7 +76,7 @@ async fn a_stream_tells_all_at_first_and_then_what_has_changed_once_a_second() {
     let (before, silence) = (Instant::now(), told(&mut body).await.expect("a heartbeat"));
     assert_eq!(
         (before.elapsed(), &*silence),
-        (HEARTBEAT, ": still here\n\n")
+        (HEARTBEAT, "event: heartbeat\ndata: {}\n\n")
     );
 }
 

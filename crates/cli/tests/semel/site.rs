@@ -323,19 +323,25 @@ pub(crate) fn killed_until_done(
 
 /// Waits until a condition holds, for as long as a test may take, however long one look takes.
 #[track_caller]
+pub(crate) fn wait_for(what: &str, is_there: impl FnMut() -> bool) {
+    wait_within(LONGEST_RUN, what, is_there);
+}
+
+/// The same for so long at most.
+#[track_caller]
 #[expect(
     clippy::disallowed_methods,
     reason = "a test that waits in vain must end"
 )]
-pub(crate) fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
+pub(crate) fn wait_within(limit: Duration, what: &str, mut is_there: impl FnMut() -> bool) {
     let since = Instant::now();
-    while since.elapsed() < LONGEST_RUN {
+    while since.elapsed() < limit {
         if is_there() {
             return;
         }
         sleep(Duration::from_millis(5));
     }
-    panic!("waited {LONGEST_RUN:?} for {what}");
+    panic!("waited {limit:?} for {what}");
 }
 
 /// A line for each item.

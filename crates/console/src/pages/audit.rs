@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use crate::api::Api;
 use crate::form::Form;
-use crate::layout::{Place, missing, page};
-use crate::text::{address, key_link, list, state, text, time};
+use crate::layout::{Place, missing, more, nothing, page};
+use crate::text::{key_link, list, state, text, time};
 
 /// Shows a page of the trail.
 pub(crate) async fn show(State(api): State<Api>, head: Parts) -> Response {
@@ -39,16 +39,9 @@ pub(crate) async fn show(State(api): State<Api>, head: Parts) -> Response {
 }
 
 fn entries(trail: &Value, query: &[(&str, &str)]) -> Markup {
-    let next = text(trail, "next");
-    let mut of_next: Vec<_> = query
-        .iter()
-        .copied()
-        .filter(|(name, _)| *name != "cursor")
-        .collect();
-    of_next.push(("cursor", next));
     html! {
         @if list(trail, "items").is_empty() {
-            p { "Nobody has changed anything here." }
+            (nothing(trail["complete"] == true, "Nobody has changed anything here."))
         } @else {
             div.wide tabindex="0" role="region" aria-label="The audit trail, oldest first" {
                 table {
@@ -76,8 +69,28 @@ fn entries(trail: &Value, query: &[(&str, &str)]) -> Markup {
                 }
             }
         }
-        @if !next.is_empty() {
-            p { a href=(address("/audit", &of_next)) { "Newer entries" } }
-        }
+        (more("/audit", query, text(trail, "next"), "Newer entries"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_trail_that_was_not_read_to_its_end_is_not_told_as_empty() {
+        let query = [("key", "pay-1"), ("cursor", "before")];
+        let part = json!({ "items": [], "complete": false, "next": "after" });
+        let shown = entries(&part, &query).into_string();
+        assert!(!shown.contains("Nobody"), "{shown}");
+        assert!(shown.contains("in this part of a longer list"), "{shown}");
+        assert!(
+            shown.contains("/audit?key=pay-1&amp;cursor=after\""),
+            "{shown}"
+        );
+        let whole = entries(&json!({ "items": [], "complete": true }), &query);
+        assert!(whole.into_string().contains("Nobody has changed anything"));
     }
 }

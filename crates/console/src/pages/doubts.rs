@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::api::{Api, Refusal};
 use crate::form::Form;
-use crate::layout::{Place, missing, page};
+use crate::layout::{Place, missing, more, nothing, page};
 use crate::text::{grouped, key_link, shown, text, time};
 
 /// Shows the queue of doubts.
@@ -18,8 +18,9 @@ pub(crate) async fn show(State(api): State<Api>, head: Parts) -> Response {
         Ok(read) => read,
         Err(problem) => return problem.into_response(),
     };
-    let [pipeline, tenant] = ["pipeline", "tenant"].map(|name| form.text(name));
-    let queue = Queue::read(&api, &caller, pipeline, tenant).await;
+    let query = ["pipeline", "tenant", "cursor"].map(|name| (name, form.text(name)));
+    let [pipeline, tenant, _] = query.map(|(_, value)| value);
+    let queue = Queue::read(&api, &caller, query).await;
     let content = html! {
         h1 { "In doubt" }
         p {
@@ -32,7 +33,10 @@ pub(crate) async fn show(State(api): State<Api>, head: Parts) -> Response {
             button { "Show" }
         }
         @match &queue {
-            Ok(queue) => { (doubts(queue, &caller, pipeline, tenant)) }
+            Ok(queue) => {
+                (doubts(queue, &caller, pipeline, tenant))
+                (more("/in-doubt", &query, &queue.next, "Read on"))
+            }
             Err(refusal) => { (missing(refusal)) }
         }
     };
@@ -43,32 +47,27 @@ pub(crate) async fn show(State(api): State<Api>, head: Parts) -> Response {
 struct Queue {
     oldest: Vec<Value>,
     read: usize,
+    /// True if this is all, from the beginning to the end.
     is_whole: bool,
+    /// The cursor of what was not read; empty if there is nothing more.
+    next: String,
 }
 
 impl Queue {
     async fn read(
         api: &Api,
         caller: &Caller,
-        pipeline: &str,
-        tenant: &str,
+        [pipeline, tenant, (_, begin)]: [(&str, &str); 3],
     ) -> Result<Self, Refusal> {
-        let (mut all, mut cursor) = (Vec::new(), String::new());
-        let mut is_whole = false;
+        let (mut all, mut cursor) = (Vec::new(), begin.to_owned());
         for _ in 0..PAGES {
-            let query = [
-                ("pipeline", pipeline),
-                ("tenant", tenant),
-                ("limit", "1000"),
-                ("cursor", &cursor),
-            ];
+            let query = [pipeline, tenant, ("limit", "1000"), ("cursor", &cursor)];
             let mut told = api.get(caller, "/v1/in-doubt", &query).await?;
             if let Value::Array(items) = told["items"].take() {
                 all.extend(items);
             }
             text(&told, "next").clone_into(&mut cursor);
-            is_whole = cursor.is_empty();
-            if is_whole {
+            if cursor.is_empty() {
                 break;
             }
         }
@@ -79,7 +78,8 @@ impl Queue {
         Ok(Self {
             oldest: all,
             read,
-            is_whole,
+            is_whole: begin.is_empty() && cursor.is_empty(),
+            next: cursor,
         })
     }
 }
@@ -89,10 +89,10 @@ fn doubts(queue: &Queue, caller: &Caller, pipeline: &str, tenant: &str) -> Marku
     let count = grouped(&queue.read.to_string());
     html! {
         @if queue.oldest.is_empty() {
-            p.notice.good { "Nothing is in doubt." }
+            (nothing(queue.is_whole, "Nothing is in doubt."))
         } @else {
             p role="status" {
-                @if queue.is_whole { b { (count) } " in doubt" } @else { "more than " b { (count) } " in doubt" }
+                @if queue.is_whole { b { (count) } " in doubt" } @else { b { (count) } " in doubt were read of a longer list" }
                 @if queue.oldest.len() < queue.read { "; the oldest " (queue.oldest.len()) " of these are shown" }
                 "."
             }
@@ -200,3 +200,24 @@ fn verdicts(of: &str) -> Markup {
 const PAGES: usize = 2;
 /// The doubts that are shown at once.
 const SHOWN: usize = 200;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_that_was_not_read_to_its_end_is_not_told_as_empty() {
+        let shown = |is_whole| {
+            let queue = Queue {
+                oldest: Vec::new(),
+                read: 0,
+                is_whole,
+                next: "after".to_owned(),
+            };
+            doubts(&queue, &Caller::loopback(), "", "").into_string()
+        };
+        assert!(shown(true).contains("Nothing is in doubt."));
+        assert!(!shown(false).contains("Nothing is in doubt."));
+        assert!(shown(false).contains("in this part of a longer list"));
+    }
+}

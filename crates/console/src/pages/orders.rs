@@ -1,17 +1,21 @@
 //! Orders: the plan of one first, then what came of it.
 
+mod tables;
+mod terms;
+
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
-use semel_http::Caller;
+use semel_http::{Caller, Role, body};
 use serde_json::{Map, Value};
 
-use super::key::page_of;
-use crate::api::Api;
+use self::tables::{left, table};
+use self::terms::Terms;
+use crate::api::{Api, Refusal};
 use crate::form::Form;
-use crate::layout::{Place, page, refusal, refused};
-use crate::text::{key_link, list, shown, state, text, words};
+use crate::layout::{Place, page, page_with, refusal};
+use crate::text::{key_address, list, shown, text};
 
 /// An order that pages can give.
 struct Order {
@@ -34,27 +38,34 @@ enum Member {
     Flag,
 }
 
-const NAMED: [(&str, Member); 3] = [
-    ("ids", Member::Texts),
-    ("pipeline", Member::Text),
-    ("tenant", Member::Text),
-];
-const KEYS: &[(&str, Member)] = &NAMED;
-const HOLD: &[(&str, Member)] = &[NAMED[0], NAMED[1], NAMED[2], ("off", Member::Flag)];
-const EXTEND: &[(&str, Member)] = &[NAMED[0], NAMED[1], NAMED[2], ("window", Member::Text)];
+const IDS: (&str, Member) = ("ids", Member::Texts);
+const KEYS: (&str, Member) = ("keys", Member::Texts);
+const PIPELINE: (&str, Member) = ("pipeline", Member::Text);
+const TENANT: (&str, Member) = ("tenant", Member::Text);
+const OF_KEYS: &[(&str, Member)] = &[KEYS, IDS, PIPELINE, TENANT];
+const HOLD: &[(&str, Member)] = &[KEYS, IDS, PIPELINE, TENANT, ("off", Member::Flag)];
+const EXTEND: &[(&str, Member)] = &[KEYS, IDS, PIPELINE, TENANT, ("window", Member::Text)];
 const RESOLVE: &[(&str, Member)] = &[
-    NAMED[0],
-    NAMED[1],
-    NAMED[2],
+    KEYS,
+    IDS,
+    PIPELINE,
+    TENANT,
     ("all", Member::Flag),
     ("older_than", Member::Text),
     ("reason_like", Member::Text),
     ("verdict", Member::Text),
     ("outcome", Member::Text),
 ];
-const DROP: &[(&str, Member)] = &[NAMED[0], NAMED[1], NAMED[2]];
+const DROP: &[(&str, Member)] = &[
+    IDS,
+    PIPELINE,
+    TENANT,
+    ("all", Member::Flag),
+    ("reason_like", Member::Text),
+];
+const PIPELINES: &[(&str, Member)] = &[("pipelines", Member::Texts)];
 
-const ORDERS: [Order; 8] = [
+const ORDERS: [Order; 11] = [
     Order {
         path: "in-doubt/resolve",
         place: Place::InDoubt,
@@ -81,19 +92,19 @@ const ORDERS: [Order; 8] = [
         place: Place::Key,
         verb: "Release",
         back: "/key",
-        members: KEYS,
+        members: OF_KEYS,
     },
     Order {
         path: "keys/forget",
         place: Place::Key,
         verb: "Forget",
         back: "/key",
-        members: KEYS,
+        members: OF_KEYS,
     },
     Order {
         path: "keys/hold",
         place: Place::Key,
-        verb: "Hold or let go",
+        verb: "Hold",
         back: "/key",
         members: HOLD,
     },
@@ -111,6 +122,27 @@ const ORDERS: [Order; 8] = [
         back: "/store",
         members: &[],
     },
+    Order {
+        path: "pipelines/pause",
+        place: Place::Overview,
+        verb: "Pause",
+        back: "/",
+        members: PIPELINES,
+    },
+    Order {
+        path: "pipelines/drain",
+        place: Place::Overview,
+        verb: "Drain",
+        back: "/",
+        members: PIPELINES,
+    },
+    Order {
+        path: "pipelines/resume",
+        place: Place::Overview,
+        verb: "Resume",
+        back: "/",
+        members: PIPELINES,
+    },
 ];
 
 impl Order {
@@ -118,8 +150,10 @@ impl Order {
         ORDERS.iter().find(|it| it.path == path)
     }
 
-    /// The body of a request for its plan; members that are empty are left out.
+    /// The body of a request for its plan; members that are empty are left out. Only the tenant of a key may be empty: it
+    /// is that of a pipeline without tenants.
     fn body(&self, form: &Form) -> Value {
+        let is_of_key = !form.all("keys").is_empty();
         let mut body = Map::new();
         for (name, member) in self.members {
             let value = match member {
@@ -129,7 +163,7 @@ impl Order {
             };
             let is_empty = match &value {
                 Value::Array(all) => all.is_empty(),
-                Value::String(text) => text.is_empty(),
+                Value::String(text) => text.is_empty() && !(is_of_key && *name == "tenant"),
                 value => *value == Value::Bool(false),
             };
             if !is_empty {
@@ -137,6 +171,36 @@ impl Order {
             }
         }
         body.into()
+    }
+
+    /// Tells whether a form names something that the order is about.
+    fn is_about_something(&self, form: &Form) -> bool {
+        let named = ["keys", "ids", "pipelines", "all"].into_iter();
+        let mut named = named.flat_map(|it| form.all(it));
+        self.members.is_empty() || named.any(|it| !it.is_empty())
+    }
+
+    /// Its verb, by its terms.
+    fn verb(&self, terms: &Terms) -> &'static str {
+        if terms.is_off() { "Let go" } else { self.verb }
+    }
+}
+
+/// Reads an order that a page sends.
+async fn read(path: &str, request: Request) -> Result<(Caller, &'static Order, Form), Response> {
+    let (head, body) = request.into_parts();
+    let caller = body::caller(&head, Role::Viewer).map_err(IntoResponse::into_response)?;
+    let Some(order) = Order::of(path) else {
+        return Err(unknown(&caller));
+    };
+    match Form::of_body(&head, body, &caller, Role::Operator).await {
+        Ok(form) => Ok((caller, order, form)),
+        Err(problem) => Err(refusal(
+            &caller,
+            order.place,
+            problem.status(),
+            problem.detail(),
+        )),
     }
 }
 
@@ -146,21 +210,19 @@ pub(crate) async fn plan(
     Path(path): Path<String>,
     request: Request,
 ) -> Response {
-    let (caller, form) = match Form::of_body(request).await {
+    let (caller, order, form) = match read(&path, request).await {
         Ok(read) => read,
-        Err(problem) => return problem.into_response(),
+        Err(answer) => return answer,
     };
-    let Some(order) = Order::of(&path) else {
-        return unknown(&caller);
-    };
-    if !order.members.is_empty() && form.all("ids").is_empty() && form.text("all").is_empty() {
+    let terms = Terms::of(&form);
+    if !order.is_about_something(&form) {
         let detail = "Nothing is selected. Go back, and select what you mean.";
-        return refusal(&caller, order.place, StatusCode::BAD_REQUEST, detail);
+        return not_planned(&caller, order, StatusCode::BAD_REQUEST, detail);
     }
     let path = format!("/v1/{}/plan", order.path);
     match api.post(&caller, &path, &order.body(&form)).await {
-        Ok(told) => confirm(&caller, order, &told, StatusCode::OK, &html! {}),
-        Err(refusal) => refused(&caller, order.place, &refusal),
+        Ok(told) => confirm(&caller, order, &terms, (&told, None)),
+        Err(refusal) => not_planned(&caller, order, refusal.status, &refusal.detail()),
     }
 }
 
@@ -170,31 +232,68 @@ pub(crate) async fn carry_out(
     Path(path): Path<String>,
     request: Request,
 ) -> Response {
-    let (caller, form) = match Form::of_body(request).await {
+    let (caller, order, form) = match read(&path, request).await {
         Ok(read) => read,
-        Err(problem) => return problem.into_response(),
+        Err(answer) => return answer,
     };
-    let Some(order) = Order::of(&path) else {
-        return unknown(&caller);
-    };
+    let terms = Terms::of(&form);
     let path = format!("/v1/{}/do", order.path);
-    let body = serde_json::json!({ "token": form.text("token"), "reason": form.text("reason") });
+    let given = [form.text("token"), form.text("reason")];
+    let [token, reason] = given;
+    let body = serde_json::json!({ "token": token, "reason": reason });
     match api.post(&caller, &path, &body).await {
-        Ok(told) => done(&caller, order, &told),
+        Ok(told) => done(&caller, order, &terms, &told),
         Err(refusal) if text(&refusal.problem, "code") == "plan-stale" => {
-            let why = html! {
-                p.notice.bad role="alert" {
-                    "Something has changed since this was planned, and nothing was done. This is the plan now."
-                }
-            };
-            confirm(&caller, order, &refusal.problem, StatusCode::CONFLICT, &why)
+            confirm(&caller, order, &terms, (&refusal.problem, Some(reason)))
         }
-        Err(refusal) if text(&refusal.problem, "certainty") == "maybe_applied" => {
-            let detail = format!("It may have been done: {}", refusal.detail());
-            self::refusal(&caller, order.place, refusal.status, &detail)
-        }
-        Err(refusal) => refused(&caller, order.place, &refusal),
+        Err(refusal) => not_done(&caller, order, &terms, (&refusal, given)),
     }
+}
+
+/// Shows why there is no plan.
+fn not_planned(caller: &Caller, order: &Order, status: StatusCode, detail: &str) -> Response {
+    let content = html! {
+        h1 { "Not planned" }
+        p.notice.bad role="alert" { (detail) }
+        p { "Nothing was changed." }
+        p { a href=(order.back) { "Back" } }
+    };
+    page_with(status, caller, order.place, "Not planned", &content)
+}
+
+/// Shows why an order was not carried out, or perhaps not; it can be sent once more as it is.
+fn not_done(
+    caller: &Caller,
+    order: &Order,
+    terms: &Terms,
+    (refusal, [token, reason]): (&Refusal, [&str; 2]),
+) -> Response {
+    let is_certain = match text(&refusal.problem, "certainty") {
+        "" => refusal.status.is_client_error(),
+        certainty => certainty == "not_applied",
+    };
+    let title = if is_certain {
+        "Not done"
+    } else {
+        "Perhaps done"
+    };
+    let verb = order.verb(terms);
+    let content = html! {
+        h1 { (verb) ": " (title.to_lowercase()) }
+        p.notice.bad role="alert" { (refusal.detail()) }
+        @if is_certain {
+            p { "Nothing was changed. You can confirm the same plan again." }
+        } @else {
+            p {
+                "Nobody knows whether it was done: " a href="/audit" { "Audit" } " has what was. To confirm it again does "
+                "nothing twice."
+            }
+        }
+        (terms.shown())
+        (confirmation(order, terms, [token, reason], verb))
+        p { a href=(order.back) { "Back" } }
+    };
+    page_with(refusal.status, caller, order.place, title, &content)
 }
 
 fn unknown(caller: &Caller) -> Response {
@@ -202,18 +301,24 @@ fn unknown(caller: &Caller) -> Response {
     refusal(caller, Place::Elsewhere, StatusCode::NOT_FOUND, detail)
 }
 
-/// Shows a plan, and asks for a reason.
+/// Shows a plan, and asks for a reason; also in the place of one that no longer holds, for which there was this reason.
 fn confirm(
     caller: &Caller,
     order: &Order,
-    plan: &Value,
-    status: StatusCode,
-    why: &Markup,
+    terms: &Terms,
+    (plan, instead_of): (&Value, Option<&str>),
 ) -> Response {
-    let (changes, left) = (list(plan, "changes"), list(plan, "left"));
+    let changes = list(plan, "changes");
+    let verb = order.verb(terms);
     let content = html! {
-        h1 { (order.verb) "?" }
-        (why)
+        h1 { (verb) "?" }
+        @if instead_of.is_some() {
+            p.notice.bad role="alert" {
+                "Something has changed since this was planned, and nothing was done; or you have sent it already: "
+                a href="/audit" { "Audit" } " has what was done. This is the plan now."
+            }
+        }
+        (terms.shown())
         @if changes.is_empty() {
             p.notice { "Nothing would change." }
         } @else {
@@ -223,45 +328,49 @@ fn confirm(
         @if plan["complete"] == false {
             p.notice { "There is more than fits into one plan. Plan again after this." }
         }
-        @if !left.is_empty() {
-            h2 { "What stays as it is" }
-            ul {
-                @for it in left {
-                    li {
-                        code.key { (if text(it, "key").is_empty() { text(it, "id") } else { text(it, "key") }) }
-                        ": " (text(it, "why"))
-                    }
-                }
-            }
-        }
+        (left(list(plan, "left")))
         @if !changes.is_empty() {
-            form.confirm method="post" action={ "/orders/do/" (order.path) } {
-                input type="hidden" name="token" value=(text(plan, "token"));
-                label for="reason" { "Why? The audit trail keeps it, with your name." }
-                input #reason name="reason" required maxlength="1024" autocomplete="off";
-                button.primary { (order.verb) " " (number(changes)) }
-            }
+            @let given = [text(plan, "token"), instead_of.unwrap_or_default()];
+            (confirmation(order, terms, given, &format!("{verb} {}", number(changes))))
         }
         p { a href=(back(order, changes)) { "Back" } }
     };
-    let mut page = page(caller, order.place, order.verb, &content);
-    *page.status_mut() = status;
-    page
+    let status = if instead_of.is_some() {
+        StatusCode::CONFLICT
+    } else {
+        StatusCode::OK
+    };
+    page_with(status, caller, order.place, verb, &content)
+}
+
+/// The form that carries out a plan.
+fn confirmation(order: &Order, terms: &Terms, [token, reason]: [&str; 2], button: &str) -> Markup {
+    html! {
+        form.confirm method="post" action={ "/orders/do/" (order.path) } {
+            input type="hidden" name="token" value=(token);
+            (terms.hidden())
+            label for="reason" { "Why? The audit trail keeps it, with your name." }
+            input #reason name="reason" value=(reason) required maxlength=(MOST_REASON_LETTERS) autocomplete="off";
+            button.primary { (button) }
+        }
+    }
 }
 
 /// Shows what came of an order.
-fn done(caller: &Caller, order: &Order, told: &Value) -> Response {
+fn done(caller: &Caller, order: &Order, terms: &Terms, told: &Value) -> Response {
     let changes = list(told, "changes");
     let is_whole = told["complete"] == true;
+    let verb = order.verb(terms);
     let content = html! {
-        h1 { (order.verb) ": " @if is_whole { "done" } @else { "not all of it" } }
+        h1 { (verb) ": " @if is_whole { "done" } @else { "not all of it" } }
         p.notice.good[is_whole].bad[!is_whole] role="status" {
             (shown(&told["done"])) " of " (number(changes)) " done."
         }
+        (terms.shown())
         (table(changes, true))
         p { a href=(back(order, changes)) { "Back" } " · " a href="/audit" { "Audit" } }
     };
-    page(caller, order.place, order.verb, &content)
+    page(caller, order.place, verb, &content)
 }
 
 fn number(changes: &[Value]) -> String {
@@ -274,64 +383,10 @@ fn number(changes: &[Value]) -> String {
 /// The page to go back to: that of the key, where it is about one.
 fn back(order: &Order, changes: &[Value]) -> String {
     match changes {
-        [one] if order.back == "/key" => page_of(text(one, "operation_id")),
+        [one] if order.back == "/key" => key_address(one),
         _ => order.back.to_owned(),
     }
 }
 
-/// Changes, and their results once they were tried.
-fn table(changes: &[Value], is_done: bool) -> Markup {
-    let is_sweep = changes.iter().any(|it| it.get("removed").is_some());
-    html! {
-        div.wide tabindex="0" role="region" aria-label="Changes" {
-            table {
-                caption.hidden { "Changes" }
-                thead { tr {
-                    @if is_sweep {
-                        th scope="col" { "Records removed" }
-                    } @else {
-                        th scope="col" { "Key" } th scope="col" { "Pipeline" } th scope="col" { "Tenant" }
-                        th scope="col" { "Before" } th scope="col" { "After" } th scope="col" { "Message" }
-                        th scope="col" { "Remark" }
-                    }
-                    @if is_done { th scope="col" { "Result" } }
-                } }
-                tbody {
-                    @for change in changes { (row(change, is_sweep, is_done)) }
-                }
-            }
-        }
-    }
-}
-
-fn row(change: &Value, is_sweep: bool, is_done: bool) -> Markup {
-    let is_message = change.get("size_bytes").is_some();
-    html! {
-        tr {
-            @if is_sweep {
-                td {
-                    @if !is_done { "about " }
-                    @if change["removed"].is_null() { "as many as there are" } @else { (shown(&change["removed"])) }
-                }
-            } @else {
-                td { (key_link(change)) }
-                td { (text(change, "pipeline")) }
-                td { (text(change, "tenant")) }
-                @if is_message {
-                    td { (state(text(change, "state"))) }
-                    td { "dropped" }
-                    td { (text(change, "reason")) }
-                    td { (text(change, "error")) (text(change, "detail")) }
-                } @else {
-                    td { (state(text(change, "before"))) }
-                    td { (state(text(change, "after"))) }
-                    td { (words(text(change, "message"))) }
-                    td { (text(&change["remark"], "text")) }
-                }
-            }
-            @if is_done {
-                td { (state(text(change, "result"))) " " (text(change, "why")) }
-            }
-        }
-    }
-}
+/// The letters of a reason: of any alphabet, so many fit into the 1,024 bytes that the API takes.
+const MOST_REASON_LETTERS: usize = 341;

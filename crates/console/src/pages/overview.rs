@@ -4,14 +4,14 @@ use axum::extract::State;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
-use semel_http::Caller;
+use semel_http::{Caller, Role};
 use serde_json::Value;
 
 use crate::api::Api;
 use crate::form::Form;
 use crate::layout::{Place, missing, page};
 use crate::plot::{Line, Selection, Unit, amount, last_sum, lines, plot};
-use crate::text::{address, grouped, list, shown, state, text};
+use crate::text::{address, foreign, grouped, list, shown, state, text, time, words};
 
 /// Shows the overview.
 pub(crate) async fn show(State(api): State<Api>, head: Parts) -> Response {
@@ -58,6 +58,7 @@ async fn of_worker(api: &Api, caller: &Caller) -> Markup {
         "semel_set_aside",
     ];
     let series = super::series(api, caller, families).await;
+    let may = caller.may(Role::Operator).is_ok();
     html! {
         h1 { "Overview" }
         p.worker {
@@ -69,13 +70,13 @@ async fn of_worker(api: &Api, caller: &Caller) -> Markup {
             p { "No pipeline is configured." }
         }
         @for pipeline in list(&pipelines, "items") {
-            (of_pipeline(pipeline, &series))
+            (of_pipeline(pipeline, &series, may))
         }
         (services(&status))
     }
 }
 
-fn of_pipeline(pipeline: &Value, series: &Value) -> Markup {
+fn of_pipeline(pipeline: &Value, series: &Value, may: bool) -> Markup {
     let name = text(pipeline, "pipeline");
     let of = |family, label| {
         let selection = Selection {
@@ -90,18 +91,54 @@ fn of_pipeline(pipeline: &Value, series: &Value) -> Markup {
     let id = format!("p-{}", identifier(name));
     html! {
         section.card aria-labelledby=(id) {
-            h2 #(id) { (name) " " span data-state=(name) { (state(text(pipeline, "state"))) } }
-            @for reason in list(pipeline, "reasons") {
-                p.notice.bad {
-                    (crate::text::words(text(reason, "reason"))) ": " (text(reason, "error"))
+            h2 #(id) { (foreign(name)) " " span data-state=(name) { (state(text(pipeline, "state"))) } }
+            div data-refresh={ "facts-" (id) } {
+                @for reason in list(pipeline, "reasons") {
+                    p.notice.bad {
+                        (words(text(reason, "reason"))) ": " (foreign(text(reason, "error")))
+                    }
                 }
+                (paused(&pipeline["paused"]))
+                (facts(pipeline, &decisions, &overhead))
             }
-            (facts(pipeline, &decisions, &overhead))
+            @if may { (orders(name, &pipeline["paused"])) }
             div.plots data-refresh={ "plots-" (id) } {
                 (plot("Messages, by what the claim was answered", Unit::PerSecond, &decisions))
                 (plot("What Semel adds to a message", Unit::Seconds, &overhead))
                 (plot("The effect’s own time", Unit::Seconds, &of("semel_effect_seconds", "")))
                 (plot("Waits for a person", Unit::Count, &of("semel_set_aside", "why")))
+            }
+        }
+    }
+}
+
+/// The order by which a pipeline is paused, if there is one.
+fn paused(order: &Value) -> Markup {
+    html! {
+        @if order.is_object() {
+            p.notice {
+                "Ordered: " (words(text(order, "order"))) ", by " (foreign(text(order, "by"))) ", since "
+                (time(&order["since"])) ": " (foreign(text(order, "reason")))
+            }
+        }
+    }
+}
+
+/// The orders that can be given about a pipeline. The part is drawn anew, except while somebody is in it.
+fn orders(name: &str, standing: &Value) -> Markup {
+    let id = format!("orders-{}", identifier(name));
+    let may_follow: &[(&str, &str)] = match text(standing, "order") {
+        "pause" => &[("resume", "Resume…")],
+        "drain" => &[("pause", "Pause…"), ("resume", "Resume…")],
+        _ => &[("pause", "Pause…"), ("drain", "Drain…")],
+    };
+    html! {
+        div.actions data-refresh=(id) {
+            @for (order, button) in may_follow {
+                form method="post" action={ "/orders/plan/pipelines/" (order) } {
+                    input type="hidden" name="pipelines" value=(name);
+                    button { (button) }
+                }
             }
         }
     }
@@ -183,9 +220,9 @@ fn services(status: &Value) -> Markup {
         @if !services.is_empty() {
             section.card aria-labelledby="services" {
                 h2 #services { "Beside pipelines" }
-                ul {
+                ul data-refresh="services" {
                     @for (name, service) in services {
-                        li { (name) " " (state(text(service, "state"))) }
+                        li { (foreign(&name)) " " (state(text(service, "state"))) }
                     }
                 }
             }

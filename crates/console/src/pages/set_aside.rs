@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use crate::api::{Api, Refusal};
 use crate::form::Form;
-use crate::layout::{Place, missing, page};
-use crate::text::{grouped, key_link, list, shown, text, time};
+use crate::layout::{Place, missing, more, nothing, page};
+use crate::text::{foreign, grouped, key_link, list, shown, text, time};
 
 /// A kind of messages that are set aside.
 struct Kind {
@@ -67,8 +67,9 @@ async fn show(kind: &Kind, api: &Api, head: &Parts) -> Response {
         Ok(read) => read,
         Err(problem) => return problem.into_response(),
     };
-    let [pipeline, tenant] = ["pipeline", "tenant"].map(|name| form.text(name));
-    let groups = Groups::read(kind, api, &caller, pipeline, tenant).await;
+    let query = ["pipeline", "tenant", "cursor"].map(|name| (name, form.text(name)));
+    let [pipeline, tenant, _] = query.map(|(_, value)| value);
+    let groups = Groups::read(kind, api, &caller, query).await;
     let content = html! {
         h1 { (kind.title) }
         p { (kind.about) " " code { (kind.command) } }
@@ -78,18 +79,39 @@ async fn show(kind: &Kind, api: &Api, head: &Parts) -> Response {
             button { "Show" }
         }
         @match &groups {
-            Ok(groups) => { (of_groups(kind, groups, &caller)) }
+            Ok(groups) => {
+                (of_groups(kind, groups, &caller, tenant))
+                (more(kind.path, &query, &groups.next, "Read on"))
+            }
             Err(refusal) => { (missing(refusal)) }
         }
     };
     page(&caller, kind.place, kind.title, &content)
 }
 
+/// The form that means all messages of a pipeline with some words in what was wrong, shown or not.
+fn whole(kind: &Kind, (pipeline, tenant): (&str, &str), words: &str) -> Markup {
+    // Their beginning tells them apart as well, and a condition has a longest length.
+    let words: String = words.chars().take(MOST_LETTERS).collect();
+    html! {
+        form method="post" action=(kind.order) {
+            input type="hidden" name="all" value="true";
+            input type="hidden" name="pipeline" value=(pipeline);
+            input type="hidden" name="tenant" value=(tenant);
+            input type="hidden" name="reason_like" value=(words);
+            button { "Drop all of " (foreign(pipeline)) " with this error…" }
+        }
+    }
+}
+
 /// Messages by their pipeline, their reason and what was wrong; the largest group first.
 struct Groups {
     all: Vec<([String; 3], Vec<Value>)>,
     read: usize,
+    /// True if this is all, from the beginning to the end.
     is_whole: bool,
+    /// The cursor of what was not read; empty if there is nothing more.
+    next: String,
 }
 
 impl Groups {
@@ -97,18 +119,12 @@ impl Groups {
         kind: &Kind,
         api: &Api,
         caller: &Caller,
-        pipeline: &str,
-        tenant: &str,
+        [pipeline, tenant, (_, begin)]: [(&str, &str); 3],
     ) -> Result<Self, Refusal> {
-        let (mut groups, mut cursor) = (BTreeMap::<_, Vec<Value>>::new(), String::new());
-        let (mut read, mut is_whole) = (0, false);
+        let (mut groups, mut cursor) = (BTreeMap::<_, Vec<Value>>::new(), begin.to_owned());
+        let mut read = 0;
         for _ in 0..PAGES {
-            let query = [
-                ("pipeline", pipeline),
-                ("tenant", tenant),
-                ("limit", "1000"),
-                ("cursor", &cursor),
-            ];
+            let query = [pipeline, tenant, ("limit", "1000"), ("cursor", &cursor)];
             let told = api.get(caller, kind.api, &query).await?;
             for message in list(&told, "items") {
                 let group = ["pipeline", "reason", kind.detail];
@@ -117,8 +133,7 @@ impl Groups {
                 read += 1;
             }
             text(&told, "next").clone_into(&mut cursor);
-            is_whole = cursor.is_empty();
-            if is_whole {
+            if cursor.is_empty() {
                 break;
             }
         }
@@ -127,24 +142,25 @@ impl Groups {
         Ok(Self {
             all,
             read,
-            is_whole,
+            is_whole: begin.is_empty() && cursor.is_empty(),
+            next: cursor,
         })
     }
 }
 
-fn of_groups(kind: &Kind, groups: &Groups, caller: &Caller) -> Markup {
+fn of_groups(kind: &Kind, groups: &Groups, caller: &Caller, tenant: &str) -> Markup {
     let may = caller.may(Role::Operator).is_ok();
     html! {
         @if groups.all.is_empty() {
-            p.notice.good { (kind.nothing) }
+            (nothing(groups.is_whole, kind.nothing))
         } @else {
             p role="status" {
-                @if !groups.is_whole { "More than " }
+                @if !groups.is_whole { "Of a longer list, " }
                 b { (grouped(&groups.read.to_string())) } @if groups.read == 1 { " message" } @else { " messages" }
                 ", in " (groups.all.len()) @if groups.all.len() == 1 { " group." } @else { " groups." }
             }
             @for (at, (group, messages)) in groups.all.iter().take(MOST_GROUPS).enumerate() {
-                (of_group(kind, at, group, messages, may))
+                (of_group(kind, at, group, messages, may.then_some(tenant)))
             }
             @if groups.all.len() > MOST_GROUPS {
                 p.hint { "The largest " (MOST_GROUPS) " groups are shown." }
@@ -158,19 +174,21 @@ fn of_group(
     at: usize,
     [pipeline, reason, detail]: &[String; 3],
     messages: &[Value],
-    may: bool,
+    may_in: Option<&str>,
 ) -> Markup {
+    let may = may_in.is_some();
     html! {
         details.card open[at == 0] {
             summary {
-                b { (grouped(&messages.len().to_string())) } " × " (reason) " in " (pipeline) ": "
-                span.detail { (detail) }
+                b { (grouped(&messages.len().to_string())) } " × " (foreign(reason)) " in " (foreign(pipeline)) ": "
+                span.detail { (foreign(detail)) }
             }
-            @if may {
+            @if let Some(tenant) = may_in {
                 form method="post" action=(kind.order) {
                     (table(pipeline, reason, messages, may))
                     button { "Drop the selected…" }
                 }
+                (whole(kind, (pipeline, tenant), if detail.is_empty() { reason } else { detail }))
             } @else {
                 (table(pipeline, reason, messages, may))
             }
@@ -220,5 +238,7 @@ fn row(message: &Value, may: bool) -> Markup {
 const PAGES: usize = 2;
 /// The groups that are shown.
 const MOST_GROUPS: usize = 50;
+/// The most letters of a condition, which has 1,024 bytes at most.
+const MOST_LETTERS: usize = 250;
 /// The messages of a group that are shown.
 const SHOWN: usize = 100;

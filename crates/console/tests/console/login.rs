@@ -132,6 +132,41 @@ async fn on_a_loopback_address_nobody_needs_a_token() {
 }
 
 #[tokio::test]
+async fn a_token_that_is_not_known_is_forgotten_and_nobody_is_locked_out() {
+    let site = Site::new();
+    // A cookie of another worker on this machine, or an old one.
+    let stale = [("cookie", "theme=dark; semel_token=semel_00")];
+    let page = site.get_with("/key?key=a", &stale).await;
+    assert_eq!(
+        (page.status, page.header("location")),
+        (303, "/login?next=%2Fkey%3Fkey%3Da")
+    );
+    assert!(
+        page.header("set-cookie")
+            .starts_with("semel_token=; Path=/;"),
+        "{:?}",
+        page.headers
+    );
+    assert!(page.header("set-cookie").contains("Max-Age=0"));
+    let login = site.get(page.header("location")).await;
+    login
+        .has("Nobody needs a token at this address.")
+        .has("href=\"/key?key=a\"");
+    assert_eq!(
+        site.get("/key?key=a").await.status,
+        200,
+        "without the cookie"
+    );
+    let (guarded, _) = self::site();
+    guarded.get("/login").await.lacks("Nobody needs a token");
+    assert_eq!(
+        guarded.get("/").await.header("set-cookie"),
+        "",
+        "there is nothing to forget"
+    );
+}
+
+#[tokio::test]
 async fn a_stranger_sends_little() {
     let (site, _) = site();
     let long = "a".repeat(9 << 10);

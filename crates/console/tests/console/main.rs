@@ -1,8 +1,11 @@
 //! The console over the admin API and a store in memory, behind the rules of a listener.
 
+mod bounds;
 mod hostile;
+mod lists;
 mod login;
 mod markup;
 mod orders;
 mod pages;
+mod plans;
 mod site;

@@ -1,7 +1,8 @@
 //! Pages as a browser reads them: their tags and attributes.
 
 /// The names of tags that pages have.
-const TAGS: [&str; 48] = [
+const TAGS: [&str; 49] = [
+    "bdi",
     "html",
     "head",
     "meta",

@@ -5,24 +5,24 @@ use semel_http::Role;
 
 use crate::site::{Page, Site, key, scope};
 
-async fn planned(site: &Site, action: &str, form: &[(&str, &str)]) -> Page {
+pub(crate) async fn planned(site: &Site, action: &str, form: &[(&str, &str)]) -> Page {
     let page = site.post(&format!("/orders/plan/{action}"), form).await;
     assert_eq!(page.status, 200, "{action}: {}", page.text);
     page
 }
 
-async fn done(site: &Site, action: &str, plan: &Page, reason: &str) -> Page {
+pub(crate) async fn done(site: &Site, action: &str, plan: &Page, reason: &str) -> Page {
     let form = [("token", plan.hidden("token")), ("reason", reason)];
     site.post(&format!("/orders/do/{action}"), &form).await
 }
 
 /// A site with a key in doubt; returns the id of its operation, too.
-async fn doubtful(name: &str) -> (Site, String) {
+pub(crate) async fn doubtful(name: &str) -> (Site, String) {
     let site = Site::new();
     site.doubt(&scope("", "pay"), &[key(name)], "no answer")
         .await;
     let page = site.get(&format!("/key?key={name}")).await;
-    let id = page.hidden("ids").to_owned();
+    let id = page.operation_id().to_owned();
     (site, id)
 }
 
@@ -89,6 +89,7 @@ async fn a_stale_plan_shows_the_new_one_and_does_nothing() {
     assert_eq!(stale.status, 409);
     stale
         .has("Something has changed since this was planned")
+        .has("or you have sent it already")
         .has("nothing in doubt has this operation id")
         .has("Nothing would change.");
     assert_eq!(
@@ -107,7 +108,7 @@ async fn a_stale_plan_that_still_means_something_can_be_confirmed() {
     let all = [("all", "true"), ("verdict", "abandon")];
     let mine = planned(&site, "in-doubt/resolve", &all).await;
     let page = site.get("/key?key=a").await;
-    let id = page.hidden("ids").to_owned();
+    let id = page.operation_id().to_owned();
     let theirs = planned(
         &site,
         "in-doubt/resolve",
@@ -291,7 +292,7 @@ async fn a_viewer_and_another_tenant_plan_nothing() {
     let page = site
         .get_with("/key?key=pay-1", &[("cookie", &cookies[2])])
         .await;
-    let id = page.hidden("ids").to_owned();
+    let id = page.operation_id().to_owned();
     let form = [("ids", &*id), ("verdict", "abandon")];
     let mut pages = Vec::new();
     for cookie in &cookies {

@@ -49,11 +49,14 @@ async fn every_page_keeps_others_out_and_says_where_it_is() {
 
 #[tokio::test]
 async fn all_of_it_is_small_and_nothing_is_from_elsewhere() {
-    let site = Site::new();
+    // Four pipelines, each with a full hour of all its lines.
+    let pipelines: Vec<_> = (0..4).map(|at| format!("busy-{at}")).collect();
+    let (site, _) = Site::with("127.0.0.1:9464", &pipelines, &[]);
     let mut bytes = 0;
     for path in PAGES {
         bytes = bytes.max(site.get(path).await.text.len());
     }
+    assert!(bytes > 100 << 10, "the plots are drawn: {bytes} bytes");
     let page = site.get("/").await;
     for (start, kind) in [
         ("href=\"/console/icon.svg", "image/svg+xml"),
@@ -83,11 +86,28 @@ async fn all_of_it_is_small_and_nothing_is_from_elsewhere() {
 async fn the_overview_has_what_a_pipeline_does_and_what_waits() {
     let site = Site::new();
     let page = site.get("/").await;
-    page.has("store away")
+    page.has("<span class=\"state warn\">store away</span>")
+        .has("store away: <bdi>pay</bdi>")
         .has("20\u{202f}000")
         .has("1\u{202f}234")
         .has("2.50/s")
         .has(", 24h needed");
+    // Numbers and reasons are drawn anew with the plots.
+    let (_, live) = page
+        .text
+        .split_once("data-refresh=\"facts-")
+        .expect("a part");
+    let (live, _) = live
+        .split_once("data-refresh=\"plots-")
+        .expect("the next part");
+    for text in [
+        "store away: ",
+        "Ordered: drain",
+        "<dt>Rate</dt>",
+        "Added, p50 and p99",
+    ] {
+        assert!(live.contains(text), "{text}: {live}");
+    }
     page.has("href=\"/in-doubt?pipeline=pay\"")
         .has("data-live=\"yes\"")
         .has("aria-label=\"Messages, by what");
@@ -107,7 +127,7 @@ async fn a_key_has_its_story_and_what_a_duplicate_meets() {
         .has("its message was kept, in doubt");
     page.has("Release…")
         .has("It did not happen. It may run again.");
-    let id = page.hidden("ids").to_owned();
+    let id = page.operation_id().to_owned();
     let by_id = site.get(&format!("/key?key={id}")).await;
     by_id.has("What a duplicate meets now: parked");
     let begin = site.get("/key?key=pay-").await;
@@ -141,13 +161,20 @@ async fn doubts_come_oldest_first_and_at_most_so_many() {
             .await;
     }
     let page = site.get("/in-doubt").await;
-    let place = |name: &str| page.text.find(&format!(">{name}</a>")).expect("listed");
+    let place = |name: &str| {
+        page.text
+            .find(&format!("<bdi>{name}</bdi></a>"))
+            .expect("listed")
+    };
     assert!(place("third") < place("first") && place("first") < place("second"));
     let many: Vec<_> = (0..2_100).map(|at| key(&format!("many-{at}"))).collect();
     site.doubt(&scope("", "mail"), &many, "no answer").await;
     let page = site.get("/in-doubt").await;
-    page.has("more than <b>2\u{202f}000</b> in doubt")
+    page.has("<b>2\u{202f}000</b> in doubt were read of a longer list")
         .has("the oldest 200");
+    // The rest of them is behind a link.
+    let rest = site.get(&page.link("/in-doubt?cursor=")).await;
+    rest.has("<b>103</b> in doubt were read of a longer list");
     assert_eq!(page.text.matches("type=\"checkbox\"").count(), 200);
     let page = site.get("/in-doubt?pipeline=pay").await;
     page.has("<b>3</b> in doubt");
@@ -175,7 +202,7 @@ async fn messages_are_in_groups_of_the_same_reason() {
     .await;
     let page = site.get("/dead-letters").await;
     page.has("<b>5</b> messages, in 2 groups.")
-        .has("<b>3</b> × dead in pay: ")
+        .has("<b>3</b> × <bdi>dead</bdi> in <bdi>pay</bdi>: ")
         .has("HTTP 410");
     let larger = page.text.find("HTTP 422").expect("a group");
     assert!(larger < page.text.find("HTTP 410").expect("a group"));

@@ -8,7 +8,8 @@ use axum::body::{Body, to_bytes};
 use axum::http::header::{CONTENT_TYPE, HOST};
 use axum::http::{HeaderMap, Request};
 use bytes::Bytes;
-use semel_admin::{Lent, Orders, Plot, Series, SeriesQuery, Settings, Worker};
+use semel_admin::{Lent, Orders, Plot, Series, SeriesQuery, Settings as AdminSettings, Worker};
+use semel_config::{Backends, Overrides, PipelineSettings, Servers, Settings};
 use semel_conformance::TestClock;
 use semel_core::decide::{Directive, Order};
 use semel_core::port::transfer::AnyTransferStore;
@@ -28,7 +29,8 @@ pub(crate) struct Site {
     pub(crate) store: AnyStore,
     pub(crate) clock: Arc<TestClock>,
     router: Router,
-    _lent: watch::Sender<Option<Lent>>,
+    trail: AnyTransferStore,
+    lent: watch::Sender<Option<Lent>>,
     _tokens: watch::Sender<Arc<Tokens>>,
 }
 
@@ -43,6 +45,24 @@ pub(crate) struct Page {
 /// A worker with these pipelines.
 struct Pipelines(Vec<String>);
 
+/// The labels of a whole hour of a busy worker, by the families of the overview.
+const BUSY: [(&str, &str, &[&str]); 4] = [
+    (
+        "semel_decisions_total",
+        "decision",
+        &[
+            "granted", "replay", "busy", "conflict", "stale", "illegal", "parked", "too_old",
+        ],
+    ),
+    ("semel_overhead_seconds", "", &["p50", "p99"]),
+    ("semel_effect_seconds", "", &["p50", "p99"]),
+    (
+        "semel_set_aside",
+        "why",
+        &["dead", "in_doubt", "quarantined"],
+    ),
+];
+
 impl Worker for Pipelines {
     fn status(&self) -> Value {
         let relays = self
@@ -56,9 +76,10 @@ impl Worker for Pipelines {
     fn pipelines(&self) -> Vec<(Box<str>, Value)> {
         let all = self.0.iter().map(|name| {
             let pipeline = json!({
-                "pipeline": name, "effect": "http", "class": "keyed", "state": "store_away", "owner": name,
-                "runbook": name, "reasons": [{ "reason": "store_away", "error": name }], "window": "72h",
-                "window_needed": "24h", "set_aside": { "dead": 3, "in_doubt": 1_234, "quarantined": 0 },
+                "pipeline": name, "effect": "http", "class": "keyed", "state": "store-away", "owner": name,
+                "runbook": name, "reasons": [{ "reason": "store-away", "error": name }], "window": "72h",
+                "window_needed": "24h", "paused": { "order": "drain", "since": "2026-11-29T03:04:05.120Z", "by": name, "reason": name },
+                "set_aside": { "dead": 3, "in_doubt": 1_234, "quarantined": 0 },
                 "so_far": { "applied": 20_000, "replayed": 7 },
             });
             (name.as_str().into(), pipeline)
@@ -83,6 +104,21 @@ impl Worker for Pipelines {
                 plot("semel_records", "value", "state", name),
             ]
         });
+        let busy = self.0.iter().filter(|it| it.starts_with("busy"));
+        let busy = busy.flat_map(|name| BUSY.iter().map(move |it| (name, it)));
+        let busy = busy.flat_map(|(name, (family, label, values))| {
+            let at = |value: &&'static str| Plot {
+                family: (*family).into(),
+                labels: vec![
+                    ("pipeline".into(), name.as_str().into()),
+                    ((*label).into(), (*value).into()),
+                ],
+                kind: if label.is_empty() { value } else { "rate" },
+                values: (0..240).map(|at: u8| 1e3 + f32::from(at) * 0.777).collect(),
+            };
+            values.iter().map(at).collect::<Vec<_>>()
+        });
+        let items = items.chain(busy);
         let is_wanted = |it: &Plot| wanted.family.is_none_or(|family| family == &*it.family);
         Series {
             step_secs: 15,
@@ -112,29 +148,56 @@ impl Site {
         Self::with("127.0.0.1:9464", &["pay".to_owned()], &[]).0
     }
 
+    /// The same of a worker that has the pipeline `pay`, without tenants.
+    pub(crate) fn configured() -> Self {
+        let pipelines = Settings::of(
+            "semel.toml",
+            "store = { url = \"memory:\", allow_volatile = true }\n[pipelines.pay]\nsource = { kind = \"stdin\" }\nkey = \"json:/id\"\neffect = { kind = \"stdout\" }\n",
+            std::iter::empty(),
+            &Overrides::default(),
+            Backends {
+                servers: Servers {
+                    is_built_in: |_| false,
+                    check: |_| Ok(()),
+                },
+                target: |_| unreachable!("nothing is published"),
+            },
+        );
+        let pipelines = pipelines.expect("sound settings").pipelines;
+        Self::made("127.0.0.1:9464", &["pay".to_owned()], &[], pipelines).0
+    }
+
     /// A console at this address, whose listener knows these tokens; returns their secrets, too.
     pub(crate) fn with(
         address: &str,
         pipelines: &[String],
         tokens: &[Named<'_>],
     ) -> (Self, Vec<String>) {
+        Self::made(address, pipelines, tokens, Vec::new())
+    }
+
+    fn made(
+        address: &str,
+        pipelines: &[String],
+        tokens: &[Named<'_>],
+        configured: Vec<PipelineSettings>,
+    ) -> (Self, Vec<String>) {
         let clock = Arc::new(TestClock::new());
         let memory = Arc::new(MemoryStore::new(clock.clone()));
         let store = AnyStore::new(Arc::clone(&memory));
-        let (lent, opened) = watch::channel(Some(Lent {
-            store: store.clone(),
-            trail: Some(AnyTransferStore::new(memory)),
-        }));
-        let settings = Settings {
+        let trail = AnyTransferStore::new(memory);
+        let (lent, opened) = watch::channel(None);
+        let settings = AdminSettings {
             store: opened,
             url: "memory:".to_owned(),
             accepted: Vec::new(),
-            pipelines: Vec::new(),
+            pipelines: configured,
             serves_clients: false,
             routes: Vec::new(),
             config: "{}".to_owned(),
             worker: Arc::new(Pipelines(pipelines.to_vec())),
             clock: clock.clone(),
+            entropy: Arc::new(Counting(std::sync::Mutex::new(0))),
         };
         let orders: Arc<Orders> = Arc::default();
         let api = semel_admin::router(settings, orders);
@@ -157,10 +220,26 @@ impl Site {
             store,
             clock,
             router,
-            _lent: lent,
+            trail,
+            lent,
             _tokens: known,
         };
+        site.open();
         (site, secrets)
+    }
+
+    /// Opens the store, which a new site has done.
+    pub(crate) fn open(&self) {
+        let lent = Lent {
+            store: self.store.clone(),
+            trail: Some(self.trail.clone()),
+        };
+        self.lent.send_replace(Some(lent));
+    }
+
+    /// Closes the store: nobody is answered about it.
+    pub(crate) fn close(&self) {
+        self.lent.send_replace(None);
     }
 
     /// Asks for a page as a browser on this machine.
@@ -207,6 +286,11 @@ impl Site {
             request = request.header(*name, *value);
         }
         let request = request.body(Body::from(body)).expect("a request");
+        self.answer(request).await
+    }
+
+    /// Sends a request as it is.
+    pub(crate) async fn answer(&self, request: Request<Body>) -> Page {
         let Ok(answer) = self.router.clone().oneshot(request).await;
         let (head, body) = answer.into_parts();
         let body = to_bytes(body, usize::MAX).await.expect("a body");
@@ -255,6 +339,27 @@ impl Site {
         self.store.park([message].into()).await.expect("parked");
     }
 
+    /// Claims these keys, and holds each, so that there is a record and an entry of the audit trail.
+    pub(crate) async fn hold_all(&self, scope: &Scope, keys: &[Key]) {
+        let requests = (0..)
+            .zip(keys)
+            .map(|(at, key)| ClaimRequest::new(scope.clone(), key.clone(), ClaimId::from_u128(at)));
+        self.store.claim(requests.collect()).await.expect("claims");
+        let note = Note {
+            by: "ada".into(),
+            reason: "a drill".into(),
+        };
+        let directives = keys.iter().map(|key| Directive {
+            operation: Operation::new(scope.clone(), key.clone()),
+            order: Order::Hold(true),
+            note: Some(note.clone()),
+        });
+        self.store
+            .operate(directives.collect())
+            .await
+            .expect("orders");
+    }
+
     /// Holds a key, as this person and for this reason.
     pub(crate) async fn hold(&self, scope: &Scope, key: &Key, note: (&str, &str)) {
         let note = Note {
@@ -301,9 +406,39 @@ impl Page {
         rest.split('"').next().unwrap_or_default()
     }
 
+    /// The operation id that the page of a key shows.
+    #[track_caller]
+    pub(crate) fn operation_id(&self) -> &str {
+        let (_, rest) = self
+            .text
+            .split_once("Operation id</dt><dd><code>")
+            .unwrap_or_else(|| panic!("{}", self.text));
+        rest.split('<').next().unwrap_or_default()
+    }
+
     pub(crate) fn header(&self, name: &str) -> &str {
         let value = self.headers.get(name).map(|it| it.to_str().expect("text"));
         value.unwrap_or_default()
+    }
+
+    /// The address of the first link that begins so.
+    #[track_caller]
+    pub(crate) fn link(&self, start: &str) -> String {
+        let link = self.find_link(start);
+        link.unwrap_or_else(|| panic!("no {start}: {}", self.text))
+    }
+
+    pub(crate) fn find_link(&self, start: &str) -> Option<String> {
+        let at = self.text.find(&format!("href=\"{start}"))?;
+        let rest = &self.text[at + "href=\"".len()..];
+        Some(rest.split('"').next()?.replace("&amp;", "&"))
+    }
+
+    /// Fails if the page has a text.
+    #[track_caller]
+    pub(crate) fn lacks(&self, text: &str) -> &Self {
+        assert!(!self.text.contains(text), "{text:?}: {}", self.text);
+        self
     }
 
     #[track_caller]

@@ -27,9 +27,28 @@ pub(super) fn check_page(head: &Parts) -> Result<(), Problem> {
     Err(Problem::new(status, Code::OriginRefused.as_str(), detail))
 }
 
-/// Tells whether a browser says that a request comes from a page of the listener itself, where [`Access`](super::Access) has refused
-/// those
-/// of other origins.
+/// Refuses what a page of another origin asks for by itself, be it only read: it would take the places of those who may
+/// look. Whoever follows a link from there gets the page.
+pub(super) fn check_fetch(head: &Parts) -> Result<(), Problem> {
+    let says = |name: &str| {
+        let value = head
+            .headers
+            .get(name)
+            .map(|it| it.to_str().unwrap_or_default());
+        value.unwrap_or_default()
+    };
+    let is_foreign = matches!(says("sec-fetch-site"), "cross-site" | "same-site");
+    let is_link = says("sec-fetch-mode") == "navigate" && says("sec-fetch-dest") == "document";
+    if !is_foreign || is_link {
+        return Ok(());
+    }
+    let detail = "pages of other origins may lead to this listener, and not ask it";
+    let status = StatusCode::FORBIDDEN;
+    Err(Problem::new(status, Code::OriginRefused.as_str(), detail))
+}
+
+/// Tells whether a browser says that a request comes from a page of the listener itself, where [`Access`](super::Access)
+/// has refused those of other origins.
 pub fn is_from_own_page(head: &Parts) -> bool {
     let site = head.headers.get("sec-fetch-site");
     match site {

@@ -82,6 +82,19 @@ fn door_with(address: &str, hosts: &[&str], tokens: Known<'_>, has_pages: bool) 
 }
 
 impl Door {
+    /// Knows one more token from now on.
+    fn learns(&self, token: Token) {
+        self.known.send_modify(|known| {
+            let file = tempfile::tempdir().expect("a folder");
+            let file = TokenFile::new(file.path().join("tokens.json"));
+            for token in known.iter() {
+                file.add(token.clone()).expect("written");
+            }
+            file.add(token).expect("written");
+            *known = Arc::new(file.read().expect("what was written is read"));
+        });
+    }
+
     async fn asked(&self, headers: &[(&str, &str)], body: impl Into<Body>) -> Response {
         self.asked_at("/", headers, body).await
     }
@@ -204,15 +217,7 @@ async fn the_holder_of_a_certificate_is_known_by_its_subject() {
             &door.clock,
             subject,
         );
-        door.known.send_modify(|known| {
-            let file = tempfile::tempdir().expect("a folder");
-            let file = TokenFile::new(file.path().join("tokens.json"));
-            for token in known.iter() {
-                file.add(token.clone()).expect("written");
-            }
-            file.add(token).expect("written");
-            *known = Arc::new(file.read().expect("what was written is read"));
-        });
+        door.learns(token);
         let ask = async |subject: &str, more: &[(&str, &str)]| {
             let certificate = ClientCertificate::named(subject, "billing");
             let shows = door.router.clone().layer(Extension(certificate));

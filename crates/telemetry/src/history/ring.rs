@@ -14,6 +14,8 @@ pub(super) struct Rings {
     /// The series of this point for which there is no room, and those of the last one.
     beyond: usize,
     left_out: usize,
+    /// True once a series was not kept, or no longer: one that is met for the first time may be such a one.
+    has_lost: bool,
 }
 
 /// The last points of a series.
@@ -57,6 +59,7 @@ impl Rings {
         }
         if self.all.len() >= MOST_SERIES {
             self.beyond += 1;
+            self.has_lost = true;
             return;
         }
         let mut values = vec![f32::NAN; POINTS].into_boxed_slice();
@@ -75,7 +78,14 @@ impl Rings {
     pub(super) fn end(&mut self) {
         self.left_out = self.beyond;
         let taken = self.taken;
+        let before = self.all.len();
         self.all.retain(|_, ring| taken - ring.met < POINTS);
+        self.has_lost |= self.all.len() < before;
+    }
+
+    /// Tells whether a series that has no ring may be an old one.
+    pub(super) const fn has_lost(&self) -> bool {
+        self.has_lost
     }
 
     /// Tells whether there is a ring of this series.

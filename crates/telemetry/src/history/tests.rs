@@ -164,6 +164,31 @@ fn the_number_of_series_is_bounded_and_what_is_beyond_is_told() {
 }
 
 #[test]
+fn a_series_that_is_let_in_late_has_not_counted_its_past_just_now() {
+    let lines = |first: usize| {
+        let lines = (first..first + MOST_SERIES)
+            .map(|at| format!("semel_waits_total{{pipeline=\"{at:04}\"}} 1"));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let type_of = "# TYPE semel_waits_total counter\n";
+    let late = "semel_waits_total{pipeline=\"late\"}";
+    // There is no room for one at first, and then some are gone for an hour.
+    let mut texts = vec![(0, format!("{type_of}{}\n{late} 500", lines(0)))];
+    for point in 1..=POINTS as u64 + 4 {
+        texts.push((point, format!("{type_of}{late} {}", 500 + point * 15)));
+    }
+    let history = taken(&texts);
+    let recent = history.recent(None, Some("late"));
+    let known = recent.series[0].values.iter().filter(|it| it.is_finite());
+    let known: Vec<_> = known.collect();
+    assert!(!known.is_empty(), "{recent:?}");
+    assert!(
+        known.iter().all(|it| (**it - 1.0).abs() < 1e-6),
+        "{known:?}"
+    );
+}
+
+#[test]
 fn a_real_scrape_is_read_whole() {
     let metrics = Metrics::new(Build {
         version: "1",

@@ -50,6 +50,12 @@ impl Desk {
         assert!(shown.contains(text), "no {text:?}: {shown}");
     }
 
+    /// Finds nothing on the page that is shown that keeps people out of it.
+    #[track_caller]
+    fn is_usable(&self, axe: &str, what: &str) {
+        is_usable(&self.browser, axe, what);
+    }
+
     /// Confirms the plan that is shown.
     #[track_caller]
     fn confirm(&self, reason: &str) {
@@ -82,24 +88,24 @@ impl Desk {
 fn each_page_is_whole_quiet_and_usable_and_asks_nobody_else() {
     let desk = Desk::new();
     let axe = axe();
+    let widths = [(1_280, false), (1_280, true), (360, false), (360, true)];
     let own = format!("http://127.0.0.1:{}/", desk.served.port);
     for (path, title) in PAGES {
-        for is_dark in [false, true] {
-            desk.browser.looks(1_280, 900, is_dark);
+        for (width, is_dark) in widths {
+            desk.browser.looks(width, 900, is_dark);
             desk.open(path);
             assert_eq!(
                 desk.browser.run("return document.title;"),
                 format!("{title} · Semel")
             );
-            desk.shows(title);
-            // Its rules are text to the page, which it is not allowed to be by an address.
-            desk.browser.run(&axe);
-            let found = desk.browser.run_to_end(
-                "const found = await axe.run(document, { resultTypes: ['violations'] });\
-                 return found.violations.map((it) => it.id + ': ' + it.nodes.map((node) => node.html).join(' '));",
-            );
-            assert_eq!(found, serde_json::json!([]), "{path}, dark: {is_dark}");
+            let heading = "return document.querySelector('h1').textContent;";
+            assert_eq!(desk.browser.run(heading), title);
+            desk.is_usable(&axe, &format!("{path}, dark: {is_dark}, {width} pixels"));
         }
+        // Paths, ids and keys can be long.
+        desk.browser.run(
+            "for (const it of document.querySelectorAll('code')) it.textContent += '/a-folder-of-some-length'.repeat(12);",
+        );
         for width in [360, 2_560] {
             desk.browser.looks(width, 900, false);
             let wider = "return document.documentElement.scrollWidth - document.documentElement.clientWidth;";
@@ -151,8 +157,58 @@ fn counts_are_live_and_a_worker_that_ends_is_found_again() {
 }
 
 #[test]
+fn a_worker_that_hangs_is_noticed_and_found_again() {
+    let desk = Desk::new();
+    desk.open("/");
+    desk.browser
+        .wait("document.querySelector('[data-member=in_doubt]').textContent === '2'");
+    desk.browser.run("window.isSamePage = true;");
+    let (child, _) = &desk.served.running;
+    let worker = Pid::from_child(child);
+    // It keeps its connections, and says nothing.
+    kill_process(worker, Signal::STOP).expect("stopped");
+    desk.browser.wait("!document.getElementById('gone').hidden");
+    desk.shows("The worker has not answered since");
+    kill_process(worker, Signal::CONT).expect("continued");
+    desk.browser.wait("document.getElementById('gone').hidden");
+    assert_eq!(desk.browser.run("return window.isSamePage;"), true);
+}
+
+#[test]
+fn a_pipeline_is_drained_paused_and_resumed_from_the_overview() {
+    let desk = Desk::new();
+    let axe = axe();
+    let chip = "document.querySelector('[data-state=pay] .state')";
+    let orders = [
+        ("drain", "paused", "Ordered: drain"),
+        ("pause", "paused", "Ordered: pause"),
+        ("resume", "running", "What Semel adds"),
+    ];
+    for (order, state, text) in orders {
+        desk.open("/");
+        desk.browser
+            .submit(&format!("form[action$='pipelines/{order}'] button"));
+        desk.is_usable(&axe, &format!("the plan to {order}"));
+        desk.confirm("INC-7");
+        desk.shows("1 of one change done");
+        desk.open("/");
+        desk.browser
+            .wait(&format!("{chip}.textContent === '{state}'"));
+        // The order and what can follow it are drawn anew with the state.
+        desk.browser
+            .wait(&format!("document.body.innerText.includes('{text}')"));
+        let again = format!("!document.querySelector(\"form[action$='pipelines/{order}']\")");
+        desk.browser.wait(&again);
+    }
+    assert_eq!(desk.browser.messages(), [""; 0]);
+    desk.open("/audit");
+    desk.shows("INC-7");
+}
+
+#[test]
 fn each_action_is_planned_confirmed_and_done() {
     let desk = Desk::new();
+    let axe = axe();
     desk.open("/");
     desk.browser.fill("#find", "done-1");
     desk.browser.submit("form[role=search] button");
@@ -170,6 +226,8 @@ fn each_action_is_planned_confirmed_and_done() {
     desk.browser.fill("#outcome-one", "charged");
     desk.browser.submit("form[action$=resolve] button");
     desk.shows("Resolve 2 changes");
+    desk.shows("it happened");
+    desk.is_usable(&axe, "a plan");
     // Somebody else resolves one of them meanwhile.
     let words = [
         "in-doubt",
@@ -185,6 +243,7 @@ fn each_action_is_planned_confirmed_and_done() {
     desk.served.site.semel(&words).done();
     desk.confirm("at the provider");
     desk.shows("Something has changed since this was planned");
+    desk.is_usable(&axe, "a plan that is stale");
     assert_eq!(
         desk.state("doubt-2").as_deref(),
         Some("in_doubt"),
@@ -192,9 +251,14 @@ fn each_action_is_planned_confirmed_and_done() {
     );
     desk.confirm("at the provider");
     desk.shows("1 of one change done");
+    desk.is_usable(&axe, "what was done");
     assert_eq!(desk.state("doubt-1").as_deref(), Some("dead"));
     assert_eq!(desk.state("doubt-2").as_deref(), Some("completed"));
 
+    desk.open("/dead-letters");
+    desk.browser.submit("details form button");
+    desk.shows("Nothing is selected.");
+    desk.is_usable(&axe, "a refusal");
     for (path, count) in [("/dead-letters", "1"), ("/quarantine", "1")] {
         desk.open(path);
         desk.browser.click("thead input");
@@ -221,8 +285,9 @@ fn each_action_is_planned_confirmed_and_done() {
         desk.shows(text);
     }
     let errors = desk.browser.messages();
-    // That a plan is stale is an answer of its own kind, which the browser also writes down.
-    assert!(errors.iter().all(|it| it.contains("409")), "{errors:?}");
+    // That a plan is stale, or is none, is an answer of its own kind, which the browser also writes down.
+    let is_answer = |it: &String| it.contains("409") || it.contains("400");
+    assert!(errors.iter().all(is_answer), "{errors:?}");
 }
 
 #[test]
@@ -242,6 +307,7 @@ fn whoever_needs_a_token_logs_in_and_out_and_no_longer_once_it_is_revoked() {
         (secret, "A duplicate is known"),
     ] {
         browser.wait("document.title === 'Log in · Semel'");
+        is_usable(&browser, &axe(), "the page to log in at");
         browser.fill("#token", token);
         browser.submit("main form button");
         assert!(browser.text().contains(text), "{}", browser.text());
@@ -267,6 +333,18 @@ fn whoever_needs_a_token_logs_in_and_out_and_no_longer_once_it_is_revoked() {
     running.wait().done();
 }
 
+/// Finds nothing on a page that keeps people out of it.
+#[track_caller]
+fn is_usable(browser: &Browser, axe: &str, what: &str) {
+    // Its rules are text to the page, which it is not allowed to be by an address.
+    browser.run(axe);
+    let found = browser.run_to_end(
+        "const found = await axe.run(document, { resultTypes: ['violations'] });\
+         return found.violations.map((it) => it.id + ': ' + it.nodes.map((node) => node.html).join(' '));",
+    );
+    assert_eq!(found, serde_json::json!([]), "{what}");
+}
+
 /// The text of axe-core, which finds what keeps people out of a page.
 fn axe() -> String {
     let folder = std::env::var("SEMEL_TEST_AXE").unwrap_or_else(|_| {
@@ -282,6 +360,11 @@ fn pictures(desk: &Desk) {
     if folder.is_empty() {
         return;
     }
+    let is_absolute = Path::new(&folder).is_absolute();
+    assert!(
+        is_absolute,
+        "SEMEL_TEST_PICTURES: {folder} would be a folder of the sources"
+    );
     for (at, (path, _)) in PAGES.into_iter().enumerate() {
         for (width, height) in [(360, 800), (1_280, 900), (2_560, 1_440)] {
             for is_dark in [false, true] {

@@ -61,3 +61,49 @@ async fn a_listener_without_pages_takes_no_cookie() {
     let cookie = format!("{TOKEN_COOKIE}={}", door.secrets[0].as_str());
     assert_eq!(door.status(&[OPEN, OWN, ("cookie", &cookie)]).await, 401);
 }
+
+#[tokio::test]
+async fn a_page_of_another_origin_reads_nothing_and_may_lead_here() {
+    let door = door_with("127.0.0.1:9464", &[], &[], true);
+    let host = ("host", "127.0.0.1:9464");
+    let image = [("sec-fetch-mode", "no-cors"), ("sec-fetch-dest", "image")];
+    let frame = [("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "iframe")];
+    let link = [
+        ("sec-fetch-mode", "navigate"),
+        ("sec-fetch-dest", "document"),
+    ];
+    for (site, how, status) in [
+        ("cross-site", image, 403),
+        ("same-site", image, 403),
+        ("cross-site", frame, 403),
+        ("cross-site", link, 200),
+        ("same-origin", image, 200),
+        ("none", link, 200),
+    ] {
+        let headers = [host, ("sec-fetch-site", site), how[0], how[1]];
+        assert_eq!(door.status(&headers).await, status, "{headers:?}");
+    }
+    let bare = [host, ("sec-fetch-site", "cross-site")];
+    assert_eq!(door.status(&bare).await, 403);
+    assert_eq!(door.status(&[host]).await, 200, "a program");
+    let without = door_with("127.0.0.1:9464", &[], &[], false);
+    assert_eq!(without.status(&bare).await, 200, "there are no pages");
+}
+
+#[tokio::test]
+async fn an_old_cookie_is_not_in_the_way_of_a_certificate() {
+    let (mut door, cookie) = with_pages();
+    let subject = "CN=billing,O=Acme";
+    let clock = door.clock.clone();
+    let of_subject = |end| Token::of_subject("billing", Role::Viewer, None, end, &clock, subject);
+    door.learns(of_subject(None));
+    let certificate = ClientCertificate::named(subject, "billing");
+    door.router = door.router.clone().layer(Extension(certificate));
+    for (cookie, expected) in [
+        ("semel_token=semel_00", "billing viewer 2"),
+        (&cookie, "ada operator 2"),
+    ] {
+        let answer = door.asked(&[OPEN, OWN, ("cookie", cookie)], "{}").await;
+        assert_eq!(text(answer).await, expected, "{cookie}");
+    }
+}

@@ -1,6 +1,6 @@
 //! A Chromium of the test's own, driven as the protocol `WebDriver` has it, with what Chromium's driver adds.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::site::{Site, wait_for};
+use crate::site::{Site, wait_for, wait_within};
 
 /// A browser with one page. It is killed when dropped, with its driver.
 pub(super) struct Browser {
@@ -63,6 +63,8 @@ impl Browser {
         );
         let session = begun["sessionId"].as_str().expect("a session");
         browser.session = format!("/session/{session}");
+        let most = LONGEST.as_millis() - 10_000;
+        browser.post("timeouts", &json!({ "script": most, "pageLoad": most }));
         // The page that it begins with is its own.
         browser.open("about:blank");
         browser.requests();
@@ -90,7 +92,7 @@ impl Browser {
     /// Waits until something is true in the page.
     #[track_caller]
     pub(super) fn wait(&self, what: &str) {
-        wait_for(what, || {
+        wait_within(LONGEST, what, || {
             self.run(&format!("return Boolean({what});")) == true
         });
     }
@@ -188,43 +190,52 @@ impl Browser {
         value
     }
 
-    /// Sends a command. The driver keeps its connections open, so that the answer ends with its length.
+    #[track_caller]
     fn call(&self, method: &str, path: &str, body: &Value) -> Value {
+        let answer = self.send(method, path, body);
+        answer.unwrap_or_else(|error| panic!("chromedriver, {path}: {error}"))
+    }
+
+    /// Sends a command. The driver keeps its connections open, so that the answer ends with its length.
+    fn send(&self, method: &str, path: &str, body: &Value) -> Result<Value> {
         let body = body.to_string();
-        let stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
-        let limit = Some(Duration::from_secs(60));
-        stream.set_read_timeout(limit).expect("a limit");
+        let stream = TcpStream::connect(("127.0.0.1", self.port))?;
+        stream.set_read_timeout(Some(LONGEST))?;
         let mut stream = BufReader::new(stream);
         let head = format!(
             "{method} {path} HTTP/1.1\r\nhost: 127.0.0.1:{}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
             self.port,
             body.len()
         );
-        let sent = stream.get_mut().write_all((head + &body).as_bytes());
-        sent.expect("sent");
+        stream.get_mut().write_all((head + &body).as_bytes())?;
         let (mut length, mut line) = (0, String::new());
         while line != "\r\n" {
             line.clear();
-            stream.read_line(&mut line).expect("a head");
+            if stream.read_line(&mut line)? == 0 {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
             let lower = line.to_ascii_lowercase();
             if let Some(text) = lower.strip_prefix("content-length:") {
-                length = text.trim().parse().expect("a length");
+                length = text.trim().parse().map_err(Error::other)?;
             }
         }
         let mut answer = vec![0; length];
-        stream.read_exact(&mut answer).expect("an answer");
-        let answer: Value = serde_json::from_slice(&answer).expect("JSON");
-        answer["value"].clone()
+        stream.read_exact(&mut answer)?;
+        let answer: Value = serde_json::from_slice(&answer)?;
+        Ok(answer["value"].clone())
     }
 }
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // This ends the browser as well.
+        // This ends the browser as well. A driver that is gone must not hide why a test fails.
         if !self.session.is_empty() {
-            self.call("DELETE", &self.session, &json!({}));
+            let _ = self.send("DELETE", &self.session, &json!({}));
         }
         let _ = self.driver.kill();
         let _ = self.driver.wait();
     }
 }
+
+/// The longest wait for anything, on a machine that has much else to do: a worker that hangs is noticed after half a minute.
+const LONGEST: Duration = Duration::from_secs(180);
