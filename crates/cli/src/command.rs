@@ -14,6 +14,8 @@ pub(crate) mod man;
 mod notices;
 pub(crate) mod operate;
 pub(crate) mod parked;
+pub(crate) mod producers;
+pub(crate) mod publish;
 pub(crate) mod quarantine;
 pub(crate) mod replay;
 pub(crate) mod run;
