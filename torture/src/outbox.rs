@@ -22,7 +22,7 @@ use tokio::runtime::Runtime;
 
 use self::client::Ended;
 use self::database::Database;
-use self::destination::Destination;
+pub(crate) use self::destination::Destination;
 use self::faults::{Crew, PATIENCE};
 use self::orders::{End, Order, Place, Transaction, judged, repeated};
 use self::writers::Writers;

@@ -17,6 +17,7 @@ pub mod broker;
 pub mod changelog;
 pub mod layered;
 pub mod outbox;
+pub mod producers;
 pub mod sink;
 pub mod source;
 pub mod store;

@@ -13,6 +13,8 @@ pub(crate) mod keys;
 mod log;
 mod man;
 pub(crate) mod pipelines;
+pub(crate) mod producers;
+mod publish;
 pub(crate) mod quarantine;
 mod replay;
 mod run;
@@ -31,6 +33,7 @@ pub(crate) use gameday::Gameday;
 pub(crate) use init::{EffectKind, Init, Level, SourceKind, StoreKind};
 pub(crate) use log::{Log, LogFormat, LogLevel};
 pub(crate) use man::Man;
+pub(crate) use publish::Publish;
 pub(crate) use replay::Replay;
 pub(crate) use run::{FailOn, Run};
 pub(crate) use shared::{Audit, Colour, Confirm, Format, Listing, Output, Rerun};
@@ -81,6 +84,14 @@ pub(crate) enum Command {
         after_help = "Examples:\n  semel dedup access.log > once.log\n  semel dedup --key json:/id --to once.ndjson events.ndjson\n  semel dedup --csv --key column:email people.csv\n  semel dedup --ephemeral --key field:1 --delimiter whitespace access.log\n  semel dedup -c words.txt"
     )]
     Dedup(Dedup),
+    /// Publish rows to a broker under an identity that outlives the process: killed and run again, it goes on
+    #[command(
+        after_help = "Examples:\n  semel publish --to kafka://127.0.0.1:9092 --stream orders --order json:/customer orders.ndjson\n  psql -Atc 'SELECT row_to_json(o) FROM orders o' | semel publish --to nats://127.0.0.1:4222 --stream orders --id json:/id"
+    )]
+    Publish(Publish),
+    /// Look at the producers of a store, and freeze or release them
+    #[command(subcommand)]
+    Producers(producers::Producers),
     /// Say what a code means, whether anything was applied, and what to do
     #[command(after_help = "Example:\n  semel explain store-in-use")]
     Explain(Explain),

@@ -15,6 +15,8 @@ mod notices;
 pub(crate) mod operate;
 pub(crate) mod parked;
 pub(crate) mod pipelines;
+pub(crate) mod producers;
+pub(crate) mod publish;
 pub(crate) mod quarantine;
 pub(crate) mod replay;
 pub(crate) mod run;

@@ -33,6 +33,8 @@ fn main() -> ExitCode {
         Command::Run(run) => command::run::run(&run),
         Command::Replay(replay) => command::replay::replay(&replay),
         Command::Dedup(dedup) => command::dedup::dedup(&dedup),
+        Command::Publish(publish) => command::publish::publish(&publish),
+        Command::Producers(verb) => command::producers::run(&verb),
         Command::Explain(explain) => command::explain::explain(&explain),
         Command::Init(init) => command::init::init(&init),
         Command::Check(check) => command::check::check(&check),
@@ -102,7 +104,7 @@ impl Exit {
             return Self::Environment;
         }
         // The command line and the file are right; the messages are not.
-        if error.code() == Code::NoUsableKey {
+        if matches!(error.code(), Code::NoUsableKey | Code::RowUnpublishable) {
             return Self::No;
         }
         match error.kind() {

@@ -1,6 +1,8 @@
 //! Targets on brokers: for effects of kind `kafka`, `nats` and `amqp`, and for dead letters through
 //! `dead_letter`.
 
+mod address;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -85,6 +85,11 @@ pub mod laws;
 )]
 pub mod outbox;
 pub mod page_bounds;
+#[expect(
+    clippy::missing_panics_doc,
+    reason = "a case panics where its law is broken"
+)]
+pub mod producers;
 pub mod proxy;
 pub mod redis;
 #[expect(

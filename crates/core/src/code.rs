@@ -110,6 +110,12 @@ pub enum Code {
     UpstreamBroken,
     /// The service behind an idempotency key gave no answer in time.
     UpstreamTimeout,
+    /// A later opening of a producer fences this one.
+    ProducerFenced,
+    /// Messages of a producer wait for another place.
+    ProducerElsewhere,
+    /// A row cannot be published.
+    RowUnpublishable,
     /// No answer arrived in time.
     Timeout,
     /// A stored record does not check out.
@@ -173,6 +179,9 @@ impl Code {
         Self::UpstreamUnreachable,
         Self::UpstreamBroken,
         Self::UpstreamTimeout,
+        Self::ProducerFenced,
+        Self::ProducerElsewhere,
+        Self::RowUnpublishable,
         Self::Timeout,
         Self::RecordCorrupt,
         Self::Internal,
@@ -233,6 +242,9 @@ impl Code {
             Self::UpstreamUnreachable => "upstream-unreachable",
             Self::UpstreamBroken => "upstream-broken",
             Self::UpstreamTimeout => "upstream-timeout",
+            Self::ProducerFenced => "producer-fenced",
+            Self::ProducerElsewhere => "producer-elsewhere",
+            Self::RowUnpublishable => "row-unpublishable",
             Self::Timeout => "timeout",
             Self::RecordCorrupt => "record-corrupt",
             Self::Internal => "internal",

@@ -143,6 +143,12 @@ impl Error {
         self.change(|inner| inner.certainty = Certainty::NotApplied)
     }
 
+    /// The same error, where nobody knows whether it took effect.
+    #[must_use]
+    pub fn maybe_applied(self) -> Self {
+        self.change(|inner| inner.certainty = Certainty::MaybeApplied)
+    }
+
     /// The same error with a hint when to try again.
     #[must_use]
     pub fn retry_after(self, after: Duration) -> Self {
@@ -243,6 +249,8 @@ mod tests {
             Certainty::MaybeApplied,
             "the original is untouched"
         );
+        let unknown = refused.maybe_applied();
+        assert_eq!(unknown.certainty(), Certainty::MaybeApplied);
     }
 
     #[test]

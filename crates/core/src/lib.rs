@@ -48,6 +48,7 @@ pub mod parked;
 pub mod partition;
 mod planted;
 pub mod port;
+pub mod producer;
 pub mod record;
 pub mod select;
 pub mod settle;

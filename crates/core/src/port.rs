@@ -8,6 +8,7 @@ pub mod checkpoint;
 mod erased;
 pub mod horizon;
 pub mod outbox;
+pub mod producer;
 pub mod rescan;
 pub mod sink;
 pub mod source;

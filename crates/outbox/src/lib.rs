@@ -4,7 +4,10 @@
 //! records what the sink confirmed. A message that was published and not yet recorded when the process died is published
 //! again, under the same id. Any number of processes relay one stream: what one of them leases, no other publishes.
 //!
-//! It knows no driver, no broker and no settings file: the outbox is an [`OutboxStore`], the sink a [`Sink`].
+//! A [`Producer`] publishes what its caller hands over, under an identity that outlives the process: what is to be sent is
+//! in a journal first, and is sent again by the next opening if it was not confirmed.
+//!
+//! The crate knows no driver, no broker and no settings file: the outbox is an [`OutboxStore`], the sink a [`Sink`].
 //!
 //! [`OutboxStore`]: semel_core::port::outbox::OutboxStore
 //! [`Sink`]: semel_core::port::sink::Sink
@@ -12,6 +15,7 @@
 mod absence;
 mod event;
 mod outcomes;
+pub mod producer;
 mod publication;
 mod relay;
 mod settings;
@@ -21,6 +25,7 @@ mod verdict;
 mod waves;
 
 pub use event::{Event, Observer};
+pub use producer::Producer;
 pub use publication::{PublicationEnd, PublicationSpan};
 pub use relay::Relay;
 pub use settings::{Settings, Summary};

@@ -23,6 +23,7 @@ mod handle;
 pub mod http;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod inbox;
+pub mod producer;
 #[cfg(any(
     feature = "sqlx-mysql",
     feature = "sqlx-postgres",
@@ -152,14 +153,14 @@ pub use semel_store_sqlite::rusqlite;
 /// The reference store: exact, in memory, forgets at exit.
 pub mod memory {
     #[doc(inline)]
-    pub use semel_store_memory::MemoryStore;
+    pub use semel_store_memory::{MemoryProducers, MemoryStore};
 }
 
 /// The default store: one folder, one process, durable.
 #[cfg(feature = "embedded")]
 pub mod embedded {
     #[doc(inline)]
-    pub use semel_store_embedded::{EmbeddedStore, Options};
+    pub use semel_store_embedded::{EmbeddedProducers, EmbeddedStore, Options};
 }
 
 /// Records in an SQLite file, and in the transactions of programs that use that file.
@@ -168,7 +169,7 @@ pub mod sqlite {
     #[doc(inline)]
     pub use crate::inbox::sqlite::Inbox;
     #[doc(inline)]
-    pub use semel_store_sqlite::{Options, Outbox, SqliteStore};
+    pub use semel_store_sqlite::{Options, Outbox, SqliteProducers, SqliteStore};
 }
 
 /// Records in a PostgreSQL database, for any number of processes, and in the transactions of programs that

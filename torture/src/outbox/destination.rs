@@ -19,7 +19,7 @@ pub enum Target {
 }
 
 impl Target {
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Kafka => "Kafka",
             Self::Nats => "NATS",
@@ -30,7 +30,7 @@ impl Target {
 }
 
 /// A broker, and the way of the relays to it.
-pub(super) struct Destination {
+pub(crate) struct Destination {
     broker: Kind,
     pub(super) cuts: Proxy,
     /// The source of the consumer.
@@ -51,7 +51,7 @@ impl Destination {
     /// # Panics
     ///
     /// If it does not come up.
-    pub(super) fn start(to: Target) -> Self {
+    pub(crate) fn start(to: Target) -> Self {
         match to {
             Target::Kafka => {
                 let mut cuts = None;
@@ -124,7 +124,7 @@ impl Destination {
     }
 
     /// True if it drops a message that it has already.
-    pub(super) fn drops_repeats(&self) -> bool {
+    pub(crate) fn drops_repeats(&self) -> bool {
         matches!(self.broker, Kind::Nats(_) | Kind::Consumer)
     }
 
@@ -134,7 +134,7 @@ impl Destination {
     }
 
     /// Kills the broker, and starts it again; returns whether there is one.
-    pub(super) fn kill_and_restart(&mut self) -> bool {
+    pub(crate) fn kill_and_restart(&mut self) -> bool {
         match &mut self.broker {
             Kind::Kafka(broker) => broker.kill_and_restart(),
             Kind::Nats(broker) => broker.kill_and_restart(),
@@ -142,6 +142,28 @@ impl Destination {
             Kind::Consumer => return false,
         }
         true
+    }
+
+    /// The url and the place of `semel publish`.
+    ///
+    /// # Panics
+    ///
+    /// If it is no broker.
+    pub(crate) fn typed(&self) -> (String, String) {
+        let address = self.cuts.address();
+        let (url, place) = match self.broker {
+            Kind::Kafka(_) => (format!("kafka://{address}"), "payments"),
+            Kind::Nats(_) => (format!("nats://{address}"), "payments"),
+            Kind::RabbitMq(_) => (format!("amqp://guest:guest@{address}/%2f"), AUDIT),
+            Kind::Consumer => panic!("nobody publishes to a consumer"),
+        };
+        (url, place.to_owned())
+    }
+
+    /// Reads the labels and accounts of everything that was published, from its beginning.
+    pub(crate) fn labels(&self) -> Option<Vec<(String, String)>> {
+        let orders = self.published()?.into_iter();
+        Some(orders.map(|it| (it.label, it.account)).collect())
     }
 
     /// Reads everything that was published, from its beginning; nothing where only the consumer knows.

@@ -18,6 +18,7 @@ mod orders;
 mod outage;
 mod outbox;
 mod postgres;
+mod publication;
 mod redis;
 mod redis_cluster;
 mod streamed;

@@ -126,6 +126,7 @@ const ALLOWED: &[Arrow] = &[
     Arrow("crates/worker", "crates/stores/memory", Use::Tests),
     // The relay: an outbox and a sink, both of them ports.
     Arrow("crates/outbox", "crates/core", Use::Normal),
+    Arrow("crates/outbox", "crates/stores/memory", Use::Tests),
     Arrow("crates/config", "crates/outbox", Use::Normal),
     Arrow("crates/supervisor", "crates/outbox", Use::Normal),
     Arrow("crates/cli", "crates/outbox", Use::Normal),
@@ -133,6 +134,8 @@ const ALLOWED: &[Arrow] = &[
     Arrow("crates/semel", "crates/core", Use::Normal),
     Arrow("crates/semel", "crates/stores/*", Use::Normal),
     Arrow("crates/semel", "crates/brokers/*", Use::Normal),
+    // The producer.
+    Arrow("crates/semel", "crates/outbox", Use::Normal),
     Arrow("crates/semel", "crates/sqlx-rusqlite", Use::Normal),
     // Its layer for HTTP services.
     Arrow("crates/semel", "crates/gateway", Use::Normal),

@@ -14,11 +14,12 @@ use crate::ready::{Admin, Outage};
 use crate::site::{Running, Site, Summary, wait_for};
 
 #[cfg(feature = "amqp")]
-mod amqp;
+pub(crate) mod amqp;
 #[cfg(feature = "kafka")]
 pub(crate) mod kafka;
 #[cfg(feature = "nats")]
-mod nats;
+pub(crate) mod nats;
+mod producer;
 mod publish;
 #[cfg(any(feature = "amqp", feature = "kafka-tls", feature = "nats"))]
 mod tls;

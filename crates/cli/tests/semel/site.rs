@@ -141,6 +141,11 @@ impl Running {
         Self::start(command.stdin(stdin))
     }
 
+    /// Its standard input, where that is a pipe.
+    pub(crate) fn input(&mut self) -> std::process::ChildStdin {
+        self.child.stdin.take().expect("a pipe")
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         kill_process(id.expect("a process id"), signal).expect("the process is there");

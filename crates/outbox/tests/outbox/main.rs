@@ -1,6 +1,7 @@
 //! The relay between an outbox in memory and a sink that does as it is told, on a clock that tests move.
 
 mod fakes;
+mod producer;
 mod spans;
 
 use std::num::NonZeroU32;

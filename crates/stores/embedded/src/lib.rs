@@ -54,6 +54,7 @@ mod limits;
 mod log;
 mod options;
 mod parked_log;
+mod producers;
 mod store;
 mod superblock;
 mod sync;
@@ -63,6 +64,7 @@ mod wire;
 pub use foreign_lease::LentStore;
 pub use inspect::Inspector;
 pub use options::Options;
+pub use producers::EmbeddedProducers;
 pub use store::EmbeddedStore;
 
 /// The newest format, which is the one that this version writes.

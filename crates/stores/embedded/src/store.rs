@@ -26,6 +26,7 @@ use crate::limits::{check_note, check_parked};
 use crate::log::LogKind;
 use crate::options::Options;
 use crate::parked_log::ParkedLog;
+use crate::producers;
 use crate::superblock::{self, Position, Superblock};
 use crate::sync::thread::{self, JoinHandle};
 
@@ -319,7 +320,9 @@ pub(crate) fn refuse_foreign(names: &[String]) -> Result<()> {
             &format!("missing beside {name}"),
         ));
     }
-    let is_ours = |name: &String| [LOCK_NAME, superblock::NEXT_NAME].contains(&name.as_str());
+    // Producers may have been there before the store.
+    let ours = [LOCK_NAME, superblock::NEXT_NAME, producers::FOLDER];
+    let is_ours = |name: &String| ours.contains(&name.as_str());
     if names.iter().all(is_ours) {
         return Ok(());
     }

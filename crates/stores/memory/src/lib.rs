@@ -38,9 +38,11 @@
 //! ```
 
 mod list;
+mod producers;
 mod state;
 mod store;
 mod sync;
 mod transfer;
 
+pub use producers::MemoryProducers;
 pub use store::MemoryStore;

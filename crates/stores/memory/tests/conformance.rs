@@ -69,3 +69,26 @@ mod observed {
     semel_conformance::transfer_laws!(Observed);
     semel_conformance::checkpoint_transfer_laws!(Observed);
 }
+
+/// Producers whose journal every process shares.
+struct Producers(Arc<semel_store_memory::MemoryProducers>);
+
+impl semel_conformance::producers::ProducerSubject for Producers {
+    type Journal = semel_core::port::producer::AnyProducerJournal;
+
+    async fn open() -> Self {
+        Self(Arc::default())
+    }
+
+    async fn journal(&self) -> Self::Journal {
+        Self::Journal::shared(Arc::clone(&self.0))
+    }
+}
+
+semel_conformance::producer_laws!(Producers);
+
+#[test]
+fn the_input_used_longest_ago_is_forgotten_first() {
+    use semel_conformance::producers::{check, laws};
+    check(laws::the_input_used_longest_ago_is_forgotten_first::<Producers>);
+}

@@ -60,6 +60,7 @@ mod open;
 mod outbox;
 mod parked;
 mod preflight;
+mod producers;
 mod row;
 mod sql;
 mod statements;
@@ -71,6 +72,7 @@ pub use config::Options;
 pub use inbox::Inbox;
 pub use inspection::{Inspection, inspect};
 pub use outbox::{OUTBOX_FORMAT, Outbox, SqliteOutbox};
+pub use producers::SqliteProducers;
 pub use rusqlite;
 pub use store::SqliteStore;
 

@@ -1,4 +1,4 @@
-//! Bugs of the relay of an outbox.
+//! Bugs of the relay of an outbox, and of producers.
 
 use super::{Bug, Suite};
 
@@ -107,6 +107,49 @@ pub(super) const BUGS: &[Bug] = &[
         "gives places by the time of the insertion alone",
         &["outbox_laws::messages_of_an_order_key_are_in_order_of_insertion_and_then_of_commit"],
     ),
+    store(
+        "X17",
+        SQLITE,
+        "takes messages of a producer that is fenced",
+        &["producer_laws::an_opening_has_a_higher_epoch_and_fences_the_one_before"],
+    ),
+    store(
+        "X18",
+        EMBEDDED,
+        "takes messages of a producer that is fenced",
+        &["producer_laws::an_opening_has_a_higher_epoch_and_fences_the_one_before"],
+    ),
+    store(
+        "X19",
+        EMBEDDED,
+        "does not sync what a producer appends",
+        &["producers::nothing_that_was_promised_is_lost_wherever_the_power_goes"],
+    ),
+    running(
+        "X20",
+        "sends messages of one order key of a producer together",
+        &["in_waves_a_message_that_fails_holds_up_its_order_key_alone"],
+    ),
+    running(
+        "X21",
+        "sends again without asking whether there is a later opening",
+        &["what_waits_for_the_sink_is_not_sent_once_there_is_a_later_opening"],
+    ),
+    running(
+        "X22",
+        "gives the messages of a producer new ids at each opening",
+        &["what_was_sent_and_not_confirmed_comes_again_under_the_same_id_and_sequence"],
+    ),
+    running(
+        "X23",
+        "sends what a frozen producer keeps",
+        &["what_was_released_is_recorded_though_more_is_kept_behind_it"],
+    ),
+    running(
+        "X24",
+        "sends any number of messages that are not confirmed",
+        &["a_blow_repeats_no_more_than_the_bound"],
+    ),
 ];
 
 /// A bug that is seen by a relay that runs.
@@ -148,5 +191,9 @@ const POSTGRES: &Database = &Database {
 const SQLITE: &Database = &Database {
     within: &["semel-store-sqlite"],
     suite: Suite::Tests("semel-store-sqlite", "sqlite"),
+};
+const EMBEDDED: &Database = &Database {
+    within: &["semel-store-embedded"],
+    suite: Suite::Tests("semel-store-embedded", "embedded"),
 };
 const OUTBOX: &str = "semel-outbox";

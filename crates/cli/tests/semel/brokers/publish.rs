@@ -348,7 +348,7 @@ fn failing(dead_letter: &str) -> Site {
 }
 
 /// A proxy before the broker at `address` that refuses every connection.
-fn absent(runtime: &Runtime, address: &str) -> Proxy {
+pub(super) fn absent(runtime: &Runtime, address: &str) -> Proxy {
     let _runtime = runtime.enter();
     let proxy = Proxy::start(socket(address));
     proxy.refuse(true);

@@ -4,11 +4,11 @@
 
 #![expect(clippy::print_stdout, reason = "a test says how much it tried")]
 
-mod disk;
+pub(crate) mod disk;
 mod exhaustive;
 mod life;
 mod model;
-mod planted;
+pub(crate) mod planted;
 mod state;
 mod values;
 

@@ -6,4 +6,5 @@ mod crash;
 mod foreign_leases;
 mod format;
 mod inspect;
+mod producers;
 mod reads;

@@ -11,3 +11,4 @@ mod lab;
 mod migrate;
 mod outbox;
 mod processes;
+mod producers;

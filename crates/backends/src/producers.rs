@@ -1,0 +1,29 @@
+//! Journals of producers, opened by the url of their store.
+
+use semel_config::StoreUrl;
+use semel_core::port::producer::AnyProducerJournal;
+use semel_core::{Error, ErrorKind, Result};
+use semel_store_embedded::EmbeddedProducers;
+use semel_store_sqlite::SqliteProducers;
+
+/// Returns the journal of a store, without an open file yet. Needs a tokio runtime.
+///
+/// # Errors
+///
+/// `Unsupported`: a store of this kind keeps no producers; those of its url.
+pub fn open(store: &StoreUrl) -> Result<AnyProducerJournal> {
+    match store {
+        StoreUrl::Embedded(path) => {
+            Ok(AnyProducerJournal::new(EmbeddedProducers::new(path)))
+        }
+        StoreUrl::Sqlite(path) => {
+            let options = semel_store_sqlite::Options::default();
+            SqliteProducers::new(path, options).map(AnyProducerJournal::new)
+        }
+        StoreUrl::Memory | StoreUrl::Server(_) => Err(Error::new(
+            ErrorKind::Unsupported,
+            format!("{store}: a store of this kind keeps no producers; use `embedded:DIR` or `sqlite:FILE`"),
+        )
+        .not_applied()),
+    }
+}

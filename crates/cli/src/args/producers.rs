@@ -1,0 +1,52 @@
+//! `semel producers`.
+
+use clap::{Args, Subcommand};
+use semel_core::producer::ProducerName;
+
+use super::{Confirm, Format, Listing, Place};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Producers {
+    /// List the producers of the store, and what waits in each
+    #[command(after_help = "Example:\n  semel producers list --store sqlite:./semel.db")]
+    List(List),
+    /// Show a producer and its streams
+    #[command(after_help = "Example:\n  semel producers show billing --store sqlite:./semel.db")]
+    Show(Show),
+    /// Keep the messages of a producer from now on, and publish none
+    #[command(after_help = "Example:\n  semel producers freeze billing --yes")]
+    Freeze(Change),
+    /// Publish what was kept of a frozen producer, in order, and then what is new
+    #[command(after_help = "Example:\n  semel producers thaw billing --yes")]
+    Thaw(Change),
+    /// Publish what was kept of a frozen producer until now, and keep what is new
+    #[command(after_help = "Example:\n  semel producers release billing --yes")]
+    Release(Change),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    #[command(flatten)]
+    pub(crate) place: Place,
+    #[command(flatten)]
+    pub(crate) listing: Listing,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    /// The name of the producer, or its id
+    #[arg(value_name = "PRODUCER")]
+    pub(crate) producer: ProducerName,
+    #[command(flatten)]
+    pub(crate) place: Place,
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Change {
+    #[command(flatten)]
+    pub(crate) which: Show,
+    #[command(flatten)]
+    pub(crate) confirm: Confirm,
+}

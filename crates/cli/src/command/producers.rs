@@ -1,0 +1,205 @@
+//! `semel producers`: what they are and have, and the orders that freeze and release them.
+
+use std::ops::ControlFlow;
+
+use semel_backends::producers;
+use semel_core::Result;
+use semel_core::port::producer::ProducerJournal;
+use semel_core::producer::{ProducerEntry, ProducerOrder, StreamEntry};
+use serde::Serialize;
+
+use crate::Exit;
+use crate::args::producers::{Change, List, Producers, Show};
+use crate::command::operate;
+use crate::output::{self, Answer, Answers, Block, Column, Entry, Plan, Row};
+
+/// Carries out one of the verbs.
+pub(crate) fn run(verb: &Producers) -> Result<Exit> {
+    match verb {
+        Producers::List(arguments) => list(arguments),
+        Producers::Show(arguments) => show(arguments),
+        Producers::Freeze(arguments) => change(arguments, ProducerOrder::Freeze),
+        Producers::Thaw(arguments) => change(arguments, ProducerOrder::Thaw),
+        Producers::Release(arguments) => change(arguments, ProducerOrder::Release),
+    }
+}
+
+fn list(arguments: &List) -> Result<Exit> {
+    operate::at(&arguments.place.common(), async |url| {
+        let entries = producers::open(url)?.list().await?;
+        let mut list = output::List::new(&arguments.listing);
+        for entry in &entries {
+            if list.push(&Listed::of(entry))?.is_break() {
+                break;
+            }
+        }
+        list.end()?;
+        Ok(Exit::Done)
+    })
+}
+
+fn show(arguments: &Show) -> Result<Exit> {
+    operate::at(&arguments.place.common(), async |url| {
+        let entries = producers::open(url)?.list().await?;
+        let Some(entry) = find(&entries, arguments) else {
+            return Ok(Exit::No);
+        };
+        let answered = Answers::new(arguments.format).print(&Listed::of(entry));
+        answered.map(|_| Exit::Done)
+    })
+}
+
+fn change(arguments: &Change, order: ProducerOrder) -> Result<Exit> {
+    operate::at(&arguments.which.place.common(), async |url| {
+        let journal = producers::open(url)?;
+        let entries = journal.list().await?;
+        let Some(entry) = find(&entries, &arguments.which) else {
+            return Ok(Exit::No);
+        };
+        let (verb, done, means) = match order {
+            ProducerOrder::Freeze => (
+                "freeze",
+                "froze",
+                "its messages are kept from now on, and none is published; one that is under way may still go out",
+            ),
+            ProducerOrder::Thaw => (
+                "thaw",
+                "thawed",
+                "the process that publishes for it, or the next one, sends what was kept, and then what is new",
+            ),
+            ProducerOrder::Release => (
+                "release",
+                "released",
+                "the process that publishes for it, or the next one, sends what was kept until now; what is new is kept",
+            ),
+        };
+        let name = &entry.name;
+        if order == ProducerOrder::Release && !entry.is_frozen {
+            output::note(format_args!(
+                "producer {name} is not frozen: nothing of it is kept"
+            ));
+            return Ok(Exit::No);
+        }
+        let mut plan = Plan::new(verb, "producer", "producers");
+        plan.add(Listed::of(entry));
+        plan.remark(means);
+        if let ControlFlow::Break(exit) = plan.confirmed(arguments.confirm) {
+            return Ok(exit);
+        }
+        if !journal.order(name, order).await? {
+            output::note(format_args!("there is no producer {name} any more"));
+            return Ok(Exit::No);
+        }
+        output::note(format_args!("{done} `{name}`"));
+        Ok(Exit::Done)
+    })
+}
+
+/// Finds a producer by its name or its id; says so if there is none.
+fn find<'a>(entries: &'a [ProducerEntry], which: &Show) -> Option<&'a ProducerEntry> {
+    let asked = which.producer.as_str();
+    let found = entries.iter().find(|it| it.name.as_str() == asked);
+    let found = found.or_else(|| entries.iter().find(|it| *it.id == *asked));
+    if found.is_none() {
+        output::note(format_args!(
+            "there is no producer `{asked}`; `semel producers list` names those of the store"
+        ));
+    }
+    found
+}
+
+/// A producer.
+#[derive(Serialize)]
+struct Listed {
+    producer: String,
+    id: Box<str>,
+    epoch: u64,
+    frozen: bool,
+    /// Messages that are not confirmed.
+    waiting: u64,
+    streams: Vec<ListedStream>,
+}
+
+/// A stream of a producer.
+#[derive(Serialize)]
+struct ListedStream {
+    stream: Box<str>,
+    target: Box<str>,
+    /// The sequence of the next message.
+    next: u64,
+    confirmed: u64,
+    waiting: u64,
+}
+
+impl Listed {
+    fn of(entry: &ProducerEntry) -> Self {
+        let streams = entry.streams.iter().map(|it| ListedStream {
+            stream: it.stream.clone(),
+            target: it.target.clone(),
+            next: it.next,
+            confirmed: it.confirmed,
+            waiting: it.waiting(),
+        });
+        Self {
+            producer: entry.name.to_string(),
+            id: entry.id.clone(),
+            epoch: entry.epoch,
+            frozen: entry.is_frozen,
+            waiting: entry.streams.iter().map(StreamEntry::waiting).sum(),
+            streams: streams.collect(),
+        }
+    }
+
+    const fn state(&self) -> &'static str {
+        if self.frozen { "frozen" } else { "open" }
+    }
+}
+
+impl std::fmt::Display for Listed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (producer, state, waiting) = (&self.producer, self.state(), self.waiting);
+        write!(f, "{producer}  {state}  {waiting} messages wait")
+    }
+}
+
+impl Entry for Listed {
+    const COLUMNS: &'static [Column] = &[
+        Column::text("producer"),
+        Column::number("epoch"),
+        Column::word("state"),
+        Column::number("waiting"),
+        Column::text("streams"),
+    ];
+    const NONE: &'static str = "no producers";
+
+    fn fill(&self, row: &mut Row) {
+        let streams: Vec<_> = self.streams.iter().map(|it| &*it.stream).collect();
+        row.text(&self.producer)
+            .show(self.epoch)
+            .text(self.state())
+            .show(self.waiting)
+            .text(&streams.join(", "));
+    }
+}
+
+impl Answer for Listed {
+    fn describe(&self, block: &mut Block) {
+        block.heading(&self.producer);
+        block.field("id", &self.id);
+        block.field("epoch", self.epoch);
+        block.field("state", self.state());
+        for stream in &self.streams {
+            let ListedStream {
+                stream,
+                target,
+                confirmed,
+                waiting,
+                ..
+            } = stream;
+            block.field(
+                "stream",
+                format_args!("{stream} to {target}: {confirmed} confirmed, {waiting} waiting"),
+            );
+        }
+    }
+}

@@ -1,0 +1,408 @@
+//! `semel publish`: rows to a broker, under an identity that outlives the process.
+
+mod report;
+mod rows;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_backends::{producers, sink, store};
+use semel_config::{Fault, Overrides, SinkPlace, SinkSettings, StoreUrl};
+use semel_core::port::producer::{AnyProducerJournal, ProducerJournal};
+use semel_core::producer::{Incarnation, Opening, ProducerName};
+use semel_core::{Certainty, Clock, Entropy, Error, ErrorKind, Result};
+use semel_engine::system::{SystemClock, SystemEntropy};
+use semel_outbox::Producer;
+use semel_outbox::producer::{ProducerSettings, ProducerSummary, Submission};
+use semel_worker::effect::Target;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use crate::args::Publish;
+use crate::command::run::listen;
+use crate::configuration::{load, store_of_environment, store_url};
+use crate::progress::{Bars, Unit};
+use crate::{Exit, output};
+
+use self::report::{Report, Teller};
+use self::rows::{Checked, Input, Rows, Rules};
+
+/// Publishes the rows of an input.
+pub(crate) fn publish(arguments: &Publish) -> Result<Exit> {
+    let typed = |flag: &str, why: String| {
+        Error::new(ErrorKind::InvalidInput, format!("{flag}: {why}")).not_applied()
+    };
+    let settings = SinkSettings::parse(&arguments.to, &arguments.stream);
+    let settings = settings.map_err(|why| typed("--to", why.to_string()))?;
+    let producer = match &arguments.producer {
+        Some(name) => name.clone(),
+        None => arguments.stream.parse().map_err(|_| {
+            let why = "the stream is no name of a producer; give it one of its own";
+            typed("--producer", why.to_owned())
+        })?,
+    };
+    let url = match store_named(arguments)? {
+        Ok(url) => url,
+        Err(faults) => {
+            output::errors(faults);
+            return Ok(Exit::Usage);
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| Error::new(ErrorKind::Unavailable, "cannot start").with_source(error))?;
+    let result = runtime.block_on(async {
+        let journal = producers::open(&url)?;
+        let input = Input::open(arguments.input.as_deref())?;
+        let job = Job {
+            arguments,
+            address: settings.address(),
+            in_waves: !matches!(settings.place, SinkPlace::Kafka { .. }),
+            remembers_ids: matches!(settings.place, SinkPlace::Nats { .. }),
+            target: sink::target(settings),
+            journal,
+            producer,
+            url: &url,
+        };
+        let done = job.run(input).await;
+        done.map_err(|error| store::at_store(&url, error))
+    });
+    // A read of standard input cannot be cancelled; it must not delay the exit.
+    runtime.shutdown_background();
+    result
+}
+
+/// The store that the arguments name, else that of a named configuration or variable, else the default.
+fn store_named(arguments: &Publish) -> Result<Result<StoreUrl, Vec<Fault>>> {
+    if let Some(text) = &arguments.store {
+        let url = store_url(text).map_err(|why| {
+            Error::new(ErrorKind::InvalidInput, format!("--store: {why}")).not_applied()
+        })?;
+        return Ok(Ok(url));
+    }
+    Ok(match &arguments.config {
+        Some(file) => load(Some(file), &Overrides::default()).map(|(_, settings)| settings.store),
+        None => store_of_environment().map(|named| {
+            let default = StoreUrl::Embedded(DEFAULT_STORE.into());
+            named.map_or(default, |(url, _)| url)
+        }),
+    })
+}
+
+/// One call of the verb.
+struct Job<'a> {
+    arguments: &'a Publish,
+    address: String,
+    in_waves: bool,
+    /// True if the broker drops what another process has sent before.
+    remembers_ids: bool,
+    target: Arc<dyn Target>,
+    journal: AnyProducerJournal,
+    producer: ProducerName,
+    url: &'a StoreUrl,
+}
+
+impl Job<'_> {
+    async fn run(&self, mut input: Input) -> Result<Exit> {
+        let bars = Bars::new();
+        let rules = Rules {
+            order: self.arguments.order.clone(),
+            id: self.arguments.id.clone(),
+        };
+        let sink = self.target.sink()?;
+        let checked = if input.is_kept {
+            Some(input.checked(&self.address, &rules)?)
+        } else {
+            None
+        };
+        if self.arguments.dry_run {
+            return self.try_out(input, rules, checked).await;
+        }
+        let window = self.contact(&bars).await?;
+        let broker_window = if self.remembers_ids {
+            window
+        } else {
+            Some(Duration::ZERO)
+        };
+        let mut chance = [0; 8];
+        SystemEntropy.fill(&mut chance);
+        let opening = Opening {
+            name: self.producer.clone(),
+            stream: self.arguments.stream.as_str().into(),
+            target: self.address.as_str().into(),
+            chance,
+        };
+        let rules_of_producer = ProducerSettings {
+            is_sent_in_waves: self.in_waves,
+            broker_window,
+        };
+        let bar = bars.of_work("publish", Unit::Records, None);
+        let teller = Arc::new(Teller::new(
+            bars.clone(),
+            bar,
+            &self.address,
+            &self.producer,
+        ));
+        let clock = Arc::new(SystemClock::new());
+        let began = clock.monotonic();
+        let producer = Producer::open(
+            self.journal.clone(),
+            sink,
+            &opening,
+            rules_of_producer,
+            clock.clone(),
+            teller.clone(),
+        )
+        .await?;
+        let incarnation = producer.incarnation().clone();
+        let (skipped, bytes) = match checked {
+            Some(checked) => self.progress(&incarnation, &checked).await?,
+            None => (0, 0),
+        };
+        if let Some(checked) = checked {
+            teller.ends_at(checked.rows - skipped);
+            if skipped > 0 && skipped == checked.rows {
+                bars.note(&format!(
+                    "{} was published before: nothing of it is new",
+                    input.name
+                ));
+            } else if skipped > 0 {
+                bars.note(&format!("{}: going on behind row {skipped}", input.name));
+            }
+        }
+        let (stop, stopped) = watch::channel(false);
+        let mut beside = JoinSet::new();
+        beside.spawn(listen(stop, bars.clone())?);
+        let mut report = Report::of(&incarnation, &self.arguments.stream, &self.address, skipped);
+        let is_left = !checked.is_some_and(|it| it.bytes <= bytes && it.rows > 0);
+        let (name, is_kept) = (input.name.clone(), input.is_kept);
+        let rows = is_left.then(|| input.read(rules, checked, (skipped, bytes)));
+        let mut feed = Feed::default();
+        let fed = feed
+            .rows(&producer, rows, &mut report, stopped.clone())
+            .await;
+        let summary = match &fed {
+            // An input that breaks off does not take along what came before.
+            Ok(true) | Err(_) => closed(producer, stopped).await,
+            Ok(false) => producer.stop().await.map(|summary| (summary, true)),
+        };
+        beside.shutdown().await;
+        bars.clear();
+        let (summary, is_stopped) = match (summary, fed) {
+            (Ok(summary), Ok(_)) => summary,
+            (Err(error), _) | (Ok(_), Err(error)) => return Err(error),
+        };
+        report.elapsed = clock.monotonic().saturating_sub(began);
+        let stop = match (is_stopped, is_kept) {
+            (false, _) => None,
+            (true, true) => Some("stopped before the end; run it again, and it goes on".to_owned()),
+            (true, false) => Some(format!(
+                "stopped behind row {} of {name}: the rows up to it are in the store, and the next run sends what of them \
+                 is not published; those behind it are not taken",
+                feed.taken().await
+            )),
+        };
+        self.end(report, &summary, stop, teller.is_frozen())
+    }
+
+    /// Prints the summary, and says what is to be done.
+    fn end(
+        &self,
+        mut report: Report,
+        summary: &ProducerSummary,
+        stop: Option<String>,
+        is_frozen: bool,
+    ) -> Result<Exit> {
+        report.take(summary);
+        report.print(self.arguments.format.output)?;
+        let (name, url) = (&self.producer, self.url);
+        if is_frozen && summary.kept > 0 {
+            output::note(format_args!(
+                "producer {name} is frozen: {} messages are kept; `semel producers thaw {name} --store {url} --yes`, \
+                 and the next `semel publish` of it sends them",
+                summary.kept
+            ));
+        }
+        if let Some(stop) = &stop {
+            output::note(stop);
+        }
+        if summary.refused > 0 {
+            output::error(format!(
+                "{} takes {} of the messages in no case; they are left out",
+                self.address, summary.refused
+            ));
+        }
+        let is_done = stop.is_none() && summary.refused == 0;
+        Ok(if is_done { Exit::Done } else { Exit::No })
+    }
+
+    /// Looks whether the place is there. A broker that is away is told of at once, and waited for.
+    async fn contact(&self, bars: &Bars) -> Result<Option<Duration>> {
+        let looking = self.target.inspect();
+        tokio::pin!(looking);
+        let looked = tokio::select! {
+            looked = &mut looking => looked,
+            () = tokio::time::sleep(IMPATIENCE) => {
+                bars.note(&format!("{}: no answer yet", self.address));
+                looking.await
+            }
+        };
+        match looked {
+            Ok(facts) => Ok(facts.duplicate_window),
+            Err(error) if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout) => {
+                bars.warning(&format!(
+                    "{} is away: {error}; waiting for it",
+                    self.address
+                ));
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the rows and bytes of an input that were appended before.
+    async fn progress(&self, of: &Incarnation, checked: &Checked) -> Result<(u64, u64)> {
+        let stream = &self.arguments.stream;
+        let mark = self.journal.input(of, stream, &checked.digest).await?;
+        Ok(mark.map_or((0, 0), |it| (it.rows, it.bytes)))
+    }
+
+    /// Reads everything, asks the broker for the place, and publishes and opens nothing.
+    async fn try_out(&self, input: Input, rules: Rules, checked: Option<Checked>) -> Result<Exit> {
+        self.target.inspect().await?;
+        let entries = self.journal.list().await?;
+        let known = entries.into_iter().find(|it| it.name == self.producer);
+        let incarnation = known.as_ref().map(|it| Incarnation {
+            name: it.name.clone(),
+            id: it.id.clone(),
+            epoch: it.epoch,
+        });
+        let mut streams = known.iter().flat_map(|it| &it.streams);
+        let stream = streams.find(|it| *it.stream == *self.arguments.stream);
+        let skipped = match (&incarnation, stream, &checked) {
+            (Some(incarnation), Some(_), Some(checked)) => {
+                self.progress(incarnation, checked).await?
+            }
+            _ => (0, 0),
+        };
+        let mut report = Report::trial(&self.producer, &self.arguments.stream, &self.address);
+        report.skipped = skipped.0;
+        report.waiting = Some(stream.map_or(0, semel_core::producer::StreamEntry::waiting));
+        let is_left = !checked.is_some_and(|it| it.bytes <= skipped.1 && it.rows > 0);
+        if is_left {
+            let mut rows = input.read(rules, checked, skipped);
+            while let Some(rows) = rows.recv().await {
+                report.count(&rows?);
+            }
+        }
+        report.print(self.arguments.format.output)?;
+        Ok(Exit::Done)
+    }
+}
+
+/// The rows that were handed over.
+#[derive(Default)]
+struct Feed {
+    /// The number of the last row of which it is known that the store has it.
+    taken: u64,
+    /// Those behind it, each with the number of its last row.
+    submitted: VecDeque<(u64, Submission)>,
+}
+
+impl Feed {
+    /// Hands rows over until the input ends, or a stop is asked for; tells whether it ended.
+    async fn rows(
+        &mut self,
+        producer: &Producer,
+        rows: Option<mpsc::Receiver<Result<Rows>>>,
+        report: &mut Report,
+        mut stopped: watch::Receiver<bool>,
+    ) -> Result<bool> {
+        let Some(mut rows) = rows else {
+            return Ok(true);
+        };
+        loop {
+            let read = tokio::select! {
+                biased;
+                _ = stopped.wait_for(|stop| *stop) => break,
+                read = rows.recv() => read,
+            };
+            let Some(read) = read else {
+                return Ok(true);
+            };
+            self.hand_over(producer, read?, report).await?;
+            if self.submitted.len() > AHEAD {
+                let first = self.first_confirmed();
+                tokio::select! {
+                    biased;
+                    _ = stopped.wait_for(|stop| *stop) => break,
+                    confirmed = first => confirmed?,
+                }
+            }
+        }
+        // What was read of a pipe cannot be read again.
+        while let Ok(Ok(read)) = rows.try_recv() {
+            self.hand_over(producer, read, report).await?;
+        }
+        Ok(false)
+    }
+
+    /// Hands rows over: there is room, since a few are handed over ahead, and no more.
+    async fn hand_over(
+        &mut self,
+        producer: &Producer,
+        rows: Rows,
+        report: &mut Report,
+    ) -> Result<()> {
+        report.count(&rows);
+        let last = rows.last;
+        let submission = producer.submit(rows.messages, rows.mark).await?;
+        self.submitted.push_back((last, submission));
+        Ok(())
+    }
+
+    async fn first_confirmed(&mut self) -> Result<()> {
+        if let Some((last, first)) = self.submitted.front_mut() {
+            let last = *last;
+            first.confirmed().await?;
+            self.taken = last;
+            self.submitted.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Returns the number of the last row that the store has, once the producer has ended.
+    async fn taken(mut self) -> u64 {
+        while let Some((last, mut submission)) = self.submitted.pop_front() {
+            match submission.confirmed().await {
+                Err(error) if error.certainty() == Certainty::NotApplied => break,
+                Ok(_) | Err(_) => self.taken = last,
+            }
+        }
+        self.taken
+    }
+}
+
+/// Waits until everything is confirmed or kept; tells whether a stop came first.
+async fn closed(
+    producer: Producer,
+    mut stopped: watch::Receiver<bool>,
+) -> Result<(ProducerSummary, bool)> {
+    let last = producer.clone();
+    let closing = producer.close();
+    tokio::select! {
+        biased;
+        closed = closing => return Ok((closed?, false)),
+        _ = stopped.wait_for(|stop| *stop) => {}
+    }
+    Ok((last.stop().await?, true))
+}
+
+const DEFAULT_STORE: &str = "./.semel-publish";
+/// The time after which a broker that has not answered at the begin is told of.
+const IMPATIENCE: Duration = Duration::from_secs(1);
+/// Batches that are handed over before the first of them is confirmed.
+const AHEAD: usize = 6;

@@ -1,0 +1,234 @@
+//! The report of a publication, as data and as lines; and the words that are said meanwhile.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use semel_core::Result;
+use semel_core::producer::{Incarnation, ProducerName};
+use semel_outbox::producer::{ProducerEvent, ProducerObserver, ProducerSummary};
+use serde::Serialize;
+
+use super::rows::Rows;
+use crate::args::Output;
+use crate::output;
+use crate::progress::{Bar, Bars};
+
+/// The summary.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    producer: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<Box<str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    epoch: Option<u64>,
+    stream: String,
+    target: String,
+    dry_run: bool,
+    /// Rows that were read, blank ones left out.
+    rows: u64,
+    blank: u64,
+    /// Rows that were appended by an earlier run.
+    pub(super) skipped: u64,
+    published: u64,
+    repeated: u64,
+    late: u64,
+    refused: u64,
+    kept: u64,
+    /// Messages of earlier runs that are not confirmed; of a trial alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) waiting: Option<u64>,
+    #[serde(rename = "elapsed_secs", serialize_with = "seconds")]
+    pub(super) elapsed: Duration,
+}
+
+fn seconds<S: serde::Serializer>(
+    elapsed: &Duration,
+    to: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    to.serialize_f64(elapsed.as_secs_f64())
+}
+
+impl Report {
+    pub(super) fn of(of: &Incarnation, stream: &str, target: &str, skipped: u64) -> Self {
+        Self {
+            id: Some(of.id.clone()),
+            epoch: Some(of.epoch),
+            dry_run: false,
+            skipped,
+            ..Self::trial(&of.name, stream, target)
+        }
+    }
+
+    /// Begins that of a run that publishes nothing.
+    pub(super) fn trial(producer: &ProducerName, stream: &str, target: &str) -> Self {
+        Self {
+            producer: producer.to_string(),
+            id: None,
+            epoch: None,
+            stream: stream.to_owned(),
+            target: target.to_owned(),
+            dry_run: true,
+            rows: 0,
+            blank: 0,
+            skipped: 0,
+            published: 0,
+            repeated: 0,
+            late: 0,
+            refused: 0,
+            kept: 0,
+            waiting: None,
+            elapsed: Duration::ZERO,
+        }
+    }
+
+    pub(super) fn count(&mut self, rows: &Rows) {
+        self.rows += rows.messages.len() as u64;
+        self.blank += rows.blank;
+    }
+
+    pub(super) const fn take(&mut self, summary: &ProducerSummary) {
+        self.published = summary.published;
+        self.repeated = summary.repeated;
+        self.late = summary.late;
+        self.refused = summary.refused;
+        self.kept = summary.kept;
+    }
+
+    pub(super) fn print(&self, format: Output) -> Result<()> {
+        match format {
+            Output::Json | Output::Jsonl => output::object(self),
+            Output::Table => output::data(self.lines().join("\n")).map_err(output::cannot_print),
+        }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let Self {
+            producer, target, ..
+        } = self;
+        let mut lines = if self.dry_run {
+            vec![format!(
+                "{producer}: {} rows would go to {target}",
+                self.rows
+            )]
+        } else {
+            let (published, seconds) = (self.published, self.elapsed.as_secs_f64());
+            vec![format!(
+                "{producer}: {published} published to {target} in {seconds:.2} s"
+            )]
+        };
+        for (label, count, meaning) in [
+            (
+                "skipped",
+                self.skipped,
+                "rows that an earlier run took already",
+            ),
+            (
+                "repeated",
+                self.repeated,
+                "left by an earlier run; sent under the same ids, perhaps for the second time",
+            ),
+            (
+                "late",
+                self.late,
+                "sent again later than the broker itself would drop them; perhaps for the second time",
+            ),
+            ("refused", self.refused, "the broker takes them in no case"),
+            ("kept", self.kept, "in the store, and not published"),
+            ("blank", self.blank, "rows without anything"),
+            (
+                "waiting",
+                self.waiting.unwrap_or(0),
+                "left by an earlier run; sent first",
+            ),
+        ] {
+            if count > 0 {
+                lines.push(format!("  {label:<12}{count:>9}  {meaning}"));
+            }
+        }
+        lines
+    }
+}
+
+/// Tells the operator what happens meanwhile.
+pub(super) struct Teller {
+    bars: Bars,
+    bar: Bar,
+    address: String,
+    producer: String,
+    refused: AtomicU64,
+    is_frozen: AtomicBool,
+}
+
+impl Teller {
+    pub(super) fn new(bars: Bars, bar: Bar, address: &str, producer: &ProducerName) -> Self {
+        Self {
+            bars,
+            bar,
+            address: address.to_owned(),
+            producer: producer.to_string(),
+            refused: AtomicU64::new(0),
+            is_frozen: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn ends_at(&self, total: u64) {
+        self.bar.ends_at(total);
+    }
+
+    pub(super) fn is_frozen(&self) -> bool {
+        self.is_frozen.load(Ordering::Relaxed)
+    }
+}
+
+impl ProducerObserver for Teller {
+    fn observe(&self, event: &ProducerEvent<'_>) {
+        let (address, producer) = (&self.address, &self.producer);
+        match event {
+            ProducerEvent::Published { count } => self.bar.advance(*count),
+            ProducerEvent::Repeated { count } => self.bars.note(&format!(
+                "{count} messages of an earlier run were not confirmed; they go first, under the same ids"
+            )),
+            ProducerEvent::Late { window } if window.is_zero() => self.bars.warning(&format!(
+                "{address} does not know what an earlier run has sent: only a reader that goes by ids drops one that is \
+                 there already"
+            )),
+            ProducerEvent::Late { window } => self.bars.warning(&format!(
+                "{address} remembers ids for {window:?}, and some of these messages are older: only a reader that \
+                 goes by ids drops one that is there already"
+            )),
+            ProducerEvent::Refused { sequence, error }
+                if self.refused.fetch_add(1, Ordering::Relaxed) < MOST_REFUSALS =>
+            {
+                let text = format!("{producer}: message {sequence} is refused: {error}");
+                self.bars.warning(&text);
+            }
+            ProducerEvent::SinkAway { error } => {
+                self.bars.warning(&format!("{address} is away: {error}; waiting for it"));
+            }
+            ProducerEvent::SinkSilent { since } => self.bars.warning(&format!(
+                "{address} has not answered for {} s; waiting for it",
+                since.as_secs()
+            )),
+            ProducerEvent::SinkBack { lasted } => self.bars.note(&format!(
+                "{address} is back after {:.1} s",
+                lasted.as_secs_f64()
+            )),
+            ProducerEvent::JournalAway { error } => {
+                self.bars.warning(&format!("the store is away: {error}; waiting for it"));
+            }
+            ProducerEvent::JournalBack { lasted } => {
+                self.bars.note(&format!("the store is back after {:.1} s", lasted.as_secs_f64()));
+            }
+            ProducerEvent::Frozen => self.is_frozen.store(true, Ordering::Relaxed),
+            ProducerEvent::Thawed => {
+                self.is_frozen.store(false, Ordering::Relaxed);
+                self.bars.note(&format!("producer {producer} is thawed"));
+            }
+            // Further refusals, and events that a later version adds, are counted at the end.
+            _ => {}
+        }
+    }
+}
+
+/// The refusals that are told one by one.
+const MOST_REFUSALS: u64 = 10;

@@ -1,0 +1,69 @@
+//! The laws of the journal of producers, over a real store: `semel_conformance::producer_laws!(Journal)`.
+
+pub mod laws;
+
+use std::future::Future;
+
+use semel_core::port::producer::ProducerJournal;
+
+use crate::check::run_unnamed;
+
+/// A store under test, without any producer.
+pub trait ProducerSubject: Sized + Send + Sync + 'static {
+    /// The journal.
+    type Journal: ProducerJournal;
+
+    /// Makes the store.
+    fn open() -> impl Future<Output = Self> + Send;
+
+    /// Opens the journal as another process does.
+    fn journal(&self) -> impl Future<Output = Self::Journal> + Send;
+}
+
+/// Runs `case` over a fresh store of `S`.
+///
+/// # Panics
+///
+/// When the case fails.
+pub fn check<S, F>(case: impl FnOnce(S) -> F + Send + 'static)
+where
+    S: ProducerSubject,
+    F: Future<Output = ()> + Send + 'static,
+{
+    run_unnamed(Box::pin(async move { case(S::open().await).await }));
+}
+
+/// Expands to every law of a journal of producers, a test each, but for
+/// [`laws::the_input_used_longest_ago_is_forgotten_first`]: a thousand writes are too many where each is synced.
+#[macro_export]
+macro_rules! producer_laws {
+    ($subject:ident) => {
+        mod producer_laws {
+            use super::$subject as Tested;
+            $crate::__producer_tests! { Tested
+                an_opening_has_a_higher_epoch_and_fences_the_one_before;
+                openings_at_once_have_epochs_of_their_own;
+                what_is_appended_is_what_the_next_process_reads;
+                an_append_that_is_repeated_changes_nothing_and_one_that_is_not_the_next_is_refused;
+                what_is_confirmed_is_forgotten_and_comes_never_back;
+                pages_have_whole_batches_in_order;
+                the_progress_of_an_input_is_kept_with_its_messages;
+                messages_that_wait_for_one_place_are_not_published_to_another;
+                a_frozen_producer_keeps_its_messages_until_they_are_released;
+                streams_and_producers_are_apart;
+                nothing_is_on_record_before_the_first_opening;
+            }
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __producer_tests {
+    ($tested:ident $($case:ident;)+) => {$(
+        #[test]
+        fn $case() {
+            $crate::producers::check($crate::producers::laws::$case::<$tested>);
+        }
+    )+};
+}

@@ -1,0 +1,199 @@
+//! The journal of producers: what is to be sent, durable before it is sent, and what the broker confirmed of it.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::producer::{
+    Batch, Incarnation, InputMark, Opened, Opening, ProducerEntry, ProducerName, ProducerOrder,
+    Standing, StoredBatch,
+};
+
+/// The journal of the producers of a store.
+///
+/// The first opening makes what the journal needs in a store that has none.
+pub trait ProducerJournal: Send + Sync + 'static {
+    /// Opens a producer for a stream: the one of this name, or a new one.
+    ///
+    /// # Guarantee   the epoch is higher than any before, and earlier incarnations change nothing from now on
+    /// # Shape       a producer that is new has epoch 1; a stream that is new begins at sequence 1
+    /// # Cost        one durable write
+    /// # Errors      `InvalidConfig`: messages of the stream wait for another place (`producer-elsewhere`), a newer
+    /// journal; those of a store that is away
+    /// # Cancel safety   safe: an opening that nobody knows of fences earlier ones all the same
+    fn open(&self, opening: &Opening) -> impl Future<Output = Result<Opened>> + Send;
+
+    /// Appends messages, records the progress in their input, and confirms earlier ones.
+    ///
+    /// # Guarantee   all of it or nothing, durable before the answer, each sequence once
+    /// # Shape       the last batch once more is known already, and changes nothing
+    /// # Cost        one durable write
+    /// # Errors      `ClaimLost`: there is a later incarnation (`producer-fenced`); `Conflict`: not the next batch;
+    /// `InvalidInput`: a batch that the store has no place for; those of a store that is away
+    /// # Cancel safety   safe: a call that is dropped may have been carried out, and can be made again
+    fn append(
+        &self,
+        incarnation: &Incarnation,
+        stream: &str,
+        batch: &Batch,
+    ) -> impl Future<Output = Result<Standing>> + Send;
+
+    /// Records that all messages up to a sequence are with the broker, and forgets their contents. With a sequence that
+    /// is confirmed already, it tells the state and whether the incarnation is the latest.
+    ///
+    /// # Guarantee   what is not confirmed is kept; a confirmation never goes back
+    /// # Cost        one durable write; one read if nothing is new
+    /// # Errors      as [`ProducerJournal::append`]
+    /// # Cancel safety   as [`ProducerJournal::append`]
+    fn confirm(
+        &self,
+        incarnation: &Incarnation,
+        stream: &str,
+        through: u64,
+    ) -> impl Future<Output = Result<Standing>> + Send;
+
+    /// Returns batches with messages behind a sequence that are not confirmed, in order: a
+    /// [`Page`](crate::producer::Page) of so many messages, with one batch at least if there is any.
+    ///
+    /// # Errors   as [`ProducerJournal::append`]
+    /// # Cancel safety   safe
+    fn pending(
+        &self,
+        incarnation: &Incarnation,
+        stream: &str,
+        after: u64,
+        most: u32,
+    ) -> impl Future<Output = Result<Vec<StoredBatch>>> + Send;
+
+    /// Returns the progress in an input, if any of it was appended.
+    ///
+    /// # Errors   as [`ProducerJournal::append`]
+    /// # Cancel safety   safe
+    fn input(
+        &self,
+        incarnation: &Incarnation,
+        stream: &str,
+        digest: &[u8; 32],
+    ) -> impl Future<Output = Result<Option<InputMark>>> + Send;
+
+    /// Lists the producers, by name; none where nobody has opened any.
+    ///
+    /// # Errors   those of a store that is away
+    /// # Cancel safety   safe
+    fn list(&self) -> impl Future<Output = Result<Vec<ProducerEntry>>> + Send;
+
+    /// Carries out an order about a producer. Tells whether there is one of that name.
+    ///
+    /// # Guarantee   frozen messages are appended, kept, and not to be sent, until they are released
+    /// # Errors   those of a store that is away; repeating it is harmless
+    /// # Cancel safety   safe: a call that is dropped may have been carried out
+    fn order(
+        &self,
+        name: &ProducerName,
+        order: ProducerOrder,
+    ) -> impl Future<Output = Result<bool>> + Send;
+}
+
+/// Any journal, picked at run time.
+#[derive(Clone)]
+pub struct AnyProducerJournal(Arc<dyn Erased>);
+
+impl AnyProducerJournal {
+    /// Erases `journal`.
+    pub fn new(journal: impl ProducerJournal) -> Self {
+        Self(Arc::new(journal))
+    }
+
+    /// Erases a journal that others have as well.
+    pub fn shared(journal: Arc<impl ProducerJournal>) -> Self {
+        Self(journal)
+    }
+}
+
+impl fmt::Debug for AnyProducerJournal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AnyProducerJournal")
+    }
+}
+
+type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+
+macro_rules! erased {
+    ($(fn $name:ident($($arg:ident: $kind:ty),*) -> $answer:ty;)+) => {
+        /// The boxed form of a journal.
+        #[expect(clippy::elidable_lifetime_names, reason = "one of the calls borrows nothing but the journal")]
+        trait Erased: Send + Sync {
+            $(fn $name<'a>(&'a self, $($arg: $kind),*) -> Answer<'a, $answer>;)+
+        }
+
+        #[expect(clippy::elidable_lifetime_names, reason = "one of the calls borrows nothing but the journal")]
+        impl<J: ProducerJournal> Erased for J {
+            $(fn $name<'a>(&'a self, $($arg: $kind),*) -> Answer<'a, $answer> {
+                Box::pin(ProducerJournal::$name(self, $($arg),*))
+            })+
+        }
+    };
+}
+
+erased! {
+    fn open(opening: &'a Opening) -> Opened;
+    fn append(incarnation: &'a Incarnation, stream: &'a str, batch: &'a Batch) -> Standing;
+    fn confirm(incarnation: &'a Incarnation, stream: &'a str, through: u64) -> Standing;
+    fn pending(incarnation: &'a Incarnation, stream: &'a str, after: u64, most: u32) -> Vec<StoredBatch>;
+    fn input(incarnation: &'a Incarnation, stream: &'a str, digest: &'a [u8; 32]) -> Option<InputMark>;
+    fn list() -> Vec<ProducerEntry>;
+    fn order(name: &'a ProducerName, order: ProducerOrder) -> bool;
+}
+
+impl ProducerJournal for AnyProducerJournal {
+    async fn open(&self, opening: &Opening) -> Result<Opened> {
+        self.0.open(opening).await
+    }
+
+    async fn append(
+        &self,
+        incarnation: &Incarnation,
+        stream: &str,
+        batch: &Batch,
+    ) -> Result<Standing> {
+        self.0.append(incarnation, stream, batch).await
+    }
+
+    async fn confirm(
+        &self,
+        incarnation: &Incarnation,
+        stream: &str,
+        through: u64,
+    ) -> Result<Standing> {
+        self.0.confirm(incarnation, stream, through).await
+    }
+
+    async fn pending(
+        &self,
+        incarnation: &Incarnation,
+        stream: &str,
+        after: u64,
+        most: u32,
+    ) -> Result<Vec<StoredBatch>> {
+        self.0.pending(incarnation, stream, after, most).await
+    }
+
+    async fn input(
+        &self,
+        incarnation: &Incarnation,
+        stream: &str,
+        digest: &[u8; 32],
+    ) -> Result<Option<InputMark>> {
+        self.0.input(incarnation, stream, digest).await
+    }
+
+    async fn list(&self) -> Result<Vec<ProducerEntry>> {
+        self.0.list().await
+    }
+
+    async fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {
+        self.0.order(name, order).await
+    }
+}

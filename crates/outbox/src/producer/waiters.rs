@@ -1,0 +1,85 @@
+//! The callers that wait for their messages.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use semel_core::{Error, Result};
+use tokio::sync::oneshot;
+
+/// The answer about one message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// Its sequence.
+    pub sequence: u64,
+    /// Its fate.
+    pub fate: Fate,
+}
+
+/// The fate of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// The sink confirmed it.
+    Published,
+    /// It is in the journal, and sent when the producer is thawed or releases it.
+    Kept,
+    /// The sink takes it in no case: the reason.
+    Refused(Box<str>),
+}
+
+/// A reply that somebody waits for.
+pub(super) type Reply = oneshot::Sender<Result<Vec<Receipt>>>;
+
+/// The callers, in the order of their messages.
+#[derive(Debug, Default)]
+pub(super) struct Waiters {
+    waiting: VecDeque<(u64, u64, Reply)>,
+    refused: BTreeMap<u64, Box<str>>,
+}
+
+impl Waiters {
+    /// Adds a caller whose messages have the sequences from `first` to before `end`.
+    pub(super) fn push(&mut self, first: u64, end: u64, reply: Reply) {
+        self.waiting.push_back((first, end, reply));
+    }
+
+    /// Notes that a message is refused.
+    pub(super) fn refuse(&mut self, sequence: u64, reason: Box<str>) {
+        self.refused.insert(sequence, reason);
+    }
+
+    /// Answers those whose messages are all settled up to `through`, or are kept behind `limit`, but for those behind
+    /// `through` that are settled already.
+    pub(super) fn answer(
+        &mut self,
+        through: u64,
+        limit: Option<u64>,
+        is_settled: impl Fn(u64) -> bool,
+    ) {
+        let is_over = |(_, end, _): &(u64, u64, Reply)| {
+            *end <= through + 1 || limit.is_some_and(|limit| limit <= through)
+        };
+        while self.waiting.front().is_some_and(is_over) {
+            let Some((first, end, reply)) = self.waiting.pop_front() else {
+                return;
+            };
+            let receipts = (first..end).map(|sequence| {
+                let fate = match self.refused.remove(&sequence) {
+                    Some(reason) => Fate::Refused(reason),
+                    None if sequence <= through || is_settled(sequence) => Fate::Published,
+                    None => Fate::Kept,
+                };
+                Receipt { sequence, fate }
+            });
+            // Whoever gave up waiting is not told.
+            let _ = reply.send(Ok(receipts.collect()));
+        }
+        // Those of an earlier opening have nobody who waits.
+        self.refused = self.refused.split_off(&(through + 1));
+    }
+
+    /// Tells all of them that the producer has failed.
+    pub(super) fn fail(&mut self, error: &Error) {
+        for (_, _, reply) in self.waiting.drain(..) {
+            let _ = reply.send(Err(error.clone()));
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The ends of a producer: fenced, stopped, or with a journal that is not what it was.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use semel_core::{Certainty, Code, ErrorKind};
+use tokio::time::{sleep, timeout};
+
+use super::SOON;
+use super::lab::{Mood, World, messages};
+
+#[tokio::test(start_paused = true)]
+async fn a_later_opening_ends_one_whose_sink_does_not_answer() {
+    let world = World::default();
+    world.broker.is(Mood::Deaf);
+    let earlier = world.producer().await;
+    let waiting = tokio::spawn({
+        let earlier = earlier.clone();
+        async move { earlier.publish(messages(["a"])).await }
+    });
+    sleep(Duration::from_secs(20)).await;
+    let later = world.producer().await;
+    let error = timeout(Duration::from_secs(10), waiting).await;
+    let error = error.expect("it learns of it while the call hangs");
+    let error = error.expect("no panic").expect_err("fenced");
+    assert_eq!(error.code(), Code::ProducerFenced);
+    later.stop().await.expect("stopped");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_long_pause_nothing_is_sent_before_the_journal_is_asked() {
+    let world = World::default();
+    world.broker.is(Mood::Deaf);
+    let producer = world.producer().await;
+    let confirms = || world.journal.0.confirms.load(Ordering::Relaxed);
+    let publishing = tokio::spawn(async move { producer.publish(messages(["a"])).await });
+    sleep(Duration::from_secs(60)).await;
+    let asked = confirms();
+    assert!(
+        (10..=20).contains(&asked),
+        "asked {asked} times in a minute"
+    );
+    publishing.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_append_that_was_perhaps_made_before_the_fencing_is_not_told_as_not_applied() {
+    let world = World::default();
+    let earlier = world.producer().await;
+    world.journal.0.lost_answers.store(1, Ordering::Relaxed);
+    let waiting = tokio::spawn({
+        let earlier = earlier.clone();
+        async move { earlier.publish(messages(["a"])).await }
+    });
+    sleep(Duration::from_millis(5)).await;
+    assert_eq!(world.unconfirmed().await, (1, 1), "the answer was lost");
+    let later = world.producer().await;
+    let error = waiting.await.expect("no panic").expect_err("fenced");
+    let found = (error.code(), error.certainty());
+    assert_eq!(found, (Code::ProducerFenced, Certainty::MaybeApplied));
+    later.close().await.expect("closed");
+    assert_eq!(world.broker.texts(), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_appends_what_was_handed_over_and_sends_none_of_it() {
+    let world = World::default();
+    world.broker.is(Mood::Away);
+    let producer = world.producer().await;
+    let mut submitted = Vec::new();
+    for part in 0..10 {
+        let part = messages(part * 1_000..(part + 1) * 1_000);
+        submitted.push(producer.submit(part, None).await.expect("handed over"));
+    }
+    world.broker.is(Mood::Well);
+    let summary = producer.clone().stop().await.expect("stopped");
+    assert_eq!((summary.published, summary.kept), (0, 10_000));
+    assert_eq!(world.unconfirmed().await, (1, 10_000));
+    for mut submission in submitted {
+        let error = submission.confirmed().await.expect_err("it has ended");
+        assert_eq!(error.certainty(), Certainty::MaybeApplied, "{error}");
+    }
+    let refused = producer.publish(messages(["late"])).await;
+    let error = refused.expect_err("it has ended");
+    assert_eq!(error.certainty(), Certainty::NotApplied, "{error}");
+    world.producer().await.close().await.expect("closed");
+    assert_eq!(world.broker.texts().len(), 10_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_records_what_was_confirmed_though_a_call_hangs() {
+    let world = World::default();
+    let producer = world.producer().await;
+    let publishing = tokio::spawn({
+        let producer = producer.clone();
+        async move {
+            let some = producer.publish(messages(0..1_500)).await;
+            (some, producer.publish(messages(0..1_500)).await)
+        }
+    });
+    while world.broker.messages().len() < 1_500 {
+        sleep(Duration::from_micros(100)).await;
+    }
+    world.broker.is(Mood::Deaf);
+    sleep(Duration::from_millis(20)).await;
+    producer.stop().await.expect("stopped");
+    let (first, last) = world.unconfirmed().await;
+    assert!(first > 1_500, "{first} to {last}");
+    publishing.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_journal_that_went_back_ends_the_producer() {
+    let world = World::default();
+    let producer = world.producer().await;
+    producer.publish(messages(["a"])).await.expect("published");
+    // Restored: the epoch is the same, and the sequence is an earlier one.
+    world.journal.0.gone_back.store(5, Ordering::Relaxed);
+    let error = timeout(SOON, producer.publish(messages(["b"]))).await;
+    let error = error.expect("an end").expect_err("refused");
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_is_missing_in_the_journal_is_damage() {
+    let world = World::default();
+    world.broker.is(Mood::Deaf);
+    let producer = world.producer().await;
+    for text in ["a", "b", "c"] {
+        let handed_over = producer.submit(messages([text]), None).await;
+        drop(handed_over.expect("handed over"));
+        sleep(Duration::from_millis(5)).await;
+    }
+    drop(producer);
+    world.broker.is(Mood::Well);
+    world.journal.0.hidden.store(2, Ordering::Relaxed);
+    let error = world.producer().await.close().await.expect_err("damage");
+    assert_eq!(error.code(), Code::RecordCorrupt, "{error}");
+    assert_eq!(world.broker.texts(), Vec::<String>::new());
+}

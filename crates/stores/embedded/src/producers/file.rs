@@ -1,0 +1,220 @@
+//! The log of one producer: a header, and frames that are synced one after the other.
+//!
+//! ```text
+//! header: magic "SLPJ" · version u32 · generation u64 · checksum u32
+//! frame:  magic "SLPF" · length u32 · checksum u32 · record
+//! ```
+//!
+//! The checksum of a frame goes over generation, offset and record. Nothing follows a frame that is not synced: a bad
+//! frame with a good one behind it is damage, one with nothing behind it was never promised. An opening writes the whole
+//! state into a new file, of the next generation, which takes the name of the old one.
+
+use bytes::Bytes;
+use semel_core::producer::ledger::Ledger;
+use semel_core::producer::{Opened, Opening, ProducerName};
+use semel_core::{Error, ErrorKind, Result};
+
+use super::frame::{
+    FRAME_LEN, HEADER_LEN, NextLog, VERSION, Window, generation, put_frame, unwritten,
+};
+use super::name::{log_name, next_name};
+use super::record::{Location, Record, apply};
+use crate::error;
+use crate::files::{File, Files};
+
+/// The log as far as it was read.
+#[derive(Default)]
+pub(super) struct JournalFile {
+    name: String,
+    generation: u64,
+    /// The end of what was read, which is that of the last good frame.
+    end: u64,
+    /// The state; none if there is no log.
+    pub(super) ledger: Option<Ledger<Location>>,
+    /// Set once a write failed, so that nobody knows what is on the disk.
+    is_poisoned: bool,
+}
+
+impl JournalFile {
+    /// Reads what is new.
+    pub(super) fn refresh(&mut self, files: &dyn Files, name: &ProducerName) -> Result<()> {
+        if self.is_poisoned {
+            return Err(error::poisoned());
+        }
+        self.name = log_name(name);
+        let present = files.list();
+        let present = present.map_err(|why| error::unopened("listing the producers", why))?;
+        if !present.contains(&self.name) {
+            *self = Self {
+                name: std::mem::take(&mut self.name),
+                ..Self::default()
+            };
+            return Ok(());
+        }
+        let file = self.opened(files)?;
+        let mut header = [0; HEADER_LEN];
+        let read = self.read(&*file, &mut header, 0)?;
+        let generation = generation(&header[..read]).map_err(|what| self.damaged(0, what))?;
+        let generation = generation.map_err(|version| error::newer(version, VERSION))?;
+        if self.generation != generation || self.ledger.is_none() {
+            // Whoever renamed it may have died before the folder was synced: what rests on the new log must not go back
+            // to the old one with the power.
+            if let Err(why) = files.sync_dir() {
+                self.is_poisoned = true;
+                return Err(error::unknown("syncing the folder of the producers", why));
+            }
+            self.generation = generation;
+            self.end = HEADER_LEN as u64;
+            self.ledger = None;
+        }
+        let file_end = file.len_bytes();
+        let file_end = file_end.map_err(|why| error::unreadable(&self.name, why))?;
+        if file_end == self.end && self.ledger.is_some() {
+            return Ok(());
+        }
+        let log = self.name.clone();
+        self.take_frames(&mut Window::of(&*file, &log, file_end))?;
+        match &self.ledger {
+            Some(ledger) if ledger.name == *name => Ok(()),
+            Some(_) => Err(self.damaged(HEADER_LEN as u64, "the log of another producer")),
+            None => Err(self.damaged(self.end, "no producer")),
+        }
+    }
+
+    /// Takes the frames behind what was read.
+    fn take_frames(&mut self, window: &mut Window<'_>) -> Result<()> {
+        while let Some(len) = window.frame(self.end, self.generation)? {
+            let record_at = self.end + FRAME_LEN as u64;
+            let record = window.slice(record_at, len)?.unwrap_or_default();
+            if apply(&mut self.ledger, record, record_at).is_none() {
+                return Err(self.damaged(self.end, "no such record"));
+            }
+            self.end = record_at + len as u64;
+        }
+        for at in self.end + 1..window.end {
+            if window.frame(at, self.generation)?.is_some() {
+                return Err(self.damaged(self.end, "a frame does not check out"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the state of a log that is there.
+    pub(super) fn ledger(&self) -> Result<&Ledger<Location>> {
+        let none = || Error::new(ErrorKind::Internal, "the log of a producer is not there");
+        self.ledger.as_ref().ok_or_else(none)
+    }
+
+    /// Opens the producer, in a log of the next generation.
+    pub(super) fn open(&mut self, files: &dyn Files, opening: &Opening) -> Result<Opened> {
+        let ledger = self.ledger.clone();
+        let mut ledger = ledger.unwrap_or_else(|| Ledger::new(opening));
+        let opened = ledger.open(opening)?;
+        self.rewrite(files, &ledger)?;
+        Ok(opened)
+    }
+
+    /// Appends a record durably, and takes it into the state.
+    pub(super) fn add(&mut self, files: &dyn Files, record: &Record<'_>) -> Result<()> {
+        if self.end > REWRITTEN_FROM && self.is_mostly_done() {
+            let ledger = self.ledger()?.clone();
+            self.rewrite(files, &ledger)?;
+        }
+        let mut bytes = Vec::new();
+        put_frame(&mut bytes, record, self.end, self.generation)?;
+        let file = self.opened(files)?;
+        let mut cut = Ok(());
+        let file_end = file.len_bytes();
+        if file_end.map_err(|why| error::unreadable(&self.name, why))? > self.end {
+            // What an earlier process did not finish.
+            cut = file.truncate(self.end);
+        }
+        if let Err(why) = cut.and_then(|()| file.write_at(&bytes, self.end)) {
+            if error::is_full(&why) && file.truncate(self.end).is_ok() {
+                return Err(error::full(why));
+            }
+            self.is_poisoned = true;
+            return Err(error::unknown("writing the log of a producer", why));
+        }
+        if !semel_core::planted("X19")
+            && let Err(why) = file.sync()
+        {
+            self.is_poisoned = true;
+            return Err(error::unknown("syncing the log of a producer", why));
+        }
+        let record_at = self.end + FRAME_LEN as u64;
+        if apply(&mut self.ledger, &bytes[FRAME_LEN..], record_at).is_none() {
+            return Err(self.damaged(self.end, "no such record"));
+        }
+        self.end += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Tells whether the log is long for what is still of use in it.
+    fn is_mostly_done(&self) -> bool {
+        let streams = self.ledger.iter().flat_map(|it| it.streams.values());
+        let kept: u64 = streams
+            .flat_map(|stream| &stream.batches)
+            .map(|batch| u64::from(batch.body.len))
+            .sum();
+        kept < self.end / 2
+    }
+
+    /// Writes a state into a log of the next generation, and lets it take the place of this one.
+    pub(super) fn rewrite(&mut self, files: &dyn Files, ledger: &Ledger<Location>) -> Result<()> {
+        let next = next_name(&self.name);
+        let file = files.create(&next).map_err(unwritten)?;
+        let mut next_log = NextLog::of(&*file, self.generation + 1);
+        next_log.put(&Record::Producer(ledger))?;
+        for (name, stream) in &ledger.streams {
+            next_log.put(&Record::Stream(name, stream))?;
+            for kept in &stream.batches {
+                let body = self.body(files, kept.body)?;
+                next_log.put(&Record::Kept(name, kept, &body))?;
+            }
+        }
+        let (generation, end, state) = next_log.end()?;
+        let replaced = files.rename(&next, &self.name);
+        replaced.map_err(unwritten)?;
+        // From here on, nobody knows which of the two logs a power cut would leave.
+        if let Err(why) = files.sync_dir() {
+            self.is_poisoned = true;
+            return Err(error::unknown("syncing the folder of the producers", why));
+        }
+        (self.generation, self.end, self.ledger) = (generation, end, state);
+        Ok(())
+    }
+
+    /// Reads the messages of a batch.
+    pub(super) fn body(&self, files: &dyn Files, at: Location) -> Result<Bytes> {
+        let mut body = vec![0; at.len as usize];
+        let file = self.opened(files)?;
+        let read = self.read(&*file, &mut body, at.offset)?;
+        if read < body.len() {
+            return Err(self.damaged(at.offset, "messages cut off"));
+        }
+        Ok(body.into())
+    }
+
+    fn opened(&self, files: &dyn Files) -> Result<Box<dyn File>> {
+        let file = files.open(&self.name);
+        file.map_err(|why| error::unreadable(&self.name, why))
+    }
+
+    fn read(&self, file: &dyn File, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        let read = file.read_at(buffer, offset);
+        read.map_err(|why| error::unreadable(&self.name, why))
+    }
+
+    fn damaged(&self, offset: u64, what: &str) -> Error {
+        let name = &self.name;
+        let message = format!(
+            "{name} is damaged at byte {offset} ({what}); go on under another name of a producer: a log that is restored \
+             has given out its sequences and ids before"
+        );
+        Error::new(ErrorKind::Corrupt, message)
+    }
+}
+
+/// The length from which a log is written anew, once half of it is of no use.
+const REWRITTEN_FROM: u64 = 32 * 1_024 * 1_024;

@@ -1,0 +1,114 @@
+//! The journal of producers in memory: the plainest one, for tests and for comparison.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use semel_core::port::producer::ProducerJournal;
+use semel_core::producer::ledger::{Append, Ledger};
+use semel_core::producer::{
+    Batch, Incarnation, InputMark, Opened, Opening, Page, ProducerEntry, ProducerName,
+    ProducerOrder, Standing, StoredBatch,
+};
+use semel_core::{Error, ErrorKind, Result};
+
+type State = BTreeMap<ProducerName, Ledger<Bytes>>;
+
+/// A journal that ends with the process.
+#[derive(Debug, Default)]
+pub struct MemoryProducers(Mutex<State>);
+
+impl MemoryProducers {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn of<T>(
+        &self,
+        incarnation: &Incarnation,
+        call: impl FnOnce(&mut Ledger<Bytes>) -> Result<T>,
+    ) -> Result<T> {
+        let mut state = self.state();
+        let unknown = || Error::new(ErrorKind::InvalidInput, "no such producer").not_applied();
+        let ledger = state.get_mut(&incarnation.name).ok_or_else(unknown)?;
+        ledger.check(incarnation)?;
+        call(ledger)
+    }
+}
+
+impl ProducerJournal for MemoryProducers {
+    async fn open(&self, opening: &Opening) -> Result<Opened> {
+        let mut state = self.state();
+        let ledger = state.entry(opening.name.clone());
+        ledger.or_insert_with(|| Ledger::new(opening)).open(opening)
+    }
+
+    async fn append(
+        &self,
+        incarnation: &Incarnation,
+        stream: &str,
+        batch: &Batch,
+    ) -> Result<Standing> {
+        self.of(incarnation, |ledger| {
+            if ledger.check_append(incarnation, stream, batch)? == Append::New {
+                ledger.append(stream, batch, batch.body.clone());
+            }
+            ledger.standing(stream)
+        })
+    }
+
+    async fn confirm(
+        &self,
+        incarnation: &Incarnation,
+        stream: &str,
+        through: u64,
+    ) -> Result<Standing> {
+        self.of(incarnation, |ledger| {
+            ledger.confirm(stream, through);
+            ledger.standing(stream)
+        })
+    }
+
+    async fn pending(
+        &self,
+        incarnation: &Incarnation,
+        stream: &str,
+        after: u64,
+        most: u32,
+    ) -> Result<Vec<StoredBatch>> {
+        self.of(incarnation, |ledger| {
+            let (mut batches, mut page) = (Vec::new(), Page::of(most));
+            for kept in ledger.kept_behind(stream, after)? {
+                if !page.takes(kept.count, kept.body.len() as u64) {
+                    break;
+                }
+                batches.push(StoredBatch {
+                    first: kept.first,
+                    count: kept.count,
+                    body: kept.body.clone(),
+                    at: kept.at,
+                });
+            }
+            Ok(batches)
+        })
+    }
+
+    async fn input(
+        &self,
+        incarnation: &Incarnation,
+        stream: &str,
+        digest: &[u8; 32],
+    ) -> Result<Option<InputMark>> {
+        self.of(incarnation, |ledger| ledger.input(stream, digest))
+    }
+
+    async fn list(&self) -> Result<Vec<ProducerEntry>> {
+        Ok(self.state().values().map(Ledger::entry).collect())
+    }
+
+    async fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {
+        let mut state = self.state();
+        let ledger = state.get_mut(name);
+        Ok(ledger.map(|ledger| ledger.order(order)).is_some())
+    }
+}

@@ -1,0 +1,1 @@
+SELECT format FROM semel_producer_format

@@ -1,0 +1,203 @@
+//! The journal of producers in an SQLite file: what is to be sent, and what was confirmed of it.
+
+mod statements;
+mod tables;
+
+use std::fmt;
+use std::path::Path;
+
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+use semel_core::Result;
+use semel_core::port::producer::ProducerJournal;
+use semel_core::producer::{
+    Batch, Incarnation, InputMark, Opened, Opening, ProducerEntry, ProducerName, ProducerOrder,
+    Standing, StoredBatch,
+};
+use tokio::sync::OnceCell;
+
+use crate::config::Options;
+use crate::connection_thread::ConnectionThread;
+use crate::error::{of_commit, undone};
+use crate::open;
+
+/// The journal of producers in an SQLite file.
+///
+/// The first opening of a producer makes the file, the tables of a store and those of the journal, as far as they are
+/// missing; so does `semel store migrate`.
+pub struct SqliteProducers {
+    path: Box<Path>,
+    options: Options,
+    thread: OnceCell<ConnectionThread>,
+}
+
+impl SqliteProducers {
+    /// Returns the journal in this file, which is opened when it is first used. Needs a tokio runtime.
+    ///
+    /// # Errors
+    /// `InvalidConfig`: the path is empty
+    pub fn new(path: &Path, options: Options) -> Result<Self> {
+        Ok(Self {
+            path: open::absolute(path)?.into(),
+            options,
+            thread: OnceCell::new(),
+        })
+    }
+
+    /// Creates the tables in a file that is there, if it has none.
+    ///
+    /// # Errors
+    /// `InvalidConfig`: there is a newer journal; `Unavailable`: the file cannot be written, or is no database
+    pub fn create(path: &Path, options: &Options) -> Result<()> {
+        tables::create(&open::existing(&open::absolute(path)?, options)?)
+    }
+
+    /// Opens the file once, and makes what is missing.
+    async fn thread(&self) -> Result<&ConnectionThread> {
+        let open = async || {
+            let writer = open::writer(&self.path, &self.options)?;
+            tables::create(&writer)?;
+            ConnectionThread::start("semel-producers", writer, self.options.queue)
+        };
+        self.thread.get_or_try_init(open).await
+    }
+
+    /// Opens the file only if there is a journal in it.
+    async fn present(&self) -> Result<Option<&ConnectionThread>> {
+        if let Some(thread) = self.thread.get() {
+            return Ok(Some(thread));
+        }
+        if !self.path.exists() || !tables::is_there(&open::existing(&self.path, &self.options)?)? {
+            return Ok(None);
+        }
+        self.thread().await.map(Some)
+    }
+}
+
+/// Changes the file in one transaction.
+async fn write<T: Send + 'static>(
+    thread: &ConnectionThread,
+    work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let work = move |connection: &Connection| {
+        let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate);
+        let transaction = transaction.map_err(undone)?;
+        let answer = work(&transaction)?;
+        let committed = transaction.commit();
+        committed.map_err(|error| of_commit(error, false))?;
+        Ok(answer)
+    };
+    thread.ask(work).await
+}
+
+/// Answers a question about one state of the file.
+async fn read<T: Send + 'static>(
+    thread: &ConnectionThread,
+    question: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let question = move |connection: &Connection| {
+        let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Deferred);
+        let transaction = transaction.map_err(undone)?;
+        question(&transaction)
+    };
+    thread.ask(question).await
+}
+
+impl ProducerJournal for SqliteProducers {
+    async fn open(&self, opening: &Opening) -> Result<Opened> {
+        let opening = opening.clone();
+        let open = move |connection: &Connection| statements::open(connection, &opening);
+        write(self.thread().await?, open).await
+    }
+
+    async fn append(
+        &self,
+        incarnation: &Incarnation,
+        stream: &str,
+        batch: &Batch,
+    ) -> Result<Standing> {
+        let (incarnation, stream) = (incarnation.clone(), Box::<str>::from(stream));
+        let batch = batch.clone();
+        let append = move |connection: &Connection| {
+            statements::append(connection, &incarnation, &stream, &batch)
+        };
+        write(self.thread().await?, append).await
+    }
+
+    async fn confirm(
+        &self,
+        incarnation: &Incarnation,
+        stream: &str,
+        through: u64,
+    ) -> Result<Standing> {
+        let (incarnation, stream) = (incarnation.clone(), Box::<str>::from(stream));
+        let thread = self.thread().await?;
+        let (asked, of) = (incarnation.clone(), stream.clone());
+        let standing = read(thread, move |connection| {
+            statements::standing(connection, &asked, &of)
+        })
+        .await?;
+        if standing.confirmed >= through {
+            return Ok(standing);
+        }
+        let confirm = move |connection: &Connection| {
+            statements::confirm(connection, &incarnation, &stream, through)
+        };
+        write(thread, confirm).await
+    }
+
+    async fn pending(
+        &self,
+        incarnation: &Incarnation,
+        stream: &str,
+        after: u64,
+        most: u32,
+    ) -> Result<Vec<StoredBatch>> {
+        let (incarnation, stream) = (incarnation.clone(), Box::<str>::from(stream));
+        let pending = move |connection: &Connection| {
+            statements::pending(connection, &incarnation, &stream, after, most)
+        };
+        read(self.thread().await?, pending).await
+    }
+
+    async fn input(
+        &self,
+        incarnation: &Incarnation,
+        stream: &str,
+        digest: &[u8; 32],
+    ) -> Result<Option<InputMark>> {
+        let (incarnation, stream) = (incarnation.clone(), Box::<str>::from(stream));
+        let digest = *digest;
+        let input = move |connection: &Connection| {
+            statements::input(connection, &incarnation, &stream, digest)
+        };
+        read(self.thread().await?, input).await
+    }
+
+    async fn list(&self) -> Result<Vec<ProducerEntry>> {
+        match self.present().await? {
+            Some(thread) => read(thread, statements::list).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    async fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {
+        let name = name.clone();
+        match self.present().await? {
+            Some(thread) => {
+                write(thread, move |connection| {
+                    statements::order(connection, &name, order)
+                })
+                .await
+            }
+            None => Ok(false),
+        }
+    }
+}
+
+impl fmt::Debug for SqliteProducers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteProducers")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,112 @@
+//! The laws of the journal of producers over a file, and what is beyond them.
+
+use rusqlite::Connection;
+use semel_conformance::producers::ProducerSubject;
+use semel_core::Code;
+use semel_core::port::producer::ProducerJournal;
+use semel_core::producer::{Batch, InputMark, MOST_INPUTS, Opening};
+use semel_store_sqlite::{Options, SqliteProducers, inspect};
+use tempfile::TempDir;
+
+struct Journal(TempDir);
+
+impl Journal {
+    fn path(&self) -> std::path::PathBuf {
+        self.0.path().join("semel.db")
+    }
+}
+
+impl ProducerSubject for Journal {
+    type Journal = SqliteProducers;
+
+    async fn open() -> Self {
+        Self(tempfile::tempdir().expect("a folder"))
+    }
+
+    async fn journal(&self) -> SqliteProducers {
+        SqliteProducers::new(&self.path(), Options::default()).expect("a journal")
+    }
+}
+
+semel_conformance::producer_laws!(Journal);
+
+fn opening() -> Opening {
+    Opening {
+        name: "billing".parse().expect("a name"),
+        stream: "orders".into(),
+        target: "kafka".into(),
+        chance: [1; 8],
+    }
+}
+
+#[tokio::test]
+async fn the_first_opening_makes_a_store_as_well_and_a_newer_journal_is_refused() {
+    let subject = Journal::open().await;
+    let journal = subject.journal().await;
+    assert_eq!(journal.list().await.expect("a list"), []);
+    assert!(!subject.path().exists(), "a list makes no file");
+    journal.open(&opening()).await.expect("opened");
+    let looked = inspect(&subject.path(), &[]).expect("a file");
+    assert!(looked.is_some_and(|it| it.is_store && it.format == Some(semel_store_sqlite::FORMAT)));
+    SqliteProducers::create(&subject.path(), &Options::default()).expect("nothing to do");
+    drop(journal);
+    let connection = Connection::open(subject.path()).expect("a file");
+    let newer = connection.execute("UPDATE semel_producer_format SET format = 2", []);
+    newer.expect("a newer format");
+    let error = subject.journal().await.open(&opening()).await;
+    assert_eq!(error.expect_err("refused").code(), Code::StoreNewer);
+}
+
+#[tokio::test]
+async fn tables_of_producers_alone_are_no_foreign_store() {
+    let subject = Journal::open().await;
+    Connection::open(subject.path())
+        .expect("a file")
+        .execute_batch("CREATE TABLE orders (id TEXT)")
+        .expect("a table of the user's");
+    SqliteProducers::create(&subject.path(), &Options::default()).expect("made");
+    let journal = subject.journal().await;
+    journal.open(&opening()).await.expect("a store is made");
+}
+
+#[tokio::test]
+async fn the_input_used_longest_ago_is_forgotten_first() {
+    let subject = Journal::open().await;
+    let journal = subject.journal().await;
+    let opened = journal.open(&opening()).await.expect("opened").incarnation;
+    let use_of = async |digest| {
+        let end = Batch {
+            first: 1,
+            count: 0,
+            body: bytes::Bytes::new(),
+            input: Some(InputMark {
+                digest,
+                rows: 1,
+                bytes: 1,
+                is_whole: true,
+            }),
+            confirmed: 0,
+            at: semel_core::Timestamp::EPOCH,
+        };
+        let appended = journal.append(&opened, "orders", &end).await;
+        appended.expect("appended");
+    };
+    use_of([1; 32]).await;
+    use_of([2; 32]).await;
+    // As many as are kept, without a sync for each.
+    let connection = Connection::open(subject.path()).expect("a file");
+    let filled = connection.execute(
+        "WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
+         INSERT INTO semel_producer_inputs (producer, stream, digest, read, bytes, whole)
+         SELECT 'billing', 'orders', randomblob(32), 1, 1, 1 FROM n",
+        [i64::try_from(MOST_INPUTS).expect("few") - 2],
+    );
+    assert_eq!(filled.expect("filled"), MOST_INPUTS - 2);
+    use_of([1; 32]).await;
+    use_of([3; 32]).await;
+    for (digest, is_known) in [(1, true), (2, false), (3, true)] {
+        let mark = journal.input(&opened, "orders", &[digest; 32]).await;
+        let mark = mark.expect("an answer");
+        assert_eq!(mark.is_some(), is_known, "{digest}");
+    }
+}
