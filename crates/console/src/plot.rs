@@ -52,6 +52,8 @@ pub(crate) fn lines(series: &Value, selection: Selection<'_>) -> Vec<Line> {
         let kind = text(item, "kind");
         let name = match (label, kind) {
             ("", kind) => kind.to_owned(),
+            // The one label whose values are no words.
+            ("store", "value" | "rate") => text(&item["labels"], "store").to_owned(),
             (label, "value" | "rate") => words(text(&item["labels"], label)),
             (label, "p99") => format!("{} p99", text(&item["labels"], label)),
             _ => continue,
@@ -202,6 +204,27 @@ mod tests {
         assert_eq!(path(&values, 2.0), "M236 59.00h.01M238 1.00h.01L239 30.00");
         let long = vec![Some(1.0); 500];
         assert!(path(&long, 1.0).starts_with("M0 1.00"));
+    }
+
+    #[test]
+    fn a_line_has_the_words_of_its_label_or_the_path_of_its_store() {
+        let series = |label: &str, value: &str| {
+            let labels = serde_json::json!({ label: value });
+            let item = serde_json::json!({ "family": "f", "kind": "value", "labels": labels, "values": [1.0] });
+            serde_json::json!({ "items": [item] })
+        };
+        for (label, value, name) in [
+            ("state", "in_doubt", "in doubt"),
+            ("store", "sqlite:my_store-1.db", "sqlite:my_store-1.db"),
+        ] {
+            let selection = Selection {
+                family: "f",
+                pipeline: "",
+                label,
+            };
+            let lines = lines(&series(label, value), selection);
+            assert_eq!(lines[0].name, name);
+        }
     }
 
     #[test]
