@@ -186,15 +186,6 @@ impl Run {
         still_ran
     }
 
-    /// Tells whether it still runs.
-    ///
-    /// # Panics
-    ///
-    /// If the process cannot be waited for.
-    pub fn is_running(&mut self) -> bool {
-        self.0.try_wait().expect("a child").is_none()
-    }
-
     /// Kills it as soon as `is_time`. Returns whether it still ran.
     ///
     /// # Panics

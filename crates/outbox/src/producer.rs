@@ -268,7 +268,7 @@ fn size(message: &ProducerMessage) -> usize {
     let headers = message.headers.iter();
     let headers: usize = headers.map(|(name, value)| name.len() + value.len()).sum();
     let id = message.id.as_ref().map_or(0, |it| it.len());
-    let order = message.order.as_ref().map_or(0, |it| it.len());
+    let order = message.order.as_ref().map_or(0, bytes::Bytes::len);
     message.payload.len() + headers + id + order
 }
 

@@ -288,9 +288,10 @@ impl<J: ProducerJournal, S: Sink> Run<J, S> {
     pub(super) fn answer_callers(&mut self) {
         let (sent, limit, group) = (self.sent, self.standing.limit, &self.group);
         // What the sink has in hand is perhaps published: nobody is told that it is kept.
-        let in_hand = self.sink_call.iter().flat_map(|call| call.places.last());
-        let in_hand = in_hand.zip(group).map(|(at, group)| group.sequence(*at));
-        let last_in_hand = in_hand.max().unwrap_or(0);
+        let in_hand = self.sink_call.as_ref().and_then(|call| call.places.last());
+        let in_hand = in_hand.zip(group.as_ref());
+        let in_hand = in_hand.map(|(at, group)| group.sequence(*at));
+        let last_in_hand = in_hand.unwrap_or(0);
         let limit = limit.filter(|limit| last_in_hand <= *limit);
         let is_settled = |sequence| group.as_ref().is_some_and(|it| it.has_settled(sequence));
         self.waiters.answer(sent, limit, is_settled);
