@@ -180,8 +180,8 @@ impl Job<'_> {
         let is_left = !checked.is_some_and(|it| it.bytes <= bytes && it.rows > 0);
         let (name, is_kept) = (input.name.clone(), input.is_kept);
         let rows = is_left.then(|| input.read(rules, checked, (skipped, bytes)));
-        let mut feed = Feed::default();
-        let fed = feed
+        let mut handed_over = Feed::default();
+        let fed = handed_over
             .rows(&producer, rows, &mut report, stopped.clone())
             .await;
         let summary = match &fed {
@@ -202,10 +202,10 @@ impl Job<'_> {
             (true, false) => Some(format!(
                 "stopped behind row {} of {name}: the rows up to it are in the store, and the next run sends what of them \
                  is not published; those behind it are not taken",
-                feed.taken().await
+                handed_over.taken().await
             )),
         };
-        self.end(report, &summary, stop, teller.is_frozen())
+        self.end(report, &summary, stop.as_deref(), teller.is_frozen())
     }
 
     /// Prints the summary, and says what is to be done.
@@ -213,7 +213,7 @@ impl Job<'_> {
         &self,
         mut report: Report,
         summary: &ProducerSummary,
-        stop: Option<String>,
+        stop: Option<&str>,
         is_frozen: bool,
     ) -> Result<Exit> {
         report.take(summary);
@@ -226,7 +226,7 @@ impl Job<'_> {
                 summary.kept
             ));
         }
-        if let Some(stop) = &stop {
+        if let Some(stop) = stop {
             output::note(stop);
         }
         if summary.refused > 0 {

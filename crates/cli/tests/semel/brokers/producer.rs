@@ -342,7 +342,7 @@ fn a_stop_says_how_many_rows_of_a_pipe_are_taken() {
     let mut running = Running::start(command.args(&publish).stdin(Stdio::piped()));
     let mut input = running.input();
     // More than is handed over ahead: the rest waits in the pipe, and in the reader.
-    let writing = std::thread::spawn(move || {
+    let writer = std::thread::spawn(move || {
         let _ = input.write_all(rows(0..20_000).as_bytes());
     });
     wait_for("its first messages in the store", || {
@@ -351,7 +351,7 @@ fn a_stop_says_how_many_rows_of_a_pipe_are_taken() {
     });
     running.signal(Signal::TERM);
     let stopped = running.wait().code(1);
-    writing.join().expect("no panic");
+    writer.join().expect("no panic");
     let taken = show(&site, "embedded:.semel-publish")["waiting"].clone();
     let words = format!("stopped behind row {taken} of standard input");
     assert!(stopped.stderr.contains(&words), "{taken}: {stopped:#?}");
