@@ -129,10 +129,12 @@ impl Attempts {
         self.collect();
         run.look_after();
         let now = run.outstanding.wake();
-        // Once it stops, nothing begins, and nothing that waits to begin is due.
-        let has_slot = self.free(run) > 0 && !run.outstanding.is_stopping();
+        let has_slot = self.free(run) > 0;
         let has_fates = run.outcomes.has_settled() || run.outstanding.has_revoked();
-        if !self.finished.is_empty() || has_fates || (has_slot && run.outstanding.has_ready()) {
+        if !self.finished.is_empty()
+            || has_fates
+            || (has_slot && run.outstanding.has_ready() && !run.outstanding.is_stopping())
+        {
             return;
         }
         let patience = self.patience.ends(&run.context, &run.outstanding);

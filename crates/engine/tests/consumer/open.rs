@@ -475,23 +475,3 @@ async fn an_attempt_that_outlasts_the_outage_and_its_lease_is_settled_as_its_own
     assert_eq!(world.sink.applied("a"), 1);
     assert_eq!(world.record("a").await.map(|it| it.attempts), Some(1));
 }
-
-/// With a loop that does not wait, this test has no end: time stands still.
-#[tokio::test(start_paused = true)]
-async fn a_run_that_is_recalled_waits_for_what_runs_and_not_for_what_is_suspended() {
-    for manner in Manner::ALL {
-        let world = World::new();
-        let broker = broker_with_many(&world, 4);
-        let mut worker = open(&world, &broker);
-        (worker.pipeline.batch, worker.pipeline.concurrency) = (3, 4);
-        // Nobody knows of the first batch whether it was claimed; the last message runs without a claim.
-        worker.plan.away(Duration::ZERO, SECOND, Fault::LoseAnswer);
-        worker.plan.away(SECOND, MINUTE * 60, Fault::Full);
-        let recall = worker.recall.clone();
-        let effect = Scripted::always(&world, &worker.crash, Act::Slow(MINUTE * 2, Duration::ZERO));
-        let (run, ()) = tokio::join!(worker.by(manner, effect, REPEAT), recall.after(SECOND * 30));
-        let summary = run.summary();
-        assert_eq!(fates(&summary), (0, 1), "{manner:?}: {summary:?}");
-        assert!(summary.elapsed >= MINUTE * 2, "{manner:?}: {summary:?}");
-    }
-}
