@@ -329,8 +329,7 @@ impl Worker {
         let pauses = Pauses::about(settings.pipelines.iter().map(|it| it.pipeline.name.clone()));
         pauses.ask_first(&lent).await?;
         let health = Arc::clone(status.health());
-        let watch = Arc::clone(&pauses).watch(lent.clone(), health, Arc::clone(&reporter));
-        beside.spawn(watch);
+        beside.spawn(Arc::clone(&pauses).watch(lent.clone(), health, Arc::clone(&reporter)));
         let (stores, lent) = if is_scraped {
             measured(stores, lent, &status, &around.clock)
         } else {
