@@ -40,10 +40,6 @@ pub(super) fn text(notice: &Notice<'_>) -> Option<(Level, String)> {
         Notice::StoreBack { lasted } => {
             note(format!("the store answers after {}", lasted_text(lasted)))
         }
-        Notice::PausesUnread(error) => warning(format!(
-            "the orders that pause pipelines cannot be read: {error} [{}]; those that were known stand; trying again",
-            error.code()
-        )),
         Notice::StoreBroughtForward { url, from, to } => warning(forward(url, from, to)),
         Notice::StoreHolds { url, keys } => {
             note(format!("store {}: {}", url.absolute(), count(keys)))
@@ -127,7 +123,10 @@ pub(super) fn text(notice: &Notice<'_>) -> Option<(Level, String)> {
         Notice::TokensUnreadable(error) => warning(format!(
             "{error}; the tokens that were known before stay good"
         )),
-        Notice::Pausing { .. } | Notice::Paused { .. } | Notice::Resumed { .. } => of_pause(notice),
+        Notice::Pausing { .. }
+        | Notice::Paused { .. }
+        | Notice::Resumed { .. }
+        | Notice::PausesUnread(_) => of_pause(notice),
         Notice::Ended {
             pipeline,
             is_failed: true,
@@ -146,6 +145,13 @@ fn of_pause(notice: &Notice<'_>) -> Option<(Level, String)> {
             ordered(pause)
         ),
         Notice::Resumed { pipeline } => format!("{pipeline}: runs again"),
+        Notice::PausesUnread(error) => {
+            let text = format!(
+                "the orders that pause pipelines cannot be read: {error} [{}]; those that were known stand; trying again",
+                error.code()
+            );
+            return Some((Level::Warning, text));
+        }
         _ => return None,
     };
     Some((Level::Info, text))
