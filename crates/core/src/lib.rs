@@ -46,6 +46,7 @@ pub mod outbox;
 pub mod outcome;
 pub mod parked;
 pub mod partition;
+pub mod percent;
 mod planted;
 pub mod port;
 pub mod producer;

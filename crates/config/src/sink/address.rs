@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use semel_core::percent;
 use semel_tls::Tls;
 
 use super::{SinkPlace, SinkSettings, TIMEOUT};
@@ -155,20 +156,7 @@ fn conflict(name: &str, value: &str) -> Option<&'static str> {
 /// Decodes `%41` and the like.
 fn decoded(value: &str) -> Result<String, Refusal> {
     let bad = || Refusal::from("a value in the url has a `%` without two digits".to_owned());
-    let mut bytes = Vec::with_capacity(value.len());
-    let mut rest = value.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let mut digit = || {
-            let digit = rest.next().and_then(|it| char::from(it).to_digit(16));
-            digit.and_then(|it| u8::try_from(it).ok()).ok_or_else(bad)
-        };
-        bytes.push(digit()? << 4 | digit()?);
-    }
-    String::from_utf8(bytes).map_err(|_| bad())
+    percent::decoded(value).ok_or_else(bad)
 }
 
 /// The partitioners that give all messages of a key one partition.

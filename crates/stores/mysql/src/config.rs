@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mysql_async::OptsBuilder;
+use semel_core::percent::decoded;
 use semel_core::{Clock, Error, ErrorKind, Result};
 
 /// Settings of a store on its server.
@@ -241,22 +242,6 @@ fn host_and_port(address: &str) -> Result<(String, u16)> {
         host.ok_or_else(unreadable)?,
         port.map_err(|_| unreadable())?,
     ))
-}
-
-/// Returns the text without its `%` escapes.
-fn decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(if byte == b'%' {
-            let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
-            let (high, low) = (digit(rest.next())?, digit(rest.next())?);
-            u8::try_from(high * 16 + low).ok()?
-        } else {
-            byte
-        });
-    }
-    String::from_utf8(bytes).ok()
 }
 
 fn unreadable() -> Error {

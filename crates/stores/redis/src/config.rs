@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_core::{Clock, Error, ErrorKind, Result};
+use semel_core::{Clock, Error, ErrorKind, Result, percent};
 
 /// Settings of a store on its server.
 #[derive(Clone)]
@@ -229,20 +229,7 @@ fn prefix(text: &str) -> Result<Box<str>> {
 
 /// Returns the text with its `%41` resolved; `None` if it is empty.
 fn decoded(text: &str) -> Result<Option<Box<str>>> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, others)) = rest.split_first() {
-        rest = others;
-        if *first != b'%' {
-            bytes.push(*first);
-            continue;
-        }
-        let (digits, others) = rest.split_first_chunk::<2>().ok_or_else(unreadable)?;
-        let digits = std::str::from_utf8(digits).map_err(|_| unreadable())?;
-        bytes.push(u8::from_str_radix(digits, 16).map_err(|_| unreadable())?);
-        rest = others;
-    }
-    let text = String::from_utf8(bytes).map_err(|_| unreadable())?;
+    let text = percent::decoded(text).ok_or_else(unreadable)?;
     Ok((!text.is_empty()).then(|| text.into()))
 }
 
