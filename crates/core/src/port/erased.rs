@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::checkpoint::{CheckpointStore, Together, Write};
+use super::producer::ProducerJournal;
 use super::store::{Capabilities, ListQuery, Listed, Page, Stats, Store, Swept};
 use super::transactional::{Application, Applied, Statements, TransactionalStore};
 use super::transfer::{Item, TransferStore};
@@ -19,6 +20,10 @@ use crate::decide::{Directed, Directive};
 use crate::error::Result;
 use crate::operation::Operation;
 use crate::parked::{Parked, ParkedId};
+use crate::producer::{
+    Batch, Incarnation, InputMark, Opened, Opening, ProducerEntry, ProducerName, ProducerOrder,
+    Standing, StoredBatch,
+};
 use crate::record::Record;
 use crate::settle::{Mark, Renewal, Renewed, Settled, Settlement};
 
@@ -69,4 +74,14 @@ erase!(ErasedTransactional from TransactionalStore {
 erase!(ErasedTransfer from TransferStore {
     export(after: Option<&'a [u8]>, limit: usize) -> Page<Item>;
     import(batch: Arc<[Item]>) -> Vec<bool>;
+});
+
+erase!(ErasedProducerJournal from ProducerJournal {
+    open(opening: &'a Opening) -> Opened;
+    append(incarnation: &'a Incarnation, stream: &'a str, batch: &'a Batch) -> Standing;
+    confirm(incarnation: &'a Incarnation, stream: &'a str, through: u64) -> Standing;
+    pending(incarnation: &'a Incarnation, stream: &'a str, after: u64, most: u32) -> Vec<StoredBatch>;
+    input(incarnation: &'a Incarnation, stream: &'a str, digest: &'a [u8; 32]) -> Option<InputMark>;
+    list() -> Vec<ProducerEntry>;
+    order(name: &'a ProducerName, order: ProducerOrder) -> bool;
 });

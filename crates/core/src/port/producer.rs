@@ -2,9 +2,9 @@
 
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
+use super::erased::ErasedProducerJournal;
 use crate::error::Result;
 use crate::producer::{
     Batch, Incarnation, InputMark, Opened, Opening, ProducerEntry, ProducerName, ProducerOrder,
@@ -98,7 +98,7 @@ pub trait ProducerJournal: Send + Sync + 'static {
 
 /// Any journal, picked at run time.
 #[derive(Clone)]
-pub struct AnyProducerJournal(Arc<dyn Erased>);
+pub struct AnyProducerJournal(Arc<dyn ErasedProducerJournal>);
 
 impl AnyProducerJournal {
     /// Erases `journal`.
@@ -116,35 +116,6 @@ impl fmt::Debug for AnyProducerJournal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("AnyProducerJournal")
     }
-}
-
-type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
-
-macro_rules! erased {
-    ($(fn $name:ident($($arg:ident: $kind:ty),*) -> $answer:ty;)+) => {
-        /// The boxed form of a journal.
-        #[expect(clippy::elidable_lifetime_names, reason = "one of the calls borrows nothing but the journal")]
-        trait Erased: Send + Sync {
-            $(fn $name<'a>(&'a self, $($arg: $kind),*) -> Answer<'a, $answer>;)+
-        }
-
-        #[expect(clippy::elidable_lifetime_names, reason = "one of the calls borrows nothing but the journal")]
-        impl<J: ProducerJournal> Erased for J {
-            $(fn $name<'a>(&'a self, $($arg: $kind),*) -> Answer<'a, $answer> {
-                Box::pin(ProducerJournal::$name(self, $($arg),*))
-            })+
-        }
-    };
-}
-
-erased! {
-    fn open(opening: &'a Opening) -> Opened;
-    fn append(incarnation: &'a Incarnation, stream: &'a str, batch: &'a Batch) -> Standing;
-    fn confirm(incarnation: &'a Incarnation, stream: &'a str, through: u64) -> Standing;
-    fn pending(incarnation: &'a Incarnation, stream: &'a str, after: u64, most: u32) -> Vec<StoredBatch>;
-    fn input(incarnation: &'a Incarnation, stream: &'a str, digest: &'a [u8; 32]) -> Option<InputMark>;
-    fn list() -> Vec<ProducerEntry>;
-    fn order(name: &'a ProducerName, order: ProducerOrder) -> bool;
 }
 
 impl ProducerJournal for AnyProducerJournal {
