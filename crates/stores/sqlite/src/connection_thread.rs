@@ -3,7 +3,7 @@
 
 use std::thread::JoinHandle;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 use semel_core::Result;
 use tokio::sync::{mpsc, oneshot};
 
@@ -52,6 +52,36 @@ impl ConnectionThread {
         });
         questions.send(question).await.map_err(|_| gone())?;
         answer.await.unwrap_or_else(|_| Err(gone()))
+    }
+
+    /// Answers a question about one state of the file.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.ask(move |connection| {
+            let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Deferred);
+            let transaction = transaction.map_err(error::undone)?;
+            question(&transaction)
+        })
+        .await
+    }
+
+    /// Changes the file in one transaction.
+    pub(crate) async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.ask(move |connection| {
+            let transaction =
+                Transaction::new_unchecked(connection, TransactionBehavior::Immediate);
+            let transaction = transaction.map_err(error::undone)?;
+            let answer = work(&transaction)?;
+            let committed = transaction.commit();
+            committed.map_err(|why| error::of_commit(why, false))?;
+            Ok(answer)
+        })
+        .await
     }
 }
 

@@ -65,6 +65,7 @@ mod row;
 mod sql;
 mod statements;
 mod store;
+mod table_set;
 mod transfer;
 mod writer;
 

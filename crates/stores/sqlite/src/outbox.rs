@@ -4,17 +4,15 @@ mod messages;
 mod operations;
 mod partitions;
 mod publish;
-mod tables;
 
 pub use publish::Outbox;
-pub use tables::OUTBOX_FORMAT;
 
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::Connection;
 use semel_core::Result;
 use semel_core::outbox::{OutboxId, Outgoing, PartitionLease};
 use semel_core::port::outbox::{OutboxContents, OutboxStore, RelayName, Unsent};
@@ -23,8 +21,20 @@ use tokio::time::sleep;
 
 use crate::config::Options;
 use crate::connection_thread::ConnectionThread;
-use crate::error::{no_outbox, of_commit, undone};
+use crate::error::{no_outbox, undone};
+use crate::table_set::TableSet;
 use crate::{open, sql};
+
+/// The format of the outbox that this version creates and knows.
+pub const OUTBOX_FORMAT: i64 = 1;
+
+const TABLES: TableSet = TableSet {
+    name: "the outbox",
+    format: OUTBOX_FORMAT,
+    sql_to_create: sql::OUTBOX_CREATE,
+    sql_for_format: sql::OUTBOX_FORMAT,
+    sql_to_count: sql::OUTBOX_TABLES,
+};
 
 /// The outbox in an SQLite file, for the relays that publish it.
 ///
@@ -63,7 +73,7 @@ impl SqliteOutbox {
     /// # Errors
     /// `InvalidConfig`: there is a newer outbox; `Unavailable`: the file cannot be written, or is no database
     pub fn create(path: &Path, options: &Options) -> Result<()> {
-        tables::create(&open::existing(&open::absolute(path)?, options)?)
+        TABLES.create(&open::existing(&open::absolute(path)?, options)?)
     }
 
     /// Counts what waits in it, and names the other streams that are not published.
@@ -85,7 +95,10 @@ impl SqliteOutbox {
                 return Err(no_outbox());
             }
             let writer = open::existing(&self.path, &self.options)?;
-            tables::check(&writer)?;
+            if !TABLES.is_in(&writer)? {
+                return Err(no_outbox());
+            }
+            TABLES.check(&writer)?;
             let reader = open::existing(&self.path, &self.options)?;
             let queue = self.options.queue;
             Ok(Threads {
@@ -101,13 +114,7 @@ impl SqliteOutbox {
         &self,
         question: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let reader = &self.threads().await?.reader;
-        let question = move |connection: &Connection| {
-            let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Deferred);
-            let transaction = transaction.map_err(undone)?;
-            question(&transaction)
-        };
-        reader.ask(question).await
+        self.threads().await?.reader.read(question).await
     }
 
     /// Changes the file in one transaction.
@@ -115,17 +122,7 @@ impl SqliteOutbox {
         &self,
         work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let writer = &self.threads().await?.writer;
-        let work = move |connection: &Connection| {
-            let transaction =
-                Transaction::new_unchecked(connection, TransactionBehavior::Immediate);
-            let transaction = transaction.map_err(undone)?;
-            let answer = work(&transaction)?;
-            let committed = transaction.commit();
-            committed.map_err(|error| of_commit(error, false))?;
-            Ok(answer)
-        };
-        writer.ask(work).await
+        self.threads().await?.writer.write(work).await
     }
 }
 

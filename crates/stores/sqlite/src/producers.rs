@@ -1,12 +1,11 @@
 //! The journal of producers in an SQLite file: what is to be sent, and what was confirmed of it.
 
 mod statements;
-mod tables;
 
 use std::fmt;
 use std::path::Path;
 
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::Connection;
 use semel_core::Result;
 use semel_core::port::producer::ProducerJournal;
 use semel_core::producer::{
@@ -17,8 +16,16 @@ use tokio::sync::OnceCell;
 
 use crate::config::Options;
 use crate::connection_thread::ConnectionThread;
-use crate::error::{of_commit, undone};
-use crate::open;
+use crate::table_set::TableSet;
+use crate::{open, sql};
+
+const TABLES: TableSet = TableSet {
+    name: "the journal of producers",
+    format: 1,
+    sql_to_create: sql::PRODUCER_CREATE,
+    sql_for_format: sql::PRODUCER_FORMAT,
+    sql_to_count: sql::PRODUCER_TABLES,
+};
 
 /// The journal of producers in an SQLite file.
 ///
@@ -48,14 +55,14 @@ impl SqliteProducers {
     /// # Errors
     /// `InvalidConfig`: there is a newer journal; `Unavailable`: the file cannot be written, or is no database
     pub fn create(path: &Path, options: &Options) -> Result<()> {
-        tables::create(&open::existing(&open::absolute(path)?, options)?)
+        TABLES.create(&open::existing(&open::absolute(path)?, options)?)
     }
 
     /// Opens the file once, and makes what is missing.
     async fn thread(&self) -> Result<&ConnectionThread> {
         let open = async || {
             let writer = open::writer(&self.path, &self.options)?;
-            tables::create(&writer)?;
+            TABLES.create(&writer)?;
             ConnectionThread::start("semel-producers", writer, self.options.queue)
         };
         self.thread.get_or_try_init(open).await
@@ -66,47 +73,18 @@ impl SqliteProducers {
         if let Some(thread) = self.thread.get() {
             return Ok(Some(thread));
         }
-        if !self.path.exists() || !tables::is_there(&open::existing(&self.path, &self.options)?)? {
+        if !self.path.exists() || !TABLES.is_in(&open::existing(&self.path, &self.options)?)? {
             return Ok(None);
         }
         self.thread().await.map(Some)
     }
 }
 
-/// Changes the file in one transaction.
-async fn write<T: Send + 'static>(
-    thread: &ConnectionThread,
-    work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
-) -> Result<T> {
-    let work = move |connection: &Connection| {
-        let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate);
-        let transaction = transaction.map_err(undone)?;
-        let answer = work(&transaction)?;
-        let committed = transaction.commit();
-        committed.map_err(|error| of_commit(error, false))?;
-        Ok(answer)
-    };
-    thread.ask(work).await
-}
-
-/// Answers a question about one state of the file.
-async fn read<T: Send + 'static>(
-    thread: &ConnectionThread,
-    question: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
-) -> Result<T> {
-    let question = move |connection: &Connection| {
-        let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Deferred);
-        let transaction = transaction.map_err(undone)?;
-        question(&transaction)
-    };
-    thread.ask(question).await
-}
-
 impl ProducerJournal for SqliteProducers {
     async fn open(&self, opening: &Opening) -> Result<Opened> {
         let opening = opening.clone();
         let open = move |connection: &Connection| statements::open(connection, &opening);
-        write(self.thread().await?, open).await
+        self.thread().await?.write(open).await
     }
 
     async fn append(
@@ -120,7 +98,7 @@ impl ProducerJournal for SqliteProducers {
         let append = move |connection: &Connection| {
             statements::append(connection, &incarnation, &stream, &batch)
         };
-        write(self.thread().await?, append).await
+        self.thread().await?.write(append).await
     }
 
     async fn confirm(
@@ -132,17 +110,16 @@ impl ProducerJournal for SqliteProducers {
         let (incarnation, stream) = (incarnation.clone(), Box::<str>::from(stream));
         let thread = self.thread().await?;
         let (asked, of) = (incarnation.clone(), stream.clone());
-        let standing = read(thread, move |connection| {
-            statements::standing(connection, &asked, &of)
-        })
-        .await?;
+        let standing = thread
+            .read(move |connection| statements::standing(connection, &asked, &of))
+            .await?;
         if standing.confirmed >= through {
             return Ok(standing);
         }
         let confirm = move |connection: &Connection| {
             statements::confirm(connection, &incarnation, &stream, through)
         };
-        write(thread, confirm).await
+        thread.write(confirm).await
     }
 
     async fn pending(
@@ -156,7 +133,7 @@ impl ProducerJournal for SqliteProducers {
         let pending = move |connection: &Connection| {
             statements::pending(connection, &incarnation, &stream, after, most)
         };
-        read(self.thread().await?, pending).await
+        self.thread().await?.read(pending).await
     }
 
     async fn input(
@@ -170,12 +147,12 @@ impl ProducerJournal for SqliteProducers {
         let input = move |connection: &Connection| {
             statements::input(connection, &incarnation, &stream, digest)
         };
-        read(self.thread().await?, input).await
+        self.thread().await?.read(input).await
     }
 
     async fn list(&self) -> Result<Vec<ProducerEntry>> {
         match self.present().await? {
-            Some(thread) => read(thread, statements::list).await,
+            Some(thread) => thread.read(statements::list).await,
             None => Ok(Vec::new()),
         }
     }
@@ -184,10 +161,9 @@ impl ProducerJournal for SqliteProducers {
         let name = name.clone();
         match self.present().await? {
             Some(thread) => {
-                write(thread, move |connection| {
-                    statements::order(connection, &name, order)
-                })
-                .await
+                thread
+                    .write(move |connection| statements::order(connection, &name, order))
+                    .await
             }
             None => Ok(false),
         }

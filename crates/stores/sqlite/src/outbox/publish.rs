@@ -4,7 +4,7 @@ use rusqlite::{Connection, ErrorCode, params};
 use semel_core::outbox::{OutboxId, OutboxMessage, headers_to_json};
 use semel_core::{Error, ErrorKind, Result};
 
-use super::tables;
+use super::TABLES;
 use crate::error::undone;
 use crate::sql;
 use crate::statements::words;
@@ -42,7 +42,7 @@ impl Outbox {
     /// `InvalidInput` within a transaction; `InvalidConfig`: there is a newer outbox; `Unavailable`: the file cannot be
     /// written
     pub fn create(connection: &Connection) -> Result<()> {
-        tables::create(connection)
+        TABLES.create(connection)
     }
 
     /// Writes `message`, and returns the id under which it will be published. Without an id of the caller's, one is made:
