@@ -4,7 +4,9 @@ pub mod laws;
 
 use std::future::Future;
 
+use semel_core::Timestamp;
 use semel_core::port::producer::ProducerJournal;
+use semel_core::producer::{Batch, Opening, ProducerMessage, encode};
 
 use crate::check::run_unnamed;
 
@@ -18,6 +20,38 @@ pub trait ProducerSubject: Sized + Send + Sync + 'static {
 
     /// Opens the journal as another process does.
     fn journal(&self) -> impl Future<Output = Self::Journal> + Send;
+}
+
+/// Returns the opening of a producer, for messages to one place.
+///
+/// # Panics
+///
+/// If it is no name.
+pub fn opening(name: &str, stream: &str) -> Opening {
+    Opening {
+        name: name.parse().expect("a name"),
+        stream: stream.into(),
+        target: "kafka here".into(),
+        chance: [7; 8],
+    }
+}
+
+/// Returns a batch of messages with these payloads and nothing else.
+///
+/// # Panics
+///
+/// Never, for so few as can be written down.
+pub fn batch(first: u64, payloads: &[&'static str]) -> Batch {
+    let messages = payloads.iter().map(|it| ProducerMessage::new(*it));
+    let messages: Vec<_> = messages.collect();
+    Batch {
+        first,
+        count: u32::try_from(messages.len()).expect("few"),
+        body: encode(&messages),
+        input: None,
+        confirmed: 0,
+        at: Timestamp::from_millis(1),
+    }
 }
 
 /// Runs `case` over a fresh store of `S`.

@@ -9,7 +9,7 @@ use semel_core::producer::{
 use semel_core::{Certainty, Code, ErrorKind, Result, Timestamp};
 use tokio::task::JoinSet;
 
-use super::ProducerSubject;
+use super::{ProducerSubject, batch, opening};
 
 /// Each opening has the next epoch, and one that is not the latest changes nothing and reads nothing.
 pub async fn an_opening_has_a_higher_epoch_and_fences_the_one_before<S: ProducerSubject>(store: S) {
@@ -361,30 +361,8 @@ pub async fn nothing_is_on_record_before_the_first_opening<S: ProducerSubject>(s
     assert_eq!(journal.list().await.expect("a list"), []);
 }
 
-fn opening(name: &str, stream: &str) -> Opening {
-    Opening {
-        name: name.parse().expect("a name"),
-        stream: stream.into(),
-        target: "kafka here".into(),
-        chance: [7; 8],
-    }
-}
-
 async fn open(journal: &impl ProducerJournal, name: &str, stream: &str) -> Opened {
     journal.open(&opening(name, stream)).await.expect("opened")
-}
-
-fn batch(first: u64, payloads: &[&'static str]) -> Batch {
-    let messages = payloads.iter().map(|it| ProducerMessage::new(*it));
-    let messages: Vec<_> = messages.collect();
-    Batch {
-        first,
-        count: u32::try_from(messages.len()).expect("few"),
-        body: encode(&messages),
-        input: None,
-        confirmed: 0,
-        at: Timestamp::from_millis(1),
-    }
 }
 
 fn mark(digest: u8, rows: u64, is_whole: bool) -> InputMark {

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use semel_conformance::TestClock;
-use semel_conformance::producers::ProducerSubject;
+use semel_conformance::producers::{self, ProducerSubject};
 use semel_core::port::producer::ProducerJournal;
 use semel_core::producer::{Batch, Opening, ProducerMessage, ProducerOrder, decode, encode};
-use semel_core::{Code, Result, Timestamp};
+use semel_core::{Code, Result};
 use semel_store_embedded::{EmbeddedProducers, EmbeddedStore, Options};
 use tempfile::TempDir;
 
@@ -31,23 +31,13 @@ impl ProducerSubject for Folder {
 semel_conformance::producer_laws!(Folder);
 
 fn opening() -> Opening {
-    Opening {
-        name: "billing".parse().expect("a name"),
-        stream: "orders".into(),
-        target: "kafka".into(),
-        chance: [1; 8],
-    }
+    producers::opening("billing", "orders")
 }
 
 fn batch(first: u64, payloads: &[&'static str], confirmed: u64) -> Batch {
-    let messages = payloads.iter().map(|it| ProducerMessage::new(*it));
     Batch {
-        first,
-        count: u32::try_from(payloads.len()).expect("few"),
-        body: encode(&messages.collect::<Vec<_>>()),
-        input: None,
         confirmed,
-        at: Timestamp::EPOCH,
+        ..producers::batch(first, payloads)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The laws of the journal of producers over a file, and what is beyond them.
 
 use rusqlite::Connection;
-use semel_conformance::producers::ProducerSubject;
+use semel_conformance::producers::{self, ProducerSubject};
 use semel_core::Code;
 use semel_core::port::producer::ProducerJournal;
 use semel_core::producer::{Batch, InputMark, MOST_INPUTS, Opening};
@@ -31,12 +31,7 @@ impl ProducerSubject for Journal {
 semel_conformance::producer_laws!(Journal);
 
 fn opening() -> Opening {
-    Opening {
-        name: "billing".parse().expect("a name"),
-        stream: "orders".into(),
-        target: "kafka".into(),
-        chance: [1; 8],
-    }
+    producers::opening("billing", "orders")
 }
 
 #[tokio::test]
