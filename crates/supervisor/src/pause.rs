@@ -74,7 +74,7 @@ impl Pauses {
         Ok(())
     }
 
-    /// Asks the store about the orders, again and again. While it does not answer, those that were known stand, and
+    /// Asks the store about the orders, again and again, for the first time after a pause. While it does not answer, those that were known stand, and
     /// the store counts as one that fails.
     pub(crate) async fn watch(
         self: Arc<Self>,
@@ -89,6 +89,7 @@ impl Pauses {
         // A store that is away is told of by others; one that answers all but this question is not.
         let mut tell_at = Instant::now() + SILENCE;
         loop {
+            sleep(EVERY).await;
             match within(PATIENCE, ordered_pauses(&store, &names)).await {
                 Ok(orders) => {
                     self.know(orders);
@@ -103,7 +104,6 @@ impl Pauses {
                     }
                 }
             }
-            sleep(EVERY).await;
         }
     }
 

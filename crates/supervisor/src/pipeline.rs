@@ -39,6 +39,8 @@ pub(crate) struct Pipeline {
     pub(crate) webhooks: Arc<Listeners>,
     /// Its runs, between which it is paused.
     pub(crate) runs: Runs,
+    /// Keeps a source that cannot be opened again where it was, from one run to the next.
+    pub(crate) keeper: Keeper,
 }
 
 impl Pipeline {
@@ -54,44 +56,23 @@ impl Pipeline {
         (name, ended)
     }
 
-    async fn consume(self) -> Result<PipelineSummary> {
-        let Self {
-            settings,
-            stores,
-            run,
-            outage,
-            guard,
-            reporter,
-            status,
-            hits,
-            webhooks,
-            mut runs,
-        } = self;
-        let layers = &settings.layers;
-        let around = &run.surroundings;
+    async fn consume(mut self) -> Result<PipelineSummary> {
+        let layers = &self.settings.layers;
+        let around = &self.run.surroundings;
         let (stores, layer) = Layer::over(
             &layers.front,
-            stores,
+            self.stores,
             &around.clock,
             &*around.entropy,
-            hits.as_ref(),
+            self.hits.as_ref(),
         )?;
-        status.layers().knows(&settings.pipeline.name, &layer);
-        fill(&layer, &settings, &*reporter).await;
-        let mut one = OneRun {
-            settings: &settings,
-            stores,
-            run,
-            outage,
-            guard,
-            reporter,
-            status,
-            webhooks,
-            keeper: Keeper::default(),
-        };
+        self.stores = stores;
+        let name = &self.settings.pipeline.name;
+        self.status.layers().knows(name, &layer);
+        fill(&layer, &self.settings, &*self.reporter).await;
         let mut summary = Summary::default();
-        while let Some(ordered) = runs.next().await {
-            let ended = one.run(&ordered, summary).await?;
+        while let Some(ordered) = self.runs.next().await {
+            let ended = self.run_once(&ordered, summary).await?;
             summary = summary.plus(&ended);
             if !ordered.has_ended_by_order() {
                 break;
@@ -99,52 +80,15 @@ impl Pipeline {
         }
         Ok(PipelineSummary {
             summary,
-            fail: layers.fail,
+            fail: self.settings.layers.fail,
             layer: layer.figures(),
-            waived: settings.waived,
+            waived: self.settings.waived,
         })
     }
-}
 
-/// Fills the cache of a pipeline, if it has one that is to be filled.
-async fn fill(layer: &Layer, settings: &PipelineSettings, reporter: &dyn Reporter) {
-    let pipeline = &settings.pipeline;
-    if let (Layer::Cache(cache), Front::Cache(Cache { warm, .. })) = (layer, &settings.layers.front)
-        && *warm > 0
-    {
-        let name = &*pipeline.name;
-        match cache.warm(pipeline.selection(), *warm).await {
-            Ok(records) => reporter.report(&Notice::CacheFilled {
-                pipeline: name,
-                records,
-            }),
-            Err(error) => reporter.report(&Notice::CacheEmpty {
-                pipeline: name,
-                error: &error,
-            }),
-        }
-    }
-}
-
-/// The parts of a pipeline that each of its runs takes.
-struct OneRun<'p> {
-    settings: &'p PipelineSettings,
-    stores: Stores,
-    run: Run,
-    outage: Policy,
-    /// The look at its broker that was still to be done before the first run.
-    guard: Option<Guard>,
-    reporter: Arc<dyn Reporter>,
-    status: Arc<Status>,
-    webhooks: Arc<Listeners>,
-    /// Keeps a source that cannot be opened again where it was.
-    keeper: Keeper,
-}
-
-impl OneRun<'_> {
     /// Runs the pipeline until its source ends, a stop is asked for, or an order ends the run; `before` is what the runs
     /// before have counted.
-    async fn run(&mut self, ordered: &OrderedRun, before: Summary) -> Result<Summary> {
+    async fn run_once(&mut self, ordered: &OrderedRun, before: Summary) -> Result<Summary> {
         let run = Run {
             recalled: Some(ordered.recalled()),
             on_progress: self.run.on_progress.clone().map(|it| beyond(before, it)),
@@ -194,6 +138,26 @@ impl OneRun<'_> {
         };
         let source = ordered.until_drained(Guarded::new(opened, guard));
         run_with(pipeline, effect, source, stores, run, outage).await
+    }
+}
+
+/// Fills the cache of a pipeline, if it has one that is to be filled.
+async fn fill(layer: &Layer, settings: &PipelineSettings, reporter: &dyn Reporter) {
+    let pipeline = &settings.pipeline;
+    if let (Layer::Cache(cache), Front::Cache(Cache { warm, .. })) = (layer, &settings.layers.front)
+        && *warm > 0
+    {
+        let name = &*pipeline.name;
+        match cache.warm(pipeline.selection(), *warm).await {
+            Ok(records) => reporter.report(&Notice::CacheFilled {
+                pipeline: name,
+                records,
+            }),
+            Err(error) => reporter.report(&Notice::CacheEmpty {
+                pipeline: name,
+                error: &error,
+            }),
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::notice::{Notice, Reporter};
-use crate::pause::{Pauses, Runs};
+use crate::pause::{Keeper, Pauses, Runs};
 use crate::pipeline::Pipeline;
 use crate::status::Status;
 use crate::window_guard::{Guard, Known, Outlook};
@@ -105,6 +105,7 @@ impl Shared {
                 status: Arc::clone(status),
                 reporter: Arc::clone(reporter),
             },
+            keeper: Keeper::default(),
             settings,
         }
     }
