@@ -30,6 +30,27 @@ pub(super) struct Plan {
     pub(super) work: Work,
 }
 
+impl Plan {
+    /// The plan of an order about what it names, which fits into one.
+    pub(super) const fn of_names(
+        at: Timestamp,
+        changes: Vec<Change>,
+        left: Vec<Left>,
+        digest: [u8; 32],
+        work: Work,
+    ) -> Self {
+        Self {
+            at,
+            until: None,
+            changes,
+            left,
+            is_whole: true,
+            digest,
+            work,
+        }
+    }
+}
+
 /// The work of a plan.
 #[derive(Debug)]
 pub(super) enum Work {

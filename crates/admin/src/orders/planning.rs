@@ -199,15 +199,13 @@ async fn change_keys(
             }
         }
     }
-    Ok(Plan {
+    Ok(Plan::of_names(
         at,
-        until: None,
         changes,
         left,
-        is_whole: true,
-        digest: digest.finish(),
-        work: Work::Orders(all),
-    })
+        digest.finish(),
+        Work::Orders(all),
+    ))
 }
 
 /// The state to which an order leads.
@@ -323,15 +321,13 @@ async fn pipelines(
             Err(why) => left.push(Left::pipeline(name, why)),
         }
     }
-    Ok(Plan {
+    Ok(Plan::of_names(
         at,
-        until: None,
         changes,
         left,
-        is_whole: true,
-        digest: digest.finish(),
-        work: Work::Pipelines(all),
-    })
+        digest.finish(),
+        Work::Pipelines(all),
+    ))
 }
 
 async fn sweep(reading: &Reading, at: Timestamp) -> Result<Plan, Problem> {
