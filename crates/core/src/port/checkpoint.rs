@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use super::erased;
+use super::erased::erase;
 use crate::claim::{Admission, ClaimRequest};
 use crate::error::Result;
 use crate::settle::{Mark, Settled, Settlement};
@@ -65,7 +65,7 @@ pub enum Together {
 
 /// Any checkpoint store, picked at run time.
 #[derive(Clone)]
-pub struct AnyCheckpointStore(Arc<dyn erased::ErasedCheckpoint>);
+pub struct AnyCheckpointStore(Arc<dyn Erased>);
 
 impl AnyCheckpointStore {
     /// Erases `store`.
@@ -93,6 +93,15 @@ impl CheckpointStore for AnyCheckpointStore {
         self.0.mark(name).await
     }
 }
+
+erase!(
+    #[expect(clippy::elidable_lifetime_names, reason = "most methods need the name")]
+    Erased from CheckpointStore {
+        settle_with(batch: Arc<[Settlement]>, mark: &'a Mark) -> Together;
+        mark(name: &'a str) -> Option<u64>;
+        admit_with(batch: Vec<ClaimRequest>, write: Write) -> Vec<Admission>;
+    }
+);
 
 impl<S: CheckpointStore> CheckpointStore for Arc<S> {
     async fn settle_with(&self, batch: Arc<[Settlement]>, mark: &Mark) -> Result<Together> {

@@ -5,10 +5,10 @@ pub mod operations;
 
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::erased::Answer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::note::Note;
 use crate::outbox::{OutboxId, Outgoing, PartitionLease};
@@ -240,8 +240,6 @@ impl OutboxOperations for AnyOutbox {
         self.0.backlog(stream).await
     }
 }
-
-type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 /// The boxed form of an outbox.
 trait Erased: operations::Erased {

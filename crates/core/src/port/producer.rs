@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use super::erased::ErasedProducerJournal;
+use super::erased::erase;
 use crate::error::Result;
 use crate::producer::{
     Batch, Incarnation, InputMark, Opened, Opening, ProducerEntry, ProducerName, ProducerOrder,
@@ -98,7 +98,7 @@ pub trait ProducerJournal: Send + Sync + 'static {
 
 /// Any journal, picked at run time.
 #[derive(Clone)]
-pub struct AnyProducerJournal(Arc<dyn ErasedProducerJournal>);
+pub struct AnyProducerJournal(Arc<dyn Erased>);
 
 impl AnyProducerJournal {
     /// Erases `journal`.
@@ -168,3 +168,16 @@ impl ProducerJournal for AnyProducerJournal {
         self.0.order(name, order).await
     }
 }
+
+erase!(
+    #[expect(clippy::elidable_lifetime_names, reason = "most methods need the name")]
+    Erased from ProducerJournal {
+        open(opening: &'a Opening) -> Opened;
+        append(incarnation: &'a Incarnation, stream: &'a str, batch: &'a Batch) -> Standing;
+        confirm(incarnation: &'a Incarnation, stream: &'a str, through: u64) -> Standing;
+        pending(incarnation: &'a Incarnation, stream: &'a str, after: u64, most: u32) -> Vec<StoredBatch>;
+        input(incarnation: &'a Incarnation, stream: &'a str, digest: &'a [u8; 32]) -> Option<InputMark>;
+        list() -> Vec<ProducerEntry>;
+        order(name: &'a ProducerName, order: ProducerOrder) -> bool;
+    }
+);

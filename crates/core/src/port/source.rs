@@ -4,12 +4,12 @@ mod forward;
 
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
 use bytestring::ByteString;
 
+use super::erased::Answer;
 use crate::error::{Error, Result};
 use crate::fate::Fate;
 use crate::key::Key;
@@ -126,8 +126,6 @@ trait Erased: Send {
     fn progress(&self) -> Option<Progress>;
     fn hold(&self) -> Option<Duration>;
 }
-
-type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 impl<S: Source> Erased for S {
     fn fetch(&mut self, max: usize) -> Answer<'_, Fetched> {

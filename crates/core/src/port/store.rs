@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::erased;
+use super::erased::erase;
 use crate::audit::{Audited, Note};
 use crate::claim::{Admission, ClaimRequest};
 use crate::decide::{Directed, Directive};
@@ -381,7 +381,7 @@ impl StateCounts {
 
 /// Any store, picked at run time.
 #[derive(Clone)]
-pub struct AnyStore(Arc<dyn erased::ErasedStore>);
+pub struct AnyStore(Arc<dyn Erased>);
 
 impl AnyStore {
     /// Erases `store`.
@@ -400,6 +400,26 @@ impl std::fmt::Debug for AnyStore {
 impl Store for AnyStore {
     crate::forward_store!(self => self.0);
 }
+
+erase!(
+    #[expect(clippy::elidable_lifetime_names, reason = "most methods need the name")]
+    Erased from Store {
+        claim(input: Arc<[ClaimRequest]>) -> Vec<Admission>;
+        settle(input: Arc<[Settlement]>) -> Vec<Settled>;
+        renew(input: Arc<[Renewal]>) -> Vec<Renewed>;
+        park(input: Arc<[Parked]>) -> Vec<bool>;
+        drop_parked(batch: Arc<[ParkedId]>, note: Option<&'a Note>) -> Vec<bool>;
+        get(input: Arc<[Operation]>) -> Vec<Option<Record>>;
+        list(input: &'a ListQuery) -> Page<Listed>;
+        list_parked(input: &'a ListQuery) -> Page<Parked>;
+        operate(input: Arc<[Directive]>) -> Vec<Directed>;
+        list_audit(input: &'a ListQuery) -> Page<Audited>;
+        sweep(input: usize) -> Swept;
+        stats() -> Stats;
+        estimate(input: usize) -> Stats;
+        preflight() -> Capabilities;
+    }
+);
 
 /// A shared store is a store.
 #[deny(clippy::missing_trait_methods)]

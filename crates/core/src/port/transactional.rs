@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::erased;
+use super::erased::erase;
 use crate::backoff::Backoff;
 use crate::claim::{Admission, ClaimRequest};
 use crate::error::Result;
@@ -105,7 +105,7 @@ pub enum Applied {
 
 /// Any transactional store, picked at run time.
 #[derive(Clone)]
-pub struct AnyTransactionalStore(Arc<dyn erased::ErasedTransactional>);
+pub struct AnyTransactionalStore(Arc<dyn Erased>);
 
 impl AnyTransactionalStore {
     /// Erases `store`.
@@ -133,6 +133,11 @@ impl TransactionalStore for AnyTransactionalStore {
         self.0.apply(statements, batch).await
     }
 }
+
+erase!(Erased from TransactionalStore {
+    prepare(statements: &'a Statements) -> ();
+    apply(statements: &'a Statements, batch: Arc<[Application]>) -> Vec<Applied>;
+});
 
 impl<S: TransactionalStore> TransactionalStore for Arc<S> {
     async fn prepare(&self, statements: &Statements) -> Result<()> {

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use super::erased;
+use super::erased::erase;
 use super::store::{Listed, Page};
 use crate::audit::Audited;
 use crate::claim::FencingToken;
@@ -59,7 +59,7 @@ pub enum Item {
 
 /// Any transfer store, picked at run time.
 #[derive(Clone)]
-pub struct AnyTransferStore(Arc<dyn erased::ErasedTransfer>);
+pub struct AnyTransferStore(Arc<dyn Erased>);
 
 impl AnyTransferStore {
     /// Erases `store`.
@@ -83,6 +83,14 @@ impl TransferStore for AnyTransferStore {
         self.0.import(batch).await
     }
 }
+
+erase!(
+    #[expect(clippy::elidable_lifetime_names, reason = "most methods need the name")]
+    Erased from TransferStore {
+        export(after: Option<&'a [u8]>, limit: usize) -> Page<Item>;
+        import(batch: Arc<[Item]>) -> Vec<bool>;
+    }
+);
 
 impl<S: TransferStore> TransferStore for Arc<S> {
     async fn export(&self, after: Option<&[u8]>, limit: usize) -> Result<Page<Item>> {

@@ -1,9 +1,9 @@
 //! The outbox as its operators see it: the messages that were given up, and the counts of what waits.
 
 use std::future::Future;
-use std::pin::Pin;
 use std::time::Duration;
 
+use super::super::erased::Answer;
 use crate::ByteString;
 use crate::audit::Audited;
 use crate::error::Result;
@@ -169,8 +169,6 @@ pub struct Backlog {
     /// The time since the oldest of those counted as waiting was written; none if none waits.
     pub oldest: Option<Duration>,
 }
-
-type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 /// The boxed form of the verbs.
 pub(super) trait Erased: Send + Sync {
