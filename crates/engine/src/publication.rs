@@ -32,6 +32,10 @@ pub const FIRST_SEEN: &str = "semel-first-seen";
 /// Of a dead letter: the time at which it was given up, in milliseconds since 1970.
 pub const FAILED_AT: &str = "semel-failed-at";
 
+/// Of a message that was set aside: the key that a person gave it. It is heeded where the message is kept under this very
+/// key, and in no other: what a producer writes into it changes nothing.
+pub const GIVEN_KEY: &str = "semel-given-key";
+
 /// Returns the message of a call, as its effect publishes it.
 ///
 /// Its id is the operation's idempotency key, or empty if it is not sent, and its order is the key: every copy, of
@@ -191,6 +195,7 @@ const OURS: &[&str] = &[
     ATTEMPTS,
     FIRST_SEEN,
     FAILED_AT,
+    GIVEN_KEY,
 ];
 /// The headers that the Kafka source adds to those of a record: its key and its time. A record that is published has
 /// its own.

@@ -8,7 +8,7 @@ mod distinct;
 mod parked;
 mod prospect;
 
-pub use distinct::{GIVEN_KEY, RELEASED_AS_DISTINCT};
+pub use distinct::RELEASED_AS_DISTINCT;
 pub use prospect::{Assessed, Assessor, Prospect, unretried};
 
 use std::sync::Arc;

@@ -62,6 +62,7 @@ fn a_message_keeps_its_headers_and_has_an_id() {
         "Semel-Origin",
         "semel-id",
         "semel-error",
+        "semel-given-key",
         "kafka-key",
         "kafka-create-time",
         "traceparent",

@@ -5,15 +5,9 @@
 //! collection of parked messages tells whoever counts false duplicates; the one who removes it counts it.
 
 use bytes::Bytes;
-use semel_core::{Key, Parked, Reason};
-
 use semel_core::parked::Headers;
-
-/// The header with the key that a person gave a message.
-///
-/// It is heeded in a message that was set aside under this very key, and in no other: what a producer writes into it
-/// changes nothing.
-pub const GIVEN_KEY: &str = "semel-given-key";
+use semel_core::{Key, Parked, Reason};
+use semel_engine::publication::GIVEN_KEY;
 
 /// The reason of the marks.
 pub const RELEASED_AS_DISTINCT: &str = "released-as-distinct";

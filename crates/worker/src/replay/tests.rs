@@ -19,6 +19,7 @@ use semel_core::{
 };
 use semel_engine::effect::{Class, OnDoubt};
 use semel_engine::event::{Event, Observer, Unobserved};
+use semel_engine::publication::GIVEN_KEY;
 use semel_engine::summary::Fate;
 use semel_engine::surroundings::Surroundings;
 use semel_engine::system::{SystemClock, SystemEntropy};
