@@ -42,7 +42,10 @@ impl Route {
             Error::Busy { retry_after, .. } => Reply::Problem(self.in_progress(id, *retry_after)),
             Error::InDoubt { ran: false, .. } => Reply::Problem(in_doubt(id)),
             Error::Dead { ran: false, .. } => Reply::Problem(dead(id)),
-            Error::Failed { .. } | Error::InDoubt { .. } | Error::Dead { .. } if answered => {
+            // An answer that came as the time ran out is on no record: nobody after this client would be told it.
+            Error::Failed { .. } | Error::InDoubt { .. } | Error::Dead { .. }
+                if answered && (!error.is_timeout() || semel_core::planted("H24")) =>
+            {
                 Reply::Handler
             }
             Error::Failed { .. } | Error::InDoubt { .. } | Error::Dead { .. } => {

@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::{Count, declared, process, secs};
+use crate::world::faulty::{Fault, Method};
 use crate::world::watch::Seen;
 use crate::world::{LEASE, World};
 
@@ -112,6 +113,24 @@ async fn what_failed_for_good_is_not_tried_again() {
     assert_eq!((dead.happened(), dead.ran()), (Happened::No, true));
     let retrying = declared(&site).once_retrying("a", works).await;
     assert!(matches!(retrying, Err(Error::Dead { ran: false, .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_effect_that_ends_with_its_time_has_ended() {
+    let world = World::new();
+    let (site, plan) = process(&world);
+    // Its end, that of its time, and the answer to a renewal are seen together.
+    let limit = LEASE / 2;
+    let renewed_at = LEASE / 3;
+    plan.nth(Method::Renew, 1, Fault::DelayAfter(limit - renewed_at));
+    let effect = async move |_| {
+        sleep(limit).await;
+        Ok(())
+    };
+    let operation = declared(&site).timeout(limit);
+    let receipt = operation.once("a", effect).await.expect("it has ended");
+    assert_eq!(receipt.attempt(), Some(1));
+    assert_eq!(plan.calls(Method::Renew), 1);
 }
 
 /// Panics, time-outs and plain errors: nobody knows, so the class decides.

@@ -6,10 +6,10 @@ use axum::body::Body;
 use axum::http::{HeaderValue, Request};
 use futures_util::stream;
 use semel_core::decide::{Directed, Directive, Order};
-use semel_core::{Admission, Recovery, Start, StateKind, Store, StoreExt};
+use semel_core::{Admission, OpId, Recovery, Start, StateKind, Store, StoreExt};
 use semel_engine::effect::{Class, OnDoubt};
-use semel_engine::once::{Error, Failure, Op};
-use semel_gateway::{Proof, Route, upstream_unreachable};
+use semel_engine::once::{Error, Failure, Happened, Op, TimedOut};
+use semel_gateway::{Proof, Reply, Route, upstream_unreachable};
 
 use crate::site::{Oops, Site, answer, created, request};
 
@@ -243,6 +243,33 @@ async fn an_answer_that_breaks_off_may_have_been_applied() {
     site.post("pay-1").await.problem(502, "upstream-broken");
     site.post("pay-1").await.is_created(2, false);
     site.post("pay-1").await.is_created(2, true);
+}
+
+#[test]
+fn an_answer_that_came_as_its_time_ran_out_is_not_given() {
+    let operation_id = OpId::from_bytes([7; 32]);
+    let source = || TimedOut {
+        limit: Duration::from_secs(1),
+    };
+    let in_doubt = Error::InDoubt {
+        operation_id,
+        ran: true,
+        source: source().into(),
+    };
+    let failed = Error::Failed {
+        operation_id,
+        attempt: 1,
+        happened: Happened::Maybe,
+        retry_after: Duration::ZERO,
+        source: source().into(),
+    };
+    for error in [in_doubt, failed] {
+        // The record has a doubt, and whoever asks next is told of that.
+        let Reply::Problem(problem) = Route::default().reply(&error, true) else {
+            panic!("{error:?}: the client is told what nobody else will be");
+        };
+        assert_eq!(problem.code(), "upstream-timeout");
+    }
 }
 
 #[tokio::test]

@@ -128,6 +128,11 @@ pub(super) const BUGS: &[Bug] = &[
         "says of a lost commit that nothing was applied, though nobody could look",
         &["inbox::nobody_is_told_not_applied_while_nobody_can_look"],
     ),
+    gateway(
+        "H24",
+        "gives an answer that came too late to be recorded",
+        &["doubts::an_answer_that_came_as_its_time_ran_out_is_not_given"],
+    ),
     Bug {
         name: "H15",
         class: "all",

@@ -90,4 +90,11 @@ pub(super) const BUGS: &[Bug] = &[
         WORLD,
         &["once::store::a_lease_that_is_renewed_makes_no_providers_window_longer"],
     ),
+    engine(
+        "O13",
+        "all",
+        "calls an effect out of time that has ended",
+        WORLD,
+        &["once::effects::an_effect_that_ends_with_its_time_has_ended"],
+    ),
 ];
