@@ -326,15 +326,21 @@ async fn prove<S: Store + Clone>(
 }
 
 /// Finds out whether an earlier attempt may have been applied. Where that cannot be found out, one may have been.
+///
+/// A time that ran out is no answer: a process that stood still finds it over and the answer there, so it asks again.
 async fn past<S: Store + Clone>(declared: &Declared<S>, op: &Op) -> Past {
     if semel_core::planted("H06") {
         return Past::Clean;
     }
-    // The number of the attempt does not tell: an operator's retry counts anew, and keeps the doubt.
-    match timeout(PAST_WITHIN, declared.record(op.key())).await {
-        Ok(Ok(Some(record))) if record.doubt.is_none() => Past::Clean,
-        Ok(_) | Err(_) => Past::Doubtful,
+    for _ in 0..PAST_LOOK_UPS {
+        // The number of the attempt does not tell: an operator's retry counts anew, and keeps the doubt.
+        match timeout(PAST_WITHIN, declared.record(op.key())).await {
+            Ok(Ok(Some(record))) if record.doubt.is_none() => return Past::Clean,
+            Ok(_) => return Past::Doubtful,
+            Err(_) => {}
+        }
     }
+    Past::Doubtful
 }
 
 /// Returns the answer that is on record for a key, if that can be found out.
@@ -406,5 +412,7 @@ fn locked<T>(place: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// The longest look-up of earlier attempts.
 const PAST_WITHIN: Duration = Duration::from_secs(1);
+/// The most look-ups of which none was answered.
+const PAST_LOOK_UPS: u32 = 3;
 /// The reason of an answer that a handler gave without its inbox.
 const OUTSIDE_TRANSACTION: &str = "outside-transaction";

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use semel_core::{
-    Admission, ClaimRequest, Error, ErrorKind, Outcome, Result, Settled, Settlement, Step, Store,
-    StoreExt, forward_store,
+    Admission, ClaimRequest, Error, ErrorKind, Operation, Outcome, Record, Result, Settled,
+    Settlement, Step, Store, StoreExt, forward_store,
 };
 use semel_gateway::{OnOutage, Route};
 use semel_store_memory::MemoryStore;
@@ -26,6 +26,8 @@ struct Faulty {
     most_outcome_bytes: Arc<AtomicUsize>,
     /// One permit for each settlement.
     settles: Arc<Semaphore>,
+    /// The look-ups from here on that are not answered.
+    unanswered: Arc<AtomicUsize>,
 }
 
 impl Faulty {
@@ -37,6 +39,7 @@ impl Faulty {
             claims: Arc::default(),
             most_outcome_bytes: Arc::new(AtomicUsize::new(usize::MAX)),
             settles: Arc::new(Semaphore::new(1_000)),
+            unanswered: Arc::default(),
         }
     }
 
@@ -86,7 +89,32 @@ impl Store for Faulty {
         self.inner.settle(batch).await
     }
 
-    forward_store!(self => self.inner; but claim, settle);
+    async fn get(&self, batch: Arc<[Operation]>) -> Result<Vec<Option<Record>>> {
+        let fewer = |count: usize| count.checked_sub(1);
+        if self
+            .unanswered
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer)
+            .is_ok()
+        {
+            std::future::pending::<()>().await;
+        }
+        self.inner.get(batch).await
+    }
+
+    forward_store!(self => self.inner; but claim, settle, get);
+}
+
+/// The meaning of a refusal depends on the attempts before it.
+#[tokio::test(start_paused = true)]
+async fn a_look_up_without_an_answer_is_made_again() {
+    let store = Faulty::new();
+    let refusing = async |_, _| Ok(answer(404, "no such customer"));
+    let site = Site::over(store.clone(), |_| {}, refusing);
+    store.unanswered.store(1, Ordering::SeqCst);
+    assert_eq!(site.post("pay-1").await.status, 404);
+    let again = site.post("pay-1").await;
+    assert_eq!((again.status, site.calls()), (404, 1), "it is the outcome");
+    assert_eq!(again.headers["idempotency-replayed"], "true");
 }
 
 #[tokio::test]
