@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use semel_core::port::store::{ListQuery, Listed, Store};
 use semel_core::{Code, Operation, Record, StateKind};
-use semel_http::{Problem, Role};
+use semel_http::Problem;
 use semel_operate::keys::{
     Candidates, Declared, Detail, ENOUGH, Explanation, Facts, KeyEntry, Traces, candidates,
     scopes_of, since,
@@ -11,6 +11,7 @@ use semel_operate::keys::{
 
 use crate::answer::text;
 use crate::page::{Cursor, List};
+use crate::parked::sees_payloads;
 use crate::query::{Query, invalid};
 use crate::reading::{Reading, Readings};
 use crate::settings::Settings;
@@ -98,7 +99,8 @@ pub(crate) async fn find(
     Ok(List::of(entries, is_whole))
 }
 
-/// Shows the whole record of one key: that of `semel keys show`. A viewer does not see the bytes of its outcome.
+/// Shows the whole record of one key: that of `semel keys show`. A viewer does not see the bytes of its
+/// outcome, unless that is allowed.
 pub(crate) async fn show(
     readings: &Readings,
     settings: &Settings,
@@ -107,7 +109,8 @@ pub(crate) async fn show(
     let (_, found) = meant(readings, settings, query).await?;
     let (operation, record) = one(found.known)?.ok_or_else(unknown)?;
     let detail = Detail::of(&operation, &record, settings.clock.now());
-    if query.caller.may(Role::Operator).is_ok() {
+    let detail = detail.masked(&settings.console.mask);
+    if sees_payloads(&query.caller, settings) {
         text(&detail)
     } else {
         text(&detail.without_payload())

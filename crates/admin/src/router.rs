@@ -67,7 +67,7 @@ type Path = (
     MethodRouter<Arc<Service>>,
 );
 
-fn paths() -> [Path; 15] {
+fn paths() -> [Path; 17] {
     [
         ("/v1/status", &[], get(status)),
         ("/v1/pipelines", &[], get(pipelines)),
@@ -77,7 +77,13 @@ fn paths() -> [Path; 15] {
         ("/v1/keys/explain", keys::NAMED, get(explain_key)),
         ("/v1/in-doubt", keys::DOUBTFUL, get(list_doubts)),
         ("/v1/dead-letters", parked::MEMBERS, get(list_dead_letters)),
+        (
+            "/v1/dead-letters/show",
+            parked::NAMED,
+            get(show_dead_letter),
+        ),
         ("/v1/quarantine", parked::MEMBERS, get(list_quarantine)),
+        ("/v1/quarantine/show", parked::NAMED, get(show_quarantined)),
         ("/v1/audit", audit::MEMBERS, get(list_audit)),
         ("/v1/store", &[], get(store)),
         ("/v1/config", &[], get(config)),
@@ -186,6 +192,20 @@ async fn list_quarantine(State(service): Shared, head: Parts) -> Answer {
     let query = Query::read(&head, parked::MEMBERS)?;
     let clock = &*service.settings.clock;
     json(&parked::list::<Quarantined>(&service.readings, clock, &query, Kind::Quarantined).await?)
+}
+
+async fn show_dead_letter(service: Shared, head: Parts) -> Answer {
+    show_message(service, head, Kind::DeadLetters).await
+}
+
+async fn show_quarantined(service: Shared, head: Parts) -> Answer {
+    show_message(service, head, Kind::Quarantined).await
+}
+
+async fn show_message(State(service): Shared, head: Parts, kind: Kind) -> Answer {
+    let query = Query::read(&head, parked::NAMED)?;
+    let text = parked::show(&service.readings, &service.settings, &query, kind).await?;
+    Ok(json_text(text.into()))
 }
 
 async fn list_audit(State(service): Shared, head: Parts) -> Answer {

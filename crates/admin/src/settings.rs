@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use semel_config::PipelineSettings;
+use semel_config::{ConsoleSettings, PipelineSettings};
 use semel_core::port::transfer::AnyTransferStore;
 use semel_core::{AnyStore, Clock, Entropy};
 use serde_json::Value;
@@ -27,6 +27,8 @@ pub struct Settings {
     pub routes: Vec<Box<str>>,
     /// The settings that apply, as `semel config show --output json` prints them: without secrets.
     pub config: String,
+    /// The parts of messages that are shown.
+    pub console: ConsoleSettings,
     /// The worker.
     pub worker: Arc<dyn Worker>,
     /// The clock that ages are measured on.

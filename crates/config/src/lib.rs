@@ -35,6 +35,7 @@ mod admin;
 #[cfg(test)]
 mod all_backends;
 mod claims;
+mod console;
 mod diagnostics;
 mod effect;
 mod fields;
@@ -67,6 +68,7 @@ mod webhook;
 
 pub use admin::AdminSettings;
 pub use claims::{ClaimsListener, ClaimsSettings, TokensSettings};
+pub use console::ConsoleSettings;
 pub use gateway::{
     CLAIM_PATHS, GatewaySettings, HealthSettings, JwtSettings, RouteSettings, TenantProof,
 };

@@ -10,6 +10,7 @@ use semel_core::{Code, Window};
 use super::Fault;
 use super::admin::{self, AdminSettings};
 use super::claims::{self, ClaimsListener, ClaimsSettings, TokensSettings};
+use super::console::{self, ConsoleSettings};
 use super::diagnostics::Diagnostics;
 use super::fields::Fields;
 use super::gateway::{self, GatewaySettings};
@@ -41,6 +42,8 @@ pub struct Settings {
     pub shutdown: Duration,
     /// The address at which a worker reports its status.
     pub admin: AdminSettings,
+    /// The parts of messages that it shows.
+    pub console: ConsoleSettings,
     /// The claim API.
     pub claims: ClaimsSettings,
     /// The reverse proxy before an API, if there is one.
@@ -217,6 +220,7 @@ impl Settings {
             }
         }
         let admin = admin::read(&mut fields);
+        let console = console::read(&mut fields);
         let listeners = [
             ("admin", admin.listen),
             ("claims", claims.as_ref().and_then(|it| it.listen)),
@@ -239,6 +243,7 @@ impl Settings {
             relays,
             shutdown,
             admin,
+            console,
             claims: claims?,
             gateway,
             tokens: tokens?,

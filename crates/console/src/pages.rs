@@ -3,6 +3,7 @@
 pub(crate) mod audit;
 pub(crate) mod doubts;
 pub(crate) mod key;
+pub(crate) mod message;
 pub(crate) mod orders;
 pub(crate) mod overview;
 pub(crate) mod set_aside;

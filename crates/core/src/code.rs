@@ -92,6 +92,8 @@ pub enum Code {
     PathUnknown,
     /// Nothing is on record under a key.
     KeyUnknown,
+    /// No message that was set aside has an id.
+    MessageUnknown,
     /// The plan of an order no longer holds.
     PlanStale,
     /// The idempotency key of a request is none.
@@ -170,6 +172,7 @@ impl Code {
         Self::MethodNotAllowed,
         Self::PathUnknown,
         Self::KeyUnknown,
+        Self::MessageUnknown,
         Self::PlanStale,
         Self::KeyInvalid,
         Self::KeyReused,
@@ -233,6 +236,7 @@ impl Code {
             Self::MethodNotAllowed => "method-not-allowed",
             Self::PathUnknown => "path-unknown",
             Self::KeyUnknown => "key-unknown",
+            Self::MessageUnknown => "message-unknown",
             Self::PlanStale => "plan-stale",
             Self::KeyInvalid => "key-invalid",
             Self::KeyReused => "key-reused",

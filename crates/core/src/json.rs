@@ -5,6 +5,7 @@
 
 mod canonical;
 mod error;
+mod mask;
 pub mod number;
 mod pointer;
 mod scan;
@@ -12,6 +13,7 @@ mod text;
 
 pub(crate) use canonical::Span;
 pub use error::{Fault, JsonError};
+pub use mask::{HiddenMember, InvalidMember, MASKED, Mask};
 pub use pointer::{InvalidPointer, Pointer};
 pub use scan::MAX_DEPTH;
 pub use text::write_string;

@@ -9,7 +9,8 @@ mod removal;
 
 pub use forecast::assess;
 pub use listing::{DeadLetter, Quarantined};
-pub use message::{Header, WholeMessage};
+pub(crate) use message::masked;
+pub use message::{Header, WholeMessage, Withheld};
 pub use names::{LookUp, Meaning, Names, NotAName};
 
 use std::ops::ControlFlow;

@@ -147,7 +147,7 @@ impl<'a> WholeRelayDeadLetter<'a> {
             let (value, value_base64) = text_or_base64(value);
             Header {
                 name,
-                value,
+                value: value.map(Into::into),
                 value_base64,
             }
         });

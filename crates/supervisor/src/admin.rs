@@ -30,6 +30,7 @@ pub(crate) fn router(
         serves_clients: settings.serves_claims() || settings.gateway.is_some(),
         routes: names_of_routes(settings),
         config: settings.effective.json(false),
+        console: settings.console.clone(),
         worker: Arc::clone(status) as _,
         clock: Arc::clone(clock),
         entropy: Arc::clone(entropy),

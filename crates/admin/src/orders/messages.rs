@@ -13,6 +13,7 @@ use super::plan::{Change, Digest, Discard, Left, Plan, Work};
 use super::selection::{Selection, Which};
 use super::{Bounds, MOST_CHANGES};
 use crate::keys::which;
+use crate::parked::message_id;
 use crate::reading::Reading;
 
 /// Messages in the order of their age.
@@ -138,13 +139,6 @@ fn unmet(
         }
     }
     Ok(left)
-}
-
-/// Reads the id of a message.
-fn message_id(text: &str) -> Option<ParkedId> {
-    let number = u128::from_str_radix(text, 16).ok();
-    let number = number.filter(|_| text.len() == 2 * size_of::<u128>());
-    number.map(|it| ParkedId::from_bytes(it.to_be_bytes()))
 }
 
 /// The number of pipelines and tenants of a key that are told.

@@ -4,5 +4,6 @@
 mod bounds;
 mod description;
 mod orders;
+mod payloads;
 mod site;
 mod tenants;

@@ -8,6 +8,7 @@ use axum::http::Request;
 use axum::http::header::CONTENT_TYPE;
 use bytes::Bytes;
 use semel_admin::{Lent, Orders, Plot, Series, SeriesQuery, Settings, Worker, router};
+use semel_config::ConsoleSettings;
 use semel_conformance::TestClock;
 use semel_core::decide::{Directive, Order};
 use semel_core::{
@@ -60,6 +61,11 @@ impl Worker for Idle {
 impl Site {
     /// A service whose store is not open yet.
     pub(crate) fn new() -> Self {
+        Self::showing(ConsoleSettings::default())
+    }
+
+    /// The same, which shows these parts of messages.
+    pub(crate) fn showing(console: ConsoleSettings) -> Self {
         let (store, opened) = watch::channel(None);
         let clock = Arc::new(TestClock::new());
         let orders: Arc<Orders> = Arc::default();
@@ -71,6 +77,7 @@ impl Site {
             serves_clients: false,
             routes: Vec::new(),
             config: "{\"settings\":{}}".to_owned(),
+            console,
             worker: Arc::new(Idle),
             clock: clock.clone(),
             entropy: Arc::new(SystemEntropy),

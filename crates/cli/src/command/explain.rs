@@ -237,6 +237,7 @@ const PAGES: &[(&str, &str)] = pages![
     "live-only",
     "member-duplicated",
     "message-too-large",
+    "message-unknown",
     "method-not-allowed",
     "nested-too-deep",
     "no-usable-key",

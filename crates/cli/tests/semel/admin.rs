@@ -162,6 +162,14 @@ fn each_object_is_what_its_verb_prints() {
             let by_id = served.good(&format!("/v1/keys/find?key={}", &id[..12]));
             assert_eq!(by_id, found, "by the beginning of its operation id");
         }
+        for (kind, by) in [("dead-letters", "key"), ("quarantine", "id")] {
+            let listed = served.good(&format!("/v1/{kind}"));
+            let item = &listed["items"][0];
+            let [id, name] = ["id", by].map(|it| item[it].as_str().expect("a name"));
+            let told = served.good(&format!("/v1/{kind}/show?id={id}"));
+            let printed = served.printed(&format!("{kind} show {name}"));
+            assert_eq!(told, printed, "{store}");
+        }
         let (mut told, mut printed) = (served.good("/v1/store"), served.printed("store stats"));
         // Of an embedded store the files are counted while the worker writes them.
         (told["disk_bytes"], printed["disk_bytes"]) = (Value::Null, Value::Null);

@@ -12,24 +12,24 @@ use serde_json::Value;
 use crate::api::{Api, Refusal};
 use crate::form::Form;
 use crate::layout::{Place, missing, more, nothing, page};
-use crate::text::{foreign, grouped, key_link, list, shown, text, time};
+use crate::text::{address, foreign, grouped, key_link, list, shown, text, time};
 
 /// A kind of messages that are set aside.
-struct Kind {
-    place: Place,
-    title: &'static str,
-    path: &'static str,
-    api: &'static str,
+pub(super) struct Kind {
+    pub(super) place: Place,
+    pub(super) title: &'static str,
+    pub(super) path: &'static str,
+    pub(super) api: &'static str,
     order: &'static str,
     /// The member that says what was wrong.
-    detail: &'static str,
+    pub(super) detail: &'static str,
     about: &'static str,
     /// The verb that the console does not have.
     command: &'static str,
     nothing: &'static str,
 }
 
-const DEAD_LETTERS: Kind = Kind {
+pub(super) const DEAD_LETTERS: Kind = Kind {
     place: Place::DeadLetters,
     title: "Dead letters",
     path: "/dead-letters",
@@ -40,7 +40,7 @@ const DEAD_LETTERS: Kind = Kind {
     command: "semel dead-letters replay",
     nothing: "There is no dead letter.",
 };
-const QUARANTINE: Kind = Kind {
+pub(super) const QUARANTINE: Kind = Kind {
     place: Place::Quarantine,
     title: "Quarantine",
     path: "/quarantine",
@@ -185,18 +185,18 @@ fn of_group(
             }
             @if let Some(tenant) = may_in {
                 form method="post" action=(kind.order) {
-                    (table(pipeline, reason, messages, may))
+                    (table(kind, [pipeline, reason], messages, may))
                     button { "Drop the selected…" }
                 }
                 (whole(kind, (pipeline, tenant), if detail.is_empty() { reason } else { detail }))
             } @else {
-                (table(pipeline, reason, messages, may))
+                (table(kind, [pipeline, reason], messages, may))
             }
         }
     }
 }
 
-fn table(pipeline: &str, reason: &str, messages: &[Value], may: bool) -> Markup {
+fn table(kind: &Kind, [pipeline, reason]: [&str; 2], messages: &[Value], may: bool) -> Markup {
     html! {
         div.wide tabindex="0" role="region" aria-label={ "Messages: " (reason) } {
             table data-selectable=[may.then_some("yes")] {
@@ -207,7 +207,7 @@ fn table(pipeline: &str, reason: &str, messages: &[Value], may: bool) -> Markup 
                     th scope="col" { "From" } th.number scope="col" { "Bytes" } th scope="col" { "State" }
                 } }
                 tbody {
-                    @for message in messages.iter().take(SHOWN) { (row(message, may)) }
+                    @for message in messages.iter().take(SHOWN) { (row(kind, message, may)) }
                 }
             }
         }
@@ -215,7 +215,7 @@ fn table(pipeline: &str, reason: &str, messages: &[Value], may: bool) -> Markup 
     }
 }
 
-fn row(message: &Value, may: bool) -> Markup {
+fn row(kind: &Kind, message: &Value, may: bool) -> Markup {
     html! {
         tr {
             @if may {
@@ -227,11 +227,17 @@ fn row(message: &Value, may: bool) -> Markup {
             td { (key_link(message)) }
             td { (text(message, "tenant")) }
             td { (time(&message["since"])) }
-            td { code { (text(message, "coordinates")) } }
+            td { a href=(page_address(kind, message)) { code { (text(message, "coordinates")) } } }
             td.number { (shown(&message["size_bytes"])) }
             td { (crate::text::state(text(message, "state"))) }
         }
     }
+}
+
+/// Returns the address of the page of a message of a list.
+fn page_address(kind: &Kind, message: &Value) -> String {
+    let named = ["id", "pipeline", "tenant"].map(|name| (name, text(message, name)));
+    address(&format!("{}/message", kind.path), &named)
 }
 
 /// The pages of a list that are read, of 1,000 each.

@@ -151,6 +151,13 @@ async fn a_corpus_of_hostile_strings_is_text_on_every_page() {
         site.park(&of_pipeline, &plain, Reason::Dead, text).await;
         site.park(&of_tenant, &plain, Reason::Conflict, text).await;
         site.hold(&of_tenant, &key(text), (text, text)).await;
+        let payload = serde_json::json!({ "text": text }).to_string();
+        for reason in [Reason::Dead, Reason::Conflict] {
+            let page = site.park_payload(&scope("", "pay"), reason, &payload).await;
+            let page = site.get(&page).await;
+            markup::check(&page.text);
+            page.has(&escaped(&payload));
+        }
     }
     let paths = [
         "/",

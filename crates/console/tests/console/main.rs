@@ -5,6 +5,7 @@ mod hostile;
 mod lists;
 mod login;
 mod markup;
+mod messages;
 mod orders;
 mod pages;
 mod plans;

@@ -1,7 +1,7 @@
 //! Pages as a browser reads them: their tags and attributes.
 
 /// The names of tags that pages have.
-const TAGS: [&str; 49] = [
+const TAGS: [&str; 50] = [
     "bdi",
     "html",
     "head",
@@ -37,6 +37,7 @@ const TAGS: [&str; 49] = [
     "td",
     "time",
     "code",
+    "pre",
     "b",
     "section",
     "figure",

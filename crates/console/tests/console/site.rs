@@ -9,7 +9,7 @@ use axum::http::header::{CONTENT_TYPE, HOST};
 use axum::http::{HeaderMap, Request};
 use bytes::Bytes;
 use semel_admin::{Lent, Orders, Plot, Series, SeriesQuery, Settings as AdminSettings, Worker};
-use semel_config::{Backends, Overrides, PipelineSettings, Servers, Settings};
+use semel_config::{Backends, ConsoleSettings, Overrides, PipelineSettings, Servers, Settings};
 use semel_conformance::TestClock;
 use semel_core::decide::{Directive, Order};
 use semel_core::port::transfer::AnyTransferStore;
@@ -195,6 +195,13 @@ impl Site {
             serves_clients: false,
             routes: Vec::new(),
             config: "{}".to_owned(),
+            console: ConsoleSettings {
+                mask: ["iban"]
+                    .map(|it| it.parse().expect("a member"))
+                    .into_iter()
+                    .collect(),
+                viewers_see_payloads: false,
+            },
             worker: Arc::new(Pipelines(pipelines.to_vec())),
             clock: clock.clone(),
             entropy: Arc::new(Counting(std::sync::Mutex::new(0))),
@@ -337,6 +344,41 @@ impl Site {
             since: Timestamp::EPOCH,
         };
         self.store.park([message].into()).await.expect("parked");
+    }
+
+    /// Sets a message aside without a key, and returns the address of its page.
+    pub(crate) async fn park_payload(
+        &self,
+        scope: &Scope,
+        reason: Reason,
+        payload: &str,
+    ) -> String {
+        let start: String = payload.chars().take(100).collect();
+        let message = Parked {
+            scope: scope.clone(),
+            key: None,
+            reason: reason.code().into(),
+            detail: "a payload".into(),
+            transport: None,
+            coordinates: "in:1".into(),
+            headers: vec![(
+                start.as_str().into(),
+                Bytes::copy_from_slice(start.as_bytes()),
+            )],
+            payload: Bytes::copy_from_slice(payload.as_bytes()),
+            since: Timestamp::EPOCH,
+        };
+        let page = match reason {
+            Reason::Dead => "dead-letters",
+            _ => "quarantine",
+        };
+        let address = format!(
+            "/{page}/message?id={}&pipeline={}",
+            message.id(),
+            scope.operation()
+        );
+        self.store.park([message].into()).await.expect("parked");
+        address
     }
 
     /// Claims these keys, and holds each, so that there is a record and an entry of the audit trail.

@@ -1,10 +1,14 @@
 //! A whole record: the model of `semel keys show` and `semel in-doubt show`.
 
+use std::borrow::Cow;
+
+use semel_core::json::Mask;
 use semel_core::units::duration_text;
 use semel_core::{Operation, Outcome, PastAttempt, Record, Recovery, State, Timestamp};
 use serde::Serialize;
 
 use super::summary::{reason, signature, since};
+use crate::parked::{Withheld, masked};
 use crate::value::{Base64, Span, Time, tenant, text_or_base64};
 
 /// All contents of a record; in JSON an object whose members are stable.
@@ -111,9 +115,11 @@ pub struct Kept<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     content_type: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    value: Option<&'a str>,
+    value: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     value_base64: Option<Base64<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    withheld: Option<Withheld>,
 }
 
 impl<'a> Detail<'a> {
@@ -176,6 +182,20 @@ impl<'a> Detail<'a> {
     pub fn without_payload(mut self) -> Self {
         if let Some(outcome) = &mut self.outcome {
             (outcome.value, outcome.value_base64) = (None, None);
+            outcome.withheld = Some(Withheld::Role);
+        }
+        self
+    }
+
+    /// Hides members of the outcome. Where members cannot be told, its bytes are left out.
+    #[must_use]
+    pub fn masked(mut self, mask: &Mask) -> Self {
+        if let Some(outcome) = self.outcome.as_mut().filter(|_| !mask.is_empty()) {
+            let is_kept = outcome.value.is_some() || outcome.value_base64.is_some();
+            let len_bytes = if is_kept { outcome.len_bytes } else { 0 };
+            let (shown, withheld) = masked(outcome.value.take(), len_bytes, mask);
+            (outcome.value, outcome.value_base64) = (shown, None);
+            outcome.withheld = outcome.withheld.or(withheld);
         }
         self
     }
@@ -211,8 +231,9 @@ impl<'a> Kept<'a> {
                     blake3: signature(outcome),
                     codec: Some(*codec),
                     content_type,
-                    value,
+                    value: value.map(Cow::Borrowed),
                     value_base64,
+                    withheld: None,
                 }
             }
             Outcome::TooLarge { len_bytes, .. } => Self {
@@ -222,6 +243,7 @@ impl<'a> Kept<'a> {
                 content_type: None,
                 value: None,
                 value_base64: None,
+                withheld: None,
             },
         }
     }

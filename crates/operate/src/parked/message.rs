@@ -1,5 +1,8 @@
 //! A whole message that was set aside: the model of `semel dead-letters show` and `semel quarantine show`.
 
+use std::borrow::Cow;
+
+use semel_core::json::Mask;
 use semel_core::{Key, Parked};
 use semel_worker::replay::Kind;
 use serde::Serialize;
@@ -47,10 +50,13 @@ pub struct WholeMessage<'a> {
     pub size_bytes: usize,
     /// The payload, if it is text.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub payload: Option<&'a str>,
+    pub payload: Option<Cow<'a, str>>,
     /// The same, if it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload_base64: Option<Base64<'a>>,
+    /// The reason why the payload is not here, or not all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub withheld: Option<Withheld>,
     /// The message.
     #[serde(skip)]
     pub message: &'a Parked,
@@ -63,7 +69,7 @@ pub struct Header<'a> {
     pub name: &'a str,
     /// The value, if it is text.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub value: Option<&'a str>,
+    pub value: Option<Cow<'a, str>>,
     /// The same, if it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value_base64: Option<Base64<'a>>,
@@ -80,7 +86,7 @@ impl<'a> WholeMessage<'a> {
             let (value, value_base64) = text_or_base64(value);
             Header {
                 name,
-                value,
+                value: value.map(Cow::Borrowed),
                 value_base64,
             }
         });
@@ -102,9 +108,71 @@ impl<'a> WholeMessage<'a> {
             transport_base64,
             headers: headers.collect(),
             size_bytes: message.payload.len(),
-            payload,
+            payload: payload.map(Cow::Borrowed),
             payload_base64,
+            withheld: None,
             message,
         }
     }
+
+    /// Leaves out the payload and the values of the headers, which not everybody may see.
+    #[must_use]
+    pub fn without_payload(mut self) -> Self {
+        (self.payload, self.payload_base64) = (None, None);
+        for header in &mut self.headers {
+            (header.value, header.value_base64) = (None, None);
+        }
+        self.withheld = Some(Withheld::Role);
+        self
+    }
+
+    /// Hides members of the payload, and the values of headers of such a name. Where members cannot be told, the whole
+    /// payload is left out.
+    #[must_use]
+    pub fn masked(mut self, mask: &Mask) -> Self {
+        if mask.is_empty() {
+            return self;
+        }
+        for header in &mut self.headers {
+            if mask.has_name(header.name) {
+                (header.value, header.value_base64) = (Some(HIDDEN.into()), None);
+            }
+        }
+        let (shown, withheld) = masked(self.payload.take(), self.size_bytes as u64, mask);
+        (self.payload, self.payload_base64) = (shown, None);
+        self.withheld = self.withheld.or(withheld);
+        self
+    }
 }
+
+/// The reason why a payload is not shown, or not all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Withheld {
+    /// The caller's role does not see payloads.
+    Role,
+    /// Members are hidden.
+    Members,
+    /// Members are to be hidden, and it is no JSON, in which they could be told.
+    NoJson,
+}
+
+/// Hides members of a text of so many bytes, or nothing of one without.
+pub(crate) fn masked<'a>(
+    text: Option<Cow<'a, str>>,
+    len_bytes: u64,
+    mask: &Mask,
+) -> (Option<Cow<'a, str>>, Option<Withheld>) {
+    let unshown = Some(Withheld::NoJson).filter(|_| len_bytes > 0);
+    let Some(text) = text else {
+        return (None, unshown);
+    };
+    match mask.apply(&text) {
+        None => (None, unshown),
+        Some(Cow::Borrowed(_)) => (Some(text), None),
+        Some(Cow::Owned(shown)) => (Some(shown.into()), Some(Withheld::Members)),
+    }
+}
+
+/// The value of a hidden header.
+const HIDDEN: &str = "***";

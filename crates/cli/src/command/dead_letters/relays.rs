@@ -165,7 +165,7 @@ impl Answer for Told<'_> {
         if !self.whole.headers.is_empty() {
             block.heading("Headers");
             for header in &self.whole.headers {
-                match (header.value, &header.value_base64) {
+                match (&header.value, &header.value_base64) {
                     (Some(value), _) => block.field(header.name, value),
                     (None, Some(value)) => block.field(header.name, value),
                     (None, None) => block,

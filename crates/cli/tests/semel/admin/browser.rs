@@ -122,6 +122,16 @@ fn each_page_is_whole_quiet_and_usable_and_asks_nobody_else() {
             assert!(request.starts_with(&own), "{path} asks {request}");
         }
     }
+    desk.browser.looks(1_280, 900, false);
+    for path in ["/dead-letters", "/quarantine"] {
+        desk.open(path);
+        desk.browser
+            .run("document.querySelector('details').open = true;");
+        let link = format!("a[href^='{path}/message?id=']");
+        desk.browser.submit(&link);
+        desk.shows("Payload");
+        desk.is_usable(&axe, &format!("a message of {path}"));
+    }
     pictures(&desk);
 }
 
