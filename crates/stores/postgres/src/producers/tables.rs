@@ -29,33 +29,47 @@ pub(super) async fn open(session: &Session, client: &mut Object) -> Result<()> {
     )))
 }
 
-/// Creates the tables where there are none. Where the user may not, leaves that to the first opening of a producer.
+/// Creates the tables where there are none. Where the user may not, or has others under their names, leaves that to the
+/// first opening of a producer.
 pub(crate) async fn migrate(session: &Session, client: &mut Object) -> Result<()> {
-    if !check(session, client).await? {
-        create(session, client, false).await?;
+    match format(session, client).await {
+        Ok(None) => create(session, client, false).await.map(drop),
+        Ok(Some(format)) => known(session, format).map(drop),
+        Err(failure) if matches!(failure.answer(), Some(("42501", _))) => Ok(()),
+        Err(failure) => Err(undone(failure)),
     }
-    Ok(())
 }
 
 /// Tells whether there is a journal, and refuses a newer one.
 pub(super) async fn check(session: &Session, client: &Object) -> Result<bool> {
-    let rows = match client.rows(&session.texts.producer_format, &[]).await {
-        Ok(rows) => rows,
-        Err(error) => match error.answer() {
-            Some(("42P01" | "3F000", _)) => return Ok(false),
-            _ => return Err(undone(error)),
+    match format(session, client).await.map_err(undone)? {
+        Some(format) => known(session, format),
+        None => Ok(false),
+    }
+}
+
+/// Reads the format; `None` where there is no journal.
+async fn format(session: &Session, client: &Object) -> Result<Option<i64>, Failure> {
+    match client.rows(&session.texts.producer_format, &[]).await {
+        // Nobody takes its row away.
+        Ok(rows) => Ok(Some(
+            rows.first().map_or(Ok(0), |row| Cells::try_get(row, 0))?,
+        )),
+        Err(failure) => match failure.answer() {
+            Some(("42P01" | "3F000", _)) => Ok(None),
+            _ => Err(failure),
         },
-    };
-    let format: Option<i64> = match rows.first() {
-        Some(row) => Some(Cells::try_get(row, 0).map_err(undone)?),
-        None => None,
-    };
-    if format == Some(PRODUCERS_FORMAT) {
+    }
+}
+
+/// Refuses a format that is newer.
+fn known(session: &Session, format: i64) -> Result<bool> {
+    if format == PRODUCERS_FORMAT {
         return Ok(true);
     }
-    let (found, schema) = (format.unwrap_or(0), &session.schema);
+    let schema = &session.schema;
     let message = format!(
-        "the journal of producers in schema {schema} has format {found}, this version knows {PRODUCERS_FORMAT}; use a \
+        "the journal of producers in schema {schema} has format {format}, this version knows {PRODUCERS_FORMAT}; use a \
          newer version"
     );
     Err(Error::new(ErrorKind::InvalidConfig, message)
@@ -63,11 +77,12 @@ pub(super) async fn check(session: &Session, client: &Object) -> Result<bool> {
         .not_applied())
 }
 
-/// Creates the schema, if `with_schema`, and the tables, as far as they are missing; tells whether they are there.
-async fn create(session: &Session, client: &mut Object, with_schema: bool) -> Result<bool> {
+/// Creates the tables where they are missing; tells whether they are there. Creates the schema as well if a producer
+/// `is_wanted` there, and refuses others' tables.
+async fn create(session: &Session, client: &mut Object, is_wanted: bool) -> Result<bool> {
     let mut tries = 0;
     loop {
-        match try_create(session, client, with_schema).await {
+        match try_create(session, client, is_wanted).await {
             Ok(is_there) => return Ok(is_there),
             Err(Refusal::Answer(failure)) if may_pass(&failure) && tries < TRIES => {
                 tries += 1;
@@ -76,6 +91,9 @@ async fn create(session: &Session, client: &mut Object, with_schema: bool) -> Re
             Err(Refusal::Answer(failure)) => {
                 if !matches!(failure.answer(), Some(("42P07" | "42710", _))) {
                     return Err(uncommitted(failure));
+                }
+                if !is_wanted {
+                    return Ok(false);
                 }
                 let message = format!(
                     "schema {} has other tables under the names of ours; name another in store.url",
@@ -94,7 +112,7 @@ async fn create(session: &Session, client: &mut Object, with_schema: bool) -> Re
 async fn try_create(
     session: &Session,
     client: &mut Object,
-    with_schema: bool,
+    is_wanted: bool,
 ) -> Result<bool, Refusal> {
     let texts = &session.texts;
     let transaction = client.transaction().await?;
@@ -106,7 +124,7 @@ async fn try_create(
     };
     let (has_schema, is_there): (bool, bool) = (Cells::try_get(row, 0)?, Cells::try_get(row, 1)?);
     let may_create: bool = Cells::try_get(row, 2)?;
-    if is_there || !may_create || !has_schema && !with_schema {
+    if is_there || !may_create || !has_schema && !is_wanted {
         return Ok(is_there);
     }
     if !has_schema {
