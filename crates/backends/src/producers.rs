@@ -24,9 +24,16 @@ pub fn open(store: &StoreUrl) -> Result<AnyProducerJournal> {
             let journal = semel_store_postgres::PostgresProducers::new(url.secret(), &options);
             journal.map(AnyProducerJournal::new)
         }
+        #[cfg(feature = "mysql")]
+        StoreUrl::Server(url) if url.kind() == semel_config::ServerKind::Mysql => {
+            let options = semel_store_mysql::Options::default();
+            let journal = semel_store_mysql::MysqlProducers::new(url.secret(), &options);
+            journal.map(AnyProducerJournal::new)
+        }
         StoreUrl::Memory | StoreUrl::Server(_) => {
             let message = format!(
-                "{store}: a store of this kind keeps no producers; use `embedded:DIR`, `sqlite:FILE` or `postgres://…`"
+                "{store}: a store of this kind keeps no producers; use `embedded:DIR`, `sqlite:FILE`, `postgres://…` \
+                 or `mysql://…`"
             );
             Err(Error::new(ErrorKind::Unsupported, message).not_applied())
         }
