@@ -251,7 +251,7 @@ async fn an_append_that_comes_late_is_fenced() {
     assert_eq!(kept.expect("batches").len(), 1);
 }
 
-/// Whatever answer is lost, the call made again finds its batch known, and it is there once.
+/// The call made again finds its batch known, whichever answer was lost, and it is there once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_append_whose_answer_is_lost_is_known_when_it_is_made_again() {
     let lab = Lab::new();

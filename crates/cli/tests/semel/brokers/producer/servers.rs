@@ -64,7 +64,7 @@ kept_on!(postgres, crate::postgres::Schema);
 #[cfg(feature = "mysql")]
 kept_on!(mysql, crate::mysql::Database);
 
-/// Whatever the server has done when a connection breaks, each row is appended once, and what was appended goes out.
+/// Each row is appended once, whatever the server has done when a connection breaks, and what was appended goes out.
 fn connections_that_are_cut_lose_nothing<S: Shelf>() {
     let (shelf, target, site) = (S::new(), Stream::new(), Site::new());
     let (proxy, url) = Way::to(&shelf.url());
