@@ -8,22 +8,25 @@ use tempfile::TempDir;
 
 use crate::server::Place;
 
-/// A broker that remembers payloads.
+/// A broker whose reader goes by ids, as a message may come again after another opening.
 #[derive(Clone, Default)]
-struct Broker(Arc<Mutex<Vec<String>>>);
+struct Broker(Arc<Mutex<Vec<(Box<str>, String)>>>);
 
 impl Broker {
     fn has(&self) -> Vec<String> {
         let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.clone()
+        seen.iter().map(|(_, payload)| payload.clone()).collect()
     }
 }
 
 impl Sink for Broker {
     async fn publish(&self, batch: &[Publication]) -> Vec<semel::Result<()>> {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let payload = |it: &Publication| String::from_utf8_lossy(&it.payload).into_owned();
-        seen.extend(batch.iter().map(payload));
+        for Publication { id, payload, .. } in batch {
+            if seen.iter().all(|(known, _)| known != id) {
+                seen.push((id.clone(), String::from_utf8_lossy(payload).into_owned()));
+            }
+        }
         batch.iter().map(|_| Ok(())).collect()
     }
 }
