@@ -10,7 +10,10 @@ use crate::server::Place;
 
 /// A broker whose reader goes by ids, as a message may come again after another opening.
 #[derive(Clone, Default)]
-struct Broker(Arc<Mutex<Vec<(Box<str>, String)>>>);
+struct Broker(Arc<Mutex<Vec<Seen>>>);
+
+/// The id and the payload of a message.
+type Seen = (Box<str>, String);
 
 impl Broker {
     fn has(&self) -> Vec<String> {
