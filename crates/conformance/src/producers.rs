@@ -1,6 +1,7 @@
 //! The laws of the journal of producers, over a real store: `semel_conformance::producer_laws!(Journal)`.
 
 pub mod laws;
+pub mod turns;
 
 use std::future::Future;
 
@@ -86,6 +87,8 @@ macro_rules! producer_laws {
                 a_frozen_producer_keeps_its_messages_until_they_are_released;
                 streams_and_producers_are_apart;
                 nothing_is_on_record_before_the_first_opening;
+                processes_that_fence_each_other_give_out_each_sequence_once;
+                an_order_beside_appends_takes_hold_with_its_answer;
             }
         }
     };

@@ -2,6 +2,7 @@
 
 mod batch;
 pub mod ledger;
+pub mod row;
 
 use std::fmt;
 use std::str::FromStr;
@@ -90,6 +91,22 @@ impl Opening {
     pub fn id(&self) -> Box<str> {
         let chance = u64::from_be_bytes(self.chance);
         format!("{}-{chance:016x}", self.name).into()
+    }
+
+    /// Refuses names that no column of a database has room for.
+    ///
+    /// # Errors
+    /// `InvalidInput`
+    pub fn fits_columns(&self) -> Result<(), Error> {
+        for (what, text) in [("stream", &self.stream), ("target", &self.target)] {
+            if !(1..=MOST_COLUMN_BYTES).contains(&text.len()) || text.contains('\0') {
+                let message = format!(
+                    "the {what} of a producer has from 1 to {MOST_COLUMN_BYTES} bytes in this store, none of them zero"
+                );
+                return Err(Error::new(ErrorKind::InvalidInput, message).not_applied());
+            }
+        }
+        Ok(())
     }
 
     /// Returns the error of a stream with messages for another place.
@@ -216,6 +233,9 @@ pub struct InputMark {
     /// True once nothing of it is left.
     pub is_whole: bool,
 }
+
+/// The most bytes of a stream or a target in a column of a database.
+const MOST_COLUMN_BYTES: usize = 1_000;
 
 /// The number of inputs that a journal remembers of a stream; the oldest is forgotten first.
 pub const MOST_INPUTS: usize = 1_000;

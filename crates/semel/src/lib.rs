@@ -179,7 +179,7 @@ pub mod postgres {
     #[doc(inline)]
     pub use crate::inbox::postgres::Inbox;
     #[doc(inline)]
-    pub use semel_store_postgres::{Options, Outbox, PostgresStore};
+    pub use semel_store_postgres::{Options, Outbox, PostgresProducers, PostgresStore};
 }
 
 /// Records in a MySQL or MariaDB database, for any number of processes, and in the transactions of programs
@@ -189,7 +189,7 @@ pub mod mysql {
     #[doc(inline)]
     pub use crate::inbox::mysql::Inbox;
     #[doc(inline)]
-    pub use semel_store_mysql::{MysqlStore, Options, Outbox};
+    pub use semel_store_mysql::{MysqlProducers, MysqlStore, Options, Outbox};
 }
 
 /// Records in Redis or Valkey, for any number of processes and short windows.

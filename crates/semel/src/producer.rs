@@ -74,8 +74,8 @@ pub async fn open(store: &str, name: &str, stream: &str, sink: impl Sink) -> Res
     .await
 }
 
-/// Returns the journal of the store of this url, without an open file yet: `embedded:DIR`, `sqlite:FILE`, or `memory:`,
-/// which forgets everything at exit. Needs a tokio runtime.
+/// Returns the journal of the store of this url, without a connection or an open file yet: `embedded:DIR`, `sqlite:FILE`,
+/// `postgres://…`, `mysql://…`, or `memory:`, which forgets everything at exit. Needs a tokio runtime.
 ///
 /// # Errors
 ///
@@ -92,10 +92,12 @@ pub fn journal(store: &str) -> Result<AnyProducerJournal> {
         ),
         "embedded" => embedded(Path::new(path)),
         "sqlite" => sqlite(Path::new(path)),
+        "postgres" | "postgresql" => postgres(store),
+        "mysql" | "mariadb" => mysql(store),
         // The rest may hold a password.
         _ => wrong(
             ErrorKind::Unsupported,
-            "a store of this kind keeps no producers; use `embedded:DIR` or `sqlite:FILE`",
+            "a store of this kind keeps no producers; use `embedded:DIR`, `sqlite:FILE`, `postgres://…` or `mysql://…`",
         ),
     }
 }
@@ -126,7 +128,34 @@ fn sqlite(_: &Path) -> Result<AnyProducerJournal> {
     Err(not_built_in("sqlite"))
 }
 
-#[cfg(not(all(feature = "embedded", feature = "sqlite")))]
+#[cfg(feature = "postgres")]
+fn postgres(url: &str) -> Result<AnyProducerJournal> {
+    let options = semel_store_postgres::Options::default();
+    semel_store_postgres::PostgresProducers::new(url, &options).map(AnyProducerJournal::new)
+}
+
+#[cfg(not(feature = "postgres"))]
+fn postgres(_: &str) -> Result<AnyProducerJournal> {
+    Err(not_built_in("postgres"))
+}
+
+#[cfg(feature = "mysql")]
+fn mysql(url: &str) -> Result<AnyProducerJournal> {
+    let options = semel_store_mysql::Options::default();
+    semel_store_mysql::MysqlProducers::new(url, &options).map(AnyProducerJournal::new)
+}
+
+#[cfg(not(feature = "mysql"))]
+fn mysql(_: &str) -> Result<AnyProducerJournal> {
+    Err(not_built_in("mysql"))
+}
+
+#[cfg(not(all(
+    feature = "embedded",
+    feature = "mysql",
+    feature = "postgres",
+    feature = "sqlite"
+)))]
 fn not_built_in(kind: &str) -> Error {
     let message = format!("{kind} is not built in; add the feature `{kind}` of the crate semel");
     Error::new(ErrorKind::Unsupported, message).not_applied()

@@ -23,6 +23,7 @@ use crate::args::Publish;
 use crate::command::run::listen;
 use crate::configuration::{load, store_of_environment, store_url};
 use crate::progress::{Bars, Unit};
+use crate::shell::quoted;
 use crate::{Exit, output};
 
 use self::report::{Report, Teller};
@@ -218,12 +219,12 @@ impl Job<'_> {
     ) -> Result<Exit> {
         report.take(summary);
         report.print(self.arguments.format.output)?;
-        let (name, url) = (&self.producer, self.url);
         if is_frozen && summary.kept > 0 {
+            let (name, kept) = (&self.producer, summary.kept);
+            let [typed, url] = [name.to_string(), self.url.to_string()].map(|it| quoted(&it));
             output::note(format_args!(
-                "producer {name} is frozen: {} messages are kept; `semel producers thaw {name} --store {url} --yes`, \
-                 and the next `semel publish` of it sends them",
-                summary.kept
+                "producer {name} is frozen: {kept} messages are kept; `semel producers thaw {typed} --store {url} \
+                 --yes`, and the next `semel publish` of it sends them"
             ));
         }
         if let Some(stop) = stop {

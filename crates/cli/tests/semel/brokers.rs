@@ -62,7 +62,7 @@ impl Way {
     pub(crate) fn to(url: &str) -> (Self, String) {
         let behind = url.split_once("://").map_or(url, |(_, behind)| behind);
         let place = behind.rsplit_once('@').map_or(behind, |(_, place)| place);
-        let place = place.split('/').next().unwrap_or(place);
+        let place = place.split(['/', '?']).next().unwrap_or(place);
         let server = place.to_socket_addrs().expect("a place").next();
         let runtime = runtime();
         let entered = runtime.enter();

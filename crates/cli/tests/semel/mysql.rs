@@ -18,13 +18,13 @@ use crate::site::{Running, Site, wait_for};
 use crate::transfer::goes_round;
 
 /// A database that no other test uses, dropped at the end.
-struct Database {
+pub(crate) struct Database {
     name: String,
     runtime: Runtime,
 }
 
 impl Database {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -38,7 +38,7 @@ impl Database {
         database
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         let server = server();
         let (place, _) = server.rsplit_once('/').expect("a url with a database");
         format!("{place}/{}", self.name)

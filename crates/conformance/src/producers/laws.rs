@@ -9,6 +9,10 @@ use semel_core::producer::{
 use semel_core::{Certainty, Code, ErrorKind, Result, Timestamp};
 use tokio::task::JoinSet;
 
+pub use super::turns::{
+    an_order_beside_appends_takes_hold_with_its_answer,
+    processes_that_fence_each_other_give_out_each_sequence_once,
+};
 use super::{ProducerSubject, batch, opening};
 
 /// Each opening has the next epoch, and one that is not the latest changes nothing and reads nothing.

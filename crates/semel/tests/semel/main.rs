@@ -3,6 +3,7 @@
 mod consumer;
 mod http_inbox;
 mod inbox;
+mod producers;
 mod server;
 mod sqlx;
 mod stores;

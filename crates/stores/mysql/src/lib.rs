@@ -48,6 +48,7 @@ mod parked;
 mod parts;
 mod pool;
 mod preflight;
+mod producers;
 mod row;
 mod run;
 mod schema;
@@ -67,6 +68,7 @@ pub use inbox::Inbox;
 pub use inspection::{Inspection, inspect, migrate};
 pub use mysql_async;
 pub use outbox::{MysqlOutbox, OUTBOX_FORMAT, Outbox};
+pub use producers::{MysqlProducers, PRODUCERS_FORMAT};
 pub use store::MysqlStore;
 
 /// The format of the tables that this version creates.

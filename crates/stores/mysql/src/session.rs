@@ -14,12 +14,13 @@ use crate::connect::Connector;
 use crate::error::Failure;
 use crate::pool::{Pool, PooledConnection};
 use crate::script::{Literal, Script, optional};
-use crate::sql::{TABLES, Texts};
+use crate::sql::{ProducerTexts, TABLES, Texts};
 
 /// State that all calls share.
 pub(crate) struct Session {
     pool: Arc<Pool>,
     pub(crate) texts: Arc<Texts>,
+    pub(crate) producers: ProducerTexts,
     pub(crate) prefix: Box<str>,
     /// Set if a network lies between.
     pub(crate) is_far: bool,
@@ -44,6 +45,7 @@ impl Session {
         Ok(Self {
             pool: Arc::new(Pool::new(connector, connections, options.patience)),
             texts: Texts::with_prefix(&address.prefix).into(),
+            producers: ProducerTexts::with_prefix(&address.prefix),
             prefix: address.prefix,
             is_far: address.is_far,
             clock: options.clock.clone(),

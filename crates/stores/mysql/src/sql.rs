@@ -143,6 +143,32 @@ texts! {
     try_again,
 }
 
+texts! {
+    /// Every statement of the journal of producers.
+    ProducerTexts in "producers/":
+    advance,
+    append,
+    confirm,
+    create,
+    forget,
+    format,
+    freeze,
+    input,
+    list,
+    lock,
+    made,
+    note,
+    open,
+    own,
+    pending,
+    producer,
+    release,
+    stream,
+    stream_open,
+    thaw,
+    trim,
+}
+
 /// The statements of an outbox, whose tables have bare names whatever the prefix of a store.
 pub(crate) static OUTBOX: LazyLock<OutboxTexts> =
     LazyLock::new(|| OutboxTexts::with_prefix("semel_"));
@@ -212,6 +238,17 @@ mod tests {
             );
             assert!(statement.contains("ENGINE=InnoDB") && statement.ends_with("utf8mb4_bin"));
         }
+    }
+
+    #[test]
+    fn every_table_of_a_journal_is_in_the_engine_that_is_needed() {
+        let texts = ProducerTexts::with_prefix("dedup_");
+        for statement in texts.create.parts[0].split(";\n") {
+            let begins = "CREATE TABLE IF NOT EXISTS dedup_producer";
+            assert!(statement.starts_with(begins), "{statement}");
+            assert!(statement.contains("ENGINE=InnoDB") && statement.ends_with("utf8mb4_bin"));
+        }
+        assert_eq!((texts.own.statements, texts.note.statements), (1, 2));
     }
 
     #[test]

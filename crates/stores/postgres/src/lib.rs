@@ -24,6 +24,7 @@ mod outbox;
 mod parked;
 mod placeholders;
 mod preflight;
+mod producers;
 mod rounds;
 mod row;
 mod schema;
@@ -40,6 +41,7 @@ pub use deadpool_postgres::tokio_postgres;
 pub use inbox::Inbox;
 pub use inspection::{Inspection, inspect, migrate};
 pub use outbox::{OUTBOX_FORMAT, Outbox, PostgresOutbox};
+pub use producers::{PRODUCERS_FORMAT, PostgresProducers};
 pub use store::PostgresStore;
 
 /// The format of the tables that this version creates.

@@ -95,6 +95,21 @@ texts! {
     outbox_drop = "outbox_drop",
     outbox_audit = "outbox_audit",
     outbox_backlog = "outbox_backlog",
+    producer_append = "producer_append",
+    producer_confirm = "producer_confirm",
+    producer_create = "producer_create",
+    producer_elsewhere = "producer_elsewhere",
+    producer_format = "producer_format",
+    producer_freeze = "producer_freeze",
+    producer_input = "producer_input",
+    producer_list = "producer_list",
+    producer_lock = "producer_lock",
+    producer_open = "producer_open",
+    producer_pending = "producer_pending",
+    producer_release = "producer_release",
+    producer_room = "producer_room",
+    producer_stream_open = "producer_stream_open",
+    producer_thaw = "producer_thaw",
 }
 
 impl Texts {

@@ -29,9 +29,9 @@ async fn looking_leaves_no_trace() {
         .await
         .expect("tables");
     let found = tables(&database).await;
-    let of_outbox = found.iter().filter(|it| it.starts_with("semel_outbox"));
-    let counts = (found.len(), of_outbox.count());
-    assert_eq!((made, counts), (FORMAT, (13, 6)), "{found:?}");
+    let of = |name: &str| found.iter().filter(|it| it.starts_with(name)).count();
+    let counts = (found.len(), of("semel_outbox"), of("semel_producer"));
+    assert_eq!((made, counts), (FORMAT, (18, 6, 5)), "{found:?}");
     let again = migrate(&database.url(), Options::default())
         .await
         .expect("tables");

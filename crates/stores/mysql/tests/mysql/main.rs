@@ -14,6 +14,7 @@ mod marks;
 mod outbox;
 mod own;
 mod planted;
+mod producers;
 mod proxy;
 mod refusals;
 mod settings;

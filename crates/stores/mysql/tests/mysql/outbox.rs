@@ -2,7 +2,7 @@
 
 mod dead;
 mod order;
-mod rights;
+pub(crate) mod rights;
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder, Transaction, TxOpts};

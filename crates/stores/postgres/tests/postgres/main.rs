@@ -16,6 +16,7 @@ mod marks;
 mod new_key_run;
 mod outbox;
 mod parts;
+mod producers;
 mod refusals;
 mod server;
 mod site;

@@ -176,14 +176,14 @@ async fn an_outbox_that_is_missing_or_newer_is_refused() {
 }
 
 /// A user who may do nothing yet.
-pub(super) struct Guest<'d> {
+pub(crate) struct Guest<'d> {
     database: &'d Database,
     user: String,
-    pub(super) url: String,
+    pub(crate) url: String,
 }
 
 impl<'d> Guest<'d> {
-    pub(super) async fn of(database: &'d Database, role: &str) -> Self {
+    pub(crate) async fn of(database: &'d Database, role: &str) -> Self {
         let user = format!("{role}_{}", &database.name["semel_test_".len()..]);
         database
             .run(&format!("CREATE USER '{user}'@'%' IDENTIFIED BY 'secret'"))
@@ -198,13 +198,13 @@ impl<'d> Guest<'d> {
         }
     }
 
-    pub(super) async fn may(&self, what: &str, on: &str) {
+    pub(crate) async fn may(&self, what: &str, on: &str) {
         let (name, user) = (&self.database.name, &self.user);
         let grant = format!("GRANT {what} ON {name}.{on} TO '{user}'@'%'");
         self.database.run(&grant).await;
     }
 
-    pub(super) async fn leave(self) {
+    pub(crate) async fn leave(self) {
         let drop = format!("DROP USER '{}'@'%'", self.user);
         self.database.run(&drop).await;
     }

@@ -1,0 +1,2 @@
+-- ? producer.
+SELECT id, epoch, frozen FROM semel_producers WHERE producer = ?

@@ -1,0 +1,260 @@
+//! The journal of producers beside the tables of a store: what is to be sent, and what was confirmed of it.
+
+mod calls;
+mod rows;
+mod tables;
+
+pub use tables::PRODUCERS_FORMAT;
+pub(crate) use tables::migrate;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use semel_core::Result;
+use semel_core::port::producer::ProducerJournal;
+use semel_core::producer::ledger::Append;
+use semel_core::producer::row::ProducerRow;
+use semel_core::producer::{
+    Batch, Incarnation, InputMark, Opened, Opening, ProducerEntry, ProducerName, ProducerOrder,
+    Standing, StoredBatch,
+};
+
+use crate::answer::Set;
+use crate::config::Options;
+use crate::error::corrupt;
+use crate::script::{Literal, Script};
+use crate::session::Session;
+use crate::transaction::{end, run_through, transact};
+
+use calls::{Named, Open};
+use rows::{entries, mark, producer, stored, stored_batch};
+
+/// The journal of producers in a MySQL or MariaDB database, in tables that begin with the prefix of the store's.
+///
+/// The first opening of a producer makes the tables, as far as they are missing and the user may; so does
+/// `semel store migrate`. A call that writes is one script in one transaction, under the lock of the producer's row.
+pub struct MysqlProducers {
+    session: Arc<Session>,
+    is_found: AtomicBool,
+}
+
+impl MysqlProducers {
+    /// Returns the journal at this url, without a connection yet. Needs a tokio runtime.
+    ///
+    /// # Errors
+    /// `invalid-config`, without anything of the url that may be secret.
+    pub fn new(url: &str, options: &Options) -> Result<Self> {
+        Ok(Self {
+            session: Session::new(url, options)?.into(),
+            is_found: AtomicBool::new(false),
+        })
+    }
+
+    /// Makes sure that there is a journal: it is made where it is missing.
+    async fn found(&self) -> Result<()> {
+        if !self.is_found.load(Ordering::Relaxed) {
+            let mut connection = self.session.connection().await?;
+            let opened = tables::open(&self.session, &mut connection).await;
+            end(&self.session, connection).await;
+            opened?;
+            self.is_found.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Tells whether there is a journal.
+    async fn is_there(&self) -> Result<bool> {
+        if !self.is_found.load(Ordering::Relaxed) {
+            let mut connection = self.session.connection().await?;
+            let checked = tables::check(&self.session, &mut connection).await;
+            end(&self.session, connection).await;
+            if !checked? {
+                return Ok(false);
+            }
+            self.is_found.store(true, Ordering::Relaxed);
+        }
+        Ok(true)
+    }
+
+    /// Runs a transaction that begins with the lock of the producer's row, in one round trip; returns all results, of
+    /// which that of the lock is the second.
+    async fn write(
+        &self,
+        name: &ProducerName,
+        statements: impl FnOnce(&mut Script),
+    ) -> Result<Vec<Set>> {
+        let texts = &self.session.texts;
+        let mut script = Script::default();
+        script.add(&texts.begin, &[]);
+        let name = Literal::bytes(name.as_str().as_bytes());
+        script.add(&self.session.producers.lock, &[&name]);
+        statements(&mut script);
+        script.add(&texts.commit, &[]);
+        let mut connection = self.session.connection().await?;
+        let ran = run_through(&self.session, &mut connection, &script).await;
+        end(&self.session, connection).await;
+        ran
+    }
+
+    /// Asks for what `question` adds and then for the state. The producer comes last: what was read before it is that of
+    /// the latest incarnation if it is still this one.
+    async fn ask(
+        &self,
+        named: &Named,
+        question: impl FnOnce(&mut Script),
+    ) -> Result<(Vec<Set>, Option<ProducerRow>)> {
+        self.found().await?;
+        let texts = &self.session.producers;
+        let mut script = Script::default();
+        question(&mut script);
+        let stream = script.add(&texts.stream, &[&named.name, &named.stream]);
+        let name = script.add(&texts.producer, &[&named.name]);
+        let sets = self.session.ask(&script).await?;
+        let found = producer(&sets[name], &sets[stream])?;
+        Ok((sets, found))
+    }
+}
+
+impl ProducerJournal for MysqlProducers {
+    async fn open(&self, opening: &Opening) -> Result<Opened> {
+        opening.fits_columns()?;
+        self.found().await?;
+        transact(&self.session, Open(opening)).await
+    }
+
+    async fn append(
+        &self,
+        incarnation: &Incarnation,
+        stream: &str,
+        batch: &Batch,
+    ) -> Result<Standing> {
+        self.found().await?;
+        let (texts, named) = (&self.session.producers, Named::of(incarnation, stream));
+        let mut state = 0;
+        let sets = self.write(&incarnation.name, |script| {
+            state = script.add(&texts.stream, &[&named.name, &named.stream]);
+            named.add_append(texts, script, batch);
+        });
+        let sets = sets.await?;
+        let found = producer(&sets[LOCKED], &sets[state])?;
+        // The state is that before the writing, which went by the same rules.
+        let (append, standing) =
+            ProducerRow::check_append(found.as_ref(), incarnation, stream, batch)?;
+        Ok(match append {
+            Append::Known => standing,
+            Append::New => Standing {
+                confirmed: standing.confirmed.max(batch.confirmed.min(batch.end() - 1)),
+                ..standing
+            },
+        })
+    }
+
+    async fn confirm(
+        &self,
+        incarnation: &Incarnation,
+        stream: &str,
+        through: u64,
+    ) -> Result<Standing> {
+        let named = Named::of(incarnation, stream);
+        let (_, found) = self.ask(&named, |_| ()).await?;
+        let (of, standing) = ProducerRow::stream_of(found.as_ref(), incarnation, stream)?;
+        if of.confirmed >= through.min(of.next - 1) {
+            return Ok(standing);
+        }
+        let texts = &self.session.producers;
+        let mut state = 0;
+        let sets = self.write(&incarnation.name, |script| {
+            let through = Literal::number(stored(through));
+            let Named {
+                name,
+                id,
+                epoch,
+                stream,
+            } = &named;
+            script.add(&texts.confirm, &[&through, name, stream, name, id, epoch]);
+            script.add(&texts.forget, &[name, stream, name, stream]);
+            state = script.add(&texts.stream, &[name, stream]);
+        });
+        let sets = sets.await?;
+        let found = producer(&sets[LOCKED], &sets[state])?;
+        let (_, standing) = ProducerRow::stream_of(found.as_ref(), incarnation, stream)?;
+        Ok(standing)
+    }
+
+    async fn pending(
+        &self,
+        incarnation: &Incarnation,
+        stream: &str,
+        after: u64,
+        most: u32,
+    ) -> Result<Vec<StoredBatch>> {
+        let named = Named::of(incarnation, stream);
+        let asked = self.ask(&named, |script| {
+            named.add_pending(&self.session.producers, script, after, most);
+        });
+        let (sets, found) = asked.await?;
+        ProducerRow::stream_of(found.as_ref(), incarnation, stream)?;
+        let mut batches = sets[0]
+            .rows
+            .iter()
+            .map(stored_batch)
+            .collect::<Result<Vec<_>>>()?;
+        batches.sort_by_key(|it| it.first);
+        Ok(batches)
+    }
+
+    async fn input(
+        &self,
+        incarnation: &Incarnation,
+        stream: &str,
+        digest: &[u8; 32],
+    ) -> Result<Option<InputMark>> {
+        let named = Named::of(incarnation, stream);
+        let asked = self.ask(&named, |script| {
+            let values = [&named.name, &named.stream, &Literal::bytes(digest)];
+            script.add(&self.session.producers.input, &values);
+        });
+        let (sets, found) = asked.await?;
+        ProducerRow::stream_of(found.as_ref(), incarnation, stream)?;
+        let found = sets[0].rows.first();
+        found.map(|row| mark(row, *digest)).transpose()
+    }
+
+    async fn list(&self) -> Result<Vec<ProducerEntry>> {
+        if !self.is_there().await? {
+            return Ok(Vec::new());
+        }
+        let mut script = Script::default();
+        script.add(&self.session.producers.list, &[]);
+        let sets = self.session.ask(&script).await?;
+        entries(&sets.first().ok_or_else(|| corrupt("producer"))?.rows)
+    }
+
+    async fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {
+        if !self.is_there().await? {
+            return Ok(false);
+        }
+        let texts = &self.session.producers;
+        let sets = self.write(name, |script| {
+            let name = &Literal::bytes(name.as_str().as_bytes());
+            match order {
+                ProducerOrder::Freeze => script.add(&texts.freeze, &[name, name]),
+                ProducerOrder::Thaw => script.add(&texts.thaw, &[name]),
+                ProducerOrder::Release => script.add(&texts.release, &[name]),
+            };
+        });
+        Ok(!sets.await?[LOCKED].rows.is_empty())
+    }
+}
+
+impl fmt::Debug for MysqlProducers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MysqlProducers")
+            .field("prefix", &self.session.prefix)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The place of the locked producer among the results of a transaction.
+const LOCKED: usize = 1;

@@ -1,0 +1,83 @@
+//! Rows of the journal as the statements return them.
+
+use mysql_async::Row;
+use semel_core::producer::row::{ProducerRow, StreamRow, stored_name};
+use semel_core::producer::{InputMark, ProducerEntry, StoredBatch, StreamEntry};
+use semel_core::{Result, Timestamp};
+
+use crate::answer::{Set, owned, some_number, some_text};
+use crate::error::corrupt;
+
+/// Reads the producer and the stream from the answers to the questions for them.
+pub(super) fn producer(producer: &Set, stream: &Set) -> Result<Option<ProducerRow>> {
+    let Some(row) = producer.rows.first() else {
+        return Ok(None);
+    };
+    let stream = stream.rows.first().map(|row| {
+        Ok::<_, semel_core::Error>(StreamRow {
+            next: some_number(row, 0)?,
+            confirmed: some_number(row, 1)?,
+            released: some_number(row, 2)?,
+        })
+    });
+    Ok(Some(ProducerRow {
+        id: some_text(row, 0)?,
+        epoch: some_number(row, 1)?,
+        is_frozen: some_number(row, 2)? != 0,
+        stream: stream.transpose()?,
+    }))
+}
+
+/// Reads a batch.
+pub(super) fn stored_batch(row: &Row) -> Result<StoredBatch> {
+    let (first, last) = (some_number(row, 0)?, some_number(row, 1)?);
+    let count = (last + 1).saturating_sub(first);
+    Ok(StoredBatch {
+        first,
+        count: u32::try_from(count).unwrap_or(u32::MAX),
+        at: Timestamp::from_millis(some_number(row, 2)?),
+        body: owned(row, 3)?.ok_or_else(|| corrupt("batch of a producer"))?,
+    })
+}
+
+/// Reads the progress in an input.
+pub(super) fn mark(row: &Row, digest: [u8; 32]) -> Result<InputMark> {
+    Ok(InputMark {
+        digest,
+        rows: some_number(row, 0)?,
+        bytes: some_number(row, 1)?,
+        is_whole: some_number(row, 2)? != 0,
+    })
+}
+
+/// Reads the producers, each with its streams.
+pub(super) fn entries(rows: &[Row]) -> Result<Vec<ProducerEntry>> {
+    let mut entries: Vec<ProducerEntry> = Vec::new();
+    for row in rows {
+        let name = some_text(row, 0)?;
+        if entries.last().is_none_or(|it| *it.name.as_str() != *name) {
+            entries.push(ProducerEntry {
+                name: stored_name(&name)?,
+                id: some_text(row, 1)?,
+                epoch: some_number(row, 2)?,
+                is_frozen: some_number(row, 3)? != 0,
+                streams: Vec::new(),
+            });
+        }
+        if let Some(entry) = entries.last_mut() {
+            entry.streams.push(StreamEntry {
+                stream: some_text(row, 4)?,
+                target: some_text(row, 5)?,
+                next: some_number(row, 6)?,
+                confirmed: some_number(row, 7)?,
+                released: some_number(row, 8)?,
+            });
+        }
+    }
+    Ok(entries)
+}
+
+/// A number that its column holds.
+pub(super) fn stored(number: u64) -> u64 {
+    number.min(i64::MAX.unsigned_abs())
+}

@@ -1,0 +1,443 @@
+//! The journal of producers: its laws, and what is MySQL's own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use mysql_async::prelude::Queryable;
+use semel_conformance::producers::turns::{has_these, numbered};
+use semel_conformance::producers::{self, ProducerSubject, batch};
+use semel_conformance::proxy::Proxy;
+use semel_core::port::producer::ProducerJournal;
+use semel_core::producer::{
+    Batch, Incarnation, InputMark, MOST_INPUTS, Opening, ProducerMessage, ProducerOrder, encode,
+};
+use semel_core::{Certainty, Code, Error, ErrorKind};
+use semel_store_mysql::{MysqlProducers, Options, inspect, migrate};
+use tokio::task::JoinSet;
+
+use crate::database::Database;
+use crate::lab::fresh_database;
+use crate::outbox::rights::Guest;
+use crate::own::Server;
+use crate::proxy::address;
+
+struct Journal(Database);
+
+impl ProducerSubject for Journal {
+    type Journal = MysqlProducers;
+
+    async fn open() -> Self {
+        Self(fresh_database().await)
+    }
+
+    async fn journal(&self) -> MysqlProducers {
+        journal(&self.0.url())
+    }
+}
+
+semel_conformance::producer_laws!(Journal);
+
+#[tokio::test]
+async fn the_first_opening_makes_the_tables_and_a_newer_journal_is_refused() {
+    let database = fresh_database().await;
+    let url = database.url();
+    assert_eq!(journal(&url).list().await.expect("a list"), []);
+    let name = "billing".parse().expect("a name");
+    let ordered = journal(&url).order(&name, ProducerOrder::Freeze).await;
+    assert!(!ordered.expect("an answer"));
+    assert_eq!(tables(&database).await, 0, "looking makes nothing");
+    journal(&url).open(&opening()).await.expect("opened");
+    assert_eq!(tables(&database).await, 5);
+    let inspection = inspect(&url, Options::default(), &[]).await;
+    let format = inspection.expect("an inspection").format;
+    assert_eq!(format, None, "a journal alone is no store");
+    // A store beside it, and a second migration changes nothing.
+    for _ in 0..2 {
+        migrate(&url, Options::default()).await.expect("migrated");
+    }
+    let again = journal(&url).open(&opening()).await.expect("opened");
+    assert_eq!(again.incarnation.epoch, 2);
+    // Another prefix is another journal.
+    let other = format!("{url}?prefix=other_");
+    let apart = journal(&other).open(&opening()).await.expect("opened");
+    assert_eq!(apart.incarnation.epoch, 1);
+    database
+        .run("UPDATE semel_producer_format SET format = 2")
+        .await;
+    for error in [
+        journal(&url).open(&opening()).await.map(drop),
+        journal(&url).list().await.map(drop),
+        migrate(&url, Options::default()).await.map(drop),
+    ] {
+        let error = error.expect_err("refused");
+        assert_eq!(error.code(), Code::StoreNewer);
+        assert!(error.to_string().contains("format 2"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_making_that_broke_off_is_gone_on_with() {
+    let database = fresh_database().await;
+    let url = database.url();
+    journal(&url).open(&opening()).await.expect("opened");
+    database.run("DELETE FROM semel_producer_format").await;
+    database.run("DROP TABLE semel_producer_inputs").await;
+    assert_eq!(journal(&url).list().await.expect("a list"), []);
+    let again = journal(&url).open(&opening()).await.expect("opened");
+    assert_eq!(again.incarnation.epoch, 2, "what was made is kept");
+}
+
+#[tokio::test]
+async fn processes_that_make_the_tables_at_once_all_find_them() {
+    let database = fresh_database().await;
+    let mut openings = JoinSet::new();
+    for index in 0..8 {
+        let url = database.url();
+        openings.spawn(async move {
+            if index % 4 == 3 {
+                migrate(&url, Options::default()).await.map(|_| 0)
+            } else {
+                let opened = journal(&url).open(&opening()).await;
+                opened.map(|it| it.incarnation.epoch)
+            }
+        });
+    }
+    let epochs = openings.join_all().await.into_iter();
+    let mut epochs: Vec<_> = epochs.map(|it| it.expect("made")).collect();
+    epochs.sort_unstable();
+    assert_eq!(epochs, [0, 0, 1, 2, 3, 4, 5, 6]);
+}
+
+#[tokio::test]
+async fn a_user_without_rights_is_told_which() {
+    let database = fresh_database().await;
+    let guest = Guest::of(&database, "producer").await;
+    guest.may("SELECT", "*").await;
+    let refused = async || {
+        let refused = journal(&guest.url).open(&opening()).await;
+        refused.expect_err("no right")
+    };
+    says(
+        &refused().await,
+        &["no journal of producers", "semel_", "store migrate"],
+    );
+    journal(&database.url())
+        .open(&opening())
+        .await
+        .expect("made");
+    says(&refused().await, &["lacks a right", "INSERT"]);
+    for table in [
+        "producers",
+        "producer_streams",
+        "producer_batches",
+        "producer_inputs",
+    ] {
+        let table = format!("semel_{table}");
+        guest.may("SELECT, INSERT, UPDATE, DELETE", &table).await;
+    }
+    // These are the rights that the specification names.
+    let granted = journal(&guest.url);
+    let opened = granted.open(&opening()).await.expect("opened").incarnation;
+    let read = Batch {
+        input: Some(mark(7)),
+        ..batch(1, &["a"])
+    };
+    let appended = granted.append(&opened, "orders", &read).await;
+    appended.expect("appended");
+    let confirmed = granted.confirm(&opened, "orders", 1).await;
+    confirmed.expect("confirmed");
+    drop(granted);
+    guest.leave().await;
+    // Whoever has rights on a store alone migrates nothing, and is not refused for it.
+    migrate(&database.url(), Options::default())
+        .await
+        .expect("migrated");
+    let store = Guest::of(&database, "store").await;
+    for table in [
+        "meta", "tokens", "records", "entities", "parked", "audit", "marks",
+    ] {
+        let table = format!("semel_{table}");
+        store.may("SELECT, INSERT, UPDATE, DELETE", &table).await;
+    }
+    let migrated = migrate(&store.url, Options::default()).await;
+    migrated.expect("nothing to do");
+    store.leave().await;
+}
+
+#[tokio::test]
+async fn the_input_used_longest_ago_is_forgotten_first() {
+    let database = fresh_database().await;
+    let journal = journal(&database.url());
+    let opened = journal.open(&opening()).await.expect("opened").incarnation;
+    let use_of = async |digest| {
+        let end = Batch {
+            input: Some(mark(digest)),
+            ..batch(1, &[])
+        };
+        let appended = journal.append(&opened, "orders", &end).await;
+        appended.expect("appended");
+    };
+    use_of(1).await;
+    use_of(2).await;
+    let others: Vec<_> = (0..MOST_INPUTS - 2)
+        .map(|it| {
+            format!(
+                "('billing', 'orders', UNHEX(SHA2('{it}', 256)), {}, 1, 1, 1)",
+                it + 3
+            )
+        })
+        .collect();
+    let fill = format!(
+        "INSERT INTO semel_producer_inputs (producer, stream, digest, place, read_rows, read_bytes, whole) VALUES {}",
+        others.join(",")
+    );
+    database.run(&fill).await;
+    use_of(1).await;
+    use_of(3).await;
+    for (digest, is_known) in [(1, true), (2, false), (3, true)] {
+        let mark = journal.input(&opened, "orders", &[digest; 32]).await;
+        assert_eq!(mark.expect("an answer").is_some(), is_known, "{digest}");
+    }
+    let kept = count(&database, "semel_producer_inputs").await;
+    assert_eq!(kept, MOST_INPUTS as u64);
+}
+
+#[tokio::test]
+async fn what_does_not_fit_is_refused_by_name() {
+    let database = fresh_database().await;
+    let url = database.url();
+    for stream in ["", "a\0b", &"x".repeat(1_001)] {
+        let wrong = Opening {
+            stream: stream.into(),
+            ..opening()
+        };
+        let error = journal(&url).open(&wrong).await.expect_err("refused");
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    }
+    let widest = Opening {
+        stream: "é".repeat(500).into(),
+        ..opening()
+    };
+    let journal = journal(&url);
+    let opened = journal.open(&widest).await.expect("opened").incarnation;
+    let mut connection = database.connect().await;
+    let most: Option<u64> = connection
+        .query_first("SELECT @@max_allowed_packet")
+        .await
+        .expect("a limit");
+    let most = usize::try_from(most.expect("a number")).expect("a size");
+    let large = Batch {
+        body: encode(&[ProducerMessage::new(vec![b'x'; most])]),
+        ..batch(1, &["large"])
+    };
+    let error = journal.append(&opened, &widest.stream, &large).await;
+    let error = error.expect_err("refused");
+    assert_eq!(
+        (error.kind(), error.certainty()),
+        (ErrorKind::InvalidInput, Certainty::NotApplied),
+        "{error}"
+    );
+    assert!(error.to_string().contains("max_allowed_packet"), "{error}");
+    let one = batch(1, &["a"]);
+    let appended = journal.append(&opened, &widest.stream, &one).await;
+    appended.expect("appended");
+}
+
+/// A session that holds the row longer than anybody waits gives way, and the append is made again.
+#[tokio::test]
+async fn a_row_that_others_hold_is_waited_for() {
+    let database = fresh_database().await;
+    let journal = journal(&database.url());
+    let opened = journal.open(&opening()).await.expect("opened").incarnation;
+    let mut holder = database.connect().await;
+    for statement in [
+        "START TRANSACTION",
+        "UPDATE semel_producers SET frozen = 0 WHERE producer = 'billing'",
+        "SELECT * FROM semel_producers FOR UPDATE",
+    ] {
+        holder.query_drop(statement).await.expect(statement);
+    }
+    let error = journal.append(&opened, "orders", &batch(1, &["a"])).await;
+    let error = error.expect_err("held for too long");
+    assert_eq!(
+        (error.kind(), error.certainty()),
+        (ErrorKind::Throttled, Certainty::NotApplied),
+        "{error}"
+    );
+    holder.query_drop("ROLLBACK").await.expect("undone");
+    let appended = journal.append(&opened, "orders", &batch(1, &["a"])).await;
+    appended.expect("appended");
+    has_one(&journal, &opened).await;
+}
+
+async fn has_one(journal: &MysqlProducers, opened: &Incarnation) {
+    let kept = journal.pending(opened, "orders", 0, 10).await;
+    assert_eq!(kept.expect("batches").len(), 1);
+}
+
+/// An append whose bytes arrive late changes nothing once there is a later opening, and nothing of it is there.
+#[tokio::test]
+async fn an_append_that_comes_late_is_fenced() {
+    let database = fresh_database().await;
+    let (proxy, near) = behind(&database);
+    let slow = journal(&near);
+    let opened = slow.open(&opening()).await.expect("opened").incarnation;
+    let appended = slow.append(&opened, "orders", &batch(1, &["a"])).await;
+    appended.expect("appended");
+    proxy.hold();
+    let late = tokio::spawn(async move {
+        let late = slow.append(&opened, "orders", &batch(2, &["late"])).await;
+        late.expect_err("fenced")
+    });
+    proxy.until(|seen| seen.held > 0).await;
+    let fast = journal(&database.url());
+    let later = fast.open(&opening()).await.expect("opened");
+    assert_eq!(later.next, 2);
+    proxy.release();
+    let error = late.await.expect("no panic");
+    assert_eq!(
+        (error.code(), error.certainty()),
+        (Code::ProducerFenced, Certainty::NotApplied)
+    );
+    has_one(&fast, &later.incarnation).await;
+}
+
+/// The call made again finds its batch known, whichever answer was lost, and it is there once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_append_whose_answer_is_lost_is_known_when_it_is_made_again() {
+    let database = fresh_database().await;
+    let (proxy, near) = behind(&database);
+    let journal = journal(&near);
+    let opened = journal.open(&opening()).await.expect("opened").incarnation;
+    let (mut appended, mut unsure) = (Vec::new(), 0);
+    for sequence in 1..=60 {
+        match sequence % 3 {
+            0 => proxy.cut_before_answer(1),
+            1 => proxy.cut_after_client_bytes(sequence * 37 % 1_200),
+            _ => {}
+        }
+        let confirmed = if sequence % 2 == 0 { sequence / 2 } else { 0 };
+        let one = Batch {
+            confirmed,
+            ..numbered(sequence, sequence)
+        };
+        loop {
+            match journal.append(&opened, "orders", &one).await {
+                Ok(_) => break,
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+                    unsure += u32::from(error.certainty() == Certainty::MaybeApplied);
+                    proxy.heal();
+                }
+            }
+        }
+        proxy.heal();
+        appended.push((sequence, sequence));
+    }
+    assert!(unsure >= 10, "{unsure} answers lost");
+    has_these(&journal, &opened, 61, appended.split_off(30)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_answered_survives_a_killed_server() {
+    let mut server = Server::with(&["--log-bin=binlog", "--sync-binlog=1"]).await;
+    let database = Database::on(&server.url("mysql")).await;
+    let url = database.url();
+    let mut appended = Vec::new();
+    let mut epoch = 0;
+    for round in 0..3 {
+        let answered = Arc::new(AtomicU64::new(0));
+        let (counted, url_of_process) = (Arc::clone(&answered), url.clone());
+        let process = tokio::spawn(async move {
+            let journal = journal(&url_of_process);
+            let opened = journal.open(&opening()).await.expect("opened");
+            let mut answers = Vec::new();
+            let mut next = opened.next;
+            loop {
+                let message = round * 1_000_000 + next;
+                let one = numbered(next, message);
+                match journal.append(&opened.incarnation, "orders", &one).await {
+                    Ok(_) => answers.push((next, message)),
+                    Err(_) => return (opened, answers, (next, message)),
+                }
+                next += 1;
+                counted.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        while answered.load(Ordering::SeqCst) < 50 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        server.kill();
+        let (opened, answers, last) = process.await.expect("no panic");
+        assert_eq!(opened.incarnation.epoch, epoch + 1, "no epoch is lost");
+        epoch = opened.incarnation.epoch;
+        appended.extend(answers);
+        server.start().await;
+        // The last one may be there: the same incarnation appends it again.
+        let again = journal(&url);
+        let one = numbered(last.0, last.1);
+        let known = again.append(&opened.incarnation, "orders", &one).await;
+        known.expect("known or new");
+        appended.push(last);
+    }
+    let journal = journal(&url);
+    let opened = journal.open(&opening()).await.expect("opened");
+    assert_eq!(opened.incarnation.epoch, epoch + 1);
+    has_these(&journal, &opened.incarnation, opened.next, appended).await;
+}
+
+/// Returns a proxy in front of the server, and the url that leads through it.
+fn behind(database: &Database) -> (Proxy, String) {
+    let url = database.url();
+    let proxy = Proxy::start(address(&url).parse().expect("an address"));
+    let near = url.replacen(address(&url), &proxy.address().to_string(), 1);
+    (proxy, near)
+}
+
+async fn tables(database: &Database) -> u64 {
+    count(
+        database,
+        "information_schema.tables WHERE table_schema = DATABASE()",
+    )
+    .await
+}
+
+async fn count(database: &Database, of: &str) -> u64 {
+    let mut connection = database.connect().await;
+    let count: Option<u64> = connection
+        .query_first(format!("SELECT COUNT(*) FROM {of}"))
+        .await
+        .expect("a count");
+    count.expect("a number")
+}
+
+fn mark(digest: u8) -> InputMark {
+    InputMark {
+        digest: [digest; 32],
+        rows: 1,
+        bytes: 1,
+        is_whole: true,
+    }
+}
+
+fn journal(url: &str) -> MysqlProducers {
+    MysqlProducers::new(url, &Options::default()).expect("a journal")
+}
+
+fn opening() -> Opening {
+    producers::opening("billing", "orders")
+}
+
+#[track_caller]
+fn says(error: &Error, words: &[&str]) {
+    assert_eq!(
+        (error.kind(), error.certainty()),
+        (ErrorKind::InvalidConfig, Certainty::NotApplied),
+        "{error:?}"
+    );
+    let line = error.to_string();
+    for word in words {
+        assert!(line.contains(word), "no {word:?} in: {line}");
+    }
+}
