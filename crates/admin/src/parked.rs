@@ -81,15 +81,21 @@ pub(crate) async fn show(
         filter: Filter::default(),
     };
     let reading = readings.begin().await?;
-    let mut groups = search.small_groups();
-    while let Some(group) = reading.within(groups.next(&reading.store)).await? {
-        if let Some(found) = group.first() {
+    let mut after = None;
+    loop {
+        let page = search.page(&reading.store, after, usize::MAX);
+        let page = reading.within(page).await?;
+        if let Some(found) = page.items.first() {
             let message = WholeMessage::of(found, kind).masked(&settings.console.mask);
             return if sees_payloads(&query.caller, settings) {
                 text(&message)
             } else {
                 text(&message.without_payload())
             };
+        }
+        after = page.next;
+        if after.is_none() {
+            break;
         }
         // Whatever else waits for the store comes first.
         tokio::task::yield_now().await;
@@ -106,7 +112,8 @@ pub(crate) fn sees_payloads(caller: &Caller, settings: &Settings) -> bool {
 
 /// Reads the id of a message.
 pub(crate) fn message_id(text: &str) -> Option<ParkedId> {
-    let number = u128::from_str_radix(text, 16).ok();
-    let number = number.filter(|_| text.len() == 2 * size_of::<u128>());
+    let is_id =
+        text.len() == 2 * size_of::<u128>() && text.bytes().all(|it| it.is_ascii_hexdigit());
+    let number = u128::from_str_radix(text, 16).ok().filter(|_| is_id);
     number.map(|it| ParkedId::from_bytes(it.to_be_bytes()))
 }

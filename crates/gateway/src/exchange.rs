@@ -327,7 +327,8 @@ async fn prove<S: Store + Clone>(
 
 /// Finds out whether an earlier attempt may have been applied. Where that cannot be found out, one may have been.
 ///
-/// A time that ran out is no answer: a process that stood still finds it over and the answer there, so it asks again.
+/// A time that ran out is no answer: a process that stood still finds it over and the answer there, or its connection
+/// gone, so it asks once more.
 async fn past<S: Store + Clone>(declared: &Declared<S>, op: &Op) -> Past {
     if semel_core::planted("H06") {
         return Past::Clean;
@@ -336,8 +337,8 @@ async fn past<S: Store + Clone>(declared: &Declared<S>, op: &Op) -> Past {
         // The number of the attempt does not tell: an operator's retry counts anew, and keeps the doubt.
         match timeout(PAST_WITHIN, declared.record(op.key())).await {
             Ok(Ok(Some(record))) if record.doubt.is_none() => return Past::Clean,
-            Ok(_) => return Past::Doubtful,
-            Err(_) => {}
+            Ok(Ok(_)) => return Past::Doubtful,
+            Ok(Err(_)) | Err(_) => {}
         }
     }
     Past::Doubtful
@@ -413,6 +414,6 @@ fn locked<T>(place: &Mutex<T>) -> MutexGuard<'_, T> {
 /// The longest look-up of earlier attempts.
 const PAST_WITHIN: Duration = Duration::from_secs(1);
 /// The most look-ups of which none was answered.
-const PAST_LOOK_UPS: u32 = 3;
+const PAST_LOOK_UPS: u32 = 2;
 /// The reason of an answer that a handler gave without its inbox.
 const OUTSIDE_TRANSACTION: &str = "outside-transaction";

@@ -9,8 +9,8 @@ mod removal;
 
 pub use forecast::assess;
 pub use listing::{DeadLetter, Quarantined};
-pub(crate) use message::masked;
 pub use message::{Header, WholeMessage, Withheld};
+pub(crate) use message::{masked, masked_http};
 pub use names::{LookUp, Meaning, Names, NotAName};
 
 use std::ops::ControlFlow;

@@ -1,12 +1,17 @@
 //! Payloads of messages, and the bytes of outcomes: for those who may see them, without what is hidden.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use semel_config::ConsoleSettings;
+use semel_core::port::store::{ListQuery, Page};
 use semel_core::settle::{Settlement, Step};
 use semel_core::{
-    AnyStore, ClaimId, ClaimRequest, Key, Outcome, Parked, Reason, Scope, Store, Timestamp, Window,
+    AnyStore, ClaimId, ClaimRequest, Key, Outcome, Parked, Reason, Result, Scope, Store, Timestamp,
+    Window, forward_store,
 };
 use semel_http::Caller;
+use semel_store_memory::MemoryStore;
 use serde_json::{Value, json};
 
 use crate::site::{Site, viewer_of};
@@ -161,4 +166,56 @@ async fn what_is_no_id_is_refused() {
         let refused = site.refused(&format!("/v1/dead-letters/show{query}")).await;
         assert_eq!(refused, (400, "invalid-input".to_owned()), "{query}");
     }
+}
+
+/// A store that lists one page of messages, and no other.
+#[derive(Clone)]
+struct OnePage(Arc<MemoryStore>);
+
+impl Store for OnePage {
+    async fn list_parked(&self, query: &ListQuery) -> Result<Page<Parked>> {
+        if query.after.is_some() {
+            std::future::pending::<()>().await;
+        }
+        self.0.list_parked(query).await
+    }
+
+    forward_store!(self => self.0; but list_parked);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_message_costs_no_more_pages_than_lead_to_it() {
+    let site = Site::new();
+    let memory = site.memory();
+    let store = AnyStore::new(OnePage(Arc::clone(&memory)));
+    let scope = Scope::new("acme", "pay").expect("a scope");
+    let messages: Vec<_> = (0..200)
+        .map(|at| Parked {
+            scope: scope.clone(),
+            key: None,
+            reason: Reason::Conflict.code().into(),
+            detail: "declined".into(),
+            transport: None,
+            coordinates: format!("in:{at}").into(),
+            headers: Vec::new(),
+            payload: Bytes::from_static(b"{}"),
+            since: Timestamp::EPOCH,
+        })
+        .collect();
+    memory.park(messages.into()).await.expect("parked");
+    let query = ListQuery {
+        limit: 200,
+        ..ListQuery::default()
+    };
+    let listed = memory.list_parked(&query).await.expect("a page").items;
+    let id = |at: usize| listed[at].id().to_string();
+    site.lend(store);
+    let shown = site
+        .good(&format!("/v1/quarantine/show?id={}", id(0)))
+        .await;
+    assert_eq!(shown["id"], id(0));
+    let last = site
+        .refused(&format!("/v1/quarantine/show?id={}", id(199)))
+        .await;
+    assert_eq!(last, (503, "timeout".to_owned()));
 }

@@ -2,9 +2,14 @@ use crate::all_backends::ALL_BACKENDS;
 use crate::{ConsoleSettings, Overrides, Settings};
 
 fn read(text: &str) -> Result<ConsoleSettings, Vec<String>> {
+    read_with(text, &[])
+}
+
+fn read_with(text: &str, variables: &[(&str, &str)]) -> Result<ConsoleSettings, Vec<String>> {
     let text =
         format!("[admin]\nlisten = '127.0.0.1:9464'\n[claims]\nlisten = '127.0.0.1:8181'\n{text}");
-    let variables = std::iter::empty();
+    let variables = variables.iter();
+    let variables = variables.map(|(name, value)| (name.into(), value.into()));
     let read = Settings::of(
         "semel.toml",
         &text,
@@ -34,12 +39,29 @@ fn nothing_is_hidden_and_viewers_see_no_payload_by_default() {
 
 #[test]
 fn what_is_no_member_is_refused_and_nothing_is_shown_instead() {
-    for member in ["", "$.iban", "card.number", "/a~2"] {
+    for member in [
+        "",
+        "$.iban",
+        "card.number",
+        "/a~2",
+        "iban,pan",
+        "/items/*/iban",
+    ] {
         let faults = read(&format!("[console]\nmask = ['iban', '{member}']\n"));
         let faults = faults.expect_err("it is no member");
         assert!(
             matches!(&*faults, [it] if it.contains("console.mask: ")),
             "{faults:?}"
         );
+    }
+}
+
+#[test]
+fn a_variable_that_is_no_list_hides_nothing_by_mistake() {
+    let with = |value| read_with("", &[("SEMEL__CONSOLE__MASK", value)]);
+    let console = with(r#"["iban", "/card"]"#).expect("a list");
+    assert!(console.mask.has_name("iban"));
+    for value in ["[iban, pan]", "iban,pan"] {
+        with(value).expect_err(value);
     }
 }

@@ -227,10 +227,18 @@ fn row(kind: &Kind, message: &Value, may: bool) -> Markup {
             td { (key_link(message)) }
             td { (text(message, "tenant")) }
             td { (time(&message["since"])) }
-            td { a href=(page_address(kind, message)) { code { (text(message, "coordinates")) } } }
+            td { a href=(page_address(kind, message)) { code { (name_of(message)) } } }
             td.number { (shown(&message["size_bytes"])) }
             td { (crate::text::state(text(message, "state"))) }
         }
+    }
+}
+
+/// The words of the link to a message: the place where it was read, if there is one.
+fn name_of(message: &Value) -> &str {
+    match text(message, "coordinates") {
+        "" => text(message, "id"),
+        coordinates => coordinates,
     }
 }
 

@@ -29,9 +29,15 @@ impl FromStr for HiddenMember {
     fn from_str(text: &str) -> Result<Self, InvalidMember> {
         if text.starts_with('/') {
             let place = Pointer::parse(text).map_err(InvalidMember::Pointer)?;
+            // Whoever writes these means something else, and would hide nothing.
+            let is_meant = |step: &str| !matches!(step, "" | "*" | "-");
+            if !place.tokens().iter().all(|token| is_meant(&token.name)) {
+                return Err(InvalidMember::Place);
+            }
             return Ok(Self::Place(place));
         }
-        if text.is_empty() || text.contains(['.', ':', '$', '/']) {
+        let is_strange = |c: char| c.is_control() || "./:$,[]{}*\"'`".contains(c);
+        if text.is_empty() || text.trim() != text || text.contains(is_strange) {
             return Err(InvalidMember::Name);
         }
         Ok(Self::Name(text.into()))
@@ -59,14 +65,15 @@ impl Mask {
 
     /// Tells whether every member of this name is hidden.
     pub fn has_name(&self, name: &str) -> bool {
-        self.names.iter().any(|it| it.eq_ignore_ascii_case(name))
+        let is_same = |it: &str| it.eq_ignore_ascii_case(name) || is_same_folded(it, name);
+        self.names.iter().any(|it| is_same(it))
     }
 
     /// Returns `text` with the value of each hidden member replaced by [`MASKED`], and all else byte for byte.
     /// Nothing if it is no JSON, where members cannot be told.
     ///
     /// # Cost
-    /// One pass; nothing is copied where nothing is hidden
+    /// As [`Document::parse`] and a walk through the document; nothing is copied where nothing is hidden
     pub fn apply<'a>(&self, text: &'a str) -> Option<Cow<'a, str>> {
         if self.is_empty() {
             return Some(Cow::Borrowed(text));
@@ -136,6 +143,11 @@ impl<'d> Masking<'_, 'd> {
     }
 }
 
+/// Compares names of which one is not ASCII, in upper or lower case.
+fn is_same_folded(one: &str, other: &str) -> bool {
+    !(one.is_ascii() && other.is_ascii()) && one.to_lowercase() == other.to_lowercase()
+}
+
 fn is_at(place: &Pointer, path: &[Cow<'_, str>]) -> bool {
     let tokens = place.tokens();
     tokens.len() == path.len()
@@ -150,6 +162,8 @@ fn is_at(place: &Pointer, path: &[Cow<'_, str>]) -> bool {
 pub enum InvalidMember {
     /// It is no name; a name with such characters can be written as a pointer.
     Name,
+    /// It is a pointer with a step that is empty, `*` or `-`, which leads to no member.
+    Place,
     /// It begins as a pointer does, and is none.
     Pointer(InvalidPointer),
 }
@@ -159,6 +173,10 @@ impl fmt::Display for InvalidMember {
         match self {
             Self::Name => f.write_str(
                 "must be the name of a member, as in `iban`, or a JSON pointer, as in `/card/number`",
+            ),
+            Self::Place => f.write_str(
+                "has a step that leads to no member; write each place as it is, as in `/items/0/iban`, or the name \
+                 alone, as in `iban`, for every member of that name",
             ),
             Self::Pointer(error) => error.fmt(f),
         }
@@ -172,6 +190,7 @@ pub const MASKED: &str = "\"***\"";
 
 #[cfg(test)]
 mod tests {
+    use super::super::MAX_DEPTH;
     use super::*;
 
     fn mask(members: &[&str]) -> Mask {
@@ -223,16 +242,37 @@ mod tests {
     }
 
     #[test]
-    fn a_deep_document_costs_no_stack_beyond_what_is_read() {
-        let deep = format!("{}1{}", r#"{"b":"#.repeat(120), "}".repeat(120));
+    fn a_document_that_is_too_deep_is_not_shown() {
+        let nested = |depth: usize| format!("{}1{}", r#"{"b":"#.repeat(depth), "}".repeat(depth));
+        let (deep, deeper) = (nested(MAX_DEPTH), nested(MAX_DEPTH + 1));
         shows(&["a"], &deep, &deep);
+        assert_eq!(mask(&["a"]).apply(&deeper), None);
+    }
+
+    #[test]
+    fn a_name_is_compared_in_upper_and_lower_case() {
+        let text = r#"{"Überweisung":1,"IBAN":2}"#;
+        let shown = r#"{"Überweisung":"***","IBAN":"***"}"#;
+        shows(&["überweisung", "iban"], text, shown);
     }
 
     #[test]
     fn what_is_no_member_is_refused() {
         let parsed = str::parse::<HiddenMember>;
-        for member in ["", "$.card", "card.number", "json:/card", "a/b"] {
+        let others = [
+            "",
+            "$.card",
+            "card.number",
+            "json:/card",
+            "a/b",
+            "[iban, pan]",
+            "iban,pan",
+        ];
+        for member in others.into_iter().chain([" iban", "\"iban\"", "*", "a\n"]) {
             assert_eq!(parsed(member), Err(InvalidMember::Name), "{member}");
+        }
+        for place in ["/", "/items/*/iban", "/items/-/iban", "/card/number/"] {
+            assert_eq!(parsed(place), Err(InvalidMember::Place), "{place}");
         }
         let tilde = Err(InvalidMember::Pointer(InvalidPointer::Tilde));
         assert_eq!(parsed("/a~2"), tilde);

@@ -57,6 +57,7 @@ impl<S: Store + Clone> Run<S> {
                 biased;
                 (asked_at, asked, renewed) = or_never(&mut renewing) => {
                     renewing = None;
+                    round.take_ended(self.shared.now());
                     self.renewed(&mut round, asked_at, &asked, renewed);
                 }
                 told = or_never(&mut settling) => {

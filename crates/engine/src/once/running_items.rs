@@ -129,14 +129,19 @@ impl<S> Round<S> {
         self.finished.push((held, verdict, now));
     }
 
-    /// Gives up tasks that are out of time. One that has ended by then has ended, whatever was looked at before it: after
-    /// a stand-still of the process, the end of a task and that of its time are seen together.
-    pub(super) fn time_out(&mut self, now: Duration, limit: Option<Duration>) {
+    /// Takes in the results of all tasks that have ended. After a stand-still of the process, the end of a task, that of
+    /// its time and the loss of its claim are seen together, and what has ended has ended.
+    pub(super) fn take_ended(&mut self, now: Duration) {
         while !semel_core::planted("O13")
             && let Some(joined) = self.tasks.try_join_next_with_id()
         {
             self.take(joined, now);
         }
+    }
+
+    /// Gives up tasks that are out of time.
+    pub(super) fn time_out(&mut self, now: Duration, limit: Option<Duration>) {
+        self.take_ended(now);
         while let Some((at, id)) = self.deadlines.front().copied()
             && (at <= now || !self.running.contains_key(&id))
         {

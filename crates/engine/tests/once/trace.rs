@@ -620,5 +620,5 @@ async fn spans_that_nobody_wants_cost_no_look_at_the_clock_and_no_chance() {
     assert_eq!(traced_drawn, drawn, "the ids of spans follow from claims");
 }
 
-/// No more than before calls had spans.
+/// Fewer looks than before calls had spans.
 const UNTRACED: [usize; 2] = [24, 32];

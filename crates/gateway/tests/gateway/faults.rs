@@ -112,9 +112,16 @@ async fn a_look_up_without_an_answer_is_made_again() {
     let site = Site::over(store.clone(), |_| {}, refusing);
     store.unanswered.store(1, Ordering::SeqCst);
     assert_eq!(site.post("pay-1").await.status, 404);
+    assert_eq!(store.unanswered.load(Ordering::SeqCst), 0);
     let again = site.post("pay-1").await;
     assert_eq!((again.status, site.calls()), (404, 1), "it is the outcome");
     assert_eq!(again.headers["idempotency-replayed"], "true");
+    // Without any answer, an attempt before may have been applied, and the refusal speaks for itself alone.
+    store.unanswered.store(usize::MAX, Ordering::SeqCst);
+    for calls in [2, 3] {
+        assert_eq!(site.post("pay-2").await.status, 404);
+        assert_eq!(site.calls(), calls);
+    }
 }
 
 #[tokio::test]

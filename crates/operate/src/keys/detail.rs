@@ -8,7 +8,7 @@ use semel_core::{Operation, Outcome, PastAttempt, Record, Recovery, State, Times
 use serde::Serialize;
 
 use super::summary::{reason, signature, since};
-use crate::parked::{Withheld, masked};
+use crate::parked::{Withheld, masked, masked_http};
 use crate::value::{Base64, Span, Time, tenant, text_or_base64};
 
 /// All contents of a record; in JSON an object whose members are stable.
@@ -193,7 +193,17 @@ impl<'a> Detail<'a> {
         if let Some(outcome) = self.outcome.as_mut().filter(|_| !mask.is_empty()) {
             let is_kept = outcome.value.is_some() || outcome.value_base64.is_some();
             let len_bytes = if is_kept { outcome.len_bytes } else { 0 };
-            let (shown, withheld) = masked(outcome.value.take(), len_bytes, mask);
+            let value = outcome.value.take();
+            let is_http = outcome
+                .content_type
+                .is_some_and(|it| it.starts_with("message/http"));
+            let (shown, withheld) = match &value {
+                Some(message) if is_http => {
+                    let (shown, withheld) = masked_http(message, mask);
+                    (shown.map(Cow::Owned), withheld)
+                }
+                Some(_) | None => masked(value, len_bytes, mask),
+            };
             (outcome.value, outcome.value_base64) = (shown, None);
             outcome.withheld = outcome.withheld.or(withheld);
         }

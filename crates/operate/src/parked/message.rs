@@ -174,5 +174,65 @@ pub(crate) fn masked<'a>(
     }
 }
 
+/// Hides members of the body of an HTTP message, and the headers of such a name.
+pub(crate) fn masked_http(text: &str, mask: &Mask) -> (Option<String>, Option<Withheld>) {
+    let unshown = (None, Some(Withheld::NoJson));
+    let Some((head, body)) = text.split_once("\r\n\r\n") else {
+        return unshown;
+    };
+    let Some(body) = Some(body)
+        .filter(|it| it.is_empty())
+        .map(Cow::Borrowed)
+        .or_else(|| mask.apply(body))
+    else {
+        return unshown;
+    };
+    let mut withheld = Some(Withheld::Members).filter(|_| matches!(body, Cow::Owned(_)));
+    let mut shown = String::with_capacity(text.len());
+    for line in head.split("\r\n") {
+        match line.split_once(':') {
+            Some((name, _)) if mask.has_name(name) => {
+                shown.extend([name, ": ", HIDDEN]);
+                withheld = Some(Withheld::Members);
+            }
+            Some(_) | None => shown.push_str(line),
+        }
+        shown.push_str("\r\n");
+    }
+    shown.push_str("\r\n");
+    shown.push_str(&body);
+    (Some(shown), withheld)
+}
+
 /// The value of a hidden header.
 const HIDDEN: &str = "***";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn shows(text: &str, expected: Option<&str>, withheld: Option<Withheld>) {
+        let mask = ["iban", "set-cookie"].map(|it| it.parse().expect("a member"));
+        let (shown, why) = masked_http(text, &mask.into_iter().collect());
+        assert_eq!((shown.as_deref(), why), (expected, withheld), "{text}");
+    }
+
+    #[test]
+    fn of_an_answer_the_body_and_headers_are_masked() {
+        let answer = "HTTP/1.1 201 Created\r\ncontent-type: application/json\r\nSet-Cookie: a=b\r\n\r\n{\"iban\":1}";
+        let shown = "HTTP/1.1 201 Created\r\ncontent-type: application/json\r\nSet-Cookie: ***\r\n\r\n{\"iban\":\"***\"}";
+        shows(answer, Some(shown), Some(Withheld::Members));
+        let empty = "HTTP/1.1 204 No Content\r\n\r\n";
+        shows(empty, Some(empty), None);
+        let open = "HTTP/1.1 200 OK\r\netag: 1\r\n\r\n{\"a\":1}";
+        shows(open, Some(open), None);
+    }
+
+    #[test]
+    fn an_answer_in_which_no_member_can_be_told_is_not_shown() {
+        for text in ["HTTP/1.1 200 OK\r\n\r\niban=1", "{\"iban\":1}", ""] {
+            shows(text, None, Some(Withheld::NoJson));
+        }
+    }
+}
