@@ -69,6 +69,7 @@ mod clock;
 mod counting_layer;
 pub mod history;
 pub mod http;
+pub mod ingest;
 #[expect(
     clippy::missing_panics_doc,
     reason = "what goes wrong in a case is a panic"
