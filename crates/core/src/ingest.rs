@@ -1,11 +1,14 @@
 //! The gate before messages that others send here: by producer, epoch and sequence it knows what is next, what was
 //! taken before, what is missing, and who was fenced. Not for keeping or running them.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use crate::producer::ledger::Ledger;
+use crate::producer::ledger::{Ledger, Stream};
 use crate::producer::{Batch, InputMark, ProducerMessage, ProducerName, encode};
 use crate::time::Timestamp;
+
+pub use crate::producer::UNNUMBERED;
 
 /// Messages that came together.
 #[derive(Clone, Debug)]
@@ -41,7 +44,7 @@ pub enum Numbering {
     },
 }
 
-/// What is on record of a producer and a stream, as far as the gate goes by it.
+/// The record of a producer and a stream, as far as the gate goes by it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position {
     /// The highest epoch of which a message was taken.
@@ -82,9 +85,6 @@ pub enum GateAnswer {
         expected: u64,
     },
 }
-
-/// The name under which messages are kept that nobody numbers.
-pub const UNNUMBERED: &str = "semel-ingest";
 
 /// The target of the streams of those that send here.
 pub const SENDERS_TARGET: &str = "ingest";
@@ -182,6 +182,50 @@ impl Submission {
             confirmed: 0,
             at: self.at,
         }
+    }
+}
+
+/// The state of producers that send here.
+impl<B> Ledger<B> {
+    /// Returns the state of a producer that sends here and was not heard of.
+    pub fn of_sender(name: &ProducerName) -> Self {
+        Self {
+            name: name.clone(),
+            id: name.as_str().into(),
+            epoch: 0,
+            is_frozen: false,
+            streams: BTreeMap::new(),
+        }
+    }
+
+    /// Returns what the gate goes by.
+    pub fn position(&self, stream: &str) -> Position {
+        Position {
+            epoch: self.epoch,
+            next: self.streams.get(stream).map(|it| it.next),
+            is_frozen: self.is_frozen,
+        }
+    }
+
+    /// Takes the epoch of a submission that the gate takes, and begins its stream where it begins if it is new. Tells
+    /// whether anything changed.
+    pub fn adopt(&mut self, submission: &Submission) -> bool {
+        let (first, epoch) = (submission.first(), submission.epoch());
+        let is_later = self.epoch < epoch;
+        self.epoch = self.epoch.max(epoch);
+        let is_known = self.streams.contains_key(&submission.stream);
+        if !is_known {
+            let stream = Stream {
+                target: SENDERS_TARGET.into(),
+                next: first,
+                confirmed: first - 1,
+                released: first - 1,
+                batches: VecDeque::new(),
+                inputs: VecDeque::new(),
+            };
+            self.streams.insert(submission.stream.clone(), stream);
+        }
+        is_later || !is_known
     }
 }
 

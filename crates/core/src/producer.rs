@@ -38,7 +38,7 @@ impl ProducerName {
 
     /// The name of messages that nobody numbers.
     pub(crate) fn unnumbered() -> Self {
-        Self(crate::ingest::UNNUMBERED.into())
+        Self(UNNUMBERED.into())
     }
 
     fn of_length(text: &str, most: usize) -> Result<Self, Error> {
@@ -329,6 +329,9 @@ impl StreamEntry {
         (self.next - 1).saturating_sub(self.confirmed)
     }
 }
+
+/// The name under which messages are kept that others send and nobody numbers.
+pub const UNNUMBERED: &str = "semel-ingest";
 
 /// An order about a producer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -134,7 +134,7 @@ pub async fn submissions_at_once_are_taken_once<S: IngestSubject>(store: S) {
     );
 }
 
-/// Whatever is sent in whatever order, the store answers what [`Submission::decide`] says of what it answered before.
+/// The store answers what [`Submission::decide`] says of what it answered before, whatever is sent in whatever order.
 pub async fn histories_agree_with_the_decision<S: IngestSubject>(store: S) {
     let journal = store.journal().await;
     let mut position: Option<Position> = None;
@@ -209,7 +209,7 @@ pub async fn what_is_settled_is_forgotten_and_its_position_is_not<S: IngestSubje
     assert_eq!(pages(6, 9).await, "");
 }
 
-/// What a frozen producer sends is taken and not to be run, until it is released or the producer thaws.
+/// A frozen producer's messages are taken and not to be run, until they are released or it thaws.
 pub async fn a_frozen_producer_is_kept_until_it_is_released<S: IngestSubject>(store: S) {
     let (journal, operator) = (store.journal().await, store.journal().await);
     let billing = producer("billing-0a");

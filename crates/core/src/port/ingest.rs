@@ -72,7 +72,7 @@ pub trait IngestJournal: Send + Sync + 'static {
 /// A page of what is kept of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accepted {
-    /// What is settled, and what may run.
+    /// The end of what is settled, and of what may run.
     pub standing: Standing,
     /// The sequence of the next message.
     pub next: u64,

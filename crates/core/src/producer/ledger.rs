@@ -8,7 +8,6 @@ use super::{
     ProducerOrder, Standing, StreamEntry,
 };
 use crate::error::{Error, ErrorKind, Result};
-use crate::ingest::{Position, SENDERS_TARGET, Submission};
 use crate::time::Timestamp;
 
 /// The state of one producer. `B` is where the messages of a batch are.
@@ -239,47 +238,6 @@ impl<B> Ledger<B> {
     pub fn input(&self, stream: &str, digest: &[u8; 32]) -> Result<Option<InputMark>> {
         let mut inputs = self.stream(stream)?.inputs.iter();
         Ok(inputs.find(|it| it.digest == *digest).copied())
-    }
-
-    /// Returns the state of a producer that sends here and was not heard of.
-    pub fn of_sender(name: &ProducerName) -> Self {
-        Self {
-            name: name.clone(),
-            id: name.as_str().into(),
-            epoch: 0,
-            is_frozen: false,
-            streams: BTreeMap::new(),
-        }
-    }
-
-    /// Returns what the gate goes by.
-    pub fn position(&self, stream: &str) -> Position {
-        Position {
-            epoch: self.epoch,
-            next: self.streams.get(stream).map(|it| it.next),
-            is_frozen: self.is_frozen,
-        }
-    }
-
-    /// Takes the epoch of a submission that the gate takes, and begins its stream where it begins if it is new. Tells
-    /// whether anything changed.
-    pub fn adopt(&mut self, submission: &Submission) -> bool {
-        let (first, epoch) = (submission.first(), submission.epoch());
-        let is_later = self.epoch < epoch;
-        self.epoch = self.epoch.max(epoch);
-        let is_known = self.streams.contains_key(&submission.stream);
-        if !is_known {
-            let stream = Stream {
-                target: SENDERS_TARGET.into(),
-                next: first,
-                confirmed: first - 1,
-                released: first - 1,
-                batches: VecDeque::new(),
-                inputs: VecDeque::new(),
-            };
-            self.streams.insert(submission.stream.clone(), stream);
-        }
-        is_later || !is_known
     }
 
     /// Returns the entry of the producer.

@@ -87,7 +87,7 @@ impl semel_conformance::producers::ProducerSubject for Producers {
 
 semel_conformance::producer_laws!(Producers);
 
-/// What others send, in a journal that every process shares.
+/// Messages of others, in a journal that every process shares.
 struct Ingest(Arc<semel_store_memory::MemoryIngest>);
 
 impl semel_conformance::ingest::IngestSubject for Ingest {
