@@ -112,6 +112,9 @@ pub(super) fn text(notice: &Notice<'_>) -> Option<(Level, String)> {
             protection,
         } => Some(served(address, is_encrypted, protection)),
         Notice::WebhooksTaken { pipeline, webhook } => note(taken(pipeline, webhook)),
+        Notice::MessagesTaken { pipeline, ingest } => {
+            note(format!("{pipeline}: takes messages at {ingest}"))
+        }
         Notice::SecretExposed { pipeline, file } => warning(secret_exposed(pipeline, file)),
         Notice::RelayBegins(relay) => note(format!(
             "relay {}: stream {} of {} to {}",
