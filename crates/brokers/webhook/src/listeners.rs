@@ -220,10 +220,10 @@ impl Listeners {
         if place.route.as_ref().is_some_and(|it| !it.is_closed()) {
             return refused("has another source");
         }
-        let (taker, made) = make(paths);
+        let (taker, opened) = make(paths);
         place.route = Some(taker);
         drop(places);
-        Ok(made)
+        Ok(opened)
     }
 
     /// Stops to listen, and waits until the requests in hand are answered. The sources should be closed by then: no request

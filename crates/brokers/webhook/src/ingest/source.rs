@@ -160,16 +160,10 @@ impl IngestSource {
             }
         }
         let found = u64::try_from(self.ready.len() - before).unwrap_or(u64::MAX);
-        if found < through - after || (read.batches.is_empty() && self.is_lost(read, after)) {
+        if found < through - after || (read.batches.is_empty() && is_lost(read, after)) {
             return Err(damaged(producer, after + 1));
         }
         Ok(())
-    }
-
-    /// Tells whether a page without a batch should have had one.
-    fn is_lost(&self, read: &Accepted, after: u64) -> bool {
-        let has_more = after + 1 < read.next;
-        has_more && read.standing.limit.is_none_or(|limit| after < limit)
     }
 
     /// Records what is settled, if there is anything.
@@ -341,6 +335,12 @@ fn delivery(
         None => {}
     }
     delivery
+}
+
+/// Tells whether a page without a batch should have had one.
+fn is_lost(read: &Accepted, after: u64) -> bool {
+    let has_more = after + 1 < read.next;
+    has_more && read.standing.limit.is_none_or(|limit| after < limit)
 }
 
 fn damaged(producer: &ProducerName, sequence: u64) -> Error {
