@@ -15,6 +15,7 @@
 
 pub mod broker;
 pub mod changelog;
+pub mod ingest;
 pub mod layered;
 pub mod outbox;
 pub mod producers;

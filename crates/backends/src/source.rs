@@ -10,10 +10,10 @@ use semel_core::units::spelled;
 use semel_core::{Error, ErrorKind, Result, Timestamp};
 
 use crate::broker::{Backlog, Broker, Limits};
-use crate::webhook::{self, Listeners};
+use crate::webhook::{self, Inlet};
 
-/// Opens a source. `lease` is the time for which the source holds a delivery that is not extended; the requests of
-/// webhooks come to `listeners`.
+/// Opens a source. `lease` is the time for which the source holds a delivery that is not extended; a source that
+/// requests come to needs an `inlet`.
 ///
 /// # Errors
 ///
@@ -22,7 +22,7 @@ pub async fn open(
     settings: &SourceSettings,
     max_message_bytes: u64,
     lease: Duration,
-    listeners: Option<&Listeners>,
+    inlet: Option<Inlet<'_>>,
 ) -> Result<AnySource> {
     let limits = limits(max_message_bytes, lease);
     let lines = |format: &Format| Options {
@@ -39,7 +39,10 @@ pub async fn open(
         SourceSettings::Kafka(_) | SourceSettings::Nats(_) | SourceSettings::Amqp(_) => {
             (broker(settings)?.open)(settings, limits)
         }
-        SourceSettings::Webhook(it) => webhook::open(it, limits.max_message_bytes, listeners),
+        SourceSettings::Webhook(it) => webhook::open(it, limits.max_message_bytes, inlet),
+        SourceSettings::Ingest(it) => {
+            webhook::open_ingest(it, limits.max_message_bytes, inlet).await
+        }
     }
 }
 
@@ -59,7 +62,10 @@ pub async fn open_again(
             return open(settings, max_message_bytes, lease, None).await;
         }
         SourceSettings::Kafka(_) | SourceSettings::Nats(_) => broker(settings)?.rescan,
-        SourceSettings::Stdin { .. } | SourceSettings::Amqp(_) | SourceSettings::Webhook(_) => None,
+        SourceSettings::Stdin { .. }
+        | SourceSettings::Amqp(_)
+        | SourceSettings::Webhook(_)
+        | SourceSettings::Ingest(_) => None,
     };
     let Some(rescan) = rescan else {
         let message = format!(
@@ -84,6 +90,9 @@ pub async fn open_again(
 pub async fn horizons(settings: &SourceSettings, lease: Duration) -> Result<Option<HorizonReport>> {
     if let SourceSettings::Webhook(it) = settings {
         return Ok(Some(webhook::horizons(it)));
+    }
+    if let SourceSettings::Ingest(it) = settings {
+        return Ok(Some(webhook::ingest_horizons(it)));
     }
     if !settings.has_broker() {
         return Ok(None);

@@ -1,11 +1,13 @@
-//! Webhooks: the listeners of a worker, and the time for which a provider sends a message again.
+//! Webhooks and the messages of producers: the listeners of a worker, and the time for which a message comes again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_broker_webhook::{Identity, Options, Scheme, WebhookSource};
-use semel_config::{Certificate, PipelineSettings, SourceSettings, WebhookSettings};
+use semel_broker_webhook::{Identity, IngestOptions, IngestSource, Options, Scheme, WebhookSource};
+use semel_config::{
+    Certificate, Door, IngestSettings, PipelineSettings, StoreUrl, WebhookSettings,
+};
 use semel_core::port::horizon::{Horizon, HorizonReport};
 use semel_core::port::source::AnySource;
 use semel_core::units::spelled;
@@ -14,7 +16,10 @@ use tokio::sync::watch;
 
 pub use semel_broker_webhook::{Answers, Listeners};
 
-/// Listens at the addresses of all webhooks of these pipelines. Once `stopping` is true, new requests are sent away.
+use crate::ingest;
+
+/// Listens at the addresses of all sources of these pipelines that requests come to. Once `stopping` is true, new
+/// requests are sent away.
 ///
 /// # Errors
 ///
@@ -28,26 +33,23 @@ pub async fn listeners(
     clock: Arc<dyn Clock>,
     stopping: watch::Receiver<bool>,
 ) -> Result<Listeners> {
-    let webhooks = pipelines.iter().filter_map(|it| match &it.source {
-        SourceSettings::Webhook(webhook) => Some(webhook),
-        _ => None,
-    });
-    let identity = |it: &WebhookSettings| Some((it.listen, identity(it.tls.as_ref()?)));
-    let tls: BTreeMap<_, _> = webhooks.clone().filter_map(identity).collect();
-    let places: Vec<_> = webhooks.map(|it| (it.listen, it.path.clone())).collect();
+    let doors = pipelines.iter().filter_map(|it| it.source.door());
+    let identity = |it: Door<'_>| Some((it.listen, identity(it.tls?)));
+    let tls: BTreeMap<_, _> = doors.clone().filter_map(identity).collect();
+    let places: Vec<_> = doors.map(|it| (it.listen, it.path.into())).collect();
     Listeners::bind(places, &tls, clock, Some(stopping)).await
 }
 
-/// Reads the certificate that providers are to see, if there is one.
+/// Reads the certificate that those who send are to see, if there is one.
 ///
 /// # Errors
 ///
 /// `InvalidConfig`: it is of no use.
-pub fn check_certificate(settings: &WebhookSettings) -> Result<()> {
-    settings
-        .tls
-        .as_ref()
-        .map_or(Ok(()), |it| identity(it).config().map(drop))
+pub fn check_certificate(door: Door<'_>) -> Result<()> {
+    let Some(certificate) = door.tls else {
+        return Ok(());
+    };
+    identity(certificate).config().map(drop)
 }
 
 /// The certificate of a listener, as it is read from its files.
@@ -64,13 +66,24 @@ fn identity(certificate: &Certificate) -> Identity {
     }
 }
 
+/// The parts of a worker that a source needs which requests come to.
+#[derive(Clone, Copy, Debug)]
+pub struct Inlet<'w> {
+    /// The listeners.
+    pub listeners: &'w Listeners,
+    /// The store in which messages are kept.
+    pub store: &'w StoreUrl,
+    /// The name of the pipeline.
+    pub pipeline: &'w str,
+}
+
 /// Opens the source of one path.
 pub(crate) fn open(
     settings: &WebhookSettings,
     max_message_bytes: usize,
-    listeners: Option<&Listeners>,
+    inlet: Option<Inlet<'_>>,
 ) -> Result<AnySource> {
-    let Some(listeners) = listeners else {
+    let Some(inlet) = inlet else {
         let message = format!("webhook {settings}: only a worker (`semel run`) takes webhooks in");
         return Err(Error::new(ErrorKind::Unsupported, message));
     };
@@ -96,7 +109,61 @@ pub(crate) fn open(
         answer_within: *answer_within,
         max_in_hand: usize::try_from(*max_in_hand).unwrap_or(usize::MAX),
     };
-    WebhookSource::on(listeners, options).map(AnySource::new)
+    WebhookSource::on(inlet.listeners, options).map(AnySource::new)
+}
+
+/// Opens the source of one path that producers send to, over the journal of the store.
+pub(crate) async fn open_ingest(
+    settings: &IngestSettings,
+    max_message_bytes: usize,
+    inlet: Option<Inlet<'_>>,
+) -> Result<AnySource> {
+    let Some(inlet) = inlet else {
+        let message = format!("ingest {settings}: only a worker (`semel run`) takes messages in");
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    };
+    let IngestSettings {
+        listen,
+        path,
+        tls: _,
+        tokens,
+        token_file: _,
+        hosts,
+        is_required,
+        is_any_first,
+        max_body_bytes,
+        max_waiting,
+        retention: _,
+    } = settings;
+    let options = IngestOptions {
+        tokens: tokens.clone(),
+        hosts: hosts.clone(),
+        is_required: *is_required,
+        is_any_first: *is_any_first,
+        max_body_bytes: usize::try_from(*max_body_bytes).unwrap_or(usize::MAX),
+        max_message_bytes,
+        max_waiting: (*max_waiting).into(),
+        ..IngestOptions::new(*listen, path.clone(), inlet.pipeline)
+    };
+    let journal = ingest::open(inlet.store)?;
+    let source = IngestSource::on(inlet.listeners, options, journal).await?;
+    Ok(AnySource::new(source))
+}
+
+/// Says how long a message of a producer comes again: nobody knows, unless it is declared.
+pub(crate) fn ingest_horizons(settings: &IngestSettings) -> HorizonReport {
+    let mut horizons = HorizonReport::unknown();
+    // The journal says when it took a message.
+    horizons.is_stamped = true;
+    match settings.retention {
+        Some(declared) => {
+            horizons.fact("source.retention", spelled(declared), "declared");
+            horizons.redelivery = Horizon::Within(declared);
+            horizons.replay = Horizon::Within(declared);
+        }
+        None => horizons.unread("retries", "a producer sends again for as long as it likes"),
+    }
+    horizons
 }
 
 /// Says how long the provider sends a message again, as its documentation has it.

@@ -40,6 +40,7 @@ mod diagnostics;
 mod effect;
 mod fields;
 mod gateway;
+mod ingest;
 mod layers;
 mod listener;
 mod node;
@@ -72,8 +73,9 @@ pub use console::ConsoleSettings;
 pub use gateway::{
     CLAIM_PATHS, GatewaySettings, HealthSettings, JwtSettings, RouteSettings, TenantProof,
 };
+pub use ingest::IngestSettings;
 pub use layers::{Cache, Front, Layers};
-pub use listener::Certificate;
+pub use listener::{Certificate, Door};
 pub use ownership::Ownership;
 pub use pipeline::PipelineSettings;
 pub use refusal::Refusal;

@@ -16,6 +16,17 @@ pub struct Certificate {
     pub client_ca: Option<PathBuf>,
 }
 
+/// The place that a source listens at.
+#[derive(Clone, Copy, Debug)]
+pub struct Door<'s> {
+    /// The address.
+    pub listen: SocketAddr,
+    /// The path.
+    pub path: &'s str,
+    /// The certificate, if it encrypts.
+    pub tls: Option<&'s Certificate>,
+}
+
 /// Reads the certificate; nothing if it cannot be read, and none if there is none.
 #[expect(clippy::option_option, reason = "a faulty one is no absent one")]
 pub(super) fn tls(table: &mut Fields<'_>) -> Option<Option<Certificate>> {

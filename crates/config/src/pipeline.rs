@@ -209,13 +209,20 @@ pub(super) fn check_together(fields: &Fields<'_>, pipelines: &[PipelineSettings]
 
 /// Reports that there is no key, with the one that the source itself suggests.
 fn missing_key(fields: &Fields<'_>, source: Option<&SourceSettings>) {
-    let Some(SourceSettings::Webhook(webhook)) = source else {
-        fields.missing("key");
-        return;
+    let (key, what) = match source {
+        Some(SourceSettings::Webhook(webhook)) => {
+            let key = WebhookSettings::suggested_key(webhook.verification.scheme());
+            (key, "webhooks")
+        }
+        Some(SourceSettings::Ingest(_)) => (
+            Some("\"header:semel-id\""),
+            "messages, if their producers number them",
+        ),
+        _ => (None, ""),
     };
-    match WebhookSettings::suggested_key(webhook.verification.scheme()) {
+    match key {
         Some(key) => {
-            let message = format!("is missing; for these webhooks, `key = {key}`");
+            let message = format!("is missing; for these {what}, `key = {key}`");
             fields.fault_at(&["key"], message);
         }
         None => fields.missing("key"),

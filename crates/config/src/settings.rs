@@ -14,9 +14,10 @@ use super::console::{self, ConsoleSettings};
 use super::diagnostics::Diagnostics;
 use super::fields::Fields;
 use super::gateway::{self, GatewaySettings};
-use super::listener;
+use super::listener::{self, Door};
 use super::node::{Node, Origin};
 use super::pipeline::{self, PipelineSettings, Shared};
+use super::refusal::Refusal;
 use super::relay::{self, RelaySettings};
 use super::show::Effective;
 use super::sink::TargetOf;
@@ -25,7 +26,7 @@ use super::store::{self, Accepted, Servers, StoreUrl};
 use super::suggestion::suggestion;
 use super::telemetry::{self, TelemetrySettings};
 use super::tree;
-use super::webhook::{self, WebhookSettings};
+use super::webhook;
 
 /// Everything that a run needs to know.
 #[derive(Clone)]
@@ -229,7 +230,10 @@ impl Settings {
         keep_apart(&listeners, &fields);
         let others = listeners.map(|(name, address)| (format!("{name}.listen"), address));
         let others = others.each_ref().map(|(name, address)| (&**name, *address));
-        webhook::check_together(&fields, &webhooks(&pipelines), &others);
+        webhook::check_together(&fields, &doors(&pipelines), &others);
+        if let Some((url, _)) = &store {
+            check_kept(&fields, url, &pipelines);
+        }
         let telemetry = telemetry::read(&mut fields, otel);
         for stray in strays {
             look_at_stray(stray, &fields);
@@ -258,13 +262,26 @@ const ONE_PROCESS: &str = "needs a store that several processes have open at onc
                            `embedded:`, have systemd keep the socket open instead (socket activation), so that nobody is \
                            refused while one process ends and the next one begins";
 
-/// Returns the webhooks among the sources, each with the name of its pipeline.
-fn webhooks(pipelines: &[PipelineSettings]) -> Vec<(&str, &WebhookSettings)> {
-    let webhooks = pipelines.iter().filter_map(|it| match &it.source {
-        SourceSettings::Webhook(webhook) => Some((&*it.pipeline.name, webhook)),
-        _ => None,
-    });
-    webhooks.collect()
+/// Refuses pipelines whose messages the store could not keep.
+fn check_kept(fields: &Fields<'_>, store: &StoreUrl, pipelines: &[PipelineSettings]) {
+    if !matches!(store, StoreUrl::Server(_)) {
+        return;
+    }
+    for pipeline in pipelines {
+        if matches!(pipeline.source, SourceSettings::Ingest(_)) {
+            let message = "keeps its messages in the store, which one on a server does not do in this release; use \
+                           `embedded:DIR` or `sqlite:FILE`";
+            let place = ["pipelines", &pipeline.pipeline.name, "source", "kind"];
+            fields.refuse_at(&place, Refusal::unsupported(message));
+        }
+    }
+}
+
+/// Returns the places that sources listen at, each with the name of its pipeline.
+fn doors(pipelines: &[PipelineSettings]) -> Vec<(&str, Door<'_>)> {
+    let doors = pipelines.iter();
+    let doors = doors.filter_map(|it| Some((&*it.pipeline.name, it.source.door()?)));
+    doors.collect()
 }
 
 /// Reports a listener whose address meets that of one before it.

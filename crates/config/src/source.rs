@@ -8,6 +8,8 @@ use semel_broker_file::Format;
 use semel_tls::Tls;
 
 use super::fields::Fields;
+use super::ingest::{self, IngestSettings};
+use super::listener::Door;
 use super::node::Node;
 use super::paths;
 use super::secret::masked;
@@ -39,6 +41,8 @@ pub enum SourceSettings {
     Amqp(AmqpSettings),
     /// A path that a provider sends its webhooks to.
     Webhook(WebhookSettings),
+    /// A path that producers send messages to.
+    Ingest(IngestSettings),
 }
 
 /// A member of a consumer group.
@@ -106,21 +110,44 @@ impl KafkaSettings {
 
 impl SourceSettings {
     /// Tells whether the source has a broker, which hands a message over again if it was not acknowledged. The provider
-    /// of webhooks is one.
+    /// of webhooks is one, and so is the journal that the messages of producers are kept in.
     pub const fn has_broker(&self) -> bool {
         match self {
             Self::File { .. } | Self::Stdin { .. } => false,
-            Self::Kafka(_) | Self::Nats(_) | Self::Amqp(_) | Self::Webhook(_) => true,
+            Self::Kafka(_) | Self::Nats(_) | Self::Amqp(_) | Self::Webhook(_) | Self::Ingest(_) => {
+                true
+            }
         }
     }
 
     /// Returns the kind of its broker, which is also the name of the feature; nothing if it is reached without a driver.
     pub const fn broker(&self) -> Option<&'static str> {
         match self {
-            Self::File { .. } | Self::Stdin { .. } | Self::Webhook(_) => None,
+            Self::File { .. } | Self::Stdin { .. } | Self::Webhook(_) | Self::Ingest(_) => None,
             Self::Kafka(_) => Some("kafka"),
             Self::Nats(_) => Some("nats"),
             Self::Amqp(_) => Some("amqp"),
+        }
+    }
+
+    /// Returns the place that it listens at, if it is one that requests come to.
+    pub fn door(&self) -> Option<Door<'_>> {
+        match self {
+            Self::Webhook(it) => Some(Door {
+                listen: it.listen,
+                path: &it.path,
+                tls: it.tls.as_ref(),
+            }),
+            Self::Ingest(it) => Some(Door {
+                listen: it.listen,
+                path: &it.path,
+                tls: it.tls.as_ref(),
+            }),
+            Self::File { .. }
+            | Self::Stdin { .. }
+            | Self::Kafka(_)
+            | Self::Nats(_)
+            | Self::Amqp(_) => None,
         }
     }
 
@@ -132,6 +159,7 @@ impl SourceSettings {
             Self::Nats(it) => it.retention,
             Self::Amqp(it) => it.retention,
             Self::Webhook(it) => it.retention,
+            Self::Ingest(it) => it.retention,
         }
     }
 }
@@ -146,6 +174,7 @@ impl fmt::Display for SourceSettings {
             Self::Nats(it) => write!(f, "nats {}, consumer {}", it.stream, it.consumer),
             Self::Amqp(it) => write!(f, "amqp {}", it.queue),
             Self::Webhook(it) => write!(f, "webhook {it}"),
+            Self::Ingest(it) => write!(f, "ingest {it}"),
         }
     }
 }
@@ -169,6 +198,11 @@ impl fmt::Debug for AmqpSettings {
     }
 }
 
+/// The kinds, as they are written.
+const KINDS: [&str; 7] = [
+    "file", "stdin", "kafka", "nats", "amqp", "webhook", "ingest",
+];
+
 pub(super) fn read(fields: &mut Fields<'_>) -> Option<SourceSettings> {
     let mut source = fields.required_sub("source")?;
     let read = match source.required_text("kind") {
@@ -184,6 +218,7 @@ pub(super) fn read(fields: &mut Fields<'_>) -> Option<SourceSettings> {
         Some("nats") => nats(&mut source).map(SourceSettings::Nats),
         Some("amqp") => amqp(&mut source).map(SourceSettings::Amqp),
         Some("webhook") => webhook::read(&mut source).map(SourceSettings::Webhook),
+        Some("ingest") => ingest::read(&mut source).map(SourceSettings::Ingest),
         Some(kind @ ("sqs" | "redis-streams" | "mqtt" | "postgres")) => {
             if let Some(node) = source.node("kind") {
                 let message = format!("`{kind}` sources are not supported by this release");
@@ -192,7 +227,7 @@ pub(super) fn read(fields: &mut Fields<'_>) -> Option<SourceSettings> {
             return None;
         }
         Some(kind) => {
-            let hint = suggestion(kind, &["file", "stdin", "kafka", "nats", "amqp", "webhook"]);
+            let hint = suggestion(kind, &KINDS);
             let message = format!("`{kind}` is no kind of source; {hint}");
             if let Some(node) = source.node("kind") {
                 source.fault("kind", node, message);

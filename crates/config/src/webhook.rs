@@ -9,7 +9,7 @@ use std::time::Duration;
 use semel_broker_webhook::{Encoding, Options, Scheme, Verification};
 
 use super::fields::Fields;
-use super::listener::{self, Certificate, host, meet};
+use super::listener::{self, Certificate, Door, host, meet};
 use super::suggestion::suggestion;
 
 /// The path of a listener that a provider sends to.
@@ -62,14 +62,22 @@ impl WebhookSettings {
     /// (`fsGroup` in Kubernetes).
     pub fn exposed_secret(&self) -> Option<&Path> {
         let file = self.secret_file.as_deref()?;
-        let mode = |path: &Path| std::fs::metadata(path).map_or(0, |it| it.permissions().mode());
-        let resolved = file.canonicalize().ok()?;
-        let mut folders = resolved.ancestors().skip(1);
-        let is_reached = folders.all(|folder| mode(folder) & OTHERS_ENTER != 0);
-        let found = std::fs::metadata(&resolved).ok()?;
-        let is_exposed = is_exposed(found.permissions().mode(), found.gid(), &own_groups());
-        (is_reached && is_exposed).then_some(file)
+        is_readable_by_others(file).then_some(file)
     }
+}
+
+/// Tells whether others than its owner can read or change a file.
+pub(super) fn is_readable_by_others(file: &Path) -> bool {
+    let mode = |path: &Path| std::fs::metadata(path).map_or(0, |it| it.permissions().mode());
+    let Ok(resolved) = file.canonicalize() else {
+        return false;
+    };
+    let mut folders = resolved.ancestors().skip(1);
+    let is_reached = folders.all(|folder| mode(folder) & OTHERS_ENTER != 0);
+    let found = std::fs::metadata(&resolved);
+    let is_exposed =
+        found.is_ok_and(|it| is_exposed(it.permissions().mode(), it.gid(), &own_groups()));
+    is_reached && is_exposed
 }
 
 /// Shows where the provider sends to.
@@ -141,7 +149,7 @@ pub(super) fn read(source: &mut Fields<'_>) -> Option<WebhookSettings> {
     })
 }
 
-fn listen(source: &mut Fields<'_>) -> Option<SocketAddr> {
+pub(super) fn listen(source: &mut Fields<'_>) -> Option<SocketAddr> {
     if !source.is_written("listen") {
         source.missing("listen");
     }
@@ -153,7 +161,7 @@ fn listen(source: &mut Fields<'_>) -> Option<SocketAddr> {
     })
 }
 
-fn path(source: &mut Fields<'_>) -> Option<Box<str>> {
+pub(super) fn path(source: &mut Fields<'_>) -> Option<Box<str>> {
     if !source.is_written("path") {
         source.missing("path");
     }
@@ -261,13 +269,13 @@ pub(super) fn check_open(fields: &Fields<'_>, source: &WebhookSettings, is_accep
     }
 }
 
-/// Checks the paths of all pipelines with webhooks together, and their addresses with those of the `other` listeners.
+/// Checks the paths of all pipelines that listen together, and their addresses with those of the `other` listeners.
 pub(super) fn check_together(
     fields: &Fields<'_>,
-    webhooks: &[(&str, &WebhookSettings)],
+    webhooks: &[(&str, Door<'_>)],
     others: &[(&str, Option<SocketAddr>)],
 ) {
-    for (at, &(name, webhook)) in webhooks.iter().enumerate() {
+    for (at, (name, webhook)) in webhooks.iter().enumerate() {
         let fault = |setting: &str, message: String| {
             fields.fault_at(&["pipelines", name, "source", setting], message);
         };
@@ -279,7 +287,7 @@ pub(super) fn check_together(
             let message = format!("meets the address of `{setting}`; set another port");
             fault("listen", message);
         }
-        for &(other, earlier) in &webhooks[..at] {
+        for (other, earlier) in &webhooks[..at] {
             if webhook.listen == earlier.listen {
                 if webhook.path == earlier.path {
                     let message = format!("`{other}` has this path at the same address");

@@ -71,6 +71,11 @@ pub mod history;
 pub mod http;
 #[expect(
     clippy::missing_panics_doc,
+    reason = "a case panics where its law is broken"
+)]
+pub mod ingest;
+#[expect(
+    clippy::missing_panics_doc,
     reason = "what goes wrong in a case is a panic"
 )]
 mod lab;

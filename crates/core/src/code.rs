@@ -116,6 +116,12 @@ pub enum Code {
     ProducerFenced,
     /// Messages of a producer wait for another place.
     ProducerElsewhere,
+    /// Messages that were sent have no identity.
+    ProducerMissing,
+    /// A producer that is not on record begins later than at its beginning.
+    ProducerUnknown,
+    /// Messages that come before these were not sent.
+    SequenceGap,
     /// A row cannot be published.
     RowUnpublishable,
     /// No answer arrived in time.
@@ -184,6 +190,9 @@ impl Code {
         Self::UpstreamTimeout,
         Self::ProducerFenced,
         Self::ProducerElsewhere,
+        Self::ProducerMissing,
+        Self::ProducerUnknown,
+        Self::SequenceGap,
         Self::RowUnpublishable,
         Self::Timeout,
         Self::RecordCorrupt,
@@ -248,6 +257,9 @@ impl Code {
             Self::UpstreamTimeout => "upstream-timeout",
             Self::ProducerFenced => "producer-fenced",
             Self::ProducerElsewhere => "producer-elsewhere",
+            Self::ProducerMissing => "producer-missing",
+            Self::ProducerUnknown => "producer-unknown",
+            Self::SequenceGap => "sequence-gap",
             Self::RowUnpublishable => "row-unpublishable",
             Self::Timeout => "timeout",
             Self::RecordCorrupt => "record-corrupt",

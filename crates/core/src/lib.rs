@@ -36,6 +36,7 @@ pub mod error;
 pub mod fate;
 pub mod fingerprint;
 mod ids;
+pub mod ingest;
 pub mod json;
 pub mod key;
 pub mod law;

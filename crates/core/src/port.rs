@@ -7,6 +7,7 @@
 pub mod checkpoint;
 mod erased;
 pub mod horizon;
+pub mod ingest;
 pub mod outbox;
 pub mod producer;
 pub mod rescan;

@@ -27,16 +27,38 @@ impl ProducerName {
     }
 }
 
+impl ProducerName {
+    /// Returns the id of a producer that sends its messages here: 1 to 97 printable characters of ASCII, so that the
+    /// id of each [`Incarnation`] of another store is one.
+    ///
+    /// # Errors
+    /// `InvalidInput`: another text
+    pub fn of_sender(text: &str) -> Result<Self, Error> {
+        Self::of_length(text, 97)
+    }
+
+    /// The name of messages that nobody numbers.
+    pub(crate) fn unnumbered() -> Self {
+        Self(UNNUMBERED.into())
+    }
+
+    fn of_length(text: &str, most: usize) -> Result<Self, Error> {
+        let is_sound = (1..=most).contains(&text.len());
+        if !is_sound || !text.bytes().all(|it| it.is_ascii_graphic()) {
+            let message = format!(
+                "the name of a producer has from 1 to {most} printable characters of ASCII, and no spaces"
+            );
+            return Err(Error::new(ErrorKind::InvalidInput, message).not_applied());
+        }
+        Ok(Self(text.into()))
+    }
+}
+
 impl FromStr for ProducerName {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let is_sound = (1..=80).contains(&text.len());
-        if !is_sound || !text.bytes().all(|it| it.is_ascii_graphic()) {
-            let message = "the name of a producer has from 1 to 80 printable characters of ASCII, and no spaces";
-            return Err(Error::new(ErrorKind::InvalidInput, message).not_applied());
-        }
-        Ok(Self(text.into()))
+        Self::of_length(text, 80)
     }
 }
 
@@ -327,6 +349,9 @@ impl StreamEntry {
         (self.next - 1).saturating_sub(self.confirmed)
     }
 }
+
+/// The name under which messages are kept that others send and nobody numbers.
+pub const UNNUMBERED: &str = "semel-ingest";
 
 /// An order about a producer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use semel_config::{
-    Accepted, GatewaySettings, PipelineSettings, RelaySettings, StoreUrl, WebhookSettings,
+    Accepted, GatewaySettings, IngestSettings, PipelineSettings, RelaySettings, StoreUrl,
+    WebhookSettings,
 };
 use semel_core::{Claimant, Error};
 use semel_engine::surroundings::OnProgress;
@@ -197,7 +198,14 @@ pub enum Notice<'a> {
         /// The settings of its source, with the port that the system chose if none was asked for.
         webhook: &'a WebhookSettings,
     },
-    /// Others than its owner can read or change the file with the secrets of a webhook.
+    /// A pipeline takes the messages of producers.
+    MessagesTaken {
+        /// The pipeline.
+        pipeline: &'a str,
+        /// The settings of its source, with the port that the system chose if none was asked for.
+        ingest: &'a IngestSettings,
+    },
+    /// Others than its owner can read or change the file with the secrets of a source.
     SecretExposed {
         /// The pipeline.
         pipeline: &'a str,

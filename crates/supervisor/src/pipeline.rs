@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use semel_backends::layered::Layer;
-use semel_backends::webhook::Listeners;
+use semel_backends::webhook::{Inlet, Listeners};
 use semel_backends::{source, streamed};
-use semel_config::{Cache, Front, PipelineSettings, SourceSettings, WebhookSettings};
+use semel_config::{
+    Cache, Front, IngestSettings, PipelineSettings, SourceSettings, StoreUrl, WebhookSettings,
+};
 use semel_core::Result;
 use semel_core::port::source::AnySource;
 use semel_engine::layer::outage::Policy;
@@ -35,8 +37,10 @@ pub(crate) struct Pipeline {
     pub(crate) status: Arc<Status>,
     /// The place where its cache notes the claims that it answers, if anybody asks.
     pub(crate) hits: Option<Arc<CacheHits>>,
-    /// The addresses that webhooks come to.
+    /// The addresses that webhooks and the messages of producers come to.
     pub(crate) webhooks: Arc<Listeners>,
+    /// The store in which the latter are kept.
+    pub(crate) store: StoreUrl,
     /// Its runs, between which it is paused.
     pub(crate) runs: Runs,
     /// Keeps a source that cannot be opened again where it was, from one run to the next.
@@ -128,7 +132,12 @@ impl Pipeline {
             kept
         } else {
             let (longest, lease) = (pipeline.max_message_bytes, pipeline.lease);
-            source::open(source, longest, lease, Some(&self.webhooks)).await?
+            let inlet = Inlet {
+                listeners: &self.webhooks,
+                store: &self.store,
+                pipeline: name,
+            };
+            source::open(source, longest, lease, Some(inlet)).await?
         };
         report_webhook(name, source, &self.webhooks, &**reporter);
         let opened = if is_kept {
@@ -166,7 +175,7 @@ fn beyond(before: Summary, progress: OnProgress) -> OnProgress {
     Arc::new(move |read, summary| progress(read, &before.plus(summary)))
 }
 
-/// Reports where the requests of a provider come to, if the source is a webhook, and whether others can sign them.
+/// Reports where the requests of a source come to, if it is one that they come to, and whether others can make them.
 fn report_webhook(
     pipeline: &str,
     source: &SourceSettings,
@@ -182,6 +191,18 @@ fn report_webhook(
         };
         reporter.report(&Notice::WebhooksTaken { pipeline, webhook });
         if let Some(file) = webhook.exposed_secret() {
+            reporter.report(&Notice::SecretExposed { pipeline, file });
+        }
+    }
+    if let SourceSettings::Ingest(ingest) = source
+        && let Some(listen) = webhooks.address(ingest.listen)
+    {
+        let ingest = &IngestSettings {
+            listen,
+            ..ingest.clone()
+        };
+        reporter.report(&Notice::MessagesTaken { pipeline, ingest });
+        if let Some(file) = ingest.exposed_tokens() {
             reporter.report(&Notice::SecretExposed { pipeline, file });
         }
     }

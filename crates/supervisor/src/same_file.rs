@@ -20,7 +20,8 @@ pub fn refuse(name: &str, source: &SourceSettings, effect: &EffectSettings) -> R
         SourceSettings::Kafka(_)
         | SourceSettings::Nats(_)
         | SourceSettings::Amqp(_)
-        | SourceSettings::Webhook(_) => None,
+        | SourceSettings::Webhook(_)
+        | SourceSettings::Ingest(_) => None,
     };
     let (target, told) = match effect {
         EffectSettings::File { path } => (std::fs::metadata(path).ok(), path.display().to_string()),

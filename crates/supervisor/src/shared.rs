@@ -98,6 +98,7 @@ impl Shared {
             status: Arc::clone(status),
             hits,
             webhooks: Arc::clone(&self.webhooks),
+            store: self.store.clone(),
             runs: Runs {
                 pipeline: settings.pipeline.name.clone(),
                 order: self.pauses.of(&settings.pipeline.name),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use semel_admin::{Lent, Orders};
 use semel_backends::webhook::{self, Listeners};
-use semel_config::{Settings, SourceSettings, StoreUrl};
+use semel_config::{Settings, StoreUrl};
 use semel_core::port::checkpoint::AnyCheckpointStore;
 use semel_core::port::store::AnyStore;
 use semel_core::port::transactional::AnyTransactionalStore;
@@ -145,8 +145,8 @@ impl Supervisor {
         let stopping = options.stop.subscribe();
         let webhooks = webhook::listeners(&settings.pipelines, Arc::clone(clock), stopping).await?;
         for pipeline in &settings.pipelines {
-            if let SourceSettings::Webhook(it) = &pipeline.source
-                && let Some(answers) = webhooks.answers(it.listen, &it.path)
+            if let Some(door) = pipeline.source.door()
+                && let Some(answers) = webhooks.answers(door.listen, door.path)
             {
                 status.takes_webhooks(&pipeline.pipeline.name, answers);
             }

@@ -113,6 +113,7 @@ fn pipeline(settings: &PipelineSettings, store: &StoreUrl) -> TracedPipeline {
         }
         SourceSettings::Amqp(it) => ("rabbitmq", Some(it.queue.clone()), None),
         SourceSettings::Webhook(it) => ("webhook", Some(it.path.to_string()), None),
+        SourceSettings::Ingest(it) => ("ingest", Some(it.path.to_string()), None),
     };
     TracedPipeline {
         name: settings.pipeline.name.to_string(),
@@ -144,7 +145,8 @@ fn target(settings: &PipelineSettings, store: &StoreUrl) -> TracedTarget {
                 | SourceSettings::Stdin { .. }
                 | SourceSettings::Nats(_)
                 | SourceSettings::Amqp(_)
-                | SourceSettings::Webhook(_) => None,
+                | SourceSettings::Webhook(_)
+                | SourceSettings::Ingest(_) => None,
             },
         },
         EffectSettings::Http(effect, _) => server(effect),

@@ -2,6 +2,7 @@
 
 mod consumer;
 mod gateway;
+mod ingest;
 mod layers;
 #[cfg(test)]
 mod list;
@@ -58,6 +59,7 @@ pub(super) fn bugs() -> impl Iterator<Item = &'static Bug> {
     [
         protocol::BUGS,
         consumer::BUGS,
+        ingest::BUGS,
         once::BUGS,
         layers::BUGS,
         gateway::BUGS,

@@ -165,6 +165,7 @@ const ALLOWED: &[Arrow] = &[
     Arrow("crates/brokers/*", "crates/tls", Use::Normal),
     Arrow("crates/brokers/kafka", "crates/rdkafka-batch", Use::Normal),
     // Its requests come to a listener, and their answers are problems.
+    Arrow("crates/brokers/webhook", "crates/stores/memory", Use::Tests),
     Arrow("crates/brokers/webhook", "crates/http", Use::Normal),
     Arrow("crates/cli", "crates/tls", Use::Tests),
     Arrow("crates/tls", "crates/core", Use::Normal),

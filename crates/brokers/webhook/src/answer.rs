@@ -1,5 +1,7 @@
 //! The answers to a provider: success once a message is on record, and a problem as long as it is not.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::http::header::{
     ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE,
@@ -54,12 +56,12 @@ pub(crate) fn challenged(text: String) -> Response {
 }
 
 pub(crate) fn path_unknown() -> Problem {
-    let detail = "no webhook source has this path";
+    let detail = "no source has this path";
     problem(StatusCode::NOT_FOUND, Code::PathUnknown, detail)
 }
 
 pub(crate) fn method_not_allowed() -> Problem {
-    let detail = "a webhook is sent by POST";
+    let detail = "messages are sent by POST";
     problem(
         StatusCode::METHOD_NOT_ALLOWED,
         Code::MethodNotAllowed,
@@ -68,11 +70,8 @@ pub(crate) fn method_not_allowed() -> Problem {
     .with_header(ALLOW, HeaderValue::from_static("POST"))
 }
 
-pub(crate) fn too_large(options: &Options) -> Problem {
-    let detail = format!(
-        "a body has at most {} bytes here (`max_body`)",
-        options.max_body_bytes
-    );
+pub(crate) fn too_large(max_bytes: usize) -> Problem {
+    let detail = format!("a body has at most {max_bytes} bytes here (`max_body`)");
     problem(StatusCode::PAYLOAD_TOO_LARGE, Code::BodyTooLarge, detail)
 }
 
@@ -81,11 +80,8 @@ pub(crate) fn broken_off() -> Problem {
     problem(StatusCode::BAD_REQUEST, Code::InvalidInput, detail)
 }
 
-pub(crate) fn slow_body(options: &Options) -> Problem {
-    let detail = format!(
-        "the body took longer than {} ms",
-        options.answer_within.as_millis()
-    );
+pub(crate) fn slow_body(within: Duration) -> Problem {
+    let detail = format!("the body took longer than {} ms", within.as_millis());
     problem(StatusCode::REQUEST_TIMEOUT, Code::Timeout, detail).with("certainty", "not_applied")
 }
 
@@ -138,7 +134,7 @@ fn unavailable() -> Problem {
     problem(status, Code::SourceUnavailable, detail).with_header(RETRY_AFTER, AGAIN)
 }
 
-fn problem(status: StatusCode, code: Code, detail: impl Into<String>) -> Problem {
+pub(crate) fn problem(status: StatusCode, code: Code, detail: impl Into<String>) -> Problem {
     Problem::new(status, code.as_str(), detail)
 }
 

@@ -25,7 +25,7 @@ impl Answers {
 }
 
 /// Every status of an answer; what comes to an unknown path belongs to nobody.
-const STATUSES: [StatusCode; 9] = [
+const STATUSES: [StatusCode; 10] = [
     StatusCode::OK,
     StatusCode::ACCEPTED,
     StatusCode::BAD_REQUEST,
@@ -33,6 +33,7 @@ const STATUSES: [StatusCode; 9] = [
     StatusCode::FORBIDDEN,
     StatusCode::METHOD_NOT_ALLOWED,
     StatusCode::REQUEST_TIMEOUT,
+    StatusCode::CONFLICT,
     StatusCode::PAYLOAD_TOO_LARGE,
     StatusCode::SERVICE_UNAVAILABLE,
 ];

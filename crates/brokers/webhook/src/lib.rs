@@ -4,6 +4,9 @@
 //! its signature ([`Verification`]), handed over, and held open until the engine acknowledges it with its fate. Several
 //! sources may share an address, each with a path of its own ([`Listeners`]). The answers are in `docs/spec/sources.md`.
 //!
+//! [`IngestSource`] takes messages of anybody who numbers them, and answers once they are kept in the store's journal: their
+//! effects run behind the answer.
+//!
 //! Not for answers that a client waits for: a provider learns that its event was taken, and nothing else.
 //!
 //! ```
@@ -31,10 +34,12 @@ mod answer;
 mod answers;
 mod arrivals;
 mod inbox;
+mod ingest;
 mod listeners;
 mod message;
 mod options;
 mod refusal;
+mod request_body;
 mod route;
 mod scheme;
 mod secrets;
@@ -43,6 +48,7 @@ mod source;
 mod verification;
 
 pub use answers::Answers;
+pub use ingest::{IngestOptions, IngestSource, Token};
 pub use listeners::Listeners;
 pub use options::Options;
 pub use refusal::Refusal;

@@ -1,4 +1,4 @@
-//! The addresses that webhooks come to. Several sources share one, each with a path of its own.
+//! The addresses that webhooks and other messages come to. Several sources share one, each with a path of its own.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,6 +9,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::Response;
+use semel_core::port::ingest::AnyIngestJournal;
 use semel_core::{Clock, Code, Error, ErrorKind, Result};
 use semel_http::{Limits, Listener, Problem};
 use semel_tls::Identity;
@@ -17,8 +18,11 @@ use tokio::task::JoinSet;
 
 use super::answer;
 use super::answers::Answers;
+use super::arrivals::Arrivals;
+use super::ingest::{Gate, IngestOptions};
 use super::options::Options;
-use super::route::{Route, unread};
+use super::request_body::unread;
+use super::route::Route;
 
 /// The addresses that webhooks come to. They are listened at from the beginning, so that a provider is told to come again
 /// while the sources are not there yet, and once they are closed.
@@ -50,8 +54,31 @@ type Places = BTreeMap<Box<str>, Place>;
 #[derive(Clone, Default)]
 struct Place {
     /// Without one, its source is not there yet.
-    route: Option<Arc<Route>>,
+    route: Option<Taker>,
     answers: Arc<Answers>,
+}
+
+/// The one that answers the requests of a path.
+#[derive(Clone)]
+enum Taker {
+    Webhook(Arc<Route>),
+    Ingest(Arc<Gate>),
+}
+
+impl Taker {
+    fn is_closed(&self) -> bool {
+        match self {
+            Self::Webhook(route) => route.inbox().is_closed(),
+            Self::Ingest(gate) => gate.is_closed(),
+        }
+    }
+
+    async fn answer(&self, request: Request) -> Response {
+        match self {
+            Self::Webhook(route) => route.answer(request).await,
+            Self::Ingest(gate) => gate.answer(request).await,
+        }
+    }
 }
 
 impl Listeners {
@@ -140,33 +167,63 @@ impl Listeners {
         places.get(path).map(|place| Arc::clone(&place.answers))
     }
 
-    /// Begins to take the requests of one path.
+    /// Begins to take the webhooks of one path.
     ///
     /// # Errors   `InvalidConfig`: the path was not named before, or another source has it
     pub(crate) fn open(&self, options: Options) -> Result<Arc<Route>> {
+        let (listen, path) = (options.listen, options.path.clone());
+        self.take(listen, &path, |paths| {
+            let route = Route::new(options, Arc::clone(&self.clock), LIMITS.room(), paths);
+            let route = Arc::new(route);
+            (Taker::Webhook(Arc::clone(&route)), route)
+        })
+    }
+
+    /// Begins to take the messages of one path into a journal.
+    ///
+    /// # Errors   as [`Listeners::open`]
+    pub(crate) fn open_gate(
+        &self,
+        options: IngestOptions,
+        journal: AnyIngestJournal,
+    ) -> Result<Arc<Gate>> {
+        let (listen, path) = (options.listen, options.path.clone());
+        self.take(listen, &path, |paths| {
+            let arrivals = Arrivals::new(options.max_body_bytes, LIMITS.room(), paths);
+            let gate = Gate::new(options, journal, Arc::clone(&self.clock), arrivals);
+            let gate = Arc::new(gate);
+            (Taker::Ingest(Arc::clone(&gate)), gate)
+        })
+    }
+
+    /// Gives a path to whom `make` makes of the number of paths at the address.
+    fn take<T>(
+        &self,
+        listen: SocketAddr,
+        path: &str,
+        make: impl FnOnce(usize) -> (Taker, T),
+    ) -> Result<T> {
         let refused = |why: &str| {
-            let scheme = self.scheme(options.listen);
-            let message = format!("{scheme}://{}{} {why}", options.listen, options.path);
+            let scheme = self.scheme(listen);
+            let message = format!("{scheme}://{listen}{path} {why}");
             let error = Error::new(ErrorKind::InvalidConfig, message);
             Err(error.with_code(Code::SourceUnavailable))
         };
-        let Some(door) = self.doors.get(&options.listen) else {
+        let Some(door) = self.doors.get(&listen) else {
             return refused("is not listened at");
         };
         let mut places = door.paths.lock();
         let paths = places.len();
-        let Some(place) = places.get_mut(&options.path) else {
+        let Some(place) = places.get_mut(path) else {
             return refused("is not listened at");
         };
-        let known = place.route.as_ref();
-        if known.is_some_and(|it| !it.inbox().is_closed()) {
+        if place.route.as_ref().is_some_and(|it| !it.is_closed()) {
             return refused("has another source");
         }
-        let route = Route::new(options, Arc::clone(&self.clock), LIMITS.room(), paths);
-        let route = Arc::new(route);
-        place.route = Some(Arc::clone(&route));
+        let (taker, opened) = make(paths);
+        place.route = Some(taker);
         drop(places);
-        Ok(route)
+        Ok(opened)
     }
 
     /// Stops to listen, and waits until the requests in hand are answered. The sources should be closed by then: no request

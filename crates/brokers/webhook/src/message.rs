@@ -103,7 +103,7 @@ pub(crate) fn slack_challenge(scheme: &Scheme, body: &[u8]) -> Option<String> {
 
 /// Returns the headers that a message keeps, in their order: neither signatures and credentials, nor what was about
 /// the connection, nor Semel's own, which nobody outside may set.
-fn kept(scheme: &Scheme, headers: &HeaderMap) -> Vec<(ByteString, Bytes)> {
+pub(crate) fn kept(scheme: &Scheme, headers: &HeaderMap) -> Vec<(ByteString, Bytes)> {
     let is_signature =
         |name: &HeaderName| matches!(scheme, Scheme::Hmac { header, .. } if header == name);
     let is_kept = |name: &HeaderName| {

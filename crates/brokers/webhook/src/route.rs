@@ -1,25 +1,23 @@
 //! One path of a listener: takes a request in, and answers it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
 use axum::extract::Request;
-use axum::http::header::EXPECT;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 use semel_core::Clock;
 use semel_http::{Hosts, Problem, needs_token};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use super::answer;
 use super::arrivals::{Arrival, Arrivals};
 use super::inbox::{Ending, Inbox};
 use super::message::{Message, slack_challenge};
 use super::options::Options;
+use super::request_body::{self, Bounds};
 use super::scheme::Scheme;
 use super::verification::Check;
 
@@ -76,7 +74,7 @@ impl Route {
         let (parts, body) = request.into_parts();
         let (mut check, mut arrival) = match self.admit(&parts, &body) {
             Ok(admitted) => admitted,
-            Err(problem) => return unread(problem, &parts.headers, body).await,
+            Err(problem) => return request_body::unread(problem, &parts.headers, body).await,
         };
         let body = match self.read(body, &mut arrival, &mut check, deadline).await {
             Ok(body) => body,
@@ -103,7 +101,7 @@ impl Route {
         }
         let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
         if announced > self.options.max_body_bytes {
-            return Err(answer::too_large(&self.options));
+            return Err(answer::too_large(self.options.max_body_bytes));
         }
         if !self.inbox.has_room(announced) {
             return Err(answer::no_room());
@@ -114,8 +112,7 @@ impl Route {
         Ok((check, arrival))
     }
 
-    /// Reads a whole body, and takes memory for what has arrived of it: nobody knows yet whether it is genuine, so it
-    /// must not keep others out by what it announces, or by how slowly it comes.
+    /// Reads a whole body, and checks it on the way.
     async fn read(
         &self,
         body: Body,
@@ -123,36 +120,11 @@ impl Route {
         check: &mut Check,
         deadline: Instant,
     ) -> Result<Bytes, Problem> {
-        let mut body = Limited::new(body, self.options.max_body_bytes);
-        let mut read = Vec::new();
-        loop {
-            let frame = tokio::select! {
-                biased;
-                // It has had its time: nothing more is read.
-                () = arrival.is_sent_away() => return Err(answer::no_room()),
-                frame = timeout_at(deadline, body.frame()) => frame,
-            };
-            let frame = match frame {
-                Ok(Some(Ok(frame))) => frame,
-                Ok(Some(Err(error))) if error.is::<LengthLimitError>() => {
-                    return Err(answer::too_large(&self.options));
-                }
-                Ok(Some(Err(_))) => return Err(answer::broken_off()),
-                Ok(None) => return Ok(read.into_boxed_slice().into()),
-                Err(_) => return Err(answer::slow_body(&self.options)),
-            };
-            let Ok(data) = frame.into_data() else {
-                continue;
-            };
-            if !arrival.grow(read.len() + data.len()) {
-                drop(read);
-                arrival.end();
-                discard(body).await;
-                return Err(answer::no_room());
-            }
-            check.add(&data);
-            read.extend_from_slice(&data);
-        }
+        let bounds = Bounds {
+            max_bytes: self.options.max_body_bytes,
+            within: self.options.answer_within,
+        };
+        request_body::read(body, bounds, arrival, deadline, |data| check.add(data)).await
     }
 
     /// Puts the message of a genuine request into the inbox.
@@ -197,26 +169,6 @@ enum Taken {
     InHand(Receiver),
     Answered(Response),
 }
-
-/// Answers a request whose body is not wanted. What is left of it is read up to a bound, since a client that sends
-/// before it listens would find the connection closed otherwise, and no answer.
-pub(crate) async fn unread(problem: Problem, headers: &HeaderMap, body: Body) -> Response {
-    if !headers.contains_key(EXPECT) {
-        discard(Limited::new(body, DISCARDED_BYTES)).await;
-    }
-    answer::ending(problem).into_response()
-}
-
-/// Reads what is left of a body, up to its limit.
-async fn discard(mut body: Limited<Body>) {
-    let discard = async { while let Some(Ok(_)) = body.frame().await {} };
-    let _ = timeout(DISCARD, discard).await;
-}
-
-/// The bytes of an unwanted body that are read: more than the largest body of the providers.
-const DISCARDED_BYTES: usize = 64 << 20;
-/// The time for them.
-const DISCARD: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests;

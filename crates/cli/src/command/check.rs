@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use semel_backends::store::Formats;
 use semel_backends::{source, store, webhook};
-use semel_config::{PipelineSettings, Settings, SourceSettings};
+use semel_config::{PipelineSettings, Settings};
 use semel_core::port::transactional::Statements;
 use semel_core::{Clock, Code, Error, ErrorKind, Result};
 use semel_engine::system::SystemClock;
@@ -51,12 +51,12 @@ pub(crate) fn check(arguments: &Check) -> Result<Exit> {
     runtime.block_on(check_all(arguments, &settings))
 }
 
-/// Finds that a worker could not listen for webhooks with its certificate.
+/// Finds that a worker could not listen with its certificate.
 fn certificate(pipeline: &PipelineSettings) -> Vec<Finding> {
-    let SourceSettings::Webhook(it) = &pipeline.source else {
+    let Some(door) = pipeline.source.door() else {
         return Vec::new();
     };
-    let refused = webhook::check_certificate(it).err();
+    let refused = webhook::check_certificate(door).err();
     let advice = "correct `source.tls`; check as the user that runs the worker";
     let found = refused.map(|error| fail("source-unavailable", error.to_string(), advice));
     found.into_iter().collect()

@@ -5,9 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use semel_backends::store;
-use semel_config::{
-    Accepted, Front, GatewaySettings, PipelineSettings, RouteSettings, StoreUrl, WebhookSettings,
-};
+use semel_config::{Accepted, Front, GatewaySettings, PipelineSettings, RouteSettings, StoreUrl};
 use semel_core::outbox::PARTITIONS;
 use semel_core::{Code, TraceContext};
 use semel_engine::pipeline::Fail;
@@ -111,7 +109,7 @@ pub(super) fn text(notice: &Notice<'_>) -> Option<(Level, String)> {
             is_encrypted,
             protection,
         } => Some(served(address, is_encrypted, protection)),
-        Notice::WebhooksTaken { pipeline, webhook } => note(taken(pipeline, webhook)),
+        Notice::WebhooksTaken { .. } | Notice::MessagesTaken { .. } => note(taken(notice)?),
         Notice::SecretExposed { pipeline, file } => warning(secret_exposed(pipeline, file)),
         Notice::RelayBegins(relay) => note(format!(
             "relay {}: stream {} of {} to {}",
@@ -261,9 +259,17 @@ fn of_relay(relay: &str, event: &Event<'_>) -> Option<(Level, String)> {
     Some((level, format!("relay {relay}: {text}")))
 }
 
-/// The line that says where webhooks are taken.
-fn taken(pipeline: &str, webhook: &WebhookSettings) -> String {
-    format!("{pipeline}: takes webhooks at {webhook}")
+/// The line that says where requests are taken; nothing of any other notice.
+fn taken(notice: &Notice<'_>) -> Option<String> {
+    match notice {
+        Notice::WebhooksTaken { pipeline, webhook } => {
+            Some(format!("{pipeline}: takes webhooks at {webhook}"))
+        }
+        Notice::MessagesTaken { pipeline, ingest } => {
+            Some(format!("{pipeline}: takes messages at {ingest}"))
+        }
+        _ => None,
+    }
 }
 
 /// The warning that other users of this machine can sign requests, with the command that takes the right away.

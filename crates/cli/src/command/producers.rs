@@ -2,10 +2,12 @@
 
 use std::ops::ControlFlow;
 
-use semel_backends::producers;
+use semel_backends::{ingest, producers};
+use semel_config::StoreUrl;
 use semel_core::Result;
-use semel_core::port::producer::ProducerJournal;
-use semel_core::producer::{ProducerEntry, ProducerOrder, StreamEntry};
+use semel_core::port::ingest::{AnyIngestJournal, IngestJournal};
+use semel_core::port::producer::{AnyProducerJournal, ProducerJournal};
+use semel_core::producer::{ProducerEntry, ProducerName, ProducerOrder, StreamEntry};
 use serde::Serialize;
 
 use crate::Exit;
@@ -26,9 +28,9 @@ pub(crate) fn run(verb: &Producers) -> Result<Exit> {
 
 fn list(arguments: &List) -> Result<Exit> {
     operate::at(&arguments.place.common(), async |url| {
-        let entries = producers::open(url)?.list().await?;
+        let entries = Journals::open(url)?.list().await?;
         let mut list = output::List::new(&arguments.listing);
-        for entry in &entries {
+        for (_, entry) in &entries {
             if list.push(&Listed::of(entry))?.is_break() {
                 break;
             }
@@ -40,8 +42,8 @@ fn list(arguments: &List) -> Result<Exit> {
 
 fn show(arguments: &Show) -> Result<Exit> {
     operate::at(&arguments.place.common(), async |url| {
-        let entries = producers::open(url)?.list().await?;
-        let Some(entry) = find(&entries, arguments) else {
+        let entries = Journals::open(url)?.list().await?;
+        let Some((_, entry)) = find(&entries, arguments) else {
             return Ok(Exit::No);
         };
         let answered = Answers::new(arguments.format).print(&Listed::of(entry));
@@ -51,28 +53,17 @@ fn show(arguments: &Show) -> Result<Exit> {
 
 fn change(arguments: &Change, order: ProducerOrder) -> Result<Exit> {
     operate::at(&arguments.which.place.common(), async |url| {
-        let journal = producers::open(url)?;
-        let entries = journal.list().await?;
-        let Some(entry) = find(&entries, &arguments.which) else {
+        let journals = Journals::open(url)?;
+        let entries = journals.list().await?;
+        let Some((side, entry)) = find(&entries, &arguments.which) else {
             return Ok(Exit::No);
         };
-        let (verb, done, means) = match order {
-            ProducerOrder::Freeze => (
-                "freeze",
-                "froze",
-                "its messages are kept from now on, and none is published; one that is under way may still go out",
-            ),
-            ProducerOrder::Thaw => (
-                "thaw",
-                "thawed",
-                "the process that publishes for it, or the next one, sends what was kept, and then what is new",
-            ),
-            ProducerOrder::Release => (
-                "release",
-                "released",
-                "the process that publishes for it, or the next one, sends what was kept until now; what is new is kept",
-            ),
+        let (verb, done) = match order {
+            ProducerOrder::Freeze => ("freeze", "froze"),
+            ProducerOrder::Thaw => ("thaw", "thawed"),
+            ProducerOrder::Release => ("release", "released"),
         };
+        let means = side.meaning(order);
         let name = &entry.name;
         if order == ProducerOrder::Release && !entry.is_frozen {
             output::note(format_args!(
@@ -86,7 +77,7 @@ fn change(arguments: &Change, order: ProducerOrder) -> Result<Exit> {
         if let ControlFlow::Break(exit) = plan.confirmed(arguments.confirm) {
             return Ok(exit);
         }
-        if !journal.order(name, order).await? {
+        if !journals.order(*side, name, order).await? {
             output::note(format_args!("there is no producer {name} any more"));
             return Ok(Exit::No);
         }
@@ -95,11 +86,78 @@ fn change(arguments: &Change, order: ProducerOrder) -> Result<Exit> {
     })
 }
 
+/// The side of this store on which a producer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    /// It publishes from here.
+    Publishes,
+    /// It sends its messages here.
+    Sends,
+}
+
+impl Side {
+    const fn meaning(self, order: ProducerOrder) -> &'static str {
+        match (self, order) {
+            (Self::Publishes, ProducerOrder::Freeze) => {
+                "its messages are kept from now on, and none is published; one that is under way may still go out"
+            }
+            (Self::Publishes, ProducerOrder::Thaw) => {
+                "the process that publishes for it, or the next one, sends what was kept, and then what is new"
+            }
+            (Self::Publishes, ProducerOrder::Release) => {
+                "the process that publishes for it, or the next one, sends what was kept until now; what is new is kept"
+            }
+            (Self::Sends, ProducerOrder::Freeze) => {
+                "its messages are taken and kept from now on, and none runs; one that a worker has in hand still runs"
+            }
+            (Self::Sends, ProducerOrder::Thaw) => {
+                "the worker runs what was kept, and then what is new"
+            }
+            (Self::Sends, ProducerOrder::Release) => {
+                "the worker runs what was kept until now; what is new is kept"
+            }
+        }
+    }
+}
+
+/// The journals of a store.
+struct Journals {
+    own: AnyProducerJournal,
+    others: AnyIngestJournal,
+}
+
+impl Journals {
+    fn open(url: &StoreUrl) -> Result<Self> {
+        Ok(Self {
+            own: producers::open(url)?,
+            others: ingest::open(url)?,
+        })
+    }
+
+    /// Lists the producers of both sides.
+    async fn list(&self) -> Result<Vec<(Side, ProducerEntry)>> {
+        let own = self.own.list().await?.into_iter();
+        let others = self.others.list().await?.into_iter();
+        let own = own.map(|it| (Side::Publishes, it));
+        Ok(own.chain(others.map(|it| (Side::Sends, it))).collect())
+    }
+
+    async fn order(&self, side: Side, name: &ProducerName, order: ProducerOrder) -> Result<bool> {
+        match side {
+            Side::Publishes => self.own.order(name, order).await,
+            Side::Sends => self.others.order(name, order).await,
+        }
+    }
+}
+
 /// Finds a producer by its name or its id; says so if there is none.
-fn find<'a>(entries: &'a [ProducerEntry], which: &Show) -> Option<&'a ProducerEntry> {
+fn find<'a>(
+    entries: &'a [(Side, ProducerEntry)],
+    which: &Show,
+) -> Option<&'a (Side, ProducerEntry)> {
     let asked = which.producer.as_str();
-    let found = entries.iter().find(|it| it.name.as_str() == asked);
-    let found = found.or_else(|| entries.iter().find(|it| *it.id == *asked));
+    let found = entries.iter().find(|(_, it)| it.name.as_str() == asked);
+    let found = found.or_else(|| entries.iter().find(|(_, it)| *it.id == *asked));
     if found.is_none() {
         output::note(format_args!(
             "there is no producer `{asked}`; `semel producers list` names those of the store"

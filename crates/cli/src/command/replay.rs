@@ -94,7 +94,8 @@ fn source(settings: &PipelineSettings, from: Option<&Path>) -> SourceSettings {
         SourceSettings::Kafka(_)
         | SourceSettings::Nats(_)
         | SourceSettings::Amqp(_)
-        | SourceSettings::Webhook(_) => Format::default(),
+        | SourceSettings::Webhook(_)
+        | SourceSettings::Ingest(_) => Format::default(),
     };
     match from {
         None => settings.source.clone(),

@@ -27,6 +27,7 @@ mod explain;
 mod gameday;
 mod gateway;
 mod in_doubt;
+mod ingest;
 mod init;
 mod keys;
 mod keys_extend;

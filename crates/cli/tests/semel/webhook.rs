@@ -2,7 +2,7 @@
 //! answered with success, over plain HTTP.
 
 mod encrypted;
-mod provider;
+pub(crate) mod provider;
 mod traces;
 
 use std::sync::atomic::{AtomicUsize, Ordering};

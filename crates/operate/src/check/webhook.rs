@@ -1,13 +1,15 @@
 //! The rules about a source that takes webhooks: whether its messages are verified, and who can read its secrets.
 
-use semel_config::{PipelineSettings, SourceSettings};
+use semel_config::{IngestSettings, PipelineSettings, SourceSettings};
 
 use super::finding::{Finding, warn};
 
 /// Lists what is to be said about the webhooks of a pipeline; nothing if it has another source.
 pub(super) fn findings(pipeline: &PipelineSettings) -> Vec<Finding> {
-    let SourceSettings::Webhook(webhook) = &pipeline.source else {
-        return Vec::new();
+    let webhook = match &pipeline.source {
+        SourceSettings::Webhook(webhook) => webhook,
+        SourceSettings::Ingest(ingest) => return of_ingest(ingest),
+        _ => return Vec::new(),
     };
     let unverified = webhook.is_open().then(|| {
         let why = format!(
@@ -27,6 +29,26 @@ pub(super) fn findings(pipeline: &PipelineSettings) -> Vec<Finding> {
         warn("secret-exposed", why, advice)
     });
     unverified.into_iter().chain(exposed).collect()
+}
+
+/// Lists what is to be said about a source that producers send to.
+fn of_ingest(ingest: &IngestSettings) -> Vec<Finding> {
+    let any = ingest.is_any_first.then(|| {
+        let why = "a producer that this store does not know may begin with any sequence: what it sent to another store, or \
+                   to this one before it was lost, may be taken again";
+        let advice = "remove `first = \"any\"` once every producer has sent something";
+        warn("first-any", why, advice)
+    });
+    let exposed = ingest.exposed_tokens().map(|file| {
+        let why = format!(
+            "other users of this machine can read or change {}, and so send messages",
+            file.display()
+        );
+        let advice = "take the right away: `chmod go=` that file, and give the producers new tokens if they are not to \
+                      know these";
+        warn("secret-exposed", why, advice)
+    });
+    any.into_iter().chain(exposed).collect()
 }
 
 #[cfg(test)]

@@ -242,6 +242,10 @@ const fn of_source(source: &SourceSettings) -> (&'static str, &'static str) {
             "what is sent again, and say so with `retention` of the source",
             "json:/created",
         ),
+        SourceSettings::Ingest(_) => (
+            "what producers send again, and say so with `retention` of the source",
+            "json:/created_at",
+        ),
         SourceSettings::File { .. } | SourceSettings::Stdin { .. } => {
             ("what is read", "json:/created_at")
         }
@@ -262,7 +266,7 @@ impl Gate {
     pub const fn unasked(settings: &PipelineSettings) -> Self {
         match &settings.source {
             // Every stream tells when it took a message in.
-            SourceSettings::Nats(_) => Self::Appended,
+            SourceSettings::Nats(_) | SourceSettings::Ingest(_) => Self::Appended,
             SourceSettings::File { .. }
             | SourceSettings::Stdin { .. }
             | SourceSettings::Kafka(_)

@@ -64,7 +64,7 @@ mod wire;
 pub use foreign_lease::LentStore;
 pub use inspect::Inspector;
 pub use options::Options;
-pub use producers::EmbeddedProducers;
+pub use producers::{EmbeddedIngest, EmbeddedProducers};
 pub use store::EmbeddedStore;
 
 /// The newest format, which is the one that this version writes.

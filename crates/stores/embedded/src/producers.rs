@@ -6,6 +6,7 @@
 
 mod file;
 mod frame;
+mod ingest;
 mod name;
 mod record;
 
@@ -27,6 +28,8 @@ use crate::error;
 use crate::files::{Files, Lock, LockError, RealFiles};
 use file::JournalFile;
 use record::Record;
+
+pub use ingest::EmbeddedIngest;
 
 /// The journal of producers in the folder of an embedded store.
 #[derive(Clone)]
@@ -133,6 +136,58 @@ impl Shared {
         // Somebody removed the log.
         checked.ok_or_else(|| incarnation.fenced_by(0))
     }
+
+    fn list(&self) -> Result<Vec<ProducerEntry>> {
+        let Some(files) = self.files(false)? else {
+            return Ok(Vec::new());
+        };
+        let listed = files.list();
+        let listed = listed.map_err(|why| error::unopened("listing the producers", why))?;
+        let mut names: Vec<_> = listed.iter().filter_map(|it| name::name_of(it)).collect();
+        names.sort();
+        let mut entries = Vec::with_capacity(names.len());
+        for name in names {
+            let entry = self.with(&name, false, |log, _| Ok(log.ledger()?.entry()))?;
+            entries.extend(entry);
+        }
+        Ok(entries)
+    }
+
+    fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {
+        let ordered = self.with(name, false, |log, files| {
+            let mut ledger = log.ledger()?.clone();
+            ledger.order(order);
+            log.rewrite(files, &ledger)
+        });
+        Ok(ordered?.is_some())
+    }
+}
+
+fn no_folder() -> Error {
+    Error::new(ErrorKind::Internal, "no folder for producers")
+}
+
+/// Reads the batches behind a sequence, a page of them.
+fn page_behind(
+    log: &JournalFile,
+    files: &dyn Files,
+    stream: &str,
+    after: u64,
+    most: u32,
+) -> Result<Vec<StoredBatch>> {
+    let (mut batches, mut page) = (Vec::new(), Page::of(most));
+    for kept in log.ledger()?.kept_behind(stream, after)? {
+        if !page.takes(kept.count, kept.body.len.into()) {
+            break;
+        }
+        batches.push(StoredBatch {
+            first: kept.first,
+            count: kept.count,
+            body: log.body(files, kept.body)?,
+            at: kept.at,
+        });
+    }
+    Ok(batches)
 }
 
 impl ProducerJournal for EmbeddedProducers {
@@ -140,7 +195,7 @@ impl ProducerJournal for EmbeddedProducers {
         let opening = opening.clone();
         self.call(move |shared| {
             let opened = shared.with(&opening.name, true, |log, files| log.open(files, &opening));
-            opened?.ok_or_else(|| Error::new(ErrorKind::Internal, "no folder for producers"))
+            opened?.ok_or_else(no_folder)
         })
         .await
     }
@@ -194,19 +249,7 @@ impl ProducerJournal for EmbeddedProducers {
         let (incarnation, stream) = (incarnation.clone(), Box::<str>::from(stream));
         self.call(move |shared| {
             shared.of(&incarnation, |log, files| {
-                let (mut batches, mut page) = (Vec::new(), Page::of(most));
-                for kept in log.ledger()?.kept_behind(&stream, after)? {
-                    if !page.takes(kept.count, kept.body.len.into()) {
-                        break;
-                    }
-                    batches.push(StoredBatch {
-                        first: kept.first,
-                        count: kept.count,
-                        body: log.body(files, kept.body)?,
-                        at: kept.at,
-                    });
-                }
-                Ok(batches)
+                page_behind(log, files, &stream, after, most)
             })
         })
         .await
@@ -227,35 +270,12 @@ impl ProducerJournal for EmbeddedProducers {
     }
 
     async fn list(&self) -> Result<Vec<ProducerEntry>> {
-        self.call(|shared| {
-            let Some(files) = shared.files(false)? else {
-                return Ok(Vec::new());
-            };
-            let listed = files.list();
-            let listed = listed.map_err(|why| error::unopened("listing the producers", why))?;
-            let mut names: Vec<_> = listed.iter().filter_map(|it| name::name_of(it)).collect();
-            names.sort();
-            let mut entries = Vec::with_capacity(names.len());
-            for name in names {
-                let entry = shared.with(&name, false, |log, _| Ok(log.ledger()?.entry()))?;
-                entries.extend(entry);
-            }
-            Ok(entries)
-        })
-        .await
+        self.call(Shared::list).await
     }
 
     async fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {
         let name = name.clone();
-        self.call(move |shared| {
-            let ordered = shared.with(&name, false, |log, files| {
-                let mut ledger = log.ledger()?.clone();
-                ledger.order(order);
-                log.rewrite(files, &ledger)
-            });
-            Ok(ordered?.is_some())
-        })
-        .await
+        self.call(move |shared| shared.order(&name, order)).await
     }
 }
 
@@ -285,6 +305,8 @@ fn lock(files: &dyn Files, name: &str) -> Result<Box<dyn Lock>> {
 
 /// The folder in that of the store.
 pub(crate) const FOLDER: &str = "producers";
+/// That of producers that send here.
+pub(crate) const INGEST_FOLDER: &str = "ingest";
 const BETWEEN_TRIES: Duration = Duration::from_millis(2);
 /// Ten seconds: a process that is stopped in the middle of a call is told of then.
 const MOST_TRIES: u32 = 5_000;

@@ -320,8 +320,13 @@ pub(crate) fn refuse_foreign(names: &[String]) -> Result<()> {
             &format!("missing beside {name}"),
         ));
     }
-    // Producers may have been there before the store.
-    let ours = [LOCK_NAME, superblock::NEXT_NAME, producers::FOLDER];
+    // Producers may have been there before the store, of either side.
+    let ours = [
+        LOCK_NAME,
+        superblock::NEXT_NAME,
+        producers::FOLDER,
+        producers::INGEST_FOLDER,
+    ];
     let is_ours = |name: &String| ours.contains(&name.as_str());
     if names.iter().all(is_ours) {
         return Ok(());

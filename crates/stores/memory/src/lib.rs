@@ -37,6 +37,7 @@
 //! # }
 //! ```
 
+mod ingest;
 mod list;
 mod producers;
 mod state;
@@ -44,5 +45,6 @@ mod store;
 mod sync;
 mod transfer;
 
+pub use ingest::MemoryIngest;
 pub use producers::MemoryProducers;
 pub use store::MemoryStore;

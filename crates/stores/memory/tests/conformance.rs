@@ -87,6 +87,23 @@ impl semel_conformance::producers::ProducerSubject for Producers {
 
 semel_conformance::producer_laws!(Producers);
 
+/// Messages of others, in a journal that every process shares.
+struct Ingest(Arc<semel_store_memory::MemoryIngest>);
+
+impl semel_conformance::ingest::IngestSubject for Ingest {
+    type Journal = semel_core::port::ingest::AnyIngestJournal;
+
+    async fn open() -> Self {
+        Self(Arc::default())
+    }
+
+    async fn journal(&self) -> Self::Journal {
+        Self::Journal::shared(Arc::clone(&self.0))
+    }
+}
+
+semel_conformance::ingest_laws!(Ingest);
+
 #[test]
 fn the_input_used_longest_ago_is_forgotten_first() {
     use semel_conformance::producers::{check, laws};

@@ -73,7 +73,7 @@ pub use config::Options;
 pub use inbox::Inbox;
 pub use inspection::{Inspection, inspect};
 pub use outbox::{OUTBOX_FORMAT, Outbox, SqliteOutbox};
-pub use producers::SqliteProducers;
+pub use producers::{SqliteIngest, SqliteProducers};
 pub use rusqlite;
 pub use store::SqliteStore;
 

@@ -1,5 +1,6 @@
 //! The journal of producers in an SQLite file: what is to be sent, and what was confirmed of it.
 
+mod ingest;
 mod statements;
 
 use std::fmt;
@@ -18,6 +19,8 @@ use crate::config::Options;
 use crate::connection_thread::ConnectionThread;
 use crate::table_set::TableSet;
 use crate::{open, sql};
+
+pub use ingest::SqliteIngest;
 
 const TABLES: TableSet = TableSet {
     name: "the journal of producers",
@@ -152,7 +155,11 @@ impl ProducerJournal for SqliteProducers {
 
     async fn list(&self) -> Result<Vec<ProducerEntry>> {
         match self.present().await? {
-            Some(thread) => thread.read(statements::list).await,
+            Some(thread) => {
+                thread
+                    .read(|connection| statements::list(connection, "", str::parse))
+                    .await
+            }
             None => Ok(Vec::new()),
         }
     }
@@ -162,7 +169,7 @@ impl ProducerJournal for SqliteProducers {
         match self.present().await? {
             Some(thread) => {
                 thread
-                    .write(move |connection| statements::order(connection, &name, order))
+                    .write(move |connection| statements::order(connection, name.as_str(), order))
                     .await
             }
             None => Ok(false),

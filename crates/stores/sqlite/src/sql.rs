@@ -91,6 +91,7 @@ texts! {
     OUTBOX_DROP = "outbox_drop",
     OUTBOX_AUDIT = "outbox_audit",
     OUTBOX_BACKLOG = "outbox_backlog",
+    PRODUCER_ADOPT = "producer_adopt",
     PRODUCER_ADVANCE = "producer_advance",
     PRODUCER_APPEND = "producer_append",
     PRODUCER_CREATE = "producer_create",
@@ -107,6 +108,7 @@ texts! {
     PRODUCER_PENDING = "producer_pending",
     PRODUCER_RELEASE = "producer_release",
     PRODUCER_STREAM = "producer_stream",
+    PRODUCER_STREAM_ADOPT = "producer_stream_adopt",
     PRODUCER_STREAM_OPEN = "producer_stream_open",
     PRODUCER_TABLES = "producer_tables",
 }

@@ -106,7 +106,7 @@ fn families(status: &Status) -> Vec<SampledFamily> {
         ),
         SampledFamily::counter(
             "semel_webhook_answers",
-            "Requests of a webhook, by the status of their answers.",
+            "Requests of a webhook or an ingest source, by the status of their answers.",
             of_webhooks(status),
         ),
     ];

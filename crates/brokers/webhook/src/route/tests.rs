@@ -1,11 +1,12 @@
 use axum::http::StatusCode;
 use axum::http::header::RETRY_AFTER;
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full};
 use semel_conformance::TestClock;
 use semel_core::port::source::Acknowledgement;
 use serde_json::Value;
 
 use super::*;
+use crate::request_body::DISCARD;
 use crate::verification::Verification;
 
 fn route(max_in_hand: usize) -> Arc<Route> {

@@ -15,7 +15,8 @@ pub(super) async fn read(file: &Path, settings: &PipelineSettings, limit: u64) -
         SourceSettings::Kafka(_)
         | SourceSettings::Nats(_)
         | SourceSettings::Amqp(_)
-        | SourceSettings::Webhook(_) => semel_broker_file::Format::default(),
+        | SourceSettings::Webhook(_)
+        | SourceSettings::Ingest(_) => semel_broker_file::Format::default(),
     };
     let source = if file == Path::new("-") {
         SourceSettings::Stdin { format }

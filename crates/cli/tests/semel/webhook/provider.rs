@@ -15,10 +15,10 @@ use tokio_rustls::rustls::{ClientConnection, StreamOwned};
 use crate::site::wait_for;
 
 /// The secret that it signs with.
-pub(super) const SECRET: &str = "It's a Secret to Everybody";
+pub(crate) const SECRET: &str = "It's a Secret to Everybody";
 
 /// A provider, and the address that it sends to.
-pub(super) struct Provider {
+pub(crate) struct Provider {
     address: SocketAddr,
     /// The authority that it trusts; it sends in the clear without one.
     ca: Option<PathBuf>,
@@ -26,15 +26,15 @@ pub(super) struct Provider {
 
 /// The answer to a request.
 #[derive(Debug)]
-pub(super) struct Reply {
-    pub(super) status: u16,
+pub(crate) struct Reply {
+    pub(crate) status: u16,
     head: String,
-    pub(super) body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Reply {
     /// Tells whether it has this header.
-    pub(super) fn has(&self, name: &str, value: &str) -> bool {
+    pub(crate) fn has(&self, name: &str, value: &str) -> bool {
         let line = format!("{name}: {value}");
         self.head.lines().any(|it| it.eq_ignore_ascii_case(&line))
     }
@@ -42,7 +42,7 @@ impl Reply {
 
 impl Provider {
     /// A provider that sends to a free port.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let port = free_port::take().expect("a free port");
         Self {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
@@ -51,19 +51,19 @@ impl Provider {
     }
 
     /// One that sends to the same address, encrypted, and trusts this authority.
-    pub(super) fn encrypted(&self, ca: &Path) -> Self {
+    pub(crate) fn encrypted(&self, ca: &Path) -> Self {
         Self {
             address: self.address,
             ca: Some(ca.to_owned()),
         }
     }
 
-    pub(super) fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Sends a signed request under this id, or under none; returns nothing if there is no answer.
-    pub(super) fn deliver(&self, path: &str, id: &str, body: &[u8]) -> Option<Reply> {
+    pub(crate) fn deliver(&self, path: &str, id: &str, body: &[u8]) -> Option<Reply> {
         let signed = signature(SECRET, body);
         let mut headers = vec![("X-Hub-Signature-256", &*signed)];
         if !id.is_empty() {
@@ -73,7 +73,7 @@ impl Provider {
     }
 
     /// Sends it again until it is answered with success.
-    pub(super) fn until_taken(&self, path: &str, id: &str, body: &[u8]) {
+    pub(crate) fn until_taken(&self, path: &str, id: &str, body: &[u8]) {
         wait_for("an answer with success", || {
             let reply = self.deliver(path, id, body);
             reply.is_some_and(|it| (200..300).contains(&it.status))
@@ -81,7 +81,7 @@ impl Provider {
     }
 
     /// Sends a request; returns nothing if there is no answer.
-    pub(super) fn send(
+    pub(crate) fn send(
         &self,
         method: &str,
         path: &str,
@@ -135,7 +135,7 @@ fn session(stream: TcpStream, ca: &Path) -> StreamOwned<ClientConnection, TcpStr
 }
 
 /// The signature that GitHub would send.
-pub(super) fn signature(secret: &str, body: &[u8]) -> String {
+pub(crate) fn signature(secret: &str, body: &[u8]) -> String {
     let mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("any length");
     let tag = mac.chain_update(body).finalize().into_bytes();
     tag.iter().fold("sha256=".to_owned(), |mut text, byte| {

@@ -30,7 +30,7 @@ pub(super) fn name_of(file: &str) -> Option<ProducerName> {
         let digits: String = rest.by_ref().take(2).collect();
         name.push(char::from(u8::from_str_radix(&digits, 16).ok()?));
     }
-    name.parse().ok()
+    ProducerName::of_sender(&name).ok()
 }
 
 /// Returns a name as part of that of a file: capitals are escaped as well, since some file systems do not tell them from

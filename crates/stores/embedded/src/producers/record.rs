@@ -84,7 +84,7 @@ pub(super) fn apply(state: &mut Option<Ledger<Location>>, record: &[u8], at: u64
     let mut take = Take::new(record);
     let kind = take.byte()?;
     if kind == PRODUCER {
-        let name: ProducerName = take.text()?.parse().ok()?;
+        let name = ProducerName::of_sender(take.text()?).ok()?;
         let id = take.text()?.into();
         let (epoch, is_frozen) = (take.number()?, take.byte()? != 0);
         *state = Some(Ledger {

@@ -5,6 +5,7 @@ mod conformance;
 mod crash;
 mod foreign_leases;
 mod format;
+mod ingest;
 mod inspect;
 mod producers;
 mod reads;

@@ -12,19 +12,26 @@ use semel_core::{Error, ErrorKind, Result, Timestamp};
 use crate::error::undone;
 use crate::sql;
 
-fn text<'c>(connection: &'c Connection, text: &'static str) -> Result<CachedStatement<'c>> {
+pub(super) fn text<'c>(
+    connection: &'c Connection,
+    text: &'static str,
+) -> Result<CachedStatement<'c>> {
     connection.prepare_cached(text).map_err(undone)
 }
 
 /// A stream as its row has it.
-struct Stream {
+pub(super) struct Stream {
     target: String,
-    next: u64,
-    confirmed: u64,
-    released: u64,
+    pub(super) next: u64,
+    pub(super) confirmed: u64,
+    pub(super) released: u64,
 }
 
-fn stream(connection: &Connection, producer: &str, stream: &str) -> Result<Option<Stream>> {
+pub(super) fn stream(
+    connection: &Connection,
+    producer: &str,
+    stream: &str,
+) -> Result<Option<Stream>> {
     let found = text(connection, sql::PRODUCER_STREAM)?
         .query_row(params![producer, stream], |row| {
             Ok(Stream {
@@ -125,6 +132,15 @@ pub(super) fn append(
         return Err(not_next(batch.first, found.next));
     }
     let name = incarnation.name.as_str();
+    let confirmed = put(connection, name, of, batch)?;
+    Ok(Standing {
+        confirmed: standing.confirmed.max(confirmed),
+        ..standing
+    })
+}
+
+/// Writes the rows of a batch that was found to be the next.
+pub(super) fn put(connection: &Connection, name: &str, of: &str, batch: &Batch) -> Result<u64> {
     if batch.count > 0 {
         text(connection, sql::PRODUCER_APPEND)?
             .execute(params![
@@ -153,11 +169,7 @@ pub(super) fn append(
             .execute(params![name, of, kept])
             .map_err(undone)?;
     }
-    let confirmed = advance(connection, incarnation, of, batch.end(), batch.confirmed)?;
-    Ok(Standing {
-        confirmed: standing.confirmed.max(confirmed),
-        ..standing
-    })
+    advance(connection, name, of, batch.end(), batch.confirmed)
 }
 
 pub(super) fn confirm(
@@ -167,7 +179,8 @@ pub(super) fn confirm(
     through: u64,
 ) -> Result<Standing> {
     let (found, standing) = checked(connection, incarnation, of)?;
-    let confirmed = advance(connection, incarnation, of, found.next, through)?;
+    let name = incarnation.name.as_str();
+    let confirmed = advance(connection, name, of, found.next, through)?;
     Ok(Standing {
         confirmed: standing.confirmed.max(confirmed),
         ..standing
@@ -175,14 +188,13 @@ pub(super) fn confirm(
 }
 
 /// Moves a stream on, and forgets what is confirmed whole.
-fn advance(
+pub(super) fn advance(
     connection: &Connection,
-    incarnation: &Incarnation,
+    name: &str,
     of: &str,
     next: u64,
     confirmed: u64,
 ) -> Result<u64> {
-    let name = incarnation.name.as_str();
     let confirmed = confirmed.min(next - 1);
     text(connection, sql::PRODUCER_ADVANCE)?
         .execute(params![name, of, stored(next), stored(confirmed)])
@@ -201,10 +213,21 @@ pub(super) fn pending(
     most: u32,
 ) -> Result<Vec<StoredBatch>> {
     let (found, _) = checked(connection, incarnation, of)?;
-    let after = after.max(found.confirmed);
+    let name = incarnation.name.as_str();
+    page_behind(connection, name, of, after.max(found.confirmed), most)
+}
+
+/// Reads the batches behind a sequence, a page of them.
+pub(super) fn page_behind(
+    connection: &Connection,
+    name: &str,
+    of: &str,
+    after: u64,
+    most: u32,
+) -> Result<Vec<StoredBatch>> {
     let mut ask = text(connection, sql::PRODUCER_PENDING)?;
     let mut rows = ask
-        .query(params![incarnation.name.as_str(), of, stored(after)])
+        .query(params![name, of, stored(after)])
         .map_err(undone)?;
     let (mut batches, mut page) = (Vec::new(), Page::of(most));
     while let Some(row) = rows.next().map_err(undone)? {
@@ -229,8 +252,18 @@ pub(super) fn input(
     digest: [u8; 32],
 ) -> Result<Option<InputMark>> {
     check(connection, incarnation)?;
+    remembered(connection, incarnation.name.as_str(), of, digest)
+}
+
+/// Reads the progress in an input.
+pub(super) fn remembered(
+    connection: &Connection,
+    name: &str,
+    of: &str,
+    digest: [u8; 32],
+) -> Result<Option<InputMark>> {
     let found = text(connection, sql::PRODUCER_INPUT_GET)?
-        .query_row(params![incarnation.name.as_str(), of, digest], |row| {
+        .query_row(params![name, of, digest], |row| {
             Ok(InputMark {
                 digest,
                 rows: number(row.get(0)?),
@@ -242,7 +275,13 @@ pub(super) fn input(
     found.map_err(undone)
 }
 
-pub(super) fn list(connection: &Connection) -> Result<Vec<ProducerEntry>> {
+/// Lists the producers whose names `named` reads behind `prefix`: what is not of those has a space where they have none,
+/// or another beginning.
+pub(super) fn list(
+    connection: &Connection,
+    prefix: &str,
+    named: impl Fn(&str) -> Result<ProducerName>,
+) -> Result<Vec<ProducerEntry>> {
     let mut ask = text(connection, sql::PRODUCER_LIST)?;
     let mut rows = ask.query([]).map_err(undone)?;
     let mut entries: Vec<ProducerEntry> = Vec::new();
@@ -250,10 +289,12 @@ pub(super) fn list(connection: &Connection) -> Result<Vec<ProducerEntry>> {
         let words = |column| row.get::<_, String>(column).map_err(undone);
         let whole = |column| row.get::<_, i64>(column).map(number).map_err(undone);
         let name = words(0)?;
+        let Some(name) = name.strip_prefix(prefix).filter(|it| !it.contains(' ')) else {
+            continue;
+        };
         if entries.last().is_none_or(|it| it.name.as_str() != name) {
-            let name: Result<ProducerName> = name.parse();
             entries.push(ProducerEntry {
-                name: name.map_err(|_| damaged("name"))?,
+                name: named(name).map_err(|_| damaged("name"))?,
                 id: words(1)?.into(),
                 epoch: whole(2)?,
                 is_frozen: row.get(3).map_err(undone)?,
@@ -273,12 +314,7 @@ pub(super) fn list(connection: &Connection) -> Result<Vec<ProducerEntry>> {
     Ok(entries)
 }
 
-pub(super) fn order(
-    connection: &Connection,
-    name: &ProducerName,
-    order: ProducerOrder,
-) -> Result<bool> {
-    let name = name.as_str();
+pub(super) fn order(connection: &Connection, name: &str, order: ProducerOrder) -> Result<bool> {
     let change = |what: &'static str| {
         let changed = text(connection, what)?.execute([name]);
         changed.map_err(undone)
@@ -306,10 +342,10 @@ fn damaged(what: &str) -> Error {
     Error::new(ErrorKind::Corrupt, message)
 }
 
-fn stored(number: u64) -> i64 {
+pub(super) fn stored(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn number(stored: i64) -> u64 {
+pub(super) fn number(stored: i64) -> u64 {
     u64::try_from(stored).unwrap_or(0)
 }

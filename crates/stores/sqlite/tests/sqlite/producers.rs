@@ -1,11 +1,12 @@
 //! The laws of the journal of producers over a file, and what is beyond them.
 
 use rusqlite::Connection;
+use semel_conformance::ingest::IngestSubject;
 use semel_conformance::producers::{self, ProducerSubject};
 use semel_core::Code;
 use semel_core::port::producer::ProducerJournal;
 use semel_core::producer::{Batch, InputMark, MOST_INPUTS, Opening};
-use semel_store_sqlite::{Options, SqliteProducers, inspect};
+use semel_store_sqlite::{Options, SqliteIngest, SqliteProducers, inspect};
 use tempfile::TempDir;
 
 struct Journal(TempDir);
@@ -29,6 +30,23 @@ impl ProducerSubject for Journal {
 }
 
 semel_conformance::producer_laws!(Journal);
+
+struct Ingest(TempDir);
+
+impl IngestSubject for Ingest {
+    type Journal = SqliteIngest;
+
+    async fn open() -> Self {
+        Self(tempfile::tempdir().expect("a folder"))
+    }
+
+    async fn journal(&self) -> SqliteIngest {
+        let path = self.0.path().join("semel.db");
+        SqliteIngest::new(&path, Options::default()).expect("a journal")
+    }
+}
+
+semel_conformance::ingest_laws!(Ingest);
 
 fn opening() -> Opening {
     producers::opening("billing", "orders")

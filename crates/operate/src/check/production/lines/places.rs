@@ -28,6 +28,11 @@ impl Judge<'_> {
                 format!("{source}; who sends to it is not seen from here"),
                 "have the provider send a trial, and see its answer there: 2xx",
             ),
+            SourceSettings::Ingest(_) => Line::unknown(
+                "source",
+                format!("{source}; who sends to it is not seen from here"),
+                "have a producer send a message, and see its answer: 200",
+            ),
         }
     }
 

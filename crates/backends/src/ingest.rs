@@ -1,0 +1,37 @@
+//! Journals of the messages that others send, opened by the url of their store.
+
+use std::sync::{Arc, LazyLock};
+
+use semel_config::StoreUrl;
+use semel_core::port::ingest::AnyIngestJournal;
+use semel_core::{Error, ErrorKind, Result};
+use semel_store_embedded::EmbeddedIngest;
+use semel_store_memory::MemoryIngest;
+use semel_store_sqlite::SqliteIngest;
+
+/// Returns the journal of a store, without an open file yet. Needs a tokio runtime. That of a store in memory is the same for
+/// the life of the process.
+///
+/// # Errors
+///
+/// `Unsupported`: a store of this kind keeps no messages of others; those of its url.
+pub fn open(store: &StoreUrl) -> Result<AnyIngestJournal> {
+    match store {
+        StoreUrl::Memory => Ok(AnyIngestJournal::shared(Arc::clone(&IN_MEMORY))),
+        StoreUrl::Embedded(path) => Ok(AnyIngestJournal::new(EmbeddedIngest::new(path))),
+        StoreUrl::Sqlite(path) => {
+            let options = semel_store_sqlite::Options::default();
+            SqliteIngest::new(path, options).map(AnyIngestJournal::new)
+        }
+        StoreUrl::Server(_) => Err(Error::new(
+            ErrorKind::Unsupported,
+            format!(
+                "{store}: a store of this kind keeps no messages that others send; use `embedded:DIR` or `sqlite:FILE`"
+            ),
+        )
+        .not_applied()),
+    }
+}
+
+/// A process has one store; a pipeline that goes on after a pause finds its messages here.
+static IN_MEMORY: LazyLock<Arc<MemoryIngest>> = LazyLock::new(Arc::default);

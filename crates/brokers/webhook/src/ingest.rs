@@ -1,0 +1,14 @@
+//! Messages that others send, answered once they are kept: the journal of the store takes them, and the source reads them
+//! there. Not for deciding about them, which the journal does.
+
+mod answer;
+mod gate;
+mod identity;
+mod lanes;
+mod messages;
+mod options;
+mod source;
+
+pub(crate) use gate::Gate;
+pub use options::{IngestOptions, Token};
+pub use source::IngestSource;

@@ -1,0 +1,197 @@
+//! One path that takes messages: keeps them in the journal, and answers.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::body::{Body, HttpBody};
+use axum::extract::Request;
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use semel_core::Clock;
+use semel_core::ingest::{GateAnswer, Submission};
+use semel_core::port::ingest::{AnyIngestJournal, IngestJournal};
+use semel_http::{Hosts, Problem, needs_token};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::answer;
+use super::identity::Identity;
+use super::lanes::Lanes;
+use super::messages::messages;
+use super::options::IngestOptions;
+use crate::answer as common;
+use crate::arrivals::{Arrival, Arrivals};
+use crate::request_body::{self, Bounds};
+
+/// One path that takes messages, and the journal behind it.
+pub(crate) struct Gate {
+    options: IngestOptions,
+    journal: AnyIngestJournal,
+    /// Of a listener without tokens: no web page may call it.
+    hosts: Option<Hosts>,
+    clock: Arc<dyn Clock>,
+    arrivals: Arc<Arrivals>,
+    lanes: Arc<Lanes>,
+    /// The calls of the journal, which go on although their clients hang up.
+    calls: Mutex<JoinSet<()>>,
+}
+
+impl Gate {
+    pub(crate) fn new(
+        options: IngestOptions,
+        journal: AnyIngestJournal,
+        clock: Arc<dyn Clock>,
+        arrivals: Arrivals,
+    ) -> Self {
+        let hosts = options.tokens.is_empty().then(|| {
+            let is_loopback = !needs_token(options.listen);
+            Hosts::new(&options.hosts, is_loopback).without_pages()
+        });
+        Self {
+            options,
+            journal,
+            hosts,
+            clock,
+            arrivals: Arc::new(arrivals),
+            lanes: Arc::default(),
+            calls: Mutex::default(),
+        }
+    }
+
+    pub(crate) const fn options(&self) -> &IngestOptions {
+        &self.options
+    }
+
+    pub(crate) const fn journal(&self) -> &AnyIngestJournal {
+        &self.journal
+    }
+
+    pub(crate) fn lanes(&self) -> &Lanes {
+        &self.lanes
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lanes.is_closed()
+    }
+
+    /// Answers a request once its messages are kept, or refused.
+    ///
+    /// # Cancel safety
+    ///
+    /// Messages that are about to be kept are kept, whoever hung up.
+    pub(crate) async fn answer(&self, request: Request) -> Response {
+        let deadline = Instant::now() + self.options.body_within;
+        let (parts, body) = request.into_parts();
+        let (identity, mut arrival) = match self.admit(&parts, &body) {
+            Ok(admitted) => admitted,
+            Err(problem) => return request_body::unread(problem, &parts.headers, body).await,
+        };
+        let bounds = Bounds {
+            max_bytes: self.options.max_body_bytes,
+            within: self.options.body_within,
+        };
+        let read = request_body::read(body, bounds, &mut arrival, deadline, |_| {});
+        let body = match read.await {
+            Ok(body) => body,
+            Err(problem) => return common::ending(problem).into_response(),
+        };
+        let taken = self.take(&parts.headers, &identity, &body, arrival).await;
+        taken.unwrap_or_else(IntoResponse::into_response)
+    }
+
+    /// Checks a request before its body is read.
+    fn admit(&self, parts: &Parts, body: &Body) -> Result<(Identity, Arrival), Problem> {
+        if let Some(hosts) = &self.hosts {
+            hosts.check(parts)?;
+        }
+        if parts.method != Method::POST {
+            return Err(common::method_not_allowed());
+        }
+        self.authorize(&parts.headers)?;
+        if self.is_closed() {
+            return Err(common::closed());
+        }
+        let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+        if announced > self.options.max_body_bytes {
+            return Err(common::too_large(self.options.max_body_bytes));
+        }
+        let identity = Identity::read(&parts.headers, self.options.is_required)?;
+        if self.lanes.waiting() >= self.options.max_waiting {
+            return Err(common::no_room());
+        }
+        let arrival = self.arrivals.begin().ok_or_else(common::no_room)?;
+        Ok((identity, arrival))
+    }
+
+    /// Asks for a token, if there is any.
+    fn authorize(&self, headers: &HeaderMap) -> Result<(), Problem> {
+        let tokens = &self.options.tokens;
+        let shown = headers.get(AUTHORIZATION).and_then(|it| {
+            let (scheme, token) = it.as_bytes().split_at_checked(7)?;
+            scheme
+                .eq_ignore_ascii_case(b"bearer ")
+                .then_some(token.trim_ascii())
+        });
+        let is_known = |shown| tokens.iter().fold(false, |known, it| known | it.is(shown));
+        if tokens.is_empty() || shown.is_some_and(is_known) {
+            Ok(())
+        } else {
+            Err(answer::unauthorized())
+        }
+    }
+
+    /// Has the journal take the messages of a body.
+    async fn take(
+        &self,
+        headers: &HeaderMap,
+        identity: &Identity,
+        body: &Bytes,
+        arrival: Arrival,
+    ) -> Result<Response, Problem> {
+        let submission = Submission {
+            numbering: identity.numbering(self.options.is_any_first, body),
+            stream: self.options.stream.clone(),
+            messages: messages(headers, identity, body, &self.options)?,
+            at: self.clock.now(),
+        };
+        let (journal, lanes) = (self.journal.clone(), Arc::clone(&self.lanes));
+        let (told, answered) = oneshot::channel();
+        {
+            let mut calls = self.calls();
+            while calls.try_join_next().is_some() {}
+            // Asked under the same lock that the source waits for its calls with.
+            if self.is_closed() {
+                return Err(common::closed());
+            }
+            calls.spawn(async move {
+                let answer = journal.submit(&submission).await;
+                if let Ok(GateAnswer::Taken { new, next, .. }) = &answer
+                    && *new > 0
+                {
+                    lanes.took(&submission.producer(), *new, *next);
+                }
+                // A client that hung up sends the messages again, and they are known.
+                let _ = told.send(answer);
+                drop(arrival);
+            });
+        }
+        let answer = answered.await.map_err(|_| common::closing())?;
+        let answer = answer.map_err(|error| Problem::from(&error))?;
+        let is_numbered = matches!(identity, Identity::Producer { .. });
+        Ok(answer::decided(answer, is_numbered))
+    }
+
+    /// Takes no more messages, and waits until those in hand are kept.
+    pub(crate) async fn close(&self) {
+        self.lanes.close();
+        let mut calls = std::mem::take(&mut *self.calls());
+        while calls.join_next().await.is_some() {}
+    }
+
+    fn calls(&self) -> MutexGuard<'_, JoinSet<()>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,213 @@
+//! The progress of each producer: the end of what the journal has of it, of what was handed over, of what is settled.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use semel_core::port::ingest::Accepted;
+use semel_core::producer::{ProducerName, StreamEntry};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// The producers of one path.
+#[derive(Debug, Default)]
+pub(crate) struct Lanes {
+    state: Mutex<State>,
+    /// Told when there is something to read, and at the end.
+    arrived: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_closed: bool,
+    lanes: BTreeMap<ProducerName, Lane>,
+    /// The one that was read last: the next one is behind it.
+    last: Option<ProducerName>,
+}
+
+/// One producer.
+#[derive(Debug, Default)]
+struct Lane {
+    /// The sequence of the next message that comes.
+    next: u64,
+    /// The sequence up to which all were handed over.
+    handed: u64,
+    /// The sequence up to which all are settled.
+    settled: u64,
+    /// The part of that which is on record.
+    recorded: u64,
+    /// Those behind it that are settled.
+    done: BTreeSet<u64>,
+    /// The sequence up to which messages may be handed over, of a frozen producer, and when the journal said so.
+    limit: Option<(u64, Instant)>,
+}
+
+impl Lanes {
+    /// Begins with what the journal has, or takes what it has beyond.
+    pub(crate) fn begin(&self, producer: &ProducerName, stream: &StreamEntry) {
+        let mut state = self.lock();
+        let lane = state.lanes.entry(producer.clone());
+        let lane = lane.or_insert_with(|| Lane::behind(stream.confirmed));
+        lane.next = lane.next.max(stream.next);
+        drop(state);
+        self.arrived.notify_one();
+    }
+
+    /// Notes that the journal has messages up to here, and the number of those that are new.
+    pub(crate) fn took(&self, producer: &ProducerName, new: u32, next: u64) {
+        let mut state = self.lock();
+        let first = next - u64::from(new);
+        let lane = state.lanes.entry(producer.clone());
+        let lane = lane.or_insert_with(|| Lane::behind(first - 1));
+        lane.next = lane.next.max(next);
+        drop(state);
+        self.arrived.notify_one();
+    }
+
+    /// The messages that are kept and not settled.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.lock().lanes.values().map(Lane::waiting).sum()
+    }
+
+    /// Returns the producer whose turn it is to be read, and behind which sequence.
+    pub(crate) fn turn(&self, now: Instant) -> Option<(ProducerName, u64)> {
+        let mut state = self.lock();
+        let State { lanes, last, .. } = &mut *state;
+        let is_behind = |name: &ProducerName| last.as_ref().is_none_or(|last| name > last);
+        let ready = || lanes.iter().filter(|(_, lane)| lane.is_ready(now));
+        let found = ready()
+            .find(|(name, _)| is_behind(name))
+            .or_else(|| ready().next());
+        let (name, lane) = found?;
+        let turn = (name.clone(), lane.handed);
+        *last = Some(name.clone());
+        Some(turn)
+    }
+
+    /// Takes note of what was read of a producer; returns the sequences that may be handed over: those behind the first,
+    /// up to the second.
+    pub(crate) fn read(
+        &self,
+        producer: &ProducerName,
+        read: &Accepted,
+        now: Instant,
+    ) -> (u64, u64) {
+        let mut state = self.lock();
+        let Some(lane) = state.lanes.get_mut(producer) else {
+            return (0, 0);
+        };
+        // Another worker may have settled them.
+        let settled = read.standing.confirmed;
+        lane.recorded = lane.recorded.max(settled);
+        lane.settled = lane.settled.max(settled);
+        lane.handed = lane.handed.max(settled);
+        lane.next = lane.next.max(read.next);
+        lane.limit = read.standing.limit.map(|limit| (limit, now));
+        let limit = match lane.limit {
+            Some((limit, _)) if !semel_core::planted("X29") => limit,
+            Some(_) | None => u64::MAX,
+        };
+        let last = read
+            .batches
+            .last()
+            .map_or(0, |it| it.first + u64::from(it.count) - 1);
+        let from = lane.handed;
+        lane.handed = lane.handed.max(last.min(limit));
+        (from, lane.handed)
+    }
+
+    /// Notes that messages are settled.
+    pub(crate) fn settled<'p>(&self, messages: impl Iterator<Item = (&'p ProducerName, u64)>) {
+        let mut state = self.lock();
+        for (producer, sequence) in messages {
+            if let Some(lane) = state.lanes.get_mut(producer) {
+                lane.settle(sequence);
+            }
+        }
+    }
+
+    /// Returns what is settled and not on record, by producer.
+    pub(crate) fn unrecorded(&self) -> Vec<(ProducerName, u64)> {
+        let state = self.lock();
+        let lanes = state.lanes.iter();
+        let unrecorded = lanes.filter(|(_, lane)| lane.recorded < lane.settled);
+        unrecorded
+            .map(|(name, lane)| (name.clone(), lane.settled))
+            .collect()
+    }
+
+    /// Notes that it is on record.
+    pub(crate) fn recorded(&self, producer: &ProducerName, through: u64) {
+        if let Some(lane) = self.lock().lanes.get_mut(producer) {
+            lane.recorded = lane.recorded.max(through);
+        }
+    }
+
+    /// Tells whether a producer is frozen that has more than may be handed over: nobody says when it thaws.
+    pub(crate) fn has_frozen(&self) -> bool {
+        let state = self.lock();
+        state
+            .lanes
+            .values()
+            .any(|it| it.limit.is_some() && it.handed + 1 < it.next)
+    }
+
+    /// Waits until there is something to read, or it is closed.
+    pub(crate) async fn arrival(&self) {
+        self.arrived.notified().await;
+    }
+
+    /// Takes no more messages.
+    pub(crate) fn close(&self) {
+        self.lock().is_closed = true;
+        self.arrived.notify_one();
+    }
+
+    /// Tells whether it takes no more messages.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().is_closed
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Lane {
+    const fn behind(settled: u64) -> Self {
+        Self {
+            next: settled + 1,
+            handed: settled,
+            settled,
+            recorded: settled,
+            done: BTreeSet::new(),
+            limit: None,
+        }
+    }
+
+    const fn waiting(&self) -> u64 {
+        (self.next - 1).saturating_sub(self.settled)
+    }
+
+    fn is_ready(&self, now: Instant) -> bool {
+        let has_more = self.handed + 1 < self.next;
+        has_more
+            && self
+                .limit
+                .is_none_or(|(limit, at)| self.handed < limit || now.duration_since(at) >= FROZEN)
+    }
+
+    fn settle(&mut self, sequence: u64) {
+        if sequence > self.settled {
+            self.done.insert(sequence);
+        }
+        while self.done.remove(&(self.settled + 1)) {
+            self.settled += 1;
+        }
+        // Another worker may have settled what lies between.
+        self.done = self.done.split_off(&self.settled);
+    }
+}
+
+/// The time after which a frozen producer is looked at again.
+pub(crate) const FROZEN: Duration = Duration::from_millis(500);

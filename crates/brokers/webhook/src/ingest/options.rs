@@ -1,0 +1,80 @@
+//! Settings of a path that takes messages.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Settings of a path that takes messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IngestOptions {
+    /// The address to listen at.
+    pub listen: SocketAddr,
+    /// The path of its requests, byte for byte.
+    pub path: Box<str>,
+    /// The stream that the messages are for.
+    pub stream: Box<str>,
+    /// The tokens of which a request shows one; none means that whoever reaches the address may send.
+    pub tokens: Vec<Token>,
+    /// The names by which requests without a token call the listener, beside those of a loopback address.
+    pub hosts: Vec<Box<str>>,
+    /// True if messages without an identity are refused.
+    pub is_required: bool,
+    /// True if a producer that is not on record may begin with any sequence.
+    pub is_any_first: bool,
+    /// The largest body of a request.
+    pub max_body_bytes: usize,
+    /// The longest message.
+    pub max_message_bytes: usize,
+    /// The number of messages that wait for their effects from which on further requests are refused.
+    pub max_waiting: u64,
+    /// The time within which a body has to come.
+    pub body_within: Duration,
+}
+
+impl IngestOptions {
+    /// Returns the settings of an address that anybody may send to: identities are not required, bodies of at most
+    /// 8 MiB, and 100,000 messages that wait.
+    pub fn new(listen: SocketAddr, path: impl Into<Box<str>>, stream: impl Into<Box<str>>) -> Self {
+        Self {
+            listen,
+            path: path.into(),
+            stream: stream.into(),
+            tokens: Vec::new(),
+            hosts: Vec::new(),
+            is_required: false,
+            is_any_first: false,
+            max_body_bytes: Self::MAX_BODY_BYTES,
+            max_message_bytes: Self::MAX_BODY_BYTES,
+            max_waiting: Self::MAX_WAITING,
+            body_within: Duration::from_secs(30),
+        }
+    }
+
+    /// The largest body unless another is set.
+    pub const MAX_BODY_BYTES: usize = 8 << 20;
+
+    /// The messages that may wait unless another number is set.
+    pub const MAX_WAITING: u64 = 100_000;
+}
+
+/// A token, of which only a hash is kept.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(blake3::Hash);
+
+impl Token {
+    /// Keeps a token.
+    pub fn new(text: &str) -> Self {
+        Self(blake3::hash(text.as_bytes()))
+    }
+
+    /// Tells whether this is the token, in a time that does not depend on how much of it is right.
+    pub(crate) fn is(&self, shown: &[u8]) -> bool {
+        self.0 == blake3::hash(shown)
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}

@@ -1,0 +1,371 @@
+//! The source: reads the journal, and records there what is settled.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use semel_core::ingest::UNNUMBERED;
+use semel_core::port::ingest::{Accepted, AnyIngestJournal, IngestJournal};
+use semel_core::port::source::{Acknowledgement, Delivery, DeliveryId, Fetched, Progress, Source};
+use semel_core::producer::{MessageIds, ProducerMessage, ProducerName, decode, headers};
+use semel_core::{ByteString, Clock, Error, ErrorKind, Result};
+use tokio::time::{Instant, sleep_until};
+
+use super::gate::Gate;
+use super::lanes::FROZEN;
+use super::options::IngestOptions;
+use crate::listeners::Listeners;
+
+/// The messages that others send to one path, each kept in the journal until it is acknowledged.
+pub struct IngestSource {
+    gate: Arc<Gate>,
+    /// The listener, if no other source shares it.
+    own: Option<Listeners>,
+    next_id: u64,
+    /// Read, and not handed over yet.
+    ready: VecDeque<InHand>,
+    /// Given back, and the time at which they are handed over again.
+    again: VecDeque<(Instant, InHand)>,
+    out: BTreeMap<DeliveryId, InHand>,
+    /// Settled since the last record of it, and the time of that.
+    settled_count: u64,
+    recorded_at: Instant,
+    /// The time before which a journal that failed is not asked again.
+    not_before: Option<Instant>,
+    is_away: bool,
+}
+
+/// A message and its place.
+#[derive(Debug)]
+struct InHand {
+    producer: ProducerName,
+    sequence: u64,
+    delivery: Delivery,
+}
+
+impl IngestSource {
+    /// Begins to take the messages of one path of `listeners`, which other sources share, into a journal; reads what is
+    /// in it already.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidConfig`: the path was not named when they were bound, or another source has it; those of the journal.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe.
+    pub async fn on(
+        listeners: &Listeners,
+        options: IngestOptions,
+        journal: AnyIngestJournal,
+    ) -> Result<Self> {
+        let entries = journal.list().await?;
+        let gate = listeners.open_gate(options, journal)?;
+        let stream = &gate.options().stream;
+        for entry in &entries {
+            let streams = entry.streams.iter();
+            for found in streams.filter(|it| it.stream == *stream) {
+                gate.lanes().begin(&entry.name, found);
+            }
+        }
+        Ok(Self {
+            gate,
+            own: None,
+            next_id: 0,
+            ready: VecDeque::new(),
+            again: VecDeque::new(),
+            out: BTreeMap::new(),
+            settled_count: 0,
+            recorded_at: Instant::now(),
+            not_before: None,
+            is_away: false,
+        })
+    }
+
+    /// Listens in plain HTTP at an address that no other source shares; see [`Listeners`] for several, and for TLS.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable`: the address cannot be listened at; those of the journal.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe
+    pub async fn open(
+        options: IngestOptions,
+        journal: AnyIngestJournal,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self> {
+        let place = (options.listen, options.path.clone());
+        let listeners = Listeners::bind([place], &BTreeMap::new(), clock, None).await?;
+        let mut source = Self::on(&listeners, options, journal).await?;
+        source.own = Some(listeners);
+        Ok(source)
+    }
+
+    /// The address, with the port that the system chose if none was asked for; nothing if others share the listener, which
+    /// knows it.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.own.as_ref()?.address(self.gate.options().listen)
+    }
+
+    /// Returns what is there to be handed over now.
+    fn hand_over(&mut self, max: usize, now: Instant) -> Vec<Delivery> {
+        let mut deliveries = Vec::new();
+        while deliveries.len() < max {
+            let is_due = self.again.front().is_some_and(|(at, _)| *at <= now);
+            let next = if is_due {
+                self.again.pop_front().map(|(_, it)| it)
+            } else {
+                self.ready.pop_front()
+            };
+            let Some(mut in_hand) = next else {
+                break;
+            };
+            let id = DeliveryId(self.next_id);
+            self.next_id += 1;
+            in_hand.delivery.id = id;
+            deliveries.push(in_hand.delivery.clone());
+            if semel_core::planted("X28") {
+                let settled = [(&in_hand.producer, in_hand.sequence)];
+                self.gate.lanes().settled(settled.into_iter());
+            }
+            self.out.insert(id, in_hand);
+        }
+        deliveries
+    }
+
+    /// Takes what was read of a producer.
+    fn take(&mut self, producer: &ProducerName, read: &Accepted) -> Result<()> {
+        let (after, through) = self.gate.lanes().read(producer, read, Instant::now());
+        let stream = self.gate.options().stream.clone();
+        let ids = MessageIds::of(producer.as_str(), &stream);
+        let before = self.ready.len();
+        for batch in &read.batches {
+            let messages = decode(&batch.body).ok_or_else(|| damaged(producer, batch.first))?;
+            for (sequence, message) in (batch.first..).zip(messages) {
+                if sequence <= after || sequence > through {
+                    continue;
+                }
+                let mut delivery = delivery(&stream, producer, sequence, message, &ids);
+                delivery.appended_at = Some(batch.at);
+                self.ready.push_back(InHand {
+                    producer: producer.clone(),
+                    sequence,
+                    delivery,
+                });
+            }
+        }
+        let found = u64::try_from(self.ready.len() - before).unwrap_or(u64::MAX);
+        if found < through - after || (read.batches.is_empty() && is_lost(read, after)) {
+            return Err(damaged(producer, after + 1));
+        }
+        Ok(())
+    }
+
+    /// Records what is settled, if there is anything.
+    async fn record(&mut self) -> Result<()> {
+        for (producer, through) in self.gate.lanes().unrecorded() {
+            let stream = &self.gate.options().stream;
+            self.gate
+                .journal()
+                .settle(&producer, stream, through)
+                .await?;
+            self.gate.lanes().recorded(&producer, through);
+        }
+        self.settled_count = 0;
+        self.recorded_at = Instant::now();
+        Ok(())
+    }
+
+    /// Records what is settled if there is much of it, or it is a while ago. What is not on record is handed over again
+    /// after a crash, and meets its own record.
+    async fn record_if_due(&mut self) -> Result<()> {
+        let is_due = self.settled_count >= RECORDED_TOGETHER
+            || self.settled_count > 0 && self.recorded_at.elapsed() >= RECORDED_WITHIN;
+        if is_due { self.record().await } else { Ok(()) }
+    }
+
+    /// The time at which there may be something to do although nothing arrives.
+    fn next_look(&self, now: Instant) -> Option<Instant> {
+        let again = self.again.front().map(|(at, _)| *at);
+        let record = (self.settled_count > 0).then(|| self.recorded_at + RECORDED_WITHIN);
+        let frozen = self.gate.lanes().has_frozen().then(|| now + FROZEN);
+        let all = [again, record, frozen, self.not_before];
+        all.into_iter().flatten().min()
+    }
+
+    /// A journal that may be there later is away; any other error ends the source.
+    fn failed(&mut self, error: Error) -> Result<Fetched> {
+        let is_passing = matches!(
+            error.kind(),
+            ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Throttled
+        );
+        if !is_passing {
+            return Err(error);
+        }
+        self.not_before = Some(Instant::now() + BETWEEN_TRIES);
+        self.is_away = true;
+        Ok(Fetched::Away(error))
+    }
+}
+
+impl Source for IngestSource {
+    async fn fetch(&mut self, max: usize) -> Result<Fetched> {
+        let max = max.max(1);
+        loop {
+            if self.gate.is_closed() {
+                return Ok(Fetched::Ended);
+            }
+            let now = Instant::now();
+            let deliveries = self.hand_over(max, now);
+            if !deliveries.is_empty() {
+                return Ok(Fetched::Deliveries(deliveries));
+            }
+            let may_ask = self.not_before.is_none_or(|at| at <= now);
+            if may_ask {
+                self.not_before = None;
+                if let Err(error) = self.record_if_due().await {
+                    return self.failed(error);
+                }
+                if let Some((producer, after)) = self.gate.lanes().turn(now) {
+                    let most = u32::try_from(max).unwrap_or(u32::MAX);
+                    let stream = &self.gate.options().stream;
+                    let journal = self.gate.journal();
+                    let read = journal.accepted(&producer, stream, after, most).await;
+                    match read {
+                        Ok(Some(read)) => self.take(&producer, &read)?,
+                        Ok(None) => return Err(damaged(&producer, after + 1)),
+                        Err(error) => return self.failed(error),
+                    }
+                    if std::mem::take(&mut self.is_away) && self.ready.is_empty() {
+                        return Ok(Fetched::Back);
+                    }
+                    continue;
+                }
+            }
+            let look_at = self.next_look(now);
+            tokio::select! {
+                biased;
+                () = self.gate.lanes().arrival() => {}
+                () = until(look_at) => {}
+            }
+        }
+    }
+
+    /// Notes that these are settled: on record at once if there are many, else within half a second and at the close.
+    async fn acknowledge(&mut self, batch: &[Acknowledgement]) -> Result<()> {
+        let told = batch.iter().map(|it| it.delivery).collect::<BTreeSet<_>>();
+        let settled: Vec<_> = told.iter().filter_map(|id| self.out.remove(id)).collect();
+        self.settled_count += u64::try_from(settled.len()).unwrap_or(u64::MAX);
+        let places = settled.iter().map(|it| (&it.producer, it.sequence));
+        self.gate.lanes().settled(places);
+        self.record_if_due().await
+    }
+
+    async fn requeue(&mut self, batch: &[DeliveryId]) -> Result<()> {
+        let at = Instant::now() + PAUSE;
+        let given_back = batch.iter().filter_map(|id| self.out.remove(id));
+        self.again.extend(given_back.map(|it| (at, it)));
+        Ok(())
+    }
+
+    /// Does nothing: nobody else takes them.
+    async fn extend(&mut self, _batch: &[DeliveryId]) -> Result<()> {
+        Ok(())
+    }
+
+    /// Takes no more messages, and records what is settled.
+    async fn close(&mut self) -> Result<()> {
+        self.gate.close().await;
+        let recorded = self.record().await;
+        if let Some(listeners) = &self.own {
+            listeners.close().await;
+        }
+        recorded
+    }
+
+    fn progress(&self) -> Option<Progress> {
+        None
+    }
+}
+
+/// Nobody would run what comes from now on: it is sent away.
+impl Drop for IngestSource {
+    fn drop(&mut self) {
+        self.gate.lanes().close();
+    }
+}
+
+impl fmt::Debug for IngestSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IngestSource")
+            .field("options", self.gate.options())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Makes a delivery of a message, with the headers of its identity.
+fn delivery(
+    stream: &str,
+    producer: &ProducerName,
+    sequence: u64,
+    message: ProducerMessage,
+    ids: &MessageIds,
+) -> Delivery {
+    let coordinates = format!("ingest:{stream}:{producer}:{sequence}");
+    let mut delivery = Delivery::new(DeliveryId(0), message.payload, coordinates);
+    delivery.headers = message.headers;
+    let mut add = |name, value: String| {
+        let name = ByteString::from_static(name);
+        delivery.headers.push((name, Bytes::from(value)));
+    };
+    let is_numbered = producer.as_str() != UNNUMBERED;
+    if is_numbered {
+        add(headers::PRODUCER, producer.to_string());
+        add(headers::SEQUENCE, sequence.to_string());
+    }
+    // Of what nobody numbers, another store would make the same ids.
+    match message.id {
+        Some(id) => add(headers::ID, id.to_string()),
+        None if is_numbered => add(headers::ID, ids.id(sequence)),
+        None => {}
+    }
+    delivery
+}
+
+/// Tells whether a page without a batch should have had one.
+fn is_lost(read: &Accepted, after: u64) -> bool {
+    let has_more = after + 1 < read.next;
+    has_more && read.standing.limit.is_none_or(|limit| after < limit)
+}
+
+fn damaged(producer: &ProducerName, sequence: u64) -> Error {
+    let message = format!(
+        "the message {sequence} of producer {producer} was taken and is not in the journal"
+    );
+    Error::new(ErrorKind::Corrupt, message)
+}
+
+/// Waits until this time; for ever, without one.
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The number of settled messages of which the record is not put off.
+const RECORDED_TOGETHER: u64 = 1_000;
+/// The time for which it is put off.
+const RECORDED_WITHIN: Duration = Duration::from_millis(500);
+/// The pause before a delivery that was given back is handed over again.
+const PAUSE: Duration = Duration::from_millis(300);
+/// The pause before a journal that is away is asked again.
+const BETWEEN_TRIES: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,170 @@
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::all_backends::ALL_BACKENDS;
+use crate::{Fault, Overrides, Settings, SourceSettings};
+
+fn read(folder: &TempDir, text: &str) -> Result<Settings, Vec<Fault>> {
+    let name: PathBuf = folder.path().join("semel.toml");
+    let name = name.to_str().expect("a text");
+    let overrides = Overrides::default();
+    Settings::of(name, text, std::iter::empty(), &overrides, ALL_BACKENDS)
+}
+
+fn pipeline(name: &str, source: &str) -> String {
+    format!(
+        "[pipelines.{name}]\nkey = 'header:semel-id'\neffect = {{ kind = 'stdout' }}\n\
+         [pipelines.{name}.source]\nkind = 'ingest'\n{source}\n"
+    )
+}
+
+fn source(folder: &TempDir, of: &str) -> IngestSettings {
+    let settings = read(folder, &pipeline("p", of)).map_err(|faults| format!("{faults:?}"));
+    match settings.expect("sound settings").pipelines.remove(0).source {
+        SourceSettings::Ingest(ingest) => ingest,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn faults(folder: &TempDir, text: &str) -> Vec<String> {
+    let faults = read(folder, text).err().unwrap_or_default();
+    faults.iter().map(ToString::to_string).collect()
+}
+
+const PLACE: &str = "listen = '127.0.0.1:8283'\npath = '/v1/ingest/orders'";
+
+#[test]
+fn a_source_has_defaults_and_reads_what_is_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let plain = source(&folder, PLACE);
+    assert_eq!(&*plain.path, "/v1/ingest/orders");
+    assert!(!plain.is_required && !plain.is_any_first && plain.tokens.is_empty());
+    assert_eq!(
+        (plain.max_body_bytes, plain.max_waiting),
+        (8 << 20, 100_000)
+    );
+    assert_eq!(plain.to_string(), "http://127.0.0.1:8283/v1/ingest/orders");
+    std::fs::write(
+        folder.path().join("tokens"),
+        "0123456789abcdef\n\nfedcba9876543210\n",
+    )
+    .expect("a file");
+    let all = "listen = '0.0.0.0:8283'\npath = '/in'\ntoken_file = 'tokens'\nrequire = true\nfirst = 'any'\n\
+               max_body = '1MiB'\nmax_waiting = 7\nretention = '3d'";
+    let all = source(&folder, all);
+    assert_eq!(
+        all.tokens,
+        ["0123456789abcdef", "fedcba9876543210"].map(Token::new)
+    );
+    assert!(all.is_required && all.is_any_first);
+    assert_eq!((all.max_body_bytes, all.max_waiting), (1 << 20, 7));
+    assert_eq!(all.retention, Some(Duration::from_secs(3 * 86_400)));
+}
+
+#[test]
+fn what_cannot_be_is_refused_by_its_setting() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("short"), "0123456789abcde\n").expect("a file");
+    std::fs::write(folder.path().join("empty"), "\n").expect("a file");
+    for (source, setting, told) in [
+        ("path = '/in'", "listen", "missing"),
+        ("listen = '127.0.0.1:1'", "path", "missing"),
+        (
+            "listen = 'here'\npath = '/in'",
+            "listen",
+            "an address and a port",
+        ),
+        (
+            "listen = '127.0.0.1:1'\npath = 'in'",
+            "path",
+            "begins with `/`",
+        ),
+        ("listen = '0.0.0.0:1'\npath = '/in'", "listen", "token_file"),
+        (&format!("{PLACE}\nfirst = 'two'"), "first", "any"),
+        (
+            &format!("{PLACE}\nrequire = 'yes'"),
+            "require",
+            "true or false",
+        ),
+        (&format!("{PLACE}\nmax_body = '1GiB'"), "max_body", "32MiB"),
+        (&format!("{PLACE}\nmax_waiting = 0"), "max_waiting", "1"),
+        (
+            &format!("{PLACE}\ntoken_file = 'short'"),
+            "token_file",
+            "line 1",
+        ),
+        (
+            &format!("{PLACE}\ntoken_file = 'empty'"),
+            "token_file",
+            "is empty",
+        ),
+        (
+            &format!("{PLACE}\ntoken_file = 'short'\nhosts = ['a']"),
+            "hosts",
+            "token_file",
+        ),
+        (
+            &format!("{PLACE}\nforget_producers = '30d'"),
+            "forget_producers",
+            "not supported",
+        ),
+        (&format!("{PLACE}\nreqire = true"), "reqire", "require"),
+    ] {
+        let found = faults(&folder, &pipeline("p", source));
+        let is_told = |it: &String| it.contains(setting) && it.contains(told);
+        assert!(found.iter().any(is_told), "{source}: {found:?}");
+    }
+}
+
+#[test]
+fn a_store_that_keeps_no_messages_of_others_is_refused_where_the_source_is_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (store, is_refused) in [
+        ("embedded:data", false),
+        ("sqlite:semel.db", false),
+        ("memory:", false),
+        ("postgres://localhost/semel", true),
+        ("redis://localhost", true),
+    ] {
+        let text = format!(
+            "[store]\nurl = '{store}'\nallow_volatile = true\n{}",
+            pipeline("p", PLACE)
+        );
+        let found = read(&folder, &text).err().unwrap_or_default();
+        let codes: Vec<_> = found
+            .iter()
+            .map(|it| (it.code.as_str(), it.to_string()))
+            .collect();
+        assert_eq!(!codes.is_empty(), is_refused, "{store}: {codes:?}");
+        for (code, told) in codes {
+            assert_eq!(code, "unsupported", "{told}");
+            assert!(told.contains("pipelines.p.source.kind"), "{told}");
+        }
+    }
+}
+
+#[test]
+fn sources_share_an_address_and_no_path() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let other = "listen = '127.0.0.1:8283'\npath = '/v1/ingest/refunds'";
+    let both = |other| format!("{}{}", pipeline("p", PLACE), pipeline("q", other));
+    assert_eq!(faults(&folder, &both(other)), [""; 0]);
+    let found = faults(&folder, &both(PLACE));
+    assert!(
+        found.len() == 1 && found[0].contains("has this path"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_missing_key_is_told_with_the_one_that_fits() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = pipeline("p", PLACE).replace("key = 'header:semel-id'\n", "");
+    let found = faults(&folder, &text);
+    assert!(
+        found.iter().any(|it| it.contains("header:semel-id")),
+        "{found:?}"
+    );
+}

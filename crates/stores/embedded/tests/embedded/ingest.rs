@@ -1,0 +1,159 @@
+//! The laws of the journal of messages that others send, over a folder; and a life of one, cut off after every single
+//! file operation.
+
+use std::sync::Arc;
+
+use semel_conformance::TestClock;
+use semel_conformance::ingest::{IngestSubject, producer, sent};
+use semel_core::Result;
+use semel_core::ingest::{GateAnswer, Submission};
+use semel_core::port::ingest::IngestJournal;
+use semel_core::port::producer::ProducerJournal;
+use semel_core::producer::{ProducerOrder, decode};
+use semel_store_embedded::{EmbeddedIngest, EmbeddedProducers, EmbeddedStore, Options};
+use tempfile::TempDir;
+
+use crate::crash::disk::{Disk, Plan, Survival};
+use crate::crash::planted::Planted;
+
+struct Folder(TempDir);
+
+impl IngestSubject for Folder {
+    type Journal = EmbeddedIngest;
+
+    async fn open() -> Self {
+        Self(TempDir::new().expect("a folder"))
+    }
+
+    async fn journal(&self) -> EmbeddedIngest {
+        EmbeddedIngest::new(self.0.path())
+    }
+}
+
+semel_conformance::ingest_laws!(Folder);
+
+#[tokio::test]
+async fn a_producer_that_sends_here_is_none_that_publishes_from_here() {
+    let folder = TempDir::new().expect("a folder");
+    let (ingest, own) = (
+        EmbeddedIngest::new(folder.path()),
+        EmbeddedProducers::new(folder.path()),
+    );
+    ingest.submit(&sent(9, 1, &["a"])).await.expect("taken");
+    let clock = Arc::new(TestClock::new());
+    let store = EmbeddedStore::open(folder.path(), clock, Options::default());
+    store.expect("a folder with messages of others alone is no foreign one");
+    assert_eq!(own.list().await.expect("a list"), []);
+    let opening = semel_conformance::producers::opening("billing-0a", "orders");
+    let opened = own.open(&opening).await.expect("opened");
+    assert_eq!((opened.incarnation.epoch, opened.next), (1, 1));
+    let listed = ingest.list().await.expect("a list");
+    assert_eq!((listed.len(), listed[0].epoch), (1, 9));
+}
+
+/// The state that was promised, or tried.
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    epoch: u64,
+    /// The messages that were taken.
+    taken: u64,
+    settled: u64,
+    is_frozen: bool,
+}
+
+/// Lives until the power goes; returns what was promised until then, and what was tried.
+async fn live(disk: &Disk) -> (State, State) {
+    let (mut promised, mut tried) = (State::default(), State::default());
+    let _ = life(disk, &mut promised, &mut tried).await;
+    (promised, tried)
+}
+
+async fn life(disk: &Disk, promised: &mut State, tried: &mut State) -> Result<()> {
+    let billing = producer("billing-0a");
+    for (epoch, submissions) in [
+        (1, [sent(1, 1, &["a", "b"]), sent(1, 2, &["b", "c"])]),
+        (2, [sent(2, 3, &["c"]), sent(2, 3, &["c", "d", "e"])]),
+        (3, [sent(3, 6, &["f"]), sent(3, 6, &["f", "g"])]),
+    ] {
+        let journal = EmbeddedIngest::open_in(Arc::new(disk.clone()));
+        for submission in submissions {
+            tried.epoch = epoch;
+            let end = submission.first() + u64::from(submission.count());
+            tried.taken = end - 1;
+            submit(&journal, &submission).await?;
+            (promised.epoch, promised.taken) = (epoch, end - 1);
+            tried.settled = end - 2;
+            journal.settle(&billing, "orders", end - 2).await?;
+            promised.settled = end - 2;
+        }
+        tried.is_frozen = true;
+        journal.order(&billing, ProducerOrder::Freeze).await?;
+        promised.is_frozen = true;
+    }
+    Ok(())
+}
+
+async fn submit(journal: &EmbeddedIngest, submission: &Submission) -> Result<()> {
+    let answer = journal.submit(submission).await?;
+    assert!(matches!(answer, GateAnswer::Taken { .. }), "{answer:?}");
+    Ok(())
+}
+
+/// Compares what a folder has after a power cut with what was promised and what was tried.
+async fn broken(disk: &Disk, promised: State, tried: State) -> Option<String> {
+    let journal = EmbeddedIngest::open_in(Arc::new(disk.clone()));
+    let entries = match journal.list().await {
+        Ok(entries) => entries,
+        Err(error) => return Some(format!("not listed: {error}")),
+    };
+    let Some(entry) = entries.first() else {
+        return (promised.taken > 0).then(|| "nothing is there".to_owned());
+    };
+    let billing = producer("billing-0a");
+    let read = journal.accepted(&billing, "orders", 0, u32::MAX).await;
+    let read = match read {
+        Ok(Some(read)) => read,
+        other => return Some(format!("not read: {other:?}")),
+    };
+    let (taken, settled) = (read.next - 1, read.standing.confirmed);
+    let messages = read.batches.iter().flat_map(|it| {
+        let sequences = it.first..;
+        sequences.zip(decode(&it.body).unwrap_or_default())
+    });
+    let kept: Vec<_> = messages.filter(|(at, _)| *at > settled).collect();
+    let letter = |sequence: u64| {
+        "abcdefg"
+            .get(usize::try_from(sequence - 1).ok()?..)?
+            .get(..1)
+    };
+    let is_whole = kept.iter().map(|(at, _)| *at).eq(settled + 1..=taken)
+        && kept
+            .iter()
+            .all(|(at, it)| letter(*at).is_some_and(|it_is| it.payload == it_is));
+    let is_sound = is_whole
+        && (promised.epoch..=tried.epoch).contains(&entry.epoch)
+        && (promised.taken..=tried.taken).contains(&taken)
+        && (promised.settled..=tried.settled).contains(&settled)
+        && entry.is_frozen >= promised.is_frozen
+        && entry.is_frozen <= tried.is_frozen;
+    (!is_sound).then(|| format!("{promised:?} {entry:?} {kept:?}"))
+}
+
+#[tokio::test]
+async fn nothing_that_was_answered_is_lost_wherever_the_power_goes() {
+    let counted = Disk::new(Plan::Nothing, Planted::Nothing);
+    let (promised, _) = live(&counted).await;
+    assert_eq!((promised.epoch, promised.taken), (3, 7), "a whole life");
+    let operations = counted.operations();
+    assert!(operations > 30, "{operations} crash points are too few");
+    for last in 0..operations {
+        let disk = Disk::new(Plan::CrashAfter(last), Planted::Nothing);
+        let (promised, tried) = live(&disk).await;
+        for survival in Survival::ALL {
+            let survivor = disk.survivor(survival);
+            if let Some(how) = broken(&survivor, promised, tried).await {
+                panic!("power cut after operation {last}, {survival:?}: {how}");
+            }
+        }
+    }
+}

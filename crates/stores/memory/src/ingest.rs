@@ -1,0 +1,94 @@
+//! The journal of messages that others send here, in memory: the plainest one, for tests and for comparison.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use semel_core::Result;
+use semel_core::ingest::{GateAnswer, Submission};
+use semel_core::port::ingest::{Accepted, IngestJournal};
+use semel_core::producer::ledger::Ledger;
+use semel_core::producer::{Page, ProducerEntry, ProducerName, ProducerOrder, StoredBatch};
+
+type State = BTreeMap<ProducerName, Ledger<Bytes>>;
+
+/// A journal that ends with the process.
+#[derive(Debug, Default)]
+pub struct MemoryIngest(Mutex<State>);
+
+impl MemoryIngest {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl IngestJournal for MemoryIngest {
+    async fn submit(&self, submission: &Submission) -> Result<GateAnswer> {
+        let name = submission.producer();
+        let mut state = self.state();
+        let answer = submission.decide_in(state.get(&name));
+        if let GateAnswer::Taken {
+            known, new, next, ..
+        } = answer
+        {
+            let ledger = state.entry(name);
+            let ledger = ledger.or_insert_with_key(Ledger::of_sender);
+            ledger.adopt(submission);
+            if new > 0 {
+                let batch = submission.batch(known, new, next);
+                ledger.append(&submission.stream, &batch, batch.body.clone());
+            }
+        }
+        Ok(answer)
+    }
+
+    async fn accepted(
+        &self,
+        producer: &ProducerName,
+        stream: &str,
+        after: u64,
+        most: u32,
+    ) -> Result<Option<Accepted>> {
+        let state = self.state();
+        let Some(ledger) = state.get(producer) else {
+            return Ok(None);
+        };
+        let Some(next) = ledger.position(stream).next else {
+            return Ok(None);
+        };
+        let (mut batches, mut page) = (Vec::new(), Page::of(most));
+        for kept in ledger.kept_behind(stream, after)? {
+            if !page.takes(kept.count, kept.body.len() as u64) {
+                break;
+            }
+            batches.push(StoredBatch {
+                first: kept.first,
+                count: kept.count,
+                body: kept.body.clone(),
+                at: kept.at,
+            });
+        }
+        Ok(Some(Accepted {
+            standing: ledger.standing(stream)?,
+            next,
+            batches,
+        }))
+    }
+
+    async fn settle(&self, producer: &ProducerName, stream: &str, through: u64) -> Result<()> {
+        if let Some(ledger) = self.state().get_mut(producer) {
+            ledger.confirm(stream, through);
+        }
+        Ok(())
+    }
+
+    async fn list(&self) -> Result<Vec<ProducerEntry>> {
+        Ok(self.state().values().map(Ledger::entry).collect())
+    }
+
+    async fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {
+        let mut state = self.state();
+        let ledger = state.get_mut(name);
+        Ok(ledger.map(|ledger| ledger.order(order)).is_some())
+    }
+}

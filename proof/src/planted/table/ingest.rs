@@ -1,0 +1,61 @@
+//! Bugs of the gate before messages that others send, and of the source behind it.
+
+use super::{Bug, Suite};
+
+const fn gate(name: &'static str, what: &'static str, seen_by: &'static [&'static str]) -> Bug {
+    Bug {
+        name,
+        class: "all",
+        what,
+        within: &[CORE],
+        suite: Suite::Library(CORE),
+        seen_by,
+        tiers: &[],
+    }
+}
+
+pub(super) const BUGS: &[Bug] = &[
+    gate(
+        "X25",
+        "takes messages of an opening that is over",
+        &[
+            "ingest::tests::an_answer_for_each_case",
+            "ingest::tests::each_message_comes_through_once_in_order_and_without_a_gap",
+        ],
+    ),
+    gate(
+        "X26",
+        "takes messages behind others that are missing",
+        &[
+            "ingest::tests::an_answer_for_each_case",
+            "ingest::tests::each_message_comes_through_once_in_order_and_without_a_gap",
+        ],
+    ),
+    gate(
+        "X27",
+        "takes the known beginning of a batch once more",
+        &["ingest::tests::an_answer_for_each_case"],
+    ),
+    source(
+        "X28",
+        "settles messages when they are handed over",
+        &["ingest::source::tests::what_is_not_settled_is_there_for_the_next_worker"],
+    ),
+    source(
+        "X29",
+        "hands over what a frozen producer keeps",
+        &["ingest::source::tests::a_frozen_producer_is_parked_and_runs_in_order_once_it_thaws"],
+    ),
+];
+
+/// A bug of the source.
+const fn source(name: &'static str, what: &'static str, seen_by: &'static [&'static str]) -> Bug {
+    Bug {
+        within: &[WEBHOOK],
+        suite: Suite::Library(WEBHOOK),
+        ..gate(name, what, seen_by)
+    }
+}
+
+const CORE: &str = "semel-core";
+const WEBHOOK: &str = "semel-broker-webhook";
