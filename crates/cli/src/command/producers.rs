@@ -4,10 +4,10 @@ use std::ops::ControlFlow;
 
 use semel_backends::{ingest, producers};
 use semel_config::StoreUrl;
-use semel_core::Result;
 use semel_core::port::ingest::{AnyIngestJournal, IngestJournal};
 use semel_core::port::producer::{AnyProducerJournal, ProducerJournal};
 use semel_core::producer::{ProducerEntry, ProducerName, ProducerOrder, StreamEntry};
+use semel_core::{ErrorKind, Result};
 use serde::Serialize;
 
 use crate::Exit;
@@ -123,21 +123,30 @@ impl Side {
 /// The journals of a store.
 struct Journals {
     own: AnyProducerJournal,
-    others: AnyIngestJournal,
+    /// None of a store that keeps no messages of others.
+    others: Option<AnyIngestJournal>,
 }
 
 impl Journals {
     fn open(url: &StoreUrl) -> Result<Self> {
         Ok(Self {
             own: producers::open(url)?,
-            others: ingest::open(url)?,
+            others: match ingest::open(url) {
+                Ok(journal) => Some(journal),
+                Err(error) if error.kind() == ErrorKind::Unsupported => None,
+                Err(error) => return Err(error),
+            },
         })
     }
 
     /// Lists the producers of both sides.
     async fn list(&self) -> Result<Vec<(Side, ProducerEntry)>> {
         let own = self.own.list().await?.into_iter();
-        let others = self.others.list().await?.into_iter();
+        let others = match &self.others {
+            Some(others) => others.list().await?,
+            None => Vec::new(),
+        };
+        let others = others.into_iter();
         let own = own.map(|it| (Side::Publishes, it));
         Ok(own.chain(others.map(|it| (Side::Sends, it))).collect())
     }
@@ -145,7 +154,10 @@ impl Journals {
     async fn order(&self, side: Side, name: &ProducerName, order: ProducerOrder) -> Result<bool> {
         match side {
             Side::Publishes => self.own.order(name, order).await,
-            Side::Sends => self.others.order(name, order).await,
+            Side::Sends => match &self.others {
+                Some(others) => others.order(name, order).await,
+                None => Ok(false),
+            },
         }
     }
 }
