@@ -121,8 +121,7 @@ async fn an_effect_that_ends_with_its_time_has_ended() {
     let (site, plan) = process(&world);
     // Its end, that of its time, and the answer to a renewal are seen together.
     let limit = LEASE / 2;
-    let renewed_at = LEASE / 3;
-    plan.nth(Method::Renew, 1, Fault::DelayAfter(limit - renewed_at));
+    plan.nth(Method::Renew, 1, Fault::DelayAfter(LEASE / 6));
     let effect = async move |_| {
         sleep(limit).await;
         Ok(())
