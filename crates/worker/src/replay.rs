@@ -13,7 +13,7 @@ pub use prospect::{Assessed, Assessor, Prospect, unretried};
 
 use std::sync::Arc;
 
-use semel_core::{Key, Note, Parked, Result, StateKind, Timestamp, Unusable};
+use semel_core::{Fate, Key, Note, Parked, ParkedId, Result, StateKind, Timestamp, Unusable};
 use semel_engine::pipeline::Pipeline;
 use semel_engine::summary::Summary;
 
@@ -74,7 +74,12 @@ pub struct Job {
     /// The key under which quarantined messages run, as operations of their own; none for the one that the pipeline
     /// finds in each.
     pub key: Option<Key>,
+    /// Told what became of each message that was run, if anybody wants to know: once it has come to rest or stays.
+    pub on_fate: Option<OnFate>,
 }
+
+/// Receives the fate of each message that was run.
+pub type OnFate = Arc<dyn Fn(ParkedId, Fate) + Send + Sync>;
 
 /// The results for the messages.
 #[derive(Clone, Copy, Debug)]

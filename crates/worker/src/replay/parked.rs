@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::prospect::{Assessed, Assessor, Prospect, delivery};
-use super::{Job, Kind, Tally, distinct};
+use super::{Job, Kind, OnFate, Tally, distinct};
 
 /// The results for the messages so far; complete once the run is over.
 pub(super) type Shared = Arc<Mutex<Tally>>;
@@ -28,6 +28,7 @@ pub(super) struct ParkedSource {
     /// The key under which the messages run, in place of their own.
     key: Option<Key>,
     tally: Shared,
+    on_fate: Option<OnFate>,
     /// Pages of messages; an empty one is the end.
     pages: mpsc::Receiver<Result<Vec<Assessed>>>,
     /// The rest of the page that is being handed over.
@@ -49,6 +50,7 @@ impl ParkedSource {
         // A page ahead keeps the pipeline busy.
         let (sender, pages) = mpsc::channel(1);
         let (kind, note, key) = (job.kind, job.note.clone(), job.key.clone());
+        let on_fate = job.on_fate.clone();
         let progress = Progress {
             read_bytes: 0,
             total_bytes: Some(job.total_bytes),
@@ -68,6 +70,7 @@ impl ParkedSource {
             note,
             key,
             tally: Arc::clone(&tally),
+            on_fate,
             pages,
             waiting: VecDeque::new(),
             in_hand: BTreeMap::new(),
@@ -173,11 +176,12 @@ impl Source for ParkedSource {
 
     async fn acknowledge(&mut self, batch: &[Acknowledgement]) -> Result<()> {
         let mut resting: BTreeMap<&'static str, Vec<ParkedId>> = BTreeMap::new();
-        let mut marks = Vec::new();
+        let (mut marks, mut fates) = (Vec::new(), Vec::new());
         for told in batch {
             let Some(assessed) = self.in_hand.remove(&told.delivery) else {
                 continue;
             };
+            fates.push((assessed.message.id(), told.fate));
             match self.rest(&assessed, told.fate) {
                 Some(rest) => {
                     marks.extend(self.mark(&assessed, told.fate));
@@ -198,6 +202,11 @@ impl Source for ParkedSource {
                 Err(_) => self.count(|tally| tally.kept += count),
             }
             dropped?;
+        }
+        if let Some(on_fate) = &self.on_fate {
+            for (id, fate) in fates {
+                on_fate(id, fate);
+            }
         }
         Ok(())
     }

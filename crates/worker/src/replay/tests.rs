@@ -967,6 +967,7 @@ fn job(kind: Kind) -> Job {
             reason: "mended".into(),
         },
         key: None,
+        on_fate: None,
     }
 }
 
