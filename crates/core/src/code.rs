@@ -94,6 +94,12 @@ pub enum Code {
     KeyUnknown,
     /// The plan of an order no longer holds.
     PlanStale,
+    /// A worker does not have a pipeline.
+    PipelineUnknown,
+    /// A worker remembers no run of messages by an id.
+    RunUnknown,
+    /// Messages of a pipeline are being run again.
+    RunUnfinished,
     /// The idempotency key of a request is none.
     KeyInvalid,
     /// The idempotency key of a request belongs to another one.
@@ -171,6 +177,9 @@ impl Code {
         Self::PathUnknown,
         Self::KeyUnknown,
         Self::PlanStale,
+        Self::PipelineUnknown,
+        Self::RunUnknown,
+        Self::RunUnfinished,
         Self::KeyInvalid,
         Self::KeyReused,
         Self::OutcomeUnrecorded,
@@ -234,6 +243,9 @@ impl Code {
             Self::PathUnknown => "path-unknown",
             Self::KeyUnknown => "key-unknown",
             Self::PlanStale => "plan-stale",
+            Self::PipelineUnknown => "pipeline-unknown",
+            Self::RunUnknown => "run-unknown",
+            Self::RunUnfinished => "run-unfinished",
             Self::KeyInvalid => "key-invalid",
             Self::KeyReused => "key-reused",
             Self::OutcomeUnrecorded => "outcome-unrecorded",

@@ -29,6 +29,7 @@ use crate::pause::Pauses;
 use crate::preflight;
 use crate::relays::Relays;
 use crate::results::{PipelineSummary, Results};
+use crate::runner::WorkerRunner;
 use crate::shared::Shared;
 use crate::status::{self, Status};
 use crate::store_opening;
@@ -335,10 +336,9 @@ impl Worker {
         } else {
             (stores, lent)
         };
-        store.send_replace(Some(Lent {
-            store: lent.clone(),
-            trail: stores.transfer.clone(),
-        }));
+        let of_worker = (&settings, &stores, &status, traces.as_ref());
+        let runner = runner(of_worker, &around, &observer, &stop);
+        lend(&store, &lent, runner);
         let pipelines = &settings.pipelines;
         let outlooks = outlooks(pipelines, &*around.clock, &*reporter, stop.subscribe()).await?;
         beside.spawn(store_watch.clone().watch(stop.clone()));
@@ -415,6 +415,38 @@ fn around(options: &Options, status: &Status, claimant: Claimant) -> Surrounding
         claimant,
         observer: Arc::new(FanOut::new([health, Arc::clone(&options.observer)])),
     }
+}
+
+/// Returns what runs messages again for the admin API.
+fn runner(
+    (settings, stores, status, traces): (&Settings, &Stores, &Arc<Status>, Option<&Traces>),
+    around: &Surroundings,
+    observer: &Arc<dyn Observer>,
+    stop: &watch::Sender<bool>,
+) -> WorkerRunner {
+    let is_scraped = settings.admin.listen.is_some();
+    WorkerRunner {
+        around: Surroundings {
+            observer: Arc::clone(observer),
+            ..around.clone()
+        },
+        url: settings.store.clone(),
+        stores: stores.clone(),
+        traces: traces.cloned(),
+        counted: is_scraped.then(|| Arc::clone(status)),
+        stop: stop.clone(),
+        patience: settings.shutdown,
+        accepted: settings.accepted,
+    }
+}
+
+/// Lends the store to the admin API, and what runs messages again.
+fn lend(to: &watch::Sender<Option<Lent>>, store: &AnyStore, runner: WorkerRunner) {
+    to.send_replace(Some(Lent {
+        store: store.clone(),
+        trail: runner.stores.transfer.clone(),
+        runner: Some(Arc::new(runner)),
+    }));
 }
 
 /// Returns the same stores, whose calls are timed, and the one of claims. Orders of other processes and the moving of a

@@ -45,7 +45,7 @@ struct Carried {
 /// The fate of a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "result", rename_all = "snake_case")]
-enum Fate {
+pub(super) enum Fate {
     /// It was made, and the audit trail has an entry; a reason says what is left to do.
     Done {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,6 +106,8 @@ impl Execution<'_> {
                 }
             }
             Work::Sweep(before) => return self.sweep(before).await,
+            // That is done by a run, not by an order.
+            Work::Rerun(_) => {}
             Work::Pipelines(pipelines) => {
                 for planned in &pipelines {
                     if self.stops() || fates.add(self.order(planned).await, 1).is_break() {
@@ -151,7 +153,7 @@ impl Execution<'_> {
     }
 
     /// Changes those records of a batch that stand as they were planned.
-    async fn change(&self, batch: &[(Planned, String)]) -> Result<Batch> {
+    pub(super) async fn change(&self, batch: &[(Planned, String)]) -> Result<Batch> {
         let store = &self.lent.store;
         let operations = batch.iter().map(|(it, _)| it.operation.clone());
         let records = store.get(operations.collect()).await;
@@ -284,8 +286,8 @@ fn spread(as_planned: &[bool], mut fates: impl Iterator<Item = Fate>) -> Vec<Fat
 }
 
 /// The fates of a batch.
-struct Batch {
-    fates: Vec<Fate>,
+pub(super) struct Batch {
+    pub(super) fates: Vec<Fate>,
     /// A break if another batch is of no use.
     next: ControlFlow<()>,
 }
@@ -374,7 +376,18 @@ impl Fate {
         }
     }
 
-    fn after(error: &Error) -> Self {
+    /// The word for it, and the reason if there is one.
+    pub(super) fn parts(&self) -> (&'static str, Option<&str>) {
+        match self {
+            Self::Done { why } => ("done", why.as_deref()),
+            Self::Refused { why } => ("refused", Some(why)),
+            Self::Failed { why } => ("failed", Some(why)),
+            Self::Unknown { why } => ("unknown", Some(why)),
+            Self::NotTried => ("not_tried", None),
+        }
+    }
+
+    pub(super) fn after(error: &Error) -> Self {
         let why = format!("{error} [{}]", error.code());
         match error.certainty() {
             Certainty::NotApplied => Self::Failed { why },

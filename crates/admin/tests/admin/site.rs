@@ -8,6 +8,7 @@ use axum::http::Request;
 use axum::http::header::CONTENT_TYPE;
 use bytes::Bytes;
 use semel_admin::{Lent, Orders, Plot, Series, SeriesQuery, Settings, Worker, router};
+use semel_config::PipelineSettings;
 use semel_conformance::TestClock;
 use semel_core::decide::{Directive, Order};
 use semel_core::{
@@ -60,6 +61,11 @@ impl Worker for Idle {
 impl Site {
     /// A service whose store is not open yet.
     pub(crate) fn new() -> Self {
+        Self::with(Vec::new())
+    }
+
+    /// The same of a worker that has these pipelines.
+    pub(crate) fn with(pipelines: Vec<PipelineSettings>) -> Self {
         let (store, opened) = watch::channel(None);
         let clock = Arc::new(TestClock::new());
         let orders: Arc<Orders> = Arc::default();
@@ -67,7 +73,7 @@ impl Site {
             store: opened,
             url: "memory:".to_owned(),
             accepted: Vec::new(),
-            pipelines: Vec::new(),
+            pipelines,
             serves_clients: false,
             routes: Vec::new(),
             config: "{\"settings\":{}}".to_owned(),
@@ -133,7 +139,11 @@ impl Site {
 
     /// Opens a store for the service.
     pub(crate) fn lend(&self, store: AnyStore) {
-        self.store.send_replace(Some(Lent { store, trail: None }));
+        self.store.send_replace(Some(Lent {
+            store,
+            trail: None,
+            runner: None,
+        }));
     }
 
     /// Asks as this caller; returns the status and the body.

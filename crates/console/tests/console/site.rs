@@ -233,6 +233,7 @@ impl Site {
         let lent = Lent {
             store: self.store.clone(),
             trail: Some(self.trail.clone()),
+            runner: None,
         };
         self.lent.send_replace(Some(lent));
     }
