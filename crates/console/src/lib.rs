@@ -48,6 +48,8 @@ pub fn router(api: Router) -> Router {
         .route("/in-doubt", get(pages::doubts::show))
         .route("/dead-letters", get(pages::set_aside::dead_letters))
         .route("/quarantine", get(pages::set_aside::quarantine))
+        .route("/runs", get(pages::runs::list))
+        .route("/runs/{id}", get(pages::runs::show))
         .route("/window", get(pages::window::show))
         .route("/store", get(pages::store::show))
         .route("/audit", get(pages::audit::show))

@@ -5,6 +5,7 @@ pub(crate) mod doubts;
 pub(crate) mod key;
 pub(crate) mod orders;
 pub(crate) mod overview;
+pub(crate) mod runs;
 pub(crate) mod set_aside;
 pub(crate) mod store;
 pub(crate) mod window;

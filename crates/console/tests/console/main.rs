@@ -8,4 +8,5 @@ mod markup;
 mod orders;
 mod pages;
 mod plans;
+mod runs;
 mod site;
