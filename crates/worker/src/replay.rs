@@ -13,7 +13,9 @@ pub use prospect::{Assessed, Assessor, Prospect, unretried};
 
 use std::sync::Arc;
 
-use semel_core::{Fate, Key, Note, Parked, ParkedId, Result, StateKind, Timestamp, Unusable};
+use semel_core::{
+    Fate, Key, Note, Parked, ParkedId, Record, Result, StateKind, Timestamp, Unusable,
+};
 use semel_engine::pipeline::Pipeline;
 use semel_engine::summary::Summary;
 
@@ -65,6 +67,9 @@ pub struct Job {
     pub kind: Kind,
     /// The filter among them.
     pub wanted: Arc<dyn Fn(&Parked) -> bool + Send + Sync>,
+    /// Tells whether a message that is wanted, and the record of its key, stand as they did when somebody looked at them;
+    /// one that does not is not run, unless it is done. None runs them as they stand.
+    pub stands: Option<Stands>,
     /// Only messages parked by then: a message that is parked while this runs waits for the next time.
     pub until: Timestamp,
     /// Bytes of their payloads, to show the progress.
@@ -77,6 +82,9 @@ pub struct Job {
     /// Told what became of each message that was run, if anybody wants to know: once it has come to rest or stays.
     pub on_fate: Option<OnFate>,
 }
+
+/// Tells whether a message and the record of its key stand as they did.
+pub type Stands = Arc<dyn Fn(&Parked, Option<&Record>) -> bool + Send + Sync>;
 
 /// Receives the fate of each message that was run.
 pub type OnFate = Arc<dyn Fn(ParkedId, Fate) + Send + Sync>;
@@ -97,7 +105,7 @@ pub struct Tally {
     pub dropped: u64,
     /// Stayed where they were.
     pub kept: u64,
-    /// Were not run at all; see [`Prospect::Refused`] and [`Prospect::Published`].
+    /// Were not run at all; see [`Prospect::Refused`], [`Prospect::Published`] and [`Job::stands`].
     pub refused: u64,
 }
 

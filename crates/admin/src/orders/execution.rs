@@ -275,8 +275,7 @@ fn is_as(record: Option<Record>, planned: &str) -> bool {
 fn spread(as_planned: &[bool], mut fates: impl Iterator<Item = Fate>) -> Vec<Fate> {
     let all = as_planned.iter().map(|is_same| {
         if !is_same {
-            let why = "it has changed since the plan".to_owned();
-            return Fate::Refused { why };
+            return Fate::changed();
         }
         fates.next().unwrap_or_else(|| Fate::Unknown {
             why: "the store gave no answer".to_owned(),
@@ -346,6 +345,12 @@ impl Fates {
 }
 
 impl Fate {
+    /// That of a change that is about something else by now.
+    pub(super) fn changed() -> Self {
+        let why = "it has changed since the plan".to_owned();
+        Self::Refused { why }
+    }
+
     fn of(answer: Directed, now: Timestamp) -> Self {
         match answer {
             Directed::Now(_) => Self::Done { why: None },

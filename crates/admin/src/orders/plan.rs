@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use semel_core::{Key, Operation, ParkedId, Record, State, StateKind, Timestamp};
+use semel_core::{Key, Operation, Parked, ParkedId, Record, State, StateKind, Timestamp};
 use semel_operate::action::{Action, Advice};
 use semel_operate::in_doubt::{Case, Resolved};
 use semel_operate::keys::{Changed, Planned, since};
@@ -80,9 +80,27 @@ pub(super) struct Rerun {
     /// Doubts without a message, which wait for the next one; the first of the changes.
     pub(super) alone: Vec<(Planned, String)>,
     /// The messages, in the order of the changes that follow.
-    pub(super) messages: Vec<ParkedId>,
+    pub(super) messages: Vec<(ParkedId, Standing)>,
     /// The pipelines that run them, each with the bytes of its messages.
     pub(super) pipelines: BTreeMap<Box<str>, u64>,
+}
+
+/// A message as it was planned. What is set aside under the same id later, or after something else happened to its
+/// operation, is another matter.
+#[derive(Clone, Debug)]
+pub(super) struct Standing {
+    /// The time at which it was set aside.
+    pub(super) since: Timestamp,
+    /// The record of its operation, if the message is one of an operation that was given up.
+    pub(super) record: Option<Option<String>>,
+}
+
+impl Standing {
+    /// Tells whether a message and its record are as they were planned.
+    pub(super) fn is(&self, message: &Parked, record: Option<&Record>) -> bool {
+        let is_as_planned = |planned: &Option<String>| *planned == record.map(snapshot);
+        self.since == message.since && self.record.as_ref().is_none_or(is_as_planned)
+    }
 }
 
 /// A message that is to be dropped.

@@ -18,7 +18,7 @@ use semel_worker::settings::EffectSettings;
 
 use super::lookup::{Doubts, doubts, left_by, refuse_streamed};
 use super::messages::{Selected, Selecting};
-use super::plan::{Change, Digest, Left, Plan, Rerun, Work, snapshot};
+use super::plan::{Change, Digest, Left, Plan, Rerun, Standing, Work, snapshot};
 use super::selection::{Selection, Which};
 use super::{Bounds, MOST_CHANGES};
 use crate::reading::Reading;
@@ -58,7 +58,8 @@ struct Foreseen {
     /// The size of its payload.
     bytes: u64,
     /// Its part of the digest of the plan.
-    standing: String,
+    digested: String,
+    standing: Standing,
 }
 
 /// Foretells what would become of messages.
@@ -157,7 +158,12 @@ impl Forecast<'_> {
                 let (since, id) = (found.message.since, found.message.id());
                 let foreseen = Foreseen {
                     bytes: found.message.payload.len() as u64,
-                    standing: standing(id, since, &prospect, record),
+                    digested: digested(id, since, &prospect, record),
+                    // The record of a message in quarantine is that of others of its key, which a run may run, too.
+                    standing: Standing {
+                        since,
+                        record: (kind != Kind::Quarantined).then(|| record.cloned()),
+                    },
                     foretold,
                 };
                 selecting.keep(since, id, foreseen);
@@ -180,10 +186,10 @@ impl Forecast<'_> {
         let mut changes: Vec<_> = changes.collect();
         let (mut messages, mut pipelines) = (Vec::new(), BTreeMap::new());
         for ((_, id), foreseen) in found {
-            self.digest.text(&foreseen.standing);
+            self.digest.text(&foreseen.digested);
             let pipeline = Box::from(&*foreseen.foretold.pipeline);
             *pipelines.entry(pipeline).or_default() += foreseen.bytes;
-            messages.push(id);
+            messages.push((id, foreseen.standing));
             changes.push(Change::Foretold(Box::new(foreseen.foretold)));
         }
         Plan {
@@ -205,7 +211,7 @@ impl Forecast<'_> {
 }
 
 /// Describes a message as it stands, and what would become of it. The end of a lease is no part of it.
-fn standing(
+fn digested(
     id: ParkedId,
     since: Timestamp,
     prospect: &Prospect,

@@ -10,14 +10,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use semel_core::{Code, Entropy, Fate, Key, ParkedId, Timestamp};
+use semel_core::{Code, Entropy, Fate, Key, Parked, ParkedId, Record, Timestamp};
 use semel_http::{Caller, Problem, Tenant};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::execution;
-use super::plan::{Change, Plan, Rerun, Work};
+use super::plan::{Change, Plan, Rerun, Standing, Work};
 use super::request::Action;
 use crate::reading::later;
 
@@ -48,8 +48,8 @@ pub(crate) struct Run {
     /// The pipelines that it runs messages of.
     pipelines: Vec<Box<str>>,
     changes: Vec<Change>,
-    /// The place of each message among the changes.
-    places: BTreeMap<ParkedId, usize>,
+    /// The place of each message among the changes, and how it was planned.
+    places: BTreeMap<ParkedId, (usize, Standing)>,
     progress: Mutex<Progress>,
     has_ended: watch::Sender<bool>,
 }
@@ -81,7 +81,7 @@ enum RunState {
 /// The result of a change.
 #[derive(Clone, Debug)]
 enum Came {
-    /// Of a doubt that has no message.
+    /// Of a doubt that has no message, or of a message that is not as it was planned.
     Order(execution::Fate),
     /// Of a message.
     Message(Fate),
@@ -158,7 +158,10 @@ impl Runs {
             key: rerun.key.clone(),
             begun: asked.at,
             pipelines: rerun.pipelines.keys().cloned().collect(),
-            places: rerun.messages.iter().copied().zip(first..).collect(),
+            places: (first..)
+                .zip(&rerun.messages)
+                .map(|(at, (id, standing))| (*id, (at, standing.clone())))
+                .collect(),
             progress: Mutex::new(Progress {
                 state: RunState::Running,
                 ended: None,
@@ -249,9 +252,21 @@ impl Run {
 
     /// Notes what has come of a message.
     fn came(&self, id: ParkedId, fate: Fate) {
-        if let Some(at) = self.places.get(&id) {
+        if let Some((at, _)) = self.places.get(&id) {
             self.note(*at, Came::Message(fate));
         }
+    }
+
+    /// Tells whether a message stands as it was planned, and notes that it is refused if it does not.
+    fn stands(&self, message: &Parked, record: Option<&Record>) -> bool {
+        let Some((at, standing)) = self.places.get(&message.id()) else {
+            return false;
+        };
+        let is_same = standing.is(message, record);
+        if !is_same {
+            self.note(*at, Came::Order(execution::Fate::changed()));
+        }
+        is_same
     }
 
     fn note(&self, at: usize, came: Came) {

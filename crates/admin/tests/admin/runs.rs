@@ -145,6 +145,17 @@ impl Running {
         self.store.park([message].into()).await.expect("parked");
     }
 
+    /// Drops what is set aside.
+    async fn drop_all(&self) {
+        let query = ListQuery {
+            limit: 1_000,
+            ..ListQuery::default()
+        };
+        let page = self.store.list_parked(&query).await.expect("a page");
+        let ids = page.items.iter().map(Parked::id).collect();
+        self.store.drop_parked(ids, None).await.expect("dropped");
+    }
+
     /// The keys of what is set aside.
     async fn left(&self) -> Vec<String> {
         let query = ListQuery {

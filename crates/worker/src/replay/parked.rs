@@ -273,7 +273,18 @@ impl Pager {
         let look_up = |operations: Vec<_>, _| async move { store.get(operations.into()).await };
         let mut assessed = self.assessor.assess(look_up, messages, now).await?;
         let all = assessed.len();
-        assessed.retain(|it| !matches!(it.prospect, Prospect::Refused(_) | Prospect::Published));
+        let stands = self.job.stands.as_ref();
+        assessed.retain(|it| match it.prospect {
+            Prospect::Refused(_) | Prospect::Published => false,
+            // No effect is called.
+            Prospect::Done => true,
+            Prospect::Runs { .. }
+            | Prospect::Waits { .. }
+            | Prospect::Stays(_)
+            | Prospect::GivenUp(_) => {
+                stands.is_none_or(|stands| stands(&it.message, it.record.as_ref()))
+            }
+        });
         let refused = (all - assessed.len()) as u64;
         self.tally
             .lock()

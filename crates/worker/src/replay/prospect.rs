@@ -106,6 +106,8 @@ pub struct Assessed {
     /// The fate that it would have.
     pub prospect: Prospect,
     pub(super) read: Result<Incoming, Box<Rejected>>,
+    /// The record of its key.
+    pub(super) record: Option<Record>,
 }
 
 impl Assessor {
@@ -203,6 +205,7 @@ impl Assessor {
         now: Timestamp,
     ) -> Assessed {
         let state = record.as_ref().map(|record| record.state.kind());
+        let known = record.clone();
         let prospect = match self.kind {
             Kind::Quarantined if self.is_streamed => refused(STREAMED),
             Kind::DeadLetters | Kind::InDoubt => {
@@ -218,6 +221,7 @@ impl Assessor {
             state,
             prospect,
             read,
+            record: known,
         }
     }
 

@@ -197,6 +197,37 @@ async fn what_runs_again_has_spans_in_the_trace_that_the_message_carried_first()
 }
 
 #[tokio::test]
+async fn what_does_not_stand_as_it_did_is_not_run_unless_it_is_done() {
+    let desk = Desk::new();
+    let keys = ["pay-1", "pay-2", "pay-3"];
+    desk.deliver_as(&keys, "kill -9 $$", PARK).await;
+    let applied = Verdict::Applied {
+        outcome: Outcome::empty(),
+        window: Window::DEFAULT,
+    };
+    desk.order("pay-3", Order::Resolve(applied)).await;
+    for key in ["pay-1", "pay-2"] {
+        let (quiet, asked) = (Duration::ZERO, None);
+        let verdict = Verdict::NotApplied { quiet, asked };
+        desk.order(key, Order::Resolve(verdict)).await;
+    }
+    let key = |message: &Parked| message.key.as_ref().map(|it| it.as_str().to_owned());
+    let job = Job {
+        stands: Some(Arc::new(move |message, record| {
+            let state = record.map(|it| it.state.kind());
+            assert_eq!(state, Some(StateKind::Released), "{message:?}");
+            key(message).as_deref() == Some("pay-1")
+        })),
+        ..job(Kind::DeadLetters)
+    };
+    let effect = desk.exec("echo \"$SEMEL_KEY\" >> out", PARK);
+    let report = replay(desk.pipeline(), effect, desk.stores(), around(), job).await;
+    assert_eq!(report.expect("a replay").tally, tally(2, 0, 1));
+    assert_eq!(desk.calls(), ["pay-1"]);
+    assert_eq!(desk.parked().await, ["in-doubt pay-2"]);
+}
+
+#[tokio::test]
 async fn what_is_in_doubt_is_no_dead_letter_until_somebody_resolves_it() {
     let desk = Desk::new();
     desk.deliver_as(&["pay-1", "pay-2", "pay-3"], "kill -9 $$", PARK)
@@ -960,6 +991,7 @@ fn job(kind: Kind) -> Job {
     Job {
         kind,
         wanted: Arc::new(|_| true),
+        stands: None,
         until: Timestamp::from_millis(u64::MAX),
         total_bytes: 0,
         note: Note {

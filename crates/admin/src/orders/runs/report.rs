@@ -125,7 +125,8 @@ impl<'r> Followed<'r> {
             Some(Came::Message(fate)) => (word(*fate), None, differs(predicted, *fate)),
             Some(Came::Order(fate)) => {
                 let (result, why) = fate.parts();
-                (result, why.map(str::to_owned), false)
+                let differs = !matches!(predicted, "" | "waits");
+                (result, why.map(str::to_owned), differs)
             }
             None if is_running => ("waiting", None, false),
             None => ("left", None, !matches!(predicted, "" | "waits")),

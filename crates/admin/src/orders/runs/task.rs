@@ -104,11 +104,14 @@ impl RunTask {
     }
 
     fn job(&self, total_bytes: u64) -> Job {
-        let (wanted, run) = (Arc::clone(&self.run), Arc::clone(&self.run));
+        let [wanted, planned, run] = [(); 3].map(|()| Arc::clone(&self.run));
         let on_fate: OnFate = Arc::new(move |id: ParkedId, fate| run.came(id, fate));
         Job {
             kind: self.rerun.kind,
             wanted: Arc::new(move |message| wanted.places.contains_key(&message.id())),
+            stands: Some(Arc::new(move |message, record| {
+                planned.stands(message, record)
+            })),
             until: Timestamp::from_millis(u64::MAX),
             total_bytes,
             note: self.note.clone(),

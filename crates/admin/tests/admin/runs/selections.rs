@@ -108,6 +108,35 @@ async fn a_doubt_that_was_resolved_since_makes_the_plan_stale() {
     assert_eq!((status, running.effects().len()), (200, 1));
 }
 
+/// The id of a dead letter is that of its operation, so what is set aside anew has the same.
+#[tokio::test]
+async fn what_is_set_aside_after_the_plan_is_not_run() {
+    let running = Running::waiting("batch = 1\nconcurrency = 1\n");
+    let ada = operator("ada");
+    let keys: Vec<_> = (0..30).map(|at| format!("k{at}")).collect();
+    let keys: Vec<_> = keys.iter().map(String::as_str).collect();
+    running.set_aside(&Reason::Dead, &keys).await;
+    let plan = running.plan(REPLAY, &json!({ "all": true }), &ada).await;
+    let request = running.begun(REPLAY, &plan, &ada, 1).await;
+    running.drop_all().await;
+    running.site.clock.advance(Duration::from_secs(1));
+    running.set_aside(&Reason::Dead, &keys).await;
+    running.open();
+    let (status, _) = request.await.expect("no panic");
+    let run = running.ended().await;
+    assert_eq!((status, &run["state"]), (200, &"ended".into()), "{run}");
+    let results = each(&run, "result");
+    let refused = results.iter().filter(|it| **it == "refused").count();
+    assert!(refused >= 10, "only those that were in hand ran: {run}");
+    assert_eq!(results.len() - refused, running.effects().len(), "{run}");
+    assert_eq!(run["differ"], refused, "{run}");
+    assert_eq!(run["complete"], false);
+    let changes = run["changes"].as_array().expect("changes");
+    let changed = changes.iter().find(|it| it["result"] == "refused");
+    let why = changed.map(|it| &it["why"]);
+    assert_eq!(why, Some(&"it has changed since the plan".into()), "{run}");
+}
+
 #[tokio::test]
 async fn a_message_is_released_under_a_key_of_its_own() {
     let running = Running::new();

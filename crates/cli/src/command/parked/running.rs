@@ -266,6 +266,7 @@ async fn run_all(
         let job = Job {
             kind: search.kind,
             wanted: search.wanted(),
+            stands: None,
             until: forecast.until,
             total_bytes: bytes,
             note: running.note.clone(),
