@@ -179,7 +179,7 @@ impl Orders {
             None
         } else {
             let plan = made(readings, settings, &order, Some(shown.bounds())).await?;
-            self.runs.check(&plan)?;
+            self.runs.check(&plan, caller)?;
             Some(plan).filter(|it| it.digest == shown.digest())
         };
         let Some(plan) = plan else {

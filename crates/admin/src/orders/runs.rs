@@ -108,8 +108,8 @@ impl Runs {
     ///
     /// # Errors
     ///
-    /// 409 `run-unfinished` with the id of the other `run`; 503 `throttled`
-    pub(super) fn check(&self, plan: &Plan) -> Result<(), Problem> {
+    /// 409 `run-unfinished` with the id of the other `run`, if the caller may see that; 503 `throttled`
+    pub(super) fn check(&self, plan: &Plan, caller: &Caller) -> Result<(), Problem> {
         let Work::Rerun(rerun) = &plan.work else {
             return Ok(());
         };
@@ -122,13 +122,18 @@ impl Runs {
                 .any(|it| rerun.pipelines.contains_key(it))
         };
         if let Some(run) = going.iter().find(|it| meets(it)) {
+            let (status, code) = (StatusCode::CONFLICT, Code::RunUnfinished.as_str());
+            if !run.is_seen_by(caller) {
+                let detail = "messages of another tenant are run by the same pipeline, and nothing of this order was done: \
+                              plan again in a while";
+                return Err(Problem::new(status, code, detail));
+            }
             let detail = format!(
                 "{} runs messages of the same pipeline, and nothing of this order was done; /v1/runs/{} tells how far it is: \
                  plan again once it has ended",
                 run.by, run.id
             );
-            let code = Code::RunUnfinished.as_str();
-            return Err(Problem::new(StatusCode::CONFLICT, code, detail).with("run", &*run.id));
+            return Err(Problem::new(status, code, detail).with("run", &*run.id));
         }
         if going.len() >= AT_ONCE {
             let detail = "other runs go on, as many as may at once; /v1/runs lists them: ask again";

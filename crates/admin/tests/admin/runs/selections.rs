@@ -214,6 +214,53 @@ async fn what_this_worker_cannot_run_is_refused_with_a_code_and_left() {
     assert_eq!(running.left().await, ["e", "f"]);
 }
 
+/// As after a change of the selector: another tenant is found in the message than it was set aside for.
+#[tokio::test]
+async fn a_message_in_which_another_tenant_is_found_is_not_released() {
+    let running = Running::waiting("tenant = \"json:/id\"\n");
+    running.open();
+    running.park("acme", "pay", &Reason::Conflict, "evil").await;
+    running.park("good", "pay", &Reason::Conflict, "good").await;
+    for (tenant, planned) in [("acme", 0), ("good", 1)] {
+        let ada = operator_of("ada", tenant);
+        let plan = running.plan(RELEASE, &json!({ "all": true }), &ada).await;
+        assert_eq!(each(&plan, "key").len(), planned, "{plan}");
+        let left = plan["left"].as_array().map(Vec::len);
+        assert_eq!(left, Some(1 - planned), "{plan}");
+        let (status, run) = running.carry_out(RELEASE, &plan, &ada).await;
+        assert_eq!((status, &run["done"]), (200, &planned.into()), "{run}");
+    }
+    assert_eq!(running.effects().len(), 1);
+    assert_eq!(running.left().await, ["evil"]);
+}
+
+/// A tenant that shares a pipeline learns that it has to wait, and nothing of who makes it wait.
+#[tokio::test]
+async fn a_refusal_tells_nothing_of_a_run_that_its_caller_may_not_see() {
+    let running = Running::waiting("tenant = \"json:/tenant\"\n");
+    for tenant in ["acme", "other"] {
+        running.park(tenant, "pay", &Reason::Dead, "a").await;
+    }
+    let (ada, mallory) = (operator_of("ada", "acme"), operator_of("mallory", "other"));
+    let order = json!({ "all": true });
+    let of_ada = running.plan(REPLAY, &order, &ada).await;
+    let of_mallory = running.plan(REPLAY, &order, &mallory).await;
+    let of_bob = running.plan(REPLAY, &order, &operator("bob")).await;
+    let request = running.begun(REPLAY, &of_ada, &ada, 1).await;
+    let (status, refused) = running.carry_out(REPLAY, &of_mallory, &mallory).await;
+    let code = refused["code"].as_str();
+    assert_eq!((status, code), (409, Some("run-unfinished")), "{refused}");
+    assert_eq!(refused["run"], json!(null), "{refused}");
+    let (_, runs) = running.site.ask("/v1/runs", Some(ada)).await;
+    let id = runs["items"][0]["id"].as_str().expect("an id");
+    let text = refused.to_string();
+    assert!(!text.contains(id) && !text.contains("ada"), "{refused}");
+    let (status, refused) = running.carry_out(REPLAY, &of_bob, &operator("bob")).await;
+    assert_eq!((status, &refused["run"]), (409, &id.into()), "{refused}");
+    running.open();
+    request.await.expect("no panic");
+}
+
 #[tokio::test]
 async fn a_run_is_seen_by_its_tenant_and_by_those_who_see_everything() {
     let running = Running::waiting("tenant = \"json:/tenant\"\n");
