@@ -79,7 +79,8 @@ pub struct Job {
     /// The key under which quarantined messages run, as operations of their own; none for the one that the pipeline
     /// finds in each.
     pub key: Option<Key>,
-    /// Told what became of each message that was run, if anybody wants to know: once it has come to rest or stays.
+    /// Told what became of each message that was run, if anybody wants to know: once its operation is settled, whether or
+    /// not it can be dropped then.
     pub on_fate: Option<OnFate>,
 }
 

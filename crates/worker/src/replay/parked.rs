@@ -176,12 +176,15 @@ impl Source for ParkedSource {
 
     async fn acknowledge(&mut self, batch: &[Acknowledgement]) -> Result<()> {
         let mut resting: BTreeMap<&'static str, Vec<ParkedId>> = BTreeMap::new();
-        let (mut marks, mut fates) = (Vec::new(), Vec::new());
+        let mut marks = Vec::new();
         for told in batch {
             let Some(assessed) = self.in_hand.remove(&told.delivery) else {
                 continue;
             };
-            fates.push((assessed.message.id(), told.fate));
+            // That is settled, whatever becomes of the message itself.
+            if let Some(on_fate) = &self.on_fate {
+                on_fate(assessed.message.id(), told.fate);
+            }
             match self.rest(&assessed, told.fate) {
                 Some(rest) => {
                     marks.extend(self.mark(&assessed, told.fate));
@@ -190,25 +193,23 @@ impl Source for ParkedSource {
                 None => self.count(|tally| tally.kept += 1),
             }
         }
+        let mut failed = Ok(());
         if !marks.is_empty() {
-            self.store.park(marks.into()).await?;
+            failed = self.store.park(marks.into()).await.map(drop);
         }
         for (rest, ids) in resting {
             // If this fails, the message is still there, and the next run finds it settled.
             let (count, note) = (ids.len() as u64, self.noted(rest));
-            let dropped = self.store.drop_parked(ids.into(), Some(&note)).await;
-            match &dropped {
-                Ok(_) => self.count(|tally| tally.dropped += count),
+            if failed.is_ok() {
+                let dropped = self.store.drop_parked(ids.into(), Some(&note)).await;
+                failed = dropped.map(drop);
+            }
+            match &failed {
+                Ok(()) => self.count(|tally| tally.dropped += count),
                 Err(_) => self.count(|tally| tally.kept += count),
             }
-            dropped?;
         }
-        if let Some(on_fate) = &self.on_fate {
-            for (id, fate) in fates {
-                on_fate(id, fate);
-            }
-        }
-        Ok(())
+        failed
     }
 
     async fn requeue(&mut self, batch: &[DeliveryId]) -> Result<()> {

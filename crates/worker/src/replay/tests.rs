@@ -15,7 +15,7 @@ use semel_core::port::transfer::{Item, TransferStore};
 use semel_core::select::Selector;
 use semel_core::{
     AnyStore, Backoff, ClaimRequest, Claimant, Clock, FencingToken, Key, Operation, Outcome,
-    Record, Scope, State, Store, StoreExt, TraceContext, Window,
+    Record, Scope, State, Store, StoreExt, TraceContext, Window, forward_store,
 };
 use semel_engine::effect::{Class, OnDoubt};
 use semel_engine::event::{Event, Observer, Unobserved};
@@ -55,6 +55,54 @@ async fn a_dead_letter_whose_effect_happens_now_is_dropped() {
             "requeue pay-2: dead → released (mended)",
         ]
     );
+}
+
+/// A store that lets no message go.
+#[derive(Clone)]
+struct Clinging(Arc<MemoryStore>);
+
+impl Store for Clinging {
+    async fn drop_parked(
+        &self,
+        _: Arc<[ParkedId]>,
+        _: Option<&Note>,
+    ) -> semel_core::Result<Vec<bool>> {
+        let kind = semel_core::ErrorKind::Throttled;
+        Err(semel_core::Error::new(kind, "not now"))
+    }
+
+    forward_store!(self => self.0; but drop_parked);
+}
+
+#[tokio::test]
+async fn a_fate_is_told_although_the_message_cannot_be_dropped() {
+    let desk = Desk::new();
+    desk.deliver(&["pay-1", "pay-2"], "exit 1").await;
+    let told: Arc<Mutex<Vec<_>>> = Arc::default();
+    let noted = Arc::clone(&told);
+    let job = Job {
+        on_fate: Some(Arc::new(move |id, fate| {
+            noted.lock().expect("no panic").push((id, fate));
+        })),
+        ..job(Kind::DeadLetters)
+    };
+    let stores = Stores {
+        store: AnyStore::new(Clinging(Arc::clone(&desk.store))),
+        ..desk.stores()
+    };
+    let effect = desk.exec("echo >> out", UNKEYED);
+    let report = replay(desk.pipeline(), effect, stores, around(), job).await;
+    assert_eq!(report.expect("a replay").tally, tally(0, 2, 0));
+    assert_eq!(desk.calls().len(), 2);
+    assert_eq!(desk.parked().await, ["dead pay-1", "dead pay-2"]);
+    let mut expected = ["pay-1", "pay-2"].map(|key| (message(key, "dead", 0).id(), Fate::Applied));
+    expected.sort_unstable_by_key(|it| it.0);
+    let mut told = told.lock().expect("no panic").clone();
+    told.sort_unstable_by_key(|it| it.0);
+    assert_eq!(told, expected);
+    // The next run calls nothing.
+    let report = desk.replay(Kind::DeadLetters, "echo >> out").await;
+    assert_eq!((report.tally, desk.calls().len()), (tally(2, 0, 0), 2));
 }
 
 #[tokio::test]
