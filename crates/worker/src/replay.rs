@@ -79,6 +79,8 @@ pub struct Job {
     /// The key under which quarantined messages run, as operations of their own; none for the one that the pipeline
     /// finds in each.
     pub key: Option<Key>,
+    /// Told of each message that is handed over to be run, if anybody wants to know: its effect may be called from then on.
+    pub on_taken: Option<OnTaken>,
     /// Told what became of each message that was run, if anybody wants to know: once its operation is settled, whether or
     /// not it can be dropped then.
     pub on_fate: Option<OnFate>,
@@ -86,6 +88,9 @@ pub struct Job {
 
 /// Tells whether a message and the record of its key stand as they did.
 pub type Stands = Arc<dyn Fn(&Parked, Option<&Record>) -> bool + Send + Sync>;
+
+/// Receives each message that is handed over to be run.
+pub type OnTaken = Arc<dyn Fn(ParkedId) + Send + Sync>;
 
 /// Receives the fate of each message that was run.
 pub type OnFate = Arc<dyn Fn(ParkedId, Fate) + Send + Sync>;

@@ -81,6 +81,8 @@ enum RunState {
 /// The result of a change.
 #[derive(Clone, Debug)]
 enum Came {
+    /// Nothing yet: it was taken in hand.
+    Taken,
     /// Of a doubt that has no message, or of a message that is not as it was planned.
     Order(execution::Fate),
     /// Of a message.
@@ -259,6 +261,13 @@ impl Run {
     fn came(&self, id: ParkedId, fate: Fate) {
         if let Some((at, _)) = self.places.get(&id) {
             self.note(*at, Came::Message(fate));
+        }
+    }
+
+    /// Notes that a message is in hand: its effect may be called from now on.
+    fn taken(&self, id: ParkedId) {
+        if let Some((at, _)) = self.places.get(&id) {
+            self.note(*at, Came::Taken);
         }
     }
 

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::prospect::{Assessed, Assessor, Prospect, delivery};
-use super::{Job, Kind, OnFate, Tally, distinct};
+use super::{Job, Kind, OnFate, OnTaken, Tally, distinct};
 
 /// The results for the messages so far; complete once the run is over.
 pub(super) type Shared = Arc<Mutex<Tally>>;
@@ -28,6 +28,7 @@ pub(super) struct ParkedSource {
     /// The key under which the messages run, in place of their own.
     key: Option<Key>,
     tally: Shared,
+    on_taken: Option<OnTaken>,
     on_fate: Option<OnFate>,
     /// Pages of messages; an empty one is the end.
     pages: mpsc::Receiver<Result<Vec<Assessed>>>,
@@ -50,7 +51,7 @@ impl ParkedSource {
         // A page ahead keeps the pipeline busy.
         let (sender, pages) = mpsc::channel(1);
         let (kind, note, key) = (job.kind, job.note.clone(), job.key.clone());
-        let on_fate = job.on_fate.clone();
+        let (on_taken, on_fate) = (job.on_taken.clone(), job.on_fate.clone());
         let progress = Progress {
             read_bytes: 0,
             total_bytes: Some(job.total_bytes),
@@ -70,6 +71,7 @@ impl ParkedSource {
             note,
             key,
             tally: Arc::clone(&tally),
+            on_taken,
             on_fate,
             pages,
             waiting: VecDeque::new(),
@@ -168,6 +170,9 @@ impl Source for ParkedSource {
             self.next_id += 1;
             self.progress.read_bytes += assessed.message.payload.len() as u64;
             let how = (self.kind, self.key.as_ref());
+            if let Some(on_taken) = &self.on_taken {
+                on_taken(assessed.message.id());
+            }
             deliveries.push(delivery(id, &assessed.message, how));
             self.in_hand.insert(id, assessed);
         }

@@ -1047,6 +1047,7 @@ fn job(kind: Kind) -> Job {
             reason: "mended".into(),
         },
         key: None,
+        on_taken: None,
         on_fate: None,
     }
 }

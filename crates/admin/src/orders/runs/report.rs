@@ -82,9 +82,9 @@ impl Run {
 
     fn report(&self, is_whole: bool) -> RunReport<'_> {
         let progress = self.progress();
-        let is_running = progress.state == RunState::Running;
         let each = self.changes.iter().zip(&progress.results);
-        let followed = each.map(|(change, came)| Followed::of(change, came.as_ref(), is_running));
+        let followed =
+            each.map(|(change, came)| Followed::of(change, came.as_ref(), progress.state));
         let followed: Vec<_> = followed.collect();
         let mut came = BTreeMap::new();
         for it in &followed {
@@ -116,7 +116,7 @@ impl Run {
 }
 
 impl<'r> Followed<'r> {
-    fn of(change: &'r Change, came: Option<&Came>, is_running: bool) -> Self {
+    fn of(change: &'r Change, came: Option<&Came>, state: RunState) -> Self {
         let predicted = match change {
             Change::Foretold(it) => it.predicted,
             _ => "",
@@ -128,8 +128,10 @@ impl<'r> Followed<'r> {
                 let differs = !matches!(predicted, "" | "waits");
                 (result, why.map(str::to_owned), differs)
             }
-            None if is_running => ("waiting", None, false),
-            None => ("left", None, !matches!(predicted, "" | "waits")),
+            None | Some(Came::Taken) if state == RunState::Running => ("waiting", None, false),
+            // Whether its effect was called, and what came of it, nobody was told.
+            Some(Came::Taken) if state == RunState::Failed => ("unknown", None, true),
+            None | Some(Came::Taken) => ("left", None, !matches!(predicted, "" | "waits")),
         };
         Self {
             change,
@@ -143,6 +145,7 @@ impl<'r> Followed<'r> {
 impl Came {
     const fn is_done(&self) -> bool {
         match self {
+            Self::Taken => false,
             Self::Order(fate) => matches!(fate, execution::Fate::Done { why: None }),
             Self::Message(fate) => matches!(fate, Fate::Applied | Fate::Replayed),
         }

@@ -88,6 +88,9 @@ impl RunTask {
             if *recalled.borrow() {
                 break;
             }
+            for at in first..first + batch.len() {
+                self.run.note(at, Came::Taken);
+            }
             let (fates, failure) = match execution.change(batch).await {
                 Ok(batch) => (batch.fates, None),
                 Err(error) => (vec![Fate::after(&error); batch.len()], Some(error)),
@@ -104,7 +107,7 @@ impl RunTask {
     }
 
     fn job(&self, total_bytes: u64) -> Job {
-        let [wanted, planned, run] = [(); 3].map(|()| Arc::clone(&self.run));
+        let [wanted, planned, taken, run] = [(); 4].map(|()| Arc::clone(&self.run));
         let on_fate: OnFate = Arc::new(move |id: ParkedId, fate| run.came(id, fate));
         Job {
             kind: self.rerun.kind,
@@ -116,6 +119,7 @@ impl RunTask {
             total_bytes,
             note: self.note.clone(),
             key: self.rerun.key.clone(),
+            on_taken: Some(Arc::new(move |id| taken.taken(id))),
             on_fate: Some(on_fate),
         }
     }
@@ -139,7 +143,8 @@ struct Unfinished<'a> {
 
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
-        let detail = "the run was broken off: what was in hand waits for its leases, and the rest is still set aside";
+        let detail = "the run was broken off: what was in hand may have happened, and waits for its leases; the rest is still set \
+                      aside";
         let status = StatusCode::SERVICE_UNAVAILABLE;
         let problem = Problem::new(status, Code::StoreUnavailable.as_str(), detail);
         self.run

@@ -54,16 +54,34 @@ async fn a_worker_that_ends_finishes_what_is_in_hand_and_leaves_the_rest_set_asi
 
 #[tokio::test]
 async fn a_run_that_outlasts_the_end_of_its_worker_is_broken_off() {
-    let running = Running::waiting("");
+    let running = Running::waiting("batch = 1\nconcurrency = 1\n");
     let ada = operator("ada");
-    running.set_aside(&Reason::Dead, &["a"]).await;
+    let keys: Vec<_> = (0..30).map(|at| format!("k{at}")).collect();
+    let keys: Vec<_> = keys.iter().map(String::as_str).collect();
+    running.set_aside(&Reason::Dead, &keys).await;
     let plan = running.plan(REPLAY, &json!({ "all": true }), &ada).await;
     let request = running.begun(REPLAY, &plan, &ada, 1).await;
     running.site.orders.ended(Duration::from_millis(50)).await;
     let (status, run) = request.await.expect("no panic");
     assert_eq!((status, &run["state"]), (200, &"failed".into()), "{run}");
     assert_eq!(run["problem"]["code"], "store-unavailable");
-    assert_eq!(running.left().await, ["a"], "its message is still there");
+    assert_eq!(
+        running.left().await.len(),
+        30,
+        "the messages are still there"
+    );
+    // What was handed over may have happened, and the rest was not even looked at.
+    let effects = running.effects();
+    let changes = run["changes"].as_array().expect("changes");
+    for change in changes {
+        let was_called = effects
+            .iter()
+            .any(|it| it.contains(&*change["key"].to_string()));
+        assert!(!was_called || change["result"] == "unknown", "{run}");
+    }
+    let came = |result: &str| run["came"][result].as_u64().unwrap_or_default();
+    assert_eq!(came("unknown") + came("left"), 30, "{run}");
+    assert!(came("unknown") >= 1 && came("left") >= 1, "{run}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -271,6 +271,7 @@ async fn run_all(
             total_bytes: bytes,
             note: running.note.clone(),
             key: running.key.clone(),
+            on_taken: None,
             on_fate: None,
         };
         let done = if streamed(settings).is_some() {
