@@ -81,4 +81,4 @@ pub use reading::{PATIENCE, READINGS};
 pub use router::router;
 pub use semel_worker::replay::Job;
 pub use series::{Plot, Series, SeriesQuery};
-pub use settings::{Lent, Ran, Runner, Settings, Worker};
+pub use settings::{Lent, Paused, Ran, Runner, Settings, Worker};

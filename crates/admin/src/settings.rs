@@ -54,7 +54,17 @@ pub trait Runner: Send + Sync + 'static {
     /// Runs the messages of a job with the effect of their pipeline, until all came to rest or `recalled` turns `true`: then
     /// what is in hand is finished, and the rest stays where it is. Returns the object that the verb prints.
     fn run(&self, pipeline: &PipelineSettings, job: Job, recalled: watch::Receiver<bool>) -> Ran;
+
+    /// Waits until somebody pauses or drains one of these pipelines by an order that was not there yet at this call; for
+    /// ever if nobody can.
+    fn paused(&self, pipelines: &[Box<str>]) -> Paused {
+        let _ = pipelines;
+        Box::pin(std::future::pending())
+    }
 }
+
+/// The wait for an order that pauses a pipeline.
+pub type Paused = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A run of a pipeline, until its report. Dropping it is as safe as `kill -9`.
 pub type Ran = Pin<Box<dyn Future<Output = Result<Value>> + Send>>;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_admin::{Ran, Runner};
+use semel_admin::{Paused, Ran, Runner};
 use semel_config::{Accepted, Layers, PipelineSettings, StoreUrl};
 use semel_core::{Claimant, Error, ErrorKind};
 use semel_engine::event::{Event, FanOut, Observer, Origin};
@@ -14,6 +14,7 @@ use semel_worker::replay::{Job, Kind, replay};
 use semel_worker::run::{Run, Stores};
 use tokio::sync::watch;
 
+use crate::pause::Pauses;
 use crate::replay::ReplayResult;
 use crate::status::Status;
 use crate::traces;
@@ -31,6 +32,8 @@ pub(crate) struct WorkerRunner {
     pub(crate) stop: watch::Sender<bool>,
     pub(crate) patience: Duration,
     pub(crate) accepted: Accepted,
+    /// The orders about the pipelines.
+    pub(crate) pauses: Arc<Pauses>,
 }
 
 impl WorkerRunner {
@@ -80,6 +83,10 @@ impl Runner for WorkerRunner {
                 Error::new(ErrorKind::Internal, message).with_source(error)
             })
         })
+    }
+
+    fn paused(&self, pipelines: &[Box<str>]) -> Paused {
+        Box::pin(self.pauses.paused_anew(pipelines))
     }
 }
 

@@ -337,7 +337,7 @@ impl Worker {
             (stores, lent)
         };
         let of_worker = (&settings, &stores, &status, traces.as_ref());
-        let runner = runner(of_worker, &around, &observer, &stop);
+        let runner = runner(of_worker, &around, &observer, (&stop, &pauses));
         lend(&store, &lent, runner);
         let pipelines = &settings.pipelines;
         let outlooks = outlooks(pipelines, &*around.clock, &*reporter, stop.subscribe()).await?;
@@ -422,7 +422,7 @@ fn runner(
     (settings, stores, status, traces): (&Settings, &Stores, &Arc<Status>, Option<&Traces>),
     around: &Surroundings,
     observer: &Arc<dyn Observer>,
-    stop: &watch::Sender<bool>,
+    (stop, pauses): (&watch::Sender<bool>, &Arc<Pauses>),
 ) -> WorkerRunner {
     let is_scraped = settings.admin.listen.is_some();
     WorkerRunner {
@@ -437,6 +437,7 @@ fn runner(
         stop: stop.clone(),
         patience: settings.shutdown,
         accepted: settings.accepted,
+        pauses: Arc::clone(pauses),
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use semel_admin::{Lent, Ran, Runner};
+use semel_admin::{Lent, Paused, Ran, Runner};
 use semel_config::{Backends, Overrides, PipelineSettings, Servers, Settings};
 use semel_conformance::TestClock;
 use semel_core::port::checkpoint::AnyCheckpointStore;
@@ -35,6 +35,8 @@ struct Running {
     site: Arc<Site>,
     store: AnyStore,
     folder: TempDir,
+    /// Turned `true` when its pipeline is paused.
+    pause: watch::Sender<bool>,
 }
 
 /// Runs messages as a worker does.
@@ -42,6 +44,7 @@ struct Beside {
     stores: Stores,
     clock: Arc<TestClock>,
     stop: watch::Sender<bool>,
+    pause: watch::Sender<bool>,
 }
 
 impl Runner for Beside {
@@ -64,6 +67,14 @@ impl Runner for Beside {
         Box::pin(async move {
             let tally = replay(pipeline, effect, stores, around, job).await?.tally;
             Ok(json!({ "dropped": tally.dropped, "kept": tally.kept, "refused": tally.refused }))
+        })
+    }
+
+    fn paused(&self, pipelines: &[Box<str>]) -> Paused {
+        let is_about = pipelines.iter().any(|it| **it == *"pay");
+        let mut pause = self.pause.subscribe();
+        Box::pin(async move {
+            let _ = pause.wait_for(|it| *it && is_about).await;
         })
     }
 }
@@ -92,7 +103,9 @@ impl Running {
             },
             clock: site.clock.clone(),
             stop: watch::Sender::default(),
+            pause: watch::Sender::default(),
         };
+        let pause = runner.pause.clone();
         site.store.send_replace(Some(Lent {
             store: store.clone(),
             trail: None,
@@ -103,6 +116,7 @@ impl Running {
             site,
             store,
             folder,
+            pause,
         }
     }
 

@@ -18,7 +18,7 @@ use tokio::time::sleep;
 use super::super::execution::{Execution, Fate};
 use super::super::plan::Rerun;
 use super::{Came, Run, RunState};
-use crate::settings::{Lent, Runner};
+use crate::settings::{Lent, Paused, Runner};
 
 /// The work of a run, and everything that it takes.
 pub(in super::super) struct RunTask {
@@ -35,7 +35,8 @@ pub(in super::super) struct RunTask {
 }
 
 impl RunTask {
-    /// Runs the messages, until all are through or the run is to end: when the worker does, or after [`LONGEST`]. What is in
+    /// Runs the messages, until all are through or the run is to end: when the worker does, when one of
+    /// its pipelines is paused, or after [`LONGEST`]. What is in
     /// hand then is finished, and the rest stays set aside.
     ///
     /// # Cancel safety
@@ -47,9 +48,10 @@ impl RunTask {
             clock: &*self.clock,
         };
         let (recall, recalled) = watch::channel(false);
+        let paused = self.runner.paused(&self.run.pipelines);
         let ended = select! {
             ended = self.work(&recalled) => ended,
-            () = recall_in_time(recall, self.end.clone()) => Ok(()),
+            () = recall_in_time(recall, self.end.clone(), paused) => Ok(()),
         };
         let (state, problem) = match ended {
             Ok(()) if *recalled.borrow() => (RunState::Stopped, None),
@@ -125,10 +127,16 @@ impl RunTask {
     }
 }
 
-/// Recalls a run when the worker ends, or when it has lasted for too long; comes to no end itself.
-async fn recall_in_time(recall: watch::Sender<bool>, mut end: watch::Receiver<bool>) {
+/// Recalls a run when the worker ends, when one of its pipelines is paused, or when it has lasted for too long; comes to no
+/// end itself.
+async fn recall_in_time(
+    recall: watch::Sender<bool>,
+    mut end: watch::Receiver<bool>,
+    paused: Paused,
+) {
     select! {
         _ = end.wait_for(|it| *it) => {}
+        () = paused => {}
         () = sleep(LONGEST) => {}
     }
     recall.send_replace(true);

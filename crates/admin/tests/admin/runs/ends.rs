@@ -53,6 +53,25 @@ async fn a_worker_that_ends_finishes_what_is_in_hand_and_leaves_the_rest_set_asi
 }
 
 #[tokio::test]
+async fn a_run_begins_nothing_more_once_its_pipeline_is_paused() {
+    let running = Running::waiting("batch = 1\nconcurrency = 1\n");
+    let ada = operator("ada");
+    let keys: Vec<_> = (0..30).map(|at| format!("k{at}")).collect();
+    let keys: Vec<_> = keys.iter().map(String::as_str).collect();
+    running.set_aside(&Reason::Dead, &keys).await;
+    let plan = running.plan(REPLAY, &json!({ "all": true }), &ada).await;
+    let request = running.begun(REPLAY, &plan, &ada, 1).await;
+    running.pause.send_replace(true);
+    running.open();
+    let (status, run) = request.await.expect("no panic");
+    assert_eq!((status, &run["state"]), (200, &"stopped".into()), "{run}");
+    let came = |result: &str| run["came"][result].as_u64().unwrap_or_default();
+    assert_eq!(came("applied") + came("left"), 30, "{run}");
+    assert!(came("applied") >= 1 && came("left") >= 10, "{run}");
+    assert_eq!(running.left().await.len() as u64, came("left"), "{run}");
+}
+
+#[tokio::test]
 async fn a_run_that_outlasts_the_end_of_its_worker_is_broken_off() {
     let running = Running::waiting("batch = 1\nconcurrency = 1\n");
     let ada = operator("ada");
