@@ -70,6 +70,8 @@ pub struct Job {
     /// Tells whether a message that is wanted, and the record of its key, stand as they did when somebody looked at them;
     /// one that does not is not run, unless it is done. None runs them as they stand.
     pub stands: Option<Stands>,
+    /// The number of messages that are wanted, if it is known: the last one ends the search.
+    pub count: Option<usize>,
     /// Only messages parked by then: a message that is parked while this runs waits for the next time.
     pub until: Timestamp,
     /// Bytes of their payloads, to show the progress.

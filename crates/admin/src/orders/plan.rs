@@ -81,8 +81,8 @@ pub(super) struct Rerun {
     pub(super) alone: Vec<(Planned, String)>,
     /// The messages, in the order of the changes that follow.
     pub(super) messages: Vec<(ParkedId, Standing)>,
-    /// The pipelines that run them, each with the bytes of its messages.
-    pub(super) pipelines: BTreeMap<Box<str>, u64>,
+    /// The pipelines that run them, each with the number and the bytes of its messages.
+    pub(super) pipelines: BTreeMap<Box<str>, (usize, u64)>,
 }
 
 /// A message as it was planned. What is set aside under the same id later, or after something else happened to its

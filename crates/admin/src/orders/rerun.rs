@@ -188,7 +188,9 @@ impl Forecast<'_> {
         for ((_, id), foreseen) in found {
             self.digest.text(&foreseen.digested);
             let pipeline = Box::from(&*foreseen.foretold.pipeline);
-            *pipelines.entry(pipeline).or_default() += foreseen.bytes;
+            let (count, bytes): &mut (usize, u64) = pipelines.entry(pipeline).or_default();
+            *count += 1;
+            *bytes += foreseen.bytes;
             messages.push((id, foreseen.standing));
             changes.push(Change::Foretold(Box::new(foreseen.foretold)));
         }

@@ -1,6 +1,6 @@
 //! Runs: messages that are run again in the process of the worker, beside its pipelines. A run goes on without whoever
 //! asked for it, and tells at any time what has come of its messages. What is remembered of runs is bounded, and ends with
-//! the worker: what they changed stands in the audit trail.
+//! the worker: the records that they changed and the messages that they dropped stand in the audit trail.
 
 mod report;
 mod task;

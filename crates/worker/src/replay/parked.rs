@@ -252,16 +252,25 @@ impl Pager {
             ..self.assessor.selection()
         };
         loop {
+            // A page is ordered once there is room for it. The fetching task may have stopped.
+            let Ok(room) = pages.reserve().await else {
+                return;
+            };
             let page = self.page(&mut query).await;
-            let is_failed = page.is_err();
-            let is_wanted = page.as_ref().map_or(true, |page| !page.is_empty());
-            // The fetching task may have stopped.
-            if (is_wanted && pages.send(page).await.is_err()) || is_failed {
-                return;
-            }
-            if query.after.is_none() {
-                let _ = pages.send(Ok(Vec::new())).await;
-                return;
+            let is_last = page.is_err() || query.after.is_none() || self.job.count == Some(0);
+            match page {
+                Ok(page) if page.is_empty() && !is_last => {}
+                Ok(page) if !page.is_empty() && is_last => {
+                    room.send(Ok(page));
+                    let _ = pages.send(Ok(Vec::new())).await;
+                    return;
+                }
+                page => {
+                    room.send(page);
+                    if is_last {
+                        return;
+                    }
+                }
             }
         }
     }
@@ -272,9 +281,11 @@ impl Pager {
         query.after = page.next;
         let (until, wanted) = (self.job.until, Arc::clone(&self.job.wanted));
         let messages = page.items.into_iter();
-        let messages = messages
-            .filter(|message| message.since <= until && wanted(message))
-            .collect();
+        let messages = messages.filter(|message| message.since <= until && wanted(message));
+        let messages: Vec<_> = messages.collect();
+        if let Some(left) = &mut self.job.count {
+            *left = left.saturating_sub(messages.len());
+        }
         let (store, now) = (&self.store, self.clock.now());
         let look_up = |operations: Vec<_>, _| async move { store.get(operations.into()).await };
         let mut assessed = self.assessor.assess(look_up, messages, now).await?;

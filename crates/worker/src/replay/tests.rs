@@ -583,6 +583,26 @@ async fn many_pages_are_gone_through_once() {
     assert!(desk.parked().await.is_empty());
 }
 
+#[tokio::test]
+async fn nothing_is_looked_for_after_the_last_one_that_is_wanted() {
+    let desk = Desk::new();
+    let items = (0..300).map(|number| {
+        let message = message(&format!("pay-{number}"), "dead", number);
+        Item::Parked(Box::new(message))
+    });
+    let items: Vec<_> = items.collect();
+    let _ = desk.store.import(items.into()).await.expect("an import");
+    // As many as a page has.
+    let first = Job {
+        count: Some(100),
+        ..job(Kind::DeadLetters)
+    };
+    let path = desk.folder.path().join("appended");
+    let report = desk.run_effect(first, EffectSettings::File { path }).await;
+    assert_eq!(report.tally, tally(100, 0, 0));
+    assert_eq!(desk.parked().await.len(), 200);
+}
+
 /// A streamed pipeline keeps its records in no store: the caller of the assessor says what they
 /// are.
 #[tokio::test]
@@ -1040,6 +1060,7 @@ fn job(kind: Kind) -> Job {
         kind,
         wanted: Arc::new(|_| true),
         stands: None,
+        count: None,
         until: Timestamp::from_millis(u64::MAX),
         total_bytes: 0,
         note: Note {

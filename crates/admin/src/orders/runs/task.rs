@@ -63,12 +63,12 @@ impl RunTask {
 
     async fn work(&self, recalled: &watch::Receiver<bool>) -> Result<(), Error> {
         self.release(recalled).await?;
-        for (name, bytes) in &self.rerun.pipelines {
+        for (name, size) in &self.rerun.pipelines {
             let settings = self.pipelines.iter().find(|it| it.pipeline.name == *name);
             let Some(settings) = settings.filter(|_| !*recalled.borrow()) else {
                 continue;
             };
-            let job = self.job(*bytes);
+            let job = self.job(*size);
             let report = self.runner.run(settings, job, recalled.clone()).await?;
             self.run.progress().reports.push(report);
         }
@@ -108,7 +108,7 @@ impl RunTask {
         Ok(())
     }
 
-    fn job(&self, total_bytes: u64) -> Job {
+    fn job(&self, (count, total_bytes): (usize, u64)) -> Job {
         let [wanted, planned, taken, run] = [(); 4].map(|()| Arc::clone(&self.run));
         let on_fate: OnFate = Arc::new(move |id: ParkedId, fate| run.came(id, fate));
         Job {
@@ -117,6 +117,7 @@ impl RunTask {
             stands: Some(Arc::new(move |message, record| {
                 planned.stands(message, record)
             })),
+            count: Some(count),
             until: Timestamp::from_millis(u64::MAX),
             total_bytes,
             note: self.note.clone(),

@@ -267,6 +267,7 @@ async fn run_all(
             kind: search.kind,
             wanted: search.wanted(),
             stands: None,
+            count: None,
             until: forecast.until,
             total_bytes: bytes,
             note: running.note.clone(),
