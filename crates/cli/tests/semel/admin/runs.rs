@@ -297,18 +297,21 @@ fn a_worker_that_is_killed_loses_nothing_and_the_next_one_doubles_nothing() {
 fn a_worker_that_is_to_end_finishes_what_it_has_in_hand() {
     for store in STORES {
         let troubled = Troubled::new(store, PARKED, &ids(0, 400));
-        troubled.site.write("slow", "");
+        troubled.site.write("shut", "");
         let worker = troubled.worker();
         let plan = troubled.plan("dead-letters/replay", &json!({ "all": true }));
-        troubled.hang_up("dead-letters/replay", &plan, 10);
+        troubled.hang_up("dead-letters/replay", &plan, 1);
         worker.signal(Signal::TERM);
+        wait_for("a worker that is to end", || {
+            ask(troubled.port, &Request::get("/readyz")).status == 503
+        });
+        std::fs::remove_file(troubled.site.path("shut")).expect("it was shut");
         worker.wait().done();
         let done = troubled.effects().len();
         let left = troubled.listed("dead-letters list").len();
         assert!(left > 0, "{store}: it ended before all were done");
         assert_eq!(done + left, 400, "{store}");
         assert!(troubled.listed("in-doubt list").is_empty(), "{store}");
-        std::fs::remove_file(troubled.site.path("slow")).expect("it was slow");
         let _worker = troubled.worker();
         let plan = troubled.plan("dead-letters/replay", &json!({ "all": true }));
         let run = troubled.carry_out("dead-letters/replay", &plan);
