@@ -84,10 +84,13 @@ impl Orders {
             let _turn = self.turn.lock().await;
             self.runs.ended().await;
         };
-        if timeout(within, ended).await.is_err() {
-            let mut running = std::mem::take(&mut *self.running());
-            running.shutdown().await;
+        let is_late = timeout(within, ended).await.is_err();
+        // A task holds the store for a little longer than its order takes.
+        let mut running = std::mem::take(&mut *self.running());
+        if is_late {
+            running.abort_all();
         }
+        while running.join_next().await.is_some() {}
     }
 
     /// The runs that go on, and the last ones that have ended.

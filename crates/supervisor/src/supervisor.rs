@@ -392,7 +392,9 @@ impl Worker {
         if let Some(gateway) = gateway {
             gateway.ended().await;
         }
-        orders.ended(settings.shutdown).await;
+        // Runs break off what is in hand after the same time, and note that nobody knows what came of it.
+        let within = settings.shutdown.saturating_add(NOTING);
+        orders.ended(within).await;
         let mut results = ended?;
         beside.shutdown().await;
         results.failure = results.failure.or_else(|| store_watch.check().err());
@@ -576,6 +578,9 @@ fn sweep_every(settings: &Settings) -> Duration {
     let windows = windows.chain(of_claims).chain(of_routes);
     sweep::interval(windows.min().unwrap_or_default())
 }
+
+/// The time in which what was broken off is noted.
+const NOTING: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests;
