@@ -198,9 +198,10 @@ fn of_group(
                             input id={ "key-" (at) } name="key" autocomplete="off";
                         } }
                     }
-                    button { "Drop the selected…" }
-                    " "
+                    // The first button is the one that the key for a line break presses in a field.
                     button formaction=(kind.run.0) { (kind.run.1) " the selected…" }
+                    " "
+                    button { "Drop the selected…" }
                 }
                 (whole(kind, (pipeline, tenant), if detail.is_empty() { reason } else { detail }))
             } @else {

@@ -93,6 +93,9 @@ async fn a_message_in_quarantine_is_released_under_another_key() {
     page.has("Release the selected…")
         .has("release it under another key");
     markup::check(&page.text);
+    // What the first button of a form does is done from its fields, too.
+    let at = |button: &str| page.text.find(button).expect("a button");
+    assert!(at("Release the selected…") < at("Drop the selected…"));
     let id = id(&page);
     let form = [("ids", &*id), ("key", "one-again")];
     let plan = planned(&site, "quarantine/release", &form).await;

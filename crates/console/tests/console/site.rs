@@ -185,7 +185,7 @@ impl Site {
     pub(crate) fn configured() -> Self {
         let pipelines = Settings::of(
             "semel.toml",
-            "store = { url = \"memory:\", allow_volatile = true }\n[pipelines.pay]\nsource = { kind = \"stdin\" }\nkey = \"json:/id\"\neffect = { kind = \"stdout\" }\n",
+            "store = { url = \"memory:\", allow_volatile = true }\n[pipelines.pay]\nsource = { kind = \"stdin\" }\nkey = \"json:/id\"\neffect = { kind = \"exec\", command = [\"true\"] }\n",
             std::iter::empty(),
             &Overrides::default(),
             Backends {
