@@ -92,6 +92,8 @@ impl Forecast<'_> {
         for doubt in found {
             if let Some(obstacle) = doubt.unretried(at) {
                 self.left.push(left_by(&doubt.operation, obstacle, at));
+            } else if let Some(why) = self.elsewhere(&doubt) {
+                self.left.push(Left::of(&doubt.operation, why, None));
             } else if doubt.has_message {
                 ids.push(message_id(&doubt.operation).to_string());
             } else {
@@ -109,6 +111,15 @@ impl Forecast<'_> {
         // A message that has gone since is one of a doubt that somebody has resolved since.
         self.left.extend(left);
         Ok(self.plan(bounds.at, (until, is_whole), alone, found))
+    }
+
+    /// The reason why a doubt is left to another worker: this one has no pipeline of its name, and no clients.
+    fn elsewhere(&self, doubt: &Doubt) -> Option<&'static str> {
+        let scope = &doubt.operation.scope;
+        let mut pipelines = self.settings.pipelines.iter();
+        let is_here = self.settings.serves_clients || pipelines.any(|it| it.pipeline.has(scope));
+        // A message tells the same.
+        (!is_here && !doubt.has_message).then_some(ELSEWHERE)
     }
 
     /// Foretells the fate of each message that would run, and notes which would not.
@@ -238,11 +249,11 @@ fn why_not(settings: &PipelineSettings) -> Option<&'static str> {
     match &settings.effect {
         EffectSettings::File { .. } => Some(ITS_FILE),
         EffectSettings::Streamed(_) => Some(STREAMED),
+        EffectSettings::Stdout(_) => Some(ITS_OUTPUT),
         EffectSettings::Sql(_)
         | EffectSettings::Http(..)
         | EffectSettings::Exec(..)
         | EffectSettings::Jsonl(..)
-        | EffectSettings::Stdout(_)
         | EffectSettings::Publish(_) => None,
     }
 }
@@ -277,7 +288,10 @@ fn locked<T>(records: &Mutex<T>) -> MutexGuard<'_, T> {
     records.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+const ELSEWHERE: &str = "the configuration has no pipeline of this name";
 const ITS_FILE: &str = "the worker itself writes the file of this pipeline: stop it, run the messages by the verb, and \
                         start it";
+const ITS_OUTPUT: &str = "the worker itself writes to standard output for this pipeline, and lines of both could mingle: run \
+                          the messages by the verb";
 const STREAMED: &str = "the pipeline is streamed, and only the worker that has a partition can run its messages: the verb \
                         `semel dead-letters replay` publishes them again";

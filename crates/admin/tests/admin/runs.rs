@@ -249,7 +249,7 @@ impl Running {
     }
 }
 
-/// Three pipelines: one that runs commands, one without its program, and one that writes a file.
+/// Four pipelines: one that runs commands, one without its program, one that writes a file, and one that prints.
 fn pipelines(folder: &Path, more: &str) -> Vec<PipelineSettings> {
     let folder = folder.display();
     let script = format!(
@@ -262,7 +262,9 @@ fn pipelines(folder: &Path, more: &str) -> Vec<PipelineSettings> {
          [pipelines.gone]\nsource = {{ kind = \"file\", path = \"{folder}/in\" }}\nkey = \"json:/id\"\n\
          effect = {{ kind = \"exec\", command = [\"{folder}/missing\"] }}\n\
          [pipelines.files]\nsource = {{ kind = \"file\", path = \"{folder}/in\" }}\nkey = \"json:/id\"\n\
-         effect = {{ kind = \"file\", path = \"{folder}/written\" }}\n"
+         effect = {{ kind = \"file\", path = \"{folder}/written\" }}\n\
+         [pipelines.printed]\nsource = {{ kind = \"file\", path = \"{folder}/in\" }}\nkey = \"json:/id\"\n\
+         effect = {{ kind = \"stdout\" }}\n"
     );
     let settings = Settings::of(
         "semel.toml",

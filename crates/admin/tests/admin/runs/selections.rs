@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use semel_core::{
-    AttemptLimits, Certainty, ClaimId, ClaimRequest, Reason, Recovery, Settlement, Start,
+    AttemptLimits, Certainty, ClaimId, ClaimRequest, Reason, Recovery, Scope, Settlement, Start,
     StateKind, Step, Store, Window,
 };
 use serde_json::json;
@@ -13,10 +13,14 @@ use super::{RELEASE, REPLAY, RETRY, Running};
 use crate::orders::{each, operation, operator, operator_of};
 
 impl Running {
-    /// Leaves keys in doubt, of effects with this recovery: the only attempt may have happened.
+    /// Leaves keys in doubt, of effects with this recovery: the only attempt may have happened. A key may begin with the name
+    /// of another pipeline.
     async fn doubt(&self, recovery: Recovery, keys: &[&str]) {
         for (at, key) in (1..).zip(keys) {
-            let operation = operation("", key);
+            let mut operation = operation("", key);
+            if let Some((pipeline, _)) = key.split_once('/') {
+                operation.scope = Scope::new("", pipeline).expect("a scope");
+            }
             let claim_id = ClaimId::from_u128(at);
             let scope = operation.scope.clone();
             let request = ClaimRequest {
@@ -82,6 +86,19 @@ async fn doubts_are_called_again_where_that_is_no_second_effect() {
     let audit = running.audit().await;
     let retried = audit.iter().filter(|it| it.starts_with("ada retry"));
     assert_eq!(retried.count(), 2, "{audit:?}");
+}
+
+#[tokio::test]
+async fn a_doubt_of_another_worker_is_left() {
+    let running = Running::new();
+    let ada = operator("ada");
+    let lasting = Recovery::RerunWithin(Duration::from_secs(86_400));
+    running.doubt(lasting, &["alone", "elsewhere/b"]).await;
+    let plan = running.plan(RETRY, &json!({ "all": true }), &ada).await;
+    assert_eq!(each(&plan, "key"), ["alone"], "{plan}");
+    assert_eq!(plan["left"][0]["key"], "elsewhere/b", "{plan}");
+    let (status, run) = running.carry_out(RETRY, &plan, &ada).await;
+    assert_eq!((status, &run["complete"]), (200, &true.into()), "{run}");
 }
 
 #[tokio::test]
@@ -193,6 +210,7 @@ async fn what_this_worker_cannot_run_is_refused_with_a_code_and_left() {
         (RELEASE, "elsewhere", 404, "pipeline-unknown"),
         (RETRY, "elsewhere", 404, "pipeline-unknown"),
         (REPLAY, "files", 501, "unsupported"),
+        (REPLAY, "printed", 501, "unsupported"),
     ] {
         let path = format!("/v1/{action}/plan");
         let body = json!({ "all": true, "pipeline": pipeline });
