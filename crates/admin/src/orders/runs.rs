@@ -287,6 +287,13 @@ impl Run {
         self.progress().results[at] = Some(came);
     }
 
+    /// Tells whether every change has come to an end.
+    fn is_through(&self) -> bool {
+        let progress = self.progress();
+        let is_over = |it: &Option<Came>| !matches!(it, None | Some(Came::Taken));
+        progress.results.iter().all(is_over)
+    }
+
     fn end(&self, state: RunState, at: Timestamp, problem: Option<Problem>) {
         let mut progress = self.progress();
         if progress.state != RunState::Running {

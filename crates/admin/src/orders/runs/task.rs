@@ -54,7 +54,8 @@ impl RunTask {
             () = recall_in_time(recall, self.end.clone(), paused) => Ok(()),
         };
         let (state, problem) = match ended {
-            Ok(()) if *recalled.borrow() => (RunState::Stopped, None),
+            // All may have been through by then.
+            Ok(()) if *recalled.borrow() && !self.run.is_through() => (RunState::Stopped, None),
             Ok(()) => (RunState::Ended, None),
             Err(error) => (RunState::Failed, Some(Problem::from(&error))),
         };

@@ -53,6 +53,20 @@ async fn a_worker_that_ends_finishes_what_is_in_hand_and_leaves_the_rest_set_asi
 }
 
 #[tokio::test]
+async fn a_run_whose_last_message_is_in_hand_when_the_worker_ends_is_complete() {
+    let running = Running::waiting("");
+    let ada = operator("ada");
+    running.set_aside(&Reason::Dead, &["a"]).await;
+    let plan = running.plan(REPLAY, &json!({ "all": true }), &ada).await;
+    let request = running.begun(REPLAY, &plan, &ada, 1).await;
+    running.site.orders.stop();
+    running.open();
+    let (status, run) = request.await.expect("no panic");
+    assert_eq!((status, &run["state"]), (200, &"ended".into()), "{run}");
+    assert_eq!((&run["done"], &run["complete"]), (&1.into(), &true.into()));
+}
+
+#[tokio::test]
 async fn a_run_begins_nothing_more_once_its_pipeline_is_paused() {
     let running = Running::waiting("batch = 1\nconcurrency = 1\n");
     let ada = operator("ada");
