@@ -91,15 +91,16 @@ pub(super) struct Rerun {
 pub(super) struct Standing {
     /// The time at which it was set aside.
     pub(super) since: Timestamp,
-    /// The record of its operation, if the message is one of an operation that was given up.
-    pub(super) record: Option<Option<String>>,
+    /// The record of its operation, if there was one.
+    pub(super) record: Option<String>,
+    /// True if the message is in quarantine. The record is that of others of its key then, which the run may run, too.
+    pub(super) is_quarantined: bool,
 }
 
 impl Standing {
     /// Tells whether a message and its record are as they were planned.
     pub(super) fn is(&self, message: &Parked, record: Option<&Record>) -> bool {
-        let is_as_planned = |planned: &Option<String>| *planned == record.map(snapshot);
-        self.since == message.since && self.record.as_ref().is_none_or(is_as_planned)
+        self.since == message.since && (self.is_quarantined || self.record == record.map(snapshot))
     }
 }
 

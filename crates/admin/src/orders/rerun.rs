@@ -170,10 +170,10 @@ impl Forecast<'_> {
                 let foreseen = Foreseen {
                     bytes: found.message.payload.len() as u64,
                     digested: digested(id, since, &prospect, record),
-                    // The record of a message in quarantine is that of others of its key, which a run may run, too.
                     standing: Standing {
                         since,
-                        record: (kind != Kind::Quarantined).then(|| record.cloned()),
+                        record: record.cloned(),
+                        is_quarantined: kind == Kind::Quarantined,
                     },
                     foretold,
                 };

@@ -149,8 +149,8 @@ async fn what_is_set_aside_after_the_plan_is_not_run() {
     assert_eq!(run["differ"], refused, "{run}");
     assert_eq!(run["complete"], false);
     let changes = run["changes"].as_array().expect("changes");
-    let changed = changes.iter().find(|it| it["result"] == "refused");
-    let why = changed.map(|it| &it["why"]);
+    let first = changes.iter().find(|it| it["result"] == "refused");
+    let why = first.map(|it| &it["why"]);
     assert_eq!(why, Some(&"it has changed since the plan".into()), "{run}");
 }
 
