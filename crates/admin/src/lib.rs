@@ -40,7 +40,7 @@
 //!
 //! let clock = Arc::new(SystemClock::new());
 //! let store = AnyStore::new(Arc::new(MemoryStore::new(clock.clone())));
-//! let (_opened, store) = watch::channel(Some(Lent { store, trail: None }));
+//! let (_opened, store) = watch::channel(Some(Lent { store, trail: None, runner: None }));
 //! let settings = Settings {
 //!     store,
 //!     url: "memory:".to_owned(),
@@ -79,5 +79,6 @@ pub use orders::{LONGEST, MOST_BODY_BYTES, MOST_CHANGES, Orders};
 pub use page::MOST_ITEMS;
 pub use reading::{PATIENCE, READINGS};
 pub use router::router;
+pub use semel_worker::replay::Job;
 pub use series::{Plot, Series, SeriesQuery};
-pub use settings::{Lent, Settings, Worker};
+pub use settings::{Lent, Paused, Ran, Runner, Settings, Worker};

@@ -3,10 +3,13 @@
 //! [`semel_operate`], as it is for the verbs.
 
 mod execution;
+mod lookup;
 mod messages;
 mod plan;
 mod planning;
 mod request;
+mod rerun;
+mod runs;
 mod selection;
 mod token;
 
@@ -27,13 +30,15 @@ use crate::answer::text;
 use crate::reading::{Readings, later};
 use crate::settings::{Lent, Settings};
 use execution::Execution;
-use plan::{Plan, PlanAnswer};
+use plan::{Plan, PlanAnswer, Work};
 use request::Order;
+use runs::{Asked, RunTask};
 use token::PlanToken;
 
 pub(crate) use request::Action;
 #[cfg(test)]
 pub(crate) use request::MOST_REASON_BYTES;
+pub(crate) use runs::{Run, Runs};
 
 /// The orders that are carried out, one after another.
 #[derive(Debug, Default)]
@@ -41,6 +46,7 @@ pub struct Orders {
     turn: Arc<Turn<()>>,
     /// Those that go on. A client that hangs up does not end them.
     running: Mutex<JoinSet<()>>,
+    runs: Runs,
     is_stopping: Arc<AtomicBool>,
 }
 
@@ -62,18 +68,34 @@ impl Orders {
     /// Refuses orders from now on. One that is being carried out ends after the batch in hand.
     pub fn stop(&self) {
         self.is_stopping.store(true, Ordering::Relaxed);
+        self.runs.stop();
     }
 
-    /// Stops, and waits for the batch in hand; for as long at most, then gives it up.
+    /// Stops, and waits for the batch in hand, and for the messages that runs have in hand; for as long at most, then gives
+    /// them up.
     ///
     /// # Cancel safety
     ///
     /// Safe: orders stay refused.
     pub async fn ended(&self, within: Duration) {
         self.stop();
-        if timeout(within, self.turn.lock()).await.is_err() {
-            self.running().abort_all();
+        let ended = async {
+            // No order and no run begins after this one.
+            let _turn = self.turn.lock().await;
+            self.runs.ended().await;
+        };
+        let is_late = timeout(within, ended).await.is_err();
+        // A task holds the store for a little longer than its order takes.
+        let mut running = std::mem::take(&mut *self.running());
+        if is_late {
+            running.abort_all();
         }
+        while running.join_next().await.is_some() {}
+    }
+
+    /// The runs that go on, and the last ones that have ended.
+    pub(crate) const fn runs(&self) -> &Runs {
+        &self.runs
     }
 
     /// Carries out the order that a token names, if its plan still holds.
@@ -88,17 +110,24 @@ impl Orders {
         caller: &Caller,
         action: Action,
         body: &[u8],
-    ) -> Result<Vec<u8>, Problem> {
+    ) -> Result<Carried, Problem> {
         let prepared = timeout(
             PREPARATION,
             self.prepared(readings, settings, caller, action, body),
         );
         let prepared = prepared.await.unwrap_or_else(|_| Err(late()));
         // Until here, nothing was tried.
-        let (order, done) = prepared.map_err(|it| it.with("certainty", "not_applied"))?;
-        self.begin(order);
+        let prepared = prepared.map_err(|it| it.with("certainty", "not_applied"))?;
+        let (order, done) = match prepared {
+            Prepared::Order(order, done) => (order, done),
+            Prepared::Run(run) => {
+                run.answered().await;
+                return Ok(Carried::Run(run));
+            }
+        };
+        self.begin(order.run());
         let (detail, code) = match timeout(EXECUTION, done).await {
-            Ok(Ok(answer)) => return text(&answer?),
+            Ok(Ok(answer)) => return Ok(Carried::Order(text(&answer?)?)),
             Ok(Err(_)) => (
                 "the order was not carried to its end; look at /v1/audit for what was done",
                 Code::StoreUnavailable,
@@ -112,7 +141,7 @@ impl Orders {
         Err(problem.with("certainty", "maybe_applied"))
     }
 
-    /// Prepares an order whose plan holds, and returns what its answer comes by. Nothing is tried yet.
+    /// Prepares an order whose plan holds, and returns what its answer comes by: nothing is tried yet. A run begins here.
     async fn prepared(
         &self,
         readings: &Readings,
@@ -120,12 +149,13 @@ impl Orders {
         caller: &Caller,
         action: Action,
         body: &[u8],
-    ) -> Result<(Running, Answered), Problem> {
+    ) -> Result<Prepared, Problem> {
         let document = document(body)?;
         let [token, reason] = members(document.root(), "", ["token", "reason"])?;
         let token = required(token, "", "token")?;
         let reason = request::reason(&required(reason, "", "reason")?)?;
-        let shown = PlanToken::read(&token.text()?).map_err(|why| token.fault(why))?;
+        let sent = token.text()?;
+        let shown = PlanToken::read(&sent).map_err(|why| token.fault(why))?;
         shown
             .is_for(caller, action)
             .map_err(|refused| match refused {
@@ -144,11 +174,15 @@ impl Orders {
         let Ok(turn) = timeout(TURN, turn).await else {
             return Err(busy());
         };
+        if let Some(run) = self.runs.begun_with(&sent) {
+            return Ok(Prepared::Run(run));
+        }
         let now = settings.clock.now();
         let plan = if shown.has_expired(now) {
             None
         } else {
             let plan = made(readings, settings, &order, Some(shown.bounds())).await?;
+            self.runs.check(&plan, caller)?;
             Some(plan).filter(|it| it.digest == shown.digest())
         };
         let Some(plan) = plan else {
@@ -161,30 +195,73 @@ impl Orders {
             return Err(later(Code::StoreUnavailable.as_str(), detail));
         }
         let lent = readings.lent()?;
+        let note = note(&caller.name, &reason);
+        if let Work::Rerun(rerun) = plan.work {
+            let runner = lent.runner.clone().ok_or_else(no_runner)?;
+            let asked = Asked {
+                caller,
+                action,
+                token: &sent,
+                reason: &note.reason,
+                at: now,
+            };
+            let run = self
+                .runs
+                .begin(&asked, plan.changes, &rerun, &*settings.entropy);
+            let task = RunTask {
+                run: Arc::clone(&run),
+                rerun,
+                runner,
+                lent,
+                pipelines: settings.pipelines.clone(),
+                note,
+                clock: Arc::clone(&settings.clock),
+                entropy: Arc::clone(&settings.entropy),
+                end: self.runs.end(),
+            };
+            self.begin(task.run());
+            return Ok(Prepared::Run(run));
+        }
         let (to, done) = oneshot::channel();
         let order = Running {
             lent,
             plan,
-            note: note(&caller.name, &reason),
+            note,
             clock: Arc::clone(&settings.clock),
             entropy: Arc::clone(&settings.entropy),
             is_stopping: Arc::clone(&self.is_stopping),
             to,
             _turn: turn,
         };
-        Ok((order, done))
+        Ok(Prepared::Order(Box::new(order), done))
     }
 
-    fn begin(&self, order: Running) {
+    fn begin(&self, order: impl Future<Output = ()> + Send + 'static) {
         let mut running = self.running();
         while running.try_join_next().is_some() {}
-        running.spawn(order.run());
+        running.spawn(order);
     }
 
     fn running(&self) -> MutexGuard<'_, JoinSet<()>> {
         let running = self.running.lock();
         running.unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// An order whose plan holds.
+enum Prepared {
+    /// It is to be carried out, and its answer comes by this channel.
+    Order(Box<Running>, Answered),
+    /// It is carried out by a run, which has begun.
+    Run(Arc<Run>),
+}
+
+/// The answer to an order that was carried out, or is.
+pub(crate) enum Carried {
+    /// Its answer.
+    Order(Vec<u8>),
+    /// The run that carries it out, which may go on.
+    Run(Arc<Run>),
 }
 
 /// The answer to an order, once there is one.
@@ -262,6 +339,12 @@ fn stale(fresh: &PlanAnswer<'_>) -> Problem {
         .members()
         .into_iter()
         .fold(problem, |problem, (name, value)| problem.with(&name, value))
+}
+
+fn no_runner() -> Problem {
+    let detail = "nobody here can run messages again; the verbs of the command line can";
+    let status = StatusCode::NOT_IMPLEMENTED;
+    Problem::new(status, Code::Unsupported.as_str(), detail)
 }
 
 fn busy() -> Problem {

@@ -57,7 +57,7 @@ impl Readings {
     ///
     /// 503 `store-unavailable` while the store is not open, 503 `throttled` if no place becomes free in time
     pub(crate) async fn begin(&self) -> Result<Reading, Problem> {
-        let Lent { store, trail } = self.lent()?;
+        let Lent { store, trail, .. } = self.lent()?;
         let place = Arc::clone(&self.places).acquire_owned();
         let Ok(Ok(place)) = timeout(PLACE, place).await else {
             let detail = "too many others read the store; ask again";

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
+use axum::http::header::LOCATION;
 use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode};
 use axum::routing::{MethodRouter, get, post};
 use semel_core::Code;
 use semel_http::{Problem, body};
@@ -15,7 +16,8 @@ use semel_worker::replay::Kind;
 use crate::answer::{Answer, json, json_text};
 use crate::events::Events;
 use crate::openapi::OPENAPI;
-use crate::orders::{self, Action, MOST_BODY_BYTES, Orders};
+use crate::orders::{self, Action, Carried, MOST_BODY_BYTES, Orders, Run};
+use crate::page::List;
 use crate::query::{Query, invalid};
 use crate::reading::Readings;
 use crate::settings::Settings;
@@ -87,6 +89,8 @@ fn paths() -> [Path; 17] {
         ("/v1/audit", audit::MEMBERS, get(list_audit)),
         ("/v1/store", &[], get(store)),
         ("/v1/config", &[], get(config)),
+        ("/v1/runs", &[], get(list_runs)),
+        ("/v1/runs/{id}", &[], get(show_run)),
         ("/v1/series", series::MEMBERS, get(all_series)),
         ("/v1/events", &[], get(events)),
         ("/v1/openapi.json", &[], get(openapi)),
@@ -132,10 +136,27 @@ async fn answered(State(service): Shared, request: Request, action: Action, step
         Step::Plan => orders::plan(readings, settings, &caller, action, &body).await?,
         Step::Do => {
             let done = orders.carry_out(readings, settings, &caller, action, &body);
-            done.await?
+            match done.await? {
+                Carried::Order(text) => text,
+                Carried::Run(run) => return run_answer(&run),
+            }
         }
     };
     Ok(json_text(text.into()))
+}
+
+/// Answers with a run; one that goes on is found again at its path.
+fn run_answer(run: &Run) -> Answer {
+    let is_running = run.is_running();
+    let mut answer = json_text(run.text()?.into());
+    if is_running {
+        *answer.status_mut() = StatusCode::ACCEPTED;
+        let path = HeaderValue::from_str(&format!("/v1/runs/{}", run.id()));
+        answer
+            .headers_mut()
+            .extend(path.ok().map(|it| (LOCATION, it)));
+    }
+    Ok(answer)
 }
 
 /// Returns each path of the API that reads, with the members that its query may have.
@@ -211,6 +232,19 @@ async fn show_message(State(service): Shared, head: Parts, kind: Kind) -> Answer
 async fn list_audit(State(service): Shared, head: Parts) -> Answer {
     let query = Query::read(&head, audit::MEMBERS)?;
     json(&audit::list(&service.readings, &*service.settings.clock, &query).await?)
+}
+
+async fn list_runs(State(service): Shared, head: Parts) -> Answer {
+    let query = Query::read(&head, &[])?;
+    let runs = service.orders.runs().list(&query.caller);
+    json(&List::whole(runs.iter().map(|it| it.entry()).collect()))
+}
+
+async fn show_run(State(service): Shared, head: Parts) -> Answer {
+    let query = Query::read(&head, &[])?;
+    let id = head.uri.path().rsplit('/').next().unwrap_or_default();
+    let run = service.orders.runs().find(id, &query.caller)?;
+    Ok(json_text(run.text()?.into()))
 }
 
 async fn store(State(service): Shared, head: Parts) -> Answer {

@@ -1,10 +1,13 @@
 //! Everything that the service tells of, and what it asks.
 
+use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use semel_config::{ConsoleSettings, PipelineSettings};
 use semel_core::port::transfer::AnyTransferStore;
-use semel_core::{AnyStore, Clock, Entropy};
+use semel_core::{AnyStore, Clock, Entropy, Result};
+use semel_worker::replay::Job;
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -44,6 +47,34 @@ pub struct Lent {
     pub store: AnyStore,
     /// The same store, for audit entries about the store as a whole.
     pub trail: Option<AnyTransferStore>,
+    /// Runs messages again that were set aside; none where nobody can.
+    pub runner: Option<Arc<dyn Runner>>,
+}
+
+/// Runs messages again that were set aside, in the process of the worker and beside its pipelines.
+pub trait Runner: Send + Sync + 'static {
+    /// Runs the messages of a job with the effect of their pipeline, until all came to rest or `recalled` turns `true`: then
+    /// what is in hand is finished, and the rest stays where it is. Returns the object that the verb prints.
+    fn run(&self, pipeline: &PipelineSettings, job: Job, recalled: watch::Receiver<bool>) -> Ran;
+
+    /// Waits until somebody pauses or drains one of these pipelines by an order that was not there yet at this call; for
+    /// ever if nobody can.
+    fn paused(&self, pipelines: &[Box<str>]) -> Paused {
+        let _ = pipelines;
+        Box::pin(std::future::pending())
+    }
+}
+
+/// The wait for an order that pauses a pipeline.
+pub type Paused = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A run of a pipeline, until its report. Dropping it is as safe as `kill -9`.
+pub type Ran = Pin<Box<dyn Future<Output = Result<Value>> + Send>>;
+
+impl fmt::Debug for dyn Runner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Runner")
+    }
 }
 
 /// A worker as the service sees it. Every call reads memory alone.

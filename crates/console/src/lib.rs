@@ -50,6 +50,8 @@ pub fn router(api: Router) -> Router {
         .route("/dead-letters/message", get(pages::message::dead_letter))
         .route("/quarantine", get(pages::set_aside::quarantine))
         .route("/quarantine/message", get(pages::message::quarantined))
+        .route("/runs", get(pages::runs::list))
+        .route("/runs/{id}", get(pages::runs::show))
         .route("/window", get(pages::window::show))
         .route("/store", get(pages::store::show))
         .route("/audit", get(pages::audit::show))

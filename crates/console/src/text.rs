@@ -106,10 +106,10 @@ pub(crate) fn key_address(entry: &Value) -> String {
 /// A state, by a word and a colour.
 pub(crate) fn state(word: &str) -> Markup {
     let kind = match word {
-        "running" | "completed" | "done" => "good",
+        "running" | "completed" | "done" | "applied" | "replayed" | "ended" => "good",
         "in_doubt" | "dead" | "failed" | "unknown" | "stopping" => "bad",
         "claimed" | "started" | "released" | "absent" => "plain",
         _ => "warn",
     };
-    html! { span.state.(kind) { (words(word)) } }
+    html! { @if !word.is_empty() { span.state.(kind) { (words(word)) } } }
 }

@@ -96,6 +96,12 @@ pub enum Code {
     MessageUnknown,
     /// The plan of an order no longer holds.
     PlanStale,
+    /// A worker does not have a pipeline.
+    PipelineUnknown,
+    /// A worker remembers no run of messages by an id.
+    RunUnknown,
+    /// Messages of a pipeline are being run again.
+    RunUnfinished,
     /// The idempotency key of a request is none.
     KeyInvalid,
     /// The idempotency key of a request belongs to another one.
@@ -180,6 +186,9 @@ impl Code {
         Self::KeyUnknown,
         Self::MessageUnknown,
         Self::PlanStale,
+        Self::PipelineUnknown,
+        Self::RunUnknown,
+        Self::RunUnfinished,
         Self::KeyInvalid,
         Self::KeyReused,
         Self::OutcomeUnrecorded,
@@ -247,6 +256,9 @@ impl Code {
             Self::KeyUnknown => "key-unknown",
             Self::MessageUnknown => "message-unknown",
             Self::PlanStale => "plan-stale",
+            Self::PipelineUnknown => "pipeline-unknown",
+            Self::RunUnknown => "run-unknown",
+            Self::RunUnfinished => "run-unfinished",
             Self::KeyInvalid => "key-invalid",
             Self::KeyReused => "key-reused",
             Self::OutcomeUnrecorded => "outcome-unrecorded",

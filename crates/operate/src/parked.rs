@@ -7,7 +7,7 @@ mod message;
 mod names;
 mod removal;
 
-pub use forecast::assess;
+pub use forecast::{Foretold, assess};
 pub use listing::{DeadLetter, Quarantined};
 pub use message::{Header, WholeMessage, Withheld};
 pub(crate) use message::{masked, masked_http};

@@ -83,6 +83,7 @@ pub mod replay;
 mod restoration;
 mod results;
 mod route_watch;
+mod runner;
 pub mod same_file;
 mod shared;
 mod source_lag;

@@ -12,12 +12,14 @@ pub(crate) use runs::{OrderedRun, Runs};
 pub(crate) use until_drained::UntilDrained;
 
 use std::collections::BTreeMap;
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::{AnyStore, Error, ErrorKind, Result};
 use semel_operate::pipelines::{OrderedPause, PauseKind, ordered_pauses};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::notice::{Notice, Reporter};
@@ -52,6 +54,23 @@ impl Pauses {
         match self.0.get(pipeline) {
             Some(order) => order.subscribe(),
             None => watch::Sender::new(KnownOrder::Run).subscribe(),
+        }
+    }
+
+    /// Waits until one of these pipelines is paused by an order that is not known yet at this call; for ever if nobody asks
+    /// about any of them.
+    pub(crate) fn paused_anew(&self, pipelines: &[Box<str>]) -> impl Future<Output = ()> + use<> {
+        let orders = pipelines.iter().map(|it| {
+            let mut order = self.of(it);
+            let known = order.borrow_and_update().clone();
+            (known, order)
+        });
+        let orders: Vec<_> = orders.collect();
+        async move {
+            let mut waits: JoinSet<()> = orders.into_iter().map(paused_after).collect();
+            if waits.join_next().await.is_none() {
+                pending::<()>().await;
+            }
         }
     }
 
@@ -125,6 +144,18 @@ impl KnownOrder {
     pub(crate) fn is(&self, kind: PauseKind) -> bool {
         matches!(self, Self::Paused(pause) if pause.kind == kind)
     }
+}
+
+/// Waits for an order that pauses a pipeline after the one that is known; for ever if nobody asks any more.
+async fn paused_after((mut known, mut order): (KnownOrder, watch::Receiver<KnownOrder>)) {
+    while order.changed().await.is_ok() {
+        let now = order.borrow_and_update().clone();
+        if matches!(now, KnownOrder::Paused(_)) && now != known {
+            return;
+        }
+        known = now;
+    }
+    pending::<()>().await;
 }
 
 /// Tells whether the same question may be answered later.

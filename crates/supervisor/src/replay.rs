@@ -5,14 +5,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use semel_backends::layered::Layer;
 use semel_backends::source;
-use semel_config::{PipelineSettings, SourceSettings};
+use semel_config::{Accepted, PipelineSettings, SourceSettings};
 use semel_core::port::source::{Acknowledgement, Delivery, Fetched, Source};
 use semel_core::select::{Message, Selector, View};
 use semel_core::{Fate, Result, Timestamp, forward_source, tenant};
 use semel_engine::pipeline::REPLAY_ID;
+use semel_worker::replay::Report;
 use semel_worker::run::{Run, Stores, run};
+use serde::Serialize;
 
-use crate::results::PipelineSummary;
+use crate::results::{PipelineResult, PipelineSummary};
 use crate::verb_traces::VerbTraces;
 
 /// A replay of messages through their pipeline.
@@ -89,6 +91,30 @@ impl Replay<'_> {
             waived: settings.waived,
             ..PipelineSummary::from(summary)
         })
+    }
+}
+
+/// The result of messages that were set aside and run again, as a documented object: the summary of the run, and the fates
+/// of its messages as parked ones.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReplayResult<'a> {
+    #[serde(flatten)]
+    summary: PipelineResult<'a>,
+    dropped: u64,
+    kept: u64,
+    refused: u64,
+}
+
+impl<'a> ReplayResult<'a> {
+    /// Lays out the report about a pipeline; `accepted` are the weaknesses of its store that are accepted.
+    pub fn of(name: &'a str, report: &Report, accepted: Accepted) -> Self {
+        let Report { summary, tally } = report;
+        Self {
+            summary: PipelineResult::of(name, &PipelineSummary::from(*summary), accepted),
+            dropped: tally.dropped,
+            kept: tally.kept,
+            refused: tally.refused,
+        }
     }
 }
 

@@ -29,6 +29,7 @@ use crate::pause::Pauses;
 use crate::preflight;
 use crate::relays::Relays;
 use crate::results::{PipelineSummary, Results};
+use crate::runner::WorkerRunner;
 use crate::shared::Shared;
 use crate::status::{self, Status};
 use crate::store_opening;
@@ -335,10 +336,9 @@ impl Worker {
         } else {
             (stores, lent)
         };
-        store.send_replace(Some(Lent {
-            store: lent.clone(),
-            trail: stores.transfer.clone(),
-        }));
+        let of_worker = (&settings, &stores, &status, traces.as_ref());
+        let runner = runner(of_worker, &around, &observer, (&stop, &pauses));
+        lend(&store, &lent, runner);
         let pipelines = &settings.pipelines;
         let outlooks = outlooks(pipelines, &*around.clock, &*reporter, stop.subscribe()).await?;
         beside.spawn(store_watch.clone().watch(stop.clone()));
@@ -392,7 +392,9 @@ impl Worker {
         if let Some(gateway) = gateway {
             gateway.ended().await;
         }
-        orders.ended(settings.shutdown).await;
+        // Runs break off what is in hand after the same time, and note that nobody knows what came of it.
+        let within = settings.shutdown.saturating_add(NOTING);
+        orders.ended(within).await;
         let mut results = ended?;
         beside.shutdown().await;
         results.failure = results.failure.or_else(|| store_watch.check().err());
@@ -415,6 +417,39 @@ fn around(options: &Options, status: &Status, claimant: Claimant) -> Surrounding
         claimant,
         observer: Arc::new(FanOut::new([health, Arc::clone(&options.observer)])),
     }
+}
+
+/// Returns what runs messages again for the admin API.
+fn runner(
+    (settings, stores, status, traces): (&Settings, &Stores, &Arc<Status>, Option<&Traces>),
+    around: &Surroundings,
+    observer: &Arc<dyn Observer>,
+    (stop, pauses): (&watch::Sender<bool>, &Arc<Pauses>),
+) -> WorkerRunner {
+    let is_scraped = settings.admin.listen.is_some();
+    WorkerRunner {
+        around: Surroundings {
+            observer: Arc::clone(observer),
+            ..around.clone()
+        },
+        url: settings.store.clone(),
+        stores: stores.clone(),
+        traces: traces.cloned(),
+        counted: is_scraped.then(|| Arc::clone(status)),
+        stop: stop.clone(),
+        patience: settings.shutdown,
+        accepted: settings.accepted,
+        pauses: Arc::clone(pauses),
+    }
+}
+
+/// Lends the store to the admin API, and what runs messages again.
+fn lend(to: &watch::Sender<Option<Lent>>, store: &AnyStore, runner: WorkerRunner) {
+    to.send_replace(Some(Lent {
+        store: store.clone(),
+        trail: runner.stores.transfer.clone(),
+        runner: Some(Arc::new(runner)),
+    }));
 }
 
 /// Returns the same stores, whose calls are timed, and the one of claims. Orders of other processes and the moving of a
@@ -543,6 +578,9 @@ fn sweep_every(settings: &Settings) -> Duration {
     let windows = windows.chain(of_claims).chain(of_routes);
     sweep::interval(windows.min().unwrap_or_default())
 }
+
+/// The time in which what was broken off is noted.
+const NOTING: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,9 @@ pub use prospect::{Assessed, Assessor, Prospect, unretried};
 
 use std::sync::Arc;
 
-use semel_core::{Key, Note, Parked, Result, StateKind, Timestamp, Unusable};
+use semel_core::{
+    Fate, Key, Note, Parked, ParkedId, Record, Result, StateKind, Timestamp, Unusable,
+};
 use semel_engine::pipeline::Pipeline;
 use semel_engine::summary::Summary;
 
@@ -65,6 +67,11 @@ pub struct Job {
     pub kind: Kind,
     /// The filter among them.
     pub wanted: Arc<dyn Fn(&Parked) -> bool + Send + Sync>,
+    /// Tells whether a message that is wanted, and the record of its key, stand as they did when somebody looked at them;
+    /// one that does not is not run, unless it is done. None runs them as they stand.
+    pub stands: Option<Stands>,
+    /// The number of messages that are wanted, if it is known: the last one ends the search.
+    pub count: Option<usize>,
     /// Only messages parked by then: a message that is parked while this runs waits for the next time.
     pub until: Timestamp,
     /// Bytes of their payloads, to show the progress.
@@ -74,7 +81,21 @@ pub struct Job {
     /// The key under which quarantined messages run, as operations of their own; none for the one that the pipeline
     /// finds in each.
     pub key: Option<Key>,
+    /// Told of each message that is handed over to be run, if anybody wants to know: its effect may be called from then on.
+    pub on_taken: Option<OnTaken>,
+    /// Told what became of each message that was run, if anybody wants to know: once its operation is settled, whether or
+    /// not it can be dropped then.
+    pub on_fate: Option<OnFate>,
 }
+
+/// Tells whether a message and the record of its key stand as they did.
+pub type Stands = Arc<dyn Fn(&Parked, Option<&Record>) -> bool + Send + Sync>;
+
+/// Receives each message that is handed over to be run.
+pub type OnTaken = Arc<dyn Fn(ParkedId) + Send + Sync>;
+
+/// Receives the fate of each message that was run.
+pub type OnFate = Arc<dyn Fn(ParkedId, Fate) + Send + Sync>;
 
 /// The results for the messages.
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +113,7 @@ pub struct Tally {
     pub dropped: u64,
     /// Stayed where they were.
     pub kept: u64,
-    /// Were not run at all; see [`Prospect::Refused`] and [`Prospect::Published`].
+    /// Were not run at all; see [`Prospect::Refused`], [`Prospect::Published`] and [`Job::stands`].
     pub refused: u64,
 }
 

@@ -112,6 +112,7 @@ pub async fn run_with(
         pipeline: pipeline.name.clone(),
         observer: Arc::clone(&run.surroundings.observer),
         stop: run.stop.subscribe(),
+        recalled: run.recalled.clone(),
     };
     if let EffectSettings::Publish(settings) = &effect {
         let Some(facts) = found(&*settings.target, around.clone()).await? else {

@@ -45,7 +45,7 @@ struct Carried {
 /// The fate of a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "result", rename_all = "snake_case")]
-enum Fate {
+pub(super) enum Fate {
     /// It was made, and the audit trail has an entry; a reason says what is left to do.
     Done {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,6 +106,8 @@ impl Execution<'_> {
                 }
             }
             Work::Sweep(before) => return self.sweep(before).await,
+            // That is done by a run, not by an order.
+            Work::Rerun(_) => {}
             Work::Pipelines(pipelines) => {
                 for planned in &pipelines {
                     if self.stops() || fates.add(self.order(planned).await, 1).is_break() {
@@ -151,7 +153,7 @@ impl Execution<'_> {
     }
 
     /// Changes those records of a batch that stand as they were planned.
-    async fn change(&self, batch: &[(Planned, String)]) -> Result<Batch> {
+    pub(super) async fn change(&self, batch: &[(Planned, String)]) -> Result<Batch> {
         let store = &self.lent.store;
         let operations = batch.iter().map(|(it, _)| it.operation.clone());
         let records = store.get(operations.collect()).await;
@@ -273,8 +275,7 @@ fn is_as(record: Option<Record>, planned: &str) -> bool {
 fn spread(as_planned: &[bool], mut fates: impl Iterator<Item = Fate>) -> Vec<Fate> {
     let all = as_planned.iter().map(|is_same| {
         if !is_same {
-            let why = "it has changed since the plan".to_owned();
-            return Fate::Refused { why };
+            return Fate::changed();
         }
         fates.next().unwrap_or_else(|| Fate::Unknown {
             why: "the store gave no answer".to_owned(),
@@ -284,8 +285,8 @@ fn spread(as_planned: &[bool], mut fates: impl Iterator<Item = Fate>) -> Vec<Fat
 }
 
 /// The fates of a batch.
-struct Batch {
-    fates: Vec<Fate>,
+pub(super) struct Batch {
+    pub(super) fates: Vec<Fate>,
     /// A break if another batch is of no use.
     next: ControlFlow<()>,
 }
@@ -344,6 +345,12 @@ impl Fates {
 }
 
 impl Fate {
+    /// That of a change that is about something else by now.
+    pub(super) fn changed() -> Self {
+        let why = "it has changed since the plan".to_owned();
+        Self::Refused { why }
+    }
+
     fn of(answer: Directed, now: Timestamp) -> Self {
         match answer {
             Directed::Now(_) => Self::Done { why: None },
@@ -374,7 +381,18 @@ impl Fate {
         }
     }
 
-    fn after(error: &Error) -> Self {
+    /// The word for it, and the reason if there is one.
+    pub(super) fn parts(&self) -> (&'static str, Option<&str>) {
+        match self {
+            Self::Done { why } => ("done", why.as_deref()),
+            Self::Refused { why } => ("refused", Some(why)),
+            Self::Failed { why } => ("failed", Some(why)),
+            Self::Unknown { why } => ("unknown", Some(why)),
+            Self::NotTried => ("not_tried", None),
+        }
+    }
+
+    pub(super) fn after(error: &Error) -> Self {
         let why = format!("{error} [{}]", error.code());
         match error.certainty() {
             Certainty::NotApplied => Self::Failed { why },

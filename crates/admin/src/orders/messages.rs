@@ -1,4 +1,4 @@
-//! Plans to drop messages that were set aside.
+//! Messages that were set aside, as orders select them, and plans to drop them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use semel_core::{Key, ParkedId, Scope, Timestamp};
 use semel_http::Problem;
-use semel_operate::parked::{DeadLetter, Filter, Found, Names, Quarantined, Search};
+use semel_operate::parked::{DeadLetter, Filter, Found, Groups, Names, Quarantined, Search};
 use semel_worker::replay::Kind;
 
 use super::plan::{Change, Digest, Discard, Left, Plan, Work};
@@ -16,8 +16,112 @@ use crate::keys::which;
 use crate::parked::message_id;
 use crate::reading::Reading;
 
-/// Messages in the order of their age.
-type Messages = BTreeMap<(Timestamp, ParkedId), (Change, Discard)>;
+/// Messages, or what is known of them, in the order of their age.
+type Oldest<T> = BTreeMap<(Timestamp, ParkedId), T>;
+
+/// Goes through the messages that an order is about, and keeps the oldest.
+pub(super) struct Selecting<'s, T> {
+    selection: &'s Selection,
+    groups: Groups,
+    /// The pipelines and tenants of each key that was named, as far as messages have it.
+    scopes: BTreeMap<Key, BTreeSet<Scope>>,
+    /// The messages whose ids were named.
+    met: BTreeSet<ParkedId>,
+    /// Those that are kept.
+    pub(super) found: Oldest<T>,
+    is_whole: bool,
+}
+
+/// The messages that an order is about.
+pub(super) struct Selected<T> {
+    pub(super) found: Oldest<T>,
+    /// The names that no message has.
+    pub(super) left: Vec<Left>,
+    /// False if there are more.
+    pub(super) is_whole: bool,
+    /// The latest time since which one of them is kept, where all are meant.
+    pub(super) until: Option<Timestamp>,
+}
+
+impl<'s, T> Selecting<'s, T> {
+    /// Begins with messages of a kind.
+    pub(super) fn begin(kind: Kind, selection: &'s Selection, bounds: Bounds) -> Self {
+        let (names, filter) = match &selection.which {
+            Which::Keys(keys) => (Names::keys(keys.clone()), Filter::default()),
+            Which::Ids(ids) => (
+                Names::ids(ids.iter().filter_map(|id| message_id(id)).collect()),
+                Filter::default(),
+            ),
+            Which::All {
+                older_than,
+                reason_like,
+            } => {
+                let before = bounds.until.or(older_than.map(|age| bounds.at.minus(age)));
+                let age = before.map(|_| Duration::ZERO);
+                let filter = Filter::new(age, reason_like.as_deref(), before.unwrap_or(bounds.at));
+                (Names::default(), filter)
+            }
+        };
+        let search = Search {
+            kind,
+            within: selection.within.clone(),
+            names: Arc::new(names),
+            filter,
+        };
+        Self {
+            selection,
+            groups: search.small_groups(),
+            scopes: BTreeMap::new(),
+            met: BTreeSet::new(),
+            found: Oldest::new(),
+            is_whole: true,
+        }
+    }
+
+    /// Returns the next group; nothing after the last one.
+    pub(super) async fn next(&mut self, reading: &Reading) -> Result<Option<Vec<Found>>, Problem> {
+        // Whatever else waits for the store comes first.
+        tokio::task::yield_now().await;
+        let group = reading.within(self.groups.next(&reading.store)).await?;
+        for it in group.iter().flatten() {
+            match (&self.selection.which, &it.message.key) {
+                (Which::Keys(_), Some(key)) => {
+                    let scopes = self.scopes.entry(key.clone()).or_default();
+                    if scopes.len() < SCOPES {
+                        scopes.insert(it.message.scope.clone());
+                    }
+                }
+                (Which::Ids(_), _) => {
+                    self.met.insert(it.message.id());
+                }
+                (Which::Keys(_) | Which::All { .. }, _) => {}
+            }
+        }
+        Ok(group)
+    }
+
+    /// Keeps what is known of a message, unless others are older.
+    pub(super) fn keep(&mut self, since: Timestamp, id: ParkedId, known: T) {
+        self.found.insert((since, id), known);
+        if self.found.len() > MOST_CHANGES {
+            self.found.pop_last();
+            self.is_whole = false;
+        }
+    }
+
+    /// Ends after the last group.
+    pub(super) fn selected(self) -> Result<Selected<T>, Problem> {
+        let left = unmet(self.selection, &self.met, &self.scopes)?;
+        let is_all = matches!(self.selection.which, Which::All { .. });
+        let until = self.found.last_key_value().map(|((since, _), _)| *since);
+        Ok(Selected {
+            left,
+            is_whole: self.is_whole,
+            until: until.filter(|_| is_all),
+            found: self.found,
+        })
+    }
+}
 
 /// Plans to drop messages of a kind.
 pub(super) async fn drop(
@@ -26,73 +130,30 @@ pub(super) async fn drop(
     selection: &Selection,
     bounds: Bounds,
 ) -> Result<Plan, Problem> {
-    let (names, filter) = match &selection.which {
-        Which::Keys(keys) => (Names::keys(keys.clone()), Filter::default()),
-        Which::Ids(ids) => (
-            Names::ids(ids.iter().filter_map(|id| message_id(id)).collect()),
-            Filter::default(),
-        ),
-        Which::All {
-            older_than,
-            reason_like,
-        } => {
-            let before = bounds.until.or(older_than.map(|age| bounds.at.minus(age)));
-            let age = before.map(|_| Duration::ZERO);
-            let filter = Filter::new(age, reason_like.as_deref(), before.unwrap_or(bounds.at));
-            (Names::default(), filter)
-        }
-    };
-    let search = Search {
-        kind,
-        within: selection.within.clone(),
-        names: Arc::new(names),
-        filter,
-    };
-    let mut found = Messages::new();
-    let mut is_whole = true;
-    let mut scopes: BTreeMap<Key, BTreeSet<Scope>> = BTreeMap::new();
-    let is_by_key = matches!(selection.which, Which::Keys(_));
-    let mut groups = search.small_groups();
-    while let Some(group) = reading.within(groups.next(&reading.store)).await? {
+    let mut selecting = Selecting::begin(kind, selection, bounds);
+    while let Some(group) = selecting.next(reading).await? {
         for it in group {
-            if let Some(key) = it.message.key.as_ref().filter(|_| is_by_key) {
-                let scopes = scopes.entry(key.clone()).or_default();
-                if scopes.len() < SCOPES {
-                    scopes.insert(it.message.scope.clone());
-                }
-            }
             let discard = Discard::of(&it, kind == Kind::DeadLetters);
-            found.insert(
-                (it.message.since, discard.id),
-                (change_of(it, kind), discard),
-            );
-            // The oldest ones.
-            if found.len() > MOST_CHANGES {
-                found.pop_last();
-                is_whole = false;
-            }
+            let (since, id) = (it.message.since, discard.id);
+            selecting.keep(since, id, (change_of(it, kind), discard));
         }
-        // Whatever else waits for the store comes first.
-        tokio::task::yield_now().await;
     }
-    let left = unmet(selection, &found, &scopes)?;
+    let selected = selecting.selected()?;
     let mut digest = Digest::default();
-    for ((since, id), (change, _)) in &found {
+    for ((since, id), (change, _)) in &selected.found {
         let state = match change {
             Change::DeadLetter(it) => it.state,
             _ => "quarantined",
         };
         digest.text(&format!("{id} {} {state}", since.as_millis()));
     }
-    let is_all = matches!(selection.which, Which::All { .. });
-    let until = found.last_key_value().map(|((since, _), _)| *since);
-    let (changes, messages): (Vec<_>, Vec<_>) = found.into_values().unzip();
+    let (changes, messages): (Vec<_>, Vec<_>) = selected.found.into_values().unzip();
     Ok(Plan {
         at: bounds.at,
-        until: until.filter(|_| is_all),
+        until: selected.until,
         changes,
-        left,
-        is_whole,
+        left: selected.left,
+        is_whole: selected.is_whole,
         digest: digest.finish(),
         work: Work::Messages(messages),
     })
@@ -108,14 +169,13 @@ fn change_of(found: Found, kind: Kind) -> Change {
 /// Returns the names that no message has; refuses a key that several pipelines or tenants have.
 fn unmet(
     selection: &Selection,
-    found: &Messages,
+    met: &BTreeSet<ParkedId>,
     scopes: &BTreeMap<Key, BTreeSet<Scope>>,
 ) -> Result<Vec<Left>, Problem> {
     let mut left = Vec::new();
     match &selection.which {
         Which::All { .. } => {}
         Which::Ids(ids) => {
-            let met: BTreeSet<_> = found.keys().map(|(_, id)| *id).collect();
             let ids = ids.iter();
             let unmet = ids.filter(|id| message_id(id).is_none_or(|it| !met.contains(&it)));
             left.extend(unmet.map(|id| Left::id(id, UNKNOWN_MESSAGE)));

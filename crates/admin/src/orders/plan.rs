@@ -1,13 +1,16 @@
 //! A plan: what an order would change, what it leaves as it is and why, and a digest that tells whether the same would
 //! still happen.
 
-use semel_core::{Operation, ParkedId, Record, State, StateKind, Timestamp};
+use std::collections::BTreeMap;
+
+use semel_core::{Key, Operation, Parked, ParkedId, Record, State, StateKind, Timestamp};
 use semel_operate::action::{Action, Advice};
 use semel_operate::in_doubt::{Case, Resolved};
 use semel_operate::keys::{Changed, Planned, since};
-use semel_operate::parked::{DeadLetter, Found, Quarantined};
+use semel_operate::parked::{DeadLetter, Foretold, Found, Quarantined};
 use semel_operate::pipelines::{PipelineChange, PlannedPipeline};
 use semel_operate::store::SweepResult;
+use semel_worker::replay::Kind;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -64,6 +67,41 @@ pub(super) enum Work {
     Sweep(Option<u64>),
     /// Pipelines are paused, drained or resumed.
     Pipelines(Vec<PlannedPipeline>),
+    /// Messages are run again.
+    Rerun(Rerun),
+}
+
+/// Messages and doubts that are to be run again.
+#[derive(Debug)]
+pub(super) struct Rerun {
+    pub(super) kind: Kind,
+    /// The key under which a message runs as an operation of its own.
+    pub(super) key: Option<Key>,
+    /// Doubts without a message, which wait for the next one; the first of the changes.
+    pub(super) alone: Vec<(Planned, String)>,
+    /// The messages, in the order of the changes that follow.
+    pub(super) messages: Vec<(ParkedId, Standing)>,
+    /// The pipelines that run them, each with the number and the bytes of its messages.
+    pub(super) pipelines: BTreeMap<Box<str>, (usize, u64)>,
+}
+
+/// A message as it was planned. What is set aside under the same id later, or after something else happened to its
+/// operation, is another matter.
+#[derive(Clone, Debug)]
+pub(super) struct Standing {
+    /// The time at which it was set aside.
+    pub(super) since: Timestamp,
+    /// The record of its operation, if there was one.
+    pub(super) record: Option<String>,
+    /// True if the message is in quarantine. The record is that of others of its key then, which the run may run, too.
+    pub(super) is_quarantined: bool,
+}
+
+impl Standing {
+    /// Tells whether a message and its record are as they were planned.
+    pub(super) fn is(&self, message: &Parked, record: Option<&Record>) -> bool {
+        self.since == message.since && (self.is_quarantined || self.record == record.map(snapshot))
+    }
 }
 
 /// A message that is to be dropped.
@@ -98,6 +136,7 @@ pub(super) enum Change {
     },
     DeadLetter(Box<DeadLetter>),
     Quarantined(Box<Quarantined>),
+    Foretold(Box<Foretold>),
     Forecast {
         /// About as many; none if the store cannot tell.
         removed: Option<u64>,
@@ -137,6 +176,9 @@ pub(super) struct PlanAnswer<'p> {
     token: String,
     changes: &'p [Change],
     left: &'p [Left],
+    /// The number of messages that would have each fate, of those that are run.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    foretold: BTreeMap<&'static str, usize>,
     /// False if there is more: plan again after this.
     complete: bool,
 }
@@ -148,6 +190,7 @@ impl<'p> PlanAnswer<'p> {
             token,
             changes: &plan.changes,
             left: &plan.left,
+            foretold: sums(&plan.changes),
             complete: plan.is_whole,
         }
     }
@@ -161,7 +204,30 @@ impl<'p> PlanAnswer<'p> {
     }
 }
 
+/// Sums up the fates that are foretold.
+pub(super) fn sums(changes: &[Change]) -> BTreeMap<&'static str, usize> {
+    let mut sums = BTreeMap::new();
+    for change in changes {
+        if let Change::Foretold(it) = change {
+            *sums.entry(it.predicted).or_default() += 1;
+        }
+    }
+    sums
+}
+
 impl Left {
+    /// A message that is left as it is.
+    pub(super) fn message(foretold: Foretold) -> Self {
+        Self {
+            key: foretold.key,
+            id: Some(foretold.id),
+            pipeline: Some(foretold.pipeline),
+            tenant: foretold.tenant,
+            why: foretold.detail,
+            next: None,
+        }
+    }
+
     /// An operation that is left as it is.
     pub(super) fn of(operation: &Operation, why: impl Into<String>, next: Option<Action>) -> Self {
         let scope = &operation.scope;

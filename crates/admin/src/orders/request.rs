@@ -1,10 +1,10 @@
 //! Requests for plans, read strictly: which order, and what it is about.
 
 use bytes::Bytes;
-use semel_core::Scope;
 use semel_core::json::Node;
 use semel_core::port::store::ListQuery;
 use semel_core::units;
+use semel_core::{Key, Scope};
 use semel_http::member::{Fault, Member, document, members, required};
 use semel_http::{Caller, Problem, Role};
 use semel_operate::in_doubt::Word;
@@ -12,7 +12,7 @@ use semel_operate::keys::KeyChange;
 use semel_operate::pipelines::PipelineOrder;
 use semel_worker::replay::Kind;
 
-use super::selection::{Parts, Selection, names};
+use super::selection::{Parts, Selection, Which, names};
 use crate::query::sees_everything;
 
 /// The orders that can be given.
@@ -24,6 +24,12 @@ pub(crate) enum Action {
     DropDeadLetters,
     /// Drops messages in quarantine.
     DropQuarantined,
+    /// Calls effects in doubt again.
+    Retry,
+    /// Runs dead letters again.
+    ReplayDeadLetters,
+    /// Runs messages in quarantine.
+    ReleaseQuarantined,
     /// Ends leases and backoffs.
     Release,
     /// Removes records.
@@ -49,6 +55,8 @@ pub(super) enum Order {
     Resolve(Word, Selection),
     /// Messages of this kind are dropped.
     Drop(Kind, Selection),
+    /// Messages of this kind are run again; one in quarantine perhaps as an operation of its own, under a key.
+    Rerun(Kind, Selection, Option<Key>),
     /// Records of keys are changed.
     Change(KeyChange, Selection),
     /// The store is swept.
@@ -59,10 +67,13 @@ pub(super) enum Order {
 
 impl Action {
     /// Every order.
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Resolve,
         Self::DropDeadLetters,
         Self::DropQuarantined,
+        Self::Retry,
+        Self::ReplayDeadLetters,
+        Self::ReleaseQuarantined,
         Self::Release,
         Self::Forget,
         Self::Hold,
@@ -79,6 +90,9 @@ impl Action {
             Self::Resolve => "in-doubt/resolve",
             Self::DropDeadLetters => "dead-letters/drop",
             Self::DropQuarantined => "quarantine/drop",
+            Self::Retry => "in-doubt/retry",
+            Self::ReplayDeadLetters => "dead-letters/replay",
+            Self::ReleaseQuarantined => "quarantine/release",
             Self::Release => "keys/release",
             Self::Forget => "keys/forget",
             Self::Hold => "keys/hold",
@@ -96,6 +110,9 @@ impl Action {
             Self::Resolve
             | Self::DropDeadLetters
             | Self::DropQuarantined
+            | Self::Retry
+            | Self::ReplayDeadLetters
+            | Self::ReleaseQuarantined
             | Self::Release
             | Self::Forget
             | Self::Hold
@@ -122,6 +139,9 @@ impl Order {
             Action::Resolve => Self::resolve(root, caller),
             Action::DropDeadLetters => Self::drop(root, caller, Kind::DeadLetters),
             Action::DropQuarantined => Self::drop(root, caller, Kind::Quarantined),
+            Action::Retry => Self::rerun(root, caller, Kind::InDoubt),
+            Action::ReplayDeadLetters => Self::rerun(root, caller, Kind::DeadLetters),
+            Action::ReleaseQuarantined => Self::release(root, caller),
             Action::Release => Self::change(root, caller, KeyChange::Release),
             Action::Forget => Self::change(root, caller, KeyChange::Forget),
             Action::Hold => Self::hold(root, caller),
@@ -178,16 +198,34 @@ impl Order {
     }
 
     fn drop(root: Node<'_>, caller: &Caller, kind: Kind) -> Result<Self, Problem> {
-        let names = [
-            "keys",
-            "ids",
-            "all",
-            "older_than",
-            "reason_like",
-            "pipeline",
-            "tenant",
-        ];
-        let [keys, ids, all, older_than, reason_like, pipeline, tenant] = members(root, "", names)?;
+        let selection = Self::messages(members(root, "", MESSAGES)?, caller)?;
+        Ok(Self::Drop(kind, selection))
+    }
+
+    fn rerun(root: Node<'_>, caller: &Caller, kind: Kind) -> Result<Self, Problem> {
+        let selection = Self::messages(members(root, "", MESSAGES)?, caller)?;
+        Ok(Self::Rerun(kind, selection, None))
+    }
+
+    /// Reads an order to run messages in quarantine. A key is for one message.
+    fn release(root: Node<'_>, caller: &Caller) -> Result<Self, Problem> {
+        let [keys, ids, all, older, like, pipeline, tenant] = MESSAGES;
+        let names = [keys, ids, all, older, like, pipeline, tenant, "key"];
+        let [keys, ids, all, older, like, pipeline, tenant, key] = members(root, "", names)?;
+        let selected = [keys, ids, all, older, like, pipeline, tenant];
+        let selection = Self::messages(selected, caller)?;
+        let is_one = matches!(&selection.which, Which::Ids(ids) if ids.len() == 1);
+        if let Some(key) = key.filter(|_| !is_one) {
+            return Err(key.fault("a key is for one message: name its id").into());
+        }
+        let key = key.map(|it| it.printed_key()).transpose()?;
+        Ok(Self::Rerun(Kind::Quarantined, selection, key))
+    }
+
+    fn messages(
+        [keys, ids, all, older_than, reason_like, pipeline, tenant]: [Option<Member<'_>>; 7],
+        caller: &Caller,
+    ) -> Result<Selection, Problem> {
         let parts = Parts {
             keys,
             ids,
@@ -195,8 +233,8 @@ impl Order {
             older_than,
             reason_like,
         };
-        let selection = Selection::read(&parts, within(caller, pipeline, tenant)?)?;
-        Ok(Self::Drop(kind, selection))
+        let within = within(caller, pipeline, tenant)?;
+        Ok(Selection::read(&parts, within)?)
     }
 
     /// Reads an order about pipelines. They have messages of every tenant.
@@ -293,5 +331,15 @@ fn within(
     crate::query::within(caller, pipeline.as_deref(), tenant.as_deref())
 }
 
+/// The members that say which messages are meant.
+const MESSAGES: [&str; 7] = [
+    "keys",
+    "ids",
+    "all",
+    "older_than",
+    "reason_like",
+    "pipeline",
+    "tenant",
+];
 /// The longest reason.
 pub(crate) const MOST_REASON_BYTES: usize = 1_024;

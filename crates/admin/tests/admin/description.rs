@@ -14,6 +14,18 @@ fn schema(name: &str) -> Value {
     document["components"]["schemas"][name].clone()
 }
 
+/// Checks that an answer has the members that a schema requires, and no others than it has.
+#[track_caller]
+pub(crate) fn is_described(answer: &Value, name: &str) {
+    let schema = schema(name);
+    let (found, described) = (names(answer), names(&schema["properties"]));
+    assert!(found.is_subset(&described), "{found:?} {described:?}");
+    for member in schema["required"].as_array().into_iter().flatten() {
+        let member = member.as_str().expect("a name");
+        assert!(found.contains(member), "no {member}: {answer}");
+    }
+}
+
 fn names(object: &Value) -> BTreeSet<String> {
     let members = object.as_object().into_iter().flatten();
     members.map(|(name, _)| name.clone()).collect()
@@ -75,14 +87,6 @@ async fn it_has_the_members_of_plans_and_of_what_was_done() {
     let doubtful = Doubtful::of(&numbered(0, 3)).await;
     let anybody = Caller::loopback();
     let described = names(&schema("Change")["properties"]);
-    let of_answer = |answer: &Value, schema: &Value| {
-        let (found, described) = (names(answer), names(&schema["properties"]));
-        assert!(found.is_subset(&described), "{found:?} {described:?}");
-        for member in schema["required"].as_array().into_iter().flatten() {
-            let member = member.as_str().expect("a name");
-            assert!(found.contains(member), "no {member}: {answer}");
-        }
-    };
     for (action, order, is_done) in [
         (
             "in-doubt/resolve",
@@ -101,14 +105,14 @@ async fn it_has_the_members_of_plans_and_of_what_was_done() {
         ("store/sweep", json!({}), true),
     ] {
         let plan = doubtful.plan(action, &order, &anybody).await;
-        of_answer(&plan, &schema("Plan"));
+        is_described(&plan, "Plan");
         for left in plan["left"].as_array().expect("a list") {
-            of_answer(left, &schema("Left"));
+            is_described(left, "Left");
         }
         let mut changes = plan["changes"].as_array().cloned().expect("a list");
         if is_done {
             let mut done = doubtful.done(action, &plan, &anybody).await;
-            of_answer(&done, &schema("Done"));
+            is_described(&done, "Done");
             for mut change in std::mem::take(done["changes"].as_array_mut().expect("a list")) {
                 let change = change.as_object_mut().expect("a change");
                 assert_eq!(change.remove("result"), Some("done".into()), "{action}");

@@ -1,9 +1,10 @@
-//! The admin API over a store in memory, without a listener: its own description, its bounds, orders, and who sees and
+//! The admin API over a store in memory, without a listener: its own description, its bounds, orders, runs, and who sees and
 //! changes what.
 
 mod bounds;
 mod description;
 mod orders;
 mod payloads;
+mod runs;
 mod site;
 mod tenants;

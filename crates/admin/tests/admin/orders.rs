@@ -36,6 +36,7 @@ impl Doubtful {
         site.store.send_replace(Some(Lent {
             store: store.clone(),
             trail: Some(AnyTransferStore::new(memory)),
+            runner: None,
         }));
         let doubtful = Self { site, store };
         doubtful.doubt("acme", keys).await;

@@ -29,7 +29,7 @@ fn console(mask: &[&str], viewers_see_payloads: bool) -> ConsoleSettings {
 
 /// A service, with a key whose outcome is a payment, and the ids of its dead letters with these payloads.
 async fn site(console: ConsoleSettings, payloads: &[&'static [u8]]) -> (Site, Vec<String>) {
-    let site = Site::showing(console);
+    let site = Site::with(Vec::new(), console);
     let store = AnyStore::new(site.memory());
     let scope = Scope::new("acme", "pay").expect("a scope");
     let key = Key::parse("paid").expect("a key");

@@ -8,7 +8,7 @@ use axum::http::Request;
 use axum::http::header::CONTENT_TYPE;
 use bytes::Bytes;
 use semel_admin::{Lent, Orders, Plot, Series, SeriesQuery, Settings, Worker, router};
-use semel_config::ConsoleSettings;
+use semel_config::{ConsoleSettings, PipelineSettings};
 use semel_conformance::TestClock;
 use semel_core::decide::{Directive, Order};
 use semel_core::{
@@ -61,11 +61,11 @@ impl Worker for Idle {
 impl Site {
     /// A service whose store is not open yet.
     pub(crate) fn new() -> Self {
-        Self::showing(ConsoleSettings::default())
+        Self::with(Vec::new(), ConsoleSettings::default())
     }
 
-    /// The same, which shows these parts of messages.
-    pub(crate) fn showing(console: ConsoleSettings) -> Self {
+    /// The same of a worker that has these pipelines, and shows these parts of messages.
+    pub(crate) fn with(pipelines: Vec<PipelineSettings>, console: ConsoleSettings) -> Self {
         let (store, opened) = watch::channel(None);
         let clock = Arc::new(TestClock::new());
         let orders: Arc<Orders> = Arc::default();
@@ -73,7 +73,7 @@ impl Site {
             store: opened,
             url: "memory:".to_owned(),
             accepted: Vec::new(),
-            pipelines: Vec::new(),
+            pipelines,
             serves_clients: false,
             routes: Vec::new(),
             config: "{\"settings\":{}}".to_owned(),
@@ -140,7 +140,11 @@ impl Site {
 
     /// Opens a store for the service.
     pub(crate) fn lend(&self, store: AnyStore) {
-        self.store.send_replace(Some(Lent { store, trail: None }));
+        self.store.send_replace(Some(Lent {
+            store,
+            trail: None,
+            runner: None,
+        }));
     }
 
     /// Asks as this caller; returns the status and the body.

@@ -101,6 +101,7 @@ fn doubts(queue: &Queue, caller: &Caller, pipeline: &str, tenant: &str) -> Marku
                     (table(&queue.oldest, may))
                     h2 { "Say of the selected ones" }
                     (verdicts("one"))
+                    (call_again("the selected"))
                 }
             } @else {
                 (table(&queue.oldest, may))
@@ -117,6 +118,7 @@ fn doubts(queue: &Queue, caller: &Caller, pipeline: &str, tenant: &str) -> Marku
                             div { label for="like" { "With this in what is known" } input #like name="reason_like"; }
                         }
                         (verdicts("all"))
+                        (call_again("all of them"))
                     }
                 }
             } @else {
@@ -167,6 +169,15 @@ fn row(doubt: &Value, may: bool) -> Markup {
 pub(crate) fn verdict(hidden: &Markup) -> Markup {
     html! {
         form method="post" action="/orders/plan/in-doubt/resolve" { (hidden) (verdicts("one")) }
+    }
+}
+
+/// The button that calls effects again, in a form that says what became of them: where the target knows their keys, that
+/// is no second effect, and nothing has to be found out.
+fn call_again(which: &str) -> Markup {
+    html! {
+        p.hint { "Or let the target tell, if it knows the key: a call under the same key is no second effect." }
+        button formaction="/orders/plan/in-doubt/retry" formnovalidate { "Call " (which) " again…" }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Orders: the plan of one first, then what came of it.
 
-mod tables;
+mod order;
+pub(crate) mod tables;
 mod terms;
 
 use axum::extract::{Path, Request, State};
@@ -8,183 +9,16 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use semel_http::{Caller, Role, body};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use self::order::Order;
 use self::tables::{left, table};
 use self::terms::Terms;
 use crate::api::{Api, Refusal};
 use crate::form::Form;
 use crate::layout::{Place, page, page_with, refusal};
+use crate::pages::runs;
 use crate::text::{key_address, list, shown, text};
-
-/// An order that pages can give.
-struct Order {
-    /// Its path below `/v1/`.
-    path: &'static str,
-    place: Place,
-    /// Its verb, as a button has it.
-    verb: &'static str,
-    /// The page to go back to.
-    back: &'static str,
-    /// The members that name what is meant, and those of the order itself.
-    members: &'static [(&'static str, Member)],
-}
-
-/// The form of a member in JSON.
-#[derive(Clone, Copy)]
-enum Member {
-    Texts,
-    Text,
-    Flag,
-}
-
-const IDS: (&str, Member) = ("ids", Member::Texts);
-const KEYS: (&str, Member) = ("keys", Member::Texts);
-const PIPELINE: (&str, Member) = ("pipeline", Member::Text);
-const TENANT: (&str, Member) = ("tenant", Member::Text);
-const OF_KEYS: &[(&str, Member)] = &[KEYS, IDS, PIPELINE, TENANT];
-const HOLD: &[(&str, Member)] = &[KEYS, IDS, PIPELINE, TENANT, ("off", Member::Flag)];
-const EXTEND: &[(&str, Member)] = &[KEYS, IDS, PIPELINE, TENANT, ("window", Member::Text)];
-const RESOLVE: &[(&str, Member)] = &[
-    KEYS,
-    IDS,
-    PIPELINE,
-    TENANT,
-    ("all", Member::Flag),
-    ("older_than", Member::Text),
-    ("reason_like", Member::Text),
-    ("verdict", Member::Text),
-    ("outcome", Member::Text),
-];
-const DROP: &[(&str, Member)] = &[
-    IDS,
-    PIPELINE,
-    TENANT,
-    ("all", Member::Flag),
-    ("reason_like", Member::Text),
-];
-const PIPELINES: &[(&str, Member)] = &[("pipelines", Member::Texts)];
-
-const ORDERS: [Order; 11] = [
-    Order {
-        path: "in-doubt/resolve",
-        place: Place::InDoubt,
-        verb: "Resolve",
-        back: "/in-doubt",
-        members: RESOLVE,
-    },
-    Order {
-        path: "dead-letters/drop",
-        place: Place::DeadLetters,
-        verb: "Drop",
-        back: "/dead-letters",
-        members: DROP,
-    },
-    Order {
-        path: "quarantine/drop",
-        place: Place::Quarantine,
-        verb: "Drop",
-        back: "/quarantine",
-        members: DROP,
-    },
-    Order {
-        path: "keys/release",
-        place: Place::Key,
-        verb: "Release",
-        back: "/key",
-        members: OF_KEYS,
-    },
-    Order {
-        path: "keys/forget",
-        place: Place::Key,
-        verb: "Forget",
-        back: "/key",
-        members: OF_KEYS,
-    },
-    Order {
-        path: "keys/hold",
-        place: Place::Key,
-        verb: "Hold",
-        back: "/key",
-        members: HOLD,
-    },
-    Order {
-        path: "keys/extend",
-        place: Place::Key,
-        verb: "Extend",
-        back: "/key",
-        members: EXTEND,
-    },
-    Order {
-        path: "store/sweep",
-        place: Place::Store,
-        verb: "Sweep",
-        back: "/store",
-        members: &[],
-    },
-    Order {
-        path: "pipelines/pause",
-        place: Place::Overview,
-        verb: "Pause",
-        back: "/",
-        members: PIPELINES,
-    },
-    Order {
-        path: "pipelines/drain",
-        place: Place::Overview,
-        verb: "Drain",
-        back: "/",
-        members: PIPELINES,
-    },
-    Order {
-        path: "pipelines/resume",
-        place: Place::Overview,
-        verb: "Resume",
-        back: "/",
-        members: PIPELINES,
-    },
-];
-
-impl Order {
-    fn of(path: &str) -> Option<&'static Self> {
-        ORDERS.iter().find(|it| it.path == path)
-    }
-
-    /// The body of a request for its plan; members that are empty are left out. Only the tenant of a key may be empty: it
-    /// is that of a pipeline without tenants.
-    fn body(&self, form: &Form) -> Value {
-        let is_of_key = !form.all("keys").is_empty();
-        let mut body = Map::new();
-        for (name, member) in self.members {
-            let value = match member {
-                Member::Texts => Value::from(form.all(name)),
-                Member::Text => Value::from(form.text(name)),
-                Member::Flag => Value::from(form.text(name) == "true"),
-            };
-            let is_empty = match &value {
-                Value::Array(all) => all.is_empty(),
-                Value::String(text) => text.is_empty() && !(is_of_key && *name == "tenant"),
-                value => *value == Value::Bool(false),
-            };
-            if !is_empty {
-                body.insert((*name).to_owned(), value);
-            }
-        }
-        body.into()
-    }
-
-    /// Tells whether a form names something that the order is about.
-    fn is_about_something(&self, form: &Form) -> bool {
-        let named = ["keys", "ids", "pipelines", "all"].into_iter();
-        let mut named = named.flat_map(|it| form.all(it));
-        self.members.is_empty() || named.any(|it| !it.is_empty())
-    }
-
-    /// Its verb, by its terms.
-    fn verb(&self, terms: &Terms) -> &'static str {
-        if terms.is_off() { "Let go" } else { self.verb }
-    }
-}
 
 /// Reads an order that a page sends.
 async fn read(path: &str, request: Request) -> Result<(Caller, &'static Order, Form), Response> {
@@ -214,7 +48,7 @@ pub(crate) async fn plan(
         Ok(read) => read,
         Err(answer) => return answer,
     };
-    let terms = Terms::of(&form);
+    let terms = Terms::of(order, &form);
     if !order.is_about_something(&form) {
         let detail = "Nothing is selected. Go back, and select what you mean.";
         return not_planned(&caller, order, StatusCode::BAD_REQUEST, detail);
@@ -236,12 +70,19 @@ pub(crate) async fn carry_out(
         Ok(read) => read,
         Err(answer) => return answer,
     };
-    let terms = Terms::of(&form);
+    let terms = Terms::of(order, &form);
     let path = format!("/v1/{}/do", order.path);
     let given = [form.text("token"), form.text("reason")];
     let [token, reason] = given;
     let body = serde_json::json!({ "token": token, "reason": reason });
     match api.post(&caller, &path, &body).await {
+        Ok(run) if run.get("state").is_some() => {
+            let content = html! {
+                (runs::report(order.verb, &run))
+                p { a href=(order.back) { "Back" } " · " a href="/audit" { "Audit" } }
+            };
+            page(&caller, order.place, order.verb, &content)
+        }
         Ok(told) => done(&caller, order, &terms, &told),
         Err(refusal) if text(&refusal.problem, "code") == "plan-stale" => {
             confirm(&caller, order, &terms, (&refusal.problem, Some(reason)))
@@ -277,7 +118,7 @@ fn not_done(
     } else {
         "Perhaps done"
     };
-    let verb = order.verb(terms);
+    let verb = order.verb_of(terms.is_off());
     let content = html! {
         h1 { (verb) ": " (title.to_lowercase()) }
         p.notice.bad role="alert" { (refusal.detail()) }
@@ -309,7 +150,7 @@ fn confirm(
     (plan, instead_of): (&Value, Option<&str>),
 ) -> Response {
     let changes = list(plan, "changes");
-    let verb = order.verb(terms);
+    let verb = order.verb_of(terms.is_off());
     let content = html! {
         h1 { (verb) "?" }
         @if instead_of.is_some() {
@@ -323,6 +164,7 @@ fn confirm(
             p.notice { "Nothing would change." }
         } @else {
             h2 { "What would change" }
+            (runs::sums("Foretold", &plan["foretold"]))
             (table(changes, false))
         }
         @if plan["complete"] == false {
@@ -360,7 +202,7 @@ fn confirmation(order: &Order, terms: &Terms, [token, reason]: [&str; 2], button
 fn done(caller: &Caller, order: &Order, terms: &Terms, told: &Value) -> Response {
     let changes = list(told, "changes");
     let is_whole = told["complete"] == true;
-    let verb = order.verb(terms);
+    let verb = order.verb_of(terms.is_off());
     let content = html! {
         h1 { (verb) ": " @if is_whole { "done" } @else { "not all of it" } }
         p.notice.good[is_whole].bad[!is_whole] role="status" {

@@ -21,11 +21,13 @@ pub(super) struct Kind {
     pub(super) path: &'static str,
     pub(super) api: &'static str,
     order: &'static str,
+    /// The order that runs messages, and its verb.
+    run: (&'static str, &'static str),
+    /// True if a message may be given another key.
+    is_keyed: bool,
     /// The member that says what was wrong.
     pub(super) detail: &'static str,
     about: &'static str,
-    /// The verb that the console does not have.
-    command: &'static str,
     nothing: &'static str,
 }
 
@@ -36,8 +38,9 @@ pub(super) const DEAD_LETTERS: Kind = Kind {
     api: "/v1/dead-letters",
     order: "/orders/plan/dead-letters/drop",
     detail: "error",
-    about: "Messages whose effect failed for good. To run them again:",
-    command: "semel dead-letters replay",
+    run: ("/orders/plan/dead-letters/replay", "Run"),
+    is_keyed: false,
+    about: "Messages whose effect failed for good. Mend the cause, and run them again.",
     nothing: "There is no dead letter.",
 };
 pub(super) const QUARANTINE: Kind = Kind {
@@ -47,8 +50,9 @@ pub(super) const QUARANTINE: Kind = Kind {
     api: "/v1/quarantine",
     order: "/orders/plan/quarantine/drop",
     detail: "detail",
-    about: "Messages that were set aside before their effect. To let them in:",
-    command: "semel quarantine release",
+    run: ("/orders/plan/quarantine/release", "Release"),
+    is_keyed: true,
+    about: "Messages that were set aside before their effect.",
     nothing: "Nothing is in quarantine.",
 };
 
@@ -72,7 +76,7 @@ async fn show(kind: &Kind, api: &Api, head: &Parts) -> Response {
     let groups = Groups::read(kind, api, &caller, query).await;
     let content = html! {
         h1 { (kind.title) }
-        p { (kind.about) " " code { (kind.command) } }
+        p { (kind.about) " " a href="/runs" { "Runs" } " tells what has come of those that were run." }
         form.filter method="get" action=(kind.path) role="search" {
             div { label for="pipeline" { "Pipeline" } input #pipeline name="pipeline" value=(pipeline); }
             div { label for="tenant" { "Tenant" } input #tenant name="tenant" value=(tenant); }
@@ -100,6 +104,8 @@ fn whole(kind: &Kind, (pipeline, tenant): (&str, &str), words: &str) -> Markup {
             input type="hidden" name="tenant" value=(tenant);
             input type="hidden" name="reason_like" value=(words);
             button { "Drop all of " (foreign(pipeline)) " with this error…" }
+            " "
+            button formaction=(kind.run.0) { (kind.run.1) " all of " (foreign(pipeline)) " with this error…" }
         }
     }
 }
@@ -186,6 +192,15 @@ fn of_group(
             @if let Some(tenant) = may_in {
                 form method="post" action=(kind.order) {
                     (table(kind, [pipeline, reason], messages, may))
+                    @if kind.is_keyed {
+                        div.filter { div {
+                            label for={ "key-" (at) } { "Of one message: release it under another key" }
+                            input id={ "key-" (at) } name="key" autocomplete="off";
+                        } }
+                    }
+                    // The first button is the one that the key for a line break presses in a field.
+                    button formaction=(kind.run.0) { (kind.run.1) " the selected…" }
+                    " "
                     button { "Drop the selected…" }
                 }
                 (whole(kind, (pipeline, tenant), if detail.is_empty() { reason } else { detail }))

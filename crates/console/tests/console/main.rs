@@ -9,4 +9,5 @@ mod messages;
 mod orders;
 mod pages;
 mod plans;
+mod runs;
 mod site;

@@ -54,7 +54,9 @@ const TAGS: [&str; 50] = [
     "!DOCTYPE",
 ];
 /// The names of attributes that they have.
-const ATTRIBUTES: [&str; 46] = [
+const ATTRIBUTES: [&str; 48] = [
+    "formaction",
+    "formnovalidate",
     "lang",
     "charset",
     "name",

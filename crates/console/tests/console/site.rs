@@ -8,13 +8,16 @@ use axum::body::{Body, to_bytes};
 use axum::http::header::{CONTENT_TYPE, HOST};
 use axum::http::{HeaderMap, Request};
 use bytes::Bytes;
-use semel_admin::{Lent, Orders, Plot, Series, SeriesQuery, Settings as AdminSettings, Worker};
+use semel_admin::{
+    Job, Lent, Orders, Plot, Ran, Runner, Series, SeriesQuery, Settings as AdminSettings, Worker,
+};
 use semel_config::{Backends, ConsoleSettings, Overrides, PipelineSettings, Servers, Settings};
 use semel_conformance::TestClock;
 use semel_core::decide::{Directive, Order};
+use semel_core::port::store::ListQuery;
 use semel_core::port::transfer::AnyTransferStore;
 use semel_core::{
-    AnyStore, ClaimId, ClaimRequest, Clock, Entropy, Key, Note, Operation, Parked, Reason,
+    AnyStore, ClaimId, ClaimRequest, Clock, Entropy, Fate, Key, Note, Operation, Parked, Reason,
     Recovery, Scope, Start, Store, Timestamp,
 };
 use semel_http::tokens::{Token, TokenFile, Tokens};
@@ -44,6 +47,36 @@ pub(crate) struct Page {
 
 /// A worker with these pipelines.
 struct Pipelines(Vec<String>);
+
+/// Runs messages without an effect: each is applied but for those of the key `bad`, which die again.
+struct Runs(AnyStore);
+
+impl Runner for Runs {
+    fn run(&self, _: &PipelineSettings, job: Job, _: watch::Receiver<bool>) -> Ran {
+        let store = self.0.clone();
+        Box::pin(async move {
+            let query = ListQuery {
+                limit: 1_000,
+                reasons: job.kind.reasons(),
+                ..ListQuery::default()
+            };
+            let page = store.list_parked(&query).await?;
+            let on_fate = job.on_fate.expect("somebody wants to know");
+            for message in page.items.iter().filter(|it| (job.wanted)(it)) {
+                let is_bad = message.key.as_ref().is_some_and(|it| it.as_str() == "bad");
+                if is_bad {
+                    on_fate(message.id(), Fate::Dead);
+                    continue;
+                }
+                on_fate(message.id(), Fate::Applied);
+                store
+                    .drop_parked([message.id()].into(), Some(&job.note))
+                    .await?;
+            }
+            Ok(json!({ "pipeline": "pay" }))
+        })
+    }
+}
 
 /// The labels of a whole hour of a busy worker, by the families of the overview.
 const BUSY: [(&str, &str, &[&str]); 4] = [
@@ -152,7 +185,7 @@ impl Site {
     pub(crate) fn configured() -> Self {
         let pipelines = Settings::of(
             "semel.toml",
-            "store = { url = \"memory:\", allow_volatile = true }\n[pipelines.pay]\nsource = { kind = \"stdin\" }\nkey = \"json:/id\"\neffect = { kind = \"stdout\" }\n",
+            "store = { url = \"memory:\", allow_volatile = true }\n[pipelines.pay]\nsource = { kind = \"stdin\" }\nkey = \"json:/id\"\neffect = { kind = \"exec\", command = [\"true\"] }\n",
             std::iter::empty(),
             &Overrides::default(),
             Backends {
@@ -240,6 +273,7 @@ impl Site {
         let lent = Lent {
             store: self.store.clone(),
             trail: Some(self.trail.clone()),
+            runner: Some(Arc::new(Runs(self.store.clone()))),
         };
         self.lent.send_replace(Some(lent));
     }

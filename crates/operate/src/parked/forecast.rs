@@ -5,8 +5,52 @@ use std::collections::BTreeMap;
 use semel_config::PipelineSettings;
 use semel_core::{ClaimRequest, Key, Operation, Record, Result, Scope, Timestamp};
 use semel_worker::replay::{Assessor, Kind, Prospect};
+use serde::Serialize;
 
 use super::Found;
+use crate::value::tenant;
+
+/// The forecast for one message: the documented object.
+#[derive(Clone, Debug, Serialize)]
+pub struct Foretold {
+    /// The id of the message.
+    pub id: String,
+    /// The key, if it is known.
+    pub key: Option<String>,
+    /// The id of the operation, if its key is known.
+    pub operation_id: Option<String>,
+    /// The pipeline.
+    pub pipeline: String,
+    /// The tenant; none where there is only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// The state of the record, or that the message is in quarantine.
+    pub state: &'static str,
+    /// The reason for which it was set aside.
+    pub reason: Box<str>,
+    /// The name of the fate that it would have.
+    pub predicted: &'static str,
+    /// That fate in words.
+    pub detail: String,
+}
+
+impl Foretold {
+    /// Lays out the prospect of a message of this kind.
+    pub fn of(found: &Found, prospect: &Prospect, kind: Kind) -> Self {
+        let message = &found.message;
+        Self {
+            id: message.id().to_string(),
+            key: message.key.as_ref().map(|key| key.as_str().to_owned()),
+            operation_id: found.operation().map(|it| it.id().to_string()),
+            pipeline: message.scope.operation().to_owned(),
+            tenant: tenant(&message.scope).map(str::to_owned),
+            state: found.standing(kind),
+            reason: message.reason.clone(),
+            predicted: prospect.as_str(),
+            detail: prospect.to_string(),
+        }
+    }
+}
 
 /// Assesses a page, which may hold messages of several pipelines. `assessors` is empty before the first page, and
 /// `look_up` reads the records of operations, for the requests that would be made of them. With a key, quarantined

@@ -79,3 +79,32 @@ async fn orders_that_cannot_be_read_are_told_of_and_asked_for_again() {
         assert!(known.is_ok(), "it is asked again");
     }
 }
+
+fn paused_at(since: u64) -> OrderedPause {
+    OrderedPause {
+        kind: PauseKind::Pause,
+        since: semel_core::Timestamp::from_millis(since),
+        by: "ada".into(),
+        reason: "".into(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_that_was_known_is_no_new_one() {
+    let pauses = Pauses::about(["pay".into(), "ship".into()]);
+    pauses.know(vec![Some(paused_at(1)), None]);
+    let both = ["pay".into(), "ship".into()];
+    let mut wait = Box::pin(pauses.paused_anew(&both));
+    let mut is_paused = async || timeout(EVERY, &mut wait).await.is_ok();
+    assert!(!is_paused().await, "one of them was paused before");
+    pauses.know(vec![None, None]);
+    assert!(!is_paused().await, "it is resumed");
+    pauses.know(vec![Some(paused_at(1)), None]);
+    assert!(is_paused().await, "it is paused again");
+
+    let other = pauses.paused_anew(&["ship".into()]);
+    pauses.know(vec![Some(paused_at(2)), Some(paused_at(2))]);
+    assert!(timeout(EVERY, other).await.is_ok(), "since the call");
+    let none = pauses.paused_anew(&["another".into()]);
+    assert!(timeout(EVERY, none).await.is_err());
+}

@@ -165,6 +165,8 @@ pub struct Around {
     pub observer: Arc<dyn Observer>,
     /// Turned `true` to stop.
     pub stop: watch::Receiver<bool>,
+    /// Turned `true` to end this run alone, if there is a channel.
+    pub recalled: Option<watch::Receiver<bool>>,
 }
 
 impl PublishEffect {
@@ -198,18 +200,19 @@ impl BulkEffect for PublishEffect {
     }
 }
 
-/// Waits for `target` until it is there. Returns its facts, or nothing if a stop was requested.
+/// Waits for `target` until it is there. Returns its facts, or nothing if a stop was requested or the run
+/// recalled.
 ///
 /// # Errors
 ///
 /// Those of [`Target::inspect`] that waiting does not resolve.
 pub(crate) async fn found(target: &dyn Target, around: Around) -> Result<Option<Facts>> {
-    let mut stop = around.stop.clone();
+    let mut ended = around.clone();
     let mut away = Patience::new(around);
     loop {
         let inspection = tokio::select! {
             biased;
-            () = stopped(&mut stop) => return Ok(None),
+            () = ended.ended() => return Ok(None),
             inspection = target.inspect() => inspection,
         };
         match inspection {
@@ -245,14 +248,9 @@ impl Patience {
 
     /// Reports the reason, once, and waits; returns `false` when a stop is requested.
     async fn goes_on(&mut self, error: &Error) -> bool {
-        if *self.around.stop.borrow() {
+        if self.around.is_ended() {
             return false;
         }
-        let Around {
-            pipeline,
-            observer,
-            stop,
-        } = &mut self.around;
         let wait = self.wait;
         if self.since.is_none() {
             self.since = Some(Instant::now());
@@ -261,12 +259,13 @@ impl Patience {
                 error: &one_line(&text(error)),
                 wait,
             };
-            observer.observe(pipeline, &paused);
+            let around = &self.around;
+            around.observer.observe(&around.pipeline, &paused);
         }
         self.wait = (wait * 2).min(LONGEST_RETRY);
         tokio::select! {
             biased;
-            () = stopped(stop) => false,
+            () = self.around.ended() => false,
             () = tokio::time::sleep(wait) => true,
         }
     }
@@ -285,9 +284,31 @@ impl Patience {
     }
 }
 
-/// Waits for the request to stop; for ever if no one is left to make it.
-async fn stopped(stop: &mut watch::Receiver<bool>) {
-    if stop.wait_for(|stop| *stop).await.is_err() {
+impl Around {
+    fn is_ended(&self) -> bool {
+        let is_recalled = self.recalled.as_ref().is_some_and(|it| *it.borrow());
+        is_recalled || *self.stop.borrow()
+    }
+
+    /// Waits until it is to stop, or the run is recalled.
+    async fn ended(&mut self) {
+        let recalled = async {
+            match &mut self.recalled {
+                Some(recalled) => turned(recalled).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = turned(&mut self.stop) => {}
+            () = recalled => {}
+        }
+    }
+}
+
+/// Waits until a channel says `true`; for ever if no one is left to do so.
+async fn turned(channel: &mut watch::Receiver<bool>) {
+    if channel.wait_for(|it| *it).await.is_err() {
         std::future::pending::<()>().await;
     }
 }

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::prospect::{Assessed, Assessor, Prospect, delivery};
-use super::{Job, Kind, Tally, distinct};
+use super::{Job, Kind, OnFate, OnTaken, Tally, distinct};
 
 /// The results for the messages so far; complete once the run is over.
 pub(super) type Shared = Arc<Mutex<Tally>>;
@@ -28,6 +28,8 @@ pub(super) struct ParkedSource {
     /// The key under which the messages run, in place of their own.
     key: Option<Key>,
     tally: Shared,
+    on_taken: Option<OnTaken>,
+    on_fate: Option<OnFate>,
     /// Pages of messages; an empty one is the end.
     pages: mpsc::Receiver<Result<Vec<Assessed>>>,
     /// The rest of the page that is being handed over.
@@ -49,6 +51,7 @@ impl ParkedSource {
         // A page ahead keeps the pipeline busy.
         let (sender, pages) = mpsc::channel(1);
         let (kind, note, key) = (job.kind, job.note.clone(), job.key.clone());
+        let (on_taken, on_fate) = (job.on_taken.clone(), job.on_fate.clone());
         let progress = Progress {
             read_bytes: 0,
             total_bytes: Some(job.total_bytes),
@@ -68,6 +71,8 @@ impl ParkedSource {
             note,
             key,
             tally: Arc::clone(&tally),
+            on_taken,
+            on_fate,
             pages,
             waiting: VecDeque::new(),
             in_hand: BTreeMap::new(),
@@ -165,6 +170,9 @@ impl Source for ParkedSource {
             self.next_id += 1;
             self.progress.read_bytes += assessed.message.payload.len() as u64;
             let how = (self.kind, self.key.as_ref());
+            if let Some(on_taken) = &self.on_taken {
+                on_taken(assessed.message.id());
+            }
             deliveries.push(delivery(id, &assessed.message, how));
             self.in_hand.insert(id, assessed);
         }
@@ -178,6 +186,10 @@ impl Source for ParkedSource {
             let Some(assessed) = self.in_hand.remove(&told.delivery) else {
                 continue;
             };
+            // That is settled, whatever becomes of the message itself.
+            if let Some(on_fate) = &self.on_fate {
+                on_fate(assessed.message.id(), told.fate);
+            }
             match self.rest(&assessed, told.fate) {
                 Some(rest) => {
                     marks.extend(self.mark(&assessed, told.fate));
@@ -186,20 +198,23 @@ impl Source for ParkedSource {
                 None => self.count(|tally| tally.kept += 1),
             }
         }
+        let mut failed = Ok(());
         if !marks.is_empty() {
-            self.store.park(marks.into()).await?;
+            failed = self.store.park(marks.into()).await.map(drop);
         }
         for (rest, ids) in resting {
             // If this fails, the message is still there, and the next run finds it settled.
             let (count, note) = (ids.len() as u64, self.noted(rest));
-            let dropped = self.store.drop_parked(ids.into(), Some(&note)).await;
-            match &dropped {
-                Ok(_) => self.count(|tally| tally.dropped += count),
+            if failed.is_ok() {
+                let dropped = self.store.drop_parked(ids.into(), Some(&note)).await;
+                failed = dropped.map(drop);
+            }
+            match &failed {
+                Ok(()) => self.count(|tally| tally.dropped += count),
                 Err(_) => self.count(|tally| tally.kept += count),
             }
-            dropped?;
         }
-        Ok(())
+        failed
     }
 
     async fn requeue(&mut self, batch: &[DeliveryId]) -> Result<()> {
@@ -237,16 +252,25 @@ impl Pager {
             ..self.assessor.selection()
         };
         loop {
+            // A page is ordered once there is room for it. The fetching task may have stopped.
+            let Ok(room) = pages.reserve().await else {
+                return;
+            };
             let page = self.page(&mut query).await;
-            let is_failed = page.is_err();
-            let is_wanted = page.as_ref().map_or(true, |page| !page.is_empty());
-            // The fetching task may have stopped.
-            if (is_wanted && pages.send(page).await.is_err()) || is_failed {
-                return;
-            }
-            if query.after.is_none() {
-                let _ = pages.send(Ok(Vec::new())).await;
-                return;
+            let is_last = page.is_err() || query.after.is_none() || self.job.count == Some(0);
+            match page {
+                Ok(page) if page.is_empty() && !is_last => {}
+                Ok(page) if !page.is_empty() && is_last => {
+                    room.send(Ok(page));
+                    let _ = pages.send(Ok(Vec::new())).await;
+                    return;
+                }
+                page => {
+                    room.send(page);
+                    if is_last {
+                        return;
+                    }
+                }
             }
         }
     }
@@ -257,14 +281,27 @@ impl Pager {
         query.after = page.next;
         let (until, wanted) = (self.job.until, Arc::clone(&self.job.wanted));
         let messages = page.items.into_iter();
-        let messages = messages
-            .filter(|message| message.since <= until && wanted(message))
-            .collect();
+        let messages = messages.filter(|message| message.since <= until && wanted(message));
+        let messages: Vec<_> = messages.collect();
+        if let Some(left) = &mut self.job.count {
+            *left = left.saturating_sub(messages.len());
+        }
         let (store, now) = (&self.store, self.clock.now());
         let look_up = |operations: Vec<_>, _| async move { store.get(operations.into()).await };
         let mut assessed = self.assessor.assess(look_up, messages, now).await?;
         let all = assessed.len();
-        assessed.retain(|it| !matches!(it.prospect, Prospect::Refused(_) | Prospect::Published));
+        let stands = self.job.stands.as_ref();
+        assessed.retain(|it| match it.prospect {
+            Prospect::Refused(_) | Prospect::Published => false,
+            // No effect is called.
+            Prospect::Done => true,
+            Prospect::Runs { .. }
+            | Prospect::Waits { .. }
+            | Prospect::Stays(_)
+            | Prospect::GivenUp(_) => {
+                stands.is_none_or(|stands| stands(&it.message, it.record.as_ref()))
+            }
+        });
         let refused = (all - assessed.len()) as u64;
         self.tally
             .lock()

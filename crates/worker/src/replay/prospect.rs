@@ -106,6 +106,8 @@ pub struct Assessed {
     /// The fate that it would have.
     pub prospect: Prospect,
     pub(super) read: Result<Incoming, Box<Rejected>>,
+    /// The record of its key.
+    pub(super) record: Option<Record>,
 }
 
 impl Assessor {
@@ -203,6 +205,7 @@ impl Assessor {
         now: Timestamp,
     ) -> Assessed {
         let state = record.as_ref().map(|record| record.state.kind());
+        let known = record.clone();
         let prospect = match self.kind {
             Kind::Quarantined if self.is_streamed => refused(STREAMED),
             Kind::DeadLetters | Kind::InDoubt => {
@@ -218,6 +221,7 @@ impl Assessor {
             state,
             prospect,
             read,
+            record: known,
         }
     }
 
@@ -288,6 +292,9 @@ pub(super) fn delivery(
 const STREAMED: &str = "its pipeline is streamed, and only the worker that has its partition can run it: publish it to \
                         the source again (show KEY --payload prints it), then drop it";
 
+/// The reason for a message that would run as that of another tenant than it was set aside for.
+const OTHER_TENANT: &str = "as configured now, the pipeline finds another tenant in it";
+
 /// The operation that a message was parked for.
 fn own_operation(message: &Parked) -> Option<Operation> {
     let key = message.key.clone()?;
@@ -312,7 +319,7 @@ fn dead_letter(
         return refused("as configured now, the pipeline finds another key in it");
     }
     if incoming.request.operation.scope != message.scope {
-        return refused("as configured now, the pipeline finds another tenant in it");
+        return refused(OTHER_TENANT);
     }
     let was_in_doubt = &*message.reason == "in-doubt";
     let record = match record {
@@ -339,6 +346,12 @@ fn quarantined(
         return refused("only its beginning was kept: raise max_message and deliver it again");
     }
     match read {
+        // A message without a key is kept in the scope of its pipeline, whatever tenant is found in it by now.
+        Ok(incoming)
+            if message.key.is_some() && incoming.request.operation.scope != message.scope =>
+        {
+            refused(OTHER_TENANT)
+        }
         Ok(incoming) => foretell(incoming, record, false, now),
         Err(rejected) => Prospect::Stays(rejected.unusable.code().into()),
     }

@@ -15,7 +15,7 @@ use semel_core::port::transfer::{Item, TransferStore};
 use semel_core::select::Selector;
 use semel_core::{
     AnyStore, Backoff, ClaimRequest, Claimant, Clock, FencingToken, Key, Operation, Outcome,
-    Record, Scope, State, Store, StoreExt, TraceContext, Window,
+    Record, Scope, State, Store, StoreExt, TraceContext, Window, forward_store,
 };
 use semel_engine::effect::{Class, OnDoubt};
 use semel_engine::event::{Event, Observer, Unobserved};
@@ -55,6 +55,54 @@ async fn a_dead_letter_whose_effect_happens_now_is_dropped() {
             "requeue pay-2: dead → released (mended)",
         ]
     );
+}
+
+/// A store that lets no message go.
+#[derive(Clone)]
+struct Clinging(Arc<MemoryStore>);
+
+impl Store for Clinging {
+    async fn drop_parked(
+        &self,
+        _: Arc<[ParkedId]>,
+        _: Option<&Note>,
+    ) -> semel_core::Result<Vec<bool>> {
+        let kind = semel_core::ErrorKind::Throttled;
+        Err(semel_core::Error::new(kind, "not now"))
+    }
+
+    forward_store!(self => self.0; but drop_parked);
+}
+
+#[tokio::test]
+async fn a_fate_is_told_although_the_message_cannot_be_dropped() {
+    let desk = Desk::new();
+    desk.deliver(&["pay-1", "pay-2"], "exit 1").await;
+    let told: Arc<Mutex<Vec<_>>> = Arc::default();
+    let noted = Arc::clone(&told);
+    let job = Job {
+        on_fate: Some(Arc::new(move |id, fate| {
+            noted.lock().expect("no panic").push((id, fate));
+        })),
+        ..job(Kind::DeadLetters)
+    };
+    let stores = Stores {
+        store: AnyStore::new(Clinging(Arc::clone(&desk.store))),
+        ..desk.stores()
+    };
+    let effect = desk.exec("echo >> out", UNKEYED);
+    let report = replay(desk.pipeline(), effect, stores, around(), job).await;
+    assert_eq!(report.expect("a replay").tally, tally(0, 2, 0));
+    assert_eq!(desk.calls().len(), 2);
+    assert_eq!(desk.parked().await, ["dead pay-1", "dead pay-2"]);
+    let mut expected = ["pay-1", "pay-2"].map(|key| (message(key, "dead", 0).id(), Fate::Applied));
+    expected.sort_unstable_by_key(|it| it.0);
+    let mut told = told.lock().expect("no panic").clone();
+    told.sort_unstable_by_key(|it| it.0);
+    assert_eq!(told, expected);
+    // The next run calls nothing.
+    let report = desk.replay(Kind::DeadLetters, "echo >> out").await;
+    assert_eq!((report.tally, desk.calls().len()), (tally(2, 0, 0), 2));
 }
 
 #[tokio::test]
@@ -194,6 +242,37 @@ async fn what_runs_again_has_spans_in_the_trace_that_the_message_carried_first()
         );
         assert!(told.iter().all(|it| it != PARENT), "{told:?}");
     }
+}
+
+#[tokio::test]
+async fn what_does_not_stand_as_it_did_is_not_run_unless_it_is_done() {
+    let desk = Desk::new();
+    let keys = ["pay-1", "pay-2", "pay-3"];
+    desk.deliver_as(&keys, "kill -9 $$", PARK).await;
+    let applied = Verdict::Applied {
+        outcome: Outcome::empty(),
+        window: Window::DEFAULT,
+    };
+    desk.order("pay-3", Order::Resolve(applied)).await;
+    for key in ["pay-1", "pay-2"] {
+        let (quiet, asked) = (Duration::ZERO, None);
+        let verdict = Verdict::NotApplied { quiet, asked };
+        desk.order(key, Order::Resolve(verdict)).await;
+    }
+    let key = |message: &Parked| message.key.as_ref().map(|it| it.as_str().to_owned());
+    let job = Job {
+        stands: Some(Arc::new(move |message, record| {
+            let state = record.map(|it| it.state.kind());
+            assert_eq!(state, Some(StateKind::Released), "{message:?}");
+            key(message).as_deref() == Some("pay-1")
+        })),
+        ..job(Kind::DeadLetters)
+    };
+    let effect = desk.exec("echo \"$SEMEL_KEY\" >> out", PARK);
+    let report = replay(desk.pipeline(), effect, desk.stores(), around(), job).await;
+    assert_eq!(report.expect("a replay").tally, tally(2, 0, 1));
+    assert_eq!(desk.calls(), ["pay-1"]);
+    assert_eq!(desk.parked().await, ["in-doubt pay-2"]);
 }
 
 #[tokio::test]
@@ -502,6 +581,26 @@ async fn many_pages_are_gone_through_once() {
     let text = std::fs::read_to_string(out).expect("an output");
     assert_eq!(text.lines().count(), 1_000);
     assert!(desk.parked().await.is_empty());
+}
+
+#[tokio::test]
+async fn nothing_is_looked_for_after_the_last_one_that_is_wanted() {
+    let desk = Desk::new();
+    let items = (0..300).map(|number| {
+        let message = message(&format!("pay-{number}"), "dead", number);
+        Item::Parked(Box::new(message))
+    });
+    let items: Vec<_> = items.collect();
+    let _ = desk.store.import(items.into()).await.expect("an import");
+    // As many as a page has.
+    let first = Job {
+        count: Some(100),
+        ..job(Kind::DeadLetters)
+    };
+    let path = desk.folder.path().join("appended");
+    let report = desk.run_effect(first, EffectSettings::File { path }).await;
+    assert_eq!(report.tally, tally(100, 0, 0));
+    assert_eq!(desk.parked().await.len(), 200);
 }
 
 /// A streamed pipeline keeps its records in no store: the caller of the assessor says what they
@@ -960,6 +1059,8 @@ fn job(kind: Kind) -> Job {
     Job {
         kind,
         wanted: Arc::new(|_| true),
+        stands: None,
+        count: None,
         until: Timestamp::from_millis(u64::MAX),
         total_bytes: 0,
         note: Note {
@@ -967,6 +1068,8 @@ fn job(kind: Kind) -> Job {
             reason: "mended".into(),
         },
         key: None,
+        on_taken: None,
+        on_fate: None,
     }
 }
 

@@ -226,6 +226,7 @@ async fn a_sweep_that_fails_says_what_it_has_done() {
         doubtful.site.store.send_replace(Some(Lent {
             store: AnyStore::new(dusty),
             trail: Some(AnyTransferStore::new(memory)),
+            runner: None,
         }));
         let admin = Caller::loopback();
         let plan = doubtful.plan("store/sweep", &json!({}), &admin).await;

@@ -235,6 +235,7 @@ async fn a_sweep_is_planned_and_leaves_an_entry() {
     doubtful.site.store.send_replace(Some(Lent {
         store: store.clone(),
         trail: Some(AnyTransferStore::new(memory)),
+        runner: None,
     }));
     let plan = doubtful.plan("store/sweep", &json!({}), &admin).await;
     assert_eq!(plan["changes"], json!([{ "removed": 0 }]));

@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 
 use semel_core::{Key, Result, Scope, Timestamp};
-use semel_operate::parked::{self, Found, Search};
-use semel_operate::value::tenant;
+use semel_operate::parked::{self, Foretold, Found, Search};
 use semel_worker::replay::{Assessor, Kind, Prospect};
-use serde::Serialize;
 
 use super::removal::name_of;
 use crate::args::{Format, Listing};
@@ -107,38 +105,6 @@ pub(super) async fn assess(
     };
     let (pipelines, now) = (&ground.pipelines, ground.now());
     parked::assess(pipelines, how, assessors, found, look_up, now).await
-}
-
-/// The forecast for one message.
-#[derive(Serialize)]
-struct Foretold {
-    id: String,
-    key: Option<String>,
-    operation_id: Option<String>,
-    pipeline: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tenant: Option<String>,
-    state: &'static str,
-    reason: Box<str>,
-    predicted: &'static str,
-    detail: String,
-}
-
-impl Foretold {
-    fn of(found: &Found, prospect: &Prospect, kind: Kind) -> Self {
-        let message = &found.message;
-        Self {
-            id: message.id().to_string(),
-            key: message.key.as_ref().map(|key| Key::as_str(key).to_owned()),
-            operation_id: found.operation().map(|it| it.id().to_string()),
-            pipeline: message.scope.operation().to_owned(),
-            tenant: tenant(&message.scope).map(str::to_owned),
-            state: found.standing(kind),
-            reason: message.reason.clone(),
-            predicted: prospect.as_str(),
-            detail: prospect.to_string(),
-        }
-    }
 }
 
 impl Entry for Foretold {

@@ -15,10 +15,10 @@ use semel_engine::system::{SystemClock, SystemEntropy};
 use semel_operate::order::{BATCH, refusal_text};
 use semel_operate::parked::Search;
 use semel_supervisor::event_log::EventLog;
-use semel_supervisor::{PipelineResult, PipelineSummary, StoreWatch, VerbTraces, preflight};
+use semel_supervisor::replay::ReplayResult;
+use semel_supervisor::{PipelineSummary, StoreWatch, VerbTraces, preflight};
 use semel_worker::replay::{Job, Kind, Report};
 use semel_worker::run::{Run, Stores};
-use serde::Serialize;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -266,10 +266,14 @@ async fn run_all(
         let job = Job {
             kind: search.kind,
             wanted: search.wanted(),
+            stands: None,
+            count: None,
             until: forecast.until,
             total_bytes: bytes,
             note: running.note.clone(),
             key: running.key.clone(),
+            on_taken: None,
+            on_fate: None,
         };
         let done = if streamed(settings).is_some() {
             let sent = publish(ground, settings, search, &job, &stop).await;
@@ -321,16 +325,6 @@ async fn run_one(
     semel_worker::replay::replay(pipeline, effect, stores.clone(), around, job).await
 }
 
-/// The summary of a run, and the fates of its messages as parked ones.
-#[derive(Serialize)]
-struct Json<'a> {
-    #[serde(flatten)]
-    summary: PipelineResult<'a>,
-    dropped: u64,
-    kept: u64,
-    refused: u64,
-}
-
 /// The way in which a report is printed.
 struct Print {
     kind: Kind,
@@ -358,12 +352,7 @@ impl Print {
                 )
             }
             Output::Json | Output::Jsonl => {
-                let json = Json {
-                    summary: PipelineResult::of(name, ended, self.accepted),
-                    dropped: tally.dropped,
-                    kept: tally.kept,
-                    refused: tally.refused,
-                };
+                let json = ReplayResult::of(name, report, self.accepted);
                 serde_json::to_string(&json).unwrap_or_default()
             }
         };

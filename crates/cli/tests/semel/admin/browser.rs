@@ -14,13 +14,14 @@ use super::access::{config, listens, token};
 use crate::operator::worker;
 use crate::site::{Running, Site};
 
-const PAGES: [(&str, &str); 9] = [
+const PAGES: [(&str, &str); 10] = [
     ("/", "Overview"),
     ("/key", "Key"),
     ("/key?key=doubt-1", "Key"),
     ("/in-doubt", "In doubt"),
     ("/dead-letters", "Dead letters"),
     ("/quarantine", "Quarantine"),
+    ("/runs", "Runs"),
     ("/window", "Window"),
     ("/store", "Store"),
     ("/audit", "Audit"),
@@ -265,6 +266,24 @@ fn each_action_is_planned_confirmed_and_done() {
     assert_eq!(desk.state("doubt-1").as_deref(), Some("dead"));
     assert_eq!(desk.state("doubt-2").as_deref(), Some("completed"));
 
+    // The card is declined once more, and the other order is still in conflict.
+    for (path, action, told) in [
+        ("/dead-letters", "replay", "Foretold: 1 runs."),
+        ("/quarantine", "release", "Foretold: 1 stays."),
+    ] {
+        desk.open(path);
+        desk.browser.click("thead input");
+        let button = format!("button[formaction$={action}]");
+        desk.browser.submit(&button);
+        desk.shows(told);
+        desk.is_usable(&axe, "what is foretold");
+        desk.confirm("the bank is back");
+        desk.shows("0 of 1 done.");
+        desk.is_usable(&axe, "what has come of it");
+    }
+    desk.open("/runs");
+    desk.shows("the bank is back");
+    desk.is_usable(&axe, "runs");
     desk.open("/dead-letters");
     desk.browser.submit("details form button");
     desk.shows("Nothing is selected.");

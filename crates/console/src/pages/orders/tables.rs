@@ -10,6 +10,7 @@ use crate::text::{foreign, key_link, shown, state, text, words};
 enum Kind {
     Keys,
     Messages,
+    Runs,
     Pipelines,
     Sweep,
 }
@@ -19,6 +20,8 @@ impl Kind {
         let has = |name| changes.iter().any(|it| it.get(name).is_some());
         if has("removed") {
             Self::Sweep
+        } else if has("predicted") {
+            Self::Runs
         } else if has("size_bytes") {
             Self::Messages
         } else if has("key") {
@@ -36,6 +39,14 @@ impl Kind {
             Self::Messages => &[
                 "Key", "Pipeline", "Tenant", "Before", "After", "Reason", "Remark",
             ],
+            Self::Runs => &[
+                "Key",
+                "Pipeline",
+                "Tenant",
+                "State",
+                "Set aside for",
+                "Foretold",
+            ],
             Self::Pipelines => &["Pipeline", "Order", "Before", "After"],
             Self::Sweep => &["Records removed"],
         }
@@ -43,7 +54,7 @@ impl Kind {
 }
 
 /// Changes, and their results once they were tried.
-pub(super) fn table(changes: &[Value], is_done: bool) -> Markup {
+pub(crate) fn table(changes: &[Value], is_done: bool) -> Markup {
     let kind = Kind::of(changes);
     html! {
         div.wide tabindex="0" role="region" aria-label="Changes" {
@@ -58,7 +69,10 @@ pub(super) fn table(changes: &[Value], is_done: bool) -> Markup {
                         tr {
                             (cells(change, kind, is_done))
                             @if is_done {
-                                td { (state(text(change, "result"))) " " (foreign(text(change, "why"))) }
+                                td {
+                                    (state(text(change, "result"))) " " (foreign(text(change, "why")))
+                                    @if change["differs"] == true { "not as foretold" }
+                                }
                             }
                         }
                     }
@@ -88,6 +102,18 @@ fn cells(change: &Value, kind: Kind, is_done: bool) -> Markup {
             td { "dropped" }
             td { (text(change, "reason")) }
             td { (text(change, "error")) (text(change, "detail")) }
+        },
+        Kind::Runs => html! {
+            td { (key_link(change)) }
+            td { (text(change, "pipeline")) }
+            td { (text(change, "tenant")) }
+            // A doubt without a message has the state before.
+            td { (state(text(change, "state"))) (state(text(change, "before"))) }
+            td { (text(change, "reason")) }
+            td {
+                @if text(change, "predicted").is_empty() { "released for the next message or claim of its key" }
+                @else { (foreign(text(change, "detail"))) }
+            }
         },
         Kind::Pipelines => html! {
             th scope="row" { (text(change, "pipeline")) }

@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use super::order::Order;
 use crate::form::Form;
 use crate::text::foreign;
 
@@ -10,9 +11,11 @@ use crate::text::foreign;
 pub(super) struct Terms(Vec<(&'static str, String)>);
 
 impl Terms {
-    pub(super) fn of(form: &Form) -> Self {
+    /// Those of an order in a form, which may have members of other orders, too.
+    pub(super) fn of(order: &Order, form: &Form) -> Self {
         let mut terms = Vec::new();
-        for name in NAMES {
+        let has = |name: &str| order.members.iter().any(|(known, _)| *known == name);
+        for name in NAMES.into_iter().filter(|name| has(name)) {
             let value = form.text(name);
             if !value.is_empty() {
                 terms.push((name, value.to_owned()));
@@ -55,6 +58,9 @@ impl Terms {
                     @if let Some(window) = self.get("window") {
                         div { dt { "Remember for" } dd { (foreign(window)) } }
                     }
+                    @if let Some(key) = self.get("key") {
+                        div { dt { "As an operation of its own, under the key" } dd { code.key { (foreign(key)) } } }
+                    }
                     @if self.is_off() { div { dt { "Held" } dd { "no longer" } } }
                     @if self.get("all").is_some() {
                         div { dt { "Of" } dd { "all that there are" } }
@@ -91,7 +97,8 @@ fn found(verdict: &str) -> &str {
     }
 }
 
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
+    "key",
     "verdict",
     "outcome",
     "window",

@@ -105,6 +105,7 @@ fn around() -> (Around, Arc<Told>, watch::Sender<bool>) {
         pipeline: "test".into(),
         observer: told.clone(),
         stop,
+        recalled: None,
     };
     (around, told, sender)
 }
@@ -226,6 +227,22 @@ async fn a_target_is_waited_for_unless_a_setting_is_wrong() {
         stop.send_replace(true);
     });
     assert_eq!(inspection.expect("a stop is no error"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_recalled_waits_for_no_target() {
+    let (around, _, _stop) = around();
+    let (recall, recalled) = watch::channel(false);
+    let around = Around {
+        recalled: Some(recalled),
+        ..around
+    };
+    let gone = Script::new((0..1_000).map(|_| vec![away(ErrorKind::Unavailable)]));
+    let (inspection, ()) = tokio::join!(found(&gone, around), async {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        recall.send_replace(true);
+    });
+    assert_eq!(inspection.expect("that is no error"), None);
 }
 
 #[test]

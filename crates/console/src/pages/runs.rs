@@ -1,0 +1,143 @@
+//! Runs: messages that were run again, what was foretold, and what has come of it.
+
+use axum::extract::{Path, State};
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use maud::{Markup, html};
+use serde_json::Value;
+
+use crate::api::Api;
+use crate::form::Form;
+use crate::layout::{Place, missing, page};
+use crate::pages::orders::tables::table;
+use crate::text::{address, foreign, grouped, list as items, shown, state, text, time, words};
+
+/// Lists the runs that the worker remembers.
+pub(crate) async fn list(State(api): State<Api>, head: Parts) -> Response {
+    let (caller, _) = match Form::of_query(&head) {
+        Ok(read) => read,
+        Err(problem) => return problem.into_response(),
+    };
+    let told = api.get(&caller, "/v1/runs", &[]).await;
+    let content = html! {
+        h1 { "Runs" }
+        p { "Messages that were run again, the latest first. The worker remembers the last ones." }
+        @match &told {
+            Ok(told) => @if items(told, "items").is_empty() {
+                p.notice { "No messages were run again since the worker began." }
+            } @else {
+                (runs(items(told, "items")))
+            },
+            Err(refusal) => { (missing(refusal)) }
+        }
+    };
+    page(&caller, Place::Elsewhere, "Runs", &content)
+}
+
+/// Shows a run, and each of its messages.
+pub(crate) async fn show(State(api): State<Api>, Path(id): Path<String>, head: Parts) -> Response {
+    let (caller, _) = match Form::of_query(&head) {
+        Ok(read) => read,
+        Err(problem) => return problem.into_response(),
+    };
+    // Whatever else is at such a path is not asked for.
+    let id: String = id.chars().filter(char::is_ascii_hexdigit).collect();
+    let told = api.get(&caller, &format!("/v1/runs/{id}"), &[]).await;
+    let (place, title) = match told.as_ref().map(|run| text(run, "action")) {
+        Ok("in-doubt/retry") => (Place::InDoubt, "Call again"),
+        Ok("dead-letters/replay") => (Place::DeadLetters, "Run again"),
+        Ok("quarantine/release") => (Place::Quarantine, "Release"),
+        Ok(_) | Err(_) => (Place::Elsewhere, "Run"),
+    };
+    let content = html! {
+        @match &told {
+            Ok(run) => { (report(title, run)) }
+            Err(refusal) => { h1 { "Run" } (missing(refusal)) }
+        }
+        p { a href="/runs" { "Runs" } " · " a href="/audit" { "Audit" } }
+    };
+    page(&caller, place, title, &content)
+}
+
+fn runs(runs: &[Value]) -> Markup {
+    html! {
+        div.wide tabindex="0" role="region" aria-label="Runs" {
+            table {
+                caption.hidden { "Runs" }
+                thead { tr {
+                    th scope="col" { "Begun" } th scope="col" { "Order" } th scope="col" { "State" }
+                    th.number scope="col" { "Done" } th scope="col" { "Who" } th scope="col" { "Why" }
+                } }
+                tbody {
+                    @for run in runs {
+                        tr {
+                            td { a href=(path(run)) { (time(&run["begun"])) } }
+                            td { (words(text(run, "action"))) }
+                            td { (state(text(run, "state"))) }
+                            td.number { (shown(&run["done"])) }
+                            td { (foreign(text(run, "by"))) }
+                            td { (foreign(text(run, "reason"))) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A run: what was foretold, and what has come of it so far.
+pub(crate) fn report(verb: &str, run: &Value) -> Markup {
+    let is_whole = run["complete"] == true;
+    let is_running = run["state"] == "running";
+    let changes = items(run, "changes");
+    let title = match text(run, "state") {
+        "running" => "goes on",
+        "failed" => "broken off",
+        "stopped" => "ended before its time",
+        _ if is_whole => "done",
+        _ => "not all of it",
+    };
+    html! {
+        h1 { (verb) ": " (title) }
+        p.notice.good[is_whole].bad[!is_whole && !is_running] role="status" {
+            (shown(&run["done"])) " of " (grouped(&changes.len().to_string())) " done."
+            @if run["differ"] != 0 && !is_running { " " (shown(&run["differ"])) " not as foretold." }
+            @if is_running { " It goes on without this page: " a href=(path(run)) { "look again" } "." }
+        }
+        @if let Some(detail) = run["problem"]["detail"].as_str() {
+            p.notice.bad { (foreign(detail)) }
+        }
+        dl.facts {
+            div { dt { "Begun" } dd { (time(&run["begun"])) } }
+            div { dt { "Ended" } dd { (time(&run["ended"])) } }
+            div { dt { "Who" } dd { (foreign(text(run, "by"))) } }
+            div { dt { "Why" } dd { (foreign(text(run, "reason"))) } }
+            @if !text(run, "key").is_empty() {
+                div { dt { "Under the key" } dd { code.key { (foreign(text(run, "key"))) } } }
+            }
+        }
+        (sums("Foretold", &run["foretold"]))
+        (sums("So far", &run["came"]))
+        @if !changes.is_empty() { (table(changes, true)) }
+    }
+}
+
+/// The number of messages of each word.
+pub(crate) fn sums(title: &str, sums: &Value) -> Markup {
+    let sums = sums.as_object().filter(|it| !it.is_empty());
+    html! {
+        @if let Some(sums) = sums {
+            p { (title) ": "
+                @for (at, (word, count)) in sums.iter().enumerate() {
+                    @if at > 0 { ", " }
+                    b { (shown(count)) } " " (words(word))
+                }
+                "."
+            }
+        }
+    }
+}
+
+fn path(run: &Value) -> String {
+    address(&format!("/runs/{}", text(run, "id")), &[])
+}
