@@ -10,7 +10,7 @@ mod run;
 mod settings;
 mod waiters;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use semel_core::port::producer::ProducerJournal;
 use semel_core::port::sink::Sink;
@@ -108,9 +108,9 @@ impl Producer {
     /// Publishes messages in their order, and returns what became of each.
     ///
     /// # Guarantee   in the journal before any of them is sent; sent until the sink has confirmed it
-    /// # Errors   `InvalidInput`: a message of more than [`MOST_BYTES_AT_ONCE`]; `ClaimLost` (`producer-fenced`): there is
-    /// a later opening, which sends what is in the journal; those of a journal that no repetition mends. Not applied:
-    /// none of the messages is in the journal. Else they may be there, and are sent under their ids by the next opening:
+    /// # Errors   `InvalidInput`: a message of more than [`MOST_BYTES_AT_ONCE`], or more than the store takes at once;
+    /// `ClaimLost` (`producer-fenced`): there is a later opening, which sends what is in the journal; those of a journal
+    /// that no repetition mends. Not applied: none of the messages is in the journal. Else they may be there, and are sent under their ids by the next opening:
     /// whoever hands them over once more makes new messages of them
     ///
     /// # Cancel safety   safe: what was handed over is published all the same while there is a handle, and by the next
@@ -120,8 +120,10 @@ impl Producer {
             return Err(too_many_bytes());
         }
         let (mut submitted, mut failure) = (Vec::new(), None);
+        let refusal = Arc::new(OnceLock::new());
         for piece in pieces(messages) {
-            match self.submit(piece, None).await {
+            let refusal = Some(Arc::clone(&refusal));
+            match self.hand_over(piece, None, refusal).await {
                 Ok(submission) => submitted.push(submission),
                 Err(error) => {
                     failure = Some(error);
@@ -147,7 +149,8 @@ impl Producer {
     }
 
     /// Hands messages over, [`MOST_AT_ONCE`] and [`MOST_BYTES_AT_ONCE`] at most, with the progress in the input that they
-    /// come from. Waits for room, and neither for the journal nor for the sink.
+    /// come from. Waits for room, and neither for the journal nor for the sink. What is submitted is in turn: where the
+    /// store takes some of it in no case, the producer ends, so that nothing overtakes it.
     ///
     /// # Errors   `InvalidInput`: more than that; those of [`Producer::publish`]
     ///
@@ -161,16 +164,27 @@ impl Producer {
             let message = format!("at most {MOST_AT_ONCE} messages are handed over at once");
             return Err(Error::new(ErrorKind::InvalidInput, message).not_applied());
         }
-        let bytes = messages.iter().map(size).sum();
-        if bytes > MOST_BYTES_AT_ONCE {
+        if messages.iter().map(size).sum::<usize>() > MOST_BYTES_AT_ONCE {
             return Err(too_many_bytes());
         }
+        self.hand_over(messages, input, None).await
+    }
+
+    async fn hand_over(
+        &self,
+        messages: Vec<ProducerMessage>,
+        input: Option<InputMark>,
+        refusal: Option<Arc<OnceLock<Error>>>,
+    ) -> Result<Submission> {
+        let bytes = messages.iter().map(size).sum();
         let (reply, answer) = oneshot::channel();
         let request = Request {
             messages,
             bytes,
             input,
             reply,
+            refusal,
+            is_alone: false,
         };
         match self.requests.send(request).await {
             Ok(()) => Ok(Submission(answer)),

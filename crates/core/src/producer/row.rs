@@ -28,6 +28,18 @@ pub struct StreamRow {
     pub released: u64,
 }
 
+impl StreamRow {
+    /// The sequence of the last message; 0 where there is none.
+    pub fn last(&self) -> u64 {
+        self.next.saturating_sub(1)
+    }
+
+    /// The number of messages that are not confirmed.
+    pub fn waiting(&self) -> u64 {
+        self.last().saturating_sub(self.confirmed)
+    }
+}
+
 impl ProducerRow {
     /// Returns the stream, for an incarnation that is the latest.
     ///

@@ -6,7 +6,7 @@ mod sending;
 use std::collections::VecDeque;
 use std::future::{Future, pending};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use semel_core::port::producer::ProducerJournal;
@@ -14,7 +14,7 @@ use semel_core::port::sink::Sink;
 use semel_core::producer::{
     Batch, Incarnation, InputMark, MessageIds, Opened, ProducerMessage, Standing, StoredBatch,
 };
-use semel_core::{Clock, Result};
+use semel_core::{Clock, Error, Result};
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
@@ -31,6 +31,11 @@ pub(super) struct Request {
     pub(super) bytes: usize,
     pub(super) input: Option<InputMark>,
     pub(super) reply: Reply,
+    /// Where the journal refuses messages of its caller, the reason, which is that of what comes behind them as well.
+    /// Without one, the producer ends.
+    pub(super) refusal: Option<Arc<OnceLock<Error>>>,
+    /// Set once the journal refused it together with others.
+    pub(super) is_alone: bool,
 }
 
 /// The end that was asked for.
@@ -58,10 +63,18 @@ enum JournalAnswer {
 struct Appending {
     batch: Batch,
     messages: Vec<ProducerMessage>,
-    /// The sequence behind the last message of each caller.
-    callers: Vec<(u64, Reply)>,
+    callers: Vec<Caller>,
     /// Set once the journal may have it.
     is_unsure: bool,
+}
+
+/// A caller whose messages are in a batch.
+struct Caller {
+    /// The sequence behind its last message.
+    end: u64,
+    input: Option<InputMark>,
+    reply: Reply,
+    refusal: Option<Arc<OnceLock<Error>>>,
 }
 
 /// A call of the sink that is under way.
@@ -183,8 +196,8 @@ impl<J: ProducerJournal, S: Sink> Run<J, S> {
         self.waiters.fail(&appended);
         if let Some(tried) = self.unappended.take() {
             let error = if tried.is_unsure { &appended } else { &others };
-            for (_, reply) in tried.callers {
-                let _ = reply.send(Err(error.clone()));
+            for caller in tried.callers {
+                let _ = caller.reply.send(Err(error.clone()));
             }
         }
         self.take_rest(&mut requests);

@@ -157,6 +157,11 @@ impl PooledConnection {
         self.is_open = false;
     }
 
+    /// Closes it, so that the server lets go of what is held on it.
+    pub(crate) fn close(&mut self) {
+        self.ready = None;
+    }
+
     /// Gives it back for others, if nothing is wrong with it.
     pub(crate) fn give_back(mut self) {
         if let (Some(ready), false) = (self.ready.take(), self.is_open) {

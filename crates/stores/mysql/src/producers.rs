@@ -20,12 +20,12 @@ use semel_core::producer::{
     Standing, StoredBatch,
 };
 
-use crate::answer::Set;
+use crate::answer::{Set, only, some_number};
 use crate::config::Options;
 use crate::error::corrupt;
 use crate::script::{Literal, Script};
 use crate::session::Session;
-use crate::transaction::{end, run_through, transact};
+use crate::transaction::{end, run_through};
 
 use calls::{Named, Open};
 use rows::{entries, mark, producer, stored, stored_batch};
@@ -69,10 +69,7 @@ impl MysqlProducers {
             let mut connection = self.session.connection().await?;
             let checked = tables::check(&self.session, &mut connection).await;
             end(&self.session, connection).await;
-            if !checked? {
-                return Ok(false);
-            }
-            self.is_found.store(true, Ordering::Relaxed);
+            return checked;
         }
         Ok(true)
     }
@@ -120,7 +117,9 @@ impl ProducerJournal for MysqlProducers {
     async fn open(&self, opening: &Opening) -> Result<Opened> {
         opening.fits_columns()?;
         self.found().await?;
-        transact(&self.session, Open(opening)).await
+        Open::of(opening, &self.session)
+            .run(&self.session, opening)
+            .await
     }
 
     async fn append(
@@ -131,16 +130,20 @@ impl ProducerJournal for MysqlProducers {
     ) -> Result<Standing> {
         self.found().await?;
         let (texts, named) = (&self.session.producers, Named::of(incarnation, stream));
-        let mut state = 0;
+        let (mut state, mut own) = (0, 0);
         let sets = self.write(&incarnation.name, |script| {
             state = script.add(&texts.stream, &[&named.name, &named.stream]);
-            named.add_append(texts, script, batch);
+            own = named.add_append(texts, script, batch);
         });
         let sets = sets.await?;
         let found = producer(&sets[LOCKED], &sets[state])?;
-        // The state is that before the writing, which went by the same rules.
+        // The state is that before the writing, which went by the same rules, and says whether it was done.
         let (append, standing) =
             ProducerRow::check_append(found.as_ref(), incarnation, stream, batch)?;
+        let has_written = some_number(only(&sets[own])?, 0)? == 1;
+        if has_written != (append == Append::New) {
+            return Err(corrupt("producer"));
+        }
         Ok(match append {
             Append::Known => standing,
             Append::New => Standing {
@@ -159,7 +162,7 @@ impl ProducerJournal for MysqlProducers {
         let named = Named::of(incarnation, stream);
         let (_, found) = self.ask(&named, |_| ()).await?;
         let (of, standing) = ProducerRow::stream_of(found.as_ref(), incarnation, stream)?;
-        if of.confirmed >= through.min(of.next - 1) {
+        if of.confirmed >= through.min(of.last()) {
             return Ok(standing);
         }
         let texts = &self.session.producers;

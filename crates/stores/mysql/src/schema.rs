@@ -12,6 +12,7 @@ use crate::error::{Failure, foreign, misconfigured};
 use crate::pool::PooledConnection;
 use crate::script::{Literal, Script};
 use crate::session::{Session, ask};
+use crate::sql::Text;
 
 /// Returns the format of the tables; `None` where there are none, or where their creation broke off. Tables that claim
 /// a format whose column they lack are of the one before.
@@ -100,15 +101,10 @@ async fn check_tables_of(
                 "table {table} of the store is missing; restore it from a backup"
             )));
         };
-        if !engine.eq_ignore_ascii_case("InnoDB") {
-            return Err(misconfigured(&format!(
-                "table {table} is in the engine {engine}, which has no transactions; stop all workers and \
-                 run ALTER TABLE {table} ENGINE=InnoDB"
-            )));
-        }
+        check_engine(&table, engine)?;
     }
     let found = columns(session, connection).await?;
-    for (column, is_text) in expected(format, session) {
+    for (column, is_text) in expected(format, &session.texts.create) {
         let name = format!("{}.{}", column.0, column.1);
         match (found.get(&column), is_text) {
             (None, _) => {
@@ -130,6 +126,43 @@ async fn check_tables_of(
                 )));
             }
         }
+    }
+    Ok(())
+}
+
+/// Refuses a table whose engine has no transactions.
+fn check_engine(table: &str, engine: &str) -> Result<()> {
+    if engine.eq_ignore_ascii_case("InnoDB") {
+        return Ok(());
+    }
+    Err(misconfigured(&format!(
+        "table {table} is in the engine {engine}, which has no transactions; stop all workers and \
+         run ALTER TABLE {table} ENGINE=InnoDB"
+    )))
+}
+
+/// Refuses tables that are there under the names of a creating text, and are others than it creates.
+pub(crate) async fn check_others(
+    session: &Session,
+    connection: &mut PooledConnection,
+    create: &Text,
+) -> Result<()> {
+    let expected = expected(FORMAT, create);
+    let names: BTreeSet<_> = expected.iter().map(|((table, _), _)| table).collect();
+    let engines = tables_of(session, connection, Literal::list(&names)).await?;
+    let columns = columns_of(session, connection, Literal::list(&names)).await?;
+    for (column, is_text) in &expected {
+        let Some(engine) = engines.get(&column.0) else {
+            continue;
+        };
+        let found = columns.get(column);
+        if found.is_none_or(|it| it.is_some() != *is_text) {
+            return Err(foreign(&format!(
+                "the database has a table {} that is not ours, but has its name",
+                column.0
+            )));
+        }
+        check_engine(&column.0, engine)?;
     }
     Ok(())
 }
@@ -231,7 +264,7 @@ pub(crate) async fn lock(
     Ok(())
 }
 
-/// Lets others create or change them again. A connection on which something failed is closed for that.
+/// Lets others create or change them again. A connection that does not answer to that is closed, which does the same.
 pub(crate) async fn unlock(
     session: &Session,
     connection: &mut PooledConnection,
@@ -241,7 +274,9 @@ pub(crate) async fn unlock(
     let mut unlock = Script::default();
     let name = Literal::text(prefix);
     unlock.add(&session.texts.unlock_name, &[&name]);
-    if is_sound && connection.run(&unlock).await.is_ok() {
+    if connection.run(&unlock).await.is_err() {
+        connection.close();
+    } else if is_sound {
         connection.ended();
     }
 }
@@ -276,8 +311,16 @@ async fn tables(
     session: &Session,
     connection: &mut PooledConnection,
 ) -> Result<BTreeMap<String, String>> {
+    tables_of(session, connection, Literal::list(session.tables())).await
+}
+
+async fn tables_of(
+    session: &Session,
+    connection: &mut PooledConnection,
+    names: Literal,
+) -> Result<BTreeMap<String, String>> {
     let mut script = Script::default();
-    script.add(&session.texts.tables, &[&Literal::list(session.tables())]);
+    script.add(&session.texts.tables, &[&names]);
     let sets = ask(connection, &script).await?;
     let pair = |row: &Row| {
         // A table that cannot be opened has no engine.
@@ -290,8 +333,16 @@ async fn tables(
 type Columns = BTreeMap<(String, String), Option<String>>;
 
 async fn columns(session: &Session, connection: &mut PooledConnection) -> Result<Columns> {
+    columns_of(session, connection, Literal::list(session.tables())).await
+}
+
+async fn columns_of(
+    session: &Session,
+    connection: &mut PooledConnection,
+    names: Literal,
+) -> Result<Columns> {
     let mut script = Script::default();
-    script.add(&session.texts.columns, &[&Literal::list(session.tables())]);
+    script.add(&session.texts.columns, &[&names]);
     let sets = ask(connection, &script).await?;
     let column = |row: &Row| {
         let name = (
@@ -303,10 +354,10 @@ async fn columns(session: &Session, connection: &mut PooledConnection) -> Result
     sets[0].rows.iter().map(column).collect()
 }
 
-/// Returns the columns that `create.sql` of a format creates, and whether each is text.
-fn expected(format: i64, session: &Session) -> BTreeSet<((String, String), bool)> {
+/// Returns the columns that a creating text of a format creates, and whether each is text.
+fn expected(format: i64, create: &Text) -> BTreeSet<((String, String), bool)> {
     let mut expected = BTreeSet::new();
-    for statement in session.texts.create.parts[0].split(";\n") {
+    for statement in create.parts[0].split(";\n") {
         let mut lines = statement.lines();
         let table = lines.next().and_then(|line| line.split_whitespace().nth(5));
         for line in lines {

@@ -248,7 +248,7 @@ mod tests {
             assert!(statement.starts_with(begins), "{statement}");
             assert!(statement.contains("ENGINE=InnoDB") && statement.ends_with("utf8mb4_bin"));
         }
-        assert_eq!((texts.own.statements, texts.note.statements), (1, 2));
+        assert_eq!((texts.own.statements, texts.note.statements), (2, 2));
     }
 
     #[test]

@@ -162,7 +162,7 @@ impl ProducerJournal for PostgresProducers {
         let text = &self.session.texts.producer_confirm;
         self.change(text, &parameters, |found| {
             let (found, standing) = ProducerRow::stream_of(found, incarnation, stream)?;
-            let is_confirmed = found.confirmed >= through.min(found.next - 1);
+            let is_confirmed = found.confirmed >= through.min(found.last());
             Ok((is_confirmed, standing))
         })
         .await

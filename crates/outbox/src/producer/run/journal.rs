@@ -8,7 +8,7 @@ use semel_core::port::sink::Sink;
 use semel_core::producer::{Batch, Standing, StoredBatch, decode, encode};
 use semel_core::{Certainty, Error, ErrorKind, Result};
 
-use super::{Appending, Ending, JournalAnswer, JournalCall, Run};
+use super::{Appending, Caller, Ending, JournalAnswer, JournalCall, Request, Run};
 use crate::absence::is_passing;
 use crate::producer::event::ProducerEvent;
 use crate::producer::settings::{MOST_AT_ONCE, MOST_UNCONFIRMED};
@@ -103,6 +103,12 @@ impl<J: ProducerJournal, S: Sink> Run<J, S> {
         let (mut messages, mut callers, mut input) = (Vec::new(), Vec::new(), None);
         let mut bytes = 0;
         while let Some(request) = self.inbox.front() {
+            if let Some(error) = request.refusal.as_ref().and_then(|it| it.get()) {
+                let error = error.clone();
+                let refused = self.inbox.pop_front();
+                let _ = refused.map(|it| it.reply.send(Err(error)));
+                continue;
+            }
             let together = messages.len() + request.messages.len();
             let size = request.bytes;
             let is_room = together <= MOST_AT_ONCE as usize
@@ -110,7 +116,8 @@ impl<J: ProducerJournal, S: Sink> Run<J, S> {
                     || is_halted
                     || semel_core::planted("X24")
                     || unconfirmed + together as u64 <= MOST_UNCONFIRMED);
-            if !is_room || !messages.is_empty() && bytes + size > MOST_BYTES {
+            let is_full = bytes + size > MOST_BYTES || request.is_alone;
+            if !is_room || !callers.is_empty() && is_full {
                 break;
             }
             bytes += size;
@@ -118,8 +125,16 @@ impl<J: ProducerJournal, S: Sink> Run<J, S> {
                 break;
             };
             messages.extend(request.messages);
-            callers.push((self.next + messages.len() as u64, request.reply));
+            callers.push(Caller {
+                end: self.next + messages.len() as u64,
+                input: request.input,
+                reply: request.reply,
+                refusal: request.refusal,
+            });
             input = request.input.or(input);
+            if request.is_alone {
+                break;
+            }
         }
         if callers.is_empty() {
             return None;
@@ -147,6 +162,9 @@ impl<J: ProducerJournal, S: Sink> Run<J, S> {
             JournalAnswer::Appended(appending, Ok(standing)) => {
                 self.appended(*appending, standing);
                 None
+            }
+            JournalAnswer::Appended(appending, Err(error)) if is_refusal(&appending, &error) => {
+                return self.refused(*appending, error);
             }
             JournalAnswer::Appended(mut appending, Err(error)) => {
                 appending.is_unsure |= error.certainty() == Certainty::MaybeApplied;
@@ -187,6 +205,41 @@ impl<J: ProducerJournal, S: Sink> Run<J, S> {
         Ok(())
     }
 
+    /// Takes a batch that the journal takes in no case, perhaps since it is too large: no sequence of it is given out. Of
+    /// several requests each is tried alone; one is told.
+    fn refused(&mut self, appending: Appending, error: Error) -> Result<()> {
+        let Appending {
+            batch,
+            mut messages,
+            mut callers,
+            is_unsure: _,
+        } = appending;
+        let is_one = callers.len() == 1;
+        while let Some(caller) = callers.pop() {
+            if is_one {
+                let Some(refusal) = &caller.refusal else {
+                    let _ = caller.reply.send(Err(error.clone()));
+                    return Err(error);
+                };
+                let _ = refusal.set(error.clone());
+                let _ = caller.reply.send(Err(error));
+                return Ok(());
+            }
+            let first = callers.last().map_or(batch.first, |it| it.end);
+            let first = usize::try_from(first - batch.first).unwrap_or(usize::MAX);
+            let messages = messages.split_off(first);
+            self.inbox.push_front(Request {
+                bytes: messages.iter().map(size).sum(),
+                messages,
+                input: caller.input,
+                reply: caller.reply,
+                refusal: caller.refusal,
+                is_alone: true,
+            });
+        }
+        Ok(())
+    }
+
     fn appended(&mut self, appending: Appending, standing: Standing) {
         let Appending {
             batch,
@@ -195,7 +248,7 @@ impl<J: ProducerJournal, S: Sink> Run<J, S> {
             is_unsure: _,
         } = appending;
         let mut first = batch.first;
-        for (end, reply) in callers {
+        for Caller { end, reply, .. } in callers {
             self.waiters.push(first, end, reply);
             first = end;
         }
@@ -296,6 +349,12 @@ impl<J: ProducerJournal, S: Sink> Run<J, S> {
         let is_settled = |sequence| group.as_ref().is_some_and(|it| it.has_settled(sequence));
         self.waiters.answer(sent, limit, is_settled);
     }
+}
+
+/// Tells whether the journal takes this batch in no case, and has not taken it.
+fn is_refusal(appending: &Appending, error: &Error) -> bool {
+    let has_not = !appending.is_unsure && error.certainty() == Certainty::NotApplied;
+    has_not && error.kind() == ErrorKind::InvalidInput
 }
 
 fn lost() -> Error {

@@ -3,11 +3,13 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use semel_core::producer::InputMark;
 use semel_core::{Certainty, Code, ErrorKind};
+use semel_outbox::producer::Fate;
 use tokio::time::{sleep, timeout};
 
 use super::SOON;
-use super::lab::{Mood, World, messages};
+use super::lab::{Mood, World, fates, messages};
 
 #[tokio::test(start_paused = true)]
 async fn a_later_opening_ends_one_whose_sink_does_not_answer() {
@@ -137,4 +139,71 @@ async fn a_batch_that_is_missing_in_the_journal_is_damage() {
     let error = world.producer().await.close().await.expect_err("damage");
     assert_eq!(error.code(), Code::RecordCorrupt, "{error}");
     assert_eq!(world.broker.texts(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_the_journal_refuses_is_told_to_its_caller_alone() {
+    let world = World::default();
+    world.journal.0.most_bytes.store(100, Ordering::Relaxed);
+    let producer = world.producer().await;
+    // They wait together, so that most are one batch at first.
+    let texts = ["a".into(), "x".repeat(200), "b".into(), "c".into()];
+    let callers = texts.map(|text| {
+        let producer = producer.clone();
+        tokio::spawn(async move { producer.publish(messages([text])).await })
+    });
+    let mut answers = Vec::new();
+    for caller in callers {
+        answers.push(caller.await.expect("no panic"));
+    }
+    let error = answers.remove(1).expect_err("too large");
+    let found = (error.kind(), error.certainty());
+    assert_eq!(found, (ErrorKind::InvalidInput, Certainty::NotApplied));
+    for (receipts, sequence) in answers.into_iter().zip(1..) {
+        let receipts = receipts.expect("published");
+        assert_eq!(fates(&receipts), [Fate::Published]);
+        assert_eq!(receipts[0].sequence, sequence);
+    }
+    // Of what one caller hands over at once, nothing overtakes it either.
+    world.journal.0.most_bytes.store(20_000, Ordering::Relaxed);
+    let mut long = messages(["x".repeat(20_000)]);
+    long.extend(messages(0..2_000));
+    let error = producer.publish(long).await.expect_err("too large");
+    let found = (error.kind(), error.certainty());
+    assert_eq!(found, (ErrorKind::InvalidInput, Certainty::NotApplied));
+    let after = producer.publish(messages(["d"])).await.expect("published");
+    assert_eq!(after[0].sequence, 4, "no sequence is left out");
+    assert_eq!(world.broker.texts(), ["a", "b", "c", "d"]);
+    producer.close().await.expect("closed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_that_is_submitted_overtakes_what_the_journal_refuses() {
+    let world = World::default();
+    world.journal.0.most_bytes.store(100, Ordering::Relaxed);
+    let producer = world.producer().await;
+    let large = "x".repeat(200);
+    let mut submissions = Vec::new();
+    for (text, rows) in ["a", &large, "b"].into_iter().zip(1..) {
+        let mark = InputMark {
+            digest: [7; 32],
+            rows,
+            bytes: rows,
+            is_whole: false,
+        };
+        let submitted = producer.submit(messages([text]), Some(mark)).await;
+        submissions.push(submitted.expect("taken"));
+    }
+    let mut answers = Vec::new();
+    for submission in &mut submissions {
+        answers.push(submission.confirmed().await);
+    }
+    for answer in &answers[1..] {
+        let error = answer.as_ref().expect_err("refused");
+        let found = (error.kind(), error.certainty());
+        assert_eq!(found, (ErrorKind::InvalidInput, Certainty::NotApplied));
+    }
+    let error = producer.close().await.expect_err("ended");
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert_eq!(world.unconfirmed().await.1, 1, "the row alone is there");
 }

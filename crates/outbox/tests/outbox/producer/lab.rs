@@ -136,6 +136,8 @@ pub(crate) struct Counted {
     pub(crate) confirms: AtomicU64,
     pub(crate) lost_answers: AtomicU64,
     pub(crate) largest_body: AtomicU64,
+    /// The most bytes of a batch that it takes, if not 0.
+    pub(crate) most_bytes: AtomicU64,
     /// The first sequence of a batch that is lost.
     pub(crate) hidden: AtomicU64,
     /// The sequences by which it has gone back.
@@ -156,6 +158,11 @@ impl ProducerJournal for Journal {
             first: batch.first + self.0.gone_back.load(Ordering::Relaxed),
             ..batch.clone()
         };
+        let most = self.0.most_bytes.load(Ordering::Relaxed);
+        if most > 0 && batch.body.len() as u64 > most {
+            let error = Error::new(ErrorKind::InvalidInput, "too much at once");
+            return Err(error.not_applied());
+        }
         let appended = self.0.journal.append(by, stream, batch).await;
         let lost = &self.0.lost_answers;
         if lost.load(Ordering::Relaxed) > 0 {

@@ -24,6 +24,7 @@ CREATE TABLE IF NOT EXISTS semel_producer_streams (
     next      BIGINT          NOT NULL, -- the sequence of the next message
     confirmed BIGINT          NOT NULL, -- up to here, all messages are with the broker
     released  BIGINT          NOT NULL, -- up to here, messages may be sent although the producer is frozen
+    openings  BIGINT          NOT NULL, -- of the producer since there is the stream
     PRIMARY KEY (producer, stream)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 

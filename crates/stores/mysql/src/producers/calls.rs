@@ -1,15 +1,15 @@
 //! The statements of a call, with their values.
 
+use semel_core::Result;
 use semel_core::producer::row::ProducerRow;
 use semel_core::producer::{Batch, Incarnation, MOST_INPUTS, Opened, Opening, Page, Standing};
 
-use crate::answer::{only, some_text};
+use crate::answer::{only, some_number, some_text};
 use crate::error::corrupt;
-use crate::pool::PooledConnection;
 use crate::script::{Literal, Script};
 use crate::session::Session;
 use crate::sql::ProducerTexts;
-use crate::transaction::{Job, Stop, committed_or};
+use crate::transaction::{end, run_through};
 
 use super::rows::{producer, stored};
 
@@ -31,8 +31,14 @@ impl Named {
         }
     }
 
-    /// Adds what an append writes, if it is the next one of the latest incarnation.
-    pub(super) fn add_append(&self, texts: &ProducerTexts, script: &mut Script, batch: &Batch) {
+    /// Adds what an append writes, if it is the next one of the latest incarnation; returns the place of the result that
+    /// says whether it is.
+    pub(super) fn add_append(
+        &self,
+        texts: &ProducerTexts,
+        script: &mut Script,
+        batch: &Batch,
+    ) -> usize {
         let Self {
             name,
             id,
@@ -41,7 +47,7 @@ impl Named {
         } = self;
         let number = |it| Literal::number(stored(it));
         let (first, end) = (number(batch.first), number(batch.end()));
-        script.add(&texts.own, &[name, id, epoch, stream, &first]);
+        let own = script.add(&texts.own, &[name, id, epoch, stream, &first]) + 1;
         // A batch without messages has no last one: it ends where it begins.
         let last = batch.end().saturating_sub(1);
         if batch.count > 0 && last > batch.confirmed {
@@ -72,6 +78,7 @@ impl Named {
             let others = Literal::number(MOST_INPUTS as u64 - 1);
             script.add(&texts.trim, &[name, stream, name, stream, &others]);
         }
+        own
     }
 
     /// Adds the question for a page of batches.
@@ -95,40 +102,49 @@ impl Named {
     }
 }
 
-/// An opening, under the lock of the producer's row.
-pub(super) struct Open<'a>(pub(super) &'a Opening);
+/// An opening in one script, so that nobody waits for the row of a process that is stopped in between.
+pub(super) struct Open {
+    script: Script,
+    elsewhere: usize,
+    state: usize,
+    producer: usize,
+}
 
-impl Job for Open<'_> {
-    type Answer = Opened;
-
-    async fn run(
-        &mut self,
-        session: &Session,
-        connection: &mut PooledConnection,
-    ) -> Result<Opened, Stop> {
-        let (opening, texts) = (self.0, &session.producers);
-        let name = Literal::bytes(opening.name.as_str().as_bytes());
-        let stream = Literal::bytes(opening.stream.as_bytes());
-        let id = Literal::bytes(opening.id().as_bytes());
+impl Open {
+    pub(super) fn of(opening: &Opening, session: &Session) -> Self {
+        let texts = &session.producers;
+        let name = &Literal::bytes(opening.name.as_str().as_bytes());
+        let stream = &Literal::bytes(opening.stream.as_bytes());
+        let target = &Literal::bytes(opening.target.as_bytes());
+        let id = &Literal::bytes(opening.id().as_bytes());
         let mut script = Script::default();
         script.add(&session.texts.begin, &[]);
-        script.add(&texts.open, &[&name, &id]);
-        let opened = script.add(&texts.producer, &[&name]);
-        let state = script.add(&texts.stream, &[&name, &stream]);
-        let sets = connection.run(&script).await?;
-        let found = producer(&sets[opened], &sets[state])?.ok_or_else(|| corrupt("producer"))?;
-        if let Some(found) = &found.stream {
-            let target = some_text(only(&sets[state])?, 3)?;
-            let waiting = (found.next - 1).saturating_sub(found.confirmed);
-            if *target != *opening.target && waiting > 0 {
-                return Err(opening.elsewhere(&target, waiting).into());
-            }
-        }
-        let target = Literal::bytes(opening.target.as_bytes());
-        let mut script = Script::default();
-        script.add(&texts.stream_open, &[&name, &stream, &target, &target]);
+        let open = script.add(&texts.open, &[name, id, name, stream, target]);
+        let state = script.add(&texts.stream, &[name, stream]);
+        let values = [name, name, stream, target, target, name];
+        script.add(&texts.stream_open, &values);
+        let producer = script.add(&texts.producer, &[name]);
         script.add(&session.texts.commit, &[]);
-        committed_or(connection.run(&script).await, connection)?;
+        Self {
+            script,
+            elsewhere: open + 2,
+            state,
+            producer,
+        }
+    }
+
+    pub(super) async fn run(self, session: &Session, opening: &Opening) -> Result<Opened> {
+        let mut connection = session.connection().await?;
+        let ran = run_through(session, &mut connection, &self.script).await;
+        end(session, connection).await;
+        let sets = ran?;
+        let state = &sets[self.state];
+        let found = producer(&sets[self.producer], state)?.ok_or_else(|| corrupt("producer"))?;
+        if some_number(only(&sets[self.elsewhere])?, 0)? != 0 {
+            let target = some_text(only(state)?, 3)?;
+            let waiting = found.stream.map_or(0, |it| it.waiting());
+            return Err(opening.elsewhere(&target, waiting));
+        }
         Ok(answer(opening, found))
     }
 }

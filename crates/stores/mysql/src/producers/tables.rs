@@ -3,10 +3,10 @@
 use semel_core::{Code, Error, ErrorKind, Result};
 
 use crate::answer::parsed;
-use crate::error::{Failure, misconfigured};
+use crate::error::{Failure, foreign, misconfigured};
 use crate::pool::PooledConnection;
 use crate::preflight::Settings;
-use crate::schema::{lock, unlock};
+use crate::schema::{check_others, lock, unlock};
 use crate::script::Script;
 use crate::session::Session;
 
@@ -15,10 +15,11 @@ pub const PRODUCERS_FORMAT: i64 = 1;
 
 /// Makes sure that there is a journal: makes what is missing, if the user may.
 pub(super) async fn open(session: &Session, connection: &mut PooledConnection) -> Result<()> {
+    // A user with all rights could write on a replica.
+    Settings::read(session, connection).await?.check()?;
     if check(session, connection).await? {
         return Ok(());
     }
-    Settings::read(session, connection).await?.check()?;
     if create(session, connection).await? {
         return Ok(());
     }
@@ -29,11 +30,15 @@ pub(super) async fn open(session: &Session, connection: &mut PooledConnection) -
     )))
 }
 
-/// Creates the tables where they are not. Where the user may not, leaves that to the first opening of a producer.
+/// Creates the tables where they are not. Where the user may not, or has others under their names, leaves that to the
+/// first opening of a producer.
 pub(crate) async fn migrate(session: &Session, connection: &mut PooledConnection) -> Result<()> {
     match format(session, connection).await {
-        Ok(None) => create(session, connection).await.map(drop),
-        Ok(Some(format)) => known(format).map(drop),
+        Ok(None) => match create(session, connection).await {
+            Err(error) if error.code() == Code::StoreForeign => Ok(()),
+            created => created.map(drop),
+        },
+        Ok(Some(format)) => known(session, format).map(drop),
         Err(failure) if is_refused(&failure, &LACKS_RIGHT) => Ok(()),
         Err(failure) => Err(failure.uncommitted()),
     }
@@ -42,7 +47,7 @@ pub(crate) async fn migrate(session: &Session, connection: &mut PooledConnection
 /// Tells whether there is a journal whose making came to its end, and refuses a newer one.
 pub(super) async fn check(session: &Session, connection: &mut PooledConnection) -> Result<bool> {
     match format(session, connection).await {
-        Ok(Some(format)) => known(format),
+        Ok(Some(format)) => known(session, format),
         Ok(None) => Ok(false),
         Err(failure) => Err(failure.uncommitted()),
     }
@@ -60,18 +65,25 @@ async fn format(
     match ran {
         Ok(sets) => {
             let row = sets[0].rows.first();
-            let read = |row| parsed(row, 0).ok().flatten().unwrap_or(i64::MAX);
+            let read = |row| parsed(row, 0).ok().flatten().unwrap_or(0);
             Ok(row.map(read))
         }
         Err(failure) if is_refused(&failure, &[NO_TABLE]) => Ok(None),
+        Err(failure) if is_refused(&failure, &[NO_COLUMN]) => Ok(Some(0)),
         Err(failure) => Err(failure),
     }
 }
 
-/// Refuses a format that is newer.
-fn known(format: i64) -> Result<bool> {
+/// Refuses a format that is newer, and what is none.
+fn known(session: &Session, format: i64) -> Result<bool> {
     if format == PRODUCERS_FORMAT {
         return Ok(true);
+    }
+    if format < PRODUCERS_FORMAT {
+        return Err(foreign(&format!(
+            "the database has a table {}producer_format that is not a journal's",
+            session.prefix
+        )));
     }
     let message = format!(
         "the journal of producers has format {format}, this version knows {PRODUCERS_FORMAT}; use a newer version"
@@ -95,6 +107,7 @@ async fn make(session: &Session, connection: &mut PooledConnection) -> Result<bo
         return Ok(true);
     }
     let texts = &session.producers;
+    check_others(session, connection, &texts.create).await?;
     let mut script = Script::default();
     // Creating tables commits each of them.
     script.add(&texts.create, &[]);
@@ -118,5 +131,6 @@ fn is_refused(failure: &Failure, with: &[u16]) -> bool {
 }
 
 const NO_TABLE: u16 = 1146;
+const NO_COLUMN: u16 = 1054;
 /// Answers to a user who may not make tables.
 const LACKS_RIGHT: [u16; 4] = [1044, 1142, 1143, 1227];

@@ -1,5 +1,7 @@
 //! The journal of producers: its laws, and what is MySQL's own.
 
+mod refusals;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
