@@ -46,6 +46,14 @@ pub(super) const BUGS: &[Bug] = &[
         "hands over what a frozen producer keeps",
         &["ingest::source::tests::a_frozen_producer_is_parked_and_runs_in_order_once_it_thaws"],
     ),
+    source(
+        "X30",
+        "takes what came before a producer's first request here for settled",
+        &[
+            "ingest::source::tests::order::requests_that_end_in_another_order_lose_nothing",
+            "ingest::source::tests::order::what_another_worker_took_is_not_settled_with_what_came_behind_it",
+        ],
+    ),
 ];
 
 /// A bug of the source.

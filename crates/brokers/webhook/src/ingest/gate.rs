@@ -168,9 +168,8 @@ impl Gate {
             }
             calls.spawn(async move {
                 let answer = journal.submit(&submission).await;
-                if let Ok(GateAnswer::Taken { new, next, .. }) = &answer
-                    && *new > 0
-                {
+                // What is known may be new here: an answer that was lost, or another worker, took it.
+                if let Ok(GateAnswer::Taken { new, next, .. }) = &answer {
                     lanes.took(&submission.producer(), *new, *next);
                 }
                 // A client that hung up sends the messages again, and they are known.

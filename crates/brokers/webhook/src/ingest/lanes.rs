@@ -40,6 +40,8 @@ struct Lane {
     done: BTreeSet<u64>,
     /// The sequence up to which messages may be handed over, of a frozen producer, and when the journal said so.
     limit: Option<(u64, Instant)>,
+    /// Until the journal was read: the number of messages that came since. Others may have put more before them.
+    unread: Option<u64>,
 }
 
 impl Lanes {
@@ -53,13 +55,19 @@ impl Lanes {
         self.arrived.notify_one();
     }
 
-    /// Notes that the journal has messages up to here, and the number of those that are new.
+    /// Notes that the journal has messages up to here, and the number of those that are new. What came before them may
+    /// wait as well, whoever took it: only the journal knows where a producer begins that was not heard of.
     pub(crate) fn took(&self, producer: &ProducerName, new: u32, next: u64) {
         let mut state = self.lock();
-        let first = next - u64::from(new);
         let lane = state.lanes.entry(producer.clone());
-        let lane = lane.or_insert_with(|| Lane::behind(first - 1));
+        let lane = lane.or_insert_with(|| match u64::from(new) {
+            new if semel_core::planted("X30") => Lane::behind(next - new - 1),
+            _ => Lane::unread(),
+        });
         lane.next = lane.next.max(next);
+        if let Some(count) = &mut lane.unread {
+            *count += u64::from(new);
+        }
         drop(state);
         self.arrived.notify_one();
     }
@@ -102,6 +110,7 @@ impl Lanes {
         lane.settled = lane.settled.max(settled);
         lane.handed = lane.handed.max(settled);
         lane.next = lane.next.max(read.next);
+        lane.unread = None;
         lane.limit = read.standing.limit.map(|limit| (limit, now));
         let limit = match lane.limit {
             Some((limit, _)) if !semel_core::planted("X29") => limit,
@@ -182,11 +191,23 @@ impl Lane {
             recorded: settled,
             done: BTreeSet::new(),
             limit: None,
+            unread: None,
+        }
+    }
+
+    /// Begins before all that the journal may have.
+    fn unread() -> Self {
+        Self {
+            unread: Some(0),
+            ..Self::behind(0)
         }
     }
 
     const fn waiting(&self) -> u64 {
-        (self.next - 1).saturating_sub(self.settled)
+        match self.unread {
+            Some(count) => count,
+            None => (self.next - 1).saturating_sub(self.settled),
+        }
     }
 
     fn is_ready(&self, now: Instant) -> bool {
