@@ -21,6 +21,8 @@ pub(crate) struct Lanes {
 struct State {
     is_closed: bool,
     lanes: BTreeMap<ProducerName, Lane>,
+    /// The messages of all lanes that wait.
+    waiting: u64,
     /// The one that was read last: the next one is behind it.
     last: Option<ProducerName>,
 }
@@ -49,8 +51,8 @@ impl Lanes {
     pub(crate) fn begin(&self, producer: &ProducerName, stream: &StreamEntry) {
         let mut state = self.lock();
         let lane = state.lanes.entry(producer.clone());
-        let lane = lane.or_insert_with(|| Lane::behind(stream.confirmed));
-        lane.next = lane.next.max(stream.next);
+        lane.or_insert_with(|| Lane::behind(stream.confirmed));
+        state.change(producer, |lane| lane.next = lane.next.max(stream.next));
         drop(state);
         self.arrived.notify_one();
     }
@@ -60,21 +62,29 @@ impl Lanes {
     pub(crate) fn took(&self, producer: &ProducerName, new: u32, next: u64) {
         let mut state = self.lock();
         let lane = state.lanes.entry(producer.clone());
-        let lane = lane.or_insert_with(|| match u64::from(new) {
+        lane.or_insert_with(|| match u64::from(new) {
             new if semel_core::planted("X30") => Lane::behind(next - new - 1),
             _ => Lane::unread(),
         });
-        lane.next = lane.next.max(next);
-        if let Some(count) = &mut lane.unread {
-            *count += u64::from(new);
-        }
+        state.change(producer, |lane| {
+            lane.next = lane.next.max(next);
+            if let Some(count) = &mut lane.unread {
+                *count += u64::from(new);
+            }
+        });
         drop(state);
         self.arrived.notify_one();
     }
 
     /// The messages that are kept and not settled.
     pub(crate) fn waiting(&self) -> u64 {
-        self.lock().lanes.values().map(Lane::waiting).sum()
+        self.lock().waiting
+    }
+
+    /// Tells whether messages of a producer have a lane, or may have one beside so many.
+    pub(crate) fn has_place(&self, producer: &ProducerName, most: usize) -> bool {
+        let state = self.lock();
+        state.lanes.len() < most || state.lanes.contains_key(producer)
     }
 
     /// Returns the producer whose turn it is to be read, and behind which sequence.
@@ -100,38 +110,29 @@ impl Lanes {
         read: &Accepted,
         now: Instant,
     ) -> (u64, u64) {
-        let mut state = self.lock();
-        let Some(lane) = state.lanes.get_mut(producer) else {
-            return (0, 0);
-        };
-        // Another worker may have settled them.
-        let settled = read.standing.confirmed;
-        lane.recorded = lane.recorded.max(settled);
-        lane.settled = lane.settled.max(settled);
-        lane.handed = lane.handed.max(settled);
-        lane.next = lane.next.max(read.next);
-        lane.unread = None;
-        lane.limit = read.standing.limit.map(|limit| (limit, now));
-        let limit = match lane.limit {
-            Some((limit, _)) if !semel_core::planted("X29") => limit,
-            Some(_) | None => u64::MAX,
-        };
-        let last = read
-            .batches
-            .last()
-            .map_or(0, |it| it.first + u64::from(it.count) - 1);
-        let from = lane.handed;
-        lane.handed = lane.handed.max(last.min(limit));
-        (from, lane.handed)
+        let read = self.lock().change(producer, |lane| lane.read(read, now));
+        read.unwrap_or_default()
+    }
+
+    /// Returns the sequence of the last message of a producer that was heard of.
+    pub(crate) fn end(&self, producer: &ProducerName) -> u64 {
+        let state = self.lock();
+        state.lanes.get(producer).map_or(0, |lane| lane.next - 1)
+    }
+
+    /// Notes that messages from here on were not handed over, and are to be read again once the limit allows it.
+    pub(crate) fn give_back(&self, producer: &ProducerName, first: u64, limit: u64, now: Instant) {
+        if let Some(lane) = self.lock().lanes.get_mut(producer) {
+            lane.handed = lane.handed.min(first - 1);
+            lane.limit = Some((limit, now));
+        }
     }
 
     /// Notes that messages are settled.
     pub(crate) fn settled<'p>(&self, messages: impl Iterator<Item = (&'p ProducerName, u64)>) {
         let mut state = self.lock();
         for (producer, sequence) in messages {
-            if let Some(lane) = state.lanes.get_mut(producer) {
-                lane.settle(sequence);
-            }
+            state.change(producer, |lane| lane.settle(sequence));
         }
     }
 
@@ -182,6 +183,21 @@ impl Lanes {
     }
 }
 
+impl State {
+    /// Changes a lane that is there.
+    fn change<T>(
+        &mut self,
+        producer: &ProducerName,
+        change: impl FnOnce(&mut Lane) -> T,
+    ) -> Option<T> {
+        let lane = self.lanes.get_mut(producer)?;
+        let before = lane.waiting();
+        let changed = change(lane);
+        self.waiting = self.waiting - before + lane.waiting();
+        Some(changed)
+    }
+}
+
 impl Lane {
     const fn behind(settled: u64) -> Self {
         Self {
@@ -201,6 +217,29 @@ impl Lane {
             unread: Some(0),
             ..Self::behind(0)
         }
+    }
+
+    /// Takes note of a page; returns the sequences that may be handed over.
+    fn read(&mut self, read: &Accepted, now: Instant) -> (u64, u64) {
+        // Another worker may have settled them.
+        let settled = read.standing.confirmed;
+        self.recorded = self.recorded.max(settled);
+        self.settled = self.settled.max(settled);
+        self.handed = self.handed.max(settled);
+        self.next = self.next.max(read.next);
+        self.unread = None;
+        self.limit = read.standing.limit.map(|limit| (limit, now));
+        let limit = match self.limit {
+            Some((limit, _)) if !semel_core::planted("X29") => limit,
+            Some(_) | None => u64::MAX,
+        };
+        let last = read
+            .batches
+            .last()
+            .map_or(0, |it| it.first + u64::from(it.count) - 1);
+        let from = self.handed;
+        self.handed = self.handed.max(last.min(limit));
+        (from, self.handed)
     }
 
     const fn waiting(&self) -> u64 {
