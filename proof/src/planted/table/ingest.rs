@@ -54,6 +54,11 @@ pub(super) const BUGS: &[Bug] = &[
             "ingest::source::tests::order::what_another_worker_took_is_not_settled_with_what_came_behind_it",
         ],
     ),
+    source(
+        "X31",
+        "hands over what was read before its producer was frozen",
+        &["ingest::source::tests::order::a_freeze_holds_for_what_was_read_and_not_handed_over"],
+    ),
 ];
 
 /// A bug of the source.
