@@ -1,9 +1,10 @@
 //! Journals of the messages that others send, opened by the url of their store.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use semel_config::StoreUrl;
-use semel_core::port::ingest::AnyIngestJournal;
+use semel_core::port::ingest::{AnyIngestJournal, IngestJournal};
 use semel_core::{Error, ErrorKind, Result};
 use semel_store_embedded::EmbeddedIngest;
 use semel_store_memory::MemoryIngest;
@@ -31,6 +32,34 @@ pub fn open(store: &StoreUrl) -> Result<AnyIngestJournal> {
         )
         .not_applied()),
     }
+}
+
+/// Says for which pipelines messages wait that others sent, but for those that run, and how many.
+///
+/// # Errors
+///
+/// Those of the journal.
+///
+/// # Cancel safety
+///
+/// Safe.
+pub async fn left_over(
+    store: &StoreUrl,
+    runs: impl Fn(&str) -> bool,
+) -> Result<BTreeMap<Box<str>, u64>> {
+    let mut waiting = BTreeMap::new();
+    if matches!(store, StoreUrl::Server(_)) {
+        return Ok(waiting);
+    }
+    for entry in open(store)?.list().await? {
+        for stream in entry.streams {
+            let count = stream.waiting();
+            if count > 0 && !runs(&stream.stream) {
+                *waiting.entry(stream.stream).or_default() += count;
+            }
+        }
+    }
+    Ok(waiting)
 }
 
 /// A process has one store; a pipeline that goes on after a pause finds its messages here.

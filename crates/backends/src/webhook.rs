@@ -131,8 +131,10 @@ pub(crate) async fn open_ingest(
         hosts,
         is_required,
         is_any_first,
+        is_key_whole,
         max_body_bytes,
         max_waiting,
+        max_producers,
         retention: _,
     } = settings;
     let options = IngestOptions {
@@ -140,9 +142,12 @@ pub(crate) async fn open_ingest(
         hosts: hosts.clone(),
         is_required: *is_required,
         is_any_first: *is_any_first,
+        is_key_whole: *is_key_whole,
+        is_shared: matches!(inlet.store, StoreUrl::Sqlite(_)),
         max_body_bytes: usize::try_from(*max_body_bytes).unwrap_or(usize::MAX),
         max_message_bytes,
         max_waiting: (*max_waiting).into(),
+        max_producers: usize::try_from(*max_producers).unwrap_or(usize::MAX),
         ..IngestOptions::new(*listen, path.clone(), inlet.pipeline)
     };
     let journal = ingest::open(inlet.store)?;

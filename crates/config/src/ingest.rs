@@ -30,10 +30,14 @@ pub struct IngestSettings {
     pub is_required: bool,
     /// True if a producer that is not on record may begin with any sequence.
     pub is_any_first: bool,
+    /// True if the `key` of the pipeline is the header `idempotency-key`: then a request with one has one message.
+    pub is_key_whole: bool,
     /// The largest body of a request.
     pub max_body_bytes: u64,
     /// The number of messages that wait for their effects from which on requests are refused.
     pub max_waiting: u32,
+    /// The number of producers from which on one that was not heard of is refused.
+    pub max_producers: u32,
     /// The time for which the same message comes again under another sequence or key, if that is declared.
     pub retention: Option<Duration>,
 }
@@ -92,6 +96,8 @@ pub(super) fn read(source: &mut Fields<'_>) -> Option<IngestSettings> {
     }
     let max_waiting = u32::try_from(IngestOptions::MAX_WAITING).unwrap_or(u32::MAX);
     let max_waiting = source.count_or("max_waiting", 10_000_000, max_waiting);
+    let max_producers = u32::try_from(IngestOptions::MAX_PRODUCERS).unwrap_or(u32::MAX);
+    let max_producers = source.count_or("max_producers", 1_000_000, max_producers);
     let is_required = source.boolean_or("require", false);
     let is_any_first = source.choice_or("first", ("one", false), &[("any", true)]);
     let retention = source.duration("retention");
@@ -108,8 +114,10 @@ pub(super) fn read(source: &mut Fields<'_>) -> Option<IngestSettings> {
         hosts,
         is_required,
         is_any_first,
+        is_key_whole: false,
         max_body_bytes,
         max_waiting,
+        max_producers,
         retention,
     })
 }

@@ -92,13 +92,18 @@ pub(super) fn read(
             found.fault(&node.origin, &path, Code::InvalidConfig, why);
         })
         .ok();
-    let source = source::read(&mut fields);
+    let mut source = source::read(&mut fields);
     let effect = effect::read(&mut fields, name, store, source.as_ref(), target);
     let dead_letter = fields.sub("dead_letter");
     let dead_letter = dead_letter.map(|table| sink::dead_letter(table, target));
     let key = key_selector(&mut fields, "key");
     if !fields.is_written("key") {
         missing_key(&fields, source.as_ref());
+    }
+    if let Some(SourceSettings::Ingest(source)) = &mut source {
+        let written = fields.node("key").and_then(|it| it.value.as_text());
+        source.is_key_whole =
+            written.is_some_and(|it| it.eq_ignore_ascii_case("header:idempotency-key"));
     }
     let tenant = tenant_selector(&mut fields);
     let fingerprint = fingerprint(&mut fields);

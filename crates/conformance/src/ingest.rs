@@ -93,6 +93,7 @@ macro_rules! ingest_laws {
                 a_frozen_producer_is_kept_until_it_is_released;
                 streams_and_producers_are_apart;
                 what_nobody_numbers_is_known_by_its_digest;
+                the_longest_names_have_a_place;
                 nothing_is_on_record_before_the_first_message;
             }
         }

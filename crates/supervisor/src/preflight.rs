@@ -1,14 +1,15 @@
 //! Checks and announces a store's promises before effects run on it.
 
+use semel_backends::ingest;
 use semel_backends::store::is_exposed;
-use semel_config::{Accepted, Front, PipelineSettings, Settings, StoreUrl};
+use semel_config::{Accepted, Front, PipelineSettings, Settings, SourceSettings, StoreUrl};
 use semel_core::Result;
 use semel_core::port::store::Capabilities;
 use semel_engine::effect::{Class, OnDoubt};
 use semel_operate::check::durability::{self, Shortfall};
 use semel_worker::run::Stores;
 
-use crate::notice::Notice;
+use crate::notice::{Notice, Reporter};
 
 /// Reads the store's promises, reports what is worth knowing about them, and refuses a store that cannot keep the
 /// promise of a pipeline.
@@ -25,6 +26,28 @@ pub async fn preflight<'a>(
 ) -> Result<()> {
     let capabilities = stores.preflight().await?;
     judge(url, accepted, &capabilities, effects, report)
+}
+
+/// Reports messages that others sent for pipelines that this worker does not run: nobody else would tell.
+///
+/// # Errors
+///
+/// Those of the journal.
+pub(crate) async fn left_over(settings: &Settings, reporter: &dyn Reporter) -> Result<()> {
+    let url = &settings.store;
+    let takes = |name: &str| {
+        let mut those = settings.pipelines.iter();
+        let is_ingest = |it: &PipelineSettings| matches!(it.source, SourceSettings::Ingest(_));
+        those.any(|it| &*it.pipeline.name == name && is_ingest(it))
+    };
+    for (pipeline, count) in ingest::left_over(url, takes).await? {
+        let warning = &format!(
+            "{count} messages that others sent wait for pipeline `{pipeline}`, which takes none in this worker: they run \
+             once a pipeline of that name has a source of kind `ingest`"
+        );
+        reporter.report(&Notice::StoreWarning { url, warning });
+    }
+    Ok(())
 }
 
 /// The same of promises that were read.

@@ -30,6 +30,8 @@ struct State {
 struct Arriving {
     began: Instant,
     bytes: usize,
+    /// True once it is there whole, and somebody has it in hand: it makes no room.
+    is_held: bool,
     /// Dropped when it has to make room.
     _stays: oneshot::Sender<()>,
 }
@@ -66,6 +68,7 @@ impl Arrivals {
         let arriving = Arriving {
             began: now,
             bytes: 0,
+            is_held: false,
             _stays: sender,
         };
         state.bodies.insert(id, arriving);
@@ -77,6 +80,13 @@ impl Arrivals {
         })
     }
 
+    /// Returns the number of bodies that are in hand.
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> usize {
+        let state = self.lock();
+        state.bodies.values().filter(|it| it.is_held).count()
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -85,7 +95,10 @@ impl Arrivals {
 impl State {
     /// Sends the oldest of these bodies away unless it is young; tells whether one went.
     fn send_away(&mut self, now: Instant, these: impl Fn(u64, &Arriving) -> bool) -> bool {
-        let mut oldest = self.bodies.iter().filter(|(id, it)| these(**id, it));
+        let mut oldest = self
+            .bodies
+            .iter()
+            .filter(|(id, it)| !it.is_held && these(**id, it));
         let oldest = oldest.next().map(|(id, it)| (*id, it.began));
         match oldest {
             Some((id, began)) if now.duration_since(began) >= YOUTH => {
@@ -123,6 +136,17 @@ impl Arrival {
             own.bytes += more;
         }
         true
+    }
+
+    /// Keeps its place and memory until it is dropped, with memory for this length; false if there is none, or it has had
+    /// to make room.
+    pub(crate) fn hold(&self, bytes: usize) -> bool {
+        if !self.grow(bytes) {
+            return false;
+        }
+        let mut state = self.all.lock();
+        let own = state.bodies.get_mut(&self.id);
+        own.map(|own| own.is_held = true).is_some()
     }
 
     /// Gives its memory and its place back.

@@ -10,5 +10,6 @@ mod options;
 mod source;
 
 pub(crate) use gate::Gate;
+pub(crate) use messages::MAX_HEADERS_BYTES;
 pub use options::{IngestOptions, Token};
 pub use source::IngestSource;

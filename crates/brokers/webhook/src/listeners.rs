@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use super::answer;
 use super::answers::Answers;
 use super::arrivals::Arrivals;
-use super::ingest::{Gate, IngestOptions};
+use super::ingest::{Gate, IngestOptions, MAX_HEADERS_BYTES};
 use super::options::Options;
 use super::request_body::unread;
 use super::route::Route;
@@ -189,7 +189,8 @@ impl Listeners {
     ) -> Result<Arc<Gate>> {
         let (listen, path) = (options.listen, options.path.clone());
         self.take(listen, &path, |paths| {
-            let arrivals = Arrivals::new(options.max_body_bytes, LIMITS.room(), paths);
+            let longest = options.max_body_bytes.saturating_add(MAX_HEADERS_BYTES);
+            let arrivals = Arrivals::new(longest, LIMITS.room(), paths);
             let gate = Gate::new(options, journal, Arc::clone(&self.clock), arrivals);
             let gate = Arc::new(gate);
             (Taker::Ingest(Arc::clone(&gate)), gate)

@@ -37,6 +37,12 @@ pub(crate) struct Show {
     /// The name of the producer, or its id
     #[arg(value_name = "PRODUCER")]
     pub(crate) producer: ProducerName,
+    /// The one that sends its messages here, if another that publishes from here has the same name
+    #[arg(long)]
+    pub(crate) sender: bool,
+    /// The one that publishes from here, if another that sends its messages here has the same name
+    #[arg(long, conflicts_with = "sender")]
+    pub(crate) publisher: bool,
     #[command(flatten)]
     pub(crate) place: Place,
     #[command(flatten)]

@@ -30,8 +30,8 @@ fn list(arguments: &List) -> Result<Exit> {
     operate::at(&arguments.place.common(), async |url| {
         let entries = Journals::open(url)?.list().await?;
         let mut list = output::List::new(&arguments.listing);
-        for (_, entry) in &entries {
-            if list.push(&Listed::of(entry))?.is_break() {
+        for (side, entry) in &entries {
+            if list.push(&Listed::of(*side, entry))?.is_break() {
                 break;
             }
         }
@@ -43,10 +43,10 @@ fn list(arguments: &List) -> Result<Exit> {
 fn show(arguments: &Show) -> Result<Exit> {
     operate::at(&arguments.place.common(), async |url| {
         let entries = Journals::open(url)?.list().await?;
-        let Some((_, entry)) = find(&entries, arguments) else {
+        let Some((side, entry)) = find(&entries, arguments) else {
             return Ok(Exit::No);
         };
-        let answered = Answers::new(arguments.format).print(&Listed::of(entry));
+        let answered = Answers::new(arguments.format).print(&Listed::of(*side, entry));
         answered.map(|_| Exit::Done)
     })
 }
@@ -72,7 +72,7 @@ fn change(arguments: &Change, order: ProducerOrder) -> Result<Exit> {
             return Ok(Exit::No);
         }
         let mut plan = Plan::new(verb, "producer", "producers");
-        plan.add(Listed::of(entry));
+        plan.add(Listed::of(*side, entry));
         plan.remark(means);
         if let ControlFlow::Break(exit) = plan.confirmed(arguments.confirm) {
             return Ok(exit);
@@ -96,6 +96,13 @@ enum Side {
 }
 
 impl Side {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Publishes => "publisher",
+            Self::Sends => "sender",
+        }
+    }
+
     const fn meaning(self, order: ProducerOrder) -> &'static str {
         match (self, order) {
             (Self::Publishes, ProducerOrder::Freeze) => {
@@ -108,7 +115,7 @@ impl Side {
                 "the process that publishes for it, or the next one, sends what was kept until now; what is new is kept"
             }
             (Self::Sends, ProducerOrder::Freeze) => {
-                "its messages are taken and kept from now on, and none runs; one that a worker has in hand still runs"
+                "its messages are taken and kept from now on, and none runs; those that a worker has in hand still run"
             }
             (Self::Sends, ProducerOrder::Thaw) => {
                 "the worker runs what was kept, and then what is new"
@@ -162,26 +169,52 @@ impl Journals {
     }
 }
 
-/// Finds a producer by its name or its id; says so if there is none.
+/// Finds a producer by its name or its id; says so if there is none, or more than one.
 fn find<'a>(
     entries: &'a [(Side, ProducerEntry)],
     which: &Show,
 ) -> Option<&'a (Side, ProducerEntry)> {
     let asked = which.producer.as_str();
-    let found = entries.iter().find(|(_, it)| it.name.as_str() == asked);
-    let found = found.or_else(|| entries.iter().find(|(_, it)| *it.id == *asked));
-    if found.is_none() {
-        output::note(format_args!(
+    let only = match (which.publisher, which.sender) {
+        (true, _) => Some(Side::Publishes),
+        (_, true) => Some(Side::Sends),
+        (false, false) => None,
+    };
+    match matching(entries, asked, only)[..] {
+        [one] => return Some(one),
+        [] => output::note(format_args!(
             "there is no producer `{asked}`; `semel producers list` names those of the store"
-        ));
+        )),
+        _ => output::note(format_args!(
+            "`{asked}` is a producer that publishes from here, and one that sends its messages here; say which: \
+             `--publisher` or `--sender`"
+        )),
     }
-    found
+    None
+}
+
+/// Returns the producers of this name, of one side or both; if there is none, those of this id.
+fn matching<'a>(
+    entries: &'a [(Side, ProducerEntry)],
+    asked: &str,
+    only: Option<Side>,
+) -> Vec<&'a (Side, ProducerEntry)> {
+    let is_meant = |side: Side| only.is_none_or(|it| it == side);
+    let those = || entries.iter().filter(|(side, _)| is_meant(*side));
+    let by_name: Vec<_> = those()
+        .filter(|(_, it)| it.name.as_str() == asked)
+        .collect();
+    if !by_name.is_empty() {
+        return by_name;
+    }
+    those().filter(|(_, it)| *it.id == *asked).collect()
 }
 
 /// A producer.
 #[derive(Serialize)]
 struct Listed {
     producer: String,
+    side: &'static str,
     id: Box<str>,
     epoch: u64,
     frozen: bool,
@@ -202,7 +235,7 @@ struct ListedStream {
 }
 
 impl Listed {
-    fn of(entry: &ProducerEntry) -> Self {
+    fn of(side: Side, entry: &ProducerEntry) -> Self {
         let streams = entry.streams.iter().map(|it| ListedStream {
             stream: it.stream.clone(),
             target: it.target.clone(),
@@ -212,6 +245,7 @@ impl Listed {
         });
         Self {
             producer: entry.name.to_string(),
+            side: side.word(),
             id: entry.id.clone(),
             epoch: entry.epoch,
             frozen: entry.is_frozen,
@@ -227,14 +261,16 @@ impl Listed {
 
 impl std::fmt::Display for Listed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (producer, state, waiting) = (&self.producer, self.state(), self.waiting);
-        write!(f, "{producer}  {state}  {waiting} messages wait")
+        let (producer, side, state, waiting) =
+            (&self.producer, self.side, self.state(), self.waiting);
+        write!(f, "{producer}  {side}  {state}  {waiting} messages wait")
     }
 }
 
 impl Entry for Listed {
     const COLUMNS: &'static [Column] = &[
         Column::text("producer"),
+        Column::word("side"),
         Column::number("epoch"),
         Column::word("state"),
         Column::number("waiting"),
@@ -245,6 +281,7 @@ impl Entry for Listed {
     fn fill(&self, row: &mut Row) {
         let streams: Vec<_> = self.streams.iter().map(|it| &*it.stream).collect();
         row.text(&self.producer)
+            .text(self.side)
             .show(self.epoch)
             .text(self.state())
             .show(self.waiting)
@@ -255,6 +292,7 @@ impl Entry for Listed {
 impl Answer for Listed {
     fn describe(&self, block: &mut Block) {
         block.heading(&self.producer);
+        block.field("side", self.side);
         block.field("id", &self.id);
         block.field("epoch", self.epoch);
         block.field("state", self.state());
@@ -271,5 +309,37 @@ impl Answer for Listed {
                 format_args!("{stream} to {target}: {confirmed} confirmed, {waiting} waiting"),
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_of_both_sides_is_no_choice_between_them() {
+        let entry = |name: &str, id: &str| ProducerEntry {
+            name: ProducerName::of_sender(name).expect("a name"),
+            id: id.into(),
+            epoch: 1,
+            is_frozen: false,
+            streams: Vec::new(),
+        };
+        let entries = [
+            (Side::Publishes, entry("billing", "billing-7f")),
+            (Side::Sends, entry("billing", "billing")),
+            (Side::Sends, entry("till", "till")),
+        ];
+        let sides = |asked, only| {
+            let found = matching(&entries, asked, only);
+            found.iter().map(|it| it.0).collect::<Vec<_>>()
+        };
+        let (publishes, sends) = (Side::Publishes, Side::Sends);
+        assert_eq!(sides("billing", None), [publishes, sends]);
+        assert_eq!(sides("billing", Some(publishes)), [publishes]);
+        assert_eq!(sides("billing", Some(sends)), [sends]);
+        assert_eq!(sides("billing-7f", None), [publishes]);
+        assert_eq!(sides("till", None), [sends]);
+        assert_eq!(sides("till", Some(publishes)), []);
     }
 }

@@ -204,6 +204,28 @@ fn what_was_answered_before_a_kill_runs_behind_it() {
 }
 
 #[test]
+fn messages_of_a_pipeline_that_was_renamed_are_told_at_the_start() {
+    let client = Provider::new();
+    let effect = "effect = { kind = \"exec\", command = [\"sh\",\"handler.sh\"], class = \"keyed\", \
+                  provider_window = \"30d\" }";
+    let site = of_effect(&client, "embedded:data", effect, "");
+    site.write("handler.sh", "sleep 30; exit 1\n");
+    let mut running = start(&site, &client);
+    let sent = messages("billing", 1..=2);
+    assert_eq!(said(send(&client, "billing-0a", 1, 1, &sent)).0, 200);
+    running.signal(Signal::KILL);
+    wait_for("the end", || !running.is_running());
+    let config = site
+        .text("semel.toml")
+        .replace("pipelines.orders", "pipelines.bills");
+    site.write("semel.toml", &config);
+    let running = start(&site, &client);
+    running.signal(Signal::TERM);
+    let told = "2 messages that others sent wait for pipeline `orders`";
+    running.wait().done().says(told);
+}
+
+#[test]
 fn producers_that_send_until_they_are_answered_are_complete_whatever_was_killed() {
     for store in ["embedded:data", "sqlite:semel.db"] {
         let client = Provider::new();

@@ -52,7 +52,7 @@ fn a_source_has_defaults_and_reads_what_is_written() {
     )
     .expect("a file");
     let all = "listen = '0.0.0.0:8283'\npath = '/in'\ntoken_file = 'tokens'\nrequire = true\nfirst = 'any'\n\
-               max_body = '1MiB'\nmax_waiting = 7\nretention = '3d'";
+               max_body = '1MiB'\nmax_waiting = 7\nmax_producers = 9\nretention = '3d'";
     let all = source(&folder, all);
     assert_eq!(
         all.tokens,
@@ -60,6 +60,7 @@ fn a_source_has_defaults_and_reads_what_is_written() {
     );
     assert!(all.is_required && all.is_any_first);
     assert_eq!((all.max_body_bytes, all.max_waiting), (1 << 20, 7));
+    assert_eq!((plain.max_producers, all.max_producers), (10_000, 9));
     assert_eq!(all.retention, Some(Duration::from_secs(3 * 86_400)));
 }
 
@@ -167,4 +168,21 @@ fn a_missing_key_is_told_with_the_one_that_fits() {
         found.iter().any(|it| it.contains("header:semel-id")),
         "{found:?}"
     );
+}
+
+#[test]
+fn a_request_has_one_message_where_its_key_is_that_of_the_operation() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (key, is_whole) in [
+        ("semel-id", false),
+        ("idempotency-key", true),
+        ("Idempotency-Key", true),
+    ] {
+        let text = pipeline("p", PLACE).replace("semel-id", key);
+        let pipelines = read(&folder, &text).expect("sound settings").pipelines;
+        let SourceSettings::Ingest(ingest) = &pipelines[0].source else {
+            panic!("another source")
+        };
+        assert_eq!(ingest.is_key_whole, is_whole, "{key}");
+    }
 }

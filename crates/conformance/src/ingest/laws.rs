@@ -318,6 +318,27 @@ pub async fn what_nobody_numbers_is_known_by_its_digest<S: IngestSubject>(store:
     assert_eq!(texts(&read.batches), ["d"]);
 }
 
+/// A name is on record whatever its characters, up to its 97, and is told from one that differs in case alone.
+pub async fn the_longest_names_have_a_place<S: IngestSubject>(store: S) {
+    let journal = store.journal().await;
+    let mut names: Vec<_> = ["A", "a", ".", "~"].map(|it| it.repeat(97)).into();
+    for name in &names {
+        let mut submission = sent(1, 1, &["a"]);
+        if let Numbering::Sender { producer: id, .. } = &mut submission.numbering {
+            *id = producer(name);
+        }
+        assert_eq!(
+            submit(&journal, &submission).await,
+            taken(0, 1, 2),
+            "{name}"
+        );
+    }
+    let entries = store.journal().await.list().await.expect("a list");
+    names.sort();
+    let listed: Vec<_> = entries.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(listed, names);
+}
+
 /// A store that nobody sent anything to has no producers, and makes none by being read.
 pub async fn nothing_is_on_record_before_the_first_message<S: IngestSubject>(store: S) {
     let journal = store.journal().await;

@@ -35,7 +35,8 @@ pub(super) fn findings(pipeline: &PipelineSettings) -> Vec<Finding> {
 fn of_ingest(ingest: &IngestSettings) -> Vec<Finding> {
     let any = ingest.is_any_first.then(|| {
         let why = "a producer that this store does not know may begin with any sequence: what it sent to another store, or \
-                   to this one before it was lost, may be taken again";
+                   to this one before it was lost, may be taken again; and if its first requests overtake one another, \
+                   what the later ones bring before the first that was taken is answered with 200 as known, and lost";
         let advice = "remove `first = \"any\"` once every producer has sent something";
         warn("first-any", why, advice)
     });

@@ -97,6 +97,20 @@ impl Shared {
         }
     }
 
+    /// Tells whether a producer has a log.
+    fn has_log(&self, name: &ProducerName) -> Result<bool> {
+        let read_before = self.known().get(name).is_some_and(|it| it.ledger.is_some());
+        if read_before {
+            return Ok(true);
+        }
+        let Some(files) = self.files(false)? else {
+            return Ok(false);
+        };
+        let listed = files.list();
+        let listed = listed.map_err(|why| error::unopened("listing the producers", why))?;
+        Ok(listed.contains(&name::log_name(name)))
+    }
+
     fn known(&self) -> MutexGuard<'_, BTreeMap<ProducerName, JournalFile>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -116,6 +130,7 @@ impl Shared {
         let log = known.entry(name.clone()).or_default();
         log.refresh(&*files, name)?;
         if !make && log.ledger.is_none() {
+            known.remove(name);
             return Ok(None);
         }
         call(log, &*files).map(Some)

@@ -46,6 +46,19 @@ pub(super) const BUGS: &[Bug] = &[
         "hands over what a frozen producer keeps",
         &["ingest::source::tests::a_frozen_producer_is_parked_and_runs_in_order_once_it_thaws"],
     ),
+    source(
+        "X30",
+        "takes what came before a producer's first request here for settled",
+        &[
+            "ingest::source::tests::order::requests_that_end_in_another_order_lose_nothing",
+            "ingest::source::tests::order::what_another_worker_took_is_not_settled_with_what_came_behind_it",
+        ],
+    ),
+    source(
+        "X31",
+        "hands over what was read before its producer was frozen",
+        &["ingest::source::tests::order::a_freeze_holds_for_what_was_read_and_not_handed_over"],
+    ),
 ];
 
 /// A bug of the source.

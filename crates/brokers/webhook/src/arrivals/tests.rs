@@ -52,6 +52,25 @@ async fn an_old_body_makes_room_for_another_and_a_young_one_does_not() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_body_that_is_in_hand_makes_no_room_however_old_it_is() {
+    let all = arrivals();
+    let mut held = all.begin().expect("a place");
+    assert!(held.hold(BYTES - 10));
+    let young = all.begin().expect("a place");
+    advance(YOUTH).await;
+    assert!(!young.grow(11));
+    assert!(!young.hold(11));
+    assert!(young.hold(10));
+    let more: Vec<_> = std::iter::from_fn(|| all.begin().filter(|it| it.hold(0))).collect();
+    assert_eq!(more.len(), BODIES - 2);
+    advance(YOUTH).await;
+    assert!(all.begin().is_none());
+    assert!(!is_sent_away(&mut held).await);
+    drop(held);
+    assert!(all.begin().is_some());
+}
+
+#[tokio::test(start_paused = true)]
 async fn so_many_bodies_arrive_at_once_and_an_old_one_makes_way() {
     let all = arrivals();
     let mut bodies: Vec<_> = (0..BODIES).map(|_| all.begin().expect("a place")).collect();

@@ -1,7 +1,7 @@
 //! The answers to those who send messages.
 
 use axum::body::Body;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use semel_core::Code;
@@ -118,6 +118,31 @@ pub(crate) fn message_too_large(most: usize) -> Problem {
 
 pub(crate) fn too_many(most: usize) -> Problem {
     let detail = format!("a request has at most {most} messages");
+    problem(StatusCode::PAYLOAD_TOO_LARGE, Code::BodyTooLarge, detail)
+}
+
+pub(crate) fn too_many_producers(most: usize) -> Problem {
+    let detail = format!(
+        "{most} producers have sent messages here, and no further one may (`max_producers`)"
+    );
+    problem(StatusCode::SERVICE_UNAVAILABLE, Code::Throttled, detail)
+        .with("certainty", "not_applied")
+        .with_header(RETRY_AFTER, HeaderValue::from_static("60"))
+}
+
+pub(crate) fn many_under_a_key() -> Problem {
+    invalid(
+        "the pipeline takes the idempotency-key for the key of its operation, and the body has several messages: send one a \
+         key, or let `key` be `header:semel-id`"
+            .to_owned(),
+    )
+}
+
+pub(crate) fn too_many_headers(most: usize) -> Problem {
+    let detail = format!(
+        "each message of a request keeps its headers, and these are too long for more than {most} messages: send fewer at \
+         once, or shorter headers"
+    );
     problem(StatusCode::PAYLOAD_TOO_LARGE, Code::BodyTooLarge, detail)
 }
 

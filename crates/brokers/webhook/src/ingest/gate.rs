@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use super::answer;
 use super::identity::Identity;
 use super::lanes::Lanes;
-use super::messages::messages;
+use super::messages::{memory, messages};
 use super::options::IngestOptions;
 use crate::answer as common;
 use crate::arrivals::{Arrival, Arrivals};
@@ -119,6 +119,11 @@ impl Gate {
             return Err(common::too_large(self.options.max_body_bytes));
         }
         let identity = Identity::read(&parts.headers, self.options.is_required)?;
+        if let Identity::Producer { producer, .. } = &identity
+            && !self.lanes.has_place(producer, self.options.max_producers)
+        {
+            return Err(answer::too_many_producers(self.options.max_producers));
+        }
         if self.lanes.waiting() >= self.options.max_waiting {
             return Err(common::no_room());
         }
@@ -157,6 +162,10 @@ impl Gate {
             messages: messages(headers, identity, body, &self.options)?,
             at: self.clock.now(),
         };
+        // From here on, it is in memory for as long as the journal takes.
+        if !arrival.hold(memory(&submission.messages).max(body.len())) {
+            return Err(common::no_room());
+        }
         let (journal, lanes) = (self.journal.clone(), Arc::clone(&self.lanes));
         let (told, answered) = oneshot::channel();
         {
@@ -168,9 +177,8 @@ impl Gate {
             }
             calls.spawn(async move {
                 let answer = journal.submit(&submission).await;
-                if let Ok(GateAnswer::Taken { new, next, .. }) = &answer
-                    && *new > 0
-                {
+                // What is known may be new here: an answer that was lost, or another worker, took it.
+                if let Ok(GateAnswer::Taken { new, next, .. }) = &answer {
                     lanes.took(&submission.producer(), *new, *next);
                 }
                 // A client that hung up sends the messages again, and they are known.
@@ -189,6 +197,12 @@ impl Gate {
         self.lanes.close();
         let mut calls = std::mem::take(&mut *self.calls());
         while calls.join_next().await.is_some() {}
+    }
+
+    /// Returns the number of requests whose messages the journal has in hand.
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> usize {
+        self.arrivals.held()
     }
 
     fn calls(&self) -> MutexGuard<'_, JoinSet<()>> {

@@ -1,6 +1,7 @@
 //! The identity of messages by the headers of their request.
 
 use axum::http::{HeaderMap, HeaderName};
+use semel_core::ByteString;
 use semel_core::ingest::{HIGHEST, Numbering, UNNUMBERED};
 use semel_core::producer::ProducerName;
 use semel_http::Problem;
@@ -73,6 +74,18 @@ impl Identity {
             }
             Self::None => Numbering::Arrival { digest: None },
         }
+    }
+}
+
+impl Identity {
+    /// Returns the id of a message that its sender gave none: what has a key alone is told apart by key and place, whichever
+    /// body comes with the key.
+    pub(crate) fn id_of(&self, at: usize) -> Option<ByteString> {
+        let Self::Key(key) = self else {
+            return None;
+        };
+        let digest = blake3::hash(key).to_hex();
+        Some(ByteString::from(format!("{}-{}", &digest[..32], at + 1)))
     }
 }
 

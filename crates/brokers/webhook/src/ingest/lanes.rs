@@ -21,6 +21,8 @@ pub(crate) struct Lanes {
 struct State {
     is_closed: bool,
     lanes: BTreeMap<ProducerName, Lane>,
+    /// The messages of all lanes that wait.
+    waiting: u64,
     /// The one that was read last: the next one is behind it.
     last: Option<ProducerName>,
 }
@@ -40,6 +42,8 @@ struct Lane {
     done: BTreeSet<u64>,
     /// The sequence up to which messages may be handed over, of a frozen producer, and when the journal said so.
     limit: Option<(u64, Instant)>,
+    /// Until the journal was read: the number of messages that came since. Others may have put more before them.
+    unread: Option<u64>,
 }
 
 impl Lanes {
@@ -47,26 +51,40 @@ impl Lanes {
     pub(crate) fn begin(&self, producer: &ProducerName, stream: &StreamEntry) {
         let mut state = self.lock();
         let lane = state.lanes.entry(producer.clone());
-        let lane = lane.or_insert_with(|| Lane::behind(stream.confirmed));
-        lane.next = lane.next.max(stream.next);
+        lane.or_insert_with(|| Lane::behind(stream.confirmed));
+        state.change(producer, |lane| lane.next = lane.next.max(stream.next));
         drop(state);
         self.arrived.notify_one();
     }
 
-    /// Notes that the journal has messages up to here, and the number of those that are new.
+    /// Notes that the journal has messages up to here, and the number of those that are new. What came before them may
+    /// wait as well, whoever took it: only the journal knows where a producer begins that was not heard of.
     pub(crate) fn took(&self, producer: &ProducerName, new: u32, next: u64) {
         let mut state = self.lock();
-        let first = next - u64::from(new);
         let lane = state.lanes.entry(producer.clone());
-        let lane = lane.or_insert_with(|| Lane::behind(first - 1));
-        lane.next = lane.next.max(next);
+        lane.or_insert_with(|| match u64::from(new) {
+            new if semel_core::planted("X30") => Lane::behind(next - new - 1),
+            _ => Lane::unread(),
+        });
+        state.change(producer, |lane| {
+            lane.next = lane.next.max(next);
+            if let Some(count) = &mut lane.unread {
+                *count += u64::from(new);
+            }
+        });
         drop(state);
         self.arrived.notify_one();
     }
 
     /// The messages that are kept and not settled.
     pub(crate) fn waiting(&self) -> u64 {
-        self.lock().lanes.values().map(Lane::waiting).sum()
+        self.lock().waiting
+    }
+
+    /// Tells whether messages of a producer have a lane, or may have one beside so many.
+    pub(crate) fn has_place(&self, producer: &ProducerName, most: usize) -> bool {
+        let state = self.lock();
+        state.lanes.len() < most || state.lanes.contains_key(producer)
     }
 
     /// Returns the producer whose turn it is to be read, and behind which sequence.
@@ -92,37 +110,29 @@ impl Lanes {
         read: &Accepted,
         now: Instant,
     ) -> (u64, u64) {
-        let mut state = self.lock();
-        let Some(lane) = state.lanes.get_mut(producer) else {
-            return (0, 0);
-        };
-        // Another worker may have settled them.
-        let settled = read.standing.confirmed;
-        lane.recorded = lane.recorded.max(settled);
-        lane.settled = lane.settled.max(settled);
-        lane.handed = lane.handed.max(settled);
-        lane.next = lane.next.max(read.next);
-        lane.limit = read.standing.limit.map(|limit| (limit, now));
-        let limit = match lane.limit {
-            Some((limit, _)) if !semel_core::planted("X29") => limit,
-            Some(_) | None => u64::MAX,
-        };
-        let last = read
-            .batches
-            .last()
-            .map_or(0, |it| it.first + u64::from(it.count) - 1);
-        let from = lane.handed;
-        lane.handed = lane.handed.max(last.min(limit));
-        (from, lane.handed)
+        let read = self.lock().change(producer, |lane| lane.read(read, now));
+        read.unwrap_or_default()
+    }
+
+    /// Returns the sequence of the last message of a producer that was heard of.
+    pub(crate) fn end(&self, producer: &ProducerName) -> u64 {
+        let state = self.lock();
+        state.lanes.get(producer).map_or(0, |lane| lane.next - 1)
+    }
+
+    /// Notes that messages from here on were not handed over, and are to be read again once the limit allows it.
+    pub(crate) fn give_back(&self, producer: &ProducerName, first: u64, limit: u64, now: Instant) {
+        if let Some(lane) = self.lock().lanes.get_mut(producer) {
+            lane.handed = lane.handed.min(first - 1);
+            lane.limit = Some((limit, now));
+        }
     }
 
     /// Notes that messages are settled.
     pub(crate) fn settled<'p>(&self, messages: impl Iterator<Item = (&'p ProducerName, u64)>) {
         let mut state = self.lock();
         for (producer, sequence) in messages {
-            if let Some(lane) = state.lanes.get_mut(producer) {
-                lane.settle(sequence);
-            }
+            state.change(producer, |lane| lane.settle(sequence));
         }
     }
 
@@ -173,6 +183,21 @@ impl Lanes {
     }
 }
 
+impl State {
+    /// Changes a lane that is there.
+    fn change<T>(
+        &mut self,
+        producer: &ProducerName,
+        change: impl FnOnce(&mut Lane) -> T,
+    ) -> Option<T> {
+        let lane = self.lanes.get_mut(producer)?;
+        let before = lane.waiting();
+        let changed = change(lane);
+        self.waiting = self.waiting - before + lane.waiting();
+        Some(changed)
+    }
+}
+
 impl Lane {
     const fn behind(settled: u64) -> Self {
         Self {
@@ -182,11 +207,46 @@ impl Lane {
             recorded: settled,
             done: BTreeSet::new(),
             limit: None,
+            unread: None,
         }
     }
 
+    /// Begins before all that the journal may have.
+    fn unread() -> Self {
+        Self {
+            unread: Some(0),
+            ..Self::behind(0)
+        }
+    }
+
+    /// Takes note of a page; returns the sequences that may be handed over.
+    fn read(&mut self, read: &Accepted, now: Instant) -> (u64, u64) {
+        // Another worker may have settled them.
+        let settled = read.standing.confirmed;
+        self.recorded = self.recorded.max(settled);
+        self.settled = self.settled.max(settled);
+        self.handed = self.handed.max(settled);
+        self.next = self.next.max(read.next);
+        self.unread = None;
+        self.limit = read.standing.limit.map(|limit| (limit, now));
+        let limit = match self.limit {
+            Some((limit, _)) if !semel_core::planted("X29") => limit,
+            Some(_) | None => u64::MAX,
+        };
+        let last = read
+            .batches
+            .last()
+            .map_or(0, |it| it.first + u64::from(it.count) - 1);
+        let from = self.handed;
+        self.handed = self.handed.max(last.min(limit));
+        (from, self.handed)
+    }
+
     const fn waiting(&self) -> u64 {
-        (self.next - 1).saturating_sub(self.settled)
+        match self.unread {
+            Some(count) => count,
+            None => (self.next - 1).saturating_sub(self.settled),
+        }
     }
 
     fn is_ready(&self, now: Instant) -> bool {

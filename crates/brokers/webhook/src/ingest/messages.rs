@@ -15,6 +15,16 @@ use super::options::IngestOptions;
 use crate::message::kept;
 use crate::scheme::Scheme;
 
+/// Returns the memory of messages: their bodies, and the headers that each of them has.
+pub(crate) fn memory(messages: &[ProducerMessage]) -> usize {
+    let of = |message: &ProducerMessage| {
+        let headers = message.headers.iter();
+        let headers = headers.map(|(name, value)| name.len() + value.len() + PLACE);
+        message.payload.len() + headers.sum::<usize>()
+    };
+    messages.iter().map(of).sum()
+}
+
 /// Takes the messages out of a body: its lines by its content type, else the whole of it.
 pub(crate) fn messages(
     headers: &HeaderMap,
@@ -28,6 +38,11 @@ pub(crate) fn messages(
         let epoch = Bytes::from(epoch.to_string());
         shared.push((ByteString::from_static(own::EPOCH), epoch));
     }
+    // Each message has the headers, in memory and on the disk.
+    let header_bytes: usize = shared
+        .iter()
+        .map(|it| it.0.len() + it.1.len() + PLACE)
+        .sum();
     let message = |payload: Bytes, id| {
         if payload.len() > options.max_message_bytes {
             return Err(answer::message_too_large(options.max_message_bytes));
@@ -43,7 +58,8 @@ pub(crate) fn messages(
         if body.is_empty() {
             return Err(answer::no_message());
         }
-        return Ok([message(body.clone(), id_of_sender(headers)?)?].into());
+        let id = id_of_sender(headers)?.or_else(|| identity.id_of(0));
+        return Ok([message(body.clone(), id)?].into());
     }
     let whole = body.strip_suffix(b"\n").unwrap_or(body);
     if whole.is_empty() {
@@ -61,7 +77,14 @@ pub(crate) fn messages(
         if messages.len() == MOST_MESSAGES {
             return Err(answer::too_many(MOST_MESSAGES));
         }
-        messages.push(message(body.slice(begin..begin + payload.len()), None)?);
+        if (messages.len() + 1).saturating_mul(header_bytes) > MAX_HEADERS_BYTES {
+            return Err(answer::too_many_headers(messages.len()));
+        }
+        let id = identity.id_of(messages.len());
+        if !messages.is_empty() && options.is_key_whole && matches!(identity, Identity::Key(_)) {
+            return Err(answer::many_under_a_key());
+        }
+        messages.push(message(body.slice(begin..begin + payload.len()), id)?);
         begin = end + 1;
     }
     Ok(messages.into())
@@ -98,6 +121,10 @@ const LEFT_OUT: [HeaderName; 6] = [
     header::CONTENT_TYPE,
     header::CONTENT_ENCODING,
 ];
+/// The memory of a header beside its bytes.
+const PLACE: usize = 64;
+/// The most bytes of the headers of all messages of a request together.
+pub(crate) const MAX_HEADERS_BYTES: usize = 16 << 20;
 /// The most messages of a request.
 const MOST_MESSAGES: usize = 10_000;
 const MAX_ID_BYTES: usize = 255;
@@ -132,6 +159,59 @@ mod tests {
         ] {
             assert_eq!(of(kind, body).expect("two"), ["{}", "[1]"], "{body:?}");
         }
+    }
+
+    /// Lines with a header of this many bytes each.
+    fn lines(count: usize, header_len: usize, identity: &Identity) -> Result<usize, u16> {
+        let mut headers = HeaderMap::new();
+        let kind = HeaderValue::from_static("application/x-ndjson");
+        headers.insert(CONTENT_TYPE, kind);
+        let long = HeaderValue::from_str(&"x".repeat(header_len)).expect("a value");
+        headers.insert("trace", long);
+        let options = IngestOptions::new(([127, 0, 0, 1], 0).into(), "/", "orders");
+        let body = Bytes::from("1\n".repeat(count));
+        let read = messages(&headers, identity, &body, &options);
+        let ids = |it: Arc<[ProducerMessage]>| {
+            let ids = it.iter().filter_map(|it| it.id.clone());
+            ids.collect::<std::collections::BTreeSet<_>>().len()
+        };
+        read.map(ids).map_err(|it| it.status().as_u16())
+    }
+
+    #[test]
+    fn headers_are_not_multiplied_without_bound() {
+        assert_eq!(lines(10_000, 1_000, &Identity::None), Ok(0));
+        assert_eq!(lines(200, 60_000, &Identity::None), Ok(0));
+        assert_eq!(lines(10_000, 60_000, &Identity::None), Err(413));
+    }
+
+    #[test]
+    fn where_the_key_of_the_request_is_that_of_the_operation_a_request_has_one_message() {
+        let options = IngestOptions {
+            is_key_whole: true,
+            ..IngestOptions::new(([127, 0, 0, 1], 0).into(), "/", "orders")
+        };
+        let mut headers = HeaderMap::new();
+        let kind = HeaderValue::from_static("application/x-ndjson");
+        headers.insert(CONTENT_TYPE, kind);
+        let key = Identity::Key((*b"k-1").into());
+        for (identity, body, status) in [
+            (&key, "1", None),
+            (&key, "1\n2", Some(400)),
+            (&Identity::None, "1\n2", None),
+        ] {
+            let read = messages(&headers, identity, &Bytes::from(body), &options);
+            assert_eq!(read.err().map(|it| it.status().as_u16()), status, "{body}");
+        }
+    }
+
+    #[test]
+    fn lines_under_one_key_are_told_apart_by_their_ids() {
+        let key = Identity::Key((*b"k-1").into());
+        assert_eq!(lines(12, 1, &key), Ok(12));
+        let other = Identity::Key((*b"k-2").into());
+        assert_eq!(key.id_of(3), key.id_of(3));
+        assert_ne!(key.id_of(3), other.id_of(3));
     }
 
     #[test]

@@ -21,12 +21,18 @@ pub struct IngestOptions {
     pub is_required: bool,
     /// True if a producer that is not on record may begin with any sequence.
     pub is_any_first: bool,
+    /// True if the key of a request is that of its operation: then a request with a key has one message.
+    pub is_key_whole: bool,
+    /// True if other workers may have the same journal: then what they took and did not run is looked for again and again.
+    pub is_shared: bool,
     /// The largest body of a request.
     pub max_body_bytes: usize,
     /// The longest message.
     pub max_message_bytes: usize,
     /// The number of messages that wait for their effects from which on further requests are refused.
     pub max_waiting: u64,
+    /// The number of producers from which on one that was not heard of is refused.
+    pub max_producers: usize,
     /// The time within which a body has to come.
     pub body_within: Duration,
 }
@@ -43,9 +49,12 @@ impl IngestOptions {
             hosts: Vec::new(),
             is_required: false,
             is_any_first: false,
+            is_key_whole: false,
+            is_shared: false,
             max_body_bytes: Self::MAX_BODY_BYTES,
             max_message_bytes: Self::MAX_BODY_BYTES,
             max_waiting: Self::MAX_WAITING,
+            max_producers: Self::MAX_PRODUCERS,
             body_within: Duration::from_secs(30),
         }
     }
@@ -55,6 +64,9 @@ impl IngestOptions {
 
     /// The messages that may wait unless another number is set.
     pub const MAX_WAITING: u64 = 100_000;
+
+    /// The producers that there may be unless another number is set.
+    pub const MAX_PRODUCERS: usize = 10_000;
 }
 
 /// A token, of which only a hash is kept.

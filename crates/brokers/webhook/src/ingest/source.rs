@@ -10,7 +10,9 @@ use bytes::Bytes;
 use semel_core::ingest::UNNUMBERED;
 use semel_core::port::ingest::{Accepted, AnyIngestJournal, IngestJournal};
 use semel_core::port::source::{Acknowledgement, Delivery, DeliveryId, Fetched, Progress, Source};
-use semel_core::producer::{MessageIds, ProducerMessage, ProducerName, decode, headers};
+use semel_core::producer::{
+    MessageIds, ProducerEntry, ProducerMessage, ProducerName, decode, headers,
+};
 use semel_core::{ByteString, Clock, Error, ErrorKind, Result};
 use tokio::time::{Instant, sleep_until};
 
@@ -36,6 +38,10 @@ pub struct IngestSource {
     /// The time before which a journal that failed is not asked again.
     not_before: Option<Instant>,
     is_away: bool,
+    /// The time of the last look at what producers with messages in memory may run.
+    looked_at: Instant,
+    /// The time of the next look at what other workers took, if there may be any.
+    list_at: Option<Instant>,
 }
 
 /// A message and its place.
@@ -64,13 +70,8 @@ impl IngestSource {
     ) -> Result<Self> {
         let entries = journal.list().await?;
         let gate = listeners.open_gate(options, journal)?;
-        let stream = &gate.options().stream;
-        for entry in &entries {
-            let streams = entry.streams.iter();
-            for found in streams.filter(|it| it.stream == *stream) {
-                gate.lanes().begin(&entry.name, found);
-            }
-        }
+        begin(&gate, &entries);
+        let is_shared = gate.options().is_shared;
         Ok(Self {
             gate,
             own: None,
@@ -82,6 +83,8 @@ impl IngestSource {
             recorded_at: Instant::now(),
             not_before: None,
             is_away: false,
+            looked_at: Instant::now(),
+            list_at: is_shared.then(|| Instant::now() + BETWEEN_LISTS),
         })
     }
 
@@ -189,12 +192,61 @@ impl IngestSource {
         if is_due { self.record().await } else { Ok(()) }
     }
 
+    /// Takes out of memory what may not run any more, since its producer was frozen after it was read: it is read again.
+    /// What was given back waits instead.
+    async fn hold_frozen(&mut self, now: Instant) -> Result<()> {
+        let is_empty = self.ready.is_empty() && self.again.is_empty();
+        if is_empty || now.duration_since(self.looked_at) < FROZEN {
+            return Ok(());
+        }
+        let again = self.again.iter().map(|(_, it)| it);
+        let producers = self.ready.iter().chain(again).map(|it| &it.producer);
+        let producers: BTreeSet<_> = producers.cloned().collect();
+        for producer in &producers {
+            let stream = &self.gate.options().stream;
+            let end = self.gate.lanes().end(producer);
+            let journal = self.gate.journal();
+            let read = journal.accepted(producer, stream, end, 1).await?;
+            let limit = read.and_then(|it| it.standing.limit);
+            let Some(limit) = limit.filter(|_| !semel_core::planted("X31")) else {
+                continue;
+            };
+            let is_held = |it: &InHand| it.producer == *producer && it.sequence > limit;
+            let first = self.ready.iter().find(|it| is_held(it));
+            if let Some(first) = first.map(|it| it.sequence) {
+                self.ready.retain(|it| !is_held(it));
+                self.gate.lanes().give_back(producer, first, limit, now);
+            }
+            let (held, mut rest): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut self.again)
+                .into_iter()
+                .partition(|(_, it)| is_held(it));
+            rest.extend(held.into_iter().map(|(at, it)| (at.max(now + FROZEN), it)));
+            self.again = rest;
+        }
+        self.again.make_contiguous().sort_by_key(|(at, _)| *at);
+        self.looked_at = now;
+        Ok(())
+    }
+
+    /// Looks for what other workers took, some of which may be gone.
+    async fn list_if_due(&mut self, now: Instant) -> Result<()> {
+        if self.list_at.is_some_and(|at| at <= now) {
+            let entries = self.gate.journal().list().await?;
+            begin(&self.gate, &entries);
+            self.list_at = Some(now + BETWEEN_LISTS);
+        }
+        Ok(())
+    }
+
     /// The time at which there may be something to do although nothing arrives.
     fn next_look(&self, now: Instant) -> Option<Instant> {
         let again = self.again.front().map(|(at, _)| *at);
+        if let Some(not_before) = self.not_before {
+            return Some(again.map_or(not_before, |at| at.min(not_before)));
+        }
         let record = (self.settled_count > 0).then(|| self.recorded_at + RECORDED_WITHIN);
         let frozen = self.gate.lanes().has_frozen().then(|| now + FROZEN);
-        let all = [again, record, frozen, self.not_before];
+        let all = [again, record, frozen, self.list_at];
         all.into_iter().flatten().min()
     }
 
@@ -221,14 +273,20 @@ impl Source for IngestSource {
                 return Ok(Fetched::Ended);
             }
             let now = Instant::now();
+            let may_ask = self.not_before.is_none_or(|at| at <= now);
+            if may_ask && let Err(error) = self.hold_frozen(now).await {
+                return self.failed(error);
+            }
             let deliveries = self.hand_over(max, now);
             if !deliveries.is_empty() {
                 return Ok(Fetched::Deliveries(deliveries));
             }
-            let may_ask = self.not_before.is_none_or(|at| at <= now);
             if may_ask {
                 self.not_before = None;
                 if let Err(error) = self.record_if_due().await {
+                    return self.failed(error);
+                }
+                if let Err(error) = self.list_if_due(now).await {
                     return self.failed(error);
                 }
                 if let Some((producer, after)) = self.gate.lanes().turn(now) {
@@ -245,6 +303,10 @@ impl Source for IngestSource {
                         return Ok(Fetched::Back);
                     }
                     continue;
+                }
+                // What failed was done since, or nobody needs it any more.
+                if std::mem::take(&mut self.is_away) {
+                    return Ok(Fetched::Back);
                 }
             }
             let look_at = self.next_look(now);
@@ -308,6 +370,16 @@ impl fmt::Debug for IngestSource {
     }
 }
 
+/// Takes note of what the journal has for a path.
+fn begin(gate: &Gate, entries: &[ProducerEntry]) {
+    for entry in entries {
+        let streams = entry.streams.iter();
+        for found in streams.filter(|it| it.stream == gate.options().stream) {
+            gate.lanes().begin(&entry.name, found);
+        }
+    }
+}
+
 /// Makes a delivery of a message, with the headers of its identity.
 fn delivery(
     stream: &str,
@@ -364,6 +436,8 @@ const RECORDED_TOGETHER: u64 = 1_000;
 const RECORDED_WITHIN: Duration = Duration::from_millis(500);
 /// The pause before a delivery that was given back is handed over again.
 const PAUSE: Duration = Duration::from_millis(300);
+/// The time between two looks at what other workers took.
+const BETWEEN_LISTS: Duration = Duration::from_secs(5);
 /// The pause before a journal that is away is asked again.
 const BETWEEN_TRIES: Duration = Duration::from_secs(1);
 

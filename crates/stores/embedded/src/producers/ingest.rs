@@ -10,7 +10,7 @@ use semel_core::port::ingest::{Accepted, IngestJournal};
 use semel_core::producer::ledger::Ledger;
 use semel_core::producer::{ProducerEntry, ProducerName, ProducerOrder};
 
-use super::record::Record;
+use super::record::{Location, Record};
 use super::{EmbeddedProducers, Folder, INGEST_FOLDER, page_behind};
 use crate::files::Files;
 
@@ -36,6 +36,13 @@ impl IngestJournal for EmbeddedIngest {
         let submission = submission.clone();
         let submit = move |shared: &super::Shared| {
             let name = submission.producer();
+            if !shared.has_log(&name)? {
+                // What is refused leaves nothing, neither a folder nor a lock.
+                let answer = submission.decide_in::<Location>(None);
+                if !matches!(answer, GateAnswer::Taken { .. }) {
+                    return Ok(answer);
+                }
+            }
             let submitted = shared.with(&name, true, |log, files| {
                 let answer = submission.decide_in(log.ledger.as_ref());
                 let GateAnswer::Taken {

@@ -20,6 +20,14 @@ pub(super) fn lock_name(name: &ProducerName) -> String {
 /// Returns the producer whose log has this name.
 pub(super) fn name_of(file: &str) -> Option<ProducerName> {
     let escaped = file.strip_suffix(LOG)?;
+    if let Some(hex) = escaped.strip_prefix(IN_HEX) {
+        let bytes = hex.as_bytes().chunks(2).map(|it| {
+            let digits = std::str::from_utf8(it).ok()?;
+            u8::from_str_radix(digits, 16).ok()
+        });
+        let name = String::from_utf8(bytes.collect::<Option<_>>()?).ok()?;
+        return ProducerName::of_sender(&name).ok();
+    }
     let mut name = String::new();
     let mut rest = escaped.chars();
     while let Some(next) = rest.next() {
@@ -34,7 +42,7 @@ pub(super) fn name_of(file: &str) -> Option<ProducerName> {
 }
 
 /// Returns a name as part of that of a file: capitals are escaped as well, since some file systems do not tell them from
-/// small letters.
+/// small letters. One that would be too long for a file is written in hexadecimal digits instead.
 fn escaped(name: &ProducerName) -> String {
     let mut text = String::new();
     for byte in name.as_str().bytes() {
@@ -46,9 +54,20 @@ fn escaped(name: &ProducerName) -> String {
             }
         }
     }
+    if text.len() + LOG.len() > MAX_FILE_NAME {
+        return format!("{IN_HEX}{}", hex(name.as_str()));
+    }
     text
 }
 
+fn hex(name: &str) -> String {
+    name.bytes().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What no escaped name begins with.
+const IN_HEX: &str = "==";
+/// The longest name of a file that every file system has room for.
+const MAX_FILE_NAME: usize = 255;
 const LOG: &str = ".journal";
 const NEXT: &str = ".next";
 const LOCK: &str = ".lock";
@@ -69,5 +88,22 @@ mod tests {
         files.sort();
         files.dedup();
         assert_eq!(files.len(), 4);
+    }
+
+    #[test]
+    fn the_longest_names_have_files_and_the_shorter_ones_keep_theirs() {
+        for (name, is_in_hex) in [
+            ("A".repeat(97), true),
+            (format!("{}b", "A".repeat(96)), true),
+            (".".repeat(97), true),
+            ("A".repeat(82), false),
+            ("a".repeat(97), false),
+        ] {
+            let name = ProducerName::of_sender(&name).expect("a name");
+            let file = log_name(&name);
+            assert!(file.len() <= MAX_FILE_NAME, "{file}");
+            assert_eq!(file.starts_with(IN_HEX), is_in_hex, "{file}");
+            assert_eq!(name_of(&file), Some(name));
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use semel_conformance::TestClock;
 use semel_conformance::ingest::{IngestSubject, producer, sent};
 use semel_core::Result;
-use semel_core::ingest::{GateAnswer, Submission};
+use semel_core::ingest::{GateAnswer, Numbering, Submission};
 use semel_core::port::ingest::IngestJournal;
 use semel_core::port::producer::ProducerJournal;
 use semel_core::producer::{ProducerOrder, decode};
@@ -49,6 +49,30 @@ async fn a_producer_that_sends_here_is_none_that_publishes_from_here() {
     assert_eq!((opened.incarnation.epoch, opened.next), (1, 1));
     let listed = ingest.list().await.expect("a list");
     assert_eq!((listed.len(), listed[0].epoch), (1, 9));
+}
+
+#[tokio::test]
+async fn what_is_refused_leaves_no_file() {
+    let folder = TempDir::new().expect("a folder");
+    let ingest = EmbeddedIngest::new(folder.path());
+    let unknown = GateAnswer::Unknown { expected: 1 };
+    let answer = ingest.submit(&sent(1, 2, &["b"])).await;
+    assert_eq!(answer.expect("an answer"), unknown);
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a list").count(), 0);
+    ingest.submit(&sent(1, 1, &["a"])).await.expect("taken");
+    let files = || {
+        std::fs::read_dir(folder.path().join("ingest"))
+            .expect("a list")
+            .count()
+    };
+    let before = files();
+    let mut other = sent(1, 2, &["b"]);
+    if let Numbering::Sender { producer: id, .. } = &mut other.numbering {
+        *id = producer("other");
+    }
+    let answer = ingest.submit(&other).await;
+    assert_eq!(answer.expect("an answer"), unknown);
+    assert_eq!(files(), before);
 }
 
 /// The state that was promised, or tried.

@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::ingest::Token;
 
+mod order;
+
 fn journal() -> AnyIngestJournal {
     AnyIngestJournal::new(MemoryIngest::default())
 }
