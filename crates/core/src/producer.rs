@@ -346,7 +346,7 @@ pub struct StreamEntry {
 impl StreamEntry {
     /// Returns the number of messages that are not confirmed.
     pub fn waiting(&self) -> u64 {
-        (self.next - 1).saturating_sub(self.confirmed)
+        self.next.saturating_sub(1).saturating_sub(self.confirmed)
     }
 }
 

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use semel_core::Result;
 use semel_core::port::producer::ProducerJournal;
+use semel_core::port::store::Capabilities;
 use semel_core::producer::ledger::Append;
 use semel_core::producer::row::ProducerRow;
 use semel_core::producer::{
@@ -23,6 +24,7 @@ use semel_core::producer::{
 use crate::answer::{Set, only, some_number};
 use crate::config::Options;
 use crate::error::corrupt;
+use crate::preflight::Settings;
 use crate::script::{Literal, Script};
 use crate::session::Session;
 use crate::transaction::{end, run_through};
@@ -49,6 +51,17 @@ impl MysqlProducers {
             session: Session::new(url, options)?.into(),
             is_found: AtomicBool::new(false),
         })
+    }
+
+    /// Returns the promises of the server as it is set up now.
+    ///
+    /// # Errors
+    /// Those of a server that does not answer.
+    pub async fn capabilities(&self) -> Result<Capabilities> {
+        let mut connection = self.session.connection().await?;
+        let settings = Settings::read(&self.session, &mut connection).await;
+        end(&self.session, connection).await;
+        Ok(settings?.capabilities(&self.session))
     }
 
     /// Makes sure that there is a journal: it is made where it is missing.

@@ -1,4 +1,4 @@
--- Whether there is an outbox, and whether the user may make one. $1 is the lock of whoever makes it.
-SELECT pg_advisory_xact_lock(hashtextextended('semel outbox ' || $1::text, 0)) IS NULL,
-       to_regclass('semel_outbox_format') IS NOT NULL,
+-- Whether there is an outbox, and whether the user may make one; asked under the lock, in a statement of its own that
+-- sees what others made before.
+SELECT to_regclass('semel_outbox_format') IS NOT NULL,
        coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)

@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use deadpool_postgres::tokio_postgres::types::ToSql;
 use deadpool_postgres::{Object, Transaction};
 use semel_core::port::producer::ProducerJournal;
-use semel_core::producer::ledger::Append;
+use semel_core::port::store::Capabilities;
+use semel_core::producer::ledger::{Append, not_opened};
 use semel_core::producer::row::ProducerRow;
 use semel_core::producer::{
     Batch, Incarnation, InputMark, MOST_INPUTS, Opened, Opening, Page, ProducerEntry, ProducerName,
@@ -24,6 +25,7 @@ use crate::config::Options;
 use crate::connection::{Cells, Runs};
 use crate::error::{corrupt, undone};
 use crate::locked::Stop;
+use crate::preflight::preflight;
 use crate::session::{Session, TRIES, pause};
 use crate::sql::Text;
 use crate::store::session;
@@ -50,6 +52,15 @@ impl PostgresProducers {
             session: session(url, options)?,
             is_found: AtomicBool::new(false),
         })
+    }
+
+    /// Returns the promises of the server as it is set up now.
+    ///
+    /// # Errors
+    /// Those of a server that does not answer.
+    pub async fn capabilities(&self) -> Result<Capabilities> {
+        let client = self.session.client().await?;
+        preflight(&self.session, &client).await
     }
 
     /// Returns a connection to a server that has the journal: it is made where it is missing.
@@ -117,6 +128,7 @@ impl ProducerJournal for PostgresProducers {
         stream: &str,
         batch: &Batch,
     ) -> Result<Standing> {
+        named(incarnation, stream)?;
         let Incarnation { name, id, epoch } = incarnation;
         let epoch = stored(*epoch);
         let (first, end) = (stored(batch.first), stored(batch.end()));
@@ -156,6 +168,7 @@ impl ProducerJournal for PostgresProducers {
         stream: &str,
         through: u64,
     ) -> Result<Standing> {
+        named(incarnation, stream)?;
         let Incarnation { name, id, epoch } = incarnation;
         let (epoch, upto) = (stored(*epoch), stored(through));
         let parameters: [&(dyn ToSql + Sync); 5] = [&name.as_str(), &&**id, &epoch, &stream, &upto];
@@ -175,6 +188,7 @@ impl ProducerJournal for PostgresProducers {
         after: u64,
         most: u32,
     ) -> Result<Vec<StoredBatch>> {
+        named(incarnation, stream)?;
         let name = incarnation.name.as_str();
         let bytes = i64::try_from(Page::MOST_BYTES).unwrap_or(i64::MAX);
         let (after, most) = (stored(after), i64::from(most));
@@ -194,6 +208,7 @@ impl ProducerJournal for PostgresProducers {
         stream: &str,
         digest: &[u8; 32],
     ) -> Result<Option<InputMark>> {
+        named(incarnation, stream)?;
         let name = incarnation.name.as_str();
         let client = self.client().await?;
         let text = &self.session.texts.producer_input;
@@ -283,6 +298,14 @@ impl Job for Open<'_> {
             },
         })
     }
+}
+
+/// Refuses a stream that no column takes, and that nobody has opened therefore.
+fn named(incarnation: &Incarnation, stream: &str) -> Result<()> {
+    if stream.contains('\0') {
+        return Err(not_opened(&incarnation.name, stream));
+    }
+    Ok(())
 }
 
 /// The state behind a change that was made.

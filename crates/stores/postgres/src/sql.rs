@@ -82,6 +82,7 @@ texts! {
     outbox_renew = "outbox_renew",
     outbox_give = "outbox_give",
     outbox_leave = "outbox_leave",
+    outbox_lock = "outbox_lock",
     outbox_pending = "outbox_pending",
     outbox_sent = "outbox_sent",
     outbox_kept = "outbox_kept",

@@ -47,15 +47,17 @@ pub(crate) async fn check(session: &Session, client: &Object) -> Result<()> {
 pub(crate) async fn create(session: &Session, client: &mut Object) -> Result<()> {
     let texts = &session.texts;
     let transaction = client.transaction().await.map_err(uncommitted)?;
-    let rows = transaction
-        .rows(&texts.outbox_room, &[&session.schema])
-        .await
-        .map_err(uncommitted)?;
+    let locked = transaction
+        .rows(&texts.outbox_lock, &[&session.schema])
+        .await;
+    locked.map_err(uncommitted)?;
+    let rows = transaction.rows(&texts.outbox_room, &[]).await;
+    let rows = rows.map_err(uncommitted)?;
     let Some(row) = rows.first() else {
         return Ok(());
     };
-    let is_there: bool = row.try_get(1).map_err(uncommitted)?;
-    let may_create: bool = row.try_get(2).map_err(uncommitted)?;
+    let is_there: bool = row.try_get(0).map_err(uncommitted)?;
+    let may_create: bool = row.try_get(1).map_err(uncommitted)?;
     if is_there || !may_create {
         return Ok(());
     }

@@ -52,22 +52,27 @@ pub(super) async fn check(session: &Session, client: &Object) -> Result<bool> {
 async fn format(session: &Session, client: &Object) -> Result<Option<i64>, Failure> {
     match client.rows(&session.texts.producer_format, &[]).await {
         // Nobody takes its row away.
-        Ok(rows) => Ok(Some(
-            rows.first().map_or(Ok(0), |row| Cells::try_get(row, 0))?,
-        )),
+        Ok(rows) => {
+            let read = |row| Cells::try_get(row, 0).unwrap_or(0);
+            Ok(Some(rows.first().map_or(0, read)))
+        }
         Err(failure) => match failure.answer() {
             Some(("42P01" | "3F000", _)) => Ok(None),
+            Some(("42703", _)) => Ok(Some(0)),
             _ => Err(failure),
         },
     }
 }
 
-/// Refuses a format that is newer.
+/// Refuses a format that is newer, and what is none.
 fn known(session: &Session, format: i64) -> Result<bool> {
     if format == PRODUCERS_FORMAT {
         return Ok(true);
     }
     let schema = &session.schema;
+    if format < PRODUCERS_FORMAT {
+        return Err(foreign(schema));
+    }
     let message = format!(
         "the journal of producers in schema {schema} has format {format}, this version knows {PRODUCERS_FORMAT}; use a \
          newer version"
@@ -75,6 +80,15 @@ fn known(session: &Session, format: i64) -> Result<bool> {
     Err(Error::new(ErrorKind::InvalidConfig, message)
         .with_code(Code::StoreNewer)
         .not_applied())
+}
+
+fn foreign(schema: &str) -> Error {
+    let message = format!(
+        "schema {schema} has other tables under the names of ours; name another in store.url"
+    );
+    Error::new(ErrorKind::Unavailable, message)
+        .with_code(Code::StoreForeign)
+        .not_applied()
 }
 
 /// Creates the tables where they are missing; tells whether they are there. Creates the schema as well if a producer
@@ -95,14 +109,7 @@ async fn create(session: &Session, client: &mut Object, is_wanted: bool) -> Resu
                 if !is_wanted {
                     return Ok(false);
                 }
-                let message = format!(
-                    "schema {} has other tables under the names of ours; name another in store.url",
-                    session.schema
-                );
-                let error = Error::new(ErrorKind::Unavailable, message)
-                    .with_code(Code::StoreForeign)
-                    .not_applied();
-                return Err(failure.because(error));
+                return Err(failure.because(foreign(&session.schema)));
             }
             Err(Refusal::Commit(error)) => return Err(error),
         }

@@ -1,5 +1,7 @@
 //! The journal of producers: its laws, and what is PostgreSQL's own.
 
+mod waits;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -62,6 +64,10 @@ async fn the_first_opening_makes_the_tables_and_a_newer_journal_is_refused() {
         assert_eq!(error.code(), Code::StoreNewer);
         assert!(error.to_string().contains("format 2"), "{error}");
     }
+    let none = "UPDATE producer_format SET format = 0";
+    user.batch_execute(none).await.expect("none");
+    let error = journal(&url).open(&opening()).await.expect_err("refused");
+    assert_eq!(error.code(), Code::StoreForeign);
 }
 
 #[tokio::test]
@@ -221,6 +227,15 @@ async fn a_stream_that_no_column_takes_is_refused_by_name() {
     let one = batch(1, &["a"]);
     let appended = journal.append(&opened, &widest.stream, &one).await;
     appended.expect("appended");
+    for error in [
+        journal.append(&opened, "a\0b", &one).await.map(drop),
+        journal.confirm(&opened, "a\0b", 1).await.map(drop),
+        journal.pending(&opened, "a\0b", 0, 1).await.map(drop),
+        journal.input(&opened, "a\0b", &[7; 32]).await.map(drop),
+    ] {
+        let error = error.expect_err("not opened");
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    }
 }
 
 /// An append whose bytes arrive late changes nothing once there is a later opening, and nothing of it is there.

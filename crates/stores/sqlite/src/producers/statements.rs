@@ -49,7 +49,7 @@ pub(super) fn open(connection: &Connection, opening: &Opening) -> Result<Opened>
     let name = opening.name.as_str();
     let found = stream(connection, name, &opening.stream)?;
     if let Some(found) = &found {
-        let waiting = (found.next - 1).saturating_sub(found.confirmed);
+        let waiting = found.next.saturating_sub(1).saturating_sub(found.confirmed);
         if *found.target != *opening.target && waiting > 0 {
             return Err(opening.elsewhere(&found.target, waiting));
         }
@@ -195,7 +195,7 @@ pub(super) fn advance(
     next: u64,
     confirmed: u64,
 ) -> Result<u64> {
-    let confirmed = confirmed.min(next - 1);
+    let confirmed = confirmed.min(next.saturating_sub(1));
     text(connection, sql::PRODUCER_ADVANCE)?
         .execute(params![name, of, stored(next), stored(confirmed)])
         .map_err(undone)?;

@@ -2,6 +2,7 @@
 
 use mysql_async::prelude::Queryable;
 use semel_core::port::producer::ProducerJournal;
+use semel_core::port::store::Durability;
 use semel_core::producer::Opening;
 use semel_core::{Certainty, Code, ErrorKind};
 use semel_store_mysql::{MysqlProducers, Options, migrate};
@@ -89,6 +90,17 @@ async fn is_foreign(journal: &MysqlProducers, table: &str) {
         "{error}"
     );
     assert!(error.to_string().contains(table), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_promises_less_says_so() {
+    let less = ["--innodb-flush-log-at-trx-commit=2"];
+    let server = Server::with(&less).await;
+    let database = Database::on(&server.url("mysql")).await;
+    let found = journal(&database.url()).capabilities().await;
+    let found = found.expect("an answer");
+    assert_eq!(found.durability, Durability::Kill);
+    assert!(found.warnings[0].contains(&less[0][2..8]), "{found:?}");
 }
 
 /// A process that is stopped in an opening holds nothing that others wait for.
