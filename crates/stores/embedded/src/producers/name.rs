@@ -64,7 +64,7 @@ fn hex(name: &str) -> String {
     name.bytes().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What no escaped name begins with.
+/// The beginning of a name in such digits, with which no escaped one begins.
 const IN_HEX: &str = "==";
 /// The longest name of a file that every file system has room for.
 const MAX_FILE_NAME: usize = 255;
