@@ -56,7 +56,7 @@ fn escaped(name: &ProducerName) -> String {
         }
     }
     if text.len() + LOG.len() > MAX_FILE_NAME {
-        text = IN_HEX.to_owned();
+        IN_HEX.clone_into(&mut text);
         for byte in name.as_str().bytes() {
             let _ = write!(text, "{byte:02x}");
         }
