@@ -6,6 +6,10 @@ use std::time::Duration;
 
 /// Settings of a path that takes messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a setting of its own, and written by its name"
+)]
 pub struct IngestOptions {
     /// The address to listen at.
     pub listen: SocketAddr,

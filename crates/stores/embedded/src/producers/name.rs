@@ -44,27 +44,27 @@ pub(super) fn name_of(file: &str) -> Option<ProducerName> {
 /// Returns a name as part of that of a file: capitals are escaped as well, since some file systems do not tell them from
 /// small letters. One that would be too long for a file is written in hexadecimal digits instead.
 fn escaped(name: &ProducerName) -> String {
+    use std::fmt::Write as _;
+
     let mut text = String::new();
     for byte in name.as_str().bytes() {
         match byte {
             b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' => text.push(char::from(byte)),
             _ => {
-                use std::fmt::Write as _;
                 let _ = write!(text, "={byte:02x}");
             }
         }
     }
     if text.len() + LOG.len() > MAX_FILE_NAME {
-        return format!("{IN_HEX}{}", hex(name.as_str()));
+        IN_HEX.clone_into(&mut text);
+        for byte in name.as_str().bytes() {
+            let _ = write!(text, "{byte:02x}");
+        }
     }
     text
 }
 
-fn hex(name: &str) -> String {
-    name.bytes().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// What no escaped name begins with.
+/// The beginning of a name in such digits, with which no escaped one begins.
 const IN_HEX: &str = "==";
 /// The longest name of a file that every file system has room for.
 const MAX_FILE_NAME: usize = 255;
