@@ -2,7 +2,7 @@
 //! answered, over plain HTTP.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::process::Signal;
@@ -338,6 +338,24 @@ fn a_frozen_producer_is_parked_and_runs_once_it_thaws() {
     }
 }
 
+/// Sends half a body: whoever sent it is gone, or waits for an answer.
+fn send_half_bodies(address: SocketAddr) {
+    for is_gone in [true, false] {
+        let mut stream = TcpStream::connect(address).expect("a connection");
+        let head = format!(
+            "POST {PATH} HTTP/1.1\r\nHost: localhost\r\nSemel-Producer: billing-0a\r\nSemel-Epoch: 1\r\n\
+             Semel-Sequence: 1\r\nContent-Length: 10\r\n\r\n{{\"a\""
+        );
+        stream.write_all(head.as_bytes()).expect("sent");
+        if !is_gone {
+            stream.shutdown(std::net::Shutdown::Write).expect("ended");
+            let mut answer = String::new();
+            let _ = stream.read_to_string(&mut answer);
+            assert!(!answer.starts_with("HTTP/1.1 2"), "{answer}");
+        }
+    }
+}
+
 #[test]
 fn a_request_that_is_none_leaves_nothing() {
     let client = Provider::new();
@@ -418,21 +436,7 @@ fn a_request_that_is_none_leaves_nothing() {
     }
     let (status, answer) = said(client.send("POST", "/v1/ingest/other", &[], b"{}"));
     assert_eq!((status, &answer["code"]), (404, &json!("path-unknown")));
-    // Half a body: whoever sent it is gone, or waits for an answer.
-    for is_gone in [true, false] {
-        let mut stream = TcpStream::connect(client.address()).expect("a connection");
-        let head = format!(
-            "POST {PATH} HTTP/1.1\r\nHost: localhost\r\nSemel-Producer: billing-0a\r\nSemel-Epoch: 1\r\n\
-             Semel-Sequence: 1\r\nContent-Length: 10\r\n\r\n{{\"a\""
-        );
-        stream.write_all(head.as_bytes()).expect("sent");
-        if !is_gone {
-            stream.shutdown(std::net::Shutdown::Write).expect("ended");
-            let mut answer = String::new();
-            let _ = stream.read_to_string(&mut answer);
-            assert!(!answer.starts_with("HTTP/1.1 2"), "{answer}");
-        }
-    }
+    send_half_bodies(client.address());
     let listed = site.semel(&[
         "producers",
         "list",

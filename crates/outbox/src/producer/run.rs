@@ -31,7 +31,7 @@ pub(super) struct Request {
     pub(super) bytes: usize,
     pub(super) input: Option<InputMark>,
     pub(super) reply: Reply,
-    /// Where the journal refuses messages of its caller, the reason, which is that of what comes behind them as well.
+    /// The reason, where the journal refuses messages of its caller; that of what comes behind them as well.
     /// Without one, the producer ends.
     pub(super) refusal: Option<Arc<OnceLock<Error>>>,
     /// Set once the journal refused it together with others.

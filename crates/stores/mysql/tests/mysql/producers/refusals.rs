@@ -120,7 +120,7 @@ async fn an_opening_whose_answer_does_not_come_keeps_nobody_waiting() {
     assert_eq!(opened.incarnation.epoch, 2);
 }
 
-/// Where several nodes take writes, they conflict by the rows that both write.
+/// Nodes that take writes at once conflict by the rows that both write.
 #[tokio::test]
 async fn an_opening_writes_the_rows_that_late_appends_write() {
     let database = fresh_database().await;
