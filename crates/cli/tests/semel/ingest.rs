@@ -356,6 +356,18 @@ fn send_half_bodies(address: SocketAddr) {
     }
 }
 
+fn has_no_producers(site: &Site) {
+    let listed = site.semel(&[
+        "producers",
+        "list",
+        "--store",
+        "embedded:data",
+        "--output",
+        "jsonl",
+    ]);
+    assert_eq!(listed.done().stdout, "");
+}
+
 #[test]
 fn a_request_that_is_none_leaves_nothing() {
     let client = Provider::new();
@@ -437,15 +449,7 @@ fn a_request_that_is_none_leaves_nothing() {
     let (status, answer) = said(client.send("POST", "/v1/ingest/other", &[], b"{}"));
     assert_eq!((status, &answer["code"]), (404, &json!("path-unknown")));
     send_half_bodies(client.address());
-    let listed = site.semel(&[
-        "producers",
-        "list",
-        "--store",
-        "embedded:data",
-        "--output",
-        "jsonl",
-    ]);
-    assert_eq!(listed.done().stdout, "");
+    has_no_producers(&site);
     // The first that is whole is the first; what is no text is the pipeline's to judge.
     let whole = client.send("POST", PATH, &[producer, epoch, sequence], b"\xff\xfe");
     assert_eq!(
