@@ -28,26 +28,32 @@ pub async fn preflight<'a>(
     judge(url, accepted, &capabilities, effects, report)
 }
 
-/// Reports messages that others sent for pipelines that this worker does not run: nobody else would tell.
-///
-/// # Errors
-///
-/// Those of the journal.
-pub(crate) async fn left_over(settings: &Settings, reporter: &dyn Reporter) -> Result<()> {
+/// Reports messages that others sent for pipelines that this worker does not run: nobody else would tell. They are no
+/// reason not to start.
+pub(crate) async fn left_over(settings: &Settings, reporter: &dyn Reporter) {
     let url = &settings.store;
     let takes = |name: &str| {
         let mut those = settings.pipelines.iter();
         let is_ingest = |it: &PipelineSettings| matches!(it.source, SourceSettings::Ingest(_));
         those.any(|it| &*it.pipeline.name == name && is_ingest(it))
     };
-    for (pipeline, count) in ingest::left_over(url, takes).await? {
+    let left = match ingest::left_over(url, takes).await {
+        Ok(left) => left,
+        Err(error) => {
+            let warning = &format!(
+                "whether others have sent messages for pipelines that this worker does not run is not known: {error}"
+            );
+            reporter.report(&Notice::StoreWarning { url, warning });
+            return;
+        }
+    };
+    for (pipeline, count) in left {
         let warning = &format!(
             "{count} messages that others sent wait for pipeline `{pipeline}`, which takes none in this worker: they run \
              once a pipeline of that name has a source of kind `ingest`"
         );
         reporter.report(&Notice::StoreWarning { url, warning });
     }
-    Ok(())
 }
 
 /// The same of promises that were read.

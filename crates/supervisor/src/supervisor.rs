@@ -261,7 +261,7 @@ impl Supervisor {
             preflight::judge(url, accepted, &capabilities, effects, |it| {
                 reporter.report(it);
             })?;
-            preflight::left_over(settings, reporter).await?;
+            preflight::left_over(settings, reporter).await;
         }
         reporter.report(&Notice::Claimant(self.claimant));
         Ok(Some((stores, store_watch)))

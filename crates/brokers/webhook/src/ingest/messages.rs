@@ -81,7 +81,8 @@ pub(crate) fn messages(
             return Err(answer::too_many_headers(messages.len()));
         }
         let id = identity.id_of(messages.len());
-        if !messages.is_empty() && options.is_key_whole && matches!(identity, Identity::Key(_)) {
+        // Every message would have it, whatever else names its sender.
+        if !messages.is_empty() && options.is_key_whole && headers.contains_key("idempotency-key") {
             return Err(answer::many_under_a_key());
         }
         messages.push(message(body.slice(begin..begin + payload.len()), id)?);
@@ -194,14 +195,21 @@ mod tests {
         let mut headers = HeaderMap::new();
         let kind = HeaderValue::from_static("application/x-ndjson");
         headers.insert(CONTENT_TYPE, kind);
+        let status = |headers: &HeaderMap, identity: &Identity, body| {
+            let read = messages(headers, identity, &Bytes::from_static(body), &options);
+            read.err().map(|it| it.status().as_u16())
+        };
+        assert_eq!(status(&headers, &Identity::None, b"1\n2"), None);
+        headers.insert("idempotency-key", HeaderValue::from_static("k-1"));
         let key = Identity::Key((*b"k-1").into());
-        for (identity, body, status) in [
-            (&key, "1", None),
-            (&key, "1\n2", Some(400)),
-            (&Identity::None, "1\n2", None),
-        ] {
-            let read = messages(&headers, identity, &Bytes::from(body), &options);
-            assert_eq!(read.err().map(|it| it.status().as_u16()), status, "{body}");
+        let numbered = Identity::Producer {
+            producer: "billing-0a".parse().expect("a name"),
+            epoch: 1,
+            first: 1,
+        };
+        for identity in [&key, &numbered] {
+            assert_eq!(status(&headers, identity, b"1"), None);
+            assert_eq!(status(&headers, identity, b"1\n1"), Some(400));
         }
     }
 
