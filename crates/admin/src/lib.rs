@@ -14,6 +14,7 @@
 //!
 //! use axum::Extension;
 //! use semel_admin::{Lent, Series, SeriesQuery, Settings, Worker, router};
+//! use semel_config::ConsoleSettings;
 //! use semel_core::AnyStore;
 //! use semel_engine::system::{SystemClock, SystemEntropy};
 //! use semel_http::Caller;
@@ -49,6 +50,7 @@
 //!     serves_clients: false,
 //!     routes: Vec::new(),
 //!     config: "{}".to_owned(),
+//!     console: ConsoleSettings::default(),
 //!     worker: Arc::new(Idle),
 //!     clock,
 //!     entropy: Arc::new(SystemEntropy),

@@ -54,7 +54,7 @@ impl ProducerRow {
             return Err(incarnation.fenced_by(0));
         };
         let is_latest = (&*row.id, row.epoch) == (&*incarnation.id, incarnation.epoch);
-        if !is_latest && !crate::planted("X17") {
+        if !is_latest {
             return Err(incarnation.fenced_by(row.epoch));
         }
         let found = row

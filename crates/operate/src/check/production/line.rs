@@ -156,7 +156,7 @@ const LINES: &[(&str, &[&str])] = &[
         "window",
         &["window-sets-aside", "window-too-short", "window-unknown"],
     ),
-    ("producers", &["age-gate-off"]),
+    ("producers", &["age-gate-off", "first-any"]),
     (
         "retry",
         &[
