@@ -1,6 +1,7 @@
 //! The laws of the journal of producers, over a real store: `semel_conformance::producer_laws!(Journal)`.
 
 pub mod laws;
+pub mod servers;
 pub mod turns;
 
 use std::future::Future;

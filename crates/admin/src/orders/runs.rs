@@ -278,7 +278,9 @@ impl Run {
         };
         let is_same = standing.is(message, record);
         if !is_same {
-            self.note(*at, Came::Order(execution::Fate::changed()));
+            // What the run has in hand, or through, it met before somebody set it aside anew.
+            let mut progress = self.progress();
+            progress.results[*at].get_or_insert(Came::Order(execution::Fate::changed()));
         }
         is_same
     }

@@ -8,7 +8,9 @@ use semel_core::Result;
 use semel_core::ingest::{GateAnswer, Submission};
 use semel_core::port::ingest::{Accepted, IngestJournal};
 use semel_core::producer::ledger::Ledger;
-use semel_core::producer::{Page, ProducerEntry, ProducerName, ProducerOrder, StoredBatch};
+use semel_core::producer::{ProducerEntry, ProducerName, ProducerOrder};
+
+use crate::producers::page_behind;
 
 type State = BTreeMap<ProducerName, Ledger<Bytes>>;
 
@@ -56,22 +58,10 @@ impl IngestJournal for MemoryIngest {
         let Some(next) = ledger.position(stream).next else {
             return Ok(None);
         };
-        let (mut batches, mut page) = (Vec::new(), Page::of(most));
-        for kept in ledger.kept_behind(stream, after)? {
-            if !page.takes(kept.count, kept.body.len() as u64) {
-                break;
-            }
-            batches.push(StoredBatch {
-                first: kept.first,
-                count: kept.count,
-                body: kept.body.clone(),
-                at: kept.at,
-            });
-        }
         Ok(Some(Accepted {
             standing: ledger.standing(stream)?,
             next,
-            batches,
+            batches: page_behind(ledger, stream, after, most)?,
         }))
     }
 

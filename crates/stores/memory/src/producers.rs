@@ -14,6 +14,25 @@ use semel_core::{Error, ErrorKind, Result};
 
 type State = BTreeMap<ProducerName, Ledger<Bytes>>;
 
+/// Returns a page of the batches behind a sequence.
+pub(crate) fn page_behind(
+    ledger: &Ledger<Bytes>,
+    stream: &str,
+    after: u64,
+    most: u32,
+) -> Result<Vec<StoredBatch>> {
+    let mut page = Page::of(most);
+    let kept = ledger.kept_behind(stream, after)?;
+    let kept = kept.take_while(|it| page.takes(it.count, it.body.len() as u64));
+    let batches = kept.map(|it| StoredBatch {
+        first: it.first,
+        count: it.count,
+        body: it.body.clone(),
+        at: it.at,
+    });
+    Ok(batches.collect())
+}
+
 /// A journal that ends with the process.
 #[derive(Debug, Default)]
 pub struct MemoryProducers(Mutex<State>);
@@ -77,19 +96,7 @@ impl ProducerJournal for MemoryProducers {
         most: u32,
     ) -> Result<Vec<StoredBatch>> {
         self.of(incarnation, |ledger| {
-            let (mut batches, mut page) = (Vec::new(), Page::of(most));
-            for kept in ledger.kept_behind(stream, after)? {
-                if !page.takes(kept.count, kept.body.len() as u64) {
-                    break;
-                }
-                batches.push(StoredBatch {
-                    first: kept.first,
-                    count: kept.count,
-                    body: kept.body.clone(),
-                    at: kept.at,
-                });
-            }
-            Ok(batches)
+            page_behind(ledger, stream, after, most)
         })
     }
 

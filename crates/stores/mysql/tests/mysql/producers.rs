@@ -2,12 +2,8 @@
 
 mod refusals;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
-
 use mysql_async::prelude::Queryable;
-use semel_conformance::producers::turns::{has_these, numbered};
+use semel_conformance::producers::servers::{self, KilledServer};
 use semel_conformance::producers::{self, ProducerSubject, batch};
 use semel_conformance::proxy::Proxy;
 use semel_core::port::producer::ProducerJournal;
@@ -16,7 +12,6 @@ use semel_core::producer::{
 };
 use semel_core::{Certainty, Code, Error, ErrorKind};
 use semel_store_mysql::{MysqlProducers, Options, inspect, migrate};
-use tokio::task::JoinSet;
 
 use crate::database::Database;
 use crate::lab::fresh_database;
@@ -93,22 +88,12 @@ async fn a_making_that_broke_off_is_gone_on_with() {
 #[tokio::test]
 async fn processes_that_make_the_tables_at_once_all_find_them() {
     let database = fresh_database().await;
-    let mut openings = JoinSet::new();
-    for index in 0..8 {
-        let url = database.url();
-        openings.spawn(async move {
-            if index % 4 == 3 {
-                migrate(&url, Options::default()).await.map(|_| 0)
-            } else {
-                let opened = journal(&url).open(&opening()).await;
-                opened.map(|it| it.incarnation.epoch)
-            }
-        });
-    }
-    let epochs = openings.join_all().await.into_iter();
-    let mut epochs: Vec<_> = epochs.map(|it| it.expect("made")).collect();
-    epochs.sort_unstable();
-    assert_eq!(epochs, [0, 0, 1, 2, 3, 4, 5, 6]);
+    let url = database.url();
+    let migrate = || {
+        let url = url.clone();
+        async move { migrate(&url, Options::default()).await.map(drop) }
+    };
+    servers::processes_that_make_the_tables_at_once_all_find_them(|| journal(&url), migrate).await;
 }
 
 #[tokio::test]
@@ -278,67 +263,36 @@ async fn has_one(journal: &MysqlProducers, opened: &Incarnation) {
     assert_eq!(kept.expect("batches").len(), 1);
 }
 
-/// An append whose bytes arrive late changes nothing once there is a later opening, and nothing of it is there.
 #[tokio::test]
 async fn an_append_that_comes_late_is_fenced() {
     let database = fresh_database().await;
     let (proxy, near) = behind(&database);
-    let slow = journal(&near);
-    let opened = slow.open(&opening()).await.expect("opened").incarnation;
-    let appended = slow.append(&opened, "orders", &batch(1, &["a"])).await;
-    appended.expect("appended");
-    proxy.hold();
-    let late = tokio::spawn(async move {
-        let late = slow.append(&opened, "orders", &batch(2, &["late"])).await;
-        late.expect_err("fenced")
-    });
-    proxy.until(|seen| seen.held > 0).await;
     let fast = journal(&database.url());
-    let later = fast.open(&opening()).await.expect("opened");
-    assert_eq!(later.next, 2);
-    proxy.release();
-    let error = late.await.expect("no panic");
-    assert_eq!(
-        (error.code(), error.certainty()),
-        (Code::ProducerFenced, Certainty::NotApplied)
-    );
-    has_one(&fast, &later.incarnation).await;
+    servers::an_append_that_comes_late_is_fenced(journal(&near), &fast, &proxy).await;
 }
 
-/// The call made again finds its batch known, whichever answer was lost, and it is there once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_append_whose_answer_is_lost_is_known_when_it_is_made_again() {
     let database = fresh_database().await;
     let (proxy, near) = behind(&database);
-    let journal = journal(&near);
-    let opened = journal.open(&opening()).await.expect("opened").incarnation;
-    let (mut appended, mut unsure) = (Vec::new(), 0);
-    for sequence in 1..=60 {
-        match sequence % 3 {
-            0 => proxy.cut_before_answer(1),
-            1 => proxy.cut_after_client_bytes(sequence * 37 % 1_200),
-            _ => {}
-        }
-        let confirmed = if sequence % 2 == 0 { sequence / 2 } else { 0 };
-        let one = Batch {
-            confirmed,
-            ..numbered(sequence, sequence)
-        };
-        loop {
-            match journal.append(&opened, "orders", &one).await {
-                Ok(_) => break,
-                Err(error) => {
-                    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
-                    unsure += u32::from(error.certainty() == Certainty::MaybeApplied);
-                    proxy.heal();
-                }
-            }
-        }
-        proxy.heal();
-        appended.push((sequence, sequence));
+    let cut = |sequence| sequence * 37 % 1_200;
+    servers::an_append_whose_answer_is_lost_is_known_when_it_is_made_again(
+        &journal(&near),
+        &proxy,
+        cut,
+        10,
+    )
+    .await;
+}
+
+impl KilledServer for Server {
+    fn kill(&mut self) {
+        Self::kill(self);
     }
-    assert!(unsure >= 10, "{unsure} answers lost");
-    has_these(&journal, &opened, 61, appended.split_off(30)).await;
+
+    async fn start(&mut self) {
+        Self::start(self).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -346,47 +300,7 @@ async fn what_was_answered_survives_a_killed_server() {
     let mut server = Server::with(&["--log-bin=binlog", "--sync-binlog=1"]).await;
     let database = Database::on(&server.url("mysql")).await;
     let url = database.url();
-    let mut appended = Vec::new();
-    let mut epoch = 0;
-    for round in 0..3 {
-        let answered = Arc::new(AtomicU64::new(0));
-        let (counted, url_of_process) = (Arc::clone(&answered), url.clone());
-        let process = tokio::spawn(async move {
-            let journal = journal(&url_of_process);
-            let opened = journal.open(&opening()).await.expect("opened");
-            let mut answers = Vec::new();
-            let mut next = opened.next;
-            loop {
-                let message = round * 1_000_000 + next;
-                let one = numbered(next, message);
-                match journal.append(&opened.incarnation, "orders", &one).await {
-                    Ok(_) => answers.push((next, message)),
-                    Err(_) => return (opened, answers, (next, message)),
-                }
-                next += 1;
-                counted.fetch_add(1, Ordering::SeqCst);
-            }
-        });
-        while answered.load(Ordering::SeqCst) < 50 {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-        server.kill();
-        let (opened, answers, last) = process.await.expect("no panic");
-        assert_eq!(opened.incarnation.epoch, epoch + 1, "no epoch is lost");
-        epoch = opened.incarnation.epoch;
-        appended.extend(answers);
-        server.start().await;
-        // The last one may be there: the same incarnation appends it again.
-        let again = journal(&url);
-        let one = numbered(last.0, last.1);
-        let known = again.append(&opened.incarnation, "orders", &one).await;
-        known.expect("known or new");
-        appended.push(last);
-    }
-    let journal = journal(&url);
-    let opened = journal.open(&opening()).await.expect("opened");
-    assert_eq!(opened.incarnation.epoch, epoch + 1);
-    has_these(&journal, &opened.incarnation, opened.next, appended).await;
+    servers::what_was_answered_survives_a_killed_server(&mut server, || journal(&url)).await;
 }
 
 /// Returns a proxy in front of the server, and the url that leads through it.

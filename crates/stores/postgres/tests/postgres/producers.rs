@@ -2,17 +2,12 @@
 
 mod waits;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
-
-use semel_conformance::producers::turns::{has_these, numbered};
+use semel_conformance::producers::servers::{self, KilledServer};
 use semel_conformance::producers::{self, ProducerSubject, batch};
 use semel_core::port::producer::ProducerJournal;
 use semel_core::producer::{Batch, InputMark, MOST_INPUTS, Opening, ProducerOrder};
 use semel_core::{Certainty, Code, Error, ErrorKind};
 use semel_store_postgres::{Options, PostgresProducers, inspect, migrate};
-use tokio::task::JoinSet;
 
 use crate::lab::{Lab, at, count, proxy};
 use crate::server::Server;
@@ -73,22 +68,12 @@ async fn the_first_opening_makes_the_tables_and_a_newer_journal_is_refused() {
 #[tokio::test]
 async fn processes_that_make_the_tables_at_once_all_find_them() {
     let lab = Lab::new();
-    let mut openings = JoinSet::new();
-    for index in 0..8 {
-        let url = lab.site.url();
-        openings.spawn(async move {
-            if index % 4 == 3 {
-                migrate(&url, Options::default()).await.map(|_| 0)
-            } else {
-                let opened = journal(&url).open(&opening()).await;
-                opened.map(|it| it.incarnation.epoch)
-            }
-        });
-    }
-    let epochs = openings.join_all().await.into_iter();
-    let mut epochs: Vec<_> = epochs.map(|it| it.expect("made")).collect();
-    epochs.sort_unstable();
-    assert_eq!(epochs, [0, 0, 1, 2, 3, 4, 5, 6]);
+    let url = lab.site.url();
+    let migrate = || {
+        let url = url.clone();
+        async move { migrate(&url, Options::default()).await.map(drop) }
+    };
+    servers::processes_that_make_the_tables_at_once_all_find_them(|| journal(&url), migrate).await;
 }
 
 #[tokio::test]
@@ -238,68 +223,35 @@ async fn a_stream_that_no_column_takes_is_refused_by_name() {
     }
 }
 
-/// An append whose bytes arrive late changes nothing once there is a later opening, and nothing of it is there.
 #[tokio::test]
 async fn an_append_that_comes_late_is_fenced() {
     let lab = Lab::new();
     let proxy = proxy();
     let slow = journal(&at(&lab.site.url(), proxy.address()));
-    let opened = slow.open(&opening()).await.expect("opened").incarnation;
-    let appended = slow.append(&opened, "orders", &batch(1, &["a"])).await;
-    appended.expect("appended");
-    proxy.hold();
-    let late = tokio::spawn(async move {
-        let late = slow.append(&opened, "orders", &batch(2, &["late"])).await;
-        late.expect_err("fenced")
-    });
-    proxy.until(|seen| seen.held > 0).await;
     let fast = journal(&lab.site.url());
-    let later = fast.open(&opening()).await.expect("opened");
-    assert_eq!(later.next, 2);
-    proxy.release();
-    let error = late.await.expect("no panic");
-    assert_eq!(
-        (error.code(), error.certainty()),
-        (Code::ProducerFenced, Certainty::NotApplied)
-    );
-    let kept = fast.pending(&later.incarnation, "orders", 0, 10).await;
-    assert_eq!(kept.expect("batches").len(), 1);
+    servers::an_append_that_comes_late_is_fenced(slow, &fast, &proxy).await;
 }
 
-/// The call made again finds its batch known, whichever answer was lost, and it is there once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_append_whose_answer_is_lost_is_known_when_it_is_made_again() {
     let lab = Lab::new();
     let proxy = proxy();
     let journal = journal(&at(&lab.site.url(), proxy.address()));
-    let opened = journal.open(&opening()).await.expect("opened").incarnation;
-    let (mut appended, mut unsure) = (Vec::new(), 0);
-    for sequence in 1..=60 {
-        match sequence % 3 {
-            0 => proxy.cut_before_answer(1),
-            1 => proxy.cut_after_client_bytes(sequence * 7 % 400),
-            _ => {}
-        }
-        let confirmed = if sequence % 2 == 0 { sequence / 2 } else { 0 };
-        let one = Batch {
-            confirmed,
-            ..numbered(sequence, sequence)
-        };
-        loop {
-            match journal.append(&opened, "orders", &one).await {
-                Ok(_) => break,
-                Err(error) => {
-                    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
-                    unsure += u32::from(error.certainty() == Certainty::MaybeApplied);
-                    proxy.heal();
-                }
-            }
-        }
-        proxy.heal();
-        appended.push((sequence, sequence));
+    let cut = |sequence| sequence * 7 % 400;
+    servers::an_append_whose_answer_is_lost_is_known_when_it_is_made_again(
+        &journal, &proxy, cut, 15,
+    )
+    .await;
+}
+
+impl KilledServer for Server {
+    fn kill(&mut self) {
+        Self::kill(self);
     }
-    assert!(unsure >= 15, "{unsure} answers lost");
-    has_these(&journal, &opened, 61, appended.split_off(30)).await;
+
+    async fn start(&mut self) {
+        self.run();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -307,47 +259,7 @@ async fn what_was_answered_survives_a_killed_server() {
     // So that nothing but the journal's own settings makes a commit durable.
     let mut server = Server::start(&["fsync=on", "synchronous_commit=off", "wal_writer_delay=10s"]);
     let url = server.url();
-    let mut appended = Vec::new();
-    let mut epoch = 0;
-    for round in 0..3 {
-        let answered = Arc::new(AtomicU64::new(0));
-        let (counted, url_of_process) = (Arc::clone(&answered), url.clone());
-        let process = tokio::spawn(async move {
-            let journal = journal(&url_of_process);
-            let opened = journal.open(&opening()).await.expect("opened");
-            let mut answers = Vec::new();
-            let mut next = opened.next;
-            loop {
-                let payload = round * 1_000_000 + next;
-                let one = numbered(next, payload);
-                match journal.append(&opened.incarnation, "orders", &one).await {
-                    Ok(_) => answers.push((next, payload)),
-                    Err(_) => return (opened, answers, (next, payload)),
-                }
-                next += 1;
-                counted.fetch_add(1, Ordering::SeqCst);
-            }
-        });
-        while answered.load(Ordering::SeqCst) < 50 {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-        server.kill();
-        let (opened, answers, last) = process.await.expect("no panic");
-        assert_eq!(opened.incarnation.epoch, epoch + 1, "no epoch is lost");
-        epoch = opened.incarnation.epoch;
-        appended.extend(answers);
-        server.run();
-        // The last one may be there: the same incarnation appends it again.
-        let again = journal(&url);
-        let one = numbered(last.0, last.1);
-        let known = again.append(&opened.incarnation, "orders", &one).await;
-        known.expect("known or new");
-        appended.push(last);
-    }
-    let journal = journal(&url);
-    let opened = journal.open(&opening()).await.expect("opened");
-    assert_eq!(opened.incarnation.epoch, epoch + 1);
-    has_these(&journal, &opened.incarnation, opened.next, appended).await;
+    servers::what_was_answered_survives_a_killed_server(&mut server, || journal(&url)).await;
 }
 
 fn mark(digest: u8) -> InputMark {
