@@ -41,7 +41,8 @@ use crate::workspace::Workspace;
 const USAGE: &str = "\
 usage: cargo xtask VERB
 
-  test [--quick]                   everything that must hold: format, lints, tidy, tests, torture, README
+  test [--quick | --loaded]        everything that must hold: format, lints, tidy, tests, torture, README;
+                                   --loaded: the tests and the torture, with six busy loops beside them
   ci                               install what the tests need, then `test`
   tidy [--shrink]                  the rules of the house that no compiler knows; take from their lists of exceptions
                                    what is none any more
@@ -79,6 +80,7 @@ fn dispatch(args: &[String]) -> Result {
     match words.as_slice() {
         ["test"] => test::run(&Workspace::find()?, test::Extent::Whole),
         ["test", "--quick"] => test::run(&Workspace::find()?, test::Extent::Quick),
+        ["test", "--loaded"] => test::run(&Workspace::find()?, test::Extent::Loaded),
         ["ci"] => ci::run(&Workspace::find()?),
         ["tidy"] => tidy::run(&Workspace::find()?).map(drop),
         ["tidy", "--shrink"] => tidy::shrink(&Workspace::find()?),

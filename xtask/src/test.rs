@@ -1,5 +1,6 @@
 //! `cargo xtask test`: all checks, in one command and one table.
 
+mod busy_loops;
 mod proof;
 mod run;
 mod table;
@@ -8,6 +9,7 @@ use std::num::NonZero;
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
+use self::busy_loops::BusyLoops;
 use crate::builds::{CLI, EVERYTHING, Profile, SERVERS};
 use crate::clients;
 use crate::failure::{Failure, Result};
@@ -24,6 +26,8 @@ pub(crate) enum Extent {
     Whole,
     /// Everything but the torture, the proof and the checked blocks of the pages.
     Quick,
+    /// The tests and the torture alone, with [`BUSY_LOOPS`] beside them.
+    Loaded,
 }
 
 /// The result of one step.
@@ -49,7 +53,10 @@ struct Step {
 
 /// Runs the steps in order, all of them even after a failure, and prints the table.
 pub(crate) fn run(workspace: &Workspace, extent: Extent) -> Result {
-    let mut steps = checks(workspace);
+    let mut steps = match extent {
+        Extent::Whole | Extent::Quick => checks(workspace),
+        Extent::Loaded => Vec::new(),
+    };
     let mut servers = Borrowed::none(workspace);
     steps.push(step("servers", || {
         let faults = servers.all(workspace);
@@ -63,6 +70,7 @@ pub(crate) fn run(workspace: &Workspace, extent: Extent) -> Result {
     }));
     match built {
         None => steps.extend(BUILT.map(|name| not_run(name, "it is not built"))),
+        Some(built) if extent == Extent::Loaded => steps.extend(loaded(workspace, &servers, built)),
         Some(built) => steps.extend(with_programs(workspace, &servers, built, extent)),
     }
     if let Err(failure) = servers.stop() {
@@ -180,6 +188,17 @@ fn with_programs(
         step("proof", || proof::end(workspace, proof)),
     ]);
     steps
+}
+
+/// The steps whose tests run beside busy loops.
+fn loaded(workspace: &Workspace, servers: &Borrowed, built: run::Built) -> Vec<Step> {
+    let _loops = BusyLoops::start(BUSY_LOOPS);
+    vec![
+        step("tests", || run::run(workspace, servers, built.tests)),
+        step("torture", || {
+            run::torture(workspace, servers, &built.torture)
+        }),
+    ]
 }
 
 /// The result of starting the servers. A server that cannot be started is a failure; the tests that need it will be
@@ -323,6 +342,8 @@ fn not_run(name: &'static str, reason: &'static str) -> Step {
 
 /// Three crates that are linted under their own names, built once more for T4: the build of the tests compiles them.
 const SCHEDULED: &str = "semel-scheduled-*";
+/// How many busy loops are beside the tests of a loaded run: three for each processor of the machine that lands.
+const BUSY_LOOPS: usize = 6;
 /// The variable that sets how many tests run at once.
 const THREADS: &str = "RUST_TEST_THREADS";
 /// The steps that run what the tests' build has made.

@@ -50,7 +50,7 @@ pub(super) fn verdict(steps: &[Step], extent: Extent) -> Result {
         .filter(|step| match step.verdict {
             Verdict::Passed(_) => false,
             Verdict::Failed(_) => true,
-            Verdict::NotRun(_) => extent == Extent::Whole,
+            Verdict::NotRun(_) => extent != Extent::Quick,
         })
         .map(|step| step.name)
         .collect();
