@@ -8,7 +8,8 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use semel_simulation::seeded::{
-    Clocks, Kind, RELAYED_CASES, Scenario, Told, minimised, play, relayed,
+    Clocks, Kind, PUBLISHED_CASES, RELAYED_CASES, Scenario, Told, minimised, play, published,
+    relayed,
 };
 
 use crate::effort::{Effort, Size};
@@ -18,80 +19,111 @@ use crate::stopwatch::Stopwatch;
 /// T2: as many scenarios of each kind as the effort has room for.
 pub(crate) fn run(effort: Effort) -> Vec<Row> {
     // A planted bug is seen, and this run needs no more than that.
-    let is_seen = |row: &Row| cfg!(semel_planted) && !row.violations.is_empty();
-    let first = is_of_relays().then(|| relays(effort));
-    if first.as_ref().is_some_and(is_seen) {
-        return first.into_iter().collect();
+    let is_seen = |rows: &[Row]| {
+        let is_red = |row: &Row| !row.violations.is_empty();
+        cfg!(semel_planted) && rows.iter().any(is_red)
+    };
+    let sent = is_of_senders().then(|| senders(effort));
+    if let Some(rows) = &sent
+        && is_seen(rows)
+    {
+        return sent.unwrap_or_default();
     }
     let mut rows = scenarios(effort, Clocks::Usual, MERGE);
-    if !rows.iter().any(is_seen) {
-        rows.push(first.unwrap_or_else(|| relays(effort)));
+    if !is_seen(&rows) {
+        rows.extend(sent.unwrap_or_else(|| senders(effort)));
     }
     rows
 }
 
-/// Returns whether a bug of relays is planted, which no other story can see.
-fn is_of_relays() -> bool {
+/// Returns whether a bug of relays and producers is planted, which no other story can see.
+fn is_of_senders() -> bool {
     cfg!(semel_planted) && std::env::var("SEMEL_PLANTED").is_ok_and(|bug| bug.starts_with('X'))
 }
 
-/// Stories of relays, as many as of each kind of scenario, and as in a merge where time ends those.
-fn relays(effort: Effort) -> Row {
-    let since = Stopwatch::start();
-    let seeds = match effort.size {
-        Size::Merge | Size::Minutes(_) => MERGE,
-        Size::Seeds(seeds) => seeds,
-    };
-    let next = AtomicU64::new(effort.seed);
-    let end = effort.seed.saturating_add(seeds);
-    let shared = Mutex::new(Row::new("relay", "seeds"));
-    let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                let mut own = Row::default();
-                while own.violations.is_empty() {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= end {
-                        break;
-                    }
-                    one_of_relays(seed, effort.size == Size::Merge, &mut own);
-                }
-                shared
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .add(&own);
-            });
-        }
-    });
-    let mut row = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
-    row.violations.sort();
-    if row.tried >= MERGE / 2 {
-        for case in RELAYED_CASES {
-            row.seen.entry(case.to_owned()).or_default();
-        }
-    }
-    row.seconds = since.elapsed().as_secs_f64();
-    row
+/// Stories of relays and of producers.
+fn senders(effort: Effort) -> Vec<Row> {
+    const ALL: [Stories; 2] = [
+        Stories {
+            name: "relay",
+            play: relayed,
+            cases: &RELAYED_CASES,
+        },
+        Stories {
+            name: "producer",
+            play: published,
+            cases: &PUBLISHED_CASES,
+        },
+    ];
+    ALL.iter().map(|stories| stories.row(effort)).collect()
 }
 
-fn one_of_relays(seed: u64, always_twice: bool, row: &mut Row) {
-    let told = relayed(seed);
-    let again = format!("cargo xtask prove T2 --seeds 1 --seed {seed}");
-    let is_twice = always_twice || seed.is_multiple_of(TWICE);
-    if is_twice && relayed(seed) != told {
-        row.violations.push(format!(
-            "seed {seed} tells another story each time: {again}"
-        ));
+/// Stories with a plan of their own.
+struct Stories {
+    name: &'static str,
+    play: fn(u64) -> Told,
+    cases: &'static [&'static str],
+}
+
+impl Stories {
+    /// Plays as many as of each kind of scenario, and as in a merge where time ends those.
+    fn row(&self, effort: Effort) -> Row {
+        let since = Stopwatch::start();
+        let seeds = match effort.size {
+            Size::Merge | Size::Minutes(_) => MERGE,
+            Size::Seeds(seeds) => seeds,
+        };
+        let next = AtomicU64::new(effort.seed);
+        let end = effort.seed.saturating_add(seeds);
+        let shared = Mutex::new(Row::new(self.name, "seeds"));
+        let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    let mut own = Row::default();
+                    while own.violations.is_empty() {
+                        let seed = next.fetch_add(1, Ordering::Relaxed);
+                        if seed >= end {
+                            break;
+                        }
+                        self.one(seed, effort.size == Size::Merge, &mut own);
+                    }
+                    shared
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .add(&own);
+                });
+            }
+        });
+        let mut row = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+        row.violations.sort();
+        if row.tried >= MERGE / 2 {
+            for case in self.cases {
+                row.seen.entry((*case).to_owned()).or_default();
+            }
+        }
+        row.seconds = since.elapsed().as_secs_f64();
+        row
     }
-    if !told.violations.is_empty() {
-        let what = told.violations.join("; ");
-        // No one reads the log of a known bug.
-        let words = if cfg!(semel_planted) { "" } else { &told.log };
-        row.violations
-            .push(format!("seed {seed}: {what}: {again}\n{words}"));
+
+    fn one(&self, seed: u64, always_twice: bool, row: &mut Row) {
+        let told = (self.play)(seed);
+        let again = format!("cargo xtask prove T2 --seeds 1 --seed {seed}");
+        let is_twice = always_twice || seed.is_multiple_of(TWICE);
+        if is_twice && (self.play)(seed) != told {
+            row.violations.push(format!(
+                "seed {seed} tells another story each time: {again}"
+            ));
+        }
+        if !told.violations.is_empty() {
+            let what = told.violations.join("; ");
+            // No one reads the log of a known bug.
+            let words = if cfg!(semel_planted) { "" } else { &told.log };
+            row.violations
+                .push(format!("seed {seed}: {what}: {again}\n{words}"));
+        }
+        row.add(&counted(told));
     }
-    row.add(&counted(told));
 }
 
 /// T10: the same with wild clocks.

@@ -9,39 +9,26 @@ mod scene;
 mod sink;
 
 use std::num::NonZeroU32;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::port::outbox::RelayName;
-use semel_core::{Backoff, Clock, Timestamp};
+use semel_core::{Backoff, Clock};
 use semel_outbox::{Event, Observer, Relay, Settings};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use crate::seeded::course::{played, secs};
 use crate::seeded::play::Told;
 
 use self::outbox::SimulatedOutbox;
-use self::scene::{Scene, secs};
+use self::scene::Scene;
 use self::sink::SimulatedSink;
 
 /// Plays the story of a seed: a phase with faults, and one without them in which everything is to come to an end.
 pub fn relayed(seed: u64) -> Told {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build();
-    let failed = |why: String| Told {
-        violations: vec![why],
-        ..Told::default()
-    };
-    let runtime = match runtime {
-        Ok(runtime) => runtime,
-        Err(error) => return failed(format!("no runtime: {error}")),
-    };
-    let played = catch_unwind(AssertUnwindSafe(|| runtime.block_on(tell(seed))));
-    played.unwrap_or_else(|_| failed("the story panicked".to_owned()))
+    played(tell(seed))
 }
 
 async fn tell(seed: u64) -> Told {
@@ -55,11 +42,13 @@ async fn tell(seed: u64) -> Told {
         tasks.spawn(live(Arc::clone(&scene), process, stopped.clone()));
     }
     sleep(scene.plan.safety).await;
-    scene.calm();
-    let began = scene.now();
+    scene.course.calm();
+    let began = scene.course.now();
     while !scene.is_done() {
-        if scene.now() > began + LIVENESS {
-            scene.violation("not all is published long after the last fault".to_owned());
+        if scene.course.now() > began + LIVENESS {
+            scene
+                .course
+                .violation("not all is published long after the last fault".to_owned());
             break;
         }
         sleep(secs(1)).await;
@@ -70,12 +59,12 @@ async fn tell(seed: u64) -> Told {
     let ended = timeout(secs(120), async {
         while let Some(joined) = tasks.join_next().await {
             if joined.is_err() {
-                scene.violation("a relay panicked".to_owned());
+                scene.course.violation("a relay panicked".to_owned());
             }
         }
     });
     if ended.await.is_err() {
-        scene.violation("the relays do not end".to_owned());
+        scene.course.violation("the relays do not end".to_owned());
     }
     judge::judge(&scene)
 }
@@ -105,7 +94,7 @@ async fn live(scene: Arc<Scene>, process: u64, mut stop: watch::Receiver<bool>) 
             ended = running.join_next() => {
                 match ended {
                     Some(Ok(Ok(_))) if *stop.borrow() => return,
-                    other => scene.violation(format!("a relay ended by itself: {other:?}")),
+                    other => scene.course.violation(format!("a relay ended by itself: {other:?}")),
                 }
                 return;
             }
@@ -145,22 +134,9 @@ fn relay(
         },
         outbox: SimulatedOutbox::new(scene, process, life),
         sink: SimulatedSink::new(scene, process, life),
-        clock: Arc::new(SceneClock(Arc::clone(scene))),
+        clock: Arc::clone(&scene.course) as Arc<dyn Clock>,
         observer: Arc::new(Watcher(Arc::clone(scene))),
         stop,
-    }
-}
-
-/// The clock of all relays.
-struct SceneClock(Arc<Scene>);
-
-impl Clock for SceneClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::EPOCH.plus(self.0.now())
-    }
-
-    fn monotonic(&self) -> Duration {
-        self.0.now()
     }
 }
 
@@ -172,7 +148,7 @@ impl Observer for Watcher {
         if let Event::Fenced { .. } = event {
             self.0.fenced();
         }
-        self.0.log(format_args!("{event:?}"));
+        self.0.course.log(format_args!("{event:?}"));
     }
 }
 

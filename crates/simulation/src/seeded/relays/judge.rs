@@ -7,9 +7,9 @@ use crate::seeded::play::Told;
 
 /// Holds the topic against what was committed.
 pub(super) fn judge(scene: &Scene) -> Told {
-    let mut state = scene.state();
-    let state = &mut *state;
-    let mut violations = std::mem::take(&mut state.violations);
+    let state = scene.state();
+    let mut told = scene.course.told();
+    let violations = &mut told.violations;
     let mut in_order: Vec<_> = state.committed.iter().collect();
     in_order.sort_by_key(|(id, (place, _))| (*place, **id));
     // What a person has to decide about first holds up its order key.
@@ -54,17 +54,9 @@ pub(super) fn judge(scene: &Scene) -> Told {
     if given_up != dead {
         violations.push(format!("given up: {given_up:?}, and not {dead:?}"));
     }
-    if state.blows == 0 && repeats > 0 {
+    if scene.course.blows() == 0 && repeats > 0 {
         violations.push(format!("{repeats} published again, and nothing went wrong"));
     }
-    Told {
-        log: std::mem::take(&mut state.log),
-        faults: std::mem::take(&mut state.faults),
-        seen: std::mem::take(&mut state.seen),
-        fenced: state.fenced,
-        takeovers: state.takeovers,
-        lost: lost.len() as u64,
-        violations,
-        ..Told::default()
-    }
+    told.lost = lost.len() as u64;
+    told
 }

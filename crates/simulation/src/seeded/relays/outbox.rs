@@ -10,7 +10,8 @@ use semel_core::port::outbox::{OutboxStore, RelayName, Unsent};
 use semel_core::{Error, ErrorKind, Result};
 use tokio::time::sleep;
 
-use super::scene::{CALL, DEAD, Scene, State, partition, secs};
+use super::scene::{CALL, DEAD, Scene, State, partition};
+use crate::seeded::course::secs;
 
 pub(super) struct SimulatedOutbox {
     scene: Arc<Scene>,
@@ -35,9 +36,12 @@ impl SimulatedOutbox {
         work: impl FnOnce(&mut State, Duration) -> T + Send,
     ) -> Result<T> {
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
-        let mut dice = self.scene.dice(&[CALL, self.process, self.life, call]);
+        let mut dice = self
+            .scene
+            .course
+            .dice(&[CALL, self.process, self.life, call]);
         let usual = dice.between(Duration::ZERO, Duration::from_millis(40));
-        let is_fault = self.scene.is_faulty() && dice.one_in(10);
+        let is_fault = self.scene.course.is_faulty() && dice.one_in(10);
         let fault = if is_fault {
             dice.weighted(FAULTS)
         } else {
@@ -47,7 +51,7 @@ impl SimulatedOutbox {
         let away = || Err(Error::new(ErrorKind::Unavailable, "the outbox is away"));
         sleep(usual).await;
         if let Some(fault) = fault {
-            self.scene.blow(fault);
+            self.scene.course.blow(fault);
         }
         if fault == Some(REFUSED) {
             return away();
@@ -55,7 +59,7 @@ impl SimulatedOutbox {
         if fault == Some(LATE) {
             sleep(long).await;
         }
-        let now = self.scene.now();
+        let now = self.scene.course.now();
         let done = work(&mut self.scene.state(), now);
         match fault {
             Some(LOST) => away(),
@@ -76,11 +80,12 @@ impl OutboxStore for SimulatedOutbox {
         balanced: bool,
     ) -> Result<Vec<PartitionLease>> {
         let name = relay.process.clone();
+        let course = Arc::clone(&self.scene.course);
         self.call(move |state, now| {
             state.processes.retain(|_, until| *until > now);
             state.processes.insert(name.clone(), now + lease);
             if balanced {
-                divide(state, &name, now);
+                course.takeovers(divide(state, &name, now));
             }
             for held in &mut state.leases {
                 if held.holder.as_ref() == Some(&name) && held.until > now {
@@ -176,7 +181,7 @@ impl OutboxStore for SimulatedOutbox {
         });
         let (count, dead) = given_up.await?;
         if dead > 0 {
-            self.scene.saw(DEAD);
+            self.scene.course.saw(DEAD);
         }
         Ok(count)
     }
@@ -211,8 +216,9 @@ fn is_held(state: &State, process: &str, lease: PartitionLease, now: Duration) -
     })
 }
 
-/// Divides the partitions as every database does.
-fn divide(state: &mut State, process: &str, now: Duration) {
+/// Divides the partitions as every database does. Returns the number of those that are taken over.
+fn divide(state: &mut State, process: &str, now: Duration) -> u64 {
+    let mut takeovers = 0;
     let holder = |lease: &super::scene::Lease| match &lease.holder {
         Some(holder) if **holder == *process => Holder::Own,
         Some(_) if lease.until > now => Holder::Other,
@@ -232,12 +238,13 @@ fn divide(state: &mut State, process: &str, now: Duration) {
         };
         let is_own = lease.holder.as_deref() == Some(process);
         if !is_own || lease.until <= now {
-            state.takeovers += u64::from(lease.holder.is_some() && !is_own);
+            takeovers += u64::from(lease.holder.is_some() && !is_own);
             lease.token += 1;
         }
         lease.holder = Some(process.into());
         lease.until = until;
     }
+    takeovers
 }
 
 const REFUSED: &str = "call of the outbox refused";

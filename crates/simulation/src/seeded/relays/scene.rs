@@ -1,26 +1,21 @@
 //! The world of a story: the table, the leases, the topic, and the faults that the seed has in store.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use semel_core::outbox::PARTITIONS;
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
-use tokio::time::Instant;
 
+use crate::seeded::course::{Course, secs};
 use crate::seeded::dice::{Dice, Site};
 
 /// The world.
 pub(super) struct Scene {
     pub(super) plan: Plan,
-    seed: u64,
-    began: Instant,
+    pub(super) course: Arc<Course>,
     pub(super) commits: Notify,
     state: Mutex<State>,
-    /// Messages on their way to the sink, whatever becomes of their sender.
-    pub(super) under_way: Mutex<JoinSet<()>>,
 }
 
 /// The decisions of the seed that come first.
@@ -47,7 +42,6 @@ pub(super) struct Transaction {
 /// The part of the world that changes.
 #[derive(Default)]
 pub(super) struct State {
-    pub(super) is_over: bool,
     last_place: i64,
     /// Messages of transactions that are still open, with their places.
     open: BTreeMap<u128, i64>,
@@ -63,13 +57,6 @@ pub(super) struct State {
     pub(super) topic: Vec<u128>,
     /// Messages by the lives of processes that the sink told that it took them.
     pub(super) answered: BTreeMap<(u64, u64), Vec<u128>>,
-    pub(super) blows: u64,
-    pub(super) fenced: u64,
-    pub(super) takeovers: u64,
-    pub(super) faults: BTreeMap<&'static str, u64>,
-    pub(super) seen: BTreeMap<&'static str, u64>,
-    pub(super) violations: Vec<String>,
-    pub(super) log: String,
 }
 
 /// A committed message.
@@ -96,65 +83,22 @@ impl Scene {
             leases: vec![Lease::default(); usize::from(PARTITIONS)],
             ..State::default()
         };
+        let plan = Plan::new(seed);
         Arc::new(Self {
-            plan: Plan::new(seed),
-            seed,
-            began: Instant::now(),
+            course: Arc::new(Course::new(seed, plan.is_calm)),
+            plan,
             commits: Notify::new(),
             state: Mutex::new(state),
-            under_way: Mutex::default(),
         })
-    }
-
-    pub(super) fn now(&self) -> Duration {
-        self.began.elapsed()
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Draws for a step of a process.
-    pub(super) fn dice(&self, path: &[u64]) -> Dice {
-        Dice::new(self.seed, Site::at(path))
-    }
-
-    /// Returns whether something may go wrong now.
-    pub(super) fn is_faulty(&self) -> bool {
-        !self.plan.is_calm && !self.state().is_over
-    }
-
-    pub(super) fn calm(&self) {
-        self.state().is_over = true;
-    }
-
-    pub(super) fn log(&self, words: fmt::Arguments<'_>) {
-        let at = self.now().as_millis();
-        let mut state = self.state();
-        // A string takes everything.
-        let _ = writeln!(state.log, "{at} {words}");
-    }
-
-    pub(super) fn violation(&self, what: String) {
-        self.log(format_args!("broken: {what}"));
-        self.state().violations.push(what);
-    }
-
-    /// Notes a fault after which something may be published again.
-    pub(super) fn blow(&self, kind: &'static str) {
-        self.log(format_args!("{kind}"));
-        let mut state = self.state();
-        state.blows += 1;
-        *state.faults.entry(kind).or_default() += 1;
-    }
-
-    pub(super) fn saw(&self, case: &'static str) {
-        *self.state().seen.entry(case).or_default() += 1;
-    }
-
     pub(super) fn fenced(&self) {
-        self.state().fenced += 1;
-        self.saw(LOST_LEASE);
+        self.course.fenced();
+        self.course.saw(LOST_LEASE);
     }
 
     /// Writes the messages of a transaction: their places are in order of insertion.
@@ -203,9 +147,10 @@ impl Scene {
         }
         drop(state);
         if is_late {
-            self.saw(LATE_COMMIT);
+            self.course.saw(LATE_COMMIT);
         }
-        self.log(format_args!("transaction {transaction} ended"));
+        self.course
+            .log(format_args!("transaction {transaction} ended"));
         self.commits.notify_waiters();
     }
 
@@ -227,14 +172,14 @@ impl Scene {
 
     /// The time until a process is killed, if it is.
     pub(super) fn next_kill(&self, process: u64, life: u64) -> Option<Duration> {
-        let mut dice = self.dice(&[KILL, process, life]);
+        let mut dice = self.course.dice(&[KILL, process, life]);
         let after = dice.between(secs(1), secs(40));
-        let is_early = self.now() + after < self.plan.safety;
+        let is_early = self.course.now() + after < self.plan.safety;
         (!self.plan.is_calm && is_early).then_some(after)
     }
 
     pub(super) fn rest(&self, process: u64, life: u64) -> Duration {
-        let mut dice = self.dice(&[REST, process, life]);
+        let mut dice = self.course.dice(&[REST, process, life]);
         dice.between(Duration::ZERO, secs(5))
     }
 
@@ -244,10 +189,11 @@ impl Scene {
         let is_unrecorded = answered.any(|id| state.rows.contains_key(id));
         drop(state);
         if is_unrecorded {
-            self.saw(UNRECORDED);
+            self.course.saw(UNRECORDED);
         }
-        self.log(format_args!("process {process}, life {life}"));
-        self.blow("relay killed");
+        self.course
+            .log(format_args!("process {process}, life {life}"));
+        self.course.blow("relay killed");
     }
 }
 
@@ -293,10 +239,6 @@ impl Plan {
 pub(super) fn partition(id: u128, key: Option<u64>) -> u16 {
     let of = key.map_or(id, |key| u128::from(key) + 1_000);
     u16::try_from(of * 7 % u128::from(PARTITIONS)).unwrap_or(0)
-}
-
-pub(super) const fn secs(secs: u64) -> Duration {
-    Duration::from_secs(secs)
 }
 
 const KEYS: u64 = 5;

@@ -1,8 +1,8 @@
 //! The sink of a process: slow, away, or its answers are lost; and what was handed over arrives whatever becomes of the
 //! process.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use semel_core::outbox::OutboxId;
@@ -11,7 +11,8 @@ use semel_core::{Error, ErrorKind, Result};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-use super::scene::{PUBLICATION, Scene, secs};
+use super::scene::{PUBLICATION, Scene};
+use crate::seeded::course::secs;
 
 pub(super) struct SimulatedSink {
     scene: Arc<Scene>,
@@ -45,8 +46,10 @@ impl SimulatedSink {
     fn decided(&self, ids: &[u128]) -> (Vec<Fate>, Duration, Duration) {
         let scene = &self.scene;
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
-        let mut dice = scene.dice(&[PUBLICATION, self.process, self.life, call]);
-        let is_faulty = scene.is_faulty();
+        let mut dice = scene
+            .course
+            .dice(&[PUBLICATION, self.process, self.life, call]);
+        let is_faulty = scene.course.is_faulty();
         let is_outage = is_faulty && dice.one_in(12);
         let fate = |id: &u128, dice: &mut crate::seeded::dice::Dice| {
             let roll = dice.roll(40);
@@ -70,9 +73,9 @@ impl SimulatedSink {
         };
         let fates: Vec<Fate> = ids.iter().map(|id| fate(id, &mut dice)).collect();
         if is_outage {
-            scene.blow("sink away");
+            scene.course.blow("sink away");
         } else if fates.iter().any(|it| matches!(it, Fate::Unanswered)) {
-            scene.blow("answer of the sink lost");
+            scene.course.blow("answer of the sink lost");
         }
         let each = dice.between(Duration::ZERO, Duration::from_millis(60));
         // Longer than a lease, now and then.
@@ -90,6 +93,7 @@ impl Sink for SimulatedSink {
         let id = |it: &Publication| it.id.parse::<OutboxId>().map(OutboxId::as_u128);
         let Ok(ids) = batch.iter().map(id).collect::<Result<Vec<u128>, _>>() else {
             self.scene
+                .course
                 .violation("published under another id".to_owned());
             return batch.iter().map(|_| Ok(())).collect();
         };
@@ -103,11 +107,7 @@ impl Sink for SimulatedSink {
             late,
             told,
         );
-        let under_way = &self.scene.under_way;
-        under_way
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .spawn(arriving);
+        self.scene.course.begin(arriving);
         // Whoever is killed meanwhile does not stop what is under way.
         let _ = answered.await;
         let taken = ids.iter().zip(&fates);
@@ -134,9 +134,11 @@ async fn arrive(
         if let Fate::Taken | Fate::Unanswered = fate {
             let is_committed = scene.state().committed.contains_key(&id);
             if !is_committed {
-                scene.violation(format!("message {id} was published, and not committed"));
+                scene
+                    .course
+                    .violation(format!("message {id} was published, and not committed"));
             }
-            scene.log(format_args!("published {id}"));
+            scene.course.log(format_args!("published {id}"));
             scene.state().topic.push(id);
         }
     }
