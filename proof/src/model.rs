@@ -7,7 +7,8 @@
 //!
 //! Files that are cut back to their recorded length have a model of their own (`output`): their store decides batches,
 //! and marks with them. Class E, whose claims are not stored, has a model of its own (`streamed`): there the broker's
-//! transactions decide, and what a worker may know of them.
+//! transactions decide, and what a worker may know of them. So have producers with the gate behind them (`producer`),
+//! and the relays of an outbox (`relay`).
 //!
 //! Not here: stores that forget their answers where the class does not survive that; the tests show that it breaks.
 
@@ -22,7 +23,9 @@ mod numbers;
 mod order;
 mod output;
 mod planted;
+mod producer;
 mod record;
+mod relay;
 mod report;
 mod requests;
 mod search;
@@ -44,6 +47,8 @@ use semel_core::{Entity, Operation};
 
 use self::law::{Case, Fault, Law};
 use self::output::Output;
+use self::producer::Sender;
+use self::relay::Relay;
 use self::search::{Subject, Tally, check, is_model};
 use self::setup::{MOST_OPERATIONS, Setup};
 use self::steps::Action;
@@ -143,12 +148,14 @@ fn gathered(mut rows: Vec<Row>) -> Vec<Row> {
     rows
 }
 
-/// A configuration of one of the three models.
+/// A configuration of one of the models.
 #[derive(Clone, Copy)]
 enum Configuration {
     Stored(Setup),
     Output(output::setup::Setup),
     Streamed(streamed::setup::Setup),
+    Producer(producer::setup::Setup),
+    Relay(relay::setup::Setup),
 }
 
 impl Configuration {
@@ -156,7 +163,14 @@ impl Configuration {
         let stored = configurations::all().into_iter().map(Self::Stored);
         let streamed = streamed::setup::all().into_iter().map(Self::Streamed);
         let output = output::setup::all().into_iter().map(Self::Output);
-        stored.chain(output).chain(streamed).collect()
+        let producer = producer::setup::all().into_iter().map(Self::Producer);
+        let relay = relay::setup::all().into_iter().map(Self::Relay);
+        let senders = producer.chain(relay);
+        stored
+            .chain(output)
+            .chain(streamed)
+            .chain(senders)
+            .collect()
     }
 
     fn deeper(self, by: u8) -> Self {
@@ -164,6 +178,8 @@ impl Configuration {
             Self::Stored(setup) => Self::Stored(setup.deeper(by)),
             Self::Output(setup) => Self::Output(setup.deeper(by)),
             Self::Streamed(setup) => Self::Streamed(setup.deeper(by)),
+            Self::Producer(setup) => Self::Producer(setup.deeper(by)),
+            Self::Relay(setup) => Self::Relay(setup.deeper(by)),
         }
     }
 
@@ -172,6 +188,8 @@ impl Configuration {
             Self::Stored(setup) => check::<Protocol>(setup, time),
             Self::Output(setup) => check::<Output>(setup, time),
             Self::Streamed(setup) => check::<Streamed>(setup, time),
+            Self::Producer(setup) => check::<Sender>(setup, time),
+            Self::Relay(setup) => check::<Relay>(setup, time),
         }
     }
 }

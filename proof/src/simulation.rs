@@ -13,6 +13,7 @@ use semel_simulation::seeded::{
 };
 
 use crate::effort::{Effort, Size};
+use crate::planted;
 use crate::report::Row;
 use crate::stopwatch::Stopwatch;
 
@@ -23,7 +24,7 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
         let is_red = |row: &Row| !row.violations.is_empty();
         cfg!(semel_planted) && rows.iter().any(is_red)
     };
-    let sent = is_of_senders().then(|| senders(effort));
+    let sent = planted::is_of_senders().then(|| senders(effort));
     if let Some(rows) = &sent
         && is_seen(rows)
     {
@@ -34,11 +35,6 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
         rows.extend(sent.unwrap_or_else(|| senders(effort)));
     }
     rows
-}
-
-/// Returns whether a bug of relays and producers is planted, which no other story can see.
-fn is_of_senders() -> bool {
-    cfg!(semel_planted) && std::env::var("SEMEL_PLANTED").is_ok_and(|bug| bug.starts_with('X'))
 }
 
 /// Stories of relays and of producers.

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use semel_simulation::seeded::{Kind, RELAYED_CASES, Scenario, minimised, play, relayed};
+use semel_simulation::seeded::{
+    Kind, PUBLISHED_CASES, RELAYED_CASES, Scenario, Told, minimised, play, published, relayed,
+};
 
 macro_rules! scenarios {
     ($($test:ident $kind:ident,)+) => {
@@ -120,25 +122,45 @@ fn stands(scenario: Scenario) {
 
 #[test]
 fn what_is_committed_is_relayed_in_order() {
+    stand(relayed);
+}
+
+#[test]
+fn stories_of_relays_meet_what_is_hard() {
+    meet(relayed, &RELAYED_CASES);
+}
+
+#[test]
+fn what_a_producer_is_given_is_published_in_order() {
+    stand(published);
+}
+
+#[test]
+fn stories_of_producers_meet_what_is_hard() {
+    meet(published, &PUBLISHED_CASES);
+}
+
+/// Checks that nothing is broken, and that a seed tells the same each time.
+#[track_caller]
+fn stand(play: fn(u64) -> Told) {
     for seed in 1..=3 * STORIES {
-        let told = relayed(seed);
+        let told = play(seed);
         let words = &told.log;
         assert!(
             told.violations.is_empty(),
             "{seed}: {:?}\n{words}",
             told.violations
         );
-        assert_eq!(told, relayed(seed), "{seed}: another result each time");
+        assert_eq!(told, play(seed), "{seed}: another result each time");
     }
 }
 
-#[test]
-fn stories_of_relays_meet_what_is_hard() {
-    let mut seen = BTreeSet::new();
-    for seed in 1..=STORIES_UNTIL_ALL_IS_SEEN {
-        seen.extend(relayed(seed).seen.into_keys());
-    }
-    assert_eq!(seen, BTreeSet::from(RELAYED_CASES));
+/// Checks that a few seeds meet all of these cases, and no other.
+#[track_caller]
+fn meet(play: fn(u64) -> Told, cases: &[&'static str]) {
+    let seeds = 1..=STORIES_UNTIL_ALL_IS_SEEN;
+    let seen: BTreeSet<_> = seeds.flat_map(|seed| play(seed).seen.into_keys()).collect();
+    assert_eq!(seen, cases.iter().copied().collect());
 }
 
 #[test]

@@ -129,22 +129,26 @@ pub(super) const BUGS: &[Bug] = &[
         "X20",
         "sends messages of one order key of a producer together",
         &["in_waves_a_message_that_fails_holds_up_its_order_key_alone"],
-    ),
+    )
+    .and(&["T2"]),
     running(
         "X21",
         "sends again without asking whether there is a later opening",
         &["what_waits_for_the_sink_is_not_sent_once_there_is_a_later_opening"],
-    ),
+    )
+    .and(&["T2"]),
     running(
         "X22",
         "gives the messages of a producer new ids at each opening",
         &["what_was_sent_and_not_confirmed_comes_again_under_the_same_id_and_sequence"],
-    ),
+    )
+    .and(&["T2"]),
     running(
         "X23",
         "sends what a frozen producer keeps",
         &["what_was_released_is_recorded_though_more_is_kept_behind_it"],
-    ),
+    )
+    .and(&["T2"]),
     running(
         "X24",
         "sends any number of messages that are not confirmed",

@@ -1,0 +1,71 @@
+//! Relays of an outbox as a model: messages of one order key, whose transactions commit in any order, and two relays with
+//! a lease between them.
+//!
+//! A relay is killed, stands still at any step while its lease ends, and does not learn what became of a publication,
+//! which arrives all the same. A table reads as every outbox does: what is committed and not sent, by place. That a relay
+//! begins nothing in the last third of its lease stands here for its knowledge that it has one.
+
+mod law;
+pub(crate) mod setup;
+mod steps;
+#[cfg(test)]
+mod tests;
+mod trace;
+mod transitions;
+mod world;
+
+use self::law::{Case, Fault, Law};
+use self::setup::Setup;
+use self::steps::Action;
+use self::world::World;
+use super::search::{Subject, Tally, is_model};
+use crate::report::Row;
+
+/// One configuration of relays.
+#[derive(Clone)]
+pub(crate) struct Relay {
+    setup: Setup,
+    tally: Tally,
+}
+
+impl Relay {
+    /// Notes that a hard case was met.
+    fn meets(&self, case: Case) {
+        self.tally.meets(case as usize);
+    }
+}
+
+is_model!(Relay);
+
+impl Subject for Relay {
+    type Setup = Setup;
+
+    fn new(setup: Setup) -> Option<Self> {
+        Some(Self {
+            setup,
+            tally: Tally::new(Case::ALL.len(), Fault::ALL.len()),
+        })
+    }
+
+    fn name(setup: &Setup) -> &'static str {
+        setup.name
+    }
+
+    fn tell(&self, path: &[(World, Option<Action>)]) -> String {
+        trace::tell(self, path)
+    }
+
+    fn report(&self, broken: &[&str], row: &mut Row) {
+        let times = |case| self.tally.met(case as usize);
+        row.fenced = times(Case::Fenced) + times(Case::Withheld);
+        row.takeovers = self.tally.dealt(Fault::Expired as usize);
+        row.lost = broken.contains(&Law::OnlyPublished.name()).into();
+        for &fault in Fault::ALL {
+            let dealt = self.tally.dealt(fault as usize);
+            row.faults.insert(fault.name().to_owned(), dealt);
+        }
+        for &case in Case::ALL {
+            row.seen.insert(case.name().to_owned(), times(case));
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! A way of relays, in words for people.
+
+use std::fmt::Write as _;
+
+use super::Relay;
+use super::law::Law;
+use super::steps::{Action, Fate};
+use super::world::World;
+
+/// One numbered sentence for each step, with the topic after it.
+pub(crate) fn tell(model: &Relay, path: &[(World, Option<Action>)]) -> String {
+    let mut told = model.setup.name.to_owned();
+    let mut worlds = path.iter().map(|(world, _)| world).skip(1);
+    for (step, (world, action)) in path.iter().enumerate() {
+        let Some(action) = action else { continue };
+        let _ = write!(told, "\n  {:>2}. {}", step + 1, sentence(world, *action));
+        let Some(next) = worlds.next() else { continue };
+        if next.topic != world.topic {
+            let _ = write!(told, " -> topic: {:?}", next.topic);
+        }
+        for &law in Law::ALL {
+            if next.broken & law.bit() != 0 {
+                let _ = write!(told, " <- breaks {}", law.name());
+            }
+        }
+    }
+    told
+}
+
+fn sentence(world: &World, action: Action) -> String {
+    let person = |relay: u8| format!("relay {}", relay + 1);
+    let hand = |relay: u8| format!("{:?}", world.relays[usize::from(relay)].stage);
+    match action {
+        Action::Commit { message } => format!("message {message} is committed"),
+        Action::Lease { relay } => format!("{} takes the lease", person(relay)),
+        Action::Read { relay } => format!("{} reads", person(relay)),
+        Action::Begin { relay } => format!("{} goes on: {}", person(relay), hand(relay)),
+        Action::Record { relay } => format!("{} records: {}", person(relay), hand(relay)),
+        Action::Kill { relay } => format!("{} is killed", person(relay)),
+        Action::Expire => "the lease ends".to_owned(),
+        Action::Land { at, fate } => {
+            let message = world.flights[usize::from(at)].map_or(0, |it| it.message);
+            let fate = match fate {
+                Fate::Taken => "is taken",
+                Fate::Unanswered => "is taken, and nobody is told",
+                Fate::Failed => "fails",
+            };
+            format!("message {message} {fate}")
+        }
+    }
+}
