@@ -47,8 +47,8 @@ use semel_core::{Entity, Operation};
 
 use self::law::{Case, Fault, Law};
 use self::output::Output;
-use self::producer::Sender;
-use self::relay::Relay;
+use self::producer::subject::Sender;
+use self::relay::subject::Relay;
 use self::search::{Subject, Tally, check, is_model};
 use self::setup::{MOST_OPERATIONS, Setup};
 use self::steps::Action;

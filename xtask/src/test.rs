@@ -342,7 +342,7 @@ fn not_run(name: &'static str, reason: &'static str) -> Step {
 
 /// Three crates that are linted under their own names, built once more for T4: the build of the tests compiles them.
 const SCHEDULED: &str = "semel-scheduled-*";
-/// How many busy loops are beside the tests of a loaded run: three for each processor of the machine that lands.
+/// The number of busy loops beside the tests of a loaded run: three for each processor of the machine that lands.
 const BUSY_LOOPS: usize = 6;
 /// The variable that sets how many tests run at once.
 const THREADS: &str = "RUST_TEST_THREADS";

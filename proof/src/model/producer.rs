@@ -7,6 +7,7 @@
 mod law;
 pub(crate) mod setup;
 mod steps;
+pub(crate) mod subject;
 #[cfg(test)]
 mod tests;
 mod trace;
@@ -16,23 +17,10 @@ mod world;
 use self::law::{Case, Fault, Law};
 use self::setup::Setup;
 use self::steps::Action;
+use self::subject::Sender;
 use self::world::World;
-use super::search::{Subject, Tally, is_model};
+use super::search::{Subject, is_model};
 use crate::report::Row;
-
-/// One configuration of producers.
-#[derive(Clone)]
-pub(crate) struct Sender {
-    setup: Setup,
-    tally: Tally,
-}
-
-impl Sender {
-    /// Notes that a hard case was met.
-    fn meets(&self, case: Case) {
-        self.tally.meets(case as usize);
-    }
-}
 
 is_model!(Sender);
 
@@ -40,10 +28,7 @@ impl Subject for Sender {
     type Setup = Setup;
 
     fn new(setup: Setup) -> Option<Self> {
-        Some(Self {
-            setup,
-            tally: Tally::new(Case::ALL.len(), Fault::ALL.len()),
-        })
+        Some(Sender::new(setup))
     }
 
     fn name(setup: &Setup) -> &'static str {

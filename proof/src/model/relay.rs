@@ -8,6 +8,7 @@
 mod law;
 pub(crate) mod setup;
 mod steps;
+pub(crate) mod subject;
 #[cfg(test)]
 mod tests;
 mod trace;
@@ -17,23 +18,10 @@ mod world;
 use self::law::{Case, Fault, Law};
 use self::setup::Setup;
 use self::steps::Action;
+use self::subject::Relay;
 use self::world::World;
-use super::search::{Subject, Tally, is_model};
+use super::search::{Subject, is_model};
 use crate::report::Row;
-
-/// One configuration of relays.
-#[derive(Clone)]
-pub(crate) struct Relay {
-    setup: Setup,
-    tally: Tally,
-}
-
-impl Relay {
-    /// Notes that a hard case was met.
-    fn meets(&self, case: Case) {
-        self.tally.meets(case as usize);
-    }
-}
 
 is_model!(Relay);
 
@@ -41,10 +29,7 @@ impl Subject for Relay {
     type Setup = Setup;
 
     fn new(setup: Setup) -> Option<Self> {
-        Some(Self {
-            setup,
-            tally: Tally::new(Case::ALL.len(), Fault::ALL.len()),
-        })
+        Some(Relay::new(setup))
     }
 
     fn name(setup: &Setup) -> &'static str {

@@ -1,8 +1,8 @@
 //! The possible next actions of producers.
 
-use super::Sender;
 use super::law::Fault;
 use super::setup::Conduct;
+use super::subject::Sender;
 use super::world::World;
 use crate::model::steps::index;
 

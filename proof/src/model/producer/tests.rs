@@ -1,8 +1,8 @@
 //! The model of producers notices mistakes: each wrong process and each wrong gate breaks a law of it.
 
-use super::Sender;
 use super::law::Law;
 use super::setup::{Budget, Conduct, Gate, Setup, all};
+use super::subject::Sender;
 use crate::model::search;
 
 /// Two openings, and little that goes wrong.

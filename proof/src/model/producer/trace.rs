@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::Sender;
 use super::law::Law;
 use super::steps::Action;
+use super::subject::Sender;
 use super::world::World;
 
 /// One numbered sentence for each step, with what the gate has taken after it.

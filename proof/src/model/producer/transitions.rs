@@ -2,10 +2,10 @@
 
 use semel_core::ingest::{GateAnswer, Position, decide};
 
-use super::Sender;
 use super::law::{Case, Fault, Law};
 use super::setup::{Conduct, Gate};
 use super::steps::Action;
+use super::subject::Sender;
 use super::world::{Process, Request, World};
 use crate::model::numbers::small;
 

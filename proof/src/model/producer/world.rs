@@ -45,7 +45,7 @@ pub(crate) struct Request {
     pub(crate) count: u8,
 }
 
-/// What the gate has on record.
+/// The record of the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Gate {
     pub(crate) epoch: u8,

@@ -1,8 +1,8 @@
 //! The possible next actions of relays.
 
-use super::Relay;
 use super::law::Fault;
 use super::setup::Conduct;
+use super::subject::Relay;
 use super::world::{Stage, World};
 use crate::model::steps::index;
 

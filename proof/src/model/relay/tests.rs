@@ -1,8 +1,8 @@
 //! The model of relays notices mistakes: each wrong relay breaks a law of it.
 
-use super::Relay;
 use super::law::Law;
 use super::setup::{Budget, Conduct, Setup, all};
+use super::subject::Relay;
 use crate::model::search;
 
 /// Two messages, and little that goes wrong.

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::Relay;
 use super::law::Law;
 use super::steps::{Action, Fate};
+use super::subject::Relay;
 use super::world::World;
 
 /// One numbered sentence for each step, with the topic after it.

@@ -1,9 +1,9 @@
 //! The consequences of each action of relays.
 
-use super::Relay;
 use super::law::{Case, Law};
 use super::setup::Conduct;
 use super::steps::{Action, Fate};
+use super::subject::Relay;
 use super::world::{Flight, STARTED, Stage, World};
 
 impl Relay {

@@ -15,9 +15,9 @@ use crate::seeded::dice::{Dice, Site};
 pub(super) struct Scene {
     pub(super) plan: Plan,
     pub(super) course: Arc<Course>,
-    /// What the journal's server has.
+    /// The content of the journal's server.
     pub(super) journal: Arc<MemoryProducers>,
-    /// What the store behind the gate has.
+    /// The content of the store behind the gate.
     pub(super) gate: Arc<MemoryIngest>,
     state: Mutex<State>,
 }
@@ -31,7 +31,7 @@ pub(super) struct Plan {
     pub(super) has_gate: bool,
     /// True if the sink may leave out a message and take a later one.
     pub(super) is_in_waves: bool,
-    /// What an operator orders, and when.
+    /// The orders of an operator, and their times.
     pub(super) orders: Vec<(Duration, ProducerOrder)>,
     /// The time for which things go wrong.
     pub(super) safety: Duration,
