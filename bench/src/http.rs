@@ -1,12 +1,15 @@
 //! Servers of hyper, each in a process of its own so that its processor time is its own: the API behind the proxies,
 //! and a proxy that forwards and knows of no key.
 
+use std::fs::OpenOptions;
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
+use std::sync::mpsc;
 
 use bytes::Bytes;
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
@@ -17,18 +20,20 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
 
 use crate::process::Process;
 
 type Failure = Box<dyn std::error::Error>;
 type Sent = Box<dyn std::error::Error + Send + Sync>;
 
-/// Serves what `words` say, without end: `upstream ADDRESS`, or `proxy ADDRESS UPSTREAM`. Returns `None` for other words.
+/// Serves what `words` say, without end: `upstream ADDRESS`, `proxy ADDRESS UPSTREAM`, or `append ADDRESS FILE`. Returns `None` for other words.
 pub(crate) fn serve(words: &[String]) -> Option<crate::Outcome> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
         ["upstream", address] => Some(upstream(address)),
         ["proxy", address, upstream] => Some(proxy(address, upstream)),
+        ["append", address, file] => Some(append(address, file)),
         _ => None,
     }
 }
@@ -70,6 +75,38 @@ fn proxy(address: &str, upstream: &str) -> crate::Outcome {
         async move {
             *request.uri_mut() = uri?;
             Ok(client.request(request).await?)
+        }
+    })
+}
+
+/// Appends each body to a file, and answers once it is synced: one sync for all that wait.
+fn append(address: &str, file: &str) -> crate::Outcome {
+    let mut file = OpenOptions::new().create(true).append(true).open(file)?;
+    let (bodies, received) = mpsc::channel::<(Bytes, oneshot::Sender<()>)>();
+    std::thread::spawn(move || -> std::io::Result<()> {
+        while let Ok(first) = received.recv() {
+            let waiting: Vec<_> = std::iter::once(first).chain(received.try_iter()).collect();
+            for (body, _) in &waiting {
+                file.write_all(body)?;
+            }
+            file.sync_data()?;
+            for (_, answer) in waiting {
+                // Who hung up is not told.
+                let _ = answer.send(());
+            }
+        }
+        Ok(())
+    });
+    serving(address, move |request: Request<Incoming>| {
+        let bodies = bodies.clone();
+        async move {
+            let body = request.into_body().collect().await?.to_bytes();
+            let (answer, synced) = oneshot::channel();
+            bodies.send((body, answer))?;
+            synced.await?;
+            Ok(Response::new(Full::new(Bytes::from_static(
+                b"{\"accepted\":1}\n",
+            ))))
         }
     })
 }

@@ -23,8 +23,8 @@ use rdkafka::{Offset, TopicPartitionList};
 
 use crate::figures::{Figures, Stopwatch};
 use crate::process::processor_seconds;
-pub(crate) use backlog::{BACKLOG, DISTINCT, PARTITIONS, RECORDS, Site, send};
-use backlog::{PATIENCE, drain, next};
+pub(crate) use backlog::{BACKLOG, DISTINCT, PARTITIONS, RECORDS, Site, drain, send};
+use backlog::{PATIENCE, next};
 
 type Failure = Box<dyn std::error::Error>;
 

@@ -12,6 +12,7 @@ mod embedded;
 mod figures;
 mod gateway;
 mod http;
+mod ingest;
 mod kafka;
 mod keys;
 mod mysql;
@@ -21,6 +22,7 @@ mod pairs;
 mod parts;
 mod postgres;
 mod process;
+mod publish;
 mod rabbitmq;
 mod redis;
 mod restore;
@@ -42,7 +44,7 @@ fn main() -> ExitCode {
     if let Some(served) = http::serve(&wanted) {
         return ended("http", served);
     }
-    let known: [Bench; 20] = [
+    let known: [Bench; 22] = [
         ("embedded", embedded::rate),
         ("memory", embedded::memory),
         ("sql", sql::rate),
@@ -61,6 +63,8 @@ fn main() -> ExitCode {
         ("telemetry-kafka", telemetry::cost_of_kafka),
         ("gateway", gateway::rate),
         ("claims", claims::rate),
+        ("publish", publish::rate),
+        ("ingest", ingest::rate),
         ("nats", nats::rate),
         ("rabbitmq", rabbitmq::rate),
     ];

@@ -42,7 +42,7 @@ fn measure(workspace: &Workspace, args: &[&str], servers: Option<&Borrowed>) -> 
 }
 
 /// Benchmarks of the binary.
-const OF_THE_BINARY: [&str; 12] = [
+const OF_THE_BINARY: [&str; 14] = [
     "dedup",
     "operate",
     "sql",
@@ -55,9 +55,11 @@ const OF_THE_BINARY: [&str; 12] = [
     "telemetry-kafka",
     "gateway",
     "claims",
+    "publish",
+    "ingest",
 ];
 /// Benchmarks that need servers.
-const ON_SERVERS: [&str; 10] = [
+const ON_SERVERS: [&str; 11] = [
     "postgres",
     "redis",
     "mysql",
@@ -66,6 +68,7 @@ const ON_SERVERS: [&str; 10] = [
     "nats",
     "rabbitmq",
     "restore",
+    "publish",
     "telemetry-redis",
     "telemetry-kafka",
 ];

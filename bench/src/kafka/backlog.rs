@@ -25,7 +25,8 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    pub(crate) fn new() -> Result<Self, Failure> {
+    /// A topic without a record, and a folder.
+    pub(crate) fn empty() -> Result<Self, Failure> {
         let site = Self {
             brokers: std::env::var("SEMEL_TEST_KAFKA_URL")?,
             input: format!("bench-{}", std::process::id()),
@@ -34,6 +35,11 @@ impl Site {
             runtime: Runtime::new()?,
         };
         site.make(&site.input)?;
+        Ok(site)
+    }
+
+    pub(crate) fn new() -> Result<Self, Failure> {
+        let site = Self::empty()?;
         let producer = site.producer(None)?;
         let mut ids: Vec<u32> = Vec::with_capacity(RECORDS as usize);
         for (number, chance) in (0..RECORDS).zip(chances()) {
@@ -108,7 +114,7 @@ impl Site {
         config.create()
     }
 
-    pub(super) fn producer(&self, transactions: Option<&str>) -> Result<BaseProducer, KafkaError> {
+    pub(crate) fn producer(&self, transactions: Option<&str>) -> Result<BaseProducer, KafkaError> {
         let mut config = self.config();
         config.set("linger.ms", "5");
         config.set("enable.idempotence", "true");
@@ -149,7 +155,7 @@ pub(crate) fn send(
 }
 
 /// Waits for the confirmations, without the crate's own flush, which sleeps for a tenth of a second.
-pub(super) fn drain(producer: &BaseProducer) {
+pub(crate) fn drain(producer: &BaseProducer) {
     while producer.in_flight_count() > 0 {
         producer.poll(Duration::from_millis(1));
     }
