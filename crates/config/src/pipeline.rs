@@ -120,6 +120,15 @@ pub(super) fn read(
         fields.unsupported("entity", node, message);
     }
     let window = pipeline_window(&mut fields, window);
+    if let Some(SourceSettings::Ingest(source)) = &source
+        && source
+            .forget_producers
+            .is_some_and(|it| it < window.duration())
+    {
+        let message = "must be at least the `window` of the pipeline: a producer that was forgotten begins with sequence 1 \
+                       again, and the ids that are made of it are those of messages that the pipeline remembers";
+        fields.fault_at(&["source", "forget_producers"], message);
+    }
     let lease = lease(&mut fields, window);
     let (limits, backoff) = retry(&mut fields);
     let batch = fields.count_or("batch", 100_000, default_batch(effect.as_ref()));
