@@ -78,7 +78,7 @@ impl Gate {
         &self.journal
     }
 
-    pub(crate) fn lanes(&self) -> &Lanes {
+    pub(crate) const fn lanes(&self) -> &Arc<Lanes> {
         &self.lanes
     }
 
