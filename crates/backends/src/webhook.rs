@@ -136,6 +136,7 @@ pub(crate) async fn open_ingest(
         max_waiting,
         max_producers,
         retention: _,
+        forget_producers,
     } = settings;
     let options = IngestOptions {
         tokens: tokens.clone(),
@@ -143,11 +144,12 @@ pub(crate) async fn open_ingest(
         is_required: *is_required,
         is_any_first: *is_any_first,
         is_key_whole: *is_key_whole,
-        is_shared: matches!(inlet.store, StoreUrl::Sqlite(_)),
+        is_shared: matches!(inlet.store, StoreUrl::Sqlite(_) | StoreUrl::Server(_)),
         max_body_bytes: usize::try_from(*max_body_bytes).unwrap_or(usize::MAX),
         max_message_bytes,
         max_waiting: (*max_waiting).into(),
         max_producers: usize::try_from(*max_producers).unwrap_or(usize::MAX),
+        forget_producers: *forget_producers,
         ..IngestOptions::new(*listen, path.clone(), inlet.pipeline)
     };
     let journal = ingest::open(inlet.store)?;

@@ -1,5 +1,6 @@
 //! `[pipelines.NAME.source]` of kind `ingest`: the address and path that producers send messages to.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -40,6 +41,8 @@ pub struct IngestSettings {
     pub max_producers: u32,
     /// The time for which the same message comes again under another sequence or key, if that is declared.
     pub retention: Option<Duration>,
+    /// The time for which a producer is remembered after its last message; for ever, without one.
+    pub forget_producers: Option<Duration>,
 }
 
 impl IngestSettings {
@@ -101,7 +104,12 @@ pub(super) fn read(source: &mut Fields<'_>) -> Option<IngestSettings> {
     let is_required = source.boolean_or("require", false);
     let is_any_first = source.choice_or("first", ("one", false), &[("any", true)]);
     let retention = source.duration("retention");
-    source.not_yet("forget_producers");
+    let forget_producers = source.duration("forget_producers");
+    if let Some(node) = source.node("forget_producers")
+        && forget_producers.is_some_and(|it| it < LEAST_MEMORY)
+    {
+        source.fault("forget_producers", node, "must be at least `1s`");
+    }
     Some(IngestSettings {
         listen: listen?,
         path: path?,
@@ -119,29 +127,58 @@ pub(super) fn read(source: &mut Fields<'_>) -> Option<IngestSettings> {
         max_waiting,
         max_producers,
         retention,
+        forget_producers,
     })
 }
 
-/// Reads tokens, one a line.
+/// Reads tokens, one a line, each with the name of its client before it if there is one.
 fn tokens_of(text: &str) -> Result<Vec<Token>, String> {
     let lines = text.lines().map(str::trim).enumerate();
     let lines = lines.filter(|(_, line)| !line.is_empty());
     let tokens = lines.map(|(at, line)| {
+        let (client, line) = match line.split_once(char::is_whitespace) {
+            Some((client, token)) => (Some(client), token.trim_start()),
+            None => (None, line),
+        };
+        if client.is_some_and(|it| !is_client(it)) {
+            return Err(format!(
+                "has no name of a client in line {}: it has from 1 to 64 letters, digits, `.`, `_` and `-`, and a space \
+                 behind it",
+                at + 1
+            ));
+        }
         if line.len() < LEAST_TOKEN_BYTES || !line.bytes().all(|it| it.is_ascii_graphic()) {
             return Err(format!(
                 "has no token in line {}: it has at least {LEAST_TOKEN_BYTES} printable characters of ASCII, and no spaces",
                 at + 1
             ));
         }
-        Ok(Token::new(line))
+        let token = Token::new(line);
+        Ok(match client {
+            Some(client) => token.of_client(client),
+            None => token,
+        })
     });
     let tokens: Vec<_> = tokens.collect::<Result<_, _>>()?;
+    let clients = tokens.iter().filter_map(Token::client);
+    if clients.collect::<BTreeSet<_>>().len() > MOST_CLIENTS {
+        return Err(format!(
+            "names more than {MOST_CLIENTS} clients, each of which is a label of the metrics"
+        ));
+    }
     if tokens.is_empty() {
         return Err("is empty; it holds a token a line".to_owned());
     }
     Ok(tokens)
 }
 
+fn is_client(name: &str) -> bool {
+    let is_sound = |it: char| it.is_ascii_alphanumeric() || "._-".contains(it);
+    (1..=64).contains(&name.len()) && name.chars().all(is_sound)
+}
+
+const LEAST_MEMORY: Duration = Duration::from_secs(1);
+const MOST_CLIENTS: usize = 100;
 const MAX_BODIES: std::ops::RangeInclusive<u64> = 1 << 10..=32 << 20;
 const LEAST_TOKEN_BYTES: usize = 16;
 

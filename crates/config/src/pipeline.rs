@@ -120,6 +120,7 @@ pub(super) fn read(
         fields.unsupported("entity", node, message);
     }
     let window = pipeline_window(&mut fields, window);
+    check_memory(&fields, source.as_ref(), window);
     let lease = lease(&mut fields, window);
     let (limits, backoff) = retry(&mut fields);
     let batch = fields.count_or("batch", 100_000, default_batch(effect.as_ref()));
@@ -312,6 +313,19 @@ fn gate(fields: &mut Fields<'_>, store: Option<&StoreUrl>) -> Option<(KeySelecto
         fields.unsupported("entity", node, message);
     }
     entity.zip(version)
+}
+
+/// Refuses a source that forgets producers before the pipeline has forgotten their messages.
+fn check_memory(fields: &Fields<'_>, source: Option<&SourceSettings>, window: Window) {
+    let Some(SourceSettings::Ingest(source)) = source else {
+        return;
+    };
+    let memory = source.forget_producers;
+    if memory.is_some_and(|it| it < window.duration()) {
+        let message = "must be at least the `window` of the pipeline: a producer that was forgotten begins with sequence 1 \
+                       again, and the ids that are made of it are those of messages that the pipeline remembers";
+        fields.fault_at(&["source", "forget_producers"], message);
+    }
 }
 
 fn pipeline_window(fields: &mut Fields<'_>, window: Window) -> Window {

@@ -22,7 +22,7 @@ use super::relay::{self, RelaySettings};
 use super::show::Effective;
 use super::sink::TargetOf;
 use super::source::SourceSettings;
-use super::store::{self, Accepted, Servers, StoreUrl};
+use super::store::{self, Accepted, ServerKind, Servers, StoreUrl};
 use super::suggestion::suggestion;
 use super::telemetry::{self, TelemetrySettings};
 use super::tree;
@@ -264,13 +264,16 @@ const ONE_PROCESS: &str = "needs a store that several processes have open at onc
 
 /// Refuses pipelines whose messages the store could not keep.
 fn check_kept(fields: &Fields<'_>, store: &StoreUrl, pipelines: &[PipelineSettings]) {
-    if !matches!(store, StoreUrl::Server(_)) {
+    let StoreUrl::Server(url) = store else {
+        return;
+    };
+    if url.kind() != ServerKind::Redis {
         return;
     }
     for pipeline in pipelines {
         if matches!(pipeline.source, SourceSettings::Ingest(_)) {
-            let message = "keeps its messages in the store, which one on a server does not do in this release; use \
-                           `embedded:DIR` or `sqlite:FILE`";
+            let message = "keeps its messages in the store, which Redis does not do in this release; use `embedded:DIR`, \
+                           `sqlite:FILE`, `postgres://…` or `mysql://…`";
             let place = ["pipelines", &pipeline.pipeline.name, "source", "kind"];
             fields.refuse_at(&place, Refusal::unsupported(message));
         }

@@ -1,12 +1,14 @@
 //! The laws of the journal of messages that others send, over a real store: `semel_conformance::ingest_laws!(Journal)`.
 
 pub mod laws;
+pub mod servers;
+pub mod silence;
 
 use std::future::Future;
 
 use semel_core::Timestamp;
 use semel_core::ingest::{Numbering, Submission};
-use semel_core::port::ingest::IngestJournal;
+use semel_core::port::ingest::{IngestJournal, Settled};
 use semel_core::producer::{ProducerMessage, ProducerName};
 
 use crate::check::run_unnamed;
@@ -54,6 +56,19 @@ pub fn sent(epoch: u64, first: u64, payloads: &[&'static str]) -> Submission {
     }
 }
 
+/// Returns the end of messages that are settled, at the time of [`sent`].
+///
+/// # Panics
+///
+/// Never.
+pub fn settled(begun: u64, through: u64) -> Settled {
+    Settled {
+        begun,
+        through,
+        at: sent(1, 1, &[]).at,
+    }
+}
+
 /// Returns messages for stream `orders` that nobody numbers.
 pub fn arrived(digest: Option<[u8; 32]>, payloads: &[&'static str]) -> Submission {
     Submission {
@@ -81,7 +96,7 @@ macro_rules! ingest_laws {
     ($subject:ident) => {
         mod ingest_laws {
             use super::$subject as Tested;
-            $crate::__ingest_tests! { Tested
+            $crate::__ingest_tests! { laws Tested
                 what_was_taken_is_what_the_next_process_reads;
                 each_message_is_taken_once_and_what_is_refused_changes_nothing;
                 an_older_epoch_is_fenced_also_for_what_is_known;
@@ -96,6 +111,10 @@ macro_rules! ingest_laws {
                 the_longest_names_have_a_place;
                 nothing_is_on_record_before_the_first_message;
             }
+            $crate::__ingest_tests! { silence Tested
+                a_producer_that_was_silent_for_long_is_forgotten;
+                what_may_be_of_use_is_not_forgotten;
+            }
         }
     };
 }
@@ -103,10 +122,10 @@ macro_rules! ingest_laws {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __ingest_tests {
-    ($tested:ident $($case:ident;)+) => {$(
+    ($module:ident $tested:ident $($case:ident;)+) => {$(
         #[test]
         fn $case() {
-            $crate::ingest::check($crate::ingest::laws::$case::<$tested>);
+            $crate::ingest::check($crate::ingest::$module::$case::<$tested>);
         }
     )+};
 }

@@ -1,14 +1,18 @@
 //! The gate before messages that others send here: by producer, epoch and sequence it knows what is next, what was
 //! taken before, what is missing, and who was fenced. Not for keeping or running them.
 
+mod silence;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use crate::error::Error;
 use crate::producer::ledger::{Ledger, Stream};
-use crate::producer::{Batch, InputMark, ProducerMessage, ProducerName, encode};
+use crate::producer::{Batch, InputMark, ProducerMessage, ProducerName, encode, fits_column};
 use crate::time::Timestamp;
 
 pub use crate::producer::UNNUMBERED;
+pub use silence::{Forgotten, Silence, SilentStream};
 
 /// Messages that came together.
 #[derive(Clone, Debug)]
@@ -130,6 +134,14 @@ impl Submission {
         u32::try_from(self.messages.len()).unwrap_or(u32::MAX)
     }
 
+    /// Refuses a stream that no column of a database has room for.
+    ///
+    /// # Errors
+    /// `InvalidInput`
+    pub fn fits_columns(&self) -> Result<(), Error> {
+        fits_column("stream", &self.stream)
+    }
+
     /// Decides, by what is on record of the producer and stream, and whether the digest is.
     pub fn decide(&self, on_record: Option<Position>, is_remembered: bool) -> GateAnswer {
         let count = self.count();
@@ -207,6 +219,11 @@ impl<B> Ledger<B> {
         }
     }
 
+    /// Returns the number by which the life of a stream is told from an earlier one.
+    pub fn begun(&self, stream: &str) -> u64 {
+        self.streams.get(stream).map_or(0, |it| it.begun)
+    }
+
     /// Takes the epoch of a submission that the gate takes, and begins its stream where it begins if it is new. Tells
     /// whether anything changed.
     pub fn adopt(&mut self, submission: &Submission) -> bool {
@@ -222,10 +239,16 @@ impl<B> Ledger<B> {
                 released: first - 1,
                 batches: VecDeque::new(),
                 inputs: VecDeque::new(),
+                begun: submission.at.as_millis(),
+                heard: submission.at,
             };
             self.streams.insert(submission.stream.clone(), stream);
         }
-        is_later || !is_known
+        let is_changed = is_later || !is_known;
+        if is_changed && let Some(stream) = self.streams.get_mut(&submission.stream) {
+            stream.heard = stream.heard.max(submission.at);
+        }
+        is_changed
     }
 }
 

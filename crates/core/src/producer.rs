@@ -120,15 +120,8 @@ impl Opening {
     /// # Errors
     /// `InvalidInput`
     pub fn fits_columns(&self) -> Result<(), Error> {
-        for (what, text) in [("stream", &self.stream), ("target", &self.target)] {
-            if !(1..=MOST_COLUMN_BYTES).contains(&text.len()) || text.contains('\0') {
-                let message = format!(
-                    "the {what} of a producer has from 1 to {MOST_COLUMN_BYTES} bytes in this store, none of them zero"
-                );
-                return Err(Error::new(ErrorKind::InvalidInput, message).not_applied());
-            }
-        }
-        Ok(())
+        fits_column("stream", &self.stream)?;
+        fits_column("target", &self.target)
     }
 
     /// Returns the error of a stream with messages for another place.
@@ -147,6 +140,17 @@ impl Opening {
             .with_code(Code::ProducerElsewhere)
             .not_applied()
     }
+}
+
+/// Refuses a name that no column of a database has room for.
+pub(crate) fn fits_column(what: &str, text: &str) -> Result<(), Error> {
+    if (1..=MOST_COLUMN_BYTES).contains(&text.len()) && !text.contains('\0') {
+        return Ok(());
+    }
+    let message = format!(
+        "the {what} of a producer has from 1 to {MOST_COLUMN_BYTES} bytes in this store, none of them zero"
+    );
+    Err(Error::new(ErrorKind::InvalidInput, message).not_applied())
 }
 
 /// A producer that was opened, and the state of its stream.

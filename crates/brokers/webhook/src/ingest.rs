@@ -7,9 +7,12 @@ mod identity;
 mod lanes;
 mod messages;
 mod options;
+mod refusals;
 mod source;
 
 pub(crate) use gate::Gate;
+pub(crate) use lanes::Lanes;
 pub(crate) use messages::MAX_HEADERS_BYTES;
 pub use options::{IngestOptions, Token};
+pub(crate) use refusals::Refusals;
 pub use source::IngestSource;

@@ -172,7 +172,7 @@ impl Listeners {
     /// # Errors   `InvalidConfig`: the path was not named before, or another source has it
     pub(crate) fn open(&self, options: Options) -> Result<Arc<Route>> {
         let (listen, path) = (options.listen, options.path.clone());
-        self.take(listen, &path, |paths| {
+        self.take(listen, &path, |paths, _| {
             let route = Route::new(options, Arc::clone(&self.clock), LIMITS.room(), paths);
             let route = Arc::new(route);
             (Taker::Webhook(Arc::clone(&route)), route)
@@ -188,21 +188,22 @@ impl Listeners {
         journal: AnyIngestJournal,
     ) -> Result<Arc<Gate>> {
         let (listen, path) = (options.listen, options.path.clone());
-        self.take(listen, &path, |paths| {
+        self.take(listen, &path, |paths, answers| {
             let longest = options.max_body_bytes.saturating_add(MAX_HEADERS_BYTES);
             let arrivals = Arrivals::new(longest, LIMITS.room(), paths);
-            let gate = Gate::new(options, journal, Arc::clone(&self.clock), arrivals);
+            let clock = Arc::clone(&self.clock);
+            let gate = Gate::new(options, journal, clock, arrivals, answers);
             let gate = Arc::new(gate);
             (Taker::Ingest(Arc::clone(&gate)), gate)
         })
     }
 
-    /// Gives a path to whom `make` makes of the number of paths at the address.
+    /// Gives a path to whom `make` makes of the number of paths at the address, and of its counts.
     fn take<T>(
         &self,
         listen: SocketAddr,
         path: &str,
-        make: impl FnOnce(usize) -> (Taker, T),
+        make: impl FnOnce(usize, Arc<Answers>) -> (Taker, T),
     ) -> Result<T> {
         let refused = |why: &str| {
             let scheme = self.scheme(listen);
@@ -221,7 +222,7 @@ impl Listeners {
         if place.route.as_ref().is_some_and(|it| !it.is_closed()) {
             return refused("has another source");
         }
-        let (taker, opened) = make(paths);
+        let (taker, opened) = make(paths, Arc::clone(&place.answers));
         place.route = Some(taker);
         drop(places);
         Ok(opened)

@@ -1,6 +1,9 @@
 //! `semel run` with sources of kind `ingest`: producers that number their messages, and send them again until they are
 //! answered, over plain HTTP.
 
+mod counts;
+mod workers;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -474,7 +477,7 @@ fn a_request_that_is_none_leaves_nothing() {
 #[test]
 fn a_store_that_keeps_no_messages_of_others_is_refused_by_name() {
     let client = Provider::new();
-    let site = site(&client, "postgres://localhost/semel", "");
+    let site = site(&client, "redis://localhost", "");
     for verb in ["run", "check"] {
         let refused = site.semel(&[verb]).code(2);
         refused

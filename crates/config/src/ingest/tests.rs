@@ -48,20 +48,28 @@ fn a_source_has_defaults_and_reads_what_is_written() {
     assert_eq!(plain.to_string(), "http://127.0.0.1:8283/v1/ingest/orders");
     std::fs::write(
         folder.path().join("tokens"),
-        "0123456789abcdef\n\nfedcba9876543210\n",
+        "0123456789abcdef\n\ntill-7  fedcba9876543210\n",
     )
     .expect("a file");
     let all = "listen = '0.0.0.0:8283'\npath = '/in'\ntoken_file = 'tokens'\nrequire = true\nfirst = 'any'\n\
-               max_body = '1MiB'\nmax_waiting = 7\nmax_producers = 9\nretention = '3d'";
+               max_body = '1MiB'\nmax_waiting = 7\nmax_producers = 9\nretention = '3d'\nforget_producers = '30d'";
     let all = source(&folder, all);
     assert_eq!(
         all.tokens,
-        ["0123456789abcdef", "fedcba9876543210"].map(Token::new)
+        [
+            Token::new("0123456789abcdef"),
+            Token::new("fedcba9876543210").of_client("till-7")
+        ]
     );
     assert!(all.is_required && all.is_any_first);
     assert_eq!((all.max_body_bytes, all.max_waiting), (1 << 20, 7));
     assert_eq!((plain.max_producers, all.max_producers), (10_000, 9));
     assert_eq!(all.retention, Some(Duration::from_secs(3 * 86_400)));
+    let month = Duration::from_secs(30 * 86_400);
+    assert_eq!(
+        (plain.forget_producers, all.forget_producers),
+        (None, Some(month))
+    );
 }
 
 #[test]
@@ -69,6 +77,12 @@ fn what_cannot_be_is_refused_by_its_setting() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("short"), "0123456789abcde\n").expect("a file");
     std::fs::write(folder.path().join("empty"), "\n").expect("a file");
+    let named = "till-7 0123456789abcdef\na/b fedcba9876543210\n";
+    std::fs::write(folder.path().join("named"), named).expect("a file");
+    let many: String = (0..101)
+        .map(|it| format!("c{it} 0123456789abcdef\n"))
+        .collect();
+    std::fs::write(folder.path().join("many"), many).expect("a file");
     for (source, setting, told) in [
         ("path = '/in'", "listen", "missing"),
         ("listen = '127.0.0.1:1'", "path", "missing"),
@@ -107,9 +121,24 @@ fn what_cannot_be_is_refused_by_its_setting() {
             "token_file",
         ),
         (
-            &format!("{PLACE}\nforget_producers = '30d'"),
+            &format!("{PLACE}\nforget_producers = '1ms'"),
             "forget_producers",
-            "not supported",
+            "at least `1s`",
+        ),
+        (
+            &format!("{PLACE}\nforget_producers = '1h'"),
+            "forget_producers",
+            "window",
+        ),
+        (
+            &format!("{PLACE}\ntoken_file = 'named'"),
+            "token_file",
+            "name of a client in line 2",
+        ),
+        (
+            &format!("{PLACE}\ntoken_file = 'many'"),
+            "token_file",
+            "100 clients",
         ),
         (&format!("{PLACE}\nreqire = true"), "reqire", "require"),
     ] {
@@ -126,7 +155,8 @@ fn a_store_that_keeps_no_messages_of_others_is_refused_where_the_source_is_writt
         ("embedded:data", false),
         ("sqlite:semel.db", false),
         ("memory:", false),
-        ("postgres://localhost/semel", true),
+        ("postgres://localhost/semel", false),
+        ("mysql://root@localhost/semel", false),
         ("redis://localhost", true),
     ] {
         let text = format!(

@@ -6,7 +6,7 @@ use semel_core::port::ingest::{Accepted, IngestJournal};
 use semel_core::producer::{ProducerMessage, ProducerOrder, Standing, StoredBatch, decode};
 use tokio::task::JoinSet;
 
-use super::{IngestSubject, arrived, producer, sent};
+use super::{IngestSubject, arrived, producer, sent, settled};
 
 /// Messages come back byte for byte, with the times of their batches, in any process.
 pub async fn what_was_taken_is_what_the_next_process_reads<S: IngestSubject>(store: S) {
@@ -177,9 +177,12 @@ pub async fn what_is_settled_is_forgotten_and_its_position_is_not<S: IngestSubje
     let billing = producer("billing-0a");
     submit(&journal, &sent(1, 1, &["a", "b"])).await;
     submit(&journal, &sent(1, 3, &["c"])).await;
+    let begun = accepted(&journal, 0, 9).await.begun;
     let settle = async |through| {
-        let settled = journal.settle(&billing, "orders", through).await;
-        settled.expect("settled");
+        let done = journal
+            .settle(&billing, "orders", settled(begun, through))
+            .await;
+        done.expect("settled");
     };
     settle(1).await;
     // A batch that is not settled whole is there whole.
@@ -214,10 +217,9 @@ pub async fn a_frozen_producer_is_kept_until_it_is_released<S: IngestSubject>(st
     let (journal, operator) = (store.journal().await, store.journal().await);
     let billing = producer("billing-0a");
     submit(&journal, &sent(1, 1, &["a", "b"])).await;
-    journal
-        .settle(&billing, "orders", 1)
-        .await
-        .expect("settled");
+    let begun = accepted(&journal, 0, 9).await.begun;
+    let done = journal.settle(&billing, "orders", settled(begun, 1)).await;
+    done.expect("settled");
     let order = async |order| operator.order(&billing, order).await.expect("ordered");
     let limit = async || accepted(&journal, 0, 9).await.standing.limit;
     assert!(order(ProducerOrder::Freeze).await);
@@ -282,10 +284,9 @@ pub async fn streams_and_producers_are_apart<S: IngestSubject>(store: S) {
     ];
     assert_eq!(all, expected);
     let billing = producer("billing-0a");
-    journal
-        .settle(&billing, "orders", 2)
-        .await
-        .expect("settled");
+    let begun = accepted(&journal, 0, 9).await.begun;
+    let done = journal.settle(&billing, "orders", settled(begun, 2)).await;
+    done.expect("settled");
     let read = journal.accepted(&billing, "refunds", 0, 9).await;
     let read = read.expect("an answer").expect("a stream");
     assert_eq!(texts(&read.batches), ["r"]);
@@ -305,10 +306,12 @@ pub async fn what_nobody_numbers_is_known_by_its_digest<S: IngestSubject>(store:
     let known = arrived(Some([7; 32]), &["b", "c"]);
     assert_eq!(submit(&journal, &known).await, taken(0, 2, 5));
     let unnumbered = producer(UNNUMBERED);
-    journal
-        .settle(&unnumbered, "orders", 4)
-        .await
-        .expect("settled");
+    let read = journal.accepted(&unnumbered, "orders", 0, 9).await;
+    let begun = read.expect("an answer").expect("a stream").begun;
+    let done = journal
+        .settle(&unnumbered, "orders", settled(begun, 4))
+        .await;
+    done.expect("settled");
     let again = store.journal().await;
     assert_eq!(submit(&again, &known).await, taken(2, 0, 5));
     let other = arrived(Some([8; 32]), &["d"]);
@@ -347,7 +350,7 @@ pub async fn nothing_is_on_record_before_the_first_message<S: IngestSubject>(sto
     let read = journal.accepted(&billing, "orders", 0, 9).await;
     assert_eq!(read.expect("an answer"), None);
     journal
-        .settle(&billing, "orders", 3)
+        .settle(&billing, "orders", settled(0, 3))
         .await
         .expect("nothing");
     let ordered = journal.order(&billing, ProducerOrder::Freeze).await;

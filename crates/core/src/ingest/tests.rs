@@ -1,8 +1,10 @@
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use proptest::prelude::*;
 
 use super::*;
+use crate::producer::ProducerOrder;
 
 /// A request of a producer.
 #[derive(Clone, Copy, Debug)]
@@ -249,4 +251,46 @@ fn a_batch_has_the_messages_that_are_new() {
     assert_eq!((batch.first, batch.count, batch.at), (6, 1, submission.at));
     let messages = crate::producer::decode(&batch.body).expect("messages");
     assert_eq!(messages, [ProducerMessage::new("c")]);
+}
+
+#[test]
+fn who_is_silent_is_forgotten_once_all_is_settled() {
+    let at = Timestamp::from_millis(1_000_000);
+    let submission = Submission {
+        numbering: Numbering::Sender {
+            producer: ProducerName::of_sender("p").expect("a name"),
+            epoch: 1,
+            first: 1,
+            is_any_first: false,
+        },
+        stream: "orders".into(),
+        messages: [ProducerMessage::new("a")].into(),
+        at,
+    };
+    let mut ledger = Ledger::<()>::of_sender(&submission.producer());
+    ledger.adopt(&submission);
+    ledger.append("orders", &submission.batch(0, 1, 2), ());
+    let day = Duration::from_secs(86_400);
+    let silent = |ledger: &mut Ledger<()>, days: u32| {
+        ledger.silent(&Silence {
+            stream: "orders".into(),
+            longest: day,
+            now: at.plus(day * days),
+            after: None,
+            most: 1,
+        })
+    };
+    assert_eq!(silent(&mut ledger, 5), None, "it waits");
+    // Its time counts from when it was settled.
+    ledger.settle("orders", 1, at.plus(day * 4));
+    assert_eq!(silent(&mut ledger, 5), None);
+    ledger.order(ProducerOrder::Freeze);
+    assert_eq!(silent(&mut ledger, 9), None, "an operator's order is kept");
+    ledger.order(ProducerOrder::Thaw);
+    assert_eq!(silent(&mut ledger, 9), Some(SilentStream::Forgotten));
+    // An older version left no time.
+    ledger.streams.get_mut("orders").expect("a stream").heard = Timestamp::EPOCH;
+    assert_eq!(silent(&mut ledger, 9), Some(SilentStream::Stamped));
+    assert_eq!(silent(&mut ledger, 9), None);
+    assert_eq!(silent(&mut ledger, 11), Some(SilentStream::Forgotten));
 }

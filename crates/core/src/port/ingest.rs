@@ -8,6 +8,9 @@ use super::erased::erase;
 use crate::error::Result;
 use crate::ingest::{GateAnswer, Submission};
 use crate::producer::{ProducerEntry, ProducerName, ProducerOrder, Standing, StoredBatch};
+use crate::time::Timestamp;
+
+pub use crate::ingest::{Forgotten, Silence};
 
 /// The journal of the messages that others send to a store.
 ///
@@ -40,7 +43,8 @@ pub trait IngestJournal: Send + Sync + 'static {
 
     /// Records that the effects of all messages up to a sequence are settled, and forgets their contents.
     ///
-    /// # Guarantee   what is not settled is kept; the position of the producer stays
+    /// # Guarantee   what is not settled is kept; the position of the producer stays. Nothing changes where the stream was
+    /// forgotten since, and begun again
     /// # Cost        one durable write; one read if nothing is new
     /// # Errors      those of a store that is away; repeating it is harmless
     /// # Cancel safety   as [`IngestJournal::submit`]
@@ -48,7 +52,7 @@ pub trait IngestJournal: Send + Sync + 'static {
         &self,
         producer: &ProducerName,
         stream: &str,
-        through: u64,
+        settled: Settled,
     ) -> impl Future<Output = Result<()>> + Send;
 
     /// Lists the producers that have sent messages here, by name.
@@ -67,11 +71,33 @@ pub trait IngestJournal: Send + Sync + 'static {
         name: &ProducerName,
         order: ProducerOrder,
     ) -> impl Future<Output = Result<bool>> + Send;
+
+    /// Forgets a stream of producers that have been silent in it for too long, and those that have no other; looks at a
+    /// page of producers. What has no time of a message yet, since an older version took it, has been silent from now on.
+    ///
+    /// # Guarantee   no stream with messages that are not settled, of a frozen producer, or of [`UNNUMBERED`](crate::ingest::UNNUMBERED)
+    /// # Cost        bounded by the page: one durable write, or one for each producer that is forgotten
+    /// # Errors      those of a store that is away; repeating it is harmless
+    /// # Cancel safety   safe: a call that is dropped may have been carried out
+    fn forget(&self, silence: &Silence) -> impl Future<Output = Result<Forgotten>> + Send;
+}
+
+/// The end of the messages of a stream whose effects are settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// The life of the stream, as the page had it that they were read in.
+    pub begun: u64,
+    /// The sequence up to which all are settled.
+    pub through: u64,
+    /// The time, for a store without a clock of its own.
+    pub at: Timestamp,
 }
 
 /// A page of what is kept of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accepted {
+    /// A number that the stream has for as long as it is not forgotten, and another one once it is begun again.
+    pub begun: u64,
     /// The end of what is settled, and of what may run.
     pub standing: Standing,
     /// The sequence of the next message.
@@ -117,8 +143,8 @@ impl IngestJournal for AnyIngestJournal {
         self.0.accepted(producer, stream, after, most).await
     }
 
-    async fn settle(&self, producer: &ProducerName, stream: &str, through: u64) -> Result<()> {
-        self.0.settle(producer, stream, through).await
+    async fn settle(&self, producer: &ProducerName, stream: &str, settled: Settled) -> Result<()> {
+        self.0.settle(producer, stream, settled).await
     }
 
     async fn list(&self) -> Result<Vec<ProducerEntry>> {
@@ -128,6 +154,10 @@ impl IngestJournal for AnyIngestJournal {
     async fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {
         self.0.order(name, order).await
     }
+
+    async fn forget(&self, silence: &Silence) -> Result<Forgotten> {
+        self.0.forget(silence).await
+    }
 }
 
 erase!(
@@ -135,8 +165,9 @@ erase!(
     Erased from IngestJournal {
         submit(submission: &'a Submission) -> GateAnswer;
         accepted(producer: &'a ProducerName, stream: &'a str, after: u64, most: u32) -> Option<Accepted>;
-        settle(producer: &'a ProducerName, stream: &'a str, through: u64) -> ();
+        settle(producer: &'a ProducerName, stream: &'a str, settled: Settled) -> ();
         list() -> Vec<ProducerEntry>;
         order(name: &'a ProducerName, order: ProducerOrder) -> bool;
+        forget(silence: &'a Silence) -> Forgotten;
     }
 );

@@ -40,6 +40,10 @@ pub struct Stream<B> {
     pub batches: VecDeque<KeptBatch<B>>,
     /// The inputs, the oldest first.
     pub inputs: VecDeque<InputMark>,
+    /// The time at which a stream of messages that others send was begun; 0 if that is not on record.
+    pub begun: u64,
+    /// The time at which a message, or an epoch, came last, or was settled; that of 1970 if it is not on record.
+    pub heard: Timestamp,
 }
 
 /// A batch that is not confirmed whole.
@@ -95,6 +99,8 @@ impl<B> Ledger<B> {
             released: 0,
             batches: VecDeque::new(),
             inputs: VecDeque::new(),
+            begun: 0,
+            heard: Timestamp::EPOCH,
         });
         stream.target = opening.target.clone();
         self.epoch += 1;
@@ -149,6 +155,7 @@ impl<B> Ledger<B> {
             return;
         };
         state.next = batch.end();
+        state.heard = state.heard.max(batch.at);
         if batch.count > 0 {
             state.batches.push_back(KeptBatch {
                 first: batch.first,
@@ -176,6 +183,14 @@ impl<B> Ledger<B> {
             while state.batches.front().is_some_and(is_done) {
                 state.batches.pop_front();
             }
+        }
+    }
+
+    /// Takes a confirmation, and its time.
+    pub fn settle(&mut self, stream: &str, through: u64, at: Timestamp) {
+        self.confirm(stream, through);
+        if let Some(state) = self.streams.get_mut(stream) {
+            state.heard = state.heard.max(at);
         }
     }
 

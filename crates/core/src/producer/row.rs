@@ -93,9 +93,19 @@ impl ProducerRow {
 /// # Errors
 /// `Corrupt`
 pub fn stored_name(name: &str) -> Result<ProducerName> {
-    name.parse().map_err(|_| {
-        let message = "the name of a producer in the store does not check out; go on under another name of a \
-                       producer: a store that is restored has given out its sequences and ids before";
-        Error::new(ErrorKind::Corrupt, message)
-    })
+    name.parse().map_err(|_| damaged_name())
+}
+
+/// Reads the name of a producer that sends here, as a database has stored it.
+///
+/// # Errors
+/// `Corrupt`
+pub fn stored_sender(name: &str) -> Result<ProducerName> {
+    ProducerName::of_sender(name).map_err(|_| damaged_name())
+}
+
+fn damaged_name() -> Error {
+    let message = "the name of a producer in the store does not check out; go on under another name of a producer: a \
+                   store that is restored has given out its sequences and ids before";
+    Error::new(ErrorKind::Corrupt, message)
 }

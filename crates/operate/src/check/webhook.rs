@@ -1,6 +1,10 @@
 //! The rules about a source that takes webhooks: whether its messages are verified, and who can read its secrets.
 
+use std::time::Duration;
+
 use semel_config::{IngestSettings, PipelineSettings, SourceSettings};
+
+use semel_core::units::spelled;
 
 use super::finding::{Finding, warn};
 
@@ -40,6 +44,9 @@ fn of_ingest(ingest: &IngestSettings) -> Vec<Finding> {
         let advice = "remove `first = \"any\"` once every producer has sent something";
         warn("first-any", why, advice)
     });
+    let forgotten = ingest
+        .forget_producers
+        .and_then(|longest| forgotten(ingest, longest));
     let exposed = ingest.exposed_tokens().map(|file| {
         let why = format!(
             "other users of this machine can read or change {}, and so send messages",
@@ -49,7 +56,34 @@ fn of_ingest(ingest: &IngestSettings) -> Vec<Finding> {
                       know these";
         warn("secret-exposed", why, advice)
     });
-    any.into_iter().chain(exposed).collect()
+    any.into_iter().chain(forgotten).chain(exposed).collect()
+}
+
+/// Says what it can cost that silent producers are forgotten; nothing if none comes back with what is known.
+fn forgotten(ingest: &IngestSettings, longest: Duration) -> Option<Finding> {
+    let after = spelled(longest);
+    let declared = ingest.retention.filter(|it| *it > longest);
+    let (why, advice) = if ingest.is_any_first {
+        (
+            format!(
+                "a producer that sent nothing new for {after} is forgotten, and may begin with any sequence then: what it \
+                 sends again from before that is taken, and runs once more"
+            ),
+            "remove `first = \"any\"`, or set `forget_producers` to more than producers keep what they send",
+        )
+    } else if let Some(retention) = declared {
+        (
+            format!(
+                "producers send the same again for {}, and one that sent nothing new for {after} is forgotten: its repeats \
+                 are refused with 409 `producer-unknown` then, and it begins anew with sequence 1",
+                spelled(retention)
+            ),
+            "set `forget_producers` to more than `retention`",
+        )
+    } else {
+        return None;
+    };
+    Some(warn("producers-forgotten", why, advice))
 }
 
 #[cfg(test)]

@@ -152,7 +152,8 @@ impl Shared {
         checked.ok_or_else(|| incarnation.fenced_by(0))
     }
 
-    fn list(&self) -> Result<Vec<ProducerEntry>> {
+    /// Lists the producers that have a log, in order.
+    fn names(&self) -> Result<Vec<ProducerName>> {
         let Some(files) = self.files(false)? else {
             return Ok(Vec::new());
         };
@@ -160,6 +161,19 @@ impl Shared {
         let listed = listed.map_err(|why| error::unopened("listing the producers", why))?;
         let mut names: Vec<_> = listed.iter().filter_map(|it| name::name_of(it)).collect();
         names.sort();
+        Ok(names)
+    }
+
+    /// Takes a producer out of memory that has no log any more.
+    fn forget(&self, name: &ProducerName) {
+        let mut known = self.known();
+        if known.get(name).is_some_and(|it| it.ledger.is_none()) {
+            known.remove(name);
+        }
+    }
+
+    fn list(&self) -> Result<Vec<ProducerEntry>> {
+        let names = self.names()?;
         let mut entries = Vec::with_capacity(names.len());
         for name in names {
             let entry = self.with(&name, false, |log, _| Ok(log.ledger()?.entry()))?;

@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use semel_core::Result;
-use semel_core::ingest::{GateAnswer, Submission};
-use semel_core::port::ingest::{Accepted, IngestJournal};
+use semel_core::ingest::{GateAnswer, SilentStream, Submission};
+use semel_core::port::ingest::{Accepted, Forgotten, IngestJournal, Settled, Silence};
 use semel_core::producer::ledger::Ledger;
 use semel_core::producer::{ProducerEntry, ProducerName, ProducerOrder};
 
@@ -59,15 +59,18 @@ impl IngestJournal for MemoryIngest {
             return Ok(None);
         };
         Ok(Some(Accepted {
+            begun: ledger.begun(stream),
             standing: ledger.standing(stream)?,
             next,
             batches: page_behind(ledger, stream, after, most)?,
         }))
     }
 
-    async fn settle(&self, producer: &ProducerName, stream: &str, through: u64) -> Result<()> {
-        if let Some(ledger) = self.state().get_mut(producer) {
-            ledger.confirm(stream, through);
+    async fn settle(&self, producer: &ProducerName, stream: &str, settled: Settled) -> Result<()> {
+        if let Some(ledger) = self.state().get_mut(producer)
+            && ledger.begun(stream) == settled.begun
+        {
+            ledger.settle(stream, settled.through, settled.at);
         }
         Ok(())
     }
@@ -80,5 +83,23 @@ impl IngestJournal for MemoryIngest {
         let mut state = self.state();
         let ledger = state.get_mut(name);
         Ok(ledger.map(|ledger| ledger.order(order)).is_some())
+    }
+
+    async fn forget(&self, silence: &Silence) -> Result<Forgotten> {
+        let mut state = self.state();
+        let page = silence.page(state.keys().cloned());
+        let mut forgotten = Forgotten::up_to(silence, &page);
+        for name in page {
+            let ledger = state.get_mut(&name);
+            let silent = ledger.and_then(|it| Some((it.silent(silence)?, it)));
+            if let Some((SilentStream::Forgotten, ledger)) = silent {
+                ledger.streams.remove(&silence.stream);
+                if ledger.streams.is_empty() {
+                    state.remove(&name);
+                }
+                forgotten.producers.push(name);
+            }
+        }
+        Ok(forgotten)
     }
 }

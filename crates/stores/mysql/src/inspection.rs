@@ -10,7 +10,7 @@ use crate::pool::PooledConnection;
 use crate::preflight::Settings;
 use crate::session::Session;
 use crate::transaction::end;
-use crate::{outbox, producers, schema, statements};
+use crate::{ingest, outbox, producers, schema, statements};
 
 /// State of a server and the store on it.
 #[derive(Clone, Debug)]
@@ -62,8 +62,8 @@ async fn inspect_on(
 }
 
 /// Brings the tables of `url` to [`FORMAT`], and creates them where there are none; returns the format that they have
-/// then. Creates a journal of producers and an outbox as well, where the user may make tables, and triggers for the
-/// outbox, and there is none.
+/// then. Creates the journals of producers and of messages that others send, and an outbox as well, where the user may
+/// make tables, and triggers for the outbox, and there is none.
 ///
 /// # Errors
 /// As [`MysqlStore::connect`](crate::MysqlStore::connect).
@@ -77,7 +77,8 @@ pub async fn migrate(url: &str, options: Options) -> Result<i64> {
             Some(_) | None => {}
         }
         open(&session, &mut connection, true).await?;
-        producers::migrate(&session, &mut connection).await?;
+        producers::TABLES.migrate(&session, &mut connection).await?;
+        ingest::TABLES.migrate(&session, &mut connection).await?;
         outbox::create(&session, &mut connection).await
     };
     let opened = opened.await;

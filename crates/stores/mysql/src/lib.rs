@@ -39,8 +39,10 @@ mod connect;
 pub mod driver;
 mod error;
 mod inbox;
+mod ingest;
 mod inspection;
 mod jobs;
+mod journal_tables;
 mod listing;
 mod locked;
 mod outbox;
@@ -65,6 +67,7 @@ mod user_connection;
 
 pub use config::{Options, check_url};
 pub use inbox::Inbox;
+pub use ingest::{INGEST_FORMAT, MysqlIngest};
 pub use inspection::{Inspection, inspect, migrate};
 pub use mysql_async;
 pub use outbox::{MysqlOutbox, OUTBOX_FORMAT, Outbox};

@@ -1,11 +1,7 @@
 //! The journal of producers beside the tables of a store: what is to be sent, and what was confirmed of it.
 
 mod calls;
-mod rows;
-mod tables;
-
-pub use tables::PRODUCERS_FORMAT;
-pub(crate) use tables::migrate;
+pub(crate) mod rows;
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +11,7 @@ use semel_core::Result;
 use semel_core::port::producer::ProducerJournal;
 use semel_core::port::store::Capabilities;
 use semel_core::producer::ledger::Append;
-use semel_core::producer::row::ProducerRow;
+use semel_core::producer::row::{ProducerRow, stored_name};
 use semel_core::producer::{
     Batch, Incarnation, InputMark, Opened, Opening, ProducerEntry, ProducerName, ProducerOrder,
     Standing, StoredBatch,
@@ -24,6 +20,7 @@ use semel_core::producer::{
 use crate::answer::{Set, only, some_number};
 use crate::config::Options;
 use crate::error::corrupt;
+use crate::journal_tables::{JournalTables, TableTexts};
 use crate::preflight::Settings;
 use crate::script::{Literal, Script};
 use crate::session::Session;
@@ -31,6 +28,20 @@ use crate::transaction::{end, run_through};
 
 use calls::{Named, Open};
 use rows::{entries, mark, producer, stored, stored_batch};
+
+/// The format of the journal of producers that this version creates and knows.
+pub const PRODUCERS_FORMAT: i64 = 1;
+
+pub(crate) const TABLES: JournalTables = JournalTables {
+    name: "journal of producers",
+    format: PRODUCERS_FORMAT,
+    format_table: "producer_format",
+    texts: |session| TableTexts {
+        format: &session.producers.format,
+        create: &session.producers.create,
+        made: &session.producers.made,
+    },
+};
 
 /// The journal of producers in a MySQL or MariaDB database, in tables that begin with the prefix of the store's.
 ///
@@ -68,7 +79,7 @@ impl MysqlProducers {
     async fn found(&self) -> Result<()> {
         if !self.is_found.load(Ordering::Relaxed) {
             let mut connection = self.session.connection().await?;
-            let opened = tables::open(&self.session, &mut connection).await;
+            let opened = TABLES.open(&self.session, &mut connection).await;
             end(&self.session, connection).await;
             opened?;
             self.is_found.store(true, Ordering::Relaxed);
@@ -80,7 +91,7 @@ impl MysqlProducers {
     async fn is_there(&self) -> Result<bool> {
         if !self.is_found.load(Ordering::Relaxed) {
             let mut connection = self.session.connection().await?;
-            let checked = tables::check(&self.session, &mut connection).await;
+            let checked = TABLES.check(&self.session, &mut connection).await;
             end(&self.session, connection).await;
             return checked;
         }
@@ -244,7 +255,8 @@ impl ProducerJournal for MysqlProducers {
         let mut script = Script::default();
         script.add(&self.session.producers.list, &[]);
         let sets = self.session.ask(&script).await?;
-        entries(&sets.first().ok_or_else(|| corrupt("producer"))?.rows)
+        let rows = &sets.first().ok_or_else(|| corrupt("producer"))?.rows;
+        entries(rows, stored_name)
     }
 
     async fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {

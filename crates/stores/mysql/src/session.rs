@@ -14,13 +14,14 @@ use crate::connect::Connector;
 use crate::error::Failure;
 use crate::pool::{Pool, PooledConnection};
 use crate::script::{Literal, Script, optional};
-use crate::sql::{ProducerTexts, TABLES, Texts};
+use crate::sql::{IngestTexts, ProducerTexts, TABLES, Texts};
 
 /// State that all calls share.
 pub(crate) struct Session {
     pool: Arc<Pool>,
     pub(crate) texts: Arc<Texts>,
     pub(crate) producers: ProducerTexts,
+    pub(crate) ingest: IngestTexts,
     pub(crate) prefix: Box<str>,
     /// Set if a network lies between.
     pub(crate) is_far: bool,
@@ -46,6 +47,7 @@ impl Session {
             pool: Arc::new(Pool::new(connector, connections, options.patience)),
             texts: Texts::with_prefix(&address.prefix).into(),
             producers: ProducerTexts::with_prefix(&address.prefix),
+            ingest: IngestTexts::with_prefix(&address.prefix),
             prefix: address.prefix,
             is_far: address.is_far,
             clock: options.clock.clone(),

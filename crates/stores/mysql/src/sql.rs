@@ -169,6 +169,37 @@ texts! {
     trim,
 }
 
+texts! {
+    /// Every statement of the journal of messages that others send.
+    IngestTexts in "ingest/":
+    adopt,
+    advance,
+    append,
+    create,
+    digest,
+    done,
+    forget,
+    format,
+    freeze,
+    hold,
+    list,
+    lock,
+    made,
+    make,
+    note,
+    own,
+    page,
+    pending,
+    producer,
+    release,
+    settle,
+    silent,
+    stream,
+    take,
+    thaw,
+    trim,
+}
+
 /// The statements of an outbox, whose tables have bare names whatever the prefix of a store.
 pub(crate) static OUTBOX: LazyLock<OutboxTexts> =
     LazyLock::new(|| OutboxTexts::with_prefix("semel_"));
@@ -249,6 +280,13 @@ mod tests {
             assert!(statement.contains("ENGINE=InnoDB") && statement.ends_with("utf8mb4_bin"));
         }
         assert_eq!((texts.own.statements, texts.note.statements), (2, 2));
+        let texts = IngestTexts::with_prefix("dedup_");
+        for statement in texts.create.parts[0].split(";\n") {
+            let begins = "CREATE TABLE IF NOT EXISTS dedup_ingest_";
+            assert!(statement.starts_with(begins), "{statement}");
+            assert!(statement.contains("ENGINE=InnoDB") && statement.ends_with("utf8mb4_bin"));
+        }
+        assert_eq!((texts.own.statements, texts.forget.statements), (3, 3));
     }
 
     #[test]

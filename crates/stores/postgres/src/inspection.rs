@@ -6,7 +6,7 @@ use semel_core::{Error, Result};
 
 use crate::config::Options;
 use crate::store::session;
-use crate::{FORMAT, outbox, preflight, producers, schema, statements};
+use crate::{FORMAT, ingest, outbox, preflight, producers, schema, statements};
 
 /// State of a server and the store on it.
 #[derive(Clone, Debug)]
@@ -45,7 +45,8 @@ pub async fn inspect(url: &str, options: Options, statements: &[Statements]) -> 
 }
 
 /// Brings the tables of `url` to [`FORMAT`], and creates them where there are none; returns the format that they have
-/// then. Creates a journal of producers and an outbox as well, where the user may make tables and there is none.
+/// then. Creates the journals of producers and of messages that others send, and an outbox as well, where the user may
+/// make tables and there is none.
 ///
 /// # Errors
 /// As [`PostgresStore::connect`](crate::PostgresStore::connect).
@@ -56,7 +57,8 @@ pub async fn migrate(url: &str, options: Options) -> Result<i64> {
     if schema::check(&session, &client).await? != Some(FORMAT) {
         schema::create(&session, &mut client).await?;
     }
-    producers::migrate(&session, &mut client).await?;
+    producers::TABLES.migrate(&session, &mut client).await?;
+    ingest::TABLES.migrate(&session, &mut client).await?;
     outbox::create(&session, &mut client).await?;
     Ok(FORMAT)
 }

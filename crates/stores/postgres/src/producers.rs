@@ -1,10 +1,6 @@
 //! The journal of producers in the store's schema: what is to be sent, and what was confirmed of it.
 
-mod rows;
-mod tables;
-
-pub use tables::PRODUCERS_FORMAT;
-pub(crate) use tables::migrate;
+pub(crate) mod rows;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +10,7 @@ use deadpool_postgres::{Object, Transaction};
 use semel_core::port::producer::ProducerJournal;
 use semel_core::port::store::Capabilities;
 use semel_core::producer::ledger::{Append, not_opened};
-use semel_core::producer::row::ProducerRow;
+use semel_core::producer::row::{ProducerRow, stored_name};
 use semel_core::producer::{
     Batch, Incarnation, InputMark, MOST_INPUTS, Opened, Opening, Page, ProducerEntry, ProducerName,
     ProducerOrder, Standing, StoredBatch,
@@ -24,6 +20,7 @@ use semel_core::{Error, ErrorKind, Result};
 use crate::config::Options;
 use crate::connection::{Cells, Runs};
 use crate::error::{corrupt, undone};
+use crate::journal_tables::JournalTables;
 use crate::locked::Stop;
 use crate::preflight::preflight;
 use crate::session::{Session, TRIES, pause};
@@ -32,6 +29,17 @@ use crate::store::session;
 use crate::transaction::{Job, transact};
 
 use rows::{entries, mark, number, producer, stored, stored_batch, was_written};
+
+/// The format of the journal of producers that this version creates and knows.
+pub const PRODUCERS_FORMAT: i64 = 1;
+
+pub(crate) const TABLES: JournalTables = JournalTables {
+    name: "journal of producers",
+    format: PRODUCERS_FORMAT,
+    format_table: "producer_format",
+    text_for_format: |texts| &texts.producer_format,
+    text_to_create: |texts| &texts.producer_create,
+};
 
 /// The journal of producers in a schema of a PostgreSQL database.
 ///
@@ -67,7 +75,7 @@ impl PostgresProducers {
     async fn client(&self) -> Result<Object> {
         let mut client = self.session.client().await?;
         if !self.is_found.load(Ordering::Relaxed) {
-            tables::open(&self.session, &mut client).await?;
+            TABLES.open(&self.session, &mut client).await?;
             self.is_found.store(true, Ordering::Relaxed);
         }
         Ok(client)
@@ -77,7 +85,7 @@ impl PostgresProducers {
     async fn present(&self) -> Result<Option<Object>> {
         let client = self.session.client().await?;
         if !self.is_found.load(Ordering::Relaxed) {
-            if !tables::check(&self.session, &client).await? {
+            if !TABLES.check(&self.session, &client).await? {
                 return Ok(None);
             }
             self.is_found.store(true, Ordering::Relaxed);
@@ -198,7 +206,8 @@ impl ProducerJournal for PostgresProducers {
         let rows = self.session.run(&client, text, &parameters).await?;
         let found = rows.first().map(producer).transpose().map_err(undone)?;
         ProducerRow::stream_of(found.as_ref(), incarnation, stream)?;
-        let batches = rows.iter().map(stored_batch).collect::<Result<Vec<_>, _>>();
+        let batches = rows.iter().map(|row| stored_batch(row, 6));
+        let batches = batches.collect::<Result<Vec<_>, _>>();
         Ok(batches.map_err(undone)?.into_iter().flatten().collect())
     }
 
@@ -225,7 +234,7 @@ impl ProducerJournal for PostgresProducers {
             return Ok(Vec::new());
         };
         let text = &self.session.texts.producer_list;
-        entries(&self.session.run(&client, text, &[]).await?)
+        entries(&self.session.run(&client, text, &[]).await?, stored_name)
     }
 
     async fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {
@@ -319,7 +328,7 @@ fn standing_behind(found: Option<&ProducerRow>) -> Result<Standing> {
 }
 
 /// Error for a producer that others kept changing, which no caller may take for a batch out of turn.
-fn contended() -> Error {
+pub(crate) fn contended() -> Error {
     let message = "others kept changing the same producer; try again";
     Error::new(ErrorKind::Throttled, message)
         .not_applied()

@@ -17,6 +17,7 @@ use tokio::sync::OnceCell;
 
 use crate::config::Options;
 use crate::connection_thread::ConnectionThread;
+use crate::error::undone;
 use crate::table_set::TableSet;
 use crate::{open, sql};
 
@@ -58,7 +59,9 @@ impl SqliteProducers {
     /// # Errors
     /// `InvalidConfig`: there is a newer journal; `Unavailable`: the file cannot be written, or is no database
     pub fn create(path: &Path, options: &Options) -> Result<()> {
-        TABLES.create(&open::existing(&open::absolute(path)?, options)?)
+        let connection = open::existing(&open::absolute(path)?, options)?;
+        TABLES.create(&connection)?;
+        make_times(&connection)
     }
 
     /// Opens the file once, and makes what is missing.
@@ -66,6 +69,7 @@ impl SqliteProducers {
         let open = async || {
             let writer = open::writer(&self.path, &self.options)?;
             TABLES.create(&writer)?;
+            make_times(&writer)?;
             ConnectionThread::start("semel-producers", writer, self.options.queue)
         };
         self.thread.get_or_try_init(open).await
@@ -81,6 +85,16 @@ impl SqliteProducers {
         }
         self.thread().await.map(Some)
     }
+}
+
+/// Makes the table of the times of those that send here, which a journal of an older version has not.
+fn make_times(connection: &Connection) -> Result<()> {
+    let count = connection.query_row(sql::INGEST_TABLES, [], |row| row.get::<_, i64>(0));
+    if count.map_err(undone)? == 0 {
+        let made = connection.execute_batch(sql::INGEST_CREATE);
+        made.map_err(undone)?;
+    }
+    Ok(())
 }
 
 impl ProducerJournal for SqliteProducers {

@@ -109,6 +109,21 @@ fn families(status: &Status) -> Vec<SampledFamily> {
             "Requests of a webhook or an ingest source, by the status of their answers.",
             of_webhooks(status),
         ),
+        SampledFamily::counter(
+            "semel_ingest_refusals",
+            "Requests whose messages an ingest source refused, by reason and by the client that its token names.",
+            of_refusals(status),
+        ),
+        SampledFamily::gauge(
+            "semel_ingest_waiting_messages",
+            "Messages that an ingest source has taken and whose effects are not settled.",
+            of_intakes(status, |(waiting, _)| waiting),
+        ),
+        SampledFamily::gauge(
+            "semel_ingest_parked_messages",
+            "Those of them that a frozen producer keeps.",
+            of_intakes(status, |(_, parked)| parked),
+        ),
     ];
     families.extend(status.store_samples().families(&status.store));
     families.extend(status.windows().families());
@@ -155,6 +170,35 @@ fn of_webhooks(status: &Status) -> Vec<Sample> {
             Sample::new([("pipeline", &**pipeline), ("status", &*status)], count)
         })
     });
+    samples.collect()
+}
+
+fn of_refusals(status: &Status) -> Vec<Sample> {
+    let pipelines = status.lock();
+    let answers = pipelines
+        .iter()
+        .filter_map(|(pipeline, it)| Some((pipeline, it.webhook.as_ref()?)));
+    let samples = answers.flat_map(|(pipeline, answers)| {
+        let refusals = answers.refusals().into_iter();
+        refusals.map(|(reason, client, count)| {
+            let labels = [
+                ("pipeline", &**pipeline),
+                ("reason", reason),
+                ("client", &*client),
+            ];
+            Sample::new(labels, count)
+        })
+    });
+    samples.collect()
+}
+
+fn of_intakes(status: &Status, value: fn((u64, u64)) -> u64) -> Vec<Sample> {
+    let pipelines = status.lock();
+    let waiting = pipelines
+        .iter()
+        .filter_map(|(pipeline, it)| Some((pipeline, it.webhook.as_ref()?.waiting()?)));
+    let samples =
+        waiting.map(|(pipeline, both)| Sample::new([("pipeline", &**pipeline)], value(both)));
     samples.collect()
 }
 

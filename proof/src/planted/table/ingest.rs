@@ -39,6 +39,18 @@ pub(super) const BUGS: &[Bug] = &[
         &["ingest::tests::an_answer_for_each_case"],
     )
     .and(&["T1", "T2"]),
+    gate(
+        "X40",
+        "forgets a silent producer whose messages wait, or which is frozen",
+        &["ingest::tests::who_is_silent_is_forgotten_once_all_is_settled"],
+    ),
+    source(
+        "X41",
+        "takes a lower sequence for one that it has run, although its producer began anew",
+        &[
+            "ingest::source::tests::order::a_producer_that_was_forgotten_elsewhere_runs_in_its_new_life",
+        ],
+    ),
     source(
         "X28",
         "settles messages when they are handed over",

@@ -9,9 +9,9 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use semel_core::Clock;
 use semel_core::ingest::{GateAnswer, Submission};
 use semel_core::port::ingest::{AnyIngestJournal, IngestJournal};
+use semel_core::{Clock, Timestamp};
 use semel_http::{Hosts, Problem, needs_token};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -21,8 +21,10 @@ use super::answer;
 use super::identity::Identity;
 use super::lanes::Lanes;
 use super::messages::{memory, messages};
-use super::options::IngestOptions;
+use super::options::{IngestOptions, Token};
+use super::refusals;
 use crate::answer as common;
+use crate::answers::Answers;
 use crate::arrivals::{Arrival, Arrivals};
 use crate::request_body::{self, Bounds};
 
@@ -35,6 +37,7 @@ pub(crate) struct Gate {
     clock: Arc<dyn Clock>,
     arrivals: Arc<Arrivals>,
     lanes: Arc<Lanes>,
+    answers: Arc<Answers>,
     /// The calls of the journal, which go on although their clients hang up.
     calls: Mutex<JoinSet<()>>,
 }
@@ -45,7 +48,12 @@ impl Gate {
         journal: AnyIngestJournal,
         clock: Arc<dyn Clock>,
         arrivals: Arrivals,
+        answers: Arc<Answers>,
     ) -> Self {
+        let lanes = Arc::<Lanes>::default();
+        answers.show(Arc::clone(&lanes));
+        let clients = options.tokens.iter().filter_map(Token::client);
+        answers.refusals.expect(clients);
         let hosts = options.tokens.is_empty().then(|| {
             let is_loopback = !needs_token(options.listen);
             Hosts::new(&options.hosts, is_loopback).without_pages()
@@ -56,7 +64,8 @@ impl Gate {
             hosts,
             clock,
             arrivals: Arc::new(arrivals),
-            lanes: Arc::default(),
+            lanes,
+            answers,
             calls: Mutex::default(),
         }
     }
@@ -69,12 +78,16 @@ impl Gate {
         &self.journal
     }
 
-    pub(crate) fn lanes(&self) -> &Lanes {
+    pub(crate) const fn lanes(&self) -> &Arc<Lanes> {
         &self.lanes
     }
 
     pub(crate) fn is_closed(&self) -> bool {
         self.lanes.is_closed()
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 
     /// Answers a request once its messages are kept, or refused.
@@ -85,7 +98,7 @@ impl Gate {
     pub(crate) async fn answer(&self, request: Request) -> Response {
         let deadline = Instant::now() + self.options.body_within;
         let (parts, body) = request.into_parts();
-        let (identity, mut arrival) = match self.admit(&parts, &body) {
+        let (client, identity, mut arrival) = match self.admit(&parts, &body) {
             Ok(admitted) => admitted,
             Err(problem) => return request_body::unread(problem, &parts.headers, body).await,
         };
@@ -99,18 +112,29 @@ impl Gate {
             Err(problem) => return common::ending(problem).into_response(),
         };
         let taken = self.take(&parts.headers, &identity, &body, arrival).await;
-        taken.unwrap_or_else(IntoResponse::into_response)
+        let answered = taken.map(|answer| {
+            if let Some(reason) = refusals::reason(&answer) {
+                self.answers.refusals.count(reason.as_str(), client);
+            }
+            let is_numbered = matches!(identity, Identity::Producer { .. });
+            answer::decided(answer, is_numbered)
+        });
+        answered.unwrap_or_else(IntoResponse::into_response)
     }
 
     /// Checks a request before its body is read.
-    fn admit(&self, parts: &Parts, body: &Body) -> Result<(Identity, Arrival), Problem> {
+    fn admit(
+        &self,
+        parts: &Parts,
+        body: &Body,
+    ) -> Result<(Option<&str>, Identity, Arrival), Problem> {
         if let Some(hosts) = &self.hosts {
             hosts.check(parts)?;
         }
         if parts.method != Method::POST {
             return Err(common::method_not_allowed());
         }
-        self.authorize(&parts.headers)?;
+        let client = self.authorize(&parts.headers)?;
         if self.is_closed() {
             return Err(common::closed());
         }
@@ -118,21 +142,24 @@ impl Gate {
         if announced > self.options.max_body_bytes {
             return Err(common::too_large(self.options.max_body_bytes));
         }
-        let identity = Identity::read(&parts.headers, self.options.is_required)?;
+        let identity = Identity::read(&parts.headers, self.options.is_required);
+        let identity = identity.inspect_err(|problem| {
+            self.answers.refusals.count(problem.code(), client);
+        })?;
         if let Identity::Producer { producer, .. } = &identity
             && !self.lanes.has_place(producer, self.options.max_producers)
         {
             return Err(answer::too_many_producers(self.options.max_producers));
         }
-        if self.lanes.waiting() >= self.options.max_waiting {
+        if !self.lanes.has_room(self.options.max_waiting) {
             return Err(common::no_room());
         }
         let arrival = self.arrivals.begin().ok_or_else(common::no_room)?;
-        Ok((identity, arrival))
+        Ok((client, identity, arrival))
     }
 
-    /// Asks for a token, if there is any.
-    fn authorize(&self, headers: &HeaderMap) -> Result<(), Problem> {
+    /// Asks for a token, if there is any; returns the name of its client, if it has one.
+    fn authorize(&self, headers: &HeaderMap) -> Result<Option<&str>, Problem> {
         let tokens = &self.options.tokens;
         let shown = headers.get(AUTHORIZATION).and_then(|it| {
             let (scheme, token) = it.as_bytes().split_at_checked(7)?;
@@ -140,12 +167,15 @@ impl Gate {
                 .eq_ignore_ascii_case(b"bearer ")
                 .then_some(token.trim_ascii())
         });
-        let is_known = |shown| tokens.iter().fold(false, |known, it| known | it.is(shown));
-        if tokens.is_empty() || shown.is_some_and(is_known) {
-            Ok(())
-        } else {
-            Err(answer::unauthorized())
+        if tokens.is_empty() {
+            return Ok(None);
         }
+        // Each of them is compared, whichever it is.
+        let known = shown.and_then(|shown| {
+            let known = tokens.iter().filter(|it| it.is(shown));
+            known.fold(None, |found, it| found.or(Some(it)))
+        });
+        known.map(Token::client).ok_or_else(answer::unauthorized)
     }
 
     /// Has the journal take the messages of a body.
@@ -155,7 +185,7 @@ impl Gate {
         identity: &Identity,
         body: &Bytes,
         arrival: Arrival,
-    ) -> Result<Response, Problem> {
+    ) -> Result<GateAnswer, Problem> {
         let submission = Submission {
             numbering: identity.numbering(self.options.is_any_first, body),
             stream: self.options.stream.clone(),
@@ -175,21 +205,25 @@ impl Gate {
             if self.is_closed() {
                 return Err(common::closed());
             }
+            // Others had their bodies read at the same time: asked before any of these is kept.
+            let count = submission.count().into();
+            let Some(place) = lanes.reserve(count, self.options.max_waiting) else {
+                return Err(common::no_room());
+            };
             calls.spawn(async move {
                 let answer = journal.submit(&submission).await;
                 // What is known may be new here: an answer that was lost, or another worker, took it.
                 if let Ok(GateAnswer::Taken { new, next, .. }) = &answer {
                     lanes.took(&submission.producer(), *new, *next);
                 }
+                drop(place);
                 // A client that hung up sends the messages again, and they are known.
                 let _ = told.send(answer);
                 drop(arrival);
             });
         }
         let answer = answered.await.map_err(|_| common::closing())?;
-        let answer = answer.map_err(|error| Problem::from(&error))?;
-        let is_numbered = matches!(identity, Identity::Producer { .. });
-        Ok(answer::decided(answer, is_numbered))
+        answer.map_err(|error| Problem::from(&error))
     }
 
     /// Takes no more messages, and waits until those in hand are kept.

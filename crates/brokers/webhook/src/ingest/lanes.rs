@@ -1,9 +1,10 @@
 //! The progress of each producer: the end of what the journal has of it, of what was handed over, of what is settled.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use semel_core::ingest::UNNUMBERED;
 use semel_core::port::ingest::Accepted;
 use semel_core::producer::{ProducerName, StreamEntry};
 use tokio::sync::Notify;
@@ -23,6 +24,8 @@ struct State {
     lanes: BTreeMap<ProducerName, Lane>,
     /// The messages of all lanes that wait.
     waiting: u64,
+    /// Those that the journal has in hand, which may be new.
+    submitted: u64,
     /// The one that was read last: the next one is behind it.
     last: Option<ProducerName>,
 }
@@ -44,6 +47,11 @@ struct Lane {
     limit: Option<(u64, Instant)>,
     /// Until the journal was read: the number of messages that came since. Others may have put more before them.
     unread: Option<u64>,
+    /// The number of this life of the stream in the journal, once it was read.
+    begun: Option<u64>,
+    /// True if the journal has to be read although nothing is missing: it may have forgotten the producer since, and begun
+    /// again.
+    is_in_question: bool,
 }
 
 impl Lanes {
@@ -52,7 +60,7 @@ impl Lanes {
         let mut state = self.lock();
         let lane = state.lanes.entry(producer.clone());
         lane.or_insert_with(|| Lane::behind(stream.confirmed));
-        state.change(producer, |lane| lane.next = lane.next.max(stream.next));
+        state.change(producer, |lane| lane.hear(stream.next));
         drop(state);
         self.arrived.notify_one();
     }
@@ -67,7 +75,7 @@ impl Lanes {
             _ => Lane::unread(),
         });
         state.change(producer, |lane| {
-            lane.next = lane.next.max(next);
+            lane.hear(next);
             if let Some(count) = &mut lane.unread {
                 *count += u64::from(new);
             }
@@ -81,10 +89,78 @@ impl Lanes {
         self.lock().waiting
     }
 
+    /// Tells whether another request has room among so many messages.
+    pub(crate) fn has_room(&self, most: u64) -> bool {
+        let state = self.lock();
+        state.waiting + state.submitted < most
+    }
+
+    /// Takes places for messages that the journal is about to have, unless so many wait without them.
+    pub(crate) fn reserve(self: &Arc<Self>, count: u64, most: u64) -> Option<Reservation> {
+        let mut state = self.lock();
+        if state.waiting + state.submitted >= most {
+            return None;
+        }
+        state.submitted += count;
+        drop(state);
+        Some(Reservation {
+            lanes: Arc::clone(self),
+            count,
+        })
+    }
+
+    /// Those of them that a frozen producer keeps.
+    pub(crate) fn parked(&self) -> u64 {
+        let state = self.lock();
+        let lanes = state.lanes.values();
+        lanes.map(Lane::parked).sum()
+    }
+
     /// Tells whether messages of a producer have a lane, or may have one beside so many.
     pub(crate) fn has_place(&self, producer: &ProducerName, most: usize) -> bool {
         let state = self.lock();
-        state.lanes.len() < most || state.lanes.contains_key(producer)
+        let is_numbered = |name: &&ProducerName| name.as_str() != UNNUMBERED;
+        state.lanes.contains_key(producer)
+            || state.lanes.len() < most
+            || state.lanes.keys().filter(is_numbered).count() < most
+    }
+
+    /// Forgets a producer that the journal has forgotten, unless something came since.
+    pub(crate) fn forget(&self, producer: &ProducerName) {
+        let mut state = self.lock();
+        if state.lanes.get(producer).is_some_and(Lane::is_idle) {
+            state.lanes.remove(producer);
+        }
+    }
+
+    /// Forgets a producer whatever was heard of it: nothing of it is in the journal.
+    pub(crate) fn drop_lane(&self, producer: &ProducerName) {
+        let mut state = self.lock();
+        if let Some(lane) = state.lanes.remove(producer) {
+            state.waiting -= lane.waiting();
+        }
+    }
+
+    /// Returns the producers with nothing to run, and the end of what was heard of each.
+    pub(crate) fn idle(&self) -> Vec<(ProducerName, u64)> {
+        let state = self.lock();
+        let idle = state.lanes.iter().filter(|(_, lane)| lane.is_idle());
+        idle.map(|(name, lane)| (name.clone(), lane.next)).collect()
+    }
+
+    /// Forgets those of `idle` that a list, made since, has not, and of whom nothing came since.
+    pub(crate) fn retain(
+        &self,
+        idle: &[(ProducerName, u64)],
+        is_listed: impl Fn(&ProducerName) -> bool,
+    ) {
+        let mut state = self.lock();
+        for (producer, next) in idle.iter().filter(|(name, _)| !is_listed(name)) {
+            let found = state.lanes.get(producer);
+            if found.is_some_and(|lane| lane.is_idle() && lane.next == *next) {
+                state.lanes.remove(producer);
+            }
+        }
     }
 
     /// Returns the producer whose turn it is to be read, and behind which sequence.
@@ -103,15 +179,14 @@ impl Lanes {
     }
 
     /// Takes note of what was read of a producer; returns the sequences that may be handed over: those behind the first,
-    /// up to the second.
+    /// up to the second. Of another life of the stream there are none: it is read from its beginning then.
     pub(crate) fn read(
         &self,
         producer: &ProducerName,
         read: &Accepted,
         now: Instant,
-    ) -> (u64, u64) {
-        let read = self.lock().change(producer, |lane| lane.read(read, now));
-        read.unwrap_or_default()
+    ) -> Option<(u64, u64)> {
+        self.lock().change(producer, |lane| lane.read(read, now))?
     }
 
     /// Returns the sequence of the last message of a producer that was heard of.
@@ -128,27 +203,33 @@ impl Lanes {
         }
     }
 
-    /// Notes that messages are settled.
-    pub(crate) fn settled<'p>(&self, messages: impl Iterator<Item = (&'p ProducerName, u64)>) {
+    /// Notes that messages are settled, each with the life of its stream.
+    pub(crate) fn settled<'p>(&self, messages: impl Iterator<Item = (&'p ProducerName, u64, u64)>) {
         let mut state = self.lock();
-        for (producer, sequence) in messages {
-            state.change(producer, |lane| lane.settle(sequence));
+        for (producer, begun, sequence) in messages {
+            state.change(producer, |lane| {
+                if lane.begun == Some(begun) {
+                    lane.settle(sequence);
+                }
+            });
         }
     }
 
-    /// Returns what is settled and not on record, by producer.
-    pub(crate) fn unrecorded(&self) -> Vec<(ProducerName, u64)> {
+    /// Returns what is settled and not on record, by producer and the life of its stream.
+    pub(crate) fn unrecorded(&self) -> Vec<(ProducerName, u64, u64)> {
         let state = self.lock();
         let lanes = state.lanes.iter();
         let unrecorded = lanes.filter(|(_, lane)| lane.recorded < lane.settled);
         unrecorded
-            .map(|(name, lane)| (name.clone(), lane.settled))
+            .filter_map(|(name, lane)| Some((name.clone(), lane.begun?, lane.settled)))
             .collect()
     }
 
     /// Notes that it is on record.
-    pub(crate) fn recorded(&self, producer: &ProducerName, through: u64) {
-        if let Some(lane) = self.lock().lanes.get_mut(producer) {
+    pub(crate) fn recorded(&self, producer: &ProducerName, begun: u64, through: u64) {
+        let mut state = self.lock();
+        let lane = state.lanes.get_mut(producer);
+        if let Some(lane) = lane.filter(|it| it.begun == Some(begun)) {
             lane.recorded = lane.recorded.max(through);
         }
     }
@@ -183,6 +264,19 @@ impl Lanes {
     }
 }
 
+/// Places of messages that the journal has in hand.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    lanes: Arc<Lanes>,
+    count: u64,
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.lanes.lock().submitted -= self.count;
+    }
+}
+
 impl State {
     /// Changes a lane that is there.
     fn change<T>(
@@ -208,6 +302,8 @@ impl Lane {
             done: BTreeSet::new(),
             limit: None,
             unread: None,
+            begun: None,
+            is_in_question: false,
         }
     }
 
@@ -219,8 +315,23 @@ impl Lane {
         }
     }
 
+    /// Takes note that there are messages up to here. Fewer than before were overtaken by an answer, or belong to another
+    /// life of the stream.
+    fn hear(&mut self, next: u64) {
+        self.is_in_question |= next < self.next && !semel_core::planted("X41");
+        self.next = self.next.max(next);
+    }
+
     /// Takes note of a page; returns the sequences that may be handed over.
-    fn read(&mut self, read: &Accepted, now: Instant) -> (u64, u64) {
+    fn read(&mut self, read: &Accepted, now: Instant) -> Option<(u64, u64)> {
+        self.is_in_question = false;
+        if self.begun.is_some_and(|it| it != read.begun) {
+            *self = Self::behind(read.standing.confirmed);
+            self.next = read.next;
+            self.begun = Some(read.begun);
+            return None;
+        }
+        self.begun = Some(read.begun);
         // Another worker may have settled them.
         let settled = read.standing.confirmed;
         self.recorded = self.recorded.max(settled);
@@ -239,7 +350,7 @@ impl Lane {
             .map_or(0, |it| it.first + u64::from(it.count) - 1);
         let from = self.handed;
         self.handed = self.handed.max(last.min(limit));
-        (from, self.handed)
+        Some((from, self.handed))
     }
 
     const fn waiting(&self) -> u64 {
@@ -249,8 +360,21 @@ impl Lane {
         }
     }
 
+    /// The messages that a frozen producer keeps: those behind the limit.
+    fn parked(&self) -> u64 {
+        self.limit.map_or(0, |(limit, _)| {
+            (self.next - 1).saturating_sub(limit.max(self.settled))
+        })
+    }
+
+    /// Tells whether nothing of it is to be run or recorded.
+    fn is_idle(&self) -> bool {
+        let is_recorded = self.settled == self.recorded && self.settled + 1 == self.next;
+        is_recorded && self.unread.is_none() && !self.is_in_question
+    }
+
     fn is_ready(&self, now: Instant) -> bool {
-        let has_more = self.handed + 1 < self.next;
+        let has_more = self.handed + 1 < self.next || self.is_in_question;
         has_more
             && self
                 .limit

@@ -37,6 +37,8 @@ pub struct IngestOptions {
     pub max_waiting: u64,
     /// The number of producers from which on one that was not heard of is refused.
     pub max_producers: usize,
+    /// The time for which a producer is remembered after its last message; for ever, without one.
+    pub forget_producers: Option<Duration>,
     /// The time within which a body has to come.
     pub body_within: Duration,
 }
@@ -59,6 +61,7 @@ impl IngestOptions {
             max_message_bytes: Self::MAX_BODY_BYTES,
             max_waiting: Self::MAX_WAITING,
             max_producers: Self::MAX_PRODUCERS,
+            forget_producers: None,
             body_within: Duration::from_secs(30),
         }
     }
@@ -73,19 +76,39 @@ impl IngestOptions {
     pub const MAX_PRODUCERS: usize = 10_000;
 }
 
-/// A token, of which only a hash is kept.
+/// A token, of which only a hash is kept, and the name of the client that has it, if there is one.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Token(blake3::Hash);
+pub struct Token {
+    hash: blake3::Hash,
+    client: Option<Box<str>>,
+}
 
 impl Token {
     /// Keeps a token.
     pub fn new(text: &str) -> Self {
-        Self(blake3::hash(text.as_bytes()))
+        Self {
+            hash: blake3::hash(text.as_bytes()),
+            client: None,
+        }
+    }
+
+    /// Returns the token of a client of this name, under which its refused requests are counted.
+    #[must_use]
+    pub fn of_client(self, name: &str) -> Self {
+        Self {
+            client: Some(name.into()),
+            ..self
+        }
+    }
+
+    /// Returns the name of the client.
+    pub fn client(&self) -> Option<&str> {
+        self.client.as_deref()
     }
 
     /// Tells whether this is the token, in a time that does not depend on how much of it is right.
     pub(crate) fn is(&self, shown: &[u8]) -> bool {
-        self.0 == blake3::hash(shown)
+        self.hash == blake3::hash(shown)
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use semel_core::ingest::UNNUMBERED;
-use semel_core::port::ingest::{Accepted, AnyIngestJournal, IngestJournal};
+use semel_core::port::ingest::{Accepted, AnyIngestJournal, IngestJournal, Settled, Silence};
 use semel_core::port::source::{Acknowledgement, Delivery, DeliveryId, Fetched, Progress, Source};
 use semel_core::producer::{
     MessageIds, ProducerEntry, ProducerMessage, ProducerName, decode, headers,
@@ -42,14 +42,24 @@ pub struct IngestSource {
     looked_at: Instant,
     /// The time of the next look at what other workers took, if there may be any.
     list_at: Option<Instant>,
+    /// The time of the next look at who was silent for long, and the producer that it begins behind.
+    forget_at: Option<(Instant, Option<ProducerName>)>,
 }
 
 /// A message and its place.
 #[derive(Debug)]
 struct InHand {
     producer: ProducerName,
+    /// The life of the stream.
+    begun: u64,
     sequence: u64,
     delivery: Delivery,
+}
+
+impl InHand {
+    fn place(&self) -> (&ProducerName, u64, u64) {
+        (&self.producer, self.begun, self.sequence)
+    }
 }
 
 impl IngestSource {
@@ -72,6 +82,7 @@ impl IngestSource {
         let gate = listeners.open_gate(options, journal)?;
         begin(&gate, &entries);
         let is_shared = gate.options().is_shared;
+        let forgets = gate.options().forget_producers.is_some();
         Ok(Self {
             gate,
             own: None,
@@ -85,6 +96,7 @@ impl IngestSource {
             is_away: false,
             looked_at: Instant::now(),
             list_at: is_shared.then(|| Instant::now() + BETWEEN_LISTS),
+            forget_at: forgets.then(|| (Instant::now(), None)),
         })
     }
 
@@ -133,7 +145,7 @@ impl IngestSource {
             in_hand.delivery.id = id;
             deliveries.push(in_hand.delivery.clone());
             if semel_core::planted("X28") {
-                let settled = [(&in_hand.producer, in_hand.sequence)];
+                let settled = [in_hand.place()];
                 self.gate.lanes().settled(settled.into_iter());
             }
             self.out.insert(id, in_hand);
@@ -143,7 +155,10 @@ impl IngestSource {
 
     /// Takes what was read of a producer.
     fn take(&mut self, producer: &ProducerName, read: &Accepted) -> Result<()> {
-        let (after, through) = self.gate.lanes().read(producer, read, Instant::now());
+        let range = self.gate.lanes().read(producer, read, Instant::now());
+        let Some((after, through)) = range else {
+            return Ok(());
+        };
         let stream = self.gate.options().stream.clone();
         let ids = MessageIds::of(producer.as_str(), &stream);
         let before = self.ready.len();
@@ -157,6 +172,7 @@ impl IngestSource {
                 delivery.appended_at = Some(batch.at);
                 self.ready.push_back(InHand {
                     producer: producer.clone(),
+                    begun: read.begun,
                     sequence,
                     delivery,
                 });
@@ -171,13 +187,16 @@ impl IngestSource {
 
     /// Records what is settled, if there is anything.
     async fn record(&mut self) -> Result<()> {
-        for (producer, through) in self.gate.lanes().unrecorded() {
+        for (producer, begun, through) in self.gate.lanes().unrecorded() {
             let stream = &self.gate.options().stream;
-            self.gate
-                .journal()
-                .settle(&producer, stream, through)
-                .await?;
-            self.gate.lanes().recorded(&producer, through);
+            let journal = self.gate.journal();
+            let settled = Settled {
+                begun,
+                through,
+                at: self.gate.now(),
+            };
+            journal.settle(&producer, stream, settled).await?;
+            self.gate.lanes().recorded(&producer, begun, through);
         }
         self.settled_count = 0;
         self.recorded_at = Instant::now();
@@ -231,10 +250,48 @@ impl IngestSource {
     /// Looks for what other workers took, some of which may be gone.
     async fn list_if_due(&mut self, now: Instant) -> Result<()> {
         if self.list_at.is_some_and(|at| at <= now) {
+            let idle = self.gate.lanes().idle();
             let entries = self.gate.journal().list().await?;
             begin(&self.gate, &entries);
-            self.list_at = Some(now + BETWEEN_LISTS);
+            // Others may have forgotten some.
+            let stream = &self.gate.options().stream;
+            let is_of = |it: &&ProducerEntry| it.streams.iter().any(|it| it.stream == *stream);
+            let listed: BTreeSet<_> = entries.iter().filter(is_of).map(|it| &it.name).collect();
+            self.gate.lanes().retain(&idle, |it| listed.contains(it));
+            let is_shared = self.gate.options().is_shared;
+            self.list_at = is_shared.then(|| now + BETWEEN_LISTS);
         }
+        Ok(())
+    }
+
+    /// Forgets a page of producers that were silent for long, if it is time to.
+    async fn forget_if_due(&mut self, now: Instant) -> Result<()> {
+        let Some((at, after)) = &mut self.forget_at else {
+            return Ok(());
+        };
+        let Some(longest) = self.gate.options().forget_producers.filter(|_| *at <= now) else {
+            return Ok(());
+        };
+        let silence = Silence {
+            stream: self.gate.options().stream.clone(),
+            longest,
+            now: self.gate.now(),
+            after: after.clone(),
+            most: PAGE_TO_FORGET,
+        };
+        let forgotten = self.gate.journal().forget(&silence).await?;
+        for producer in &forgotten.producers {
+            self.gate.lanes().forget(producer);
+        }
+        *at = match forgotten.last {
+            Some(_) => now + BETWEEN_PAGES,
+            None => now + (longest / 8).clamp(BETWEEN_PAGES, BETWEEN_ROUNDS),
+        };
+        if forgotten.last.is_none() {
+            // Whoever is gone without an answer of this call is not in the list.
+            self.list_at = Some(now);
+        }
+        *after = forgotten.last;
         Ok(())
     }
 
@@ -242,11 +299,12 @@ impl IngestSource {
     fn next_look(&self, now: Instant) -> Option<Instant> {
         let again = self.again.front().map(|(at, _)| *at);
         if let Some(not_before) = self.not_before {
-            return Some(again.map_or(not_before, |at| at.min(not_before)));
+            return Some(not_before);
         }
         let record = (self.settled_count > 0).then(|| self.recorded_at + RECORDED_WITHIN);
         let frozen = self.gate.lanes().has_frozen().then(|| now + FROZEN);
-        let all = [again, record, frozen, self.list_at];
+        let forget = self.forget_at.as_ref().map(|(at, _)| *at);
+        let all = [again, record, frozen, self.list_at, forget];
         all.into_iter().flatten().min()
     }
 
@@ -277,7 +335,12 @@ impl Source for IngestSource {
             if may_ask && let Err(error) = self.hold_frozen(now).await {
                 return self.failed(error);
             }
-            let deliveries = self.hand_over(max, now);
+            // While the journal is away, nobody knows whether a producer was frozen since.
+            let deliveries = if may_ask {
+                self.hand_over(max, now)
+            } else {
+                Vec::new()
+            };
             if !deliveries.is_empty() {
                 return Ok(Fetched::Deliveries(deliveries));
             }
@@ -289,6 +352,9 @@ impl Source for IngestSource {
                 if let Err(error) = self.list_if_due(now).await {
                     return self.failed(error);
                 }
+                if let Err(error) = self.forget_if_due(now).await {
+                    return self.failed(error);
+                }
                 if let Some((producer, after)) = self.gate.lanes().turn(now) {
                     let most = u32::try_from(max).unwrap_or(u32::MAX);
                     let stream = &self.gate.options().stream;
@@ -296,6 +362,10 @@ impl Source for IngestSource {
                     let read = journal.accepted(&producer, stream, after, most).await;
                     match read {
                         Ok(Some(read)) => self.take(&producer, &read)?,
+                        // Another worker has forgotten it, after all of it was settled.
+                        Ok(None) if self.gate.options().forget_producers.is_some() => {
+                            self.gate.lanes().drop_lane(&producer);
+                        }
                         Ok(None) => return Err(damaged(&producer, after + 1)),
                         Err(error) => return self.failed(error),
                     }
@@ -323,7 +393,7 @@ impl Source for IngestSource {
         let told = batch.iter().map(|it| it.delivery).collect::<BTreeSet<_>>();
         let settled: Vec<_> = told.iter().filter_map(|id| self.out.remove(id)).collect();
         self.settled_count += u64::try_from(settled.len()).unwrap_or(u64::MAX);
-        let places = settled.iter().map(|it| (&it.producer, it.sequence));
+        let places = settled.iter().map(InHand::place);
         self.gate.lanes().settled(places);
         self.record_if_due().await
     }
@@ -438,6 +508,11 @@ const RECORDED_WITHIN: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_millis(300);
 /// The time between two looks at what other workers took.
 const BETWEEN_LISTS: Duration = Duration::from_secs(5);
+/// The producers that are looked at together, whether they were silent for long.
+const PAGE_TO_FORGET: u32 = 200;
+/// The least pause between two such looks, and the longest from the end of all to the beginning.
+const BETWEEN_PAGES: Duration = Duration::from_secs(1);
+const BETWEEN_ROUNDS: Duration = Duration::from_secs(3_600);
 /// The pause before a journal that is away is asked again.
 const BETWEEN_TRIES: Duration = Duration::from_secs(1);
 

@@ -156,7 +156,10 @@ const LINES: &[(&str, &[&str])] = &[
         "window",
         &["window-sets-aside", "window-too-short", "window-unknown"],
     ),
-    ("producers", &["age-gate-off", "first-any"]),
+    (
+        "producers",
+        &["age-gate-off", "first-any", "producers-forgotten"],
+    ),
     (
         "retry",
         &[

@@ -35,6 +35,14 @@ impl RealFiles {
     fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
+
+    /// Tells whether an open file is the one that has this name now.
+    fn is_still(&self, name: &str, file: &fs::File) -> bool {
+        let named = fs::metadata(self.path(name));
+        let opened = file.metadata();
+        let both = named.and_then(|named| Ok((named, opened?)));
+        both.is_ok_and(|(named, opened)| (named.dev(), named.ino()) == (opened.dev(), opened.ino()))
+    }
 }
 
 /// Opens a file of `dir` read-only.
@@ -49,17 +57,20 @@ pub(crate) fn is_volatile(dir: &Path) -> bool {
 
 impl Files for RealFiles {
     fn lock(&self, name: &str) -> Result<Box<dyn Lock>, LockError> {
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(PRIVATE_FILE)
-            .open(self.path(name))
-            .map_err(LockError::Failed)?;
-        for tried in 0.. {
+        let mut tried = 0;
+        let file = loop {
+            let mut file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(PRIVATE_FILE)
+                .open(self.path(name))
+                .map_err(LockError::Failed)?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => break,
+                Ok(()) if self.is_still(name, &file) => break file,
+                // Whoever had it has removed it: the next one locks another file.
+                Ok(()) => {}
                 Err(Errno::WOULDBLOCK) => {
                     let pid = pid_in(&mut file);
                     // A process that was killed while it started a child leaves its lock to that child, until the child
@@ -67,11 +78,12 @@ impl Files for RealFiles {
                     if tried == MOST_TRIES || pid.is_none_or(is_alive) {
                         return Err(LockError::Held { pid });
                     }
+                    tried += 1;
                     std::thread::sleep(BETWEEN_TRIES);
                 }
                 Err(errno) => return Err(LockError::Failed(errno.into())),
             }
-        }
+        };
         let pid = format!("{}\n", std::process::id());
         file.set_len(0)
             .and_then(|()| file.write_all_at(pid.as_bytes(), 0))

@@ -10,12 +10,14 @@
 //! state into a new file, of the next generation, which takes the name of the old one.
 
 use bytes::Bytes;
-use semel_core::producer::ledger::Ledger;
+use semel_core::ingest::SENDERS_TARGET;
+use semel_core::producer::ledger::{Ledger, Stream};
 use semel_core::producer::{Opened, Opening, ProducerName};
 use semel_core::{Error, ErrorKind, Result};
 
 use super::frame::{
-    FRAME_LEN, HEADER_LEN, NextLog, VERSION, Window, generation, put_frame, unwritten,
+    FRAME_LEN, HEADER_LEN, NextLog, TIMED_VERSION, VERSION, Window, generation, put_frame,
+    unwritten,
 };
 use super::name::{log_name, next_name};
 use super::record::{Location, Record, apply};
@@ -55,7 +57,7 @@ impl JournalFile {
         let mut header = [0; HEADER_LEN];
         let read = self.read(&*file, &mut header, 0)?;
         let generation = generation(&header[..read]).map_err(|what| self.damaged(0, what))?;
-        let generation = generation.map_err(|version| error::newer(version, VERSION))?;
+        let generation = generation.map_err(|version| error::newer(version, TIMED_VERSION))?;
         if self.generation != generation || self.ledger.is_none() {
             // Whoever renamed it may have died before the folder was synced: what rests on the new log must not go back
             // to the old one with the power.
@@ -164,10 +166,15 @@ impl JournalFile {
     pub(super) fn rewrite(&mut self, files: &dyn Files, ledger: &Ledger<Location>) -> Result<()> {
         let next = next_name(&self.name);
         let file = files.create(&next).map_err(unwritten)?;
-        let mut next_log = NextLog::of(&*file, self.generation + 1);
+        let has_times = ledger.streams.values().any(is_of_sender);
+        let version = if has_times { TIMED_VERSION } else { VERSION };
+        let mut next_log = NextLog::of(&*file, version, self.generation + 1);
         next_log.put(&Record::Producer(ledger))?;
         for (name, stream) in &ledger.streams {
             next_log.put(&Record::Stream(name, stream))?;
+            if is_of_sender(stream) {
+                next_log.put(&Record::Times(name, stream.begun, stream.heard))?;
+            }
             for kept in &stream.batches {
                 let body = self.body(files, kept.body)?;
                 next_log.put(&Record::Kept(name, kept, &body))?;
@@ -183,6 +190,27 @@ impl JournalFile {
         }
         (self.generation, self.end, self.ledger) = (generation, end, state);
         Ok(())
+    }
+
+    /// Lets the next log of the producer, which has none, begin with a generation that none of its earlier ones had.
+    pub(super) fn begin_at(&mut self, generation: u64) {
+        if self.ledger.is_none() {
+            self.generation = self.generation.max(generation);
+        }
+    }
+
+    /// Removes the log.
+    pub(super) fn remove(&mut self, files: &dyn Files) -> Result<()> {
+        files.remove(&self.name).map_err(unwritten)?;
+        let generation = self.generation;
+        *self = Self {
+            generation,
+            ..Self::default()
+        };
+        // With the power off before it, the log is there again, and forgotten again.
+        files
+            .sync_dir()
+            .map_err(|why| error::unknown("syncing the folder of the producers", why))
     }
 
     /// Reads the messages of a batch.
@@ -214,6 +242,11 @@ impl JournalFile {
         );
         Error::new(ErrorKind::Corrupt, message)
     }
+}
+
+/// Tells whether the messages of a stream are those that others send.
+fn is_of_sender(stream: &Stream<Location>) -> bool {
+    &*stream.target == SENDERS_TARGET
 }
 
 /// The length from which a log is written anew, once half of it is of no use.

@@ -8,9 +8,9 @@ use crate::error;
 use crate::files::File;
 use crate::wire::Take;
 
-pub(super) fn header(generation: u64) -> Vec<u8> {
+pub(super) fn header(version: u32, generation: u64) -> Vec<u8> {
     let mut bytes = Vec::from(MAGIC);
-    bytes.extend_from_slice(&VERSION.to_le_bytes());
+    bytes.extend_from_slice(&version.to_le_bytes());
     bytes.extend_from_slice(&generation.to_le_bytes());
     let checksum = crc32fast::hash(&bytes);
     bytes.extend_from_slice(&checksum.to_le_bytes());
@@ -28,7 +28,7 @@ pub(super) fn generation(header: &[u8]) -> Result<Result<u64, u32>, &'static str
     let mut take = Take::new(&body[4..]);
     let (version, generation) = (take.u32(), take.u64());
     let version = version.ok_or("header cut off")?;
-    if version != VERSION {
+    if !(VERSION..=TIMED_VERSION).contains(&version) {
         return Ok(Err(version));
     }
     generation.map(Ok).ok_or("header cut off")
@@ -135,12 +135,12 @@ pub(super) struct NextLog<'a> {
 }
 
 impl<'a> NextLog<'a> {
-    pub(super) fn of(file: &'a dyn File, generation: u64) -> Self {
+    pub(super) fn of(file: &'a dyn File, version: u32, generation: u64) -> Self {
         Self {
             file,
             generation,
             written: 0,
-            rest: header(generation),
+            rest: header(version, generation),
             state: None,
         }
     }
@@ -191,7 +191,10 @@ fn checksum(record: &[u8], offset: u64, generation: u64) -> u32 {
 
 const MAGIC: [u8; 4] = *b"SLPJ";
 const FRAME: [u8; 4] = *b"SLPF";
+/// The version of a log without times.
 pub(super) const VERSION: u32 = 1;
+/// That of a log of messages that others send, with the times of its streams.
+pub(super) const TIMED_VERSION: u32 = 2;
 pub(super) const HEADER_LEN: usize = 20;
 pub(super) const FRAME_LEN: usize = 12;
 /// The bytes that are read and written together.

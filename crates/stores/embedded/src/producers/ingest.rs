@@ -5,11 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use semel_core::Result;
-use semel_core::ingest::{GateAnswer, Submission};
-use semel_core::port::ingest::{Accepted, IngestJournal};
+use semel_core::ingest::{GateAnswer, SilentStream, Submission};
+use semel_core::port::ingest::{Accepted, Forgotten, IngestJournal, Settled, Silence};
 use semel_core::producer::ledger::Ledger;
 use semel_core::producer::{ProducerEntry, ProducerName, ProducerOrder};
 
+use super::name::lock_name;
 use super::record::{Location, Record};
 use super::{EmbeddedProducers, Folder, INGEST_FOLDER, page_behind};
 use crate::files::Files;
@@ -53,6 +54,7 @@ impl IngestJournal for EmbeddedIngest {
                 };
                 let ledger = log.ledger.clone();
                 let mut ledger = ledger.unwrap_or_else(|| Ledger::of_sender(&name));
+                log.begin_at(submission.at.as_millis());
                 if ledger.adopt(&submission) {
                     // With the power off in between, nothing was promised: the same messages come again, or none.
                     log.rewrite(files, &ledger)?;
@@ -83,6 +85,7 @@ impl IngestJournal for EmbeddedIngest {
                     return Ok(None);
                 };
                 Ok(Some(Accepted {
+                    begun: ledger.begun(&stream),
                     standing: ledger.standing(&stream)?,
                     next,
                     batches: page_behind(log, files, &stream, after, most)?,
@@ -93,12 +96,19 @@ impl IngestJournal for EmbeddedIngest {
         self.0.call(read).await
     }
 
-    async fn settle(&self, producer: &ProducerName, stream: &str, through: u64) -> Result<()> {
+    async fn settle(&self, producer: &ProducerName, stream: &str, settled: Settled) -> Result<()> {
         let (producer, stream) = (producer.clone(), Box::<str>::from(stream));
         let settle = move |shared: &super::Shared| {
             let settled = shared.with(&producer, false, |log, files| {
-                if log.ledger()?.standing(&stream)?.confirmed < through {
-                    log.add(files, &Record::Confirm(&stream, through))?;
+                let ledger = log.ledger()?;
+                let Settled { begun, through, at } = settled;
+                if ledger.begun(&stream) == begun && ledger.standing(&stream)?.confirmed < through {
+                    // A log of an older version has no times, and has to stay one that it reads.
+                    let record = match begun {
+                        0 => Record::Confirm(&stream, through),
+                        _ => Record::Settled(&stream, through, at),
+                    };
+                    log.add(files, &record)?;
                 }
                 Ok(())
             });
@@ -115,6 +125,40 @@ impl IngestJournal for EmbeddedIngest {
         let name = name.clone();
         self.0.call(move |shared| shared.order(&name, order)).await
     }
+
+    async fn forget(&self, silence: &Silence) -> Result<Forgotten> {
+        let silence = silence.clone();
+        self.0.call(move |shared| forget(shared, &silence)).await
+    }
+}
+
+fn forget(shared: &super::Shared, silence: &Silence) -> Result<Forgotten> {
+    let page = silence.page(shared.names()?.into_iter());
+    let mut forgotten = Forgotten::up_to(silence, &page);
+    for name in page {
+        let silent = shared.with(&name, false, |log, files| {
+            let mut ledger = log.ledger()?.clone();
+            let silent = ledger.silent(silence);
+            if silent == Some(SilentStream::Forgotten) {
+                ledger.streams.remove(&silence.stream);
+            }
+            match silent {
+                Some(_) if ledger.streams.is_empty() => {
+                    log.remove(files)?;
+                    // Whoever waits for the lock looks whether it is still the one of this name.
+                    let _ = files.remove(&lock_name(&name));
+                }
+                Some(_) => log.rewrite(files, &ledger)?,
+                None => {}
+            }
+            Ok(silent)
+        })?;
+        if silent.flatten() == Some(SilentStream::Forgotten) {
+            shared.forget(&name);
+            forgotten.producers.push(name);
+        }
+    }
+    Ok(forgotten)
 }
 
 impl fmt::Debug for EmbeddedIngest {

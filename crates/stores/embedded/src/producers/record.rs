@@ -1,5 +1,6 @@
 //! The records of a producer's log.
 
+use semel_core::Timestamp;
 use semel_core::producer::ledger::{KeptBatch, Ledger, Stream};
 use semel_core::producer::{Batch, InputMark, ProducerName};
 
@@ -24,6 +25,10 @@ pub(super) enum Record<'a> {
     Append(&'a str, &'a Batch),
     /// A confirmation.
     Confirm(&'a str, u64),
+    /// A confirmation of messages that others send, and its time.
+    Settled(&'a str, u64, Timestamp),
+    /// The times of a stream of messages that others send: its begin, and its last message.
+    Times(&'a str, u64, Timestamp),
 }
 
 impl Record<'_> {
@@ -75,6 +80,18 @@ impl Record<'_> {
                 to.put_bytes(stream.as_bytes());
                 to.put_number(*through);
             }
+            Self::Settled(stream, through, at) => {
+                to.push(SETTLED);
+                to.put_bytes(stream.as_bytes());
+                to.put_number(*through);
+                to.put_number(at.as_millis());
+            }
+            Self::Times(stream, begun, heard) => {
+                to.push(TIMES);
+                to.put_bytes(stream.as_bytes());
+                to.put_number(*begun);
+                to.put_number(heard.as_millis());
+            }
         }
     }
 }
@@ -110,6 +127,8 @@ pub(super) fn apply(state: &mut Option<Ledger<Location>>, record: &[u8], at: u64
                 released,
                 batches: std::collections::VecDeque::new(),
                 inputs: inputs.collect::<Option<_>>()?,
+                begun: 0,
+                heard: Timestamp::EPOCH,
             };
             ledger.streams.insert(name.into(), stream);
         }
@@ -144,6 +163,15 @@ pub(super) fn apply(state: &mut Option<Ledger<Location>>, record: &[u8], at: u64
             ledger.append(name, &batch, rest(&take, record, at));
         }
         CONFIRM => ledger.confirm(name, take.number()?),
+        SETTLED => {
+            let (through, at) = (take.number()?, take.timestamp()?);
+            ledger.settle(name, through, at);
+        }
+        TIMES => {
+            let (begun, heard) = (take.number()?, take.timestamp()?);
+            let stream = ledger.streams.get_mut(name)?;
+            (stream.begun, stream.heard) = (begun, heard);
+        }
         _ => return None,
     }
     Some(())
@@ -179,3 +207,5 @@ const STREAM: u8 = 2;
 const KEPT: u8 = 3;
 const APPEND: u8 = 4;
 const CONFIRM: u8 = 5;
+const TIMES: u8 = 6;
+const SETTLED: u8 = 7;

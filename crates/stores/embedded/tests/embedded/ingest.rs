@@ -2,12 +2,13 @@
 //! file operation.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use semel_conformance::TestClock;
-use semel_conformance::ingest::{IngestSubject, producer, sent};
+use semel_conformance::ingest::{IngestSubject, producer, sent, settled};
 use semel_core::Result;
 use semel_core::ingest::{GateAnswer, Numbering, Submission};
-use semel_core::port::ingest::IngestJournal;
+use semel_core::port::ingest::{IngestJournal, Silence};
 use semel_core::port::producer::ProducerJournal;
 use semel_core::producer::{ProducerOrder, decode};
 use semel_store_embedded::{EmbeddedIngest, EmbeddedProducers, EmbeddedStore, Options};
@@ -75,6 +76,67 @@ async fn what_is_refused_leaves_no_file() {
     assert_eq!(files(), before);
 }
 
+/// Two requests, as a version without times has written them: sequences 1 and 2, and 3, in epoch 3.
+const FIRST_FORMAT: &[u8] = include_bytes!("../golden/ingest/1.journal");
+
+#[tokio::test]
+async fn a_log_of_the_first_format_is_read_and_stays_one_until_it_is_written_anew() {
+    let folder = TempDir::new().expect("a folder");
+    let log = folder.path().join("ingest/billing-0a.journal");
+    std::fs::create_dir(folder.path().join("ingest")).expect("a folder");
+    std::fs::write(&log, FIRST_FORMAT).expect("a log");
+    let version = || std::fs::read(&log).expect("a log")[4];
+    let journal = EmbeddedIngest::new(folder.path());
+    let entries = journal.list().await.expect("a list");
+    assert_eq!((entries[0].epoch, entries[0].streams[0].next), (3, 4));
+    let answer = journal.submit(&sent(3, 3, &["{\"order\":3}", "d"])).await;
+    let answer = answer.expect("an answer");
+    assert!(
+        matches!(
+            answer,
+            GateAnswer::Taken {
+                known: 1,
+                new: 1,
+                ..
+            }
+        ),
+        "{answer:?}"
+    );
+    let billing = producer("billing-0a");
+    let read = journal.accepted(&billing, "orders", 0, 9).await;
+    let read = read.expect("an answer").expect("a stream");
+    assert_eq!((read.begun, read.batches.len(), read.next), (0, 3, 5));
+    let done = journal.settle(&billing, "orders", settled(read.begun, 4));
+    done.await.expect("settled");
+    assert_eq!(version(), 1, "an older version reads it");
+    let silence = |hours: u64| Silence {
+        stream: "orders".into(),
+        longest: Duration::from_secs(1_800),
+        now: sent(1, 1, &[]).at.plus(Duration::from_secs(3_600 * hours)),
+        after: None,
+        most: 9,
+    };
+    let old = Silence {
+        // Behind the time of the last batch, which is that of the test's messages.
+        longest: Duration::from_secs(1 << 40),
+        ..silence(1)
+    };
+    assert_eq!(journal.forget(&old).await.expect("an answer").producers, []);
+    // An opening writes the log anew, with times.
+    journal.submit(&sent(4, 5, &["e"])).await.expect("taken");
+    assert_eq!(version(), 2);
+    let again = EmbeddedIngest::new(folder.path());
+    let read = again.accepted(&billing, "orders", 0, 9).await;
+    let read = read.expect("an answer").expect("a stream");
+    assert_eq!((read.begun, read.standing.confirmed, read.next), (0, 4, 6));
+    let done = again.settle(&billing, "orders", settled(read.begun, 5));
+    done.await.expect("settled");
+    let forgotten = again.forget(&silence(20_000)).await.expect("an answer");
+    assert_eq!(forgotten.producers, [billing]);
+    let left = std::fs::read_dir(folder.path().join("ingest"));
+    assert_eq!(left.expect("a list").count(), 0, "neither a log nor a lock");
+}
+
 /// The state that was promised, or tried.
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
@@ -107,7 +169,11 @@ async fn life(disk: &Disk, promised: &mut State, tried: &mut State) -> Result<()
             submit(&journal, &submission).await?;
             (promised.epoch, promised.taken) = (epoch, end - 1);
             tried.settled = end - 2;
-            journal.settle(&billing, "orders", end - 2).await?;
+            let read = journal.accepted(&billing, "orders", 0, 1).await?;
+            let begun = read.map_or(0, |it| it.begun);
+            journal
+                .settle(&billing, "orders", settled(begun, end - 2))
+                .await?;
             promised.settled = end - 2;
         }
         tried.is_frozen = true;

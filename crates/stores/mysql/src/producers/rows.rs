@@ -1,15 +1,15 @@
 //! Rows of the journal as the statements return them.
 
 use mysql_async::Row;
-use semel_core::producer::row::{ProducerRow, StreamRow, stored_name};
-use semel_core::producer::{InputMark, ProducerEntry, StoredBatch, StreamEntry};
+use semel_core::producer::row::{ProducerRow, StreamRow};
+use semel_core::producer::{InputMark, ProducerEntry, ProducerName, StoredBatch, StreamEntry};
 use semel_core::{Result, Timestamp};
 
 use crate::answer::{Set, owned, some_number, some_text};
 use crate::error::corrupt;
 
 /// Reads the producer and the stream from the answers to the questions for them.
-pub(super) fn producer(producer: &Set, stream: &Set) -> Result<Option<ProducerRow>> {
+pub(crate) fn producer(producer: &Set, stream: &Set) -> Result<Option<ProducerRow>> {
     let Some(row) = producer.rows.first() else {
         return Ok(None);
     };
@@ -29,7 +29,7 @@ pub(super) fn producer(producer: &Set, stream: &Set) -> Result<Option<ProducerRo
 }
 
 /// Reads a batch.
-pub(super) fn stored_batch(row: &Row) -> Result<StoredBatch> {
+pub(crate) fn stored_batch(row: &Row) -> Result<StoredBatch> {
     let (first, last) = (some_number(row, 0)?, some_number(row, 1)?);
     let count = (last + 1).saturating_sub(first);
     Ok(StoredBatch {
@@ -41,7 +41,7 @@ pub(super) fn stored_batch(row: &Row) -> Result<StoredBatch> {
 }
 
 /// Reads the progress in an input.
-pub(super) fn mark(row: &Row, digest: [u8; 32]) -> Result<InputMark> {
+pub(crate) fn mark(row: &Row, digest: [u8; 32]) -> Result<InputMark> {
     Ok(InputMark {
         digest,
         rows: some_number(row, 0)?,
@@ -50,14 +50,17 @@ pub(super) fn mark(row: &Row, digest: [u8; 32]) -> Result<InputMark> {
     })
 }
 
-/// Reads the producers, each with its streams.
-pub(super) fn entries(rows: &[Row]) -> Result<Vec<ProducerEntry>> {
+/// Reads the producers, each with its streams, by names that `named` reads.
+pub(crate) fn entries(
+    rows: &[Row],
+    named: impl Fn(&str) -> Result<ProducerName>,
+) -> Result<Vec<ProducerEntry>> {
     let mut entries: Vec<ProducerEntry> = Vec::new();
     for row in rows {
         let name = some_text(row, 0)?;
         if entries.last().is_none_or(|it| *it.name.as_str() != *name) {
             entries.push(ProducerEntry {
-                name: stored_name(&name)?,
+                name: named(&name)?,
                 id: some_text(row, 1)?,
                 epoch: some_number(row, 2)?,
                 is_frozen: some_number(row, 3)? != 0,
@@ -78,6 +81,6 @@ pub(super) fn entries(rows: &[Row]) -> Result<Vec<ProducerEntry>> {
 }
 
 /// A number that its column holds.
-pub(super) fn stored(number: u64) -> u64 {
+pub(crate) fn stored(number: u64) -> u64 {
     number.min(i64::MAX.unsigned_abs())
 }

@@ -7,6 +7,7 @@ mod database;
 mod database_pool;
 mod faults;
 mod inbox;
+mod ingest;
 mod inspection;
 mod lab;
 mod locks;

@@ -304,7 +304,7 @@ async fn what_was_answered_survives_a_killed_server() {
 }
 
 /// Returns a proxy in front of the server, and the url that leads through it.
-fn behind(database: &Database) -> (Proxy, String) {
+pub(crate) fn behind(database: &Database) -> (Proxy, String) {
     let url = database.url();
     let proxy = Proxy::start(address(&url).parse().expect("an address"));
     let near = url.replacen(address(&url), &proxy.address().to_string(), 1);
@@ -319,7 +319,7 @@ async fn tables(database: &Database) -> u64 {
     .await
 }
 
-async fn count(database: &Database, of: &str) -> u64 {
+pub(crate) async fn count(database: &Database, of: &str) -> u64 {
     let mut connection = database.connect().await;
     let count: Option<u64> = connection
         .query_first(format!("SELECT COUNT(*) FROM {of}"))

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use deadpool_postgres::tokio_postgres::Row;
-use semel_core::producer::row::{ProducerRow, StreamRow, stored_name};
-use semel_core::producer::{InputMark, ProducerEntry, StoredBatch, StreamEntry};
+use semel_core::producer::row::{ProducerRow, StreamRow};
+use semel_core::producer::{InputMark, ProducerEntry, ProducerName, StoredBatch, StreamEntry};
 use semel_core::{Result, Timestamp};
 
 use crate::connection::Cells;
@@ -11,7 +11,7 @@ use crate::error::undone;
 use crate::failure::Failure;
 
 /// Reads the state in the first six columns.
-pub(super) fn producer(row: &Row) -> Result<ProducerRow, Failure> {
+pub(crate) fn producer(row: &Row) -> Result<ProducerRow, Failure> {
     let id: &str = Cells::try_get(row, 0)?;
     let next: Option<i64> = Cells::try_get(row, 3)?;
     let (confirmed, released): (Option<i64>, Option<i64>) =
@@ -29,16 +29,19 @@ pub(super) fn producer(row: &Row) -> Result<ProducerRow, Failure> {
 }
 
 /// Tells whether the statement wrote anything.
-pub(super) fn was_written(row: &Row) -> Result<bool, Failure> {
+pub(crate) fn was_written(row: &Row) -> Result<bool, Failure> {
     Cells::try_get(row, 6)
 }
 
-/// Reads the batch behind the state, if there is one.
-pub(super) fn stored_batch(row: &Row) -> Result<Option<StoredBatch>, Failure> {
-    let first: Option<i64> = Cells::try_get(row, 6)?;
+/// Reads the batch behind the state, from this column on, if there is one.
+pub(crate) fn stored_batch(row: &Row, column: usize) -> Result<Option<StoredBatch>, Failure> {
+    let first: Option<i64> = Cells::try_get(row, column)?;
     let Some(first) = first else { return Ok(None) };
-    let (last, at): (i64, i64) = (Cells::try_get(row, 7)?, Cells::try_get(row, 8)?);
-    let body: &[u8] = Cells::try_get(row, 9)?;
+    let (last, at): (i64, i64) = (
+        Cells::try_get(row, column + 1)?,
+        Cells::try_get(row, column + 2)?,
+    );
+    let body: &[u8] = Cells::try_get(row, column + 3)?;
     Ok(Some(StoredBatch {
         first: number(first),
         count: u32::try_from(last - first + 1).unwrap_or(u32::MAX),
@@ -48,7 +51,7 @@ pub(super) fn stored_batch(row: &Row) -> Result<Option<StoredBatch>, Failure> {
 }
 
 /// Reads the progress in an input behind the state, if there is any.
-pub(super) fn mark(row: &Row, digest: [u8; 32]) -> Result<Option<InputMark>, Failure> {
+pub(crate) fn mark(row: &Row, digest: [u8; 32]) -> Result<Option<InputMark>, Failure> {
     let rows: Option<i64> = Cells::try_get(row, 6)?;
     let Some(rows) = rows else { return Ok(None) };
     Ok(Some(InputMark {
@@ -59,8 +62,11 @@ pub(super) fn mark(row: &Row, digest: [u8; 32]) -> Result<Option<InputMark>, Fai
     }))
 }
 
-/// Reads the producers, each with its streams.
-pub(super) fn entries(rows: &[Row]) -> Result<Vec<ProducerEntry>> {
+/// Reads the producers, each with its streams, by names that `named` reads.
+pub(crate) fn entries(
+    rows: &[Row],
+    named: impl Fn(&str) -> Result<ProducerName>,
+) -> Result<Vec<ProducerEntry>> {
     let mut entries: Vec<ProducerEntry> = Vec::new();
     for row in rows {
         let text = |column| Cells::try_get::<&str>(row, column).map_err(undone);
@@ -68,7 +74,7 @@ pub(super) fn entries(rows: &[Row]) -> Result<Vec<ProducerEntry>> {
         let name = text(0)?;
         if entries.last().is_none_or(|it| it.name.as_str() != name) {
             entries.push(ProducerEntry {
-                name: stored_name(name)?,
+                name: named(name)?,
                 id: text(1)?.into(),
                 epoch: whole(2)?,
                 is_frozen: Cells::try_get(row, 3).map_err(undone)?,
@@ -88,10 +94,10 @@ pub(super) fn entries(rows: &[Row]) -> Result<Vec<ProducerEntry>> {
     Ok(entries)
 }
 
-pub(super) fn stored(number: u64) -> i64 {
+pub(crate) fn stored(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-pub(super) fn number(stored: i64) -> u64 {
+pub(crate) fn number(stored: i64) -> u64 {
     u64::try_from(stored).unwrap_or(0)
 }

@@ -9,6 +9,7 @@ mod crash;
 mod cuts;
 mod durable;
 mod inbox;
+mod ingest;
 mod lab;
 mod large;
 mod lost_answers;

@@ -5,10 +5,10 @@ use std::fmt;
 use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension, params};
-use semel_core::Result;
-use semel_core::ingest::{GateAnswer, Position, SENDERS_TARGET, Submission};
-use semel_core::port::ingest::{Accepted, IngestJournal};
+use semel_core::ingest::{GateAnswer, Position, SENDERS_TARGET, Submission, UNNUMBERED};
+use semel_core::port::ingest::{Accepted, Forgotten, IngestJournal, Settled, Silence};
 use semel_core::producer::{ProducerEntry, ProducerName, ProducerOrder, Standing};
+use semel_core::{Result, Timestamp};
 
 use super::SqliteProducers;
 use super::statements::{self, number, stored, text};
@@ -50,12 +50,22 @@ impl IngestJournal for SqliteIngest {
         self.0.thread().await?.read(read).await
     }
 
-    async fn settle(&self, producer: &ProducerName, stream: &str, through: u64) -> Result<()> {
+    async fn settle(&self, producer: &ProducerName, stream: &str, settled: Settled) -> Result<()> {
         let (name, of) = (row_name(producer), Box::<str>::from(stream));
         let settle = move |connection: &Connection| {
+            let Settled { begun, through, at } = settled;
+            if Times::of(connection, &name, &of)?.begun != begun {
+                return Ok(());
+            }
             let found = statements::stream(connection, &name, &of)?;
             if let Some(found) = found.filter(|it| it.confirmed < through) {
                 statements::advance(connection, &name, &of, found.next, through)?;
+                let settled = text(connection, sql::INGEST_SETTLED)?.execute(params![
+                    name,
+                    of,
+                    stored(at.as_millis())
+                ]);
+                settled.map_err(undone)?;
             }
             Ok(())
         };
@@ -77,6 +87,15 @@ impl IngestJournal for SqliteIngest {
         match self.0.present().await? {
             Some(thread) => thread.write(order).await,
             None => Ok(false),
+        }
+    }
+
+    async fn forget(&self, silence: &Silence) -> Result<Forgotten> {
+        let silence = silence.clone();
+        let forget = move |connection: &Connection| forget(connection, &silence);
+        match self.0.present().await? {
+            Some(thread) => thread.write(forget).await,
+            None => Ok(Forgotten::default()),
         }
     }
 }
@@ -116,7 +135,117 @@ fn submit(connection: &Connection, submission: &Submission) -> Result<GateAnswer
     if new > 0 {
         statements::put(connection, name, of, &submission.batch(known, new, next))?;
     }
+    if new > 0 || position.is_none_or(|it| it.epoch < submission.epoch() || it.next.is_none()) {
+        // A stream that an older version began has no number, and keeps none.
+        let is_new = position.and_then(|it| it.next).is_none();
+        let begun = if is_new {
+            submission.at
+        } else {
+            Timestamp::EPOCH
+        };
+        heard(connection, name, of, begun, submission.at, next)?;
+    }
     Ok(answer)
+}
+
+/// The times of a stream.
+#[derive(Clone, Copy, Default)]
+struct Times {
+    begun: u64,
+    heard: Timestamp,
+    next: u64,
+}
+
+impl Times {
+    /// Reads them; a stream of an older version has none.
+    fn of(connection: &Connection, name: &str, of: &str) -> Result<Self> {
+        let found = text(connection, sql::INGEST_TIMES)?
+            .query_row([name, of], |row| {
+                Ok(Self {
+                    begun: number(row.get(0)?),
+                    heard: Timestamp::from_millis(number(row.get(1)?)),
+                    next: number(row.get(2)?),
+                })
+            })
+            .optional();
+        Ok(found.map_err(undone)?.unwrap_or_default())
+    }
+}
+
+/// Notes when a message of a stream came; `begun` if it has no times yet.
+fn heard(
+    connection: &Connection,
+    name: &str,
+    of: &str,
+    begun: Timestamp,
+    at: Timestamp,
+    next: u64,
+) -> Result<()> {
+    let [begun, at] = [begun, at].map(|it| stored(it.as_millis()));
+    let noted =
+        text(connection, sql::INGEST_HEARD)?.execute(params![name, of, begun, at, stored(next)]);
+    noted.map(drop).map_err(undone)
+}
+
+/// Forgets those of a page that have been silent for long.
+fn forget(connection: &Connection, silence: &Silence) -> Result<Forgotten> {
+    let after = silence.after.as_ref().map(row_name).unwrap_or_default();
+    let names = text(connection, sql::INGEST_PAGE)?
+        .query_map(
+            params![after, PREFIX, BEHIND_PREFIX, silence.most.max(1)],
+            |row| row.get(0),
+        )
+        .and_then(|rows| rows.collect::<rusqlite::Result<Vec<String>>>())
+        .map_err(undone)?;
+    let read = |name: &String| ProducerName::of_sender(name.strip_prefix(PREFIX).unwrap_or(name));
+    let page: Vec<_> = names.iter().map(read).collect::<Result<_>>()?;
+    let mut forgotten = Forgotten::up_to(silence, &page);
+    for (name, producer) in names.iter().zip(page) {
+        if is_silent(connection, name, &producer, silence)? {
+            let of = &*silence.stream;
+            for what in [
+                sql::INGEST_FORGET,
+                sql::INGEST_FORGET_INPUTS,
+                sql::INGEST_FORGET_TIMES,
+            ] {
+                let done = text(connection, what)?.execute([name.as_str(), of]);
+                done.map_err(undone)?;
+            }
+            let done = text(connection, sql::INGEST_FORGET_PRODUCER)?.execute([name]);
+            done.map_err(undone)?;
+            forgotten.producers.push(producer);
+        }
+    }
+    Ok(forgotten)
+}
+
+/// Tells whether a producer is to be forgotten. One of which an older version took messages is silent from now on.
+fn is_silent(
+    connection: &Connection,
+    name: &str,
+    producer: &ProducerName,
+    silence: &Silence,
+) -> Result<bool> {
+    let of = &*silence.stream;
+    let Some(stream) = statements::stream(connection, name, of)? else {
+        return Ok(false);
+    };
+    let times = Times::of(connection, name, of)?;
+    if times.next != stream.next {
+        heard(
+            connection,
+            name,
+            of,
+            Timestamp::EPOCH,
+            silence.now,
+            stream.next,
+        )?;
+        return Ok(false);
+    }
+    let is_frozen = position(connection, name, of)?.is_some_and(|it| it.is_frozen);
+    let is_settled = stream.next.saturating_sub(1) <= stream.confirmed;
+    let is_kept = is_frozen || producer.as_str() == UNNUMBERED || !is_settled;
+    Ok(!is_kept && times.heard.plus(silence.longest) < silence.now)
 }
 
 /// Reads what the gate goes by.
@@ -150,6 +279,7 @@ fn accepted(
     };
     let after = after.max(stream.confirmed);
     Ok(Some(Accepted {
+        begun: Times::of(connection, name, of)?.begun,
         standing: Standing {
             confirmed: stream.confirmed,
             limit: position.is_frozen.then_some(stream.released),
@@ -165,3 +295,5 @@ fn row_name(producer: &ProducerName) -> String {
 }
 
 const PREFIX: &str = "ingest ";
+/// The first text behind those that begin with it.
+const BEHIND_PREFIX: &str = "ingest!";

@@ -1,9 +1,13 @@
 //! The laws of the journal of producers over a file, and what is beyond them.
 
+use std::time::Duration;
+
 use rusqlite::Connection;
-use semel_conformance::ingest::IngestSubject;
+use semel_conformance::ingest::{IngestSubject, producer, sent};
 use semel_conformance::producers::{self, ProducerSubject};
 use semel_core::Code;
+use semel_core::ingest::{Numbering, Submission};
+use semel_core::port::ingest::{IngestJournal, Silence};
 use semel_core::port::producer::ProducerJournal;
 use semel_core::producer::{Batch, InputMark, MOST_INPUTS, Opening};
 use semel_store_sqlite::{Options, SqliteIngest, SqliteProducers, inspect};
@@ -122,4 +126,57 @@ async fn the_input_used_longest_ago_is_forgotten_first() {
         let mark = mark.expect("an answer");
         assert_eq!(mark.is_some(), is_known, "{digest}");
     }
+}
+
+/// The rows are those that a version without times has left: sequences 1 to 3, in epoch 3.
+#[tokio::test]
+async fn a_journal_of_an_older_version_is_read_and_who_sent_there_is_silent_from_now_on() {
+    let subject = Ingest::open().await;
+    let path = subject.0.path().join("semel.db");
+    // The tables as they were.
+    let make = semel_conformance::ingest::sent(1, 1, &["x"]);
+    let other = Submission {
+        numbering: Numbering::Sender {
+            producer: producer("other"),
+            epoch: 1,
+            first: 1,
+            is_any_first: false,
+        },
+        ..make
+    };
+    subject.journal().await.submit(&other).await.expect("taken");
+    let file = Connection::open(&path).expect("a file");
+    file.execute_batch(
+        "DROP TABLE semel_producer_times;
+         INSERT INTO semel_producers VALUES ('ingest billing-0a', 'billing-0a', 3, 0);
+         INSERT INTO semel_producer_streams VALUES ('ingest billing-0a', 'orders', 'ingest', 4, 3, 0)",
+    )
+    .expect("rows");
+    let journal = subject.journal().await;
+    let billing = producer("billing-0a");
+    let silence = |hours: u64| Silence {
+        stream: "orders".into(),
+        longest: Duration::from_secs(1_800),
+        now: sent(1, 1, &[]).at.plus(Duration::from_secs(3_600 * hours)),
+        after: None,
+        most: 9,
+    };
+    let forget = async |hours| {
+        let forgotten = journal.forget(&silence(hours)).await;
+        forgotten.expect("an answer").producers
+    };
+    assert_eq!(forget(0).await, [], "since when is not known");
+    assert_eq!(forget(0).await, []);
+    // An older version takes a message meanwhile, and has no time for it.
+    file.execute_batch(
+        "UPDATE semel_producer_streams SET next = 5, confirmed = 4 WHERE producer = 'ingest billing-0a'",
+    )
+    .expect("moved");
+    assert_eq!(forget(1).await, [], "heard of since");
+    let read = journal.accepted(&billing, "orders", 0, 9).await;
+    let read = read.expect("an answer").expect("a stream");
+    assert_eq!((read.begun, read.next), (0, 5));
+    assert_eq!(forget(2).await, [billing]);
+    let left = journal.list().await.expect("a list");
+    assert_eq!(left.len(), 1, "the other one waits");
 }

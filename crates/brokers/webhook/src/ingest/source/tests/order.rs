@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use semel_core::ingest::{GateAnswer, Submission};
+use semel_core::port::ingest::Forgotten;
 use semel_core::producer::StreamEntry;
 use tokio::sync::Notify;
 
@@ -54,9 +55,9 @@ impl IngestJournal for Staged {
         self.journal.accepted(producer, stream, after, most).await
     }
 
-    async fn settle(&self, producer: &ProducerName, stream: &str, through: u64) -> Result<()> {
+    async fn settle(&self, producer: &ProducerName, stream: &str, settled: Settled) -> Result<()> {
         self.answered()?;
-        self.journal.settle(producer, stream, through).await
+        self.journal.settle(producer, stream, settled).await
     }
 
     async fn list(&self) -> Result<Vec<ProducerEntry>> {
@@ -65,6 +66,10 @@ impl IngestJournal for Staged {
 
     async fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {
         self.journal.order(name, order).await
+    }
+
+    async fn forget(&self, silence: &Silence) -> Result<Forgotten> {
+        self.journal.forget(silence).await
     }
 }
 
@@ -187,6 +192,170 @@ async fn so_many_producers_have_a_place_and_no_further_one() {
     }
     assert_eq!(send(&source, request(&[], &["y"])).await.0, 200);
     assert_eq!(journal.list().await.expect("a list").len(), 3);
+}
+
+#[tokio::test]
+async fn messages_that_nobody_numbers_take_no_place_of_a_producer() {
+    let journal = journal();
+    let bounded = IngestOptions {
+        max_producers: 1,
+        ..options()
+    };
+    let source = source(bounded, &journal).await;
+    assert_eq!(send(&source, request(&[], &["y"])).await.0, 200);
+    assert_eq!(send(&source, numbered("a", 1, 1, &["x"])).await.0, 200);
+    assert_eq!(send(&source, numbered("b", 1, 1, &["x"])).await.0, 503);
+}
+
+#[tokio::test]
+async fn requests_whose_bodies_came_at_the_same_time_have_room_one_by_one() {
+    let (staged, journal) = staged();
+    let bounded = IngestOptions {
+        max_waiting: 1,
+        ..options()
+    };
+    let source = source(bounded, &journal).await;
+    staged.holds_answer.store(true, Ordering::SeqCst);
+    let gate = Arc::clone(&source.gate);
+    let early =
+        tokio::spawn(async move { said(gate.answer(numbered("p", 1, 1, &["a"])).await).await });
+    while staged.holds_answer.load(Ordering::SeqCst) {
+        tokio::task::yield_now().await;
+    }
+    // The journal has it in hand, and nobody knows yet whether it waits.
+    assert_eq!(send(&source, numbered("q", 1, 1, &["b"])).await.0, 503);
+    assert!(
+        source.gate.lanes().reserve(1, 1).is_none(),
+        "behind the body"
+    );
+    staged.told.notify_one();
+    assert_eq!(early.await.expect("an answer").0, 200);
+    assert!(source.gate.lanes().reserve(1, 1).is_none());
+    assert!(source.gate.lanes().reserve(1, 2).is_some());
+}
+
+#[tokio::test]
+async fn nothing_is_handed_over_while_the_journal_is_away() {
+    let (staged, journal) = staged();
+    let mut source = source(options(), &journal).await;
+    send(&source, numbered("p", 1, 1, &["a", "b"])).await;
+    let deliveries = fetch(&mut source).await;
+    source
+        .requeue(&[deliveries[0].id])
+        .await
+        .expect("taken back");
+    source
+        .requeue(&[deliveries[1].id])
+        .await
+        .expect("taken back");
+    staged.is_away.store(true, Ordering::SeqCst);
+    tokio::time::sleep(FROZEN).await;
+    let fetched = source.fetch(10).await.expect("an answer");
+    assert!(matches!(fetched, Fetched::Away(_)), "{fetched:?}");
+    // They are due, and whether their producer was frozen since is not known.
+    let more = tokio::time::timeout(FROZEN, source.fetch(10)).await;
+    assert!(more.is_err(), "{more:?}");
+    staged.is_away.store(false, Ordering::SeqCst);
+    let mut texts_found: Vec<String> = Vec::new();
+    while texts_found.len() < 2 {
+        if let Fetched::Deliveries(some) = source.fetch(10).await.expect("an answer") {
+            texts_found.extend(texts(&some).iter().map(|it| (*it).to_owned()));
+        }
+    }
+    assert_eq!(texts_found, ["a", "b"]);
+}
+
+/// Another worker has forgotten a producer that this one knows, and takes in its new life.
+#[tokio::test(start_paused = true)]
+async fn a_producer_that_was_forgotten_elsewhere_runs_in_its_new_life() {
+    let journal = journal();
+    let shared = IngestOptions {
+        is_shared: true,
+        forget_producers: Some(Duration::from_secs(3_600)),
+        ..options()
+    };
+    let mut here = source(shared, &journal).await;
+    send(&here, numbered("p", 1, 1, &["a", "b", "c"])).await;
+    let before = fetch(&mut here).await;
+    here.acknowledge(&applied(&before[..2]))
+        .await
+        .expect("noted");
+    here.record().await.expect("recorded");
+    let p = ProducerName::of_sender("p").expect("an id");
+    let read = journal
+        .accepted(&p, "orders", 0, 9)
+        .await
+        .expect("an answer");
+    let settled = Settled {
+        begun: read.expect("a stream").begun,
+        through: 3,
+        at: here.gate.now(),
+    };
+    journal
+        .settle(&p, "orders", settled)
+        .await
+        .expect("settled");
+    let silence = Silence {
+        stream: "orders".into(),
+        longest: Duration::from_secs(3_600),
+        now: here.gate.now().plus(Duration::from_secs(7_200)),
+        after: None,
+        most: 10,
+    };
+    let forgotten = journal.forget(&silence).await.expect("an answer");
+    assert_eq!(forgotten.producers, [p.clone()]);
+    let elsewhere = Submission {
+        at: silence.now,
+        ..semel_conformance::ingest::sent(1, 1, &["x", "y"])
+    };
+    let elsewhere = Submission {
+        numbering: semel_core::ingest::Numbering::Sender {
+            producer: p.clone(),
+            epoch: 1,
+            first: 1,
+            is_any_first: false,
+        },
+        ..elsewhere
+    };
+    journal.submit(&elsewhere).await.expect("taken");
+    // What it had in hand of the earlier life settles nothing of this one.
+    here.acknowledge(&applied(&before[2..]))
+        .await
+        .expect("noted");
+    let after = fetch(&mut here).await;
+    assert_eq!(texts(&after), ["x", "y"]);
+    here.record().await.expect("recorded");
+    assert_eq!(confirmed(&journal).await, 0);
+    here.acknowledge(&applied(&after)).await.expect("noted");
+    here.record().await.expect("recorded");
+    assert_eq!(confirmed(&journal).await, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_was_silent_for_long_takes_no_place_any_more() {
+    let journal = journal();
+    let clock = Arc::new(TestClock::new());
+    let bounded = IngestOptions {
+        max_producers: 1,
+        forget_producers: Some(Duration::from_secs(3_600)),
+        ..options()
+    };
+    let opened = IngestSource::open(bounded, journal.clone(), clock.clone()).await;
+    let mut source = opened.expect("a source");
+    send(&source, numbered("a", 1, 1, &["x"])).await;
+    let deliveries = fetch(&mut source).await;
+    source
+        .acknowledge(&applied(&deliveries))
+        .await
+        .expect("noted");
+    source.record().await.expect("recorded");
+    assert_eq!(send(&source, numbered("b", 1, 1, &["x"])).await.0, 503);
+    clock.advance(Duration::from_secs(7_200));
+    let idle = tokio::time::timeout(Duration::from_secs(3_600), source.fetch(1)).await;
+    assert!(idle.is_err(), "{idle:?}");
+    assert_eq!(journal.list().await.expect("a list"), []);
+    assert_eq!(send(&source, numbered("b", 1, 1, &["x"])).await.0, 200);
+    assert_eq!(send(&source, numbered("a", 1, 1, &["x"])).await.0, 503);
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
-//! The tables of the journal: creating them, and reading their format.
+//! The tables of a journal beside those of the store: creating them, and reading their format.
 
 use deadpool_postgres::Object;
+use deadpool_postgres::tokio_postgres::types::ToSql;
 use semel_core::{Code, Error, ErrorKind, Result};
 
 use crate::connection::{Cells, Runs};
@@ -8,49 +9,67 @@ use crate::error::{is_passing, misconfigured, of_commit, uncommitted, undone};
 use crate::failure::Failure;
 use crate::preflight;
 use crate::session::{Session, TRIES, pause};
-use crate::sql::quoted;
+use crate::sql::{Text, Texts, quoted};
 
-/// The format of the journal of producers that this version creates and knows.
-pub const PRODUCERS_FORMAT: i64 = 1;
-
-/// Makes sure that there is a journal: makes what is missing, if the user may.
-pub(super) async fn open(session: &Session, client: &mut Object) -> Result<()> {
-    if check(session, client).await? {
-        return Ok(());
-    }
-    preflight::check(session, client).await?;
-    if create(session, client, true).await? {
-        return Ok(());
-    }
-    Err(misconfigured(&format!(
-        "there is no journal of producers in schema {}, and the user of the store's url may not make one; `semel store \
-         migrate --yes` makes it, for a user who may create tables there",
-        session.schema
-    )))
+/// The tables of a journal.
+pub(crate) struct JournalTables {
+    /// The name of the whole, as in messages: `journal of producers`.
+    pub(crate) name: &'static str,
+    /// The format that this version creates and knows.
+    pub(crate) format: i64,
+    /// The table that has the format.
+    pub(crate) format_table: &'static str,
+    /// The statement that reads it.
+    pub(crate) text_for_format: fn(&Texts) -> &Text,
+    /// The statements that create the tables.
+    pub(crate) text_to_create: fn(&Texts) -> &Text,
 }
 
-/// Creates the tables where there are none. Where the user may not, or has others under their names, leaves that to the
-/// first opening of a producer.
-pub(crate) async fn migrate(session: &Session, client: &mut Object) -> Result<()> {
-    match format(session, client).await {
-        Ok(None) => create(session, client, false).await.map(drop),
-        Ok(Some(format)) => known(session, format).map(drop),
-        Err(failure) if matches!(failure.answer(), Some(("42501", _))) => Ok(()),
-        Err(failure) => Err(undone(failure)),
+impl JournalTables {
+    /// Makes sure that there is a journal: makes what is missing, if the user may.
+    pub(crate) async fn open(&self, session: &Session, client: &mut Object) -> Result<()> {
+        if self.check(session, client).await? {
+            return Ok(());
+        }
+        preflight::check(session, client).await?;
+        if create(self, session, client, true).await? {
+            return Ok(());
+        }
+        Err(misconfigured(&format!(
+            "there is no {} in schema {}, and the user of the store's url may not make one; `semel store migrate --yes` \
+             makes it, for a user who may create tables there",
+            self.name, session.schema
+        )))
     }
-}
 
-/// Tells whether there is a journal, and refuses a newer one.
-pub(super) async fn check(session: &Session, client: &Object) -> Result<bool> {
-    match format(session, client).await.map_err(undone)? {
-        Some(format) => known(session, format),
-        None => Ok(false),
+    /// Creates the tables where there are none. Where the user may not, or has others under their names, leaves that to
+    /// the first call that needs them.
+    pub(crate) async fn migrate(&self, session: &Session, client: &mut Object) -> Result<()> {
+        match format(self, session, client).await {
+            Ok(None) => create(self, session, client, false).await.map(drop),
+            Ok(Some(format)) => known(self, session, format).map(drop),
+            Err(failure) if matches!(failure.answer(), Some(("42501", _))) => Ok(()),
+            Err(failure) => Err(undone(failure)),
+        }
+    }
+
+    /// Tells whether there is a journal, and refuses a newer one.
+    pub(crate) async fn check(&self, session: &Session, client: &Object) -> Result<bool> {
+        match format(self, session, client).await.map_err(undone)? {
+            Some(format) => known(self, session, format),
+            None => Ok(false),
+        }
     }
 }
 
 /// Reads the format; `None` where there is no journal.
-async fn format(session: &Session, client: &Object) -> Result<Option<i64>, Failure> {
-    match client.rows(&session.texts.producer_format, &[]).await {
+async fn format(
+    tables: &JournalTables,
+    session: &Session,
+    client: &Object,
+) -> Result<Option<i64>, Failure> {
+    let text = (tables.text_for_format)(&session.texts);
+    match client.rows(text, &[]).await {
         // Nobody takes its row away.
         Ok(rows) => {
             let read = |row| Cells::try_get(row, 0).unwrap_or(0);
@@ -65,17 +84,17 @@ async fn format(session: &Session, client: &Object) -> Result<Option<i64>, Failu
 }
 
 /// Refuses a format that is newer, and what is none.
-fn known(session: &Session, format: i64) -> Result<bool> {
-    if format == PRODUCERS_FORMAT {
+fn known(tables: &JournalTables, session: &Session, format: i64) -> Result<bool> {
+    let (name, newest) = (tables.name, tables.format);
+    if format == newest {
         return Ok(true);
     }
     let schema = &session.schema;
-    if format < PRODUCERS_FORMAT {
+    if format < newest {
         return Err(foreign(schema));
     }
     let message = format!(
-        "the journal of producers in schema {schema} has format {format}, this version knows {PRODUCERS_FORMAT}; use a \
-         newer version"
+        "the {name} in schema {schema} has format {format}, this version knows {newest}; use a newer version"
     );
     Err(Error::new(ErrorKind::InvalidConfig, message)
         .with_code(Code::StoreNewer)
@@ -91,12 +110,17 @@ fn foreign(schema: &str) -> Error {
         .not_applied()
 }
 
-/// Creates the tables where they are missing; tells whether they are there. Creates the schema as well if a producer
+/// Creates the tables where they are missing; tells whether they are there. Creates the schema as well if a journal
 /// `is_wanted` there, and refuses others' tables.
-async fn create(session: &Session, client: &mut Object, is_wanted: bool) -> Result<bool> {
+async fn create(
+    tables: &JournalTables,
+    session: &Session,
+    client: &mut Object,
+    is_wanted: bool,
+) -> Result<bool> {
     let mut tries = 0;
     loop {
-        match try_create(session, client, is_wanted).await {
+        match try_create(tables, session, client, is_wanted).await {
             Ok(is_there) => return Ok(is_there),
             Err(Refusal::Answer(failure)) if may_pass(&failure) && tries < TRIES => {
                 tries += 1;
@@ -117,6 +141,7 @@ async fn create(session: &Session, client: &mut Object, is_wanted: bool) -> Resu
 }
 
 async fn try_create(
+    tables: &JournalTables,
     session: &Session,
     client: &mut Object,
     is_wanted: bool,
@@ -124,8 +149,9 @@ async fn try_create(
     let texts = &session.texts;
     let transaction = client.transaction().await?;
     let schema = &session.schema;
-    transaction.rows(&texts.producer_lock, &[schema]).await?;
-    let rows = transaction.rows(&texts.producer_room, &[schema]).await?;
+    transaction.rows(&texts.journal_lock, &[schema]).await?;
+    let asked: [&(dyn ToSql + Sync); 2] = [schema, &tables.format_table];
+    let rows = transaction.rows(&texts.journal_room, &asked).await?;
     let Some(row) = rows.first() else {
         return Ok(false);
     };
@@ -138,7 +164,7 @@ async fn try_create(
         let make = format!("CREATE SCHEMA {}", quoted(schema));
         transaction.batch_execute(&make).await?;
     }
-    let make = &texts.producer_create.sql;
+    let make = &(tables.text_to_create)(texts).sql;
     transaction.batch_execute(make).await?;
     let committed = transaction.commit().await;
     committed.map_err(|error| Refusal::Commit(of_commit(error)))?;

@@ -1,0 +1,2 @@
+-- ? producer.
+SELECT epoch, frozen FROM semel_ingest_producers WHERE producer = ?

@@ -1,0 +1,2 @@
+-- ? producer, stream.
+SELECT begun, next, confirmed, released FROM semel_ingest_streams WHERE producer = ? AND stream = ?

@@ -1,0 +1,2 @@
+-- ? producer.
+UPDATE semel_ingest_producers SET frozen = 0 WHERE producer = ?
