@@ -21,7 +21,7 @@ use crate::page::List;
 use crate::query::{Query, invalid};
 use crate::reading::Readings;
 use crate::settings::Settings;
-use crate::{audit, keys, parked, series, worker};
+use crate::{audit, keys, parked, producers, series, worker};
 
 /// Everything that a request is answered with.
 struct Service {
@@ -69,7 +69,7 @@ type Path = (
     MethodRouter<Arc<Service>>,
 );
 
-fn paths() -> [Path; 19] {
+fn paths() -> [Path; 20] {
     [
         ("/v1/status", &[], get(status)),
         ("/v1/pipelines", &[], get(pipelines)),
@@ -86,6 +86,7 @@ fn paths() -> [Path; 19] {
         ),
         ("/v1/quarantine", parked::MEMBERS, get(list_quarantine)),
         ("/v1/quarantine/show", parked::NAMED, get(show_quarantined)),
+        ("/v1/producers", &[], get(list_producers)),
         ("/v1/audit", audit::MEMBERS, get(list_audit)),
         ("/v1/store", &[], get(store)),
         ("/v1/config", &[], get(config)),
@@ -232,6 +233,11 @@ async fn show_message(State(service): Shared, head: Parts, kind: Kind) -> Answer
 async fn list_audit(State(service): Shared, head: Parts) -> Answer {
     let query = Query::read(&head, audit::MEMBERS)?;
     json(&audit::list(&service.readings, &*service.settings.clock, &query).await?)
+}
+
+async fn list_producers(State(service): Shared, head: Parts) -> Answer {
+    let query = Query::read(&head, &[])?;
+    json(&producers::list(&service.readings, &service.settings, &query).await?)
 }
 
 async fn list_runs(State(service): Shared, head: Parts) -> Answer {

@@ -124,7 +124,8 @@ pub(super) fn text(notice: &Notice<'_>) -> Option<(Level, String)> {
         Notice::Pausing { .. }
         | Notice::Paused { .. }
         | Notice::Resumed { .. }
-        | Notice::PausesUnread(_) => of_pause(notice),
+        | Notice::PausesUnread(_)
+        | Notice::RelayOrdersUnread(_) => of_pause(notice),
         Notice::Ended {
             pipeline,
             is_failed: true,
@@ -146,6 +147,14 @@ fn of_pause(notice: &Notice<'_>) -> Option<(Level, String)> {
         Notice::PausesUnread(error) => {
             let text = format!(
                 "the orders that pause pipelines cannot be read: {error} [{}]; those that were known stand; trying again",
+                error.code()
+            );
+            return Some((Level::Warning, text));
+        }
+        Notice::RelayOrdersUnread(error) => {
+            let text = format!(
+                "the orders that pause relays cannot be read: {error} [{}]; those that were known stand, and all other \
+                 relays run",
                 error.code()
             );
             return Some((Level::Warning, text));

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use semel_core::port::outbox::RelayName;
 use semel_core::{Backoff, Clock, Timestamp};
-use semel_outbox::{Event, Observer, Relay, Settings};
+use semel_outbox::{Event, Observer, Recall, Relay, Settings};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -148,6 +148,7 @@ fn relay(
         clock: Arc::new(SceneClock(Arc::clone(scene))),
         observer: Arc::new(Watcher(Arc::clone(scene))),
         stop,
+        recall: watch::channel(Recall::Not).1,
     }
 }
 
