@@ -9,7 +9,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};
 use axum::routing::{MethodRouter, get, post};
 use semel_core::Code;
-use semel_http::{Problem, body};
+use semel_http::{Problem, Role, body};
 use semel_operate::parked::{DeadLetter, Quarantined};
 use semel_worker::replay::Kind;
 
@@ -49,6 +49,7 @@ pub fn router(settings: Settings, orders: Arc<Orders>) -> Router {
     let router = paths.fold(Router::new(), |router, (path, _, method)| {
         router.route(path, method)
     });
+    let router = router.route(STOP, post(stop_run));
     Action::ALL
         .into_iter()
         .fold(router, |router, action| {
@@ -145,6 +146,9 @@ async fn answered(State(service): Shared, request: Request, action: Action, step
     };
     Ok(json_text(text.into()))
 }
+
+/// The path of the order that stops a run.
+pub(crate) const STOP: &str = "/v1/runs/{id}/stop";
 
 /// Answers with a run; one that goes on is found again at its path.
 fn run_answer(run: &Run) -> Answer {
@@ -251,6 +255,21 @@ async fn show_run(State(service): Shared, head: Parts) -> Answer {
     let id = head.uri.path().rsplit('/').next().unwrap_or_default();
     let run = service.orders.runs().find(id, &query.caller)?;
     Ok(json_text(run.text()?.into()))
+}
+
+/// Stops a run; answers as the order that began it was answered.
+async fn stop_run(State(service): Shared, request: Request) -> Answer {
+    if request.uri().query().is_some_and(|it| !it.is_empty()) {
+        let detail = "the path takes no query; send a JSON object in the body";
+        return Err(invalid("", detail));
+    }
+    let path = request.uri().path().to_owned();
+    let id = path.rsplit('/').nth(1).unwrap_or_default();
+    let (caller, body) = body::read(request, Role::Operator, MOST_BODY_BYTES).await?;
+    let run = service.orders.runs().find(id, &caller)?;
+    run.stopped(&caller, &body, service.settings.clock.now())
+        .await?;
+    run_answer(&run)
 }
 
 async fn store(State(service): Shared, head: Parts) -> Answer {
