@@ -39,6 +39,8 @@ impl Relays {
         worker: &OfWorker,
         beside: &mut JoinSet<()>,
     ) -> Result<Self> {
+        let told = (&worker.status, &worker.reporter, &worker.around.clock);
+        worker.orders.watch(beside, told);
         let mut running = JoinSet::new();
         for settings in relays {
             // What is wrong with its settings is told at once.

@@ -333,12 +333,7 @@ impl Worker {
         } = options;
         let is_scraped = settings.admin.listen.is_some();
         let lent = stores.for_other_processes();
-        let pipelines = settings.pipelines.iter();
-        let pipelines = pipelines.map(|it| it.pipeline.name.clone());
-        let pauses = Pauses::about(pipelines.chain(RelayOrders::here(&settings)));
-        pauses.ask_first(&lent).await?;
-        let health = Arc::clone(status.health());
-        beside.spawn(Arc::clone(&pauses).watch(lent.clone(), health, Arc::clone(&reporter)));
+        let pauses = watched_pauses(&settings, &lent, (&status, &reporter), &mut beside).await?;
         let (stores, lent) = if is_scraped {
             measured(stores, lent, &status, &around.clock)
         } else {
@@ -388,8 +383,6 @@ impl Worker {
             webhooks: Arc::clone(&webhooks),
             pauses,
         };
-        let told = (&shared.status, &shared.reporter, &shared.around.clock);
-        relay_orders.watch(&mut beside, told);
         let of_worker = shared.for_relays(relay_orders);
         let relays = Relays::begin(&settings.relays, &of_worker, &mut beside)?;
         let mut running = JoinSet::new();
@@ -411,6 +404,26 @@ impl Worker {
         results.failure = results.failure.or_else(|| store_watch.check().err());
         Ok(results)
     }
+}
+
+/// Asks for the orders about the pipelines, and about those relays whose orders this store has, from now on.
+///
+/// # Errors
+///
+/// Those of [`Pauses::ask_first`]
+async fn watched_pauses(
+    settings: &Settings,
+    store: &AnyStore,
+    (status, reporter): (&Arc<Status>, &Arc<dyn Reporter>),
+    beside: &mut JoinSet<()>,
+) -> Result<Arc<Pauses>> {
+    let pipelines = settings.pipelines.iter();
+    let pipelines = pipelines.map(|it| it.pipeline.name.clone());
+    let pauses = Pauses::about(pipelines.chain(RelayOrders::here(settings)));
+    pauses.ask_first(store).await?;
+    let (health, reporter) = (Arc::clone(status.health()), Arc::clone(reporter));
+    beside.spawn(Arc::clone(&pauses).watch(store.clone(), health, reporter));
+    Ok(pauses)
 }
 
 /// Returns what tells that a store is away, and when to try it again.

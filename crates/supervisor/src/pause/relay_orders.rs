@@ -145,16 +145,15 @@ impl Asking {
     /// Reads the orders; nothing if there is no store beside the outbox.
     async fn orders(&self) -> Result<Option<Vec<Option<OrderedPause>>>> {
         let known = self.place.store.borrow().clone();
-        let store = match known {
-            Some(store) => store,
-            None => {
-                let opened = store::beside_outbox(&self.place.url, Arc::clone(&self.clock)).await?;
-                let Some(store) = opened else {
-                    return Ok(None);
-                };
-                self.place.store.send_replace(Some(store.clone()));
-                store
-            }
+        let store = if let Some(store) = known {
+            store
+        } else {
+            let opened = store::beside_outbox(&self.place.url, Arc::clone(&self.clock)).await?;
+            let Some(store) = opened else {
+                return Ok(None);
+            };
+            self.place.store.send_replace(Some(store.clone()));
+            store
         };
         let names: Vec<_> = self.place.pauses.0.keys().cloned().collect();
         ordered_pauses(&store, &names).await.map(Some)

@@ -135,19 +135,16 @@ async fn serving(
         }
     });
     let never = std::future::pending();
-    match tls.map(Arc::new) {
-        Some(tls) => {
-            let protocols = Protocols {
-                tls: Some(tls),
-                http2: false,
-            };
-            let served = listener.serve_as(protocols, LIMITS, service, never);
-            tokio::join!(served, watchdog.watch());
-        }
-        None => {
-            let served = listener.serve(LIMITS, service, never);
-            tokio::join!(served, watchdog.watch());
-        }
+    if let Some(tls) = tls.map(Arc::new) {
+        let protocols = Protocols {
+            tls: Some(tls),
+            http2: false,
+        };
+        let served = listener.serve_as(protocols, LIMITS, service, never);
+        tokio::join!(served, watchdog.watch());
+    } else {
+        let served = listener.serve(LIMITS, service, never);
+        tokio::join!(served, watchdog.watch());
     }
 }
 
