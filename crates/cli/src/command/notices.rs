@@ -35,9 +35,7 @@ pub(super) fn text(notice: &Notice<'_>) -> Option<(Level, String)> {
     let note = |text| Some((Level::Info, text));
     match *notice {
         Notice::StoreAway(error) => warning(format!("{error} [{}]; trying again", error.code())),
-        Notice::StoreBack { lasted } => {
-            note(format!("the store answers after {}", lasted_text(lasted)))
-        }
+        Notice::StoreBack { lasted } => note(store_back(lasted)),
         Notice::StoreBroughtForward { url, from, to } => warning(forward(url, from, to)),
         Notice::StoreHolds { url, keys } => {
             note(format!("store {}: {}", url.absolute(), count(keys)))
@@ -132,6 +130,10 @@ pub(super) fn text(notice: &Notice<'_>) -> Option<(Level, String)> {
         } => note(format!("{pipeline}: stopped by an error")),
         Notice::Ended { .. } | Notice::Restoring { .. } | Notice::Restored { .. } => None,
     }
+}
+
+fn store_back(lasted: std::time::Duration) -> String {
+    format!("the store answers after {}", lasted_text(lasted))
 }
 
 /// The importance and the words of a notice about a pause; nothing of any other.
