@@ -47,6 +47,8 @@
 //!     url: "memory:".to_owned(),
 //!     accepted: Vec::new(),
 //!     pipelines: Vec::new(),
+//!     relays: Vec::new(),
+//!     producers: None,
 //!     serves_clients: false,
 //!     routes: Vec::new(),
 //!     config: "{}".to_owned(),
@@ -68,6 +70,7 @@ mod openapi;
 mod orders;
 mod page;
 mod parked;
+mod producers;
 mod query;
 mod reading;
 mod router;
@@ -81,6 +84,7 @@ pub use orders::{LONGEST, MOST_BODY_BYTES, MOST_CHANGES, Orders};
 pub use page::MOST_ITEMS;
 pub use reading::{PATIENCE, READINGS};
 pub use router::router;
+pub use semel_operate::producers::Producers;
 pub use semel_worker::replay::Job;
 pub use series::{Plot, Series, SeriesQuery};
-pub use settings::{Lent, Paused, Ran, Runner, Settings, Worker};
+pub use settings::{Lent, Paused, Ran, RelayPlace, Runner, Settings, Worker};

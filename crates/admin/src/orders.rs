@@ -5,8 +5,10 @@
 mod execution;
 mod lookup;
 mod messages;
+mod pauses;
 mod plan;
 mod planning;
+mod producing;
 mod request;
 mod rerun;
 mod runs;

@@ -9,7 +9,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};
 use axum::routing::{MethodRouter, get, post};
 use semel_core::Code;
-use semel_http::{Problem, body};
+use semel_http::{Problem, Role, body};
 use semel_operate::parked::{DeadLetter, Quarantined};
 use semel_worker::replay::Kind;
 
@@ -21,7 +21,7 @@ use crate::page::List;
 use crate::query::{Query, invalid};
 use crate::reading::Readings;
 use crate::settings::Settings;
-use crate::{audit, keys, parked, series, worker};
+use crate::{audit, keys, parked, producers, series, worker};
 
 /// Everything that a request is answered with.
 struct Service {
@@ -49,6 +49,7 @@ pub fn router(settings: Settings, orders: Arc<Orders>) -> Router {
     let router = paths.fold(Router::new(), |router, (path, _, method)| {
         router.route(path, method)
     });
+    let router = router.route(STOP, post(stop_run));
     Action::ALL
         .into_iter()
         .fold(router, |router, action| {
@@ -69,7 +70,7 @@ type Path = (
     MethodRouter<Arc<Service>>,
 );
 
-fn paths() -> [Path; 19] {
+fn paths() -> [Path; 20] {
     [
         ("/v1/status", &[], get(status)),
         ("/v1/pipelines", &[], get(pipelines)),
@@ -86,6 +87,7 @@ fn paths() -> [Path; 19] {
         ),
         ("/v1/quarantine", parked::MEMBERS, get(list_quarantine)),
         ("/v1/quarantine/show", parked::NAMED, get(show_quarantined)),
+        ("/v1/producers", &[], get(list_producers)),
         ("/v1/audit", audit::MEMBERS, get(list_audit)),
         ("/v1/store", &[], get(store)),
         ("/v1/config", &[], get(config)),
@@ -144,6 +146,9 @@ async fn answered(State(service): Shared, request: Request, action: Action, step
     };
     Ok(json_text(text.into()))
 }
+
+/// The path of the order that stops a run.
+pub(crate) const STOP: &str = "/v1/runs/{id}/stop";
 
 /// Answers with a run; one that goes on is found again at its path.
 fn run_answer(run: &Run) -> Answer {
@@ -234,6 +239,11 @@ async fn list_audit(State(service): Shared, head: Parts) -> Answer {
     json(&audit::list(&service.readings, &*service.settings.clock, &query).await?)
 }
 
+async fn list_producers(State(service): Shared, head: Parts) -> Answer {
+    let query = Query::read(&head, &[])?;
+    json(&producers::list(&service.readings, &service.settings, &query).await?)
+}
+
 async fn list_runs(State(service): Shared, head: Parts) -> Answer {
     let query = Query::read(&head, &[])?;
     let runs = service.orders.runs().list(&query.caller);
@@ -245,6 +255,21 @@ async fn show_run(State(service): Shared, head: Parts) -> Answer {
     let id = head.uri.path().rsplit('/').next().unwrap_or_default();
     let run = service.orders.runs().find(id, &query.caller)?;
     Ok(json_text(run.text()?.into()))
+}
+
+/// Stops a run; answers as the order that began it was answered.
+async fn stop_run(State(service): Shared, request: Request) -> Answer {
+    if request.uri().query().is_some_and(|it| !it.is_empty()) {
+        let detail = "the path takes no query; send a JSON object in the body";
+        return Err(invalid("", detail));
+    }
+    let path = request.uri().path().to_owned();
+    let id = path.rsplit('/').nth(1).unwrap_or_default();
+    let (caller, body) = body::read(request, Role::Operator, MOST_BODY_BYTES).await?;
+    let run = service.orders.runs().find(id, &caller)?;
+    run.stopped(&caller, &body, service.settings.clock.now())
+        .await?;
+    run_answer(&run)
 }
 
 async fn store(State(service): Shared, head: Parts) -> Answer {

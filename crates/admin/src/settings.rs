@@ -7,6 +7,7 @@ use std::sync::Arc;
 use semel_config::{ConsoleSettings, PipelineSettings};
 use semel_core::port::transfer::AnyTransferStore;
 use semel_core::{AnyStore, Clock, Entropy, Result};
+use semel_operate::producers::Producers;
 use semel_worker::replay::Job;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -24,6 +25,10 @@ pub struct Settings {
     pub accepted: Vec<&'static str>,
     /// The pipelines of the configuration.
     pub pipelines: Vec<PipelineSettings>,
+    /// The relays of the configuration.
+    pub relays: Vec<RelayPlace>,
+    /// The producers of the store; none where it keeps none.
+    pub producers: Option<Producers>,
     /// True if clients bring keys, too: by claims, or in requests to a gateway.
     pub serves_clients: bool,
     /// The names under which the routes of a gateway keep their keys.
@@ -38,6 +43,15 @@ pub struct Settings {
     pub clock: Arc<dyn Clock>,
     /// The entropy that the records of orders are named by.
     pub entropy: Arc<dyn Entropy>,
+}
+
+/// A relay, and the store that has the orders about it.
+#[derive(Clone, Debug)]
+pub struct RelayPlace {
+    /// The relay. No pipeline has its name.
+    pub name: Box<str>,
+    /// The store beside its outbox, once it is open; none if the worker's own store has the orders.
+    pub elsewhere: Option<watch::Receiver<Option<AnyStore>>>,
 }
 
 /// The store, as the worker lends it.

@@ -3,6 +3,7 @@
 use semel_config::StoreUrl;
 use semel_core::port::producer::AnyProducerJournal;
 use semel_core::{Error, ErrorKind, Result};
+use semel_operate::producers::Producers;
 use semel_store_embedded::EmbeddedProducers;
 use semel_store_sqlite::SqliteProducers;
 
@@ -38,4 +39,20 @@ pub fn open(store: &StoreUrl) -> Result<AnyProducerJournal> {
             Err(Error::new(ErrorKind::Unsupported, message).not_applied())
         }
     }
+}
+
+/// Returns the producers of a store: those that publish from it, and those that send their messages to it.
+///
+/// # Errors
+///
+/// As [`open`].
+pub fn open_all(store: &StoreUrl) -> Result<Producers> {
+    Ok(Producers {
+        own: open(store)?,
+        others: match crate::ingest::open(store) {
+            Ok(journal) => Some(journal),
+            Err(error) if error.kind() == ErrorKind::Unsupported => None,
+            Err(error) => return Err(error),
+        },
+    })
 }

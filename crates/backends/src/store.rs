@@ -131,6 +131,37 @@ pub async fn open_for_reading(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result<O
     }
 }
 
+/// Opens the store in the database of an outbox, which keeps the orders about its relays; none if there is none. Makes
+/// none, and brings none forward.
+///
+/// # Errors
+///
+/// `InvalidConfig`: it has another format than this version's; those of a database that cannot be asked.
+pub async fn beside_outbox(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result<Option<AnyStore>> {
+    let Formats { stored, newest } = formats(url).await?;
+    let Some(stored) = stored else {
+        return Ok(None);
+    };
+    if stored == newest {
+        let opened = open_for_changing(url, clock).await?;
+        return Ok(Some(opened.store));
+    }
+    let (what_to_do, code) = if stored > newest {
+        ("use a newer version", Code::StoreNewer)
+    } else {
+        (
+            "`semel store migrate --yes` brings it forward",
+            Code::InvalidConfig,
+        )
+    };
+    let message = format!(
+        "its store has format {stored}, and this version works with {newest}; {what_to_do}"
+    );
+    Err(Error::new(ErrorKind::InvalidConfig, message)
+        .with_code(code)
+        .not_applied())
+}
+
 /// Opens an existing store to change its contents, or connects to the worker that has it open.
 ///
 /// # Errors

@@ -4,13 +4,15 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::fields::Fields;
-use super::listener::host;
+use super::listener::{Certificate, host, tls};
 
 /// The listener that reports the status of a worker over HTTP.
 #[derive(Clone, Debug)]
 pub struct AdminSettings {
     /// Its address; without one, the worker cannot be asked.
     pub listen: Option<SocketAddr>,
+    /// Its certificate; without one, clients are answered in the clear.
+    pub tls: Option<Certificate>,
     /// True if it serves the admin API beside its status.
     pub api: bool,
     /// The names by which clients call the admin API, beside those of a loopback address.
@@ -22,6 +24,7 @@ pub struct AdminSettings {
 impl AdminSettings {
     const DEFAULT: Self = Self {
         listen: None,
+        tls: None,
         api: true,
         hosts: Vec::new(),
         ready_after: Duration::from_secs(30),
@@ -39,6 +42,8 @@ pub(super) fn read(fields: &mut Fields<'_>) -> AdminSettings {
                 .to_owned()
         })
     });
+    // A fault of it is reported.
+    let tls = tls(&mut table).flatten();
     let api = table.boolean_or("api", AdminSettings::DEFAULT.api);
     let hosts = table.words("hosts", host);
     let default = AdminSettings::DEFAULT.ready_after;
@@ -51,6 +56,7 @@ pub(super) fn read(fields: &mut Fields<'_>) -> AdminSettings {
     table.finish();
     AdminSettings {
         listen,
+        tls,
         api,
         hosts,
         ready_after,

@@ -213,6 +213,11 @@ impl Settings {
         {
             fields.fault_at(&["gateway", "reuse_port"], ONE_PROCESS);
         }
+        for relay in &relays {
+            if pipelines.iter().any(|it| it.pipeline.name == relay.name) {
+                fields.fault_at(&["relays", &relay.name], SAME_NAME);
+            }
+        }
         if overrides.pipeline.is_some() {
             gateway = None;
             relays.clear();
@@ -257,6 +262,8 @@ impl Settings {
     }
 }
 
+/// The fault of a relay that cannot be told from a pipeline.
+const SAME_NAME: &str = "is the name of a pipeline, too; orders that pause one go by the name, so give the relay another one";
 /// The fault of gateways that share an address, over a store that they cannot share.
 const ONE_PROCESS: &str = "needs a store that several processes have open at once: `sqlite:` or one on a server; with \
                            `embedded:`, have systemd keep the socket open instead (socket activation), so that nobody is \

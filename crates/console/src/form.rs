@@ -109,3 +109,5 @@ const MOST_BYTES: usize = 4 << 20;
 const MOST_MEMBERS: usize = 2_100;
 /// The time for a whole form of somebody whom nobody knows. That of others has arrived before.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The letters of a reason: of any alphabet, so many fit into the 1,024 bytes that the API takes.
+pub(crate) const MOST_REASON_LETTERS: usize = 341;

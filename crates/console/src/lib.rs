@@ -52,6 +52,8 @@ pub fn router(api: Router) -> Router {
         .route("/quarantine/message", get(pages::message::quarantined))
         .route("/runs", get(pages::runs::list))
         .route("/runs/{id}", get(pages::runs::show))
+        .route("/runs/{id}/stop", post(pages::runs::stop))
+        .route("/producers", get(pages::producers::show))
         .route("/window", get(pages::window::show))
         .route("/store", get(pages::store::show))
         .route("/audit", get(pages::audit::show))

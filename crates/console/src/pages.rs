@@ -6,6 +6,7 @@ pub(crate) mod key;
 pub(crate) mod message;
 pub(crate) mod orders;
 pub(crate) mod overview;
+pub(crate) mod producers;
 pub(crate) mod runs;
 pub(crate) mod set_aside;
 pub(crate) mod store;

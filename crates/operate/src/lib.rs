@@ -11,7 +11,7 @@
 //! [`check`] reports the promise of each pipeline, and what stands in its way. [`keys`] explains a key and
 //! decides what a change of its record would do, [`in_doubt`] decides what a person's statement about a doubt
 //! leads to, [`parked`] finds the messages that were set aside, [`relays`] the dead letters of
-//! relays, [`pipelines`] pauses and resumes a pipeline, and [`store`] counts what a store holds. Each of them
+//! relays, [`pipelines`] pauses and resumes pipelines and relays, [`producers`] freezes and releases producers, and [`store`] counts what a store holds. Each of them
 //! names the next step as an [`Action`](action::Action): a door makes a command or a button of it.
 
 pub mod action;
@@ -22,6 +22,7 @@ pub mod order;
 pub mod paging;
 pub mod parked;
 pub mod pipelines;
+pub mod producers;
 pub mod relative_time;
 pub mod relays;
 #[cfg(test)]

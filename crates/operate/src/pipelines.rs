@@ -1,4 +1,5 @@
-//! Orders about pipelines as a whole: a pipeline is paused or drained, and stays so until it is resumed.
+//! Orders about pipelines and relays as a whole: one is paused or drained, and stays so until it is resumed. Pipelines and
+//! relays have one namespace.
 //!
 //! The store keeps such an order as a record that is held, so that every worker on it finds the order, restarted or not.
 

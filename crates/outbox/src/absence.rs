@@ -25,6 +25,11 @@ impl Absence {
         (is_new, AWAY.after(*tries).max(wish))
     }
 
+    /// Tells whether it is away.
+    pub(crate) const fn is_away(&self) -> bool {
+        self.since.is_some()
+    }
+
     /// Notes its end; returns how long it lasted, if there was one.
     pub(crate) fn ended(&mut self, now: Duration) -> Option<Duration> {
         let (since, _) = self.since.take()?;

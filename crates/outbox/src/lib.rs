@@ -27,7 +27,7 @@ mod waves;
 pub use event::{Event, Observer};
 pub use producer::Producer;
 pub use publication::{PublicationEnd, PublicationSpan};
-pub use relay::Relay;
+pub use relay::{Recall, Relay};
 pub use settings::{Settings, Summary};
 
 /// The most messages that are published and not yet recorded: so many are published again, at most, when a process

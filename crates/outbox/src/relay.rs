@@ -36,10 +36,12 @@ pub struct Relay<O, S> {
     pub observer: Arc<dyn Observer>,
     /// Turned `true` to stop.
     pub stop: watch::Receiver<bool>,
+    /// Ends the run without a limit of time.
+    pub recall: watch::Receiver<Recall>,
 }
 
 impl<O: OutboxStore, S: Sink> Relay<O, S> {
-    /// Publishes until a stop is asked for. An outbox or a sink that is away is waited for.
+    /// Publishes until a stop is asked for, or the run is recalled. An outbox or a sink that is away is waited for.
     ///
     /// # Guarantee   in order of each order key; at most [`MOST_UNRECORDED`] messages are published again, under the
     /// same ids, when the process dies
@@ -69,6 +71,29 @@ impl<O: OutboxStore, S: Sink> Relay<O, S> {
     }
 }
 
+/// The end of a run that goes on for as long as what it has in hand takes: it is not given up as it is after a stop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Recall {
+    /// It goes on.
+    #[default]
+    Not,
+    /// It publishes what is there, and ends once nothing is due.
+    WhenIdle,
+    /// It publishes nothing more.
+    Now,
+}
+
+/// The result of a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// There may be more to do at once.
+    Busy,
+    /// Nothing is due.
+    Idle,
+    /// The sink is away, and tried again after a while.
+    Away,
+}
+
 /// A relay that runs.
 struct Run<O, S> {
     relay: Relay<O, S>,
@@ -84,13 +109,19 @@ struct Run<O, S> {
 
 impl<O: OutboxStore, S: Sink> Run<O, S> {
     async fn turns(&mut self) -> Result<()> {
-        while !self.is_stopped() {
+        while !self.ends() {
             match self.turn().await {
-                Ok(did_something) => {
+                Ok(Turn::Busy) => self.outbox_is_back(),
+                Ok(Turn::Idle) => {
                     self.outbox_is_back();
-                    if !did_something {
-                        self.rest().await;
+                    if *self.relay.recall.borrow() == Recall::WhenIdle {
+                        break;
                     }
+                    self.rest().await;
+                }
+                Ok(Turn::Away) => {
+                    self.outbox_is_back();
+                    self.rest().await;
                 }
                 Err(error) if is_passing(&error) => self.wait_for_outbox(&error).await,
                 Err(error) => return Err(error),
@@ -99,9 +130,8 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
         Ok(())
     }
 
-    /// Divides the partitions and removes what was kept, if that is due, and publishes a batch; returns whether there
-    /// may be more to do at once.
-    async fn turn(&mut self) -> Result<bool> {
+    /// Divides the partitions and removes what was kept, if that is due, and publishes a batch.
+    async fn turn(&mut self) -> Result<Turn> {
         let now = self.relay.clock.monotonic();
         if self.tenure.balance_in(now).is_zero() {
             let held = self.tenure.leases.len();
@@ -112,14 +142,20 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
             }
         }
         let is_cleaning = self.forget(now).await?;
+        // What a sink that is away did not take is put off for about as long as the sink is left alone.
+        let idle = match (is_cleaning, self.sink_away.is_away()) {
+            (true, _) => Turn::Busy,
+            (false, true) => Turn::Away,
+            (false, false) => Turn::Idle,
+        };
         if self.tenure.leases.is_empty() || now < self.sink_due {
-            return Ok(is_cleaning);
+            return Ok(idle);
         }
         let Relay { outbox, name, .. } = &self.relay;
         let leases = &self.tenure.leases;
         let pending = outbox.pending(name, leases, MOST_UNRECORDED).await?;
         if pending.is_empty() {
-            return Ok(is_cleaning);
+            return Ok(idle);
         }
         let (fates, tries) = self.publish(pending).await;
         let settled = fates.settled(&self.relay.settings);
@@ -132,7 +168,7 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
             Some(error) => self.leave_sink_alone(&error),
             None => self.sink_is_back(),
         }
-        Ok(true)
+        Ok(Turn::Busy)
     }
 
     /// Removes some of what was kept for long enough, if that is due; returns whether there may be more. Goes on where
@@ -228,7 +264,7 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
             }
             // A batch of many waves does not keep other processes from their share.
             let now = self.relay.clock.monotonic();
-            let is_interrupted = self.is_stopped() || self.tenure.balance_in(now).is_zero();
+            let is_interrupted = self.ends() || self.tenure.balance_in(now).is_zero();
             if fates.has_outage() || is_interrupted {
                 break;
             }
@@ -248,6 +284,7 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
             clock,
             observer,
             stop,
+            recall: _,
         } = relay;
         let publishing = sink.publish(publications);
         tokio::pin!(publishing);
@@ -389,10 +426,17 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
             longest = longest.min(self.sink_due.saturating_sub(now));
         }
         let longest = longest.max(SHORTEST_REST);
-        let Relay { outbox, stop, .. } = &mut self.relay;
+        let Relay {
+            outbox,
+            stop,
+            recall,
+            ..
+        } = &mut self.relay;
         tokio::select! {
             biased;
             () = stopped(stop) => {}
+            // One that nobody can recall any more goes on.
+            Ok(()) = recall.changed() => {}
             // An outbox that cannot say is asked now and then.
             Ok(()) = outbox.committed() => {}
             () = sleep(longest) => {}
@@ -409,6 +453,11 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
 
     fn is_stopped(&self) -> bool {
         *self.relay.stop.borrow()
+    }
+
+    /// Tells whether nothing more is to be published.
+    fn ends(&self) -> bool {
+        self.is_stopped() || *self.relay.recall.borrow() == Recall::Now
     }
 
     fn tell(&self, event: &Event<'_>) {

@@ -32,3 +32,16 @@ pub struct Summary {
     /// The time from begin to end.
     pub elapsed: Duration,
 }
+
+impl Summary {
+    /// The counts of both runs.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            published: self.published + other.published,
+            put_off: self.put_off + other.put_off,
+            dead: self.dead + other.dead,
+            elapsed: self.elapsed.saturating_add(other.elapsed),
+        }
+    }
+}

@@ -38,6 +38,8 @@ pub enum Notice<'a> {
     },
     /// The orders that pause pipelines cannot be read; those that were known stand.
     PausesUnread(&'a Error),
+    /// The orders that pause relays cannot be read; relays about which none was known run.
+    RelayOrdersUnread(&'a Error),
     /// Opening the store changed its format; there is no way back.
     StoreBroughtForward {
         /// The store.
@@ -237,21 +239,21 @@ pub enum Notice<'a> {
     TokensUnreadable(&'a Error),
     /// A pipeline is to be paused: it takes in no more messages, and finishes what the order says.
     Pausing {
-        /// The pipeline.
+        /// The pipeline, or the relay.
         pipeline: &'a str,
         /// The order.
         pause: &'a OrderedPause,
     },
     /// A pipeline is paused: nothing of it is in hand.
     Paused {
-        /// The pipeline.
+        /// The pipeline, or the relay.
         pipeline: &'a str,
         /// The order.
         pause: &'a OrderedPause,
     },
     /// A pipeline runs again.
     Resumed {
-        /// The pipeline.
+        /// The pipeline, or the relay.
         pipeline: &'a str,
     },
     /// A pipeline has ended.

@@ -1,13 +1,15 @@
-//! Pipelines that an order pauses: a watch over the orders in the store, and the runs of a pipeline between them.
+//! Pipelines and relays that an order pauses: a watch over the orders in the store, and the runs between them.
 //!
-//! A pause ends the run of its pipeline, source and all, and the next run begins when the pipeline is resumed. So nothing
+//! A pause ends the run of its pipeline or relay, source and all, and the next run begins when it is resumed. So nothing
 //! is in hand meanwhile that a broker would wait for, however long it lasts.
 
 mod kept_source;
+mod relay_orders;
 mod runs;
 mod until_drained;
 
 pub(crate) use kept_source::Keeper;
+pub(crate) use relay_orders::RelayOrders;
 pub(crate) use runs::{OrderedRun, Runs};
 pub(crate) use until_drained::UntilDrained;
 
@@ -25,7 +27,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::notice::{Notice, Reporter};
 use crate::status::Health;
 
-/// The order about a pipeline, as far as it is known.
+/// The order about a pipeline or a relay, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum KnownOrder {
     /// The store was not asked yet.
@@ -37,19 +39,19 @@ pub(crate) enum KnownOrder {
     Paused(OrderedPause),
 }
 
-/// The orders about the pipelines of a worker.
+/// The orders that one store has about the pipelines and the relays of a worker.
 #[derive(Debug)]
 pub(crate) struct Pauses(BTreeMap<Box<str>, watch::Sender<KnownOrder>>);
 
 impl Pauses {
-    /// The orders about these pipelines, none of which is known yet.
-    pub(crate) fn about(pipelines: impl IntoIterator<Item = Box<str>>) -> Arc<Self> {
-        let pipelines = pipelines.into_iter();
-        let orders = pipelines.map(|name| (name, watch::Sender::new(KnownOrder::Unknown)));
+    /// The orders about what has these names, none of which is known yet.
+    pub(crate) fn about(names: impl IntoIterator<Item = Box<str>>) -> Arc<Self> {
+        let names = names.into_iter();
+        let orders = names.map(|name| (name, watch::Sender::new(KnownOrder::Unknown)));
         Arc::new(Self(orders.collect()))
     }
 
-    /// Returns a channel that has the order about a pipeline; one that nobody asks about is to run.
+    /// Returns a channel that has the order about a pipeline or a relay; one that nobody asks about is to run.
     pub(crate) fn of(&self, pipeline: &str) -> watch::Receiver<KnownOrder> {
         match self.0.get(pipeline) {
             Some(order) => order.subscribe(),

@@ -1,20 +1,24 @@
-//! The relays of a worker: each publishes its stream until a stop is asked for.
+//! The relays of a worker: each publishes its stream until a stop is asked for, but while an order pauses it.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use semel_backends::outbox;
 use semel_config::RelaySettings;
 use semel_core::outbox::OutboxId;
-use semel_core::port::outbox::RelayName;
+use semel_core::port::outbox::{AnyOutbox, RelayName};
+use semel_core::port::sink::AnySink;
 use semel_core::{Error, ErrorKind, Result, TraceContext};
 use semel_engine::surroundings::Surroundings;
-use semel_outbox::{Event, Observer, PublicationSpan, Relay, Summary};
+use semel_operate::pipelines::PauseKind;
+use semel_outbox::{Event, Observer, PublicationSpan, Recall, Relay, Summary};
 use semel_telemetry::RelayMetrics;
 use semel_telemetry::traces::{RelayTraces, Traces};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::notice::{Notice, Reporter};
+use crate::pause::{OrderedRun, Pauses, RelayOrders, Runs};
 use crate::results::Results;
 use crate::status::Status;
 use crate::traces;
@@ -32,26 +36,30 @@ impl Relays {
     /// Settings that contradict each other; an outbox or a sink that is not part of this build
     pub(crate) fn begin(
         relays: &[RelaySettings],
-        worker: &OfWorker<'_>,
+        worker: &OfWorker,
         beside: &mut JoinSet<()>,
     ) -> Result<Self> {
+        let told = (&worker.status, &worker.reporter, &worker.around.clock);
+        worker.orders.watch(beside, told);
         let mut running = JoinSet::new();
         for settings in relays {
-            let relay = relay(settings, worker)?;
+            // What is wrong with its settings is told at once.
+            let relay = worker.relay(settings, watch::channel(Recall::Not).1)?;
             worker.reporter.report(&Notice::RelayBegins(settings));
+            worker.status.awaits_order(&settings.name);
             if worker.is_scraped {
                 let (name, stream) = (settings.name.clone(), settings.stream.clone());
-                let (status, outbox) = (Arc::clone(worker.status), relay.outbox.clone());
+                let (status, outbox) = (Arc::clone(&worker.status), relay.outbox.clone());
                 beside.spawn(async move { status.relays().count(&name, &stream, outbox).await });
             }
-            let (name, stop) = (settings.name.clone(), worker.stop.clone());
+            let (worker, settings) = (worker.clone(), settings.clone());
             running.spawn(async move {
-                let mut unless_it_ends_well = Stop(Some(stop));
-                let ended = relay.run().await;
+                let mut unless_it_ends_well = Stop(Some(worker.stop.clone()));
+                let ended = worker.runs(&settings).await;
                 if ended.is_ok() {
                     unless_it_ends_well.0 = None;
                 }
-                (name, ended)
+                (settings.name, ended)
             });
         }
         Ok(Self { running })
@@ -87,43 +95,103 @@ impl Drop for Stop {
 }
 
 /// The parts of a worker that its relays share.
-pub(crate) struct OfWorker<'a> {
-    pub(crate) around: &'a Surroundings,
-    pub(crate) reporter: &'a Arc<dyn Reporter>,
-    pub(crate) stop: &'a watch::Sender<bool>,
-    pub(crate) status: &'a Arc<Status>,
-    pub(crate) traces: Option<&'a Traces>,
+#[derive(Clone)]
+pub(crate) struct OfWorker {
+    pub(crate) around: Surroundings,
+    pub(crate) reporter: Arc<dyn Reporter>,
+    pub(crate) stop: watch::Sender<bool>,
+    pub(crate) status: Arc<Status>,
+    pub(crate) traces: Option<Traces>,
     /// True if anybody can ask for the metrics.
     pub(crate) is_scraped: bool,
+    /// The orders that the worker's own store has.
+    pub(crate) pauses: Arc<Pauses>,
+    /// The orders that other stores have.
+    pub(crate) orders: Arc<RelayOrders>,
 }
 
-fn relay(
-    settings: &RelaySettings,
-    worker: &OfWorker<'_>,
-) -> Result<Relay<semel_core::port::outbox::AnyOutbox, semel_core::port::sink::AnySink>> {
-    let around = worker.around;
-    Ok(Relay {
-        name: RelayName {
-            name: settings.name.clone(),
-            stream: settings.stream.clone(),
-            sink: settings.sink.to_string().into(),
-            // Two relays of one process at one stream, by two urls, are as far apart as two processes.
-            process: format!("{} {}", around.claimant, settings.name).into(),
-        },
-        settings: settings.rules.clone(),
-        outbox: outbox::open(&settings.store)?,
-        sink: outbox::sink(settings)?,
-        clock: Arc::clone(&around.clock),
-        observer: Arc::new(Told {
-            reporter: Arc::clone(worker.reporter),
-            status: Arc::clone(worker.status),
-            metrics: worker.status.metrics().relay(&settings.name),
-            traces: worker
-                .traces
-                .map(|it| it.relay(&traces::relay(settings), Arc::clone(&around.entropy))),
-        }),
-        stop: worker.stop.subscribe(),
-    })
+impl OfWorker {
+    /// Runs a relay until a stop is asked for; an order ends a run, and another one follows once it is taken back.
+    async fn runs(&self, settings: &RelaySettings) -> Result<Summary> {
+        let name = &settings.name;
+        let pauses = self.orders.about(name).unwrap_or(&self.pauses);
+        let mut runs = Runs {
+            pipeline: name.clone(),
+            order: pauses.of(name),
+            stop: self.stop.subscribe(),
+            status: Arc::clone(&self.status),
+            reporter: Arc::clone(&self.reporter),
+        };
+        let mut summary = Summary::default();
+        while let Some(ordered) = runs.next().await {
+            let (recall, recalled) = watch::channel(Recall::Not);
+            let relay = self.relay(settings, recalled)?;
+            // The look at the order lasts for as long as the run.
+            let ended = tokio::select! {
+                biased;
+                ended = relay.run() => ended?,
+                never = recalling(&ordered, &recall) => match never {},
+            };
+            summary = summary.plus(ended);
+            if *self.stop.borrow() {
+                break;
+            }
+        }
+        Ok(summary)
+    }
+
+    fn relay(
+        &self,
+        settings: &RelaySettings,
+        recall: watch::Receiver<Recall>,
+    ) -> Result<Relay<AnyOutbox, AnySink>> {
+        let around = &self.around;
+        let traces = self.traces.as_ref();
+        Ok(Relay {
+            name: RelayName {
+                name: settings.name.clone(),
+                stream: settings.stream.clone(),
+                sink: settings.sink.to_string().into(),
+                // Two relays of one process at one stream, by two urls, are as far apart as two processes.
+                process: format!("{} {}", around.claimant, settings.name).into(),
+            },
+            settings: settings.rules.clone(),
+            outbox: outbox::open(&settings.store)?,
+            sink: outbox::sink(settings)?,
+            clock: Arc::clone(&around.clock),
+            observer: Arc::new(Told {
+                reporter: Arc::clone(&self.reporter),
+                status: Arc::clone(&self.status),
+                metrics: self.status.metrics().relay(&settings.name),
+                traces: traces
+                    .map(|it| it.relay(&traces::relay(settings), Arc::clone(&around.entropy))),
+            }),
+            stop: self.stop.subscribe(),
+            recall,
+        })
+    }
+}
+
+/// Recalls a run as the order about its relay says.
+async fn recalling(ordered: &OrderedRun, recall: &watch::Sender<Recall>) -> Infallible {
+    let (mut order, mut recalled) = (ordered.order(), ordered.recalled());
+    loop {
+        let is_recalled = *recalled.borrow_and_update();
+        let is_drained = order.borrow_and_update().is(PauseKind::Drain);
+        recall.send_replace(match (is_recalled, is_drained) {
+            (true, _) => Recall::Now,
+            (false, true) => Recall::WhenIdle,
+            (false, false) => Recall::Not,
+        });
+        let changed = tokio::select! {
+            changed = order.changed() => changed,
+            changed = recalled.changed() => changed,
+        };
+        if changed.is_err() {
+            // Nobody asks the store any more: the worker ends.
+            return std::future::pending().await;
+        }
+    }
 }
 
 /// Hands the events of a relay to the reporter, to the status and to its metrics, and its spans to the exporter, if there

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::notice::{Notice, Reporter};
-use crate::pause::{Keeper, Pauses, Runs};
+use crate::pause::{Keeper, Pauses, RelayOrders, Runs};
 use crate::pipeline::Pipeline;
 use crate::status::Status;
 use crate::window_guard::{Guard, Known, Outlook};
@@ -39,14 +39,16 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) const fn for_relays(&self) -> relays::OfWorker<'_> {
+    pub(crate) fn for_relays(&self, orders: Arc<RelayOrders>) -> relays::OfWorker {
         relays::OfWorker {
-            around: &self.around,
-            reporter: &self.reporter,
-            stop: &self.stop,
-            status: &self.status,
-            traces: self.traces.as_ref(),
+            around: self.around.clone(),
+            reporter: Arc::clone(&self.reporter),
+            stop: self.stop.clone(),
+            status: Arc::clone(&self.status),
+            traces: self.traces.clone(),
             is_scraped: self.is_scraped,
+            pauses: Arc::clone(&self.pauses),
+            orders,
         }
     }
 

@@ -128,6 +128,9 @@ struct ServiceReadiness {
     /// The dependencies that have not answered for too long.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     reasons: Vec<Because>,
+    /// The order by which it is paused, while there is one. Relays alone can be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    paused: Option<OrderedPause>,
 }
 
 #[derive(Debug, PartialEq, Serialize)]
@@ -296,18 +299,26 @@ impl Status {
         self.change(pipeline, |it| it.lag = lag);
     }
 
-    /// Notes that a pipeline begins nothing before the store has told whether it is to run.
-    pub(crate) fn awaits_order(&self, pipeline: &str) {
-        self.change(pipeline, |it| it.awaits_order = true);
+    /// Notes that a pipeline or a relay begins nothing before the store has told whether it is to run. No relay has the
+    /// name of a pipeline.
+    pub(crate) fn awaits_order(&self, name: &str) {
+        if !self.relays.awaits_order(name) {
+            self.change(name, |it| it.awaits_order = true);
+        }
     }
 
-    /// Notes that a pipeline is to be paused, or to be drained, and finishes its run first.
-    pub(crate) fn is_to_pause(&self, pipeline: &str, pause: OrderedPause) {
-        self.change(pipeline, |it| it.pause = Some((pause, false)));
+    /// Notes that a pipeline or a relay is to be paused, or to be drained, and finishes its run first.
+    pub(crate) fn is_to_pause(&self, name: &str, pause: OrderedPause) {
+        if !self.relays.is_to_pause(name, &pause) {
+            self.change(name, |it| it.pause = Some((pause, false)));
+        }
     }
 
-    /// Notes, between two runs of a pipeline, the order by which it is paused, or that it runs now.
+    /// Notes, between two runs of a pipeline or a relay, the order by which it is paused, or that it runs now.
     pub(crate) fn paused(&self, pipeline: &str, pause: Option<OrderedPause>) {
+        if self.relays.paused(pipeline, pause.as_ref()) {
+            return;
+        }
         self.health.is_between_runs(pipeline);
         self.change(pipeline, |it| {
             it.pause = pause.map(|pause| (pause, true));
@@ -380,21 +391,21 @@ impl Status {
             let reasons = self.health.reasons_of_gateway();
             ServiceReadiness::of(reasons, has_begun)
         });
-        let relays = self.relays.reasons().into_iter();
-        let relays = relays.map(|(name, reasons)| (name, ServiceReadiness::of(reasons, has_begun)));
-        let relays: BTreeMap<_, _> = relays.collect();
+        let relays = self.relays.readiness(has_begun);
         let states = pipelines.values().map(|it| it.state);
         let services = claims.iter().chain(&gateway).chain(relays.values());
         let mut states = states.chain(services.map(|it| it.state));
         let waiting = states.find(|state| matches!(state, Doing::Waiting(_)));
-        let is_starting = |it: &PipelineReadiness| it.state == Doing::Starting;
+        let mut begun = pipelines.values().map(|it| it.state);
+        let mut relayed = relays.values().map(|it| it.state);
+        let is_starting = |it: Doing| it == Doing::Starting;
         let state = if *self.is_stopped.borrow() {
             Doing::Stopping
         } else if !has_begun {
             Doing::Starting
         } else if let Some(waiting) = waiting {
             waiting
-        } else if pipelines.values().any(is_starting) {
+        } else if begun.any(is_starting) || relayed.any(is_starting) {
             Doing::Starting
         } else if pipelines.values().any(|it| it.state == Doing::Restoring) {
             Doing::Restoring
@@ -452,7 +463,11 @@ impl ServiceReadiness {
             None if !has_begun => Doing::Starting,
             None => Doing::Running,
         };
-        Self { state, reasons }
+        Self {
+            state,
+            reasons,
+            paused: None,
+        }
     }
 }
 

@@ -25,7 +25,7 @@ use crate::claim_watch;
 use crate::claims::Claims;
 use crate::gateway::{Gateway, OfWorker};
 use crate::notice::{Notice, Reporter};
-use crate::pause::Pauses;
+use crate::pause::{Pauses, RelayOrders};
 use crate::preflight;
 use crate::relays::Relays;
 use crate::results::{PipelineSummary, Results};
@@ -67,6 +67,7 @@ pub struct Supervisor {
     store: watch::Sender<Option<Lent>>,
     /// The orders that the admin API carries out.
     orders: Arc<Orders>,
+    relay_orders: Arc<RelayOrders>,
     beside: JoinSet<()>,
 }
 
@@ -132,14 +133,16 @@ impl Supervisor {
         let tokens = tokens::begin(settings, reporter, &mut beside)?;
         let (store, opened) = watch::channel(None);
         let orders: Arc<Orders> = Arc::default();
+        let relay_orders = Arc::new(RelayOrders::of(settings));
         if let Some(address) = settings.admin.listen {
             let api = |address| {
                 let tokens = tokens.clone().filter(|_| settings.admin.api)?;
                 let callers = (tokens, clock, entropy);
-                let given = (opened, Arc::clone(&orders));
+                let given = (opened, Arc::clone(&orders), &*relay_orders);
                 Some(admin::router(address, settings, &status, callers, given))
             };
-            beside.spawn(status::serve(address, Arc::clone(&status), api).await?);
+            let at = (address, admin::encryption(settings)?);
+            beside.spawn(status::serve(at, Arc::clone(&status), api).await?);
         }
         let stopping = options.stop.subscribe();
         let mut claims = Claims::begin(settings, clock, tokens, stopping, &mut sockets).await?;
@@ -187,6 +190,7 @@ impl Supervisor {
             gateway,
             store,
             orders,
+            relay_orders,
             beside,
         })
     }
@@ -316,6 +320,7 @@ impl Worker {
             mut gateway,
             store,
             orders,
+            relay_orders,
             mut beside,
         } = supervisor;
         let around = around(&options, &status, claimant);
@@ -328,10 +333,7 @@ impl Worker {
         } = options;
         let is_scraped = settings.admin.listen.is_some();
         let lent = stores.for_other_processes();
-        let pauses = Pauses::about(settings.pipelines.iter().map(|it| it.pipeline.name.clone()));
-        pauses.ask_first(&lent).await?;
-        let health = Arc::clone(status.health());
-        beside.spawn(Arc::clone(&pauses).watch(lent.clone(), health, Arc::clone(&reporter)));
+        let pauses = watched_pauses(&settings, &lent, (&status, &reporter), &mut beside).await?;
         let (stores, lent) = if is_scraped {
             measured(stores, lent, &status, &around.clock)
         } else {
@@ -381,7 +383,8 @@ impl Worker {
             webhooks: Arc::clone(&webhooks),
             pauses,
         };
-        let relays = Relays::begin(&settings.relays, &shared.for_relays(), &mut beside)?;
+        let of_worker = shared.for_relays(relay_orders);
+        let relays = Relays::begin(&settings.relays, &of_worker, &mut beside)?;
         let mut running = JoinSet::new();
         for (pipeline, known) in settings.pipelines.into_iter().zip(outlooks) {
             running.spawn(shared.pipeline(pipeline, known, &mut beside).run());
@@ -401,6 +404,26 @@ impl Worker {
         results.failure = results.failure.or_else(|| store_watch.check().err());
         Ok(results)
     }
+}
+
+/// Asks for the orders about the pipelines, and about those relays whose orders this store has, from now on.
+///
+/// # Errors
+///
+/// Those of [`Pauses::ask_first`]
+async fn watched_pauses(
+    settings: &Settings,
+    store: &AnyStore,
+    (status, reporter): (&Arc<Status>, &Arc<dyn Reporter>),
+    beside: &mut JoinSet<()>,
+) -> Result<Arc<Pauses>> {
+    let pipelines = settings.pipelines.iter();
+    let pipelines = pipelines.map(|it| it.pipeline.name.clone());
+    let pauses = Pauses::about(pipelines.chain(RelayOrders::here(settings)));
+    pauses.ask_first(store).await?;
+    let (health, reporter) = (Arc::clone(status.health()), Arc::clone(reporter));
+    beside.spawn(Arc::clone(&pauses).watch(store.clone(), health, reporter));
+    Ok(pauses)
 }
 
 /// Returns what tells that a store is away, and when to try it again.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::OPENAPI;
 use crate::orders::{Action, MOST_CHANGES, MOST_REASON_BYTES};
 use crate::page::MOST_ITEMS;
-use crate::router::{Step, described};
+use crate::router::{STOP, Step, described};
 
 fn document() -> Value {
     serde_json::from_str(OPENAPI).expect("JSON")
@@ -31,7 +31,8 @@ fn it_has_the_paths_of_the_service_and_the_members_of_their_queries() {
         .flat_map(|action| [Step::Plan, Step::Do].map(|it| it.path(action)));
     let steps: Vec<String> = steps.collect();
     let served = described().into_iter().map(|(path, _)| path);
-    let served: BTreeSet<&str> = served.chain(steps.iter().map(String::as_str)).collect();
+    let served = served.chain(steps.iter().map(String::as_str));
+    let served: BTreeSet<&str> = served.chain([STOP]).collect();
     assert_eq!(all, served);
     for path in &steps {
         let methods: Vec<_> = paths[path].as_object().expect("methods").keys().collect();
@@ -78,7 +79,9 @@ fn it_has_the_words_and_the_bounds_of_queries() {
         }
     }
     assert_eq!(of("Pipelines")["pipelines"]["maxItems"], MOST_CHANGES);
-    assert_eq!(of("Do")["reason"]["maxLength"], MOST_REASON_BYTES);
+    for schema in ["Do", "Stop"] {
+        assert_eq!(of(schema)["reason"]["maxLength"], MOST_REASON_BYTES);
+    }
     let windows = of("Extend")["window"]["pattern"]
         .as_str()
         .expect("a pattern")

@@ -8,13 +8,14 @@ use axum::http::StatusCode;
 use semel_core::decide::Directed;
 use semel_core::port::store::Store;
 use semel_core::{
-    Certainty, Claimant, Clock, Code, Entropy, Error, Note, Record, Result, Timestamp,
+    AnyStore, Certainty, Claimant, Clock, Code, Entropy, Error, Note, Record, Result, Timestamp,
 };
 use semel_http::Problem;
 use semel_operate::in_doubt::{Case, MessageFate, resolve};
 use semel_operate::keys::Planned;
 use semel_operate::order::{BATCH, refusal_text};
 use semel_operate::pipelines::PlannedPipeline;
+use semel_operate::producers::{PlannedProducer, Producers};
 use semel_operate::store::{SweepResult, sweep};
 use serde::Serialize;
 
@@ -108,6 +109,17 @@ impl Execution<'_> {
             Work::Sweep(before) => return self.sweep(before).await,
             // That is done by a run, not by an order.
             Work::Rerun(_) => {}
+            Work::Producers(producers, all) => {
+                for planned in &all {
+                    if self.stops()
+                        || fates
+                            .add(self.produce(&producers, planned).await, 1)
+                            .is_break()
+                    {
+                        break;
+                    }
+                }
+            }
             Work::Pipelines(pipelines) => {
                 for planned in &pipelines {
                     if self.stops() || fates.add(self.order(planned).await, 1).is_break() {
@@ -217,12 +229,25 @@ impl Execution<'_> {
         Ok(Batch::whole(spread(&as_planned, fates)))
     }
 
-    /// Pauses, drains or resumes a pipeline.
-    async fn order(&self, planned: &PlannedPipeline) -> Result<Batch> {
+    /// Pauses, drains or resumes a pipeline or a relay.
+    async fn order(&self, (planned, store): &(PlannedPipeline, AnyStore)) -> Result<Batch> {
         let id = self.claimant.claim(self.entropy);
-        let given = planned.give(&self.lent.store, self.note, id, self.clock.now());
+        let given = planned.give(store, self.note, id, self.clock.now());
         given.await?;
         Ok(Batch::whole(vec![Fate::Done { why: None }]))
+    }
+
+    /// Freezes, thaws or releases a producer.
+    async fn produce(&self, producers: &Producers, planned: &PlannedProducer) -> Result<Batch> {
+        let trail = self.lent.trail.as_ref();
+        let given = planned.give(producers, trail, self.note, self.clock.now());
+        let fate = if given.await? {
+            Fate::Done { why: None }
+        } else {
+            let why = "there is no such producer any more".to_owned();
+            Fate::Refused { why }
+        };
+        Ok(Batch::whole(vec![fate]))
     }
 
     async fn sweep(&self, before: Option<u64>) -> Result<Answer, Problem> {

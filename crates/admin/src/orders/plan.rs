@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use semel_core::{Key, Operation, Parked, ParkedId, Record, State, StateKind, Timestamp};
+use semel_core::{AnyStore, Key, Operation, Parked, ParkedId, Record, State, StateKind, Timestamp};
 use semel_operate::action::{Action, Advice};
 use semel_operate::in_doubt::{Case, Resolved};
 use semel_operate::keys::{Changed, Planned, since};
 use semel_operate::parked::{DeadLetter, Foretold, Found, Quarantined};
 use semel_operate::pipelines::{PipelineChange, PlannedPipeline};
+use semel_operate::producers::{PlannedProducer, ProducerChange, Producers};
 use semel_operate::store::SweepResult;
 use semel_worker::replay::Kind;
 use serde::Serialize;
@@ -65,8 +66,10 @@ pub(super) enum Work {
     Messages(Vec<Discard>),
     /// The store is swept, in which about so many records are past their window.
     Sweep(Option<u64>),
-    /// Pipelines are paused, drained or resumed.
-    Pipelines(Vec<PlannedPipeline>),
+    /// Pipelines and relays are paused, drained or resumed, each by an order in this store.
+    Pipelines(Vec<(PlannedPipeline, AnyStore)>),
+    /// Producers are frozen, thawed or released.
+    Producers(Producers, Vec<PlannedProducer>),
     /// Messages are run again.
     Rerun(Rerun),
 }
@@ -143,6 +146,7 @@ pub(super) enum Change {
     },
     Swept(SweepResult),
     Pipeline(PipelineChange),
+    Producer(ProducerChange),
 }
 
 /// A key or a message that is left as it is.
@@ -157,6 +161,9 @@ pub(super) struct Left {
     /// The pipeline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) pipeline: Option<String>,
+    /// The producer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) producer: Option<String>,
     /// The tenant; none where there is only one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tenant: Option<String>,
@@ -222,6 +229,7 @@ impl Left {
             key: foretold.key,
             id: Some(foretold.id),
             pipeline: Some(foretold.pipeline),
+            producer: None,
             tenant: foretold.tenant,
             why: foretold.detail,
             next: None,
@@ -235,6 +243,7 @@ impl Left {
             key: Some(operation.key.as_str().to_owned()),
             id: Some(operation.id().to_string()),
             pipeline: Some(scope.operation().to_owned()),
+            producer: None,
             tenant: semel_operate::value::tenant(scope).map(str::to_owned),
             why: why.into(),
             next,
@@ -247,6 +256,7 @@ impl Left {
             key: Some(key.to_owned()),
             id: None,
             pipeline: None,
+            producer: None,
             tenant: None,
             why: why.into(),
             next: None,
@@ -258,6 +268,15 @@ impl Left {
         Self {
             key: None,
             pipeline: Some(name.to_owned()),
+            ..Self::key("", why)
+        }
+    }
+
+    /// A producer that is left as it is.
+    pub(super) fn producer(name: &str, why: impl Into<String>) -> Self {
+        Self {
+            key: None,
+            producer: Some(name.to_owned()),
             ..Self::key("", why)
         }
     }

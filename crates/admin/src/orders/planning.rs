@@ -5,7 +5,6 @@ use semel_core::{Record, StateKind, Timestamp};
 use semel_http::Problem;
 use semel_operate::in_doubt::{Case, Doubt, Resolved, Word};
 use semel_operate::keys::{Changed, KeyChange, Planned, Proposal, Seen};
-use semel_operate::pipelines::{PipelineOrder, ordered_pauses};
 use semel_operate::store::SweepForecast;
 
 use super::execution::no_trail;
@@ -13,7 +12,7 @@ use super::lookup::{Doubts, doubts, left_by, named, refuse_streamed};
 use super::plan::{Change, Digest, Left, Plan, Work, snapshot};
 use super::request::Order;
 use super::selection::Selection;
-use super::{Bounds, messages, rerun};
+use super::{Bounds, messages, pauses, producing, rerun};
 use crate::keys::declared;
 use crate::query::invalid;
 use crate::reading::Reading;
@@ -43,7 +42,10 @@ pub(super) async fn plan(
         }
         Order::Sweep => sweep(reading, bounds.at).await,
         Order::Pipelines(order, names) => {
-            pipelines(reading, settings, *order, names, bounds.at).await
+            pauses::plan(reading, settings, *order, names, bounds.at).await
+        }
+        Order::Producers(order, names, side) => {
+            producing::plan(reading, settings, *order, (names, *side), bounds.at).await
         }
     }
 }
@@ -156,47 +158,6 @@ fn foretold(record: &Record, order: &KeyOrder, at: Timestamp) -> Option<StateKin
         Directed::Now(state) => state,
         Directed::Refused(_) | Directed::Failed(_) => Some(record.state.kind()),
     }
-}
-
-async fn pipelines(
-    reading: &Reading,
-    settings: &Settings,
-    order: PipelineOrder,
-    names: &[String],
-    at: Timestamp,
-) -> Result<Plan, Problem> {
-    let is_known = |name: &str| {
-        settings
-            .pipelines
-            .iter()
-            .any(|it| &*it.pipeline.name == name)
-    };
-    let (names, unknown): (Vec<_>, Vec<_>) = names.iter().partition(|it| is_known(it));
-    let unknown = unknown.into_iter();
-    let mut left: Vec<_> = unknown
-        .map(|name| Left::pipeline(name, "the worker has no such pipeline"))
-        .collect();
-    let standing = reading.within(ordered_pauses(&reading.store, &names));
-    let (mut all, mut changes, mut digest) = (Vec::new(), Vec::new(), Digest::default());
-    for (name, before) in names.iter().zip(standing.await?) {
-        match order.plan(name, before, at) {
-            Ok(planned) => {
-                let before = planned.before.as_ref();
-                let since = before.map(|it| (it.kind.as_str(), it.since.as_millis()));
-                digest.text(&format!("{name} {} {since:?}", order.as_str()));
-                changes.push(Change::Pipeline(planned.change()));
-                all.push(planned);
-            }
-            Err(why) => left.push(Left::pipeline(name, why)),
-        }
-    }
-    Ok(Plan::of_names(
-        at,
-        changes,
-        left,
-        digest.finish(),
-        Work::Pipelines(all),
-    ))
 }
 
 async fn sweep(reading: &Reading, at: Timestamp) -> Result<Plan, Problem> {

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use semel_core::json::Node;
 use semel_core::port::store::ListQuery;
+use semel_core::producer::{ProducerName, ProducerOrder};
 use semel_core::units;
 use semel_core::{Key, Scope};
 use semel_http::member::{Fault, Member, document, members, required};
@@ -10,6 +11,7 @@ use semel_http::{Caller, Problem, Role};
 use semel_operate::in_doubt::Word;
 use semel_operate::keys::KeyChange;
 use semel_operate::pipelines::PipelineOrder;
+use semel_operate::producers::Side;
 use semel_worker::replay::Kind;
 
 use super::selection::{Parts, Selection, Which, names};
@@ -46,6 +48,12 @@ pub(crate) enum Action {
     DrainPipeline,
     /// Resumes a pipeline.
     ResumePipeline,
+    /// Keeps the messages of a producer.
+    FreezeProducer,
+    /// Lets them go, and those that come.
+    ThawProducer,
+    /// Lets go what was kept.
+    ReleaseProducer,
 }
 
 /// An order that was understood, of a caller that may give it.
@@ -63,11 +71,13 @@ pub(super) enum Order {
     Sweep,
     /// Pipelines are paused, drained or resumed.
     Pipelines(PipelineOrder, Vec<String>),
+    /// Producers are frozen, thawed or released: those of these names or ids, of one side or of both.
+    Producers(ProducerOrder, Vec<String>, Option<Side>),
 }
 
 impl Action {
     /// Every order.
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::Resolve,
         Self::DropDeadLetters,
         Self::DropQuarantined,
@@ -82,6 +92,9 @@ impl Action {
         Self::PausePipeline,
         Self::DrainPipeline,
         Self::ResumePipeline,
+        Self::FreezeProducer,
+        Self::ThawProducer,
+        Self::ReleaseProducer,
     ];
 
     /// Its path below `/v1/`, without `/plan` or `/do`.
@@ -101,6 +114,9 @@ impl Action {
             Self::PausePipeline => "pipelines/pause",
             Self::DrainPipeline => "pipelines/drain",
             Self::ResumePipeline => "pipelines/resume",
+            Self::FreezeProducer => "producers/freeze",
+            Self::ThawProducer => "producers/thaw",
+            Self::ReleaseProducer => "producers/release",
         }
     }
 
@@ -119,7 +135,10 @@ impl Action {
             | Self::Extend
             | Self::PausePipeline
             | Self::DrainPipeline
-            | Self::ResumePipeline => Role::Operator,
+            | Self::ResumePipeline
+            | Self::FreezeProducer
+            | Self::ThawProducer
+            | Self::ReleaseProducer => Role::Operator,
             // It concerns every tenant.
             Self::Sweep => Role::Admin,
         }
@@ -154,6 +173,9 @@ impl Order {
             Action::PausePipeline => Self::pipelines(root, caller, PipelineOrder::Pause),
             Action::DrainPipeline => Self::pipelines(root, caller, PipelineOrder::Drain),
             Action::ResumePipeline => Self::pipelines(root, caller, PipelineOrder::Resume),
+            Action::FreezeProducer => Self::producers(root, caller, ProducerOrder::Freeze),
+            Action::ThawProducer => Self::producers(root, caller, ProducerOrder::Thaw),
+            Action::ReleaseProducer => Self::producers(root, caller, ProducerOrder::Release),
         }
     }
 
@@ -247,6 +269,22 @@ impl Order {
             Err(error) => Err(error.to_string()),
         })?;
         Ok(Self::Pipelines(order, names))
+    }
+
+    /// Reads an order about producers. They have messages of every tenant.
+    fn producers(root: Node<'_>, caller: &Caller, order: ProducerOrder) -> Result<Self, Problem> {
+        let [producers, side] = members(root, "", ["producers", "side"])?;
+        sees_everything(caller)?;
+        let producers = required(producers, "", "producers")?;
+        let names = names(&producers, |name| match ProducerName::of_sender(name) {
+            Ok(_) => Ok(name.to_owned()),
+            Err(error) => Err(error.to_string()),
+        })?;
+        let side = side.map(|it| {
+            let known = Side::of_word(&it.text()?);
+            known.ok_or_else(|| it.fault("this must be one of: publisher, sender"))
+        });
+        Ok(Self::Producers(order, names, side.transpose()?))
     }
 
     fn hold(root: Node<'_>, caller: &Caller) -> Result<Self, Problem> {

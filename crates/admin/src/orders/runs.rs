@@ -2,7 +2,9 @@
 //! asked for it, and tells at any time what has come of its messages. What is remembered of runs is bounded, and ends with
 //! the worker: the records that they changed and the messages that they dropped stand in the audit trail.
 
+mod audit_entries;
 mod report;
+mod stop;
 mod task;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -21,6 +23,7 @@ use super::plan::{Change, Plan, Rerun, Standing, Work};
 use super::request::Action;
 use crate::reading::later;
 
+use stop::StopOrder;
 pub(super) use task::RunTask;
 
 /// The runs that go on, and the last ones that have ended.
@@ -52,6 +55,8 @@ pub(crate) struct Run {
     places: BTreeMap<ParkedId, (usize, Standing)>,
     progress: Mutex<Progress>,
     has_ended: watch::Sender<bool>,
+    /// Turned `true` when somebody stops it.
+    stop: watch::Sender<bool>,
 }
 
 /// The progress of a run.
@@ -64,6 +69,8 @@ struct Progress {
     /// The object that the verb prints, of each pipeline that is through.
     reports: Vec<Value>,
     problem: Option<Problem>,
+    /// The order that stopped it.
+    stopped: Option<StopOrder>,
 }
 
 /// The state of a run.
@@ -175,9 +182,11 @@ impl Runs {
                 results: vec![None; changes.len()],
                 reports: Vec::new(),
                 problem: None,
+                stopped: None,
             }),
             changes,
             has_ended: watch::Sender::default(),
+            stop: watch::Sender::default(),
         });
         let mut all = self.all();
         all.push_front(Arc::clone(&run));

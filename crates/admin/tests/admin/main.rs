@@ -8,3 +8,4 @@ mod payloads;
 mod runs;
 mod site;
 mod tenants;
+mod wholes;

@@ -13,6 +13,7 @@ use semel_config::{Backends, ConsoleSettings, Overrides, PipelineSettings, Serve
 use semel_conformance::TestClock;
 use semel_core::port::checkpoint::AnyCheckpointStore;
 use semel_core::port::store::ListQuery;
+use semel_core::port::transfer::AnyTransferStore;
 use semel_core::{AnyStore, Claimant, Key, Parked, Reason, Scope, Store, Timestamp};
 use semel_engine::event::Unobserved;
 use semel_engine::surroundings::Surroundings;
@@ -96,7 +97,7 @@ impl Running {
         let runner = Beside {
             stores: Stores {
                 store: store.clone(),
-                checkpoints: Some(AnyCheckpointStore::new(memory)),
+                checkpoints: Some(AnyCheckpointStore::new(Arc::clone(&memory))),
                 transactions: None,
                 transfer: None,
                 lent: None,
@@ -108,7 +109,7 @@ impl Running {
         let pause = runner.pause.clone();
         site.store.send_replace(Some(Lent {
             store: store.clone(),
-            trail: None,
+            trail: Some(AnyTransferStore::new(memory)),
             runner: Some(Arc::new(runner)),
         }));
         let site = Arc::new(site);
@@ -232,7 +233,7 @@ impl Running {
         }
     }
 
-    /// The audit trail: who did what to which key, and why.
+    /// The audit trail: who did what to which key, and why; entries about the store as a whole left out.
     async fn audit(&self) -> Vec<String> {
         let query = ListQuery {
             limit: 1_000,
@@ -243,7 +244,8 @@ impl Running {
             let key = it.key.as_ref().map_or("-", Key::as_str);
             format!("{} {} {key}: {}", it.note.by, it.action, it.note.reason)
         };
-        let mut entries: Vec<_> = page.items.iter().map(entry).collect();
+        let items = page.items.iter().filter(|it| it.scope.is_some());
+        let mut entries: Vec<_> = items.map(entry).collect();
         entries.sort_unstable();
         entries
     }

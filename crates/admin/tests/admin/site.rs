@@ -66,22 +66,30 @@ impl Site {
 
     /// The same of a worker that has these pipelines, and shows these parts of messages.
     pub(crate) fn with(pipelines: Vec<PipelineSettings>, console: ConsoleSettings) -> Self {
+        Self::of(|settings| (settings.pipelines, settings.console) = (pipelines, console))
+    }
+
+    /// The same with settings that are changed like this.
+    pub(crate) fn of(change: impl FnOnce(&mut Settings)) -> Self {
         let (store, opened) = watch::channel(None);
         let clock = Arc::new(TestClock::new());
         let orders: Arc<Orders> = Arc::default();
-        let settings = Settings {
+        let mut settings = Settings {
             store: opened,
             url: "memory:".to_owned(),
             accepted: Vec::new(),
-            pipelines,
+            pipelines: Vec::new(),
+            relays: Vec::new(),
+            producers: None,
             serves_clients: false,
             routes: Vec::new(),
             config: "{\"settings\":{}}".to_owned(),
-            console,
+            console: ConsoleSettings::default(),
             worker: Arc::new(Idle),
             clock: clock.clone(),
             entropy: Arc::new(SystemEntropy),
         };
+        change(&mut settings);
         let router = router(settings, Arc::clone(&orders));
         Self {
             store,

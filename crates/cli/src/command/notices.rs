@@ -35,9 +35,7 @@ pub(super) fn text(notice: &Notice<'_>) -> Option<(Level, String)> {
     let note = |text| Some((Level::Info, text));
     match *notice {
         Notice::StoreAway(error) => warning(format!("{error} [{}]; trying again", error.code())),
-        Notice::StoreBack { lasted } => {
-            note(format!("the store answers after {}", lasted_text(lasted)))
-        }
+        Notice::StoreBack { lasted } => note(store_back(lasted)),
         Notice::StoreBroughtForward { url, from, to } => warning(forward(url, from, to)),
         Notice::StoreHolds { url, keys } => {
             note(format!("store {}: {}", url.absolute(), count(keys)))
@@ -124,13 +122,18 @@ pub(super) fn text(notice: &Notice<'_>) -> Option<(Level, String)> {
         Notice::Pausing { .. }
         | Notice::Paused { .. }
         | Notice::Resumed { .. }
-        | Notice::PausesUnread(_) => of_pause(notice),
+        | Notice::PausesUnread(_)
+        | Notice::RelayOrdersUnread(_) => of_pause(notice),
         Notice::Ended {
             pipeline,
             is_failed: true,
         } => note(format!("{pipeline}: stopped by an error")),
         Notice::Ended { .. } | Notice::Restoring { .. } | Notice::Restored { .. } => None,
     }
+}
+
+fn store_back(lasted: std::time::Duration) -> String {
+    format!("the store answers after {}", lasted_text(lasted))
 }
 
 /// The importance and the words of a notice about a pause; nothing of any other.
@@ -146,6 +149,14 @@ fn of_pause(notice: &Notice<'_>) -> Option<(Level, String)> {
         Notice::PausesUnread(error) => {
             let text = format!(
                 "the orders that pause pipelines cannot be read: {error} [{}]; those that were known stand; trying again",
+                error.code()
+            );
+            return Some((Level::Warning, text));
+        }
+        Notice::RelayOrdersUnread(error) => {
+            let text = format!(
+                "the orders that pause relays cannot be read: {error} [{}]; those that were known stand, and all other \
+                 relays run",
                 error.code()
             );
             return Some((Level::Warning, text));

@@ -1,11 +1,13 @@
-//! `semel pipelines`: pauses, drains and resumes pipelines, and lists the orders that stand.
+//! `semel pipelines`: pauses, drains and resumes pipelines and relays, and lists the orders that stand.
+
+mod relays;
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use semel_config::suggestion;
-use semel_core::{Claimant, Result};
-use semel_engine::system::SystemEntropy;
+use semel_core::{AnyStore, Claimant, Clock, Result, Timestamp};
+use semel_engine::system::{SystemClock, SystemEntropy};
 use semel_operate::pipelines::{
     OrderedPause, PipelineChange, PipelineLine, PipelineOrder, PlannedPipeline, ordered_pauses,
 };
@@ -16,74 +18,164 @@ use crate::args::pipelines::{Order, Pipelines};
 use crate::args::{Listing, Output};
 use crate::command::operate::{self, Ground, note_of, usage};
 use crate::output::{self, Column, Entry, List, Plan, Row};
+use relays::Relays;
 
 /// Carries out one of the verbs.
 pub(crate) fn run(verb: &Pipelines) -> Result<Exit> {
     match verb {
-        Pipelines::List(arguments) => operate::look(&arguments.place.common(), async |ground| {
-            let names = ground.names();
-            let mut list = List::new(&arguments.listing);
-            let orders = ordered_pauses(&ground.store, &names).await?;
-            for (name, order) in names.iter().zip(orders) {
-                if list.push(&PipelineLine::of(name, order))?.is_break() {
-                    break;
-                }
+        Pipelines::List(arguments) => {
+            let common = arguments.place.common();
+            let relays = Relays::of(&common);
+            let listing = &arguments.listing;
+            if relays.are_alone {
+                return operate::alone(async || list_of(None, &relays, listing).await);
             }
-            list.end()?;
-            Ok(Exit::Done)
-        }),
+            operate::look(&common, async |ground| {
+                list_of(Some(ground), &relays, listing).await
+            })
+        }
         Pipelines::Pause(arguments) => order(arguments, PipelineOrder::Pause),
         Pipelines::Drain(arguments) => order(arguments, PipelineOrder::Drain),
         Pipelines::Resume(arguments) => order(arguments, PipelineOrder::Resume),
     }
 }
 
-/// Plans an order about the named pipelines, and gives it if the arguments say so.
-fn order(arguments: &Order, order: PipelineOrder) -> Result<Exit> {
-    let names: BTreeSet<&str> = arguments.names.iter().map(String::as_str).collect();
-    let names: Vec<&str> = names.into_iter().collect();
-    let common = arguments.place.common();
-    operate::plan(&common, arguments.confirm, async |ground| {
-        check_names(ground, &names)?;
-        let now = ground.now();
+/// Lists the pipelines of the ground, and the relays.
+async fn list_of(ground: Option<&Ground>, relays: &Relays, listing: &Listing) -> Result<Exit> {
+    let mut list = List::new(listing);
+    let mut is_full = false;
+    if let Some(ground) = ground {
+        let names = ground.names();
         let orders = ordered_pauses(&ground.store, &names).await?;
-        let mut plan = Plan::new(order.as_str(), "pipeline", "pipelines");
-        let mut all = Vec::new();
-        for (name, before) in names.iter().zip(orders) {
-            match order.plan(name, before, now) {
-                Ok(planned) => {
-                    let standing = standing(planned.before.as_ref(), ground);
-                    plan.add(format_args!("{name}  {standing}"));
-                    all.push(planned);
-                }
-                Err(why) => output::note(format_args!("{name}: {why}; left as it is")),
+        for (name, order) in names.iter().zip(orders) {
+            is_full = list.push(&PipelineLine::of(name, order))?.is_break();
+            if is_full {
+                break;
             }
         }
-        if !all.is_empty() {
-            plan.remark(consequence(order));
+    }
+    for relay in relays.all.iter().take_while(|_| !is_full) {
+        let (_, order) = relays::standing(relay).await?;
+        if list
+            .push(&PipelineLine::of_relay(&relay.name, order))?
+            .is_break()
+        {
+            break;
         }
-        ground.remark_on_use(&mut plan);
-        if let ControlFlow::Break(exit) = plan.confirmed(arguments.confirm) {
+    }
+    list.end()?;
+    Ok(Exit::Done)
+}
+
+/// Plans an order about the named pipelines and relays, and gives it if the arguments say so.
+fn order(arguments: &Order, order: PipelineOrder) -> Result<Exit> {
+    let names: BTreeSet<&str> = arguments.names.iter().map(String::as_str).collect();
+    let common = arguments.place.common();
+    let relays = Relays::of(&common);
+    let (of_relays, of_pipelines): (Vec<_>, Vec<_>) = names
+        .into_iter()
+        .partition(|name| relays.named(name).is_some());
+    if of_pipelines.is_empty() {
+        return operate::alone(async || {
+            let mut planned = Orders::new(order, ("relay", "relays"));
+            planned.about_relays(&relays, &of_relays).await?;
+            planned.confirmed(None, arguments).await
+        });
+    }
+    operate::plan(&common, arguments.confirm, async |ground| {
+        check_names(ground, &relays, &of_pipelines)?;
+        let nouns = if of_relays.is_empty() {
+            ("pipeline", "pipelines")
+        } else {
+            ("pipeline or relay", "pipelines and relays")
+        };
+        let mut planned = Orders::new(order, nouns);
+        let orders = ordered_pauses(&ground.store, &of_pipelines).await?;
+        for (name, before) in of_pipelines.iter().zip(orders) {
+            planned.add(name, before, &ground.store, false);
+        }
+        planned.about_relays(&relays, &of_relays).await?;
+        planned.confirmed(Some(ground), arguments).await
+    })
+}
+
+/// The orders of one verb, each with the store that keeps it.
+struct Orders {
+    order: PipelineOrder,
+    plan: Plan,
+    all: Vec<(PlannedPipeline, AnyStore)>,
+}
+
+impl Orders {
+    fn new(order: PipelineOrder, (one, many): (&'static str, &'static str)) -> Self {
+        Self {
+            order,
+            plan: Plan::new(order.as_str(), one, many),
+            all: Vec::new(),
+        }
+    }
+
+    /// Plans the order about these relays.
+    async fn about_relays(&mut self, relays: &Relays, names: &[&str]) -> Result<()> {
+        for relay in names.iter().filter_map(|name| relays.named(name)) {
+            let (store, before) = relays::standing(relay).await?;
+            let store = store.ok_or_else(|| relays::no_store(relay))?;
+            self.add(&relay.name, before, &store, true);
+        }
+        Ok(())
+    }
+
+    /// Plans the order about one pipeline or relay.
+    fn add(&mut self, name: &str, before: Option<OrderedPause>, store: &AnyStore, is_relay: bool) {
+        let now = SystemClock::new().now();
+        match self.order.plan(name, before, now) {
+            Ok(planned) => {
+                let standing = standing(planned.before.as_ref(), now);
+                self.plan.add(format_args!("{name}  {standing}"));
+                let planned = if is_relay {
+                    planned.of_relay()
+                } else {
+                    planned
+                };
+                self.all.push((planned, store.clone()));
+            }
+            Err(why) => output::note(format_args!("{name}: {why}; left as it is")),
+        }
+    }
+
+    /// Prints the plan, and gives the orders if the arguments say so.
+    async fn confirmed(mut self, ground: Option<&Ground>, arguments: &Order) -> Result<Exit> {
+        let of_relays = self.all.iter().filter(|(it, _)| it.is_relay).count();
+        if of_relays < self.all.len() {
+            self.plan.remark(consequence(self.order));
+        }
+        if of_relays > 0 {
+            self.plan.remark(consequence_for_relays(self.order));
+        }
+        if let Some(ground) = ground {
+            ground.remark_on_use(&mut self.plan);
+        }
+        if let ControlFlow::Break(exit) = self.plan.confirmed(arguments.confirm) {
             if exit == Exit::Done && arguments.format.output == Output::Json {
                 // "Nothing to do" is an answer, and prints a document.
                 changes(arguments).end()?;
             }
             return Ok(exit);
         }
-        give(ground, arguments, &all).await
-    })
+        give(arguments, &self.all).await
+    }
 }
 
 /// Gives the orders, and prints the result of each.
-async fn give(ground: &Ground, arguments: &Order, all: &[PlannedPipeline]) -> Result<Exit> {
+async fn give(arguments: &Order, all: &[(PlannedPipeline, AnyStore)]) -> Result<Exit> {
     let claimant = Claimant::random(&SystemEntropy);
+    let clock = SystemClock::new();
     let note = note_of(&arguments.audit);
     let mut list = changes(arguments);
     let mut given = Ok(Exit::Done);
-    for planned in all {
+    for (planned, store) in all {
         let claim_id = claimant.claim(&SystemEntropy);
-        let order = planned.give(&ground.store, &note, claim_id, ground.now());
-        if let Err(error) = order.await {
+        if let Err(error) = planned.give(store, &note, claim_id, clock.now()).await {
             given = Err(error);
             break;
         }
@@ -103,8 +195,11 @@ fn changes(arguments: &Order) -> List<PipelineChange> {
 }
 
 /// Refuses names that the configuration, if there is one, does not have.
-fn check_names(ground: &Ground, names: &[&str]) -> Result<()> {
-    let known = ground.names();
+fn check_names(ground: &Ground, relays: &Relays, names: &[&str]) -> Result<()> {
+    let mut known = ground.names();
+    if !known.is_empty() {
+        known.extend(relays.all.iter().map(|it| &*it.name));
+    }
     match names.iter().find(|it| !known.contains(it)) {
         Some(name) if !known.is_empty() => Err(usage(format!(
             "the configuration has no pipeline `{name}`; {}",
@@ -114,19 +209,19 @@ fn check_names(ground: &Ground, names: &[&str]) -> Result<()> {
     }
 }
 
-/// The standing of a pipeline before an order, in words.
-fn standing(before: Option<&OrderedPause>, ground: &Ground) -> String {
+/// The standing of a pipeline or a relay before an order, in words.
+fn standing(before: Option<&OrderedPause>, now: Timestamp) -> String {
     before.map_or_else(
         || "to run".to_owned(),
         |it| {
             let by = if it.by.is_empty() { "" } else { " by " };
-            let since = when(it.since, ground.now());
+            let since = when(it.since, now);
             format!("{} since {since}{by}{}", it.kind.as_str(), it.by)
         },
     )
 }
 
-/// The consequence of an order.
+/// The consequence of an order about pipelines.
 const fn consequence(order: PipelineOrder) -> &'static str {
     match order {
         PipelineOrder::Pause => {
@@ -139,9 +234,23 @@ const fn consequence(order: PipelineOrder) -> &'static str {
     }
 }
 
+/// The consequence of an order about relays.
+const fn consequence_for_relays(order: PipelineOrder) -> &'static str {
+    match order {
+        PipelineOrder::Pause => {
+            "every worker with this relay publishes nothing more: what it is at is finished, the rest stays in the outbox"
+        }
+        PipelineOrder::Drain => {
+            "every worker with this relay publishes what is due, and nothing after that: the rest stays in the outbox"
+        }
+        PipelineOrder::Resume => "every worker with this relay publishes again",
+    }
+}
+
 impl Entry for PipelineLine {
     const COLUMNS: &'static [Column] = &[
         Column::text("pipeline"),
+        Column::word("kind").if_any(),
         Column::word("order"),
         Column::time("since"),
         Column::text("by"),
@@ -150,7 +259,9 @@ impl Entry for PipelineLine {
     const NONE: &'static str = "the configuration has no pipelines";
 
     fn fill(&self, row: &mut Row) {
-        row.text(&self.pipeline).text(self.order);
+        row.text(&self.pipeline)
+            .show_some(self.is_relay.then_some("relay"))
+            .text(self.order);
         match self.since {
             Some(since) => row.time(since.0),
             None => row.nothing(),

@@ -3,6 +3,7 @@
 
 pub(crate) mod access;
 mod browser;
+mod encrypted;
 mod live;
 mod orders;
 mod runs;

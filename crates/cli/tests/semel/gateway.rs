@@ -5,7 +5,7 @@ mod claims;
 mod kills;
 mod pools;
 mod proofs;
-mod server;
+pub(crate) mod server;
 mod status;
 mod upstream;
 

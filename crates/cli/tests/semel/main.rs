@@ -54,6 +54,7 @@ mod quarantine;
 mod ready;
 #[cfg(feature = "redis")]
 mod redis;
+mod relay_pauses;
 mod relays;
 mod replay;
 mod secrets;

@@ -11,6 +11,7 @@ use crate::outbox_shop::{
     dead_letters_are_operated_while_the_relay_runs, one_of_two_relays_is_killed,
 };
 use crate::ready::Admin;
+use crate::relay_pauses::a_relay_is_paused_wherever_it_runs;
 use crate::site::{Site, wait_for};
 
 /// A file with an outbox, and a relay that appends to another one.
@@ -93,6 +94,74 @@ fn a_dead_message_of_a_file_is_told_and_holds_up_its_order_key_alone() {
 #[test]
 fn dead_letters_of_a_file_are_operated_while_the_relay_runs() {
     dead_letters_are_operated_while_the_relay_runs(&InFile::new());
+}
+
+#[test]
+fn a_relay_of_a_file_is_paused_wherever_it_runs() {
+    a_relay_is_paused_wherever_it_runs(&InFile::new());
+}
+
+#[test]
+fn a_relay_beside_whose_outbox_there_is_no_store_runs_and_cannot_be_paused() {
+    let shop = InFile::new();
+    let tables = "SELECT type || ' ' || name FROM sqlite_schema WHERE type IN ('view', 'table') AND name GLOB 'semel_*' \
+                  AND NOT name GLOB 'semel_outbox*' AND NOT name GLOB 'semel_producer*'";
+    let tables = shop.0.rows("shop.db", tables);
+    let drop = |it: &String| format!("DROP {it};");
+    let drop: String = tables.iter().map(drop).collect();
+    shop.execute(&format!("PRAGMA foreign_keys = off; {drop}"));
+    let relay = shop.0.start(&["run"]);
+    shop.transaction(1, 50, "COMMIT");
+    wait_for("what is to be published", || shop.lines() == 50);
+    let refused = shop.0.semel(&["pipelines", "pause", "out", "--yes"]);
+    refused.code(2).says("semel store migrate");
+    shop.0.semel(&MIGRATE).done();
+    shop.0.semel(&["pipelines", "pause", "out", "--yes"]).done();
+    let mut relay = relay;
+    wait_for("the order", || relay.stderr().contains("out: paused"));
+    relay.signal(Signal::TERM);
+    relay.wait().done();
+}
+
+#[test]
+fn an_order_is_about_pipelines_and_relays_in_their_own_stores() {
+    let site = worked("sqlite:s.db");
+    site.write("semel.toml", site.text("semel.toml") + CONFIG);
+    site.database("shop.db")
+        .execute_batch("PRAGMA journal_mode = wal")
+        .expect("a shop");
+    site.semel(&MIGRATE).done();
+    let both = [
+        "pipelines",
+        "pause",
+        "pay",
+        "out",
+        "--yes",
+        "--output",
+        "json",
+    ];
+    let given = items(&site.semel(&both).done());
+    assert_eq!(member(&given, "pipeline"), ["out", "pay"]);
+    let actions = |store: &str| {
+        let trail = ["store", "audit", "--store", store, "--output", "json"];
+        let mut trail = items(&site.semel(&trail).done());
+        trail.retain(|it| it["action"] == "pause");
+        member(&trail, "pipeline")
+    };
+    assert_eq!(actions("sqlite:s.db"), ["pay"]);
+    assert_eq!(actions("sqlite:shop.db"), ["out"]);
+    let table = site.semel(&["pipelines", "list"]).done().stdout;
+    assert!(table.contains("KIND") && table.contains("relay"), "{table}");
+    let misspelt = site.semel(&["pipelines", "pause", "outt"]);
+    misspelt.code(2).says("did you mean `out`?");
+
+    let clash = site
+        .text("semel.toml")
+        .replace("[relays.out", "[relays.pay");
+    site.write("clash.toml", clash);
+    site.semel(&["run", "clash.toml"])
+        .code(2)
+        .says("relays.pay: is the name of a pipeline, too");
 }
 
 /// The id of a message that its relay has given up.

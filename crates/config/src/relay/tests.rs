@@ -169,3 +169,19 @@ fn a_run_of_one_pipeline_has_no_relays() {
     let it = Settings::of("semel.toml", &text, variables, &only, ALL_BACKENDS);
     assert!(it.expect("sound settings").relays.is_empty());
 }
+
+#[test]
+fn a_relay_has_no_name_of_a_pipeline() {
+    let text = |name: &str| {
+        format!(
+            "{STORE}[relays.{name}]\nstream = 'a'\nsink = {{ kind = 'file', path = 'out' }}\n\
+             [pipelines.pay]\nkey = 'json:/id'\nsource = {{ kind = 'file', path = 'in' }}\neffect = {{ kind = 'stdout' }}\n"
+        )
+    };
+    assert_eq!(faults(&text("out")), [""; 0]);
+    let found = faults(&text("pay"));
+    assert!(
+        found.len() == 1 && found[0].contains("relays.pay: is the name of a pipeline, too"),
+        "{found:?}"
+    );
+}

@@ -15,7 +15,7 @@ use self::order::Order;
 use self::tables::{left, table};
 use self::terms::Terms;
 use crate::api::{Api, Refusal};
-use crate::form::Form;
+use crate::form::{Form, MOST_REASON_LETTERS};
 use crate::layout::{Place, page, page_with, refusal};
 use crate::pages::runs;
 use crate::text::{key_address, list, shown, text};
@@ -79,6 +79,7 @@ pub(crate) async fn carry_out(
         Ok(run) if run.get("state").is_some() => {
             let content = html! {
                 (runs::report(order.verb, &run))
+                (runs::stopping(&run))
                 p { a href=(order.back) { "Back" } " · " a href="/audit" { "Audit" } }
             };
             page(&caller, order.place, order.verb, &content)
@@ -229,6 +230,3 @@ fn back(order: &Order, changes: &[Value]) -> String {
         _ => order.back.to_owned(),
     }
 }
-
-/// The letters of a reason: of any alphabet, so many fit into the 1,024 bytes that the API takes.
-const MOST_REASON_LETTERS: usize = 341;

@@ -72,7 +72,7 @@ async fn of_worker(api: &Api, caller: &Caller) -> Markup {
         @for pipeline in list(&pipelines, "items") {
             (of_pipeline(pipeline, &series, may))
         }
-        (services(&status))
+        (services(&status, may))
     }
 }
 
@@ -112,7 +112,7 @@ fn of_pipeline(pipeline: &Value, series: &Value, may: bool) -> Markup {
     }
 }
 
-/// The order by which a pipeline is paused, if there is one.
+/// The order by which a pipeline or a relay is paused, if there is one.
 fn paused(order: &Value) -> Markup {
     html! {
         @if order.is_object() {
@@ -124,7 +124,7 @@ fn paused(order: &Value) -> Markup {
     }
 }
 
-/// The orders that can be given about a pipeline. The part is drawn anew, except while somebody is in it.
+/// The orders that can be given about a pipeline or a relay. The part is drawn anew, except while somebody is in it.
 fn orders(name: &str, standing: &Value) -> Markup {
     let id = format!("orders-{}", identifier(name));
     let may_follow: &[(&str, &str)] = match text(standing, "order") {
@@ -208,21 +208,36 @@ fn waiting(pipeline: &Value) -> Markup {
     }
 }
 
-/// The services beside pipelines: relays, the claim API and a gateway.
-fn services(status: &Value) -> Markup {
+/// The services beside pipelines: relays, each with the orders about it, the claim API and a gateway.
+fn services(status: &Value, may: bool) -> Markup {
     let relays = status["relays"].as_object().into_iter().flatten();
-    let relays = relays.map(|(name, it)| (format!("relay {name}"), it));
     let others = [("claims", "claim API"), ("gateway", "gateway")];
-    let others = others.map(|(member, name)| (name.to_owned(), &status[member]));
-    let services = relays.chain(others).filter(|(_, it)| it.is_object());
-    let services: Vec<_> = services.collect();
+    let others = others.map(|(member, name)| (name, &status[member]));
+    let others = others.into_iter().filter(|(_, it)| it.is_object());
+    let others: Vec<_> = others.collect();
     html! {
-        @if !services.is_empty() {
+        @for (name, relay) in relays {
+            @let id = format!("r-{}", identifier(name));
+            section.card aria-labelledby=(id) {
+                h2 #(id) { "relay " (foreign(name)) }
+                div data-refresh={ "facts-" (id) } {
+                    p { (state(text(relay, "state"))) }
+                    @for reason in list(relay, "reasons") {
+                        p.notice.bad {
+                            (words(text(reason, "reason"))) ": " (foreign(text(reason, "error")))
+                        }
+                    }
+                    (paused(&relay["paused"]))
+                }
+                @if may { (orders(name, &relay["paused"])) }
+            }
+        }
+        @if !others.is_empty() {
             section.card aria-labelledby="services" {
                 h2 #services { "Beside pipelines" }
                 ul data-refresh="services" {
-                    @for (name, service) in services {
-                        li { (foreign(&name)) " " (state(text(service, "state"))) }
+                    @for (name, service) in others {
+                        li { (name) " " (state(text(service, "state"))) }
                     }
                 }
             }

@@ -1,14 +1,15 @@
 //! Runs: messages that were run again, what was foretold, and what has come of it.
 
-use axum::extract::{Path, State};
+use axum::extract::{Path, Request, State};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
+use semel_http::{Role, body};
 use serde_json::Value;
 
 use crate::api::Api;
-use crate::form::Form;
-use crate::layout::{Place, missing, page};
+use crate::form::{Form, MOST_REASON_LETTERS};
+use crate::layout::{Place, missing, page, refusal, refused};
 use crate::pages::orders::tables::table;
 use crate::text::{address, foreign, grouped, list as items, shown, state, text, time, words};
 
@@ -51,12 +52,67 @@ pub(crate) async fn show(State(api): State<Api>, Path(id): Path<String>, head: P
     };
     let content = html! {
         @match &told {
-            Ok(run) => { (report(title, run)) }
+            Ok(run) => {
+                (report(title, run))
+                @if caller.may(Role::Operator).is_ok() { (stopping(run)) }
+            }
             Err(refusal) => { h1 { "Run" } (missing(refusal)) }
         }
         p { a href="/runs" { "Runs" } " · " a href="/audit" { "Audit" } }
     };
     page(&caller, place, title, &content)
+}
+
+/// Stops a run, and shows it.
+pub(crate) async fn stop(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+    request: Request,
+) -> Response {
+    let (head, body) = request.into_parts();
+    let caller = match body::caller(&head, Role::Viewer) {
+        Ok(caller) => caller,
+        Err(problem) => return problem.into_response(),
+    };
+    let form = match Form::of_body(&head, body, &caller, Role::Operator).await {
+        Ok(form) => form,
+        Err(problem) => {
+            return refusal(
+                &caller,
+                Place::Elsewhere,
+                problem.status(),
+                problem.detail(),
+            );
+        }
+    };
+    let id: String = id.chars().filter(char::is_ascii_hexdigit).collect();
+    let order = serde_json::json!({ "reason": form.text("reason") });
+    match api
+        .post(&caller, &format!("/v1/runs/{id}/stop"), &order)
+        .await
+    {
+        Ok(run) => {
+            let content = html! {
+                (report("Stop", &run))
+                p { a href="/runs" { "Runs" } " · " a href="/audit" { "Audit" } }
+            };
+            page(&caller, Place::Elsewhere, "Stop", &content)
+        }
+        Err(refusal) => refused(&caller, Place::Elsewhere, &refusal),
+    }
+}
+
+/// The form that stops a run that goes on.
+pub(crate) fn stopping(run: &Value) -> Markup {
+    html! {
+        @if run["state"] == "running" && run["stopped"].is_null() {
+            form.confirm method="post" action={ (path(run)) "/stop" } {
+                label for="reason" { "Stop it: what is in hand is finished, the rest stays set aside. Why?" }
+                input #reason name="reason" required maxlength=(MOST_REASON_LETTERS) autocomplete="off";
+                button { "Stop the run" }
+            }
+        }
+    }
 }
 
 fn runs(runs: &[Value]) -> Markup {
@@ -112,6 +168,12 @@ pub(crate) fn report(verb: &str, run: &Value) -> Markup {
             div { dt { "Ended" } dd { (time(&run["ended"])) } }
             div { dt { "Who" } dd { (foreign(text(run, "by"))) } }
             div { dt { "Why" } dd { (foreign(text(run, "reason"))) } }
+            @if run["stopped"].is_object() {
+                @let stopped = &run["stopped"];
+                div { dt { "Stopped" } dd {
+                    (time(&stopped["at"])) " by " (foreign(text(stopped, "by"))) ": " (foreign(text(stopped, "reason")))
+                } }
+            }
             @if !text(run, "key").is_empty() {
                 div { dt { "Under the key" } dd { code.key { (foreign(text(run, "key"))) } } }
             }

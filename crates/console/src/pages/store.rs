@@ -57,6 +57,7 @@ pub(crate) async fn show(State(api): State<Api>, head: Parts) -> Response {
             (plot("Records that sweeps removed", Unit::PerSecond, &of("semel_swept_total", "what")))
             (plot("Looked up in a cache or a filter", Unit::PerSecond, &of("semel_cache_lookups_total", "result")))
         }
+        p { a href="/producers" { "Producers" } " that publish from it, or send messages to it." }
         @if caller.may(Role::Admin).is_ok() {
             section.card aria-labelledby="sweep" {
                 h2 #sweep { "Sweep" }

@@ -140,6 +140,8 @@ async fn pipelines_are_paused_drained_and_resumed_from_the_overview() {
     let page = site.get("/").await;
     page.has("/orders/plan/pipelines/pause")
         .has("/orders/plan/pipelines/resume")
+        .has(">relay <")
+        .has("INC-9")
         .lacks("pipelines/drain");
     assert_eq!(page.hidden("pipelines"), "pay");
     let form = [("pipelines", "pay")];
@@ -197,4 +199,29 @@ async fn a_group_of_messages_is_dropped_whole() {
         .has("119 of 119 changes done");
     let page = site.get("/dead-letters").await;
     page.has("<b>1</b> message, in 1 group.").has("HTTP 410");
+}
+
+#[tokio::test]
+async fn producers_are_frozen_released_and_thawed_on_their_page() {
+    let site = Site::configured();
+    site.get("/store").await.has("href=\"/producers\"");
+    let form = [("producers", "billing"), ("side", "publisher")];
+    for (order, before, after) in [
+        ("freeze", "open", "frozen"),
+        ("release", "frozen", "frozen"),
+        ("thaw", "frozen", "open"),
+    ] {
+        let page = site.get("/producers").await;
+        page.has("billing").has("&lt;i&gt;orders").lacks("<i>");
+        page.has(&format!("/orders/plan/producers/{order}"));
+        let action = format!("producers/{order}");
+        let plan = planned(&site, &action, &form).await;
+        plan.has(&format!("<td>{before}</td><td>{after}</td>"))
+            .has("On the side");
+        let page = done(&site, &action, &plan, "INC-7").await;
+        page.has("one change done");
+    }
+    let page = site.get("/producers").await;
+    page.lacks("/orders/plan/producers/thaw");
+    site.get("/audit").await.has("publisher billing: open");
 }

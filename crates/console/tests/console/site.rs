@@ -1,6 +1,8 @@
 //! A console for tests, and requests to it.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use axum::Router;
@@ -9,20 +11,23 @@ use axum::http::header::{CONTENT_TYPE, HOST};
 use axum::http::{HeaderMap, Request};
 use bytes::Bytes;
 use semel_admin::{
-    Job, Lent, Orders, Plot, Ran, Runner, Series, SeriesQuery, Settings as AdminSettings, Worker,
+    Job, Lent, Orders, Plot, Producers, Ran, Runner, Series, SeriesQuery,
+    Settings as AdminSettings, Worker,
 };
 use semel_config::{Backends, ConsoleSettings, Overrides, PipelineSettings, Servers, Settings};
 use semel_conformance::TestClock;
 use semel_core::decide::{Directive, Order};
+use semel_core::port::producer::{AnyProducerJournal, ProducerJournal};
 use semel_core::port::store::ListQuery;
 use semel_core::port::transfer::AnyTransferStore;
+use semel_core::producer::Opening;
 use semel_core::{
     AnyStore, ClaimId, ClaimRequest, Clock, Entropy, Fate, Key, Note, Operation, Parked, Reason,
     Recovery, Scope, Start, Store, Timestamp,
 };
 use semel_http::tokens::{Token, TokenFile, Tokens};
 use semel_http::{Access, Role, Tenant};
-use semel_store_memory::MemoryStore;
+use semel_store_memory::{MemoryProducers, MemoryStore};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tower::ServiceExt;
@@ -98,10 +103,11 @@ const BUSY: [(&str, &str, &[&str]); 4] = [
 
 impl Worker for Pipelines {
     fn status(&self) -> Value {
-        let relays = self
-            .0
-            .iter()
-            .map(|name| (name.clone(), json!({ "state": "running" })));
+        let paused = json!({
+            "order": "pause", "since": "2026-11-29T03:04:05.120Z", "by": "ann", "reason": "INC-9",
+        });
+        let relay = json!({ "state": "paused", "paused": paused });
+        let relays = self.0.iter().map(|name| (name.clone(), relay.clone()));
         let relays: serde_json::Map<_, _> = relays.collect();
         json!({ "state": "running", "ready": true, "version": "1.2.3", "store": self.0[0], "relays": relays })
     }
@@ -225,6 +231,11 @@ impl Site {
             url: "memory:".to_owned(),
             accepted: Vec::new(),
             pipelines: configured,
+            relays: Vec::new(),
+            producers: Some(Producers {
+                own: journal(),
+                others: None,
+            }),
             serves_clients: false,
             routes: Vec::new(),
             config: "{}".to_owned(),
@@ -522,4 +533,18 @@ impl Page {
         assert!(self.text.contains(text), "no {text:?}: {}", self.text);
         self
     }
+}
+
+/// A journal with the producer `billing`.
+fn journal() -> AnyProducerJournal {
+    let journal = AnyProducerJournal::new(MemoryProducers::default());
+    let opening = Opening {
+        name: "billing".parse().expect("a name"),
+        stream: "<i>orders".into(),
+        target: "nats orders".into(),
+        chance: [7; 8],
+    };
+    let opened = pin!(journal.open(&opening)).poll(&mut Context::from_waker(Waker::noop()));
+    assert!(opened.is_ready(), "it is in memory");
+    journal
 }

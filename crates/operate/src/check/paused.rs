@@ -1,4 +1,4 @@
-//! The finding of a pipeline that an order pauses.
+//! The finding of a pipeline or a relay that an order pauses.
 
 use semel_core::Timestamp;
 
@@ -8,6 +8,15 @@ use crate::relative_time::when;
 
 /// Finds that an order pauses a pipeline: it does nothing until it is resumed.
 pub fn paused(pipeline: &str, order: &OrderedPause, now: Timestamp) -> Finding {
+    found("pipeline-paused", pipeline, order, now)
+}
+
+/// Finds that an order pauses a relay: it publishes nothing until it is resumed.
+pub fn relay_paused(relay: &str, order: &OrderedPause, now: Timestamp) -> Finding {
+    found("relay-paused", relay, order, now)
+}
+
+fn found(code: &'static str, name: &str, order: &OrderedPause, now: Timestamp) -> Finding {
     let by = Some(&*order.by).filter(|it| !it.is_empty());
     let by = by.map_or_else(String::new, |by| format!(" by {by}"));
     let reason = Some(&*order.reason).filter(|it| !it.is_empty());
@@ -17,8 +26,8 @@ pub fn paused(pipeline: &str, order: &OrderedPause, now: Timestamp) -> Finding {
         "an order to {}, given {since}{by}, keeps it from running{reason}",
         order.kind.as_str()
     );
-    let advice = format!("let it run again with `semel pipelines resume {pipeline}`");
-    warn("pipeline-paused", message, advice)
+    let advice = format!("let it run again with `semel pipelines resume {name}`");
+    warn(code, message, advice)
 }
 
 #[cfg(test)]
@@ -47,6 +56,9 @@ mod tests {
             "{message}"
         );
         assert!(found.advice.contains("semel pipelines resume payments"));
+        let found = relay_paused("out", &order, NOW);
+        assert_eq!(found.code, "relay-paused");
+        assert!(found.advice.contains("semel pipelines resume out"));
         (order.by, order.reason) = ("".into(), "".into());
         let found = paused("payments", &order, NOW);
         assert!(found.message.ends_with(", keeps it from running"));

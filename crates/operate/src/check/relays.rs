@@ -33,14 +33,15 @@ pub struct RelayReport {
 
 impl RelayReport {
     /// Applies every rule to the known facts. `relayed` are the streams that the configuration publishes from the same
-    /// database.
+    /// database, `paused` is the finding of an order.
     pub fn of(
         settings: &RelaySettings,
         outbox: Result<&OutboxContents, &Error>,
         sink: Result<(), &Error>,
         relayed: &[&str],
+        paused: Option<Finding>,
     ) -> Self {
-        let mut findings = Vec::new();
+        let mut findings: Vec<Finding> = paused.into_iter().collect();
         match outbox {
             Ok(seen) => findings.extend(of_contents(settings, seen, relayed)),
             Err(error) => findings.push(fail(

@@ -5,11 +5,14 @@ use serde::Serialize;
 use super::pause_record::OrderedPause;
 use crate::value::Time;
 
-/// A pipeline and the order that stands about it: the documented object.
+/// A pipeline or a relay, and the order that stands about it: the documented object.
 #[derive(Clone, Debug, Serialize)]
 pub struct PipelineLine {
-    /// The pipeline.
+    /// The pipeline, or the relay.
     pub pipeline: Box<str>,
+    /// True for a relay.
+    #[serde(rename = "relay", skip_serializing_if = "std::ops::Not::not")]
+    pub is_relay: bool,
     /// The order: `run`, `pause` or `drain`.
     pub order: &'static str,
     /// The time of the order; none for one that is to run.
@@ -28,10 +31,19 @@ impl PipelineLine {
         let (by, reason) = order.map(|it| (it.by, it.reason)).unzip();
         Self {
             pipeline: pipeline.into(),
+            is_relay: false,
             order: kind,
             since,
             by,
             reason,
+        }
+    }
+
+    /// Lays out a relay.
+    pub fn of_relay(relay: &str, order: Option<OrderedPause>) -> Self {
+        Self {
+            is_relay: true,
+            ..Self::of(relay, order)
         }
     }
 }

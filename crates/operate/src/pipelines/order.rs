@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::pause_record::{OrderedPause, PauseKind, outcome};
 use crate::relative_time::when;
 
-/// An order about a pipeline as a whole.
+/// An order about a pipeline or a relay as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PipelineOrder {
     /// It begins no more effects: those that run are finished, and everything else in hand is given back.
@@ -28,19 +28,24 @@ pub enum PipelineOrder {
 /// An order that would change something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedPipeline {
-    /// The pipeline.
+    /// The pipeline, or the relay.
     pub pipeline: Box<str>,
+    /// True for a relay.
+    pub is_relay: bool,
     /// The order.
     pub order: PipelineOrder,
     /// The order that stands until then.
     pub before: Option<OrderedPause>,
 }
 
-/// The result for one pipeline: the documented object.
+/// The result for one pipeline or relay: the documented object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PipelineChange {
-    /// The pipeline.
+    /// The pipeline, or the relay.
     pub pipeline: Box<str>,
+    /// True for a relay.
+    #[serde(rename = "relay", skip_serializing_if = "std::ops::Not::not")]
+    pub is_relay: bool,
     /// The order, by its name in the audit trail.
     pub action: &'static str,
     /// The order that stood until then: `run`, `pause` or `drain`.
@@ -82,6 +87,7 @@ impl PipelineOrder {
             | (Self::Drain, None)
             | (Self::Resume, Some(_)) => Ok(PlannedPipeline {
                 pipeline: pipeline.into(),
+                is_relay: false,
                 order: self,
                 before,
             }),
@@ -101,10 +107,20 @@ impl PipelineOrder {
 }
 
 impl PlannedPipeline {
+    /// The same order about a relay, whose store is the one beside its outbox.
+    #[must_use]
+    pub fn of_relay(self) -> Self {
+        Self {
+            is_relay: true,
+            ..self
+        }
+    }
+
     /// The object that tells of the change.
     pub fn change(&self) -> PipelineChange {
         PipelineChange {
             pipeline: self.pipeline.clone(),
+            is_relay: self.is_relay,
             action: self.order.as_str(),
             before: self.before.as_ref().map_or("run", |it| it.kind.as_str()),
             after: match self.order {

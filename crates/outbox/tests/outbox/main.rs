@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::{Backoff, Error, ErrorKind};
-use semel_outbox::{Observer, Relay, Settings, Summary};
+use semel_outbox::{Observer, Recall, Relay, Settings, Summary};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -22,6 +22,7 @@ struct Lab {
     sink: FakeSink,
     told: Told,
     stop: watch::Sender<bool>,
+    recall: watch::Sender<Recall>,
     running: JoinHandle<semel_core::Result<Summary>>,
 }
 
@@ -39,6 +40,7 @@ impl Lab {
         observer: Arc<dyn Observer>,
     ) -> Self {
         let (stop, stopped) = watch::channel(false);
+        let (recall, recalled) = watch::channel(Recall::Not);
         let relay = Relay {
             name: name(),
             settings: Settings {
@@ -56,12 +58,14 @@ impl Lab {
             clock: Arc::new(VirtualClock::default()),
             observer,
             stop: stopped,
+            recall: recalled,
         };
         Self {
             outbox,
             sink,
             told,
             stop,
+            recall,
             running: tokio::spawn(relay.run()),
         }
     }
@@ -77,8 +81,18 @@ impl Lab {
         timeout(hour, recorded).await.expect("they are recorded");
     }
 
+    /// Recalls the run, and waits for its end.
+    async fn recalled(self, how: Recall) -> (Summary, FakeOutbox, FakeSink, Told) {
+        self.recall.send_replace(how);
+        self.ended().await
+    }
+
     async fn stop(self) -> (Summary, FakeOutbox, FakeSink, Told) {
         self.stop.send_replace(true);
+        self.ended().await
+    }
+
+    async fn ended(self) -> (Summary, FakeOutbox, FakeSink, Told) {
         let ended = self.running.await.expect("no panic");
         let summary = ended.expect("it ends well");
         (summary, self.outbox, self.sink, self.told)
@@ -276,6 +290,64 @@ async fn a_stop_has_patience_with_what_is_under_way_and_no_longer() {
     let (summary, outbox, ..) = lab.stop().await;
     assert_eq!(summary.published, 0);
     assert!(outbox.recorded().is_empty() && outbox.has_left());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_recall_ends_behind_what_is_under_way_however_long_that_takes() {
+    let (outbox, sink) = (FakeOutbox::default(), FakeSink::default());
+    outbox.commit(1, Some("a"));
+    outbox.commit(2, Some("a"));
+    sink.takes_its_time(Duration::from_secs(600));
+    let lab = Lab::start(outbox, sink);
+    sleep(Duration::from_secs(1)).await;
+    let (summary, outbox, sink, _) = lab.recalled(Recall::Now).await;
+    assert_eq!(summary.published, 1, "it is recorded");
+    assert_eq!(sink.published(), [1], "the next one of its key waits");
+    assert!(outbox.has_left(), "others may go on");
+    assert!(summary.elapsed >= Duration::from_secs(600));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_recall_that_is_followed_by_a_stop_has_no_more_patience_than_that() {
+    let (outbox, sink) = (FakeOutbox::default(), FakeSink::default());
+    outbox.commit(1, None);
+    sink.takes_its_time(Duration::from_secs(3_600));
+    let lab = Lab::start(outbox, sink);
+    sleep(Duration::from_secs(1)).await;
+    lab.recall.send_replace(Recall::Now);
+    sleep(Duration::from_secs(60)).await;
+    let (summary, ..) = lab.stop().await;
+    assert_eq!(summary.published, 0);
+    assert!(summary.elapsed < Duration::from_secs(90));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drained_relay_publishes_what_is_due_first_and_waits_for_a_sink_that_is_away() {
+    let (outbox, sink) = (FakeOutbox::default(), FakeSink::default());
+    sink.fails(1, ErrorKind::Unavailable);
+    for id in 1..=3 {
+        outbox.commit(id, Some("a"));
+    }
+    let lab = Lab::start(outbox, sink);
+    sleep(Duration::from_secs(1)).await;
+    lab.recall.send_replace(Recall::WhenIdle);
+    sleep(Duration::from_secs(60)).await;
+    assert!(!lab.running.is_finished(), "nothing went out yet");
+    lab.sink.takes(1);
+    let (summary, outbox, sink, _) = lab.ended().await;
+    assert_eq!(sink.published(), [1, 2, 3]);
+    assert_eq!(summary.published, 3);
+    assert!(outbox.has_left());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relay_that_rests_is_recalled_at_once() {
+    for how in [Recall::Now, Recall::WhenIdle] {
+        let lab = Lab::start(FakeOutbox::default(), FakeSink::default());
+        sleep(Duration::from_secs(3)).await;
+        let (summary, ..) = lab.recalled(how).await;
+        assert!(summary.elapsed < Duration::from_secs(4), "{summary:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

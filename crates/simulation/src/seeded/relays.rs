@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use semel_core::port::outbox::RelayName;
 use semel_core::{Backoff, Clock};
-use semel_outbox::{Event, Observer, Relay, Settings};
+use semel_outbox::{Event, Observer, Recall, Relay, Settings};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -137,6 +137,7 @@ fn relay(
         clock: Arc::clone(&scene.course) as Arc<dyn Clock>,
         observer: Arc::new(Watcher(Arc::clone(scene))),
         stop,
+        recall: watch::channel(Recall::Not).1,
     }
 }
 

@@ -1,4 +1,4 @@
-//! The runs of a pipeline, which an order ends, and after which another one follows once it is taken back.
+//! The runs of a pipeline or a relay, which an order ends, and after which another one follows once it is taken back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use super::{KnownOrder, UntilDrained};
 use crate::notice::{Notice, Reporter};
 use crate::status::Status;
 
-/// The runs of one pipeline.
+/// The runs of one pipeline, or of one relay.
 pub(crate) struct Runs {
     pub(crate) pipeline: Box<str>,
     pub(crate) order: watch::Receiver<KnownOrder>,
@@ -87,6 +87,11 @@ impl Runs {
 }
 
 impl OrderedRun {
+    /// The channel that has the order.
+    pub(crate) fn order(&self) -> watch::Receiver<KnownOrder> {
+        self.order.clone()
+    }
+
     /// The channel by which the run is recalled.
     pub(crate) fn recalled(&self) -> watch::Receiver<bool> {
         self.recalled.clone()

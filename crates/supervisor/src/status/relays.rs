@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use semel_core::Error;
 use semel_core::port::outbox::operations::{Backlog, OutboxOperations};
+use semel_operate::pipelines::OrderedPause;
 use semel_outbox::{Event, Observer};
 use semel_telemetry::{Sample, SampledFamily};
 use semel_worker::effect::http::Probe;
@@ -14,6 +15,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::health::{Because, Health, Part, Reason};
 use super::pace::{Pace, Reading};
+use super::{Doing, ServiceReadiness};
 
 /// The relays of a worker; see the module.
 pub(crate) struct Relays {
@@ -32,6 +34,10 @@ struct Relay {
     published_at: Option<Duration>,
     /// The last counts.
     backlog: Option<Reading<Backlog>>,
+    /// The order by which it is paused, and whether that is done.
+    pause: Option<(OrderedPause, bool)>,
+    /// The store has not told yet whether it is to run.
+    awaits_order: bool,
 }
 
 impl Relays {
@@ -45,19 +51,38 @@ impl Relays {
         self.lock().insert(relay.into(), Relay::default());
     }
 
-    /// Returns each relay with the reasons why it is not ready; none if it is.
-    pub(super) fn reasons(&self) -> Vec<(Box<str>, Vec<Because>)> {
+    /// Notes that a relay begins nothing before its order is known; returns false if there is no such relay.
+    pub(super) fn awaits_order(&self, name: &str) -> bool {
+        self.of(name, |it| it.awaits_order = true).is_some()
+    }
+
+    /// Notes that a relay is to be paused, and finishes its run first; returns false if there is no such relay.
+    pub(super) fn is_to_pause(&self, name: &str, pause: &OrderedPause) -> bool {
+        let note = |it: &mut Relay| it.pause = Some((pause.clone(), false));
+        self.of(name, note).is_some()
+    }
+
+    /// Notes the order by which a relay is paused, or that it runs now; returns false if there is no such relay.
+    pub(super) fn paused(&self, name: &str, pause: Option<&OrderedPause>) -> bool {
+        let note = |it: &mut Relay| {
+            it.pause = pause.map(|pause| (pause.clone(), true));
+            it.awaits_order = false;
+            // What a run says of its sink is known while it lasts.
+            it.sink = Part::default();
+        };
+        self.of(name, note).is_some()
+    }
+
+    /// Returns how each relay is.
+    pub(super) fn readiness(&self, has_begun: bool) -> BTreeMap<Box<str>, ServiceReadiness> {
         let now = self.health.clock.monotonic();
         let after = self.health.ready_after;
         let known = self.lock();
-        let reasons = known.iter().map(|(name, it)| {
-            let outbox = it.outbox.because(Reason::StoreAway, now, after);
-            let sink = it.sink.because(Reason::TargetAway, now, after);
-            let server = || it.server.because(Reason::TargetAway, now, after);
-            let reasons = outbox.into_iter().chain(sink.or_else(server));
-            (name.clone(), reasons.collect())
+        let all = known.iter().map(|(name, it)| {
+            let readiness = ServiceReadiness::of(it.reasons(now, after), has_begun);
+            (name.clone(), it.ordered(readiness))
         });
-        reasons.collect()
+        all.collect()
     }
 
     /// Counts what waits over and over for as long as the future is polled: every few seconds, and more seldom where that
@@ -104,9 +129,12 @@ impl Relays {
         }
     }
 
-    /// Returns the families of what waits, without a series while nothing is known of late.
-    pub(super) fn families(&self) -> [SampledFamily; 3] {
+    /// Returns the families of what waits, without a series while nothing is known of late, and that of pauses.
+    pub(super) fn families(&self) -> [SampledFamily; 4] {
         let known = self.lock();
+        let paused = known
+            .iter()
+            .map(|(name, it)| Sample::new([("relay", &**name)], it.pause.is_some().into()));
         let counted = known.iter().filter_map(|(name, it)| {
             let backlog = it.backlog.as_ref()?.value()?;
             Some(([("relay", &**name)], backlog))
@@ -134,6 +162,11 @@ impl Relays {
                 "The time since the first message that waits in the outbox was written, in seconds; 0 if none waits.",
                 oldest,
             ),
+            SampledFamily::gauge(
+                "semel_relay_paused",
+                "Whether an order keeps a relay from publishing: 1 or 0.",
+                paused.collect(),
+            ),
         ]
     }
 
@@ -149,6 +182,34 @@ impl Relays {
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Box<str>, Relay>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Relay {
+    /// Returns the reasons why it is not ready; none if it is.
+    fn reasons(&self, now: Duration, after: Duration) -> Vec<Because> {
+        let outbox = self.outbox.because(Reason::StoreAway, now, after);
+        let sink = self.sink.because(Reason::TargetAway, now, after);
+        let server = || self.server.because(Reason::TargetAway, now, after);
+        outbox.into_iter().chain(sink.or_else(server)).collect()
+    }
+
+    /// Returns the same readiness with what an order makes of it. An order is no trouble, whatever the sink does
+    /// meanwhile; an outbox that is away is one.
+    fn ordered(&self, readiness: ServiceReadiness) -> ServiceReadiness {
+        let state = match (&self.pause, readiness.state) {
+            (_, Doing::Waiting(Reason::StoreAway)) => readiness.state,
+            (Some((_, true)), _) => Doing::Paused,
+            (Some((pause, false)), Doing::Running) => Doing::by(pause.kind),
+            (None, Doing::Running) if self.awaits_order => Doing::Starting,
+            (_, state) => state,
+        };
+        let paused = self.pause.as_ref().map(|(pause, _)| pause.clone());
+        ServiceReadiness {
+            state,
+            paused,
+            ..readiness
+        }
     }
 }
 
@@ -204,9 +265,9 @@ mod tests {
     }
 
     fn reasons(relays: &Relays) -> Vec<Reason> {
-        let all = relays.reasons();
-        all.iter()
-            .flat_map(|(_, it)| it)
+        let all = relays.readiness(true);
+        all.values()
+            .flat_map(|it| &it.reasons)
             .map(|it| it.reason)
             .collect()
     }

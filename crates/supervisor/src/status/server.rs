@@ -18,39 +18,40 @@ use hyper::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use semel_core::{Error, ErrorKind, Result};
-use semel_http::{Limits, Listener};
+use semel_http::{Limits, Listener, Protocols};
 use semel_telemetry::Format;
 use serde::Serialize;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
+use tokio_rustls::rustls::ServerConfig;
 use tower::ServiceExt;
 
 use super::Status;
 use super::watchdog::Watchdog;
 
-/// Listens, and answers for as long as the future is polled, which has to be in the runtime of the worker; `api` makes the
+/// Listens, encrypted if there is a certificate, and answers for as long as the future is polled, which has to be in the runtime of the worker; `api` makes the
 /// admin API of a listener at an address.
 ///
 /// # Errors   `Unavailable`: the server cannot listen at the address
 pub(crate) async fn serve(
-    address: SocketAddr,
+    at: (SocketAddr, Option<ServerConfig>),
     status: Arc<Status>,
     api: impl FnOnce(SocketAddr) -> Option<Router>,
 ) -> Result<impl Future<Output = ()> + Send + 'static> {
-    serve_watched(address, status, Watchdog::new(TURN), api).await
+    serve_watched(at, status, Watchdog::new(TURN), api).await
 }
 
 /// Does what [`serve`] does, with this watchdog of the worker's runtime.
 pub(super) async fn serve_watched(
-    address: SocketAddr,
+    at: (SocketAddr, Option<ServerConfig>),
     status: Arc<Status>,
     watchdog: Watchdog,
     api: impl FnOnce(SocketAddr) -> Option<Router>,
 ) -> Result<impl Future<Output = ()> + Send + 'static> {
     let watchdog = Arc::new(watchdog);
     let ((bound, is_bound), (made, is_made)) = (oneshot::channel(), oneshot::channel());
-    let serving = serving(address, status, Arc::clone(&watchdog), (bound, is_made));
+    let serving = serving(at, status, Arc::clone(&watchdog), (bound, is_made));
     let server = Server::begin(serving).map_err(|error| {
         let message = "admin.listen: there is no thread to serve it";
         Error::new(ErrorKind::Unavailable, message).with_source(error)
@@ -99,7 +100,7 @@ impl Api {
 
 /// Listens, says so, takes the admin API, and answers.
 async fn serving(
-    address: SocketAddr,
+    (address, tls): (SocketAddr, Option<ServerConfig>),
     status: Arc<Status>,
     watchdog: Arc<Watchdog>,
     (bound, api): (
@@ -133,8 +134,18 @@ async fn serving(
             Ok(answer(method, path, format, &status, &watched).map(Body::new))
         }
     });
-    let served = listener.serve(LIMITS, service, std::future::pending());
-    tokio::join!(served, watchdog.watch());
+    let never = std::future::pending();
+    if let Some(tls) = tls.map(Arc::new) {
+        let protocols = Protocols {
+            tls: Some(tls),
+            http2: false,
+        };
+        let served = listener.serve_as(protocols, LIMITS, service, never);
+        tokio::join!(served, watchdog.watch());
+    } else {
+        let served = listener.serve(LIMITS, service, never);
+        tokio::join!(served, watchdog.watch());
+    }
 }
 
 /// The thread of the listener. Dropping this ends it, and its connections.

@@ -404,7 +404,7 @@ fn a_runtime_that_hangs_is_told_at_healthz_until_it_goes_on() {
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let (_stop, stopped) = watch::channel(false);
     let watchdog = Watchdog::new(Duration::from_millis(20));
-    let served = serve_watched(address, status(stopped), watchdog, |_| None);
+    let served = serve_watched((address, None), status(stopped), watchdog, |_| None);
     let served = runtime.block_on(served).expect("a listener");
     let served = runtime.spawn(served);
     asked_until(address, "200 OK");
@@ -430,7 +430,7 @@ async fn an_address_of_the_status_that_is_taken_is_an_error() {
     let address = taken.local_addr().expect("an address");
     let (_stop, stopped) = watch::channel(false);
     let watchdog = Watchdog::new(Duration::from_secs(1));
-    let refused = serve_watched(address, status(stopped), watchdog, |_| None).await;
+    let refused = serve_watched((address, None), status(stopped), watchdog, |_| None).await;
     let refused = refused.err().expect("it is refused");
     assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::super::execution;
 use super::super::plan::{Change, VERSION, sums};
-use super::{Came, Run, RunState};
+use super::{Came, Run, RunState, StopOrder};
 use crate::answer::text;
 
 /// The report of a run.
@@ -42,6 +42,9 @@ pub(crate) struct RunReport<'r> {
     complete: bool,
     /// The object that the verb prints, of each pipeline that is through.
     results: Vec<Value>,
+    /// The order that stopped it, by whom, when and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stopped: Option<StopOrder>,
     /// The problem that it broke off with.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<Problem>,
@@ -80,6 +83,17 @@ impl Run {
         }
     }
 
+    /// The number of changes that have each result, and the order that stopped it. For its last word, nothing goes on.
+    pub(super) fn sums(&self) -> (BTreeMap<&'static str, usize>, Option<StopOrder>) {
+        let progress = self.progress();
+        let mut came = BTreeMap::new();
+        for (change, result) in self.changes.iter().zip(&progress.results) {
+            let followed = Followed::of(change, result.as_ref(), RunState::Ended);
+            *came.entry(followed.result).or_default() += 1;
+        }
+        (came, progress.stopped.clone())
+    }
+
     fn report(&self, is_whole: bool) -> RunReport<'_> {
         let progress = self.progress();
         let each = self.changes.iter().zip(&progress.results);
@@ -109,6 +123,7 @@ impl Run {
             done,
             complete: progress.state == RunState::Ended && done == self.changes.len(),
             results: progress.reports.clone(),
+            stopped: progress.stopped.clone(),
             problem: progress.problem.clone(),
             changes: is_whole.then_some(followed),
         }
@@ -153,7 +168,7 @@ impl Came {
 }
 
 impl RunState {
-    const fn as_str(self) -> &'static str {
+    pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Running => "running",
             Self::Ended => "ended",

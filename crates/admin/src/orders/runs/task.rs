@@ -36,7 +36,7 @@ pub(in super::super) struct RunTask {
 
 impl RunTask {
     /// Runs the messages, until all are through or the run is to end: when the worker does, when one of
-    /// its pipelines is paused, or after [`LONGEST`]. What is in
+    /// its pipelines is paused, when somebody stops it, or after [`LONGEST`]. What is in
     /// hand then is finished, and the rest stays set aside.
     ///
     /// # Cancel safety
@@ -51,7 +51,7 @@ impl RunTask {
         let paused = self.runner.paused(&self.run.pipelines);
         let ended = select! {
             ended = self.work(&recalled) => ended,
-            () = recall_in_time(recall, self.end.clone(), paused) => Ok(()),
+            () = recall_in_time(recall, (self.end.clone(), self.run.stop.subscribe()), paused) => Ok(()),
         };
         let (state, problem) = match ended {
             // All may have been through by then.
@@ -59,10 +59,13 @@ impl RunTask {
             Ok(()) => (RunState::Ended, None),
             Err(error) => (RunState::Failed, Some(Problem::from(&error))),
         };
-        unfinished.run.end(state, self.clock.now(), problem);
+        let now = self.clock.now();
+        self.run.note_end(&self.lent, &self.note, state, now).await;
+        unfinished.run.end(state, now, problem);
     }
 
     async fn work(&self, recalled: &watch::Receiver<bool>) -> Result<(), Error> {
+        self.run.note_begin(&self.lent, &self.note).await?;
         self.release(recalled).await?;
         for (name, size) in &self.rerun.pipelines {
             let settings = self.pipelines.iter().find(|it| it.pipeline.name == *name);
@@ -129,15 +132,16 @@ impl RunTask {
     }
 }
 
-/// Recalls a run when the worker ends, when one of its pipelines is paused, or when it has lasted for too long; comes to no
+/// Recalls a run when the worker ends, when somebody stops it, when one of its pipelines is paused, or when it has lasted for too long; comes to no
 /// end itself.
 async fn recall_in_time(
     recall: watch::Sender<bool>,
-    mut end: watch::Receiver<bool>,
+    (mut end, mut stop): (watch::Receiver<bool>, watch::Receiver<bool>),
     paused: Paused,
 ) {
     select! {
         _ = end.wait_for(|it| *it) => {}
+        _ = stop.wait_for(|it| *it) => {}
         () = paused => {}
         () = sleep(LONGEST) => {}
     }

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use semel_core::Reason;
+use semel_http::{Caller, Role};
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use super::{REPLAY, Running};
-use crate::orders::{each, operator};
+use crate::description::is_described;
+use crate::orders::{each, operator, operator_of};
 
 #[tokio::test]
 async fn a_worker_that_ends_finishes_what_is_in_hand_and_leaves_the_rest_set_aside() {
@@ -64,6 +66,88 @@ async fn a_run_whose_last_message_is_in_hand_when_the_worker_ends_is_complete() 
     let (status, run) = request.await.expect("no panic");
     assert_eq!((status, &run["state"]), (200, &"ended".into()), "{run}");
     assert_eq!((&run["done"], &run["complete"]), (&1.into(), &true.into()));
+}
+
+#[tokio::test]
+async fn a_run_that_somebody_stops_finishes_what_is_in_hand_and_says_who_and_why() {
+    let running = Running::waiting("batch = 1\nconcurrency = 1\n");
+    let (ada, bob) = (operator("ada"), operator("bob"));
+    let keys: Vec<_> = (0..30).map(|at| format!("k{at}")).collect();
+    let keys: Vec<_> = keys.iter().map(String::as_str).collect();
+    running.set_aside(&Reason::Dead, &keys).await;
+    let plan = running.plan(REPLAY, &json!({ "all": true }), &ada).await;
+    let request = running.begun(REPLAY, &plan, &ada, 1).await;
+    let site = &running.site;
+    let listed = site.good("/v1/runs").await;
+    let id = listed["items"][0]["id"].as_str().expect("an id").to_owned();
+    let path = format!("/v1/runs/{id}/stop");
+    let because = json!({ "reason": "wrong amounts" });
+    // Not by a viewer, nor without a reason, nor by somebody of a tenant, nor another one.
+    let viewer = Caller {
+        role: Role::Viewer,
+        ..ada.clone()
+    };
+    for (path, body, caller, expected) in [
+        (&*path, &because, viewer, 403),
+        (&*path, &json!({}), bob.clone(), 400),
+        (&*path, &because, operator_of("eve", "acme"), 404),
+        ("/v1/runs/0000000000000000/stop", &because, bob.clone(), 404),
+    ] {
+        let (status, refused) = site.post(path, body, Some(caller)).await;
+        assert_eq!(status, expected, "{refused}");
+    }
+    let stopping = site.post(&path, &because, Some(bob.clone()));
+    let opened = async {
+        loop {
+            let run = site.good(&format!("/v1/runs/{id}")).await;
+            if run["stopped"].is_object() {
+                break running.open();
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let ((status, stopped), ()) = tokio::join!(stopping, opened);
+    assert_eq!(
+        (status, &stopped["state"]),
+        (200, &"stopped".into()),
+        "{stopped}"
+    );
+    is_described(&stopped, "Run");
+    assert_eq!(stopped["by"], "ada");
+    assert_eq!(stopped["stopped"]["by"], "bob");
+    assert_eq!(stopped["stopped"]["reason"], "wrong amounts");
+    let (status, run) = request.await.expect("no panic");
+    assert_eq!((status, &run), (200, &stopped));
+    let came = |result: &str| run["came"][result].as_u64().unwrap_or_default();
+    assert_eq!(came("applied") + came("left"), 30, "{run}");
+    assert!(came("applied") >= 1 && came("left") >= 10, "{run}");
+    assert_eq!(running.left().await.len() as u64, came("left"), "{run}");
+    // The first order counts, and one about a run that has ended changes nothing.
+    let other = json!({ "reason": "another" });
+    let (status, again) = site.post(&path, &other, Some(ada)).await;
+    assert_eq!((status, &again), (200, &stopped));
+    let trail = site.good("/v1/audit?limit=1000").await;
+    let trail = trail["items"].as_array().cloned().unwrap_or_default();
+    let of_run: Vec<_> = trail.iter().filter(|it| it["action"] == REPLAY).collect();
+    let [begun, ended] = &of_run[..] else {
+        panic!("{of_run:?}")
+    };
+    assert_eq!(
+        (&begun["by"], &begun["after"]),
+        (&json!("ada"), &json!(format!("begun {id}")))
+    );
+    assert_eq!(begun["before"], "30 of pay");
+    assert_eq!(
+        (&ended["by"], &ended["reason"]),
+        (&json!("bob"), &json!("wrong amounts"))
+    );
+    let after = ended["after"].as_str().unwrap_or_default();
+    let expected = format!(
+        "stopped {id}, {} applied, {} left",
+        came("applied"),
+        came("left")
+    );
+    assert_eq!(after, expected);
 }
 
 #[tokio::test]

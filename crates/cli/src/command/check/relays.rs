@@ -1,10 +1,16 @@
 //! Prints the reports of relays.
 
-use semel_backends::outbox;
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_backends::{outbox, store};
 use semel_config::{RelaySettings, RelaySink, Settings};
 use semel_core::units::duration_text;
-use semel_core::{Error, Result};
-use semel_operate::check::{RelayReport, Severity};
+use semel_core::{Clock, Error, Result};
+use semel_engine::system::SystemClock;
+use semel_operate::check::{Finding, RelayReport, Severity, relay_paused};
+use semel_operate::pipelines::ordered_pauses;
+use tokio::time::timeout;
 
 use super::report::findings;
 use crate::output::{Answer, Answers, Block};
@@ -26,13 +32,26 @@ pub(super) async fn look(
         let same = settings.relays.iter().filter(|it| it.store == relay.store);
         let relayed: Vec<&str> = same.map(|it| &*it.stream).collect();
         let sink = sink.as_ref().copied();
-        let report = RelayReport::of(relay, seen.as_ref(), sink, &relayed);
+        let report = RelayReport::of(relay, seen.as_ref(), sink, &relayed, paused(relay).await);
         worst = worst.max(report.verdict);
         if answers.print(&report)?.is_break() {
             break;
         }
     }
     Ok((worst, away))
+}
+
+/// Finds that an order pauses a relay. A database that does not answer is another finding.
+async fn paused(relay: &RelaySettings) -> Option<Finding> {
+    let clock = Arc::new(SystemClock::new());
+    let now = clock.now();
+    let asked = async {
+        let store = store::beside_outbox(&relay.store, clock).await.ok()??;
+        let orders = ordered_pauses(&store, &[&*relay.name]).await.ok()?;
+        orders.into_iter().next()?
+    };
+    let order = timeout(PATIENCE, asked).await.ok()??;
+    Some(relay_paused(&relay.name, &order, now))
 }
 
 /// Asks whether the place of a sink is there, without publishing anything.
@@ -57,3 +76,6 @@ impl Answer for RelayReport {
         findings(&self.findings, block);
     }
 }
+
+/// The longest wait for an order, of a database that was looked at before.
+const PATIENCE: Duration = Duration::from_secs(5);

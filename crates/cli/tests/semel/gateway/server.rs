@@ -19,10 +19,10 @@ pub(super) struct Gateway {
 
 /// The answer to a request, byte for byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Reply {
-    pub(super) status: u16,
-    pub(super) headers: Vec<(String, String)>,
-    pub(super) body: Vec<u8>,
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Gateway {
@@ -155,7 +155,7 @@ impl Gateway {
 }
 
 /// Sends a request; returns nothing without a whole answer.
-pub(super) fn send(
+pub(crate) fn send(
     port: u16,
     method: &str,
     path: &str,
@@ -166,14 +166,14 @@ pub(super) fn send(
 }
 
 /// Connects to a port of this machine; nothing if nobody listens there.
-pub(super) fn connected(port: u16) -> Option<TcpStream> {
+pub(crate) fn connected(port: u16) -> Option<TcpStream> {
     let stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     Some(stream)
 }
 
 /// Sends a request over a connection of its own; returns nothing without a whole answer.
-pub(super) fn exchange(
+pub(crate) fn exchange(
     mut stream: impl Read + Write,
     method: &str,
     path: &str,
@@ -220,12 +220,12 @@ impl Reply {
         is_whole.then_some(reply)
     }
 
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut found = self.headers.iter().filter(|(known, _)| known == name);
         found.next().map(|(_, value)| &**value)
     }
 
-    pub(super) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
@@ -242,7 +242,7 @@ impl Reply {
 
     /// Asserts that it is a problem with this status and code.
     #[track_caller]
-    pub(super) fn is_problem(&self, status: u16, code: &str) {
+    pub(crate) fn is_problem(&self, status: u16, code: &str) {
         let text = String::from_utf8_lossy(&self.body);
         assert_eq!(
             (self.status, self.code().as_deref()),

@@ -6,6 +6,7 @@ use crate::outbox_shop::{
     Shop, a_dead_message_holds_up_its_order_key_alone, a_relay_is_killed_often,
     dead_letters_are_operated_while_the_relay_runs, one_of_two_relays_is_killed,
 };
+use crate::relay_pauses::a_relay_is_paused_wherever_it_runs;
 use crate::site::Site;
 
 /// A database with an outbox, and a relay that appends to a file.
@@ -70,6 +71,11 @@ impl Shop for InMysql {
 #[test]
 fn what_is_committed_to_mysql_arrives_in_order_however_often_the_relay_is_killed() {
     a_relay_is_killed_often(&InMysql::new());
+}
+
+#[test]
+fn a_relay_of_mysql_is_paused_wherever_it_runs() {
+    a_relay_is_paused_wherever_it_runs(&InMysql::new());
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::outbox_shop::{
     Shop, a_relay_is_killed_often, dead_letters_are_operated_while_the_relay_runs,
     one_of_two_relays_is_killed,
 };
+use crate::relay_pauses::a_relay_is_paused_wherever_it_runs;
 use crate::site::{Site, wait_for};
 
 /// A database with an outbox, and a relay that appends to a file.
@@ -86,6 +87,11 @@ fn what_is_committed_arrives_in_order_however_often_the_relay_is_killed() {
 #[test]
 fn two_processes_share_a_stream_and_one_goes_on_where_the_other_was_killed() {
     one_of_two_relays_is_killed(&InPostgres::to_file());
+}
+
+#[test]
+fn a_relay_of_postgres_is_paused_wherever_it_runs() {
+    a_relay_is_paused_wherever_it_runs(&InPostgres::to_file());
 }
 
 #[test]

@@ -69,8 +69,9 @@ const RELEASE: &[(&str, Member)] = &[
     ("key", Member::Text),
 ];
 const PIPELINES: &[(&str, Member)] = &[("pipelines", Member::Texts)];
+const PRODUCERS: &[(&str, Member)] = &[("producers", Member::Texts), ("side", Member::Text)];
 
-const ORDERS: [Order; 14] = [
+const ORDERS: [Order; 17] = [
     Order {
         path: "in-doubt/resolve",
         place: Place::InDoubt,
@@ -169,6 +170,27 @@ const ORDERS: [Order; 14] = [
         back: "/",
         members: PIPELINES,
     },
+    Order {
+        path: "producers/freeze",
+        place: Place::Elsewhere,
+        verb: "Freeze",
+        back: "/producers",
+        members: PRODUCERS,
+    },
+    Order {
+        path: "producers/thaw",
+        place: Place::Elsewhere,
+        verb: "Thaw",
+        back: "/producers",
+        members: PRODUCERS,
+    },
+    Order {
+        path: "producers/release",
+        place: Place::Elsewhere,
+        verb: "Release",
+        back: "/producers",
+        members: PRODUCERS,
+    },
 ];
 
 impl Order {
@@ -201,7 +223,7 @@ impl Order {
 
     /// Tells whether a form names something that the order is about.
     pub(super) fn is_about_something(&self, form: &Form) -> bool {
-        let named = ["keys", "ids", "pipelines", "all"].into_iter();
+        let named = ["keys", "ids", "pipelines", "producers", "all"].into_iter();
         let mut named = named.flat_map(|it| form.all(it));
         self.members.is_empty() || named.any(|it| !it.is_empty())
     }

@@ -12,6 +12,7 @@ enum Kind {
     Messages,
     Runs,
     Pipelines,
+    Producers,
     Sweep,
 }
 
@@ -24,6 +25,8 @@ impl Kind {
             Self::Runs
         } else if has("size_bytes") {
             Self::Messages
+        } else if has("producer") {
+            Self::Producers
         } else if has("key") {
             Self::Keys
         } else {
@@ -48,6 +51,7 @@ impl Kind {
                 "Foretold",
             ],
             Self::Pipelines => &["Pipeline", "Order", "Before", "After"],
+            Self::Producers => &["Producer", "Side", "Order", "Before", "After", "Waiting"],
             Self::Sweep => &["Records removed"],
         }
     }
@@ -121,6 +125,14 @@ fn cells(change: &Value, kind: Kind, is_done: bool) -> Markup {
             td { (text(change, "before")) }
             td { (text(change, "after")) }
         },
+        Kind::Producers => html! {
+            th scope="row" { (foreign(text(change, "producer"))) }
+            td { (text(change, "side")) }
+            td { (words(text(change, "action"))) }
+            td { (text(change, "before")) }
+            td { (text(change, "after")) }
+            td { (shown(&change["waiting"])) }
+        },
         Kind::Sweep => html! {
             td {
                 @if !is_done { "about " }
@@ -133,7 +145,7 @@ fn cells(change: &Value, kind: Kind, is_done: bool) -> Markup {
 /// Everything that an order leaves as it is, and why.
 pub(super) fn left(left: &[Value]) -> Markup {
     let name = |it: &Value| {
-        let names = ["key", "id", "pipeline"].into_iter();
+        let names = ["key", "id", "pipeline", "producer"].into_iter();
         let mut names = names.map(|name| text(it, name).to_owned());
         names.find(|it| !it.is_empty()).unwrap_or_default()
     };

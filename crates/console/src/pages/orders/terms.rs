@@ -66,7 +66,7 @@ impl Terms {
                         div { dt { "Of" } dd { "all that there are" } }
                     }
                     @for (name, words) in [
-                        ("pipeline", "In the pipeline"), ("tenant", "Of the tenant"),
+                        ("pipeline", "In the pipeline"), ("side", "On the side"), ("tenant", "Of the tenant"),
                         ("older_than", "For at least"), ("reason_like", "With this in what is known"),
                     ] {
                         @if let Some(value) = self.get(name) {
@@ -97,7 +97,7 @@ fn found(verdict: &str) -> &str {
     }
 }
 
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 11] = [
     "key",
     "verdict",
     "outcome",
@@ -105,6 +105,7 @@ const NAMES: [&str; 10] = [
     "off",
     "all",
     "pipeline",
+    "side",
     "tenant",
     "older_than",
     "reason_like",

@@ -1,0 +1,49 @@
+//! Plans of orders about producers, which freeze and release them.
+
+use semel_core::Timestamp;
+use semel_core::producer::ProducerOrder;
+use semel_http::Problem;
+use semel_operate::producers::{PlannedProducer, Side, matching};
+
+use super::plan::{Change, Digest, Left, Plan, Work};
+use crate::producers;
+use crate::reading::Reading;
+use crate::settings::Settings;
+
+/// Makes the plan of an order about producers of these names or ids, of one side or of both.
+pub(super) async fn plan(
+    reading: &Reading,
+    settings: &Settings,
+    order: ProducerOrder,
+    (names, only): (&[String], Option<Side>),
+    at: Timestamp,
+) -> Result<Plan, Problem> {
+    let producers = producers::of(settings)?;
+    let entries = reading.within(producers.list()).await?;
+    let (mut all, mut changes, mut left) = (Vec::new(), Vec::new(), Vec::new());
+    let mut digest = Digest::default();
+    for name in names {
+        let planned = match matching(&entries, name, only)[..] {
+            [(side, entry)] => PlannedProducer::of(*side, entry, order).map(|it| (it, entry)),
+            [] => Err("there is no such producer"),
+            _ => Err(
+                "one of this name publishes from here, and one sends its messages here; say which with `side`",
+            ),
+        };
+        match planned {
+            Ok((planned, entry)) => {
+                let change = planned.change();
+                // What waits in it changes from moment to moment.
+                digest.text(&format!(
+                    "{} {} {} {} {}",
+                    change.producer, change.side, entry.id, change.action, change.before
+                ));
+                changes.push(Change::Producer(change));
+                all.push(planned);
+            }
+            Err(why) => left.push(Left::producer(name, why)),
+        }
+    }
+    let work = Work::Producers(producers.clone(), all);
+    Ok(Plan::of_names(at, changes, left, digest.finish(), work))
+}

@@ -1,0 +1,187 @@
+//! Orders about wholes: relays, whose orders may stand in another store, and producers.
+
+use std::sync::Arc;
+
+use semel_admin::{Lent, RelayPlace};
+use semel_core::AnyStore;
+use semel_core::port::producer::{AnyProducerJournal, ProducerJournal};
+use semel_core::port::transfer::AnyTransferStore;
+use semel_core::producer::{Opening, ProducerName};
+use semel_http::{Caller, Role};
+use semel_operate::producers::Producers;
+use semel_store_memory::MemoryProducers;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::description::is_described;
+use crate::site::{Site, viewer_of};
+
+/// Plans an order; returns the status and the answer.
+async fn plan(site: &Site, action: &str, order: &Value) -> (u16, Value) {
+    let path = format!("/v1/{action}/plan");
+    site.post(&path, order, Some(Caller::loopback())).await
+}
+
+/// Plans an order and carries it out; returns both answers.
+async fn done(site: &Site, action: &str, order: &Value) -> (Value, Value) {
+    let (status, plan) = plan(site, action, order).await;
+    assert_eq!(status, 200, "{plan}");
+    is_described(&plan, "Plan");
+    let order = json!({ "token": plan["token"], "reason": "INC-7" });
+    let path = format!("/v1/{action}/do");
+    let (status, done) = site.post(&path, &order, Some(Caller::loopback())).await;
+    assert_eq!(status, 200, "{done}");
+    (plan, done)
+}
+
+fn lend(site: &Site) {
+    let memory = site.memory();
+    site.store.send_replace(Some(Lent {
+        store: AnyStore::new(Arc::clone(&memory)),
+        trail: Some(AnyTransferStore::new(memory)),
+        runner: None,
+    }));
+}
+
+#[tokio::test]
+async fn an_order_about_a_relay_goes_to_the_store_beside_its_outbox() {
+    let (opened, elsewhere) = watch::channel(None);
+    let relay = |name: &str, elsewhere| RelayPlace {
+        name: name.into(),
+        elsewhere,
+    };
+    let relays = vec![relay("here", None), relay("there", Some(elsewhere))];
+    let site = Site::of(|settings| settings.relays = relays);
+    lend(&site);
+    let order = json!({ "pipelines": ["here", "there", "nowhere"] });
+    let (status, planned) = plan(&site, "pipelines/pause", &order).await;
+    assert_eq!(status, 200, "{planned}");
+    let names = |of: &Value| -> Vec<String> {
+        let all = of.as_array().into_iter().flatten();
+        all.map(|it| it["pipeline"].as_str().unwrap_or_default().to_owned())
+            .collect()
+    };
+    assert_eq!(names(&planned["changes"]), ["here"]);
+    assert_eq!(names(&planned["left"]), ["there", "nowhere"]);
+    let why = planned["left"][0]["why"].as_str().unwrap_or_default();
+    assert!(why.contains("is not open"), "{why}");
+
+    let memory = site.memory();
+    let there = AnyStore::new(memory);
+    opened.send_replace(Some(there.clone()));
+    let (planned, _) = done(&site, "pipelines/pause", &order).await;
+    assert_eq!(names(&planned["changes"]), ["here", "there"]);
+    is_described(&planned["changes"][1], "Change");
+    let own = site.good("/v1/audit").await;
+    assert_eq!(names(&own["items"]), ["here"]);
+    let orders = semel_operate::pipelines::ordered_pauses(&there, &["there", "here"]);
+    let orders = orders.await.expect("orders");
+    let stands: Vec<_> = orders.iter().map(Option::is_some).collect();
+    assert_eq!(stands, [true, false]);
+}
+
+async fn with_producers(names: &[&str]) -> (Site, AnyProducerJournal) {
+    let journal = AnyProducerJournal::new(MemoryProducers::default());
+    for name in names {
+        let opening = Opening {
+            name: name.parse::<ProducerName>().expect("a name"),
+            stream: "orders".into(),
+            target: "nats orders".into(),
+            chance: [7; 8],
+        };
+        journal.open(&opening).await.expect("opened");
+    }
+    let producers = Producers {
+        own: journal.clone(),
+        others: None,
+    };
+    let site = Site::of(|settings| settings.producers = Some(producers));
+    lend(&site);
+    (site, journal)
+}
+
+#[tokio::test]
+async fn a_producer_is_listed_frozen_released_and_thawed() {
+    let (site, journal) = with_producers(&["billing", "till"]).await;
+    let listed = site.good("/v1/producers").await;
+    is_described(&listed["items"][0], "Producer");
+    assert_eq!(listed["items"][0]["producer"], "billing");
+    assert_eq!(listed["items"][0]["frozen"], false);
+    let frozen = async || {
+        let all = journal.list().await.expect("a list");
+        all.iter().map(|it| it.is_frozen).collect::<Vec<_>>()
+    };
+    let order = json!({ "producers": ["billing", "none"], "side": "publisher" });
+    for (action, before, after, is_frozen) in [
+        ("freeze", "open", "frozen", true),
+        ("release", "frozen", "frozen", true),
+        ("thaw", "frozen", "open", false),
+    ] {
+        let (plan, done) = done(&site, &format!("producers/{action}"), &order).await;
+        let change = json!({
+            "producer": "billing", "side": "publisher", "action": action, "before": before, "after": after,
+            "waiting": 0
+        });
+        assert_eq!(plan["changes"], json!([change]), "{plan}");
+        is_described(&plan["changes"][0], "Change");
+        assert_eq!(plan["left"][0]["producer"], "none", "{plan}");
+        is_described(&plan["left"][0], "Left");
+        assert_eq!(done["changes"][0]["result"], "done", "{done}");
+        assert_eq!(frozen().await, [is_frozen, false]);
+    }
+    let trail = site.good("/v1/audit").await;
+    let entries: Vec<_> = trail["items"].as_array().into_iter().flatten().collect();
+    let actions: Vec<_> = entries.iter().map(|it| &it["action"]).collect();
+    assert_eq!(actions, ["freeze", "release", "thaw"]);
+    assert_eq!(entries[0]["before"], "publisher billing: open");
+    assert_eq!(entries[0]["reason"], "INC-7");
+}
+
+#[tokio::test]
+async fn a_plan_about_a_producer_is_stale_once_somebody_else_gave_the_order() {
+    let (site, journal) = with_producers(&["billing"]).await;
+    let order = json!({ "producers": ["billing"] });
+    let (_, plan) = plan(&site, "producers/freeze", &order).await;
+    let name = "billing".parse().expect("a name");
+    let freeze = semel_core::producer::ProducerOrder::Freeze;
+    assert!(journal.order(&name, freeze).await.expect("frozen"));
+    let order = json!({ "token": plan["token"], "reason": "INC-7" });
+    let caller = Some(Caller::loopback());
+    let (status, stale) = site.post("/v1/producers/freeze/do", &order, caller).await;
+    assert_eq!((status, &stale["code"]), (409, &json!("plan-stale")));
+    assert_eq!(stale["left"][0]["why"], "it is frozen already", "{stale}");
+}
+
+#[tokio::test]
+async fn an_order_about_producers_is_refused_by_role_by_tenant_and_by_what_it_says() {
+    let (site, _) = with_producers(&["billing"]).await;
+    let path = "/v1/producers/freeze/plan";
+    let good = json!({ "producers": ["billing"] });
+    let viewer = Caller {
+        name: "watcher".into(),
+        role: Role::Viewer,
+        tenant: None,
+    };
+    for caller in [viewer, viewer_of("acme")] {
+        let (status, body) = site.post(path, &good, Some(caller)).await;
+        assert_eq!(status, 403, "{body}");
+    }
+    let of_tenant = Some(viewer_of("acme"));
+    let (status, body) = site.ask("/v1/producers", of_tenant).await;
+    assert_eq!(status, 403, "{body}");
+    for bad in [
+        json!({}),
+        json!({ "producers": [] }),
+        json!({ "producers": ["a b"] }),
+        json!({ "producers": ["billing"], "side": "left" }),
+        json!({ "producers": ["billing"], "all": true }),
+    ] {
+        let (status, body) = plan(&site, "producers/freeze", &bad).await;
+        assert_eq!(status, 400, "{body}");
+    }
+    let none = Site::new();
+    lend(&none);
+    assert_eq!(none.refused("/v1/producers").await.0, 501);
+    let (status, body) = plan(&none, "producers/freeze", &good).await;
+    assert_eq!(status, 501, "{body}");
+}

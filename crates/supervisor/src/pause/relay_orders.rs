@@ -1,0 +1,193 @@
+//! Orders about relays. They stand in the database of the outbox, so that every worker that runs the relay finds them: in
+//! the worker's own store if that is there, and in the store beside the outbox if not.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_backends::store;
+use semel_config::{Settings, StoreUrl};
+use semel_core::{AnyStore, Clock, Result};
+use semel_operate::pipelines::{OrderedPause, ordered_pauses};
+use semel_outbox::{Event, Observer};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use super::{EVERY, KnownOrder, MENTION, PATIENCE, Pauses, is_passing, within};
+use crate::notice::{Notice, Reporter};
+use crate::status::Status;
+
+/// The orders about relays whose outboxes are not in the worker's own store.
+pub(crate) struct RelayOrders(Vec<Arc<Place>>);
+
+/// A database with outboxes.
+struct Place {
+    url: StoreUrl,
+    pauses: Arc<Pauses>,
+    /// The store beside the outbox, once it is open.
+    store: watch::Sender<Option<AnyStore>>,
+}
+
+impl RelayOrders {
+    /// The orders about the relays of a worker, none of which is known yet.
+    pub(crate) fn of(settings: &Settings) -> Self {
+        let mut elsewhere: Vec<(&StoreUrl, Vec<Box<str>>)> = Vec::new();
+        for relay in &settings.relays {
+            if relay.store == settings.store {
+                continue;
+            }
+            let name = relay.name.clone();
+            match elsewhere.iter_mut().find(|(url, _)| **url == relay.store) {
+                Some((_, names)) => names.push(name),
+                None => elsewhere.push((&relay.store, vec![name])),
+            }
+        }
+        let places = elsewhere.into_iter().map(|(url, names)| {
+            Arc::new(Place {
+                url: url.clone(),
+                pauses: Pauses::about(names),
+                store: watch::Sender::new(None),
+            })
+        });
+        Self(places.collect())
+    }
+
+    /// Returns the names of the relays whose orders the worker's own store has.
+    pub(crate) fn here(settings: &Settings) -> impl Iterator<Item = Box<str>> {
+        let relays = settings.relays.iter();
+        let here = relays.filter(|it| it.store == settings.store);
+        here.map(|it| it.name.clone())
+    }
+
+    /// Returns the orders about a relay; none if the worker's own store has them.
+    pub(crate) fn about(&self, relay: &str) -> Option<&Arc<Pauses>> {
+        let mut places = self.0.iter();
+        let place = places.find(|it| it.pauses.0.contains_key(relay));
+        place.map(|it| &it.pauses)
+    }
+
+    /// Returns, for each of these relays, the channel that has the store of its orders, once it is open.
+    pub(crate) fn stores(&self) -> BTreeMap<Box<str>, watch::Receiver<Option<AnyStore>>> {
+        let places = self.0.iter();
+        let all = places.flat_map(|place| {
+            let names = place.pauses.0.keys();
+            names.map(|name| (name.clone(), place.store.subscribe()))
+        });
+        all.collect()
+    }
+
+    /// Begins to ask for the orders, again and again.
+    pub(crate) fn watch(
+        &self,
+        beside: &mut JoinSet<()>,
+        (status, reporter, clock): (&Arc<Status>, &Arc<dyn Reporter>, &Arc<dyn Clock>),
+    ) {
+        for place in &self.0 {
+            let asking = Asking {
+                place: Arc::clone(place),
+                status: Arc::clone(status),
+                reporter: Arc::clone(reporter),
+                clock: Arc::clone(clock),
+            };
+            beside.spawn(asking.run());
+        }
+    }
+}
+
+/// Asks one database.
+struct Asking {
+    place: Arc<Place>,
+    status: Arc<Status>,
+    reporter: Arc<dyn Reporter>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Asking {
+    async fn run(self) {
+        let pauses = &self.place.pauses;
+        let mut away_since = None;
+        let mut tell_at = Instant::now();
+        loop {
+            match within(PATIENCE, self.orders()).await {
+                Ok(orders) => {
+                    if let Some(since) = away_since.take() {
+                        let lasted = Instant::now().saturating_duration_since(since);
+                        self.tell_of_outbox(&Event::OutboxBack { lasted });
+                    }
+                    let is_there = orders.is_some();
+                    pauses.know(orders.unwrap_or_else(|| vec![None; pauses.0.len()]));
+                    sleep(if is_there { EVERY } else { RELUCTANCE }).await;
+                }
+                // The outbox is in the same database: until it answers, there is nothing to publish.
+                Err(error) if is_passing(&error) => {
+                    if away_since.is_none() && pauses.is_unknown() {
+                        away_since = Some(Instant::now());
+                        self.tell_of_outbox(&Event::OutboxAway { error: &error });
+                    }
+                    sleep(EVERY).await;
+                }
+                // Whoever runs a relay may have no right to read the store beside its outbox, or not this format of it.
+                Err(error) => {
+                    pauses.run_unless_known();
+                    let now = Instant::now();
+                    if now >= tell_at {
+                        tell_at = now + MENTION;
+                        let error = store::at_store(&self.place.url, error);
+                        self.reporter.report(&Notice::RelayOrdersUnread(&error));
+                    }
+                    sleep(RELUCTANCE).await;
+                }
+            }
+        }
+    }
+
+    /// Reads the orders; nothing if there is no store beside the outbox.
+    async fn orders(&self) -> Result<Option<Vec<Option<OrderedPause>>>> {
+        let known = self.place.store.borrow().clone();
+        let store = if let Some(store) = known {
+            store
+        } else {
+            let opened = store::beside_outbox(&self.place.url, Arc::clone(&self.clock)).await?;
+            let Some(store) = opened else {
+                return Ok(None);
+            };
+            self.place.store.send_replace(Some(store.clone()));
+            store
+        };
+        let names: Vec<_> = self.place.pauses.0.keys().cloned().collect();
+        ordered_pauses(&store, &names).await.map(Some)
+    }
+
+    /// Tells of the outbox for its relays, which have not begun.
+    fn tell_of_outbox(&self, event: &Event<'_>) {
+        for relay in self.place.pauses.0.keys() {
+            self.status.relays().observe(relay, event);
+            self.reporter.report(&Notice::Relay { relay, event });
+        }
+    }
+}
+
+impl Pauses {
+    /// Tells whether the store was not asked yet.
+    fn is_unknown(&self) -> bool {
+        let mut orders = self.0.values();
+        orders.any(|it| *it.borrow() == KnownOrder::Unknown)
+    }
+
+    /// Lets everything run of which no order is known.
+    fn run_unless_known(&self) {
+        for order in self.0.values() {
+            order.send_if_modified(|known| {
+                let is_unknown = *known == KnownOrder::Unknown;
+                if is_unknown {
+                    *known = KnownOrder::Run;
+                }
+                is_unknown
+            });
+        }
+    }
+}
+
+/// The time between two looks where there is no store, or none that can be read.
+const RELUCTANCE: Duration = Duration::from_secs(10);
