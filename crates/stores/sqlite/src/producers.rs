@@ -61,6 +61,15 @@ impl SqliteProducers {
         TABLES.create(&open::existing(&open::absolute(path)?, options)?)
     }
 
+    /// Tells whether somebody made the tables in a file that is there; makes none.
+    ///
+    /// # Errors
+    /// `Unavailable`: the file cannot be read, or is no database
+    pub fn are_in(path: &Path, options: &Options) -> Result<bool> {
+        let path = open::absolute(path)?;
+        Ok(path.exists() && TABLES.is_in(&open::existing(&path, options)?)?)
+    }
+
     /// Opens the file once, and makes what is missing.
     async fn thread(&self) -> Result<&ConnectionThread> {
         let open = async || {

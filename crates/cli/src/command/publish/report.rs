@@ -37,6 +37,8 @@ pub(super) struct Report {
     /// Messages of earlier runs that are not confirmed; of a trial alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) waiting: Option<u64>,
+    /// What the server of the store promises less than a producer needs.
+    pub(super) warnings: Vec<Box<str>>,
     #[serde(rename = "elapsed_secs", serialize_with = "seconds")]
     pub(super) elapsed: Duration,
 }
@@ -77,6 +79,7 @@ impl Report {
             refused: 0,
             kept: 0,
             waiting: None,
+            warnings: Vec::new(),
             elapsed: Duration::ZERO,
         }
     }
