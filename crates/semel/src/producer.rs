@@ -30,7 +30,7 @@ use semel_store_memory::MemoryProducers;
 #[doc(inline)]
 pub use semel_core::port::producer::{AnyProducerJournal, ProducerJournal};
 #[doc(inline)]
-pub use semel_core::port::sink::{AnySink, Publication, Sink};
+pub use semel_core::port::sink::{AnySink, Placement, Publication, Sink};
 #[doc(inline)]
 pub use semel_core::producer::{Opening, ProducerMessage, ProducerName, ProducerOrder};
 #[doc(inline)]

@@ -295,6 +295,25 @@ fn a_place_that_is_missing_is_named_before_anything_is_kept<T: Target>() {
 
 #[cfg(feature = "nats")]
 #[test]
+fn what_the_broker_knew_by_its_id_is_counted() {
+    use crate::brokers::{Place as _, nats::Stream};
+    let (target, site) = (Stream::new(), Site::new());
+    site.write("a", rows(0..300));
+    site.write("b", rows(200..450));
+    let counts = |store, file| {
+        let with = ["--id", "json:/id", "--store", store, file];
+        let arguments = arguments(&target, &Stream::address(), &with);
+        let done = object(&run(&site, &arguments).done());
+        ["published", "duplicates", "resent"].map(|it| done[it].as_u64().expect("a count"))
+    };
+    assert_eq!(counts("sqlite:one.db", "a"), [300, 0, 0]);
+    // Another producer, which knows nothing of the first.
+    assert_eq!(counts("sqlite:other.db", "b"), [250, 100, 0]);
+    assert_eq!(target.read().len(), 450);
+}
+
+#[cfg(feature = "nats")]
+#[test]
 fn the_earlier_of_two_processes_with_one_name_is_fenced() {
     the_earlier_of_two_processes_is_fenced("sqlite:s.db");
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use semel_core::port::producer::{AnyProducerJournal, ProducerJournal};
-use semel_core::port::sink::{Publication, Sink};
+use semel_core::port::sink::{Placement, Publication, Sink};
 use semel_core::producer::{
     Batch, Incarnation, InputMark, Opened, Opening, ProducerEntry, ProducerMessage, ProducerName,
     ProducerOrder, Standing, StoredBatch,
@@ -122,6 +122,22 @@ impl Sink for Broker {
             return std::future::pending().await;
         }
         answers
+    }
+
+    /// Says the number of each message among all, and whether there was one with its id before.
+    async fn place(&self, batch: &[Publication]) -> Vec<Result<Placement>> {
+        let answers = self.publish(batch).await.into_iter().zip(batch);
+        let messages = self.messages();
+        let placed = answers.map(|(answer, it)| {
+            let same = messages.iter().filter(|message| message.id == *it.id);
+            let offset = messages.iter().position(|message| message.id == *it.id);
+            answer.map(|()| Placement {
+                offset: offset.and_then(|offset| u64::try_from(offset).ok()),
+                is_duplicate: same.count() > 1,
+                partition: None,
+            })
+        });
+        placed.collect()
     }
 }
 
