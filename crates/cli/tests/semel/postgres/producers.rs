@@ -46,10 +46,10 @@ fn a_server_that_promises_less_is_told_before_anything_is_sent() {
 
 #[test]
 fn the_command_that_thaws_names_the_store_as_it_was_named_and_no_password() {
-    let (schema, target, site) = (Schema::new(), Stream::new(), Site::new());
+    let (schema, target) = (Schema::new(), Stream::new());
     schema.let_in();
     let url = schema.guarded(PASSWORD);
-    site.write("semel.toml", format!("[store]\nurl = \"{url}\"\n"));
+    let site = super::site(&url, "", "kind = \"stdout\"", "");
     let row = |id: u32| {
         site.write(
             "rows.ndjson",
@@ -108,7 +108,7 @@ fn tables_of_producers_that_are_missing_are_told_of_and_made() {
     let again = migrate(&["--yes"]).done().stdout;
     assert_eq!(
         again,
-        "the store has format 2\n\nmade tables of producers beside it\n"
+        "the store has format 2\nmade tables of producers beside it\n"
     );
     let there = one_object(&migrate(&["--output", "json"]).done());
     assert_eq!(
