@@ -226,7 +226,7 @@ async fn receipts_have_places_and_repeats_are_counted() {
     // The broker takes it, and the process dies before it hears of that.
     world.broker.is(Mood::Dumb);
     let lost = producer.submit(messages(["c"]), None).await;
-    lost.expect("handed over");
+    let _waits = lost.expect("handed over");
     while world.broker.texts().len() < 3 {
         sleep(Duration::from_millis(5)).await;
     }
