@@ -99,7 +99,7 @@ impl RedisProducers {
     }
 
     /// Begins a call about a producer.
-    fn call<'s>(&self, script: &'s Script, buckets: &Buckets, name: &ProducerName) -> Call<'s> {
+    fn call<'s>(script: &'s Script, buckets: &Buckets, name: &ProducerName) -> Call<'s> {
         let bucket = buckets.of_producer(name.as_str());
         let keys = vec![
             buckets.key(bucket, Name::Producers),
@@ -112,13 +112,12 @@ impl RedisProducers {
 
     /// Begins a call of an incarnation.
     fn call_of<'s>(
-        &self,
         script: &'s Script,
         buckets: &Buckets,
         incarnation: &Incarnation,
         stream: &str,
     ) -> Call<'s> {
-        let mut call = self.call(script, buckets, &incarnation.name);
+        let mut call = Self::call(script, buckets, &incarnation.name);
         call.arg(&*incarnation.id)
             .arg(incarnation.epoch.to_be_bytes())
             .arg(stream);
@@ -155,7 +154,7 @@ impl ProducerJournal for RedisProducers {
     async fn open(&self, opening: &Opening) -> Result<Opened> {
         opening.fits_columns()?;
         let buckets = self.buckets().await?;
-        let mut call = self.call(&self.scripts.open, buckets, &opening.name);
+        let mut call = Self::call(&self.scripts.open, buckets, &opening.name);
         call.arg(&*opening.id())
             .arg(&*opening.stream)
             .arg(&*opening.target);
@@ -192,7 +191,7 @@ impl ProducerJournal for RedisProducers {
         if batch.end() > MOST_SEQUENCE {
             return Err(exhausted(name));
         }
-        let mut call = self.call_of(&self.scripts.append, buckets, incarnation, stream);
+        let mut call = Self::call_of(&self.scripts.append, buckets, incarnation, stream);
         call.key(named(buckets, Name::ProducerBatches, name, Some(stream)));
         call.key(named(buckets, Name::ProducerInputs, name, Some(stream)));
         let last = batch.end().saturating_sub(1);
@@ -241,7 +240,7 @@ impl ProducerJournal for RedisProducers {
     ) -> Result<Standing> {
         let buckets = self.buckets().await?;
         let name = &incarnation.name;
-        let mut call = self.call_of(&self.scripts.confirm, buckets, incarnation, stream);
+        let mut call = Self::call_of(&self.scripts.confirm, buckets, incarnation, stream);
         call.key(named(buckets, Name::ProducerBatches, name, Some(stream)));
         call.arg(through.to_be_bytes());
         let mut reply = self.ask(buckets, name, &call).await?;
@@ -259,7 +258,7 @@ impl ProducerJournal for RedisProducers {
     ) -> Result<Vec<StoredBatch>> {
         let buckets = self.buckets().await?;
         let name = &incarnation.name;
-        let mut call = self.call_of(&self.scripts.pending, buckets, incarnation, stream);
+        let mut call = Self::call_of(&self.scripts.pending, buckets, incarnation, stream);
         call.key(named(buckets, Name::ProducerBatches, name, Some(stream)));
         call.arg(after.saturating_add(1).to_string())
             .arg(most.to_string())
@@ -282,7 +281,7 @@ impl ProducerJournal for RedisProducers {
     ) -> Result<Option<InputMark>> {
         let buckets = self.buckets().await?;
         let name = &incarnation.name;
-        let mut call = self.call_of(&self.scripts.input, buckets, incarnation, stream);
+        let mut call = Self::call_of(&self.scripts.input, buckets, incarnation, stream);
         call.key(named(buckets, Name::ProducerInputs, name, Some(stream)));
         call.arg(*digest);
         let mut reply = self.ask(buckets, name, &call).await?;
@@ -317,7 +316,7 @@ impl ProducerJournal for RedisProducers {
         let Some(buckets) = self.present().await? else {
             return Ok(false);
         };
-        let mut call = self.call(&self.scripts.order, buckets, name);
+        let mut call = Self::call(&self.scripts.order, buckets, name);
         call.arg(match order {
             ProducerOrder::Freeze => "freeze",
             ProducerOrder::Thaw => "thaw",
