@@ -89,7 +89,7 @@ mod tests {
             }],
         };
         let (oldest, hour) = (Timestamp::from_millis(7), 60 * 60 * 1_000);
-        let code = |entry: ProducerEntry, after| {
+        let code = |entry: ProducerEntry, after: u64| {
             let now = Timestamp::from_millis(7 + after);
             let report = ProducerReport::of(&entry, oldest, now)?;
             let waiting = report.waiting;
