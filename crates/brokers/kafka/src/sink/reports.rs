@@ -37,6 +37,7 @@ struct Batch {
 }
 
 /// The reports on the records of a batch.
+#[derive(Debug)]
 pub(super) struct Known {
     pub(super) failed: Failed,
     /// The place of each record; none if nobody wants to know.
