@@ -107,11 +107,7 @@ impl Job<'_> {
             return self.try_out(input, rules, checked, &bars).await;
         }
         let window = self.contact(&bars).await?;
-        let broker_window = if self.remembers_ids {
-            window
-        } else {
-            Some(Duration::ZERO)
-        };
+        let broker_window = (!self.remembers_ids).then_some(Duration::ZERO).or(window);
         let mut chance = [0; 8];
         SystemEntropy.fill(&mut chance);
         let opening = Opening {

@@ -47,9 +47,10 @@ impl NamedStore {
     fn typed_as(text: &str, url: StoreUrl) -> Self {
         let shown = url.to_string();
         // A file is named as it was typed; a server only where nothing of its url is secret.
-        let (is_masked, shown) = match url.is_server() {
-            true => (shown != text, shown),
-            false => (false, text.to_owned()),
+        let (is_masked, shown) = if url.is_server() {
+            (shown != text, shown)
+        } else {
+            (false, text.to_owned())
         };
         Self {
             url,

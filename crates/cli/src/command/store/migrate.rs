@@ -19,17 +19,17 @@ use crate::output::{Answer, Answers, Block, Plan};
 pub(super) fn migrate(arguments: &Migrate) -> Result<Exit> {
     operate::at(&arguments.whole.place.common(), async |url| {
         let before = store::formats(url).await?;
-        let had_producers = producers::has_tables(url).await.unwrap_or(None);
+        let tables_before = producers::has_tables(url).await.unwrap_or(None);
         // A store of this machine is brought forward by whatever writes to it, without asking.
-        if let Some(plan) = plan(url, before, had_producers)
+        if let Some(plan) = plan(url, before, tables_before)
             && let ControlFlow::Break(exit) = plan.confirmed(arguments.confirm)
         {
             return Ok(exit);
         }
         let stored = store::migrate(url, Arc::new(SystemClock::new())).await?;
-        let has_producers = producers::has_tables(url).await.unwrap_or(None);
+        let tables_after = producers::has_tables(url).await.unwrap_or(None);
         let done = Done {
-            producers: Tables::of(had_producers, has_producers),
+            producers: Tables::of(tables_before, tables_after),
             ..Done::of(before, Formats { stored, ..before })
         };
         let _ = Answers::new(arguments.whole.format).print(&done)?;
@@ -38,7 +38,7 @@ pub(super) fn migrate(arguments: &Migrate) -> Result<Exit> {
 }
 
 /// Plans the changes on a server, or in a file that others made; nothing if there are none.
-fn plan(url: &StoreUrl, before: Formats, had_producers: Option<bool>) -> Option<Plan> {
+fn plan(url: &StoreUrl, before: Formats, tables_before: Option<bool>) -> Option<Plan> {
     let Formats { stored, newest } = before;
     let is_new_in_file = stored.is_none() && matches!(url, StoreUrl::Sqlite(path) if path.exists());
     if !url.is_server() && !is_new_in_file {
@@ -48,7 +48,7 @@ fn plan(url: &StoreUrl, before: Formats, had_producers: Option<bool>) -> Option<
         None => {
             let mut plan = Plan::new("make", "store", "stores");
             plan.add(format_args!("{url}, with format {newest}"));
-            if had_producers == Some(false) {
+            if tables_before == Some(false) {
                 plan.remark("beside it: tables of producers, if its user may make them");
             }
             Some(plan)
@@ -63,7 +63,7 @@ fn plan(url: &StoreUrl, before: Formats, had_producers: Option<bool>) -> Option<
             ));
             Some(plan)
         }
-        Some(_) if had_producers == Some(false) => {
+        Some(_) if tables_before == Some(false) => {
             let mut plan = Plan::new("make", "set of tables", "sets of tables");
             plan.add(format_args!(
                 "tables of producers beside the store {url}, if its user may make them"
