@@ -54,7 +54,7 @@ fn the_command_that_thaws_names_the_store_as_it_was_named_and_no_password() {
         site.write(
             "rows.ndjson",
             format!("{{\"id\":{id},\"customer\":\"a\"}}\n"),
-        )
+        );
     };
     row(0);
     publish(&site, &target, &["--store", &url, "rows.ndjson"]).done();
