@@ -1,10 +1,18 @@
 //! Journals of producers, opened by the url of their store.
 
 use semel_config::StoreUrl;
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "redis"))]
+use semel_config::{ServerKind, ServerUrl};
 use semel_core::port::producer::AnyProducerJournal;
 use semel_core::{Error, ErrorKind, Result};
 use semel_operate::producers::Producers;
 use semel_store_embedded::EmbeddedProducers;
+#[cfg(feature = "mysql")]
+use semel_store_mysql::MysqlProducers;
+#[cfg(feature = "postgres")]
+use semel_store_postgres::PostgresProducers;
+#[cfg(feature = "redis")]
+use semel_store_redis::RedisProducers;
 use semel_store_sqlite::SqliteProducers;
 
 /// Returns the journal of a store, without a connection or an open file yet. Needs a tokio runtime.
@@ -20,21 +28,21 @@ pub fn open(store: &StoreUrl) -> Result<AnyProducerJournal> {
             SqliteProducers::new(path, options).map(AnyProducerJournal::new)
         }
         #[cfg(feature = "postgres")]
-        StoreUrl::Server(url) if url.kind() == semel_config::ServerKind::Postgres => {
-            let options = semel_store_postgres::Options::default();
-            let journal = semel_store_postgres::PostgresProducers::new(url.secret(), &options);
-            journal.map(AnyProducerJournal::new)
+        StoreUrl::Server(url) if url.kind() == ServerKind::Postgres => {
+            postgres(url).map(AnyProducerJournal::new)
         }
         #[cfg(feature = "mysql")]
-        StoreUrl::Server(url) if url.kind() == semel_config::ServerKind::Mysql => {
-            let options = semel_store_mysql::Options::default();
-            let journal = semel_store_mysql::MysqlProducers::new(url.secret(), &options);
-            journal.map(AnyProducerJournal::new)
+        StoreUrl::Server(url) if url.kind() == ServerKind::Mysql => {
+            mysql(url).map(AnyProducerJournal::new)
+        }
+        #[cfg(feature = "redis")]
+        StoreUrl::Server(url) if url.kind() == ServerKind::Redis => {
+            redis(url).map(AnyProducerJournal::new)
         }
         StoreUrl::Memory | StoreUrl::Server(_) => {
             let message = format!(
-                "{store}: a store of this kind keeps no producers; use `embedded:DIR`, `sqlite:FILE`, `postgres://…` \
-                 or `mysql://…`"
+                "{store}: a store of this kind keeps no producers; use `embedded:DIR`, `sqlite:FILE`, `postgres://…`, \
+                 `mysql://…` or `redis://…`"
             );
             Err(Error::new(ErrorKind::Unsupported, message).not_applied())
         }
@@ -55,4 +63,69 @@ pub fn open_all(store: &StoreUrl) -> Result<Producers> {
             Err(error) => return Err(error),
         },
     })
+}
+
+/// Returns what the server of a store promises less than a journal of producers asks for, as it is set up now: one line
+/// for each setting, without secrets. Nothing of a store that is no server.
+///
+/// # Errors
+///
+/// Those of a server that does not answer.
+pub async fn warnings(store: &StoreUrl) -> Result<Vec<Box<str>>> {
+    match store {
+        #[cfg(feature = "postgres")]
+        StoreUrl::Server(url) if url.kind() == ServerKind::Postgres => {
+            Ok(postgres(url)?.capabilities().await?.warnings)
+        }
+        #[cfg(feature = "mysql")]
+        StoreUrl::Server(url) if url.kind() == ServerKind::Mysql => {
+            Ok(mysql(url)?.capabilities().await?.warnings)
+        }
+        #[cfg(feature = "redis")]
+        StoreUrl::Server(url) if url.kind() == ServerKind::Redis => {
+            Ok(redis(url)?.capabilities().await?.warnings)
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// Tells whether the tables of producers are in a store; nothing of a store that has no tables.
+///
+/// # Errors
+///
+/// Those of the store.
+pub async fn has_tables(store: &StoreUrl) -> Result<Option<bool>> {
+    match store {
+        StoreUrl::Sqlite(path) => {
+            let options = semel_store_sqlite::Options::default();
+            SqliteProducers::are_in(path, &options).map(Some)
+        }
+        #[cfg(feature = "postgres")]
+        StoreUrl::Server(url) if url.kind() == ServerKind::Postgres => {
+            postgres(url)?.is_made().await.map(Some)
+        }
+        #[cfg(feature = "mysql")]
+        StoreUrl::Server(url) if url.kind() == ServerKind::Mysql => {
+            mysql(url)?.is_made().await.map(Some)
+        }
+        StoreUrl::Memory | StoreUrl::Embedded(_) | StoreUrl::Server(_) => Ok(None),
+    }
+}
+
+#[cfg(feature = "postgres")]
+fn postgres(url: &ServerUrl) -> Result<PostgresProducers> {
+    let options = semel_store_postgres::Options::default();
+    PostgresProducers::new(url.secret(), &options)
+}
+
+#[cfg(feature = "mysql")]
+fn mysql(url: &ServerUrl) -> Result<MysqlProducers> {
+    let options = semel_store_mysql::Options::default();
+    MysqlProducers::new(url.secret(), &options)
+}
+
+#[cfg(feature = "redis")]
+fn redis(url: &ServerUrl) -> Result<RedisProducers> {
+    let options = semel_store_redis::Options::default();
+    RedisProducers::new(url.secret(), &options)
 }

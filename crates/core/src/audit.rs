@@ -14,7 +14,8 @@ pub struct Audited {
     /// The author and the reason.
     pub note: Note,
     /// The name of the action: `release`, `requeue`, `retry`, `forget`, `hold`, `let-go`, `extend`,
-    /// `resolve-applied`, `resolve-not-applied`, `abandon`, `drop`, `import`, `sweep`.
+    /// `resolve-applied`, `resolve-not-applied`, `abandon`, `drop`, `import`, `sweep`,
+    /// `producer-freeze`, `producer-thaw`, `producer-release`.
     pub action: Box<str>,
     /// The scope of the operation; none where the action concerns the store as a whole.
     pub scope: Option<Scope>,

@@ -196,7 +196,7 @@ pub mod mysql {
 #[cfg(feature = "redis")]
 pub mod redis {
     #[doc(inline)]
-    pub use semel_store_redis::{Options, RedisStore};
+    pub use semel_store_redis::{Options, RedisProducers, RedisStore};
 }
 
 /// A Kafka topic as a source, shared by a consumer group.

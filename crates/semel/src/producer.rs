@@ -30,7 +30,7 @@ use semel_store_memory::MemoryProducers;
 #[doc(inline)]
 pub use semel_core::port::producer::{AnyProducerJournal, ProducerJournal};
 #[doc(inline)]
-pub use semel_core::port::sink::{AnySink, Publication, Sink};
+pub use semel_core::port::sink::{AnySink, Placement, Publication, Sink};
 #[doc(inline)]
 pub use semel_core::producer::{Opening, ProducerMessage, ProducerName, ProducerOrder};
 #[doc(inline)]
@@ -75,7 +75,7 @@ pub async fn open(store: &str, name: &str, stream: &str, sink: impl Sink) -> Res
 }
 
 /// Returns the journal of the store of this url, without a connection or an open file yet: `embedded:DIR`, `sqlite:FILE`,
-/// `postgres://…`, `mysql://…`, or `memory:`, which forgets everything at exit. Needs a tokio runtime.
+/// `postgres://…`, `mysql://…`, `redis://…`, or `memory:`, which forgets everything at exit. Needs a tokio runtime.
 ///
 /// # Errors
 ///
@@ -94,10 +94,12 @@ pub fn journal(store: &str) -> Result<AnyProducerJournal> {
         "sqlite" => sqlite(Path::new(path)),
         "postgres" | "postgresql" => postgres(store),
         "mysql" | "mariadb" => mysql(store),
+        "redis" | "rediss" | "redis+cluster" | "rediss+cluster" => redis(store),
         // The rest may hold a password.
         _ => wrong(
             ErrorKind::Unsupported,
-            "a store of this kind keeps no producers; use `embedded:DIR`, `sqlite:FILE`, `postgres://…` or `mysql://…`",
+            "a store of this kind keeps no producers; use `embedded:DIR`, `sqlite:FILE`, `postgres://…`, `mysql://…` or \
+             `redis://…`",
         ),
     }
 }
@@ -150,10 +152,22 @@ fn mysql(_: &str) -> Result<AnyProducerJournal> {
     Err(not_built_in("mysql"))
 }
 
+#[cfg(feature = "redis")]
+fn redis(url: &str) -> Result<AnyProducerJournal> {
+    let options = semel_store_redis::Options::default();
+    semel_store_redis::RedisProducers::new(url, &options).map(AnyProducerJournal::new)
+}
+
+#[cfg(not(feature = "redis"))]
+fn redis(_: &str) -> Result<AnyProducerJournal> {
+    Err(not_built_in("redis"))
+}
+
 #[cfg(not(all(
     feature = "embedded",
     feature = "mysql",
     feature = "postgres",
+    feature = "redis",
     feature = "sqlite"
 )))]
 fn not_built_in(kind: &str) -> Error {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use rdkafka::ClientConfig;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{Producer, ThreadedProducer};
-use semel_core::port::sink::{Publication, Sink};
+use semel_core::port::sink::{Placement, Publication, Sink};
 use semel_core::{Code, Error, ErrorKind, Result};
 use tokio::time::Instant;
 
@@ -259,6 +259,22 @@ impl KafkaSink {
 
 impl Sink for KafkaSink {
     async fn publish(&self, batch: &[Publication]) -> Vec<Result<()>> {
+        let confirmed = self.confirmed(batch, false).await.into_iter();
+        confirmed.map(|answer| answer.map(drop)).collect()
+    }
+
+    async fn place(&self, batch: &[Publication]) -> Vec<Result<Placement>> {
+        self.confirmed(batch, true).await
+    }
+
+    fn sends_ids(&self) -> bool {
+        self.has_id_header
+    }
+}
+
+impl KafkaSink {
+    /// Publishes messages, and learns where each is if that is wanted.
+    async fn confirmed(&self, batch: &[Publication], is_placed: bool) -> Vec<Result<Placement>> {
         if !self.is_there.load(Ordering::Relaxed) {
             if let Err(error) = self.await_topic().await {
                 return vec![Err(error); batch.len()];
@@ -269,8 +285,8 @@ impl Sink for KafkaSink {
             Ok(producer) => producer,
             Err(error) => return vec![Err(error); batch.len()],
         };
-        let mut sent = self.sent(&producer, batch).await;
-        let is_too_large = |answer: &std::result::Result<(), Unpublished>| {
+        let mut sent = self.sent(&producer, batch, is_placed).await;
+        let is_too_large = |answer: &std::result::Result<Placement, Unpublished>| {
             let Err(Unpublished::NotConfirmed(error)) = answer else {
                 return false;
             };
@@ -281,7 +297,8 @@ impl Sink for KafkaSink {
             // which it is.
             for (answer, message) in sent.iter_mut().zip(batch) {
                 if is_too_large(answer) {
-                    let mut one = self.sent(&producer, std::slice::from_ref(message)).await;
+                    let one = std::slice::from_ref(message);
+                    let mut one = self.sent(&producer, one, is_placed).await;
                     if let Some(one) = one.pop() {
                         *answer = one;
                     }
@@ -292,7 +309,7 @@ impl Sink for KafkaSink {
         let confirmed: Vec<_> = sent
             .map(|answer| answer.map_err(|why| self.unpublished(&producer, why)))
             .collect();
-        let failed = |answer: &Result<()>| {
+        let failed = |answer: &Result<Placement>| {
             let error = answer.as_ref().err();
             error.is_some_and(|error| error.kind() != ErrorKind::InvalidInput)
         };
@@ -300,10 +317,6 @@ impl Sink for KafkaSink {
             self.is_there.store(false, Ordering::Relaxed);
         }
         confirmed
-    }
-
-    fn sends_ids(&self) -> bool {
-        self.has_id_header
     }
 }
 

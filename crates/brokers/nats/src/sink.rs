@@ -12,7 +12,7 @@ use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::{self, ErrorCode};
 use async_nats::{HeaderMap, HeaderName, HeaderValue};
 use futures_util::future::join_all;
-use semel_core::port::sink::{Publication, Sink};
+use semel_core::port::sink::{Placement, Publication, Sink};
 use semel_core::{Code, Error, ErrorKind, Result};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -138,7 +138,11 @@ impl NatsSink {
         let confirmed = sent.into_iter().map(|sent| async {
             let confirmation = sent?.into_future();
             match timeout_at(deadline, link.during(confirmation)).await {
-                Ok(Ok(Ok(_))) => Ok(()),
+                Ok(Ok(Ok(told))) => Ok(Placement {
+                    partition: None,
+                    offset: Some(told.sequence),
+                    is_duplicate: told.duplicate,
+                }),
                 Ok(Ok(Err(error))) => Err(self.failure(&error)),
                 Ok(Err(error)) => Err(maybe(error)),
                 Err(_) => Err(self.unconfirmed()),
@@ -217,6 +221,11 @@ impl NatsSink {
 
 impl Sink for NatsSink {
     async fn publish(&self, batch: &[Publication]) -> Vec<Result<()>> {
+        let placed = self.place(batch).await.into_iter();
+        placed.map(|answer| answer.map(drop)).collect()
+    }
+
+    async fn place(&self, batch: &[Publication]) -> Vec<Result<Placement>> {
         let deadline = Instant::now() + self.options.timeout;
         let link = match timeout_at(deadline, self.link()).await {
             Ok(Ok(link)) => link,
@@ -260,7 +269,7 @@ impl fmt::Debug for NatsSink {
     }
 }
 
-type Answer = Result<(), Failure>;
+type Answer = Result<Placement, Failure>;
 
 /// Reason why a message was not confirmed.
 enum Failure {

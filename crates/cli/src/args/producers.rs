@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use semel_core::producer::ProducerName;
 
-use super::{Confirm, Format, Listing, Place};
+use super::{Audit, Confirm, Format, Listing, Place};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Producers {
@@ -14,7 +14,9 @@ pub(crate) enum Producers {
     #[command(after_help = "Example:\n  semel producers show billing --store sqlite:./semel.db")]
     Show(Show),
     /// Keep the messages of a producer from now on, and publish none
-    #[command(after_help = "Example:\n  semel producers freeze billing --yes")]
+    #[command(
+        after_help = "Example:\n  semel producers freeze billing --reason \"case 4711\" --yes"
+    )]
     Freeze(Change),
     /// Publish what was kept of a frozen producer, in order, and then what is new
     #[command(after_help = "Example:\n  semel producers thaw billing --yes")]
@@ -53,6 +55,8 @@ pub(crate) struct Show {
 pub(crate) struct Change {
     #[command(flatten)]
     pub(crate) which: Show,
+    #[command(flatten)]
+    pub(crate) audit: Audit,
     #[command(flatten)]
     pub(crate) confirm: Confirm,
 }

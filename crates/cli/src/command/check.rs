@@ -5,6 +5,7 @@ mod claims;
 mod gateway;
 mod line;
 mod pauses;
+mod producers;
 mod production;
 mod relays;
 mod report;
@@ -148,7 +149,12 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
     worst = worst.max(gateway::look(settings, store.as_ref(), look, &mut answers)?);
     let (of_relays, relay_away) = relays::look(settings, &mut answers).await?;
     worst = worst.max(of_relays);
-    let away = away.or(relay_away);
+    let (of_producers, away) = match (&store, away.or(relay_away)) {
+        (Ok(_), None) => producers::look(&settings.store, now.now(), &mut answers).await?,
+        // That is told first.
+        (_, away) => (Severity::Ok, away),
+    };
+    worst = worst.max(of_producers);
     table(&windows, arguments.format)?;
     match (store, away, worst) {
         (Err(error), ..) => Err(store::at_store(&settings.store, error)),

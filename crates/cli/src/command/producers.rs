@@ -1,5 +1,7 @@
 //! `semel producers`: what they are and have, and the orders that freeze and release them.
 
+mod audit_entry;
+
 use std::ops::ControlFlow;
 
 use semel_backends::producers::open_all as open;
@@ -11,6 +13,8 @@ use crate::Exit;
 use crate::args::producers::{Change, List, Producers, Show};
 use crate::command::operate;
 use crate::output::{self, Answer, Answers, Block, Column, Entry, Plan, Row};
+
+use self::audit_entry::Trail;
 
 /// Carries out one of the verbs.
 pub(crate) fn run(verb: &Producers) -> Result<Exit> {
@@ -74,11 +78,16 @@ fn change(arguments: &Change, order: ProducerOrder) -> Result<Exit> {
         if let ControlFlow::Break(exit) = plan.confirmed(arguments.confirm) {
             return Ok(exit);
         }
+        // An order that cannot be entered is not given.
+        let trail = Trail::open(url).await?;
         if !journals.order(*side, name, order).await? {
             output::note(format_args!("there is no producer {name} any more"));
             return Ok(Exit::No);
         }
         output::note(format_args!("{done} `{name}`"));
+        if let Some(trail) = trail {
+            trail.enter(&arguments.audit, (*side, entry), order).await?;
+        }
         Ok(Exit::Done)
     })
 }

@@ -1,5 +1,6 @@
 //! `semel publish`: rows to a broker, under an identity that outlives the process.
 
+mod named_store;
 mod report;
 mod rows;
 
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_backends::{producers, sink, store};
-use semel_config::{Fault, Overrides, SinkPlace, SinkSettings, StoreUrl};
+use semel_config::{SinkPlace, SinkSettings};
 use semel_core::port::producer::{AnyProducerJournal, ProducerJournal};
 use semel_core::producer::{Incarnation, Opening, ProducerName};
 use semel_core::{Certainty, Clock, Entropy, Error, ErrorKind, Result};
@@ -21,11 +22,11 @@ use tokio::task::JoinSet;
 
 use crate::args::Publish;
 use crate::command::run::listen;
-use crate::configuration::{load, store_of_environment, store_url};
 use crate::progress::{Bars, Unit};
 use crate::shell::quoted;
 use crate::{Exit, output};
 
+use self::named_store::NamedStore;
 use self::report::{Report, Teller};
 use self::rows::{Checked, Input, Rows, Rules};
 
@@ -43,8 +44,8 @@ pub(crate) fn publish(arguments: &Publish) -> Result<Exit> {
             typed("--producer", why.to_owned())
         })?,
     };
-    let url = match store_named(arguments)? {
-        Ok(url) => url,
+    let store = match NamedStore::of(arguments)? {
+        Ok(store) => store,
         Err(faults) => {
             output::errors(faults);
             return Ok(Exit::Usage);
@@ -56,7 +57,7 @@ pub(crate) fn publish(arguments: &Publish) -> Result<Exit> {
         .build()
         .map_err(|error| Error::new(ErrorKind::Unavailable, "cannot start").with_source(error))?;
     let result = runtime.block_on(async {
-        let journal = producers::open(&url)?;
+        let journal = producers::open(&store.url)?;
         let input = Input::open(arguments.input.as_deref())?;
         let job = Job {
             arguments,
@@ -66,31 +67,14 @@ pub(crate) fn publish(arguments: &Publish) -> Result<Exit> {
             target: sink::target(settings),
             journal,
             producer,
-            url: &url,
+            store: &store,
         };
         let done = job.run(input).await;
-        done.map_err(|error| store::at_store(&url, error))
+        done.map_err(|error| store::at_store(&store.url, error))
     });
     // A read of standard input cannot be cancelled; it must not delay the exit.
     runtime.shutdown_background();
     result
-}
-
-/// The store that the arguments name, else that of a named configuration or variable, else the default.
-fn store_named(arguments: &Publish) -> Result<Result<StoreUrl, Vec<Fault>>> {
-    if let Some(text) = &arguments.store {
-        let url = store_url(text).map_err(|why| {
-            Error::new(ErrorKind::InvalidInput, format!("--store: {why}")).not_applied()
-        })?;
-        return Ok(Ok(url));
-    }
-    Ok(match &arguments.config {
-        Some(file) => load(Some(file), &Overrides::default()).map(|(_, settings)| settings.store),
-        None => store_of_environment().map(|named| {
-            let default = StoreUrl::Embedded(DEFAULT_STORE.into());
-            named.map_or(default, |(url, _)| url)
-        }),
-    })
 }
 
 /// One call of the verb.
@@ -103,7 +87,7 @@ struct Job<'a> {
     target: Arc<dyn Target>,
     journal: AnyProducerJournal,
     producer: ProducerName,
-    url: &'a StoreUrl,
+    store: &'a NamedStore,
 }
 
 impl Job<'_> {
@@ -120,14 +104,10 @@ impl Job<'_> {
             None
         };
         if self.arguments.dry_run {
-            return self.try_out(input, rules, checked).await;
+            return self.try_out(input, rules, checked, &bars).await;
         }
         let window = self.contact(&bars).await?;
-        let broker_window = if self.remembers_ids {
-            window
-        } else {
-            Some(Duration::ZERO)
-        };
+        let broker_window = (!self.remembers_ids).then_some(Duration::ZERO).or(window);
         let mut chance = [0; 8];
         SystemEntropy.fill(&mut chance);
         let opening = Opening {
@@ -140,6 +120,7 @@ impl Job<'_> {
             is_sent_in_waves: self.in_waves,
             broker_window,
         };
+        let warnings = self.warned(&bars).await?;
         let bar = bars.of_work("publish", Unit::Records, None);
         let teller = Arc::new(Teller::new(
             bars.clone(),
@@ -178,6 +159,7 @@ impl Job<'_> {
         let mut beside = JoinSet::new();
         beside.spawn(listen(stop, bars.clone())?);
         let mut report = Report::of(&incarnation, &self.arguments.stream, &self.address, skipped);
+        report.warnings = warnings;
         let is_left = !checked.is_some_and(|it| it.bytes <= bytes && it.rows > 0);
         let (name, is_kept) = (input.name.clone(), input.is_kept);
         let rows = is_left.then(|| input.read(rules, checked, (skipped, bytes)));
@@ -221,10 +203,11 @@ impl Job<'_> {
         report.print(self.arguments.format.output)?;
         if is_frozen && summary.kept > 0 {
             let (name, kept) = (&self.producer, summary.kept);
-            let [typed, url] = [name.to_string(), self.url.to_string()].map(|it| quoted(&it));
+            let (typed, at) = (quoted(name.as_str()), &self.store.typed);
             output::note(format_args!(
-                "producer {name} is frozen: {kept} messages are kept; `semel producers thaw {typed} --store {url} \
-                 --yes`, and the next `semel publish` of it sends them"
+                "producer {name} is frozen: {kept} messages are kept; `semel producers thaw {typed} --yes{at}`{}, and \
+                 the next `semel publish` of it sends them",
+                self.store.remark()
             ));
         }
         if let Some(stop) = stop {
@@ -264,6 +247,15 @@ impl Job<'_> {
         }
     }
 
+    /// Tells what the server of the store promises less than a producer needs, before anything is sent.
+    async fn warned(&self, bars: &Bars) -> Result<Vec<Box<str>>> {
+        let warnings = producers::warnings(&self.store.url).await?;
+        for warning in &warnings {
+            bars.warning(&format!("{}: {warning}", self.store.url));
+        }
+        Ok(warnings)
+    }
+
     /// Returns the rows and bytes of an input that were appended before.
     async fn progress(&self, of: &Incarnation, checked: &Checked) -> Result<(u64, u64)> {
         let stream = &self.arguments.stream;
@@ -272,8 +264,15 @@ impl Job<'_> {
     }
 
     /// Reads everything, asks the broker for the place, and publishes and opens nothing.
-    async fn try_out(&self, input: Input, rules: Rules, checked: Option<Checked>) -> Result<Exit> {
+    async fn try_out(
+        &self,
+        input: Input,
+        rules: Rules,
+        checked: Option<Checked>,
+        bars: &Bars,
+    ) -> Result<Exit> {
         self.target.inspect().await?;
+        let warnings = self.warned(bars).await?;
         let entries = self.journal.list().await?;
         let known = entries.into_iter().find(|it| it.name == self.producer);
         let incarnation = known.as_ref().map(|it| Incarnation {
@@ -290,6 +289,7 @@ impl Job<'_> {
             _ => (0, 0),
         };
         let mut report = Report::trial(&self.producer, &self.arguments.stream, &self.address);
+        report.warnings = warnings;
         report.skipped = skipped.0;
         report.waiting = Some(stream.map_or(0, semel_core::producer::StreamEntry::waiting));
         let is_left = !checked.is_some_and(|it| it.bytes <= skipped.1 && it.rows > 0);
@@ -402,7 +402,6 @@ async fn closed(
     Ok((last.stop().await?, true))
 }
 
-const DEFAULT_STORE: &str = "./.semel-publish";
 /// The time after which a broker that has not answered at the begin is told of.
 const IMPATIENCE: Duration = Duration::from_secs(1);
 /// Batches that are handed over before the first of them is confirmed.

@@ -19,8 +19,8 @@ pub(crate) mod amqp;
 pub(crate) mod kafka;
 #[cfg(feature = "nats")]
 pub(crate) mod nats;
-mod producer;
-mod publish;
+pub(crate) mod producer;
+pub(crate) mod publish;
 #[cfg(any(feature = "amqp", feature = "kafka-tls", feature = "nats"))]
 mod tls;
 mod traces;

@@ -48,6 +48,7 @@ mod plans;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod processes;
+mod producers;
 mod production;
 mod protocol;
 mod quarantine;

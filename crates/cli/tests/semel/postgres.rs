@@ -3,6 +3,8 @@
 mod init;
 mod outage;
 mod outcomes;
+#[cfg(feature = "nats")]
+mod producers;
 mod relays;
 mod run;
 mod secrets;

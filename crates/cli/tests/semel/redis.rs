@@ -356,3 +356,31 @@ fn no_failure_prints_the_password_of_its_store() {
 fn the_drill_of_an_outage_passes() {
     an_outage_is_played(&Prefix::new().url());
 }
+
+/// A user who may not ask for the settings is told that nobody knows them, and gets the answer in the summary.
+#[cfg(feature = "nats")]
+#[test]
+fn a_server_that_does_not_say_what_it_keeps_is_told_of_before_anything_is_sent() {
+    use crate::brokers::{Place as _, nats::Stream, producer};
+
+    let (prefix, target, site) = (Prefix::new(), Stream::new(), Site::new());
+    let user = prefix.name.clone();
+    prefix.command(&format!(
+        "ACL SETUSER {user} on >{PASSWORD} ~* &* +@all -config"
+    ));
+    let url = prefix.url();
+    let url = url.replacen("://", &format!("://{user}:{PASSWORD}@"), 1);
+    site.write("rows.ndjson", "{\"id\":1,\"customer\":\"a\"}\n");
+    let with = ["--store", &url, "rows.ndjson"];
+    let publish = producer::arguments(&target, &Stream::address(), &with);
+    let done = producer::run(&site, &publish).done();
+    prefix.command(&format!("ACL DELUSER {user}"));
+    let done = done.says(&format!("warning: redis://{user}:***@"));
+    let told = done.stderr.matches("does not tell appendfsync").count();
+    assert_eq!(told, 1, "{done:#?}");
+    assert!(!done.stderr.contains(PASSWORD) && !done.stdout.contains(PASSWORD));
+    let summary = object(&done);
+    assert_eq!(summary["published"], 1, "{summary}");
+    let warning = summary["warnings"][0].as_str().expect("a line");
+    assert!(warning.contains("appendfsync"), "{warning}");
+}

@@ -379,6 +379,8 @@ pub(crate) fn every_verb_works(url: &str) {
         (&stats["shared"], &stats["records"]["total"]),
         (&true.into(), &4.into())
     );
+    // Tables beside those of the store are made, where a store has any.
+    run(&["store", "migrate", "--yes"]);
     assert_eq!(
         run(&["store", "migrate"]).stdout,
         "nothing to do: the store has format 2\n"

@@ -152,8 +152,11 @@ pub async fn what_is_confirmed_is_forgotten_and_comes_never_back<S: ProducerSubj
     assert_eq!(texts(&pending(&journal, &opened, 0).await), ["e"]);
     assert_eq!(confirm(99).await, 5);
     assert_eq!(pending(&journal, &opened, 0).await, []);
+    // Nor does an append take a confirmation back, by one who knows less.
+    let standing = journal.append(&opened, "orders", &batch(6, &["f"])).await;
+    assert_eq!(standing.expect("appended").confirmed, 5);
     let again = open(&store.journal().await, "billing", "orders").await;
-    assert_eq!((again.next, again.standing.confirmed), (6, 5));
+    assert_eq!((again.next, again.standing.confirmed), (7, 5));
 }
 
 /// A page has whole batches, one at least, behind the sequence that is asked for.

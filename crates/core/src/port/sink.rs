@@ -21,6 +21,20 @@ pub trait Sink: Send + Sync + 'static {
     /// # Cancel safety   what was sent may be published
     fn publish(&self, batch: &[Publication]) -> impl Future<Output = Vec<Result<()>>> + Send;
 
+    /// Publishes as [`Sink::publish`] does, and tells of each message where it is, as far as the broker says so.
+    ///
+    /// # Guarantee   SNK-1
+    /// # Shape       as [`Sink::publish`]; a sink that learns nothing of it tells nothing
+    /// # Errors      as [`Sink::publish`]
+    /// # Cancel safety   as [`Sink::publish`]
+    fn place(&self, batch: &[Publication]) -> impl Future<Output = Vec<Result<Placement>>> + Send {
+        async move {
+            let answers = self.publish(batch).await.into_iter();
+            let placed = answers.map(|answer| answer.map(|()| Placement::default()));
+            placed.collect()
+        }
+    }
+
     /// Returns whether [`Publication::id`] is sent. If it is not, it may be empty, and the publisher need not make it.
     fn sends_ids(&self) -> bool {
         true
@@ -43,6 +57,10 @@ impl Sink for AnySink {
         self.0.publish(batch).await
     }
 
+    async fn place(&self, batch: &[Publication]) -> Vec<Result<Placement>> {
+        self.0.place(batch).await
+    }
+
     fn sends_ids(&self) -> bool {
         self.0.sends_ids()
     }
@@ -56,20 +74,36 @@ impl fmt::Debug for AnySink {
 
 /// The boxed form of a sink.
 trait Erased: Send + Sync {
-    fn publish<'a>(&'a self, batch: &'a [Publication]) -> Answers<'a>;
+    fn publish<'a>(&'a self, batch: &'a [Publication]) -> Answers<'a, ()>;
+    fn place<'a>(&'a self, batch: &'a [Publication]) -> Answers<'a, Placement>;
     fn sends_ids(&self) -> bool;
 }
 
-type Answers<'a> = Pin<Box<dyn Future<Output = Vec<Result<()>>> + Send + 'a>>;
+type Answers<'a, T> = Pin<Box<dyn Future<Output = Vec<Result<T>>> + Send + 'a>>;
 
 impl<S: Sink> Erased for S {
-    fn publish<'a>(&'a self, batch: &'a [Publication]) -> Answers<'a> {
+    fn publish<'a>(&'a self, batch: &'a [Publication]) -> Answers<'a, ()> {
         Box::pin(Sink::publish(self, batch))
+    }
+
+    fn place<'a>(&'a self, batch: &'a [Publication]) -> Answers<'a, Placement> {
+        Box::pin(Sink::place(self, batch))
     }
 
     fn sends_ids(&self) -> bool {
         Sink::sends_ids(self)
     }
+}
+
+/// The place of a message that a broker confirmed, as far as the broker says so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// The partition of a Kafka topic.
+    pub partition: Option<i32>,
+    /// The offset in that partition, or the sequence in a stream of NATS.
+    pub offset: Option<u64>,
+    /// True if the broker says that it had a message with this id already, and dropped this one.
+    pub is_duplicate: bool,
 }
 
 /// A message to be published.

@@ -24,6 +24,11 @@ pub enum ProducerEvent<'a> {
         /// Their number.
         count: u64,
     },
+    /// The broker said of confirmed messages that it had them already, and dropped the second of each.
+    Duplicates {
+        /// Their number.
+        count: u64,
+    },
     /// The sink takes this message in no case. It is in no stream, and its sequence is left out.
     Refused {
         /// The sequence.

@@ -18,6 +18,8 @@ pub(super) struct Group {
     /// Those of them that the sink may have, and the time at which it was first given any of these.
     perhaps: BTreeSet<usize>,
     perhaps_since: Option<Duration>,
+    /// All that a call of the sink left unsure.
+    unsure: HashSet<usize>,
 }
 
 /// The identity that every message has.
@@ -35,6 +37,7 @@ impl Group {
             open: (0..messages.len()).collect(),
             perhaps: BTreeSet::new(),
             perhaps_since: None,
+            unsure: HashSet::new(),
             messages,
         }
     }
@@ -95,6 +98,11 @@ impl Group {
     pub(super) fn may_be_there(&mut self, at: usize, since: Duration) {
         self.perhaps.insert(at);
         self.perhaps_since.get_or_insert(since);
+    }
+
+    /// Notes that a call left a message unsure; tells whether it is the first that did.
+    pub(super) fn is_newly_unsure(&mut self, at: usize) -> bool {
+        self.unsure.insert(at)
     }
 
     /// Takes the sequences of the messages that the sink may have for so long at least.

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use semel_core::port::producer::ProducerJournal;
-use semel_core::port::sink::Sink;
+use semel_core::port::sink::{Placement, Sink};
 use semel_core::producer::{
     Batch, Incarnation, InputMark, MessageIds, Opened, ProducerMessage, Standing, StoredBatch,
 };
@@ -82,7 +82,7 @@ struct SinkCall {
     places: Vec<usize>,
     began: Duration,
     is_told: bool,
-    call: Call<Vec<Result<()>>>,
+    call: Call<Vec<Result<Placement>>>,
 }
 
 /// A producer that runs.
@@ -354,7 +354,7 @@ async fn answer_of(call: &mut Option<JournalCall>) -> JournalAnswer {
     }
 }
 
-async fn answers_of(call: &mut Option<SinkCall>) -> Vec<Result<()>> {
+async fn answers_of(call: &mut Option<SinkCall>) -> Vec<Result<Placement>> {
     match call {
         Some(call) => (&mut call.call).await,
         None => pending().await,

@@ -31,6 +31,11 @@ pub struct ProducerSummary {
     pub repeated: u64,
     /// Messages that were perhaps sent before, and were sent again later than the broker's own memory of ids goes.
     pub late: u64,
+    /// Messages that a call of the sink left unsure, since it failed after they were perhaps sent: each is sent again, under
+    /// the same id.
+    pub resent: u64,
+    /// Confirmed messages of which the broker said that it had one with the same id already, and dropped the second.
+    pub duplicates: u64,
     /// Messages that the sink takes in no case.
     pub refused: u64,
     /// Messages that are in the journal and not confirmed, since the producer is frozen or was stopped.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use semel_core::port::sink::Placement;
 use semel_core::{Error, Result};
 use tokio::sync::oneshot;
 
@@ -12,6 +13,8 @@ pub struct Receipt {
     pub sequence: u64,
     /// Its fate.
     pub fate: Fate,
+    /// Its place on the broker, as far as the broker said so when it confirmed the message.
+    pub placement: Placement,
 }
 
 /// The fate of a message.
@@ -33,6 +36,7 @@ pub(super) type Reply = oneshot::Sender<Result<Vec<Receipt>>>;
 pub(super) struct Waiters {
     waiting: VecDeque<(u64, u64, Reply)>,
     refused: BTreeMap<u64, Box<str>>,
+    placed: BTreeMap<u64, Placement>,
 }
 
 impl Waiters {
@@ -44,6 +48,13 @@ impl Waiters {
     /// Notes that a message is refused.
     pub(super) fn refuse(&mut self, sequence: u64, reason: Box<str>) {
         self.refused.insert(sequence, reason);
+    }
+
+    /// Notes where a message is, if the broker said so.
+    pub(super) fn place(&mut self, sequence: u64, placement: Placement) {
+        if placement != Placement::default() {
+            self.placed.insert(sequence, placement);
+        }
     }
 
     /// Answers those whose messages are all settled up to `through`, or are kept behind `limit`, but for those behind
@@ -67,13 +78,18 @@ impl Waiters {
                     None if sequence <= through || is_settled(sequence) => Fate::Published,
                     None => Fate::Kept,
                 };
-                Receipt { sequence, fate }
+                Receipt {
+                    sequence,
+                    fate,
+                    placement: self.placed.remove(&sequence).unwrap_or_default(),
+                }
             });
             // Whoever gave up waiting is not told.
             let _ = reply.send(Ok(receipts.collect()));
         }
         // Those of an earlier opening have nobody who waits.
         self.refused = self.refused.split_off(&(through + 1));
+        self.placed = self.placed.split_off(&(through + 1));
     }
 
     /// Tells all of them that the producer has failed.

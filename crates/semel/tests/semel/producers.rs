@@ -87,11 +87,11 @@ macro_rules! keeps {
     )+};
 }
 
-keeps!(embedded sqlite postgres mysql);
+keeps!(embedded sqlite postgres mysql redis);
 
 #[tokio::test]
 async fn a_store_that_keeps_no_producers_is_refused_without_its_password() {
-    let error = producer::journal("redis://me:geheim@127.0.0.1:1").expect_err("refused");
+    let error = producer::journal("kafka://me:geheim@127.0.0.1:1").expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     let line = error.to_string();
     assert!(
@@ -101,6 +101,7 @@ async fn a_store_that_keeps_no_producers_is_refused_without_its_password() {
     for wrong in [
         "postgres://me:geheim@db:port/x",
         "mysql://me:geheim@db:port/x",
+        "redis://me:geheim@db:port/x",
     ] {
         let error = producer::journal(wrong).expect_err("no url");
         assert_eq!(error.kind(), ErrorKind::InvalidConfig);

@@ -87,8 +87,11 @@ impl MysqlProducers {
         Ok(())
     }
 
-    /// Tells whether there is a journal.
-    async fn is_there(&self) -> Result<bool> {
+    /// Tells whether somebody made a journal there; makes none.
+    ///
+    /// # Errors
+    /// `store-newer`: a newer version did; those of a server that does not answer.
+    pub async fn is_made(&self) -> Result<bool> {
         if !self.is_found.load(Ordering::Relaxed) {
             let mut connection = self.session.connection().await?;
             let checked = TABLES.check(&self.session, &mut connection).await;
@@ -249,7 +252,7 @@ impl ProducerJournal for MysqlProducers {
     }
 
     async fn list(&self) -> Result<Vec<ProducerEntry>> {
-        if !self.is_there().await? {
+        if !self.is_made().await? {
             return Ok(Vec::new());
         }
         let mut script = Script::default();
@@ -260,7 +263,7 @@ impl ProducerJournal for MysqlProducers {
     }
 
     async fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {
-        if !self.is_there().await? {
+        if !self.is_made().await? {
             return Ok(false);
         }
         let texts = &self.session.producers;

@@ -7,4 +7,5 @@ SELECT current_setting('fsync'),
        current_setting('transaction_read_only'),
        (SELECT relpersistence FROM pg_class WHERE oid = to_regclass('semel.records')),
        current_setting('server_version_num')::integer,
-       current_setting('server_encoding')
+       current_setting('server_encoding'),
+       (SELECT relpersistence FROM pg_class WHERE oid = to_regclass('semel.producer_batches'))

@@ -5,6 +5,7 @@ use semel_core::port::transactional::Statements;
 use semel_core::{Error, Result};
 
 use crate::config::Options;
+use crate::preflight::Kept;
 use crate::store::session;
 use crate::{FORMAT, ingest, outbox, preflight, producers, schema, statements};
 
@@ -38,7 +39,7 @@ pub async fn inspect(url: &str, options: Options, statements: &[Statements]) -> 
     }
     Ok(Inspection {
         format,
-        capabilities: preflight::preflight(&session, &client).await?,
+        capabilities: preflight::preflight(&session, &client, Kept::Records).await?,
         refused,
         unfit: preflight::check(&session, &client).await.err(),
     })

@@ -7,8 +7,35 @@ use semel_core::{Code, Error, ErrorKind, Result};
 use crate::error::{misconfigured, undone};
 use crate::session::Session;
 
-/// Reads the real settings.
-pub(crate) async fn preflight(session: &Session, client: &Object) -> Result<Capabilities> {
+/// The table that a promise rests on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kept {
+    Records,
+    Producers,
+}
+
+impl Kept {
+    /// Returns the column of the settings that says how the table survives, and the words if it does not.
+    const fn persistence(self) -> (usize, &'static str) {
+        match self {
+            Self::Records => (
+                6,
+                "the table of records is unlogged: a crash of the server empties it",
+            ),
+            Self::Producers => (
+                9,
+                "the table producer_batches is unlogged: a crash of the server empties it, with all that is not published",
+            ),
+        }
+    }
+}
+
+/// Reads the real settings, for what is in this table.
+pub(crate) async fn preflight(
+    session: &Session,
+    client: &Object,
+    kept: Kept,
+) -> Result<Capabilities> {
     let rows = session.run(client, &session.texts.preflight, &[]).await?;
     let Some(row) = rows.first() else {
         return Err(Error::new(
@@ -53,12 +80,9 @@ pub(crate) async fn preflight(session: &Session, client: &Object) -> Result<Capa
         "on" | "remote_apply" if !standbys.is_empty() => found.durability = Durability::NodeLoss,
         _ => {}
     }
-    if row.try_get::<_, Option<i8>>(6).map_err(undone)? == Some(UNLOGGED) {
-        weaken(
-            &mut found,
-            Durability::Process,
-            "the table of records is unlogged: a crash of the server empties it",
-        );
+    let (column, is_unlogged) = kept.persistence();
+    if row.try_get::<_, Option<i8>>(column).map_err(undone)? == Some(UNLOGGED) {
+        weaken(&mut found, Durability::Process, is_unlogged);
     }
     Ok(found)
 }

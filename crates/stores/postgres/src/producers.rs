@@ -22,7 +22,7 @@ use crate::connection::{Cells, Runs};
 use crate::error::{corrupt, undone};
 use crate::journal_tables::JournalTables;
 use crate::locked::Stop;
-use crate::preflight::preflight;
+use crate::preflight::{Kept, preflight};
 use crate::session::{Session, TRIES, pause};
 use crate::sql::Text;
 use crate::store::session;
@@ -68,7 +68,15 @@ impl PostgresProducers {
     /// Those of a server that does not answer.
     pub async fn capabilities(&self) -> Result<Capabilities> {
         let client = self.session.client().await?;
-        preflight(&self.session, &client).await
+        preflight(&self.session, &client, Kept::Producers).await
+    }
+
+    /// Tells whether somebody made a journal there; makes none.
+    ///
+    /// # Errors
+    /// `store-newer`: a newer version did; those of a server that does not answer.
+    pub async fn is_made(&self) -> Result<bool> {
+        Ok(self.present().await?.is_some())
     }
 
     /// Returns a connection to a server that has the journal: it is made where it is missing.

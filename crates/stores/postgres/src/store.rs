@@ -22,6 +22,7 @@ use crate::connect;
 use crate::error::gone;
 use crate::inbox::Inbox;
 use crate::new_key_run::NewKeyRun;
+use crate::preflight::Kept;
 use crate::session::Session;
 use crate::transaction::transact;
 use crate::{apply, audit, jobs, listing, parked, preflight, rounds, schema, statements, transfer};
@@ -246,7 +247,7 @@ impl Store for PostgresStore {
     async fn preflight(&self) -> Result<Capabilities> {
         self.call(|session| async move {
             let client = session.client().await?;
-            preflight::preflight(&session, &client).await
+            preflight::preflight(&session, &client, Kept::Records).await
         })
         .await
     }

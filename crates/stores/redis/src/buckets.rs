@@ -50,6 +50,12 @@ impl Buckets {
         self.at(first, second)
     }
 
+    /// Returns the bucket of a producer.
+    pub(crate) fn of_producer(&self, name: &str) -> usize {
+        let [first, second, ..] = *blake3::hash(name.as_bytes()).as_bytes();
+        self.at(first, second)
+    }
+
     /// Returns the bucket of a message.
     pub(crate) fn of_parked(&self, id: ParkedId) -> usize {
         let [first, second, ..] = id.to_bytes();
@@ -106,6 +112,11 @@ pub(crate) fn settings_key(prefix: &str) -> Vec<u8> {
     format!("{prefix}:{{0}}:m").into_bytes()
 }
 
+/// Returns the key of the settings of the journal of producers, in the slot of [`settings_key`].
+pub(crate) fn producers_key(prefix: &str) -> Vec<u8> {
+    format!("{prefix}:{{0}}:g").into_bytes()
+}
+
 /// Returns the slot of [`settings_key`].
 pub(crate) fn settings_slot() -> u16 {
     slot_of("0")
@@ -144,6 +155,14 @@ pub(crate) enum Name {
     Marks,
     /// Nothing: commands are tried on this key.
     Scratch,
+    /// Producers, by name.
+    Producers,
+    /// The streams of a producer.
+    ProducerStreams,
+    /// The messages of a stream that are not confirmed.
+    ProducerBatches,
+    /// The inputs of a stream.
+    ProducerInputs,
 }
 
 impl Name {
@@ -164,6 +183,10 @@ impl Name {
             Self::AuditDigests => 'x',
             Self::Marks => 'k',
             Self::Scratch => 't',
+            Self::Producers => 'h',
+            Self::ProducerStreams => 's',
+            Self::ProducerBatches => 'b',
+            Self::ProducerInputs => 'i',
         }
     }
 }

@@ -44,6 +44,7 @@ mod open;
 mod operate;
 mod parked;
 mod preflight;
+mod producers;
 mod record;
 mod report;
 mod retry;
@@ -61,6 +62,7 @@ mod wire;
 
 pub use config::{Options, check_url};
 pub use open::{Inspection, inspect, migrate};
+pub use producers::{PRODUCERS_FORMAT, RedisProducers};
 pub use store::RedisStore;
 
 /// The newest format, which is the one that this version writes.

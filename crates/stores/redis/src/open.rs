@@ -113,7 +113,10 @@ async fn open_as(url: &str, options: &Options, mode: OpenMode) -> Result<Session
 }
 
 /// Reaches every server and refuses those that are not fit.
-async fn connect(address: &StoreAddress, options: &Options) -> Result<(Server, Capabilities)> {
+pub(crate) async fn connect(
+    address: &StoreAddress,
+    options: &Options,
+) -> Result<(Server, Capabilities)> {
     let settings = Settings {
         login: login(address),
         tls: address

@@ -9,18 +9,17 @@ pub(crate) struct Script {
 }
 
 macro_rules! scripts {
-    ($($name:ident = $file:literal,)+) => {
-        /// Every script of this store.
-        pub(crate) struct Scripts {
+    ($(#[$about:meta])* $set:ident: $($name:ident = [$($file:literal),+],)+) => {
+        $(#[$about])*
+        pub(crate) struct $set {
             $(pub(crate) $name: Script,)+
         }
 
-        impl Scripts {
+        impl $set {
             pub(crate) fn new() -> Self {
                 Self {
                     $($name: Script::new(concat!(
-                        include_str!("../schema/prelude.lua"),
-                        include_str!(concat!("../schema/", $file)),
+                        $(include_str!(concat!("../schema/", $file)),)+
                     )),)+
                 }
             }
@@ -29,20 +28,34 @@ macro_rules! scripts {
 }
 
 scripts! {
-    audit = "audit.lua",
-    begin = "begin.lua",
-    claim = "claim.lua",
-    commit = "commit.lua",
-    complete = "complete.lua",
-    drop = "drop.lua",
-    due = "due.lua",
-    gone = "gone.lua",
-    park = "park.lua",
-    read = "read.lua",
-    renew = "renew.lua",
-    token = "token.lua",
-    visit = "visit.lua",
-    visited = "visited.lua",
+    /// Every script of the store.
+    Scripts:
+    audit = ["prelude.lua", "audit.lua"],
+    begin = ["prelude.lua", "begin.lua"],
+    claim = ["prelude.lua", "claim.lua"],
+    commit = ["prelude.lua", "commit.lua"],
+    complete = ["prelude.lua", "complete.lua"],
+    drop = ["prelude.lua", "drop.lua"],
+    due = ["prelude.lua", "due.lua"],
+    gone = ["prelude.lua", "gone.lua"],
+    park = ["prelude.lua", "park.lua"],
+    read = ["prelude.lua", "read.lua"],
+    renew = ["prelude.lua", "renew.lua"],
+    token = ["prelude.lua", "token.lua"],
+    visit = ["prelude.lua", "visit.lua"],
+    visited = ["prelude.lua", "visited.lua"],
+}
+
+scripts! {
+    /// Every script of the journal of producers.
+    ProducerScripts:
+    begin = ["producers/begin.lua"],
+    open = ["producers/prelude.lua", "producers/open.lua"],
+    append = ["producers/prelude.lua", "producers/own.lua", "producers/append.lua"],
+    confirm = ["producers/prelude.lua", "producers/own.lua", "producers/confirm.lua"],
+    pending = ["producers/prelude.lua", "producers/own.lua", "producers/pending.lua"],
+    input = ["producers/prelude.lua", "producers/own.lua", "producers/input.lua"],
+    order = ["producers/prelude.lua", "producers/order.lua"],
 }
 
 impl Script {

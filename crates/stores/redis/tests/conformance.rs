@@ -5,8 +5,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use semel_conformance::producers::ProducerSubject;
 use semel_conformance::{DurableSubject, Subject, TestClock, TransferSubject};
-use semel_store_redis::{Options, RedisStore};
+use semel_store_redis::{Options, RedisProducers, RedisStore};
 
 /// An instance on a clock of the test.
 struct Redis {
@@ -72,11 +73,14 @@ impl TransferSubject for Redis {
 
 impl Prefix {
     fn new() -> Self {
+        Self::on("SEMEL_TEST_REDIS_URL", "redis")
+    }
+
+    fn on(variable: &str, service: &str) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let server = std::env::var("SEMEL_TEST_REDIS_URL").unwrap_or_else(|_| {
+        let server = std::env::var(variable).unwrap_or_else(|_| {
             panic!(
-                "SEMEL_TEST_REDIS_URL is not set: run `cargo xtask services up redis`, then `source \
-                 target/services/env`"
+                "{variable} is not set: run `cargo xtask services up {service}`, then `source target/services/env`"
             )
         });
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -101,3 +105,39 @@ semel_conformance::history_laws!(Redis);
 semel_conformance::durable_laws!(Redis);
 semel_conformance::transfer_laws!(Redis);
 semel_conformance::durable_transfer_laws!(Redis);
+
+impl ProducerSubject for Prefix {
+    type Journal = RedisProducers;
+
+    async fn open() -> Self {
+        Self::new()
+    }
+
+    async fn journal(&self) -> RedisProducers {
+        RedisProducers::new(&self.url(), &Options::default()).expect("a journal")
+    }
+}
+
+semel_conformance::producer_laws!(Prefix);
+
+/// The laws of the journal of producers on the cluster of `SEMEL_TEST_REDIS_CLUSTER_URL`, which is made anew at every
+/// start.
+mod clustered {
+    use super::{Prefix, ProducerSubject, RedisProducers};
+
+    struct Cluster(Prefix);
+
+    impl ProducerSubject for Cluster {
+        type Journal = RedisProducers;
+
+        async fn open() -> Self {
+            Self(Prefix::on("SEMEL_TEST_REDIS_CLUSTER_URL", "redis-cluster"))
+        }
+
+        async fn journal(&self) -> RedisProducers {
+            self.0.journal().await
+        }
+    }
+
+    semel_conformance::producer_laws!(Cluster);
+}

@@ -64,6 +64,15 @@ impl SqliteProducers {
         make_times(&connection)
     }
 
+    /// Tells whether somebody made the tables in a file that is there; makes none.
+    ///
+    /// # Errors
+    /// `Unavailable`: the file cannot be read, or is no database
+    pub fn are_in(path: &Path, options: &Options) -> Result<bool> {
+        let path = open::absolute(path)?;
+        Ok(path.exists() && TABLES.is_in(&open::existing(&path, options)?)?)
+    }
+
     /// Opens the file once, and makes what is missing.
     async fn thread(&self) -> Result<&ConnectionThread> {
         let open = async || {

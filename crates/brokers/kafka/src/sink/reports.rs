@@ -6,7 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rdkafka::ClientContext;
 use rdkafka::error::KafkaError;
+use rdkafka::message::Message as _;
 use rdkafka::producer::{DeliveryResult, ProducerContext};
+use semel_core::port::sink::Placement;
 use tokio::sync::oneshot;
 
 use crate::connection_error::Watch;
@@ -30,8 +32,16 @@ struct Open {
 
 struct Batch {
     left: usize,
-    failed: Failed,
-    whole: oneshot::Sender<Failed>,
+    known: Known,
+    whole: oneshot::Sender<Known>,
+}
+
+/// The reports on the records of a batch.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) failed: Failed,
+    /// The place of each record; none if nobody wants to know.
+    pub(super) placed: Vec<Placement>,
 }
 
 impl Reports {
@@ -43,7 +53,11 @@ impl Reports {
     }
 
     /// Opens a batch of `len` records, at least one.
-    pub(super) fn begin(&self, len: usize) -> (InFlight<'_>, oneshot::Receiver<Failed>) {
+    pub(super) fn begin(
+        &self,
+        len: usize,
+        is_placed: bool,
+    ) -> (InFlight<'_>, oneshot::Receiver<Known>) {
         let (whole, known) = oneshot::channel();
         let mut open = self.lock();
         // Numbers that are used up begin again; nothing that old is in flight.
@@ -51,7 +65,10 @@ impl Reports {
         open.number = first + len;
         let batch = Batch {
             left: len,
-            failed: Failed::new(),
+            known: Known {
+                failed: Failed::new(),
+                placed: vec![Placement::default(); if is_placed { len } else { 0 }],
+            },
             whole,
         };
         open.batches.insert(first, batch);
@@ -66,23 +83,25 @@ impl Reports {
     }
 
     /// Notes the fate of a record.
-    fn note(&self, number: usize, failure: Option<KafkaError>) {
+    fn note(&self, number: usize, failure: Option<KafkaError>, placement: Placement) {
         let mut open = self.lock();
         let Some((&first, batch)) = open.batches.range_mut(..=number).next_back() else {
             return;
         };
-        batch
-            .failed
-            .extend(failure.map(|error| (number - first, error)));
+        if let Some(place) = batch.known.placed.get_mut(number - first) {
+            *place = placement;
+        }
+        let failure = failure.map(|error| (number - first, error));
+        batch.known.failed.extend(failure);
         batch.left = batch.left.saturating_sub(1);
         if batch.left > 0 {
             return;
         }
         let whole = open.batches.remove(&first);
         drop(open);
-        if let Some(Batch { failed, whole, .. }) = whole {
+        if let Some(Batch { known, whole, .. }) = whole {
             // The receiver may be gone.
-            let _ = whole.send(failed);
+            let _ = whole.send(known);
         }
     }
 
@@ -103,8 +122,18 @@ impl ProducerContext for Reports {
     type DeliveryOpaque = usize;
 
     fn delivery(&self, result: &DeliveryResult<'_>, number: usize) {
-        let failure = result.as_ref().err().map(|(error, _)| error.clone());
-        self.note(number, failure);
+        let (failure, placement) = match result {
+            Ok(message) => (
+                None,
+                Placement {
+                    partition: Some(message.partition()),
+                    offset: u64::try_from(message.offset()).ok(),
+                    is_duplicate: false,
+                },
+            ),
+            Err((error, _)) => (Some(error.clone()), Placement::default()),
+        };
+        self.note(number, failure, placement);
     }
 }
 
@@ -136,7 +165,7 @@ impl InFlight<'_> {
     /// will.
     pub(super) fn heard(&mut self, taken: Taken) {
         if taken.is_err() {
-            self.reports.note(self.number(), None);
+            self.reports.note(self.number(), None, Placement::default());
         }
         self.answers.push(taken);
     }
@@ -158,7 +187,7 @@ impl InFlight<'_> {
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         for number in self.number()..self.end {
-            self.reports.note(number, None);
+            self.reports.note(number, None, Placement::default());
         }
     }
 }
@@ -176,23 +205,31 @@ mod tests {
     #[test]
     fn a_batch_is_told_of_when_the_last_of_it_is_known_and_not_before() {
         let reports = Reports::new(Watch::default());
-        let (mut in_flight, mut known) = reports.begin(4);
-        let (mut other, mut known_of_other) = reports.begin(1);
+        let (mut in_flight, mut known) = reports.begin(4, true);
+        let (mut other, mut known_of_other) = reports.begin(1, false);
         let first = in_flight.number();
         in_flight.heard_up_to(first + 3, &Ok(()));
         in_flight.heard(Err(refused()));
         assert_eq!((in_flight.count(), in_flight.number()), (4, first + 4));
         let answers = in_flight.answers();
         assert_eq!(answers, [Ok(()), Ok(()), Ok(()), Err(refused())]);
-        reports.note(first + 2, Some(refused()));
-        reports.note(first, None);
+        let nowhere = Placement::default();
+        let there = Placement {
+            partition: Some(2),
+            offset: Some(17),
+            is_duplicate: false,
+        };
+        reports.note(first + 2, Some(refused()), nowhere);
+        reports.note(first, None, there);
         known.try_recv().expect_err("one is not known");
-        reports.note(other.number(), None);
+        reports.note(other.number(), None, there);
         other.heard(Ok(()));
-        known_of_other.try_recv().expect("all of it is known");
-        reports.note(first + 1, Some(refused()));
-        let failed = known.try_recv().expect("all of it is known");
-        let failed: Vec<_> = failed.into_iter().map(|(place, _)| place).collect();
+        let of_other = known_of_other.try_recv().expect("all of it is known");
+        assert_eq!(of_other.placed, [], "nobody wants to know");
+        reports.note(first + 1, Some(refused()), nowhere);
+        let known = known.try_recv().expect("all of it is known");
+        assert_eq!(known.placed, [there, nowhere, nowhere, nowhere]);
+        let failed: Vec<_> = known.failed.into_iter().map(|(place, _)| place).collect();
         assert_eq!(failed, [2, 1]);
         assert!(reports.lock().batches.is_empty());
     }
@@ -200,12 +237,12 @@ mod tests {
     #[test]
     fn a_batch_whose_handing_over_was_broken_off_leaves_nothing_behind() {
         let reports = Reports::new(Watch::default());
-        let (mut in_flight, known) = reports.begin(3);
+        let (mut in_flight, known) = reports.begin(3, false);
         let first = in_flight.number();
         in_flight.heard(Ok(()));
         drop((in_flight, known));
         assert_eq!(reports.lock().batches.len(), 1, "one is under way");
-        reports.note(first, None);
+        reports.note(first, None, Placement::default());
         assert!(reports.lock().batches.is_empty());
     }
 
@@ -213,9 +250,10 @@ mod tests {
     fn numbers_begin_again_when_all_are_used_up() {
         let reports = Reports::new(Watch::default());
         reports.lock().number = usize::MAX - 1;
-        let (in_flight, mut known) = reports.begin(2);
+        let (in_flight, mut known) = reports.begin(2, false);
         assert_eq!(in_flight.number(), 0);
         drop(in_flight);
-        known.try_recv().expect("nothing of it was handed over");
+        let known = known.try_recv();
+        known.expect("nothing of it was handed over");
     }
 }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{BaseRecord, Producer};
-use semel_core::port::sink::Publication;
+use semel_core::port::sink::{Placement, Publication};
 use semel_rdkafka_batch::{Batch, NotTaken, Topic};
 
-use super::reports::{Failed, InFlight};
+use super::reports::{Failed, InFlight, Known};
 use super::{KafkaSink, Out, Unpublished};
 use crate::record::parts;
 
@@ -17,12 +17,13 @@ impl KafkaSink {
         &self,
         producer: &Out,
         batch: &[Publication],
-    ) -> Vec<std::result::Result<(), Unpublished>> {
+        is_placed: bool,
+    ) -> Vec<std::result::Result<Placement, Unpublished>> {
         let len = batch.len();
         if len == 0 {
             return Vec::new();
         }
-        let (mut in_flight, known) = producer.context().begin(len);
+        let (mut in_flight, known) = producer.context().begin(len, is_placed);
         while let Some(rest @ [next, ..]) = batch.get(in_flight.count()..) {
             match self.bare(rest) {
                 [] => {
@@ -38,14 +39,26 @@ impl KafkaSink {
         }
         let answers = in_flight.answers().into_iter();
         let mut answers: Vec<_> = answers
-            .map(|answer| answer.map_err(Unpublished::NotSent))
+            .map(|answer| match answer {
+                Ok(()) => Ok(Placement::default()),
+                Err(error) => Err(Unpublished::NotSent(error)),
+            })
             .collect();
         let gone = || {
             let places = (0..len).map(|place| (place, KafkaError::Canceled));
-            places.collect::<Failed>()
+            Known {
+                failed: places.collect::<Failed>(),
+                placed: Vec::new(),
+            }
         };
-        for (place, error) in known.await.unwrap_or_else(|_| gone()) {
-            if let Some(answer @ Ok(())) = answers.get_mut(place) {
+        let Known { failed, placed } = known.await.unwrap_or_else(|_| gone());
+        for (answer, placement) in answers.iter_mut().zip(placed) {
+            if let Ok(answer) = answer {
+                *answer = placement;
+            }
+        }
+        for (place, error) in failed {
+            if let Some(answer @ Ok(_)) = answers.get_mut(place) {
                 *answer = Err(Unpublished::NotConfirmed(error));
             }
         }

@@ -53,6 +53,33 @@ async fn what_is_confirmed_is_there_whole_and_in_order() {
     }
 }
 
+/// Places are told to a caller that asks for them: the partition and the offset of each message.
+#[tokio::test]
+async fn places_are_those_in_the_topic() {
+    let topic = Topic::with(1, &[]).await;
+    for has_id_header in [true, false] {
+        let mut options = SinkOptions::new(&topic.brokers, &topic.name);
+        options.has_id_header = has_id_header;
+        let sink = KafkaSink::new(options).expect("a sink");
+        let batch: Vec<_> = (0..20)
+            .map(|n: u32| {
+                let mut message = message(&n.to_string(), n.to_string());
+                if !has_id_header {
+                    message.headers.clear();
+                }
+                message
+            })
+            .collect();
+        let first = if has_id_header { 0 } else { 20 };
+        for (answer, offset) in sink.place(&batch).await.into_iter().zip(first..) {
+            let placement = answer.expect("confirmed");
+            let place = (placement.partition, placement.offset);
+            assert_eq!(place, (Some(0), Some(offset)));
+            assert!(!placement.is_duplicate);
+        }
+    }
+}
+
 #[tokio::test]
 async fn without_ids_all_are_there_in_order_whatever_else_they_have() {
     let topic = Topic::with(1, &[]).await;

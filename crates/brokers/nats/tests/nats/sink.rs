@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_nats::jetstream::stream::{DiscardPolicy, Stream};
 use bytes::Bytes;
 use semel_broker_nats::{NatsSink, SinkOptions};
-use semel_core::port::sink::{Publication, Sink};
+use semel_core::port::sink::{Placement, Publication, Sink};
 use semel_core::{Certainty, Code, ErrorKind, Result};
 use tokio::time::Instant;
 
@@ -209,4 +209,27 @@ async fn the_stream_says_how_long_it_drops_repeats() {
     let nobody = NatsSink::new(nobody).expect("good options");
     let error = nobody.duplicate_window().await.expect_err("no stream");
     assert_eq!(error.kind(), ErrorKind::InvalidConfig);
+}
+
+/// Places are told to a caller that asks for them: the sequence of each message, and whether the stream had it.
+#[tokio::test]
+async fn places_are_those_in_the_stream_and_a_message_that_is_there_is_known() {
+    let test_stream = TestStream::open().await;
+    let sink = sink(&test_stream.url, &test_stream);
+    let placed = |offset, is_duplicate| Placement {
+        partition: None,
+        offset: Some(offset),
+        is_duplicate,
+    };
+    let place = async |batch: &[Publication]| {
+        let answers = sink.place(batch).await.into_iter();
+        answers.map(|it| it.expect("confirmed")).collect::<Vec<_>>()
+    };
+    let [one, two, three] = [1, 2, 3].map(|at| placed(at, false));
+    assert_eq!(place(&publications(0..3)).await, [one, two, three]);
+    // The middle one is new.
+    let batch = [publication(2), publication(7), publication(0)];
+    let again = [placed(3, true), placed(4, false), placed(1, true)];
+    assert_eq!(place(&batch).await, again);
+    assert_eq!(count(&test_stream.stream().await).await, 4);
 }

@@ -32,11 +32,15 @@ pub(super) struct Report {
     published: u64,
     repeated: u64,
     late: u64,
+    resent: u64,
+    duplicates: u64,
     refused: u64,
     kept: u64,
     /// Messages of earlier runs that are not confirmed; of a trial alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) waiting: Option<u64>,
+    /// The settings of the store's server that promise less than a producer needs, a line each.
+    pub(super) warnings: Vec<Box<str>>,
     #[serde(rename = "elapsed_secs", serialize_with = "seconds")]
     pub(super) elapsed: Duration,
 }
@@ -74,9 +78,12 @@ impl Report {
             published: 0,
             repeated: 0,
             late: 0,
+            resent: 0,
+            duplicates: 0,
             refused: 0,
             kept: 0,
             waiting: None,
+            warnings: Vec::new(),
             elapsed: Duration::ZERO,
         }
     }
@@ -90,6 +97,8 @@ impl Report {
         self.published = summary.published;
         self.repeated = summary.repeated;
         self.late = summary.late;
+        self.resent = summary.resent;
+        self.duplicates = summary.duplicates;
         self.refused = summary.refused;
         self.kept = summary.kept;
     }
@@ -131,6 +140,16 @@ impl Report {
                 "late",
                 self.late,
                 "sent again later than the broker itself would drop them; perhaps for the second time",
+            ),
+            (
+                "resent",
+                self.resent,
+                "sent again after a call that broke; perhaps for the second time, under the same ids",
+            ),
+            (
+                "duplicates",
+                self.duplicates,
+                "known to the broker by their ids; it dropped the second",
             ),
             ("refused", self.refused, "the broker takes them in no case"),
             ("kept", self.kept, "in the store, and not published"),

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use semel_backends::producers;
 use semel_backends::store::{self, Formats};
 use semel_config::StoreUrl;
 use semel_core::Result;
@@ -18,21 +19,26 @@ use crate::output::{Answer, Answers, Block, Plan};
 pub(super) fn migrate(arguments: &Migrate) -> Result<Exit> {
     operate::at(&arguments.whole.place.common(), async |url| {
         let before = store::formats(url).await?;
+        let tables_before = producers::has_tables(url).await.unwrap_or(None);
         // A store of this machine is brought forward by whatever writes to it, without asking.
-        if let Some(plan) = plan(url, before)
+        if let Some(plan) = plan(url, before, tables_before)
             && let ControlFlow::Break(exit) = plan.confirmed(arguments.confirm)
         {
             return Ok(exit);
         }
         let stored = store::migrate(url, Arc::new(SystemClock::new())).await?;
-        let done = Done::of(before, Formats { stored, ..before });
+        let tables_after = producers::has_tables(url).await.unwrap_or(None);
+        let done = Done {
+            producers: Tables::of(tables_before, tables_after),
+            ..Done::of(before, Formats { stored, ..before })
+        };
         let _ = Answers::new(arguments.whole.format).print(&done)?;
         Ok(Exit::Done)
     })
 }
 
 /// Plans the changes on a server, or in a file that others made; nothing if there are none.
-fn plan(url: &StoreUrl, before: Formats) -> Option<Plan> {
+fn plan(url: &StoreUrl, before: Formats, tables_before: Option<bool>) -> Option<Plan> {
     let Formats { stored, newest } = before;
     let is_new_in_file = stored.is_none() && matches!(url, StoreUrl::Sqlite(path) if path.exists());
     if !url.is_server() && !is_new_in_file {
@@ -42,6 +48,9 @@ fn plan(url: &StoreUrl, before: Formats) -> Option<Plan> {
         None => {
             let mut plan = Plan::new("make", "store", "stores");
             plan.add(format_args!("{url}, with format {newest}"));
+            if tables_before == Some(false) {
+                plan.remark("beside it: tables of producers, if its user may make them");
+            }
             Some(plan)
         }
         Some(stored) if stored < newest => {
@@ -54,7 +63,37 @@ fn plan(url: &StoreUrl, before: Formats) -> Option<Plan> {
             ));
             Some(plan)
         }
+        Some(_) if tables_before == Some(false) => {
+            let mut plan = Plan::new("make", "set of tables", "sets of tables");
+            plan.add(format_args!(
+                "tables of producers beside the store {url}, if its user may make them"
+            ));
+            Some(plan)
+        }
         Some(_) => None,
+    }
+}
+
+/// The tables of producers, which are beside those of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Tables {
+    /// They were there.
+    There,
+    /// They are made.
+    Made,
+    /// They are not there: the user may not make them, or others have tables of their names.
+    Missing,
+}
+
+impl Tables {
+    /// Compares what was there with what is there now; nothing of a store without tables, or whose user may not look.
+    fn of(before: Option<bool>, after: Option<bool>) -> Option<Self> {
+        Some(match (before, after?) {
+            (Some(true), true) => Self::There,
+            (_, true) => Self::Made,
+            (_, false) => Self::Missing,
+        })
     }
 }
 
@@ -65,6 +104,8 @@ struct Done {
     to: Option<i64>,
     newest: i64,
     migrated: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    producers: Option<Tables>,
 }
 
 impl Done {
@@ -74,6 +115,7 @@ impl Done {
             to: after.stored,
             newest: after.newest,
             migrated: before.stored != after.stored,
+            producers: None,
         }
     }
 }
@@ -83,6 +125,9 @@ impl Answer for Done {
         let format = |format: Option<i64>| format.map_or("none".to_owned(), |it| it.to_string());
         let to = format(self.to);
         block.prose(&match self.from {
+            _ if !self.migrated && self.producers == Some(Tables::Made) => {
+                format!("the store has format {to}")
+            }
             _ if !self.migrated => format!("nothing to do: the store has format {to}"),
             None => format!("made, with format {to}"),
             Some(from) => format!(
@@ -90,5 +135,13 @@ impl Answer for Done {
                  format {from} cannot open it any more"
             ),
         });
+        let beside = match self.producers {
+            Some(Tables::Made) => "made tables of producers beside it",
+            Some(Tables::Missing) => {
+                "the tables of producers are missing: the user may not make them, or others have tables of their names"
+            }
+            Some(Tables::There) | None => return,
+        };
+        block.prose(beside);
     }
 }

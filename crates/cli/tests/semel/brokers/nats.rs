@@ -12,7 +12,7 @@ use crate::gameday::{alerts, failures, played};
 use crate::site::Site;
 
 /// A stream and its one subject.
-pub(super) struct Stream(pub(super) String);
+pub(crate) struct Stream(pub(super) String);
 
 behind!(Stream);
 

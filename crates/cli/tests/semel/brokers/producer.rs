@@ -1,6 +1,9 @@
 //! `semel publish` to real brokers: killed and run again, frozen, fenced, with a broker that is away.
 
-#[cfg(all(feature = "nats", any(feature = "mysql", feature = "postgres")))]
+#[cfg(all(
+    feature = "nats",
+    any(feature = "mysql", feature = "postgres", feature = "redis")
+))]
 mod servers;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,7 +55,7 @@ producing!(nats, crate::brokers::nats::Stream);
 producing!(amqp, crate::brokers::amqp::Queue);
 
 /// The arguments of a publication, with the rows of this file.
-fn arguments<T: Target>(target: &T, address: &str, more: &[&str]) -> Vec<String> {
+pub(crate) fn arguments<T: Target>(target: &T, address: &str, more: &[&str]) -> Vec<String> {
     let to = match (address.contains("://"), T::SYSTEM) {
         (true, _) => address.to_owned(),
         (false, "rabbitmq") => format!("amqp://guest:guest@{address}/%2f"),
@@ -78,7 +81,7 @@ fn arguments<T: Target>(target: &T, address: &str, more: &[&str]) -> Vec<String>
         .collect()
 }
 
-fn run(site: &Site, arguments: &[String]) -> Ended {
+pub(crate) fn run(site: &Site, arguments: &[String]) -> Ended {
     site.semel(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
@@ -88,7 +91,7 @@ fn start(site: &Site, arguments: &[String]) -> Running {
 
 /// The one object that a verb printed.
 #[track_caller]
-fn object(ended: &Ended) -> Value {
+pub(crate) fn object(ended: &Ended) -> Value {
     serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("no object: {ended:#?}"))
 }
 
@@ -105,7 +108,7 @@ fn show(site: &Site, store: &str) -> Value {
     serde_json::from_str(&shown.stdout).unwrap_or(Value::Null)
 }
 
-fn rows(ids: impl IntoIterator<Item = usize>) -> String {
+pub(crate) fn rows(ids: impl IntoIterator<Item = usize>) -> String {
     let row = |id| format!("{{\"id\":{id},\"customer\":\"c{}\"}}\n", id % CUSTOMERS);
     ids.into_iter().map(row).collect()
 }
@@ -249,9 +252,18 @@ fn a_frozen_producer_keeps_its_messages_until_it_is_thawed<T: Target>(store: &st
     );
     order("freeze").done();
     let is_plain = !store[1].contains('?');
-    let pasted = if is_plain { "--store " } else { "--store '" };
+    let quote = if is_plain { "" } else { "'" };
     let kept = publish("b").done().says("is frozen");
-    let kept = object(&kept.says(&format!("{pasted}{}", store[1])));
+    let command = format!(
+        "`semel producers thaw billing --yes --store {quote}{}{quote}`, and",
+        store[1]
+    );
+    let kept = object(&kept.says(&command));
+    assert_eq!(
+        kept["warnings"],
+        serde_json::json!([]),
+        "nothing is promised less"
+    );
     assert_eq!((&kept["published"], &kept["kept"]), (&0.into(), &10.into()));
     assert_eq!(target.read().len(), 5);
     assert_eq!(show(&site, store[1])["waiting"], 10);
@@ -279,6 +291,25 @@ fn a_place_that_is_missing_is_named_before_anything_is_kept<T: Target>() {
     "nobody-has-made-this".clone_into(&mut publish[4]);
     run(&site, &publish).code(2).says(T::NO_PLACE);
     assert!(!site.path(".semel-publish").exists());
+}
+
+#[cfg(feature = "nats")]
+#[test]
+fn what_the_broker_knew_by_its_id_is_counted() {
+    use crate::brokers::{Place as _, nats::Stream};
+    let (target, site) = (Stream::new(), Site::new());
+    site.write("a", rows(0..300));
+    site.write("b", rows(200..450));
+    let counts = |store, file| {
+        let with = ["--id", "json:/id", "--store", store, file];
+        let arguments = arguments(&target, &Stream::address(), &with);
+        let done = object(&run(&site, &arguments).done());
+        ["published", "duplicates", "resent"].map(|it| done[it].as_u64().expect("a count"))
+    };
+    assert_eq!(counts("sqlite:one.db", "a"), [300, 0, 0]);
+    // Another producer, which knows nothing of the first.
+    assert_eq!(counts("sqlite:other.db", "b"), [250, 100, 0]);
+    assert_eq!(target.read().len(), 450);
 }
 
 #[cfg(feature = "nats")]
@@ -394,11 +425,9 @@ fn what_cannot_be_published_is_refused_before_anything_is() {
     drop(input);
     running.wait().code(1).says("standard input, line 4");
     assert_eq!(seen_once(&target.read(), 3), 0);
-    with(&["--store", "redis://127.0.0.1:1", "bad.ndjson"])
-        .code(2)
-        .says("keeps no producers");
     with(&["--store", "memory:", "bad.ndjson"])
         .code(2)
+        .says("keeps no producers")
         .says("[unsupported]");
     with(&["--producer", "a b", "bad.ndjson"]).code(2);
     with(&["missing.ndjson"])

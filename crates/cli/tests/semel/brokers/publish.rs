@@ -20,7 +20,7 @@ mod kafka;
 mod nats;
 
 /// A queue, topic or stream that messages are published to.
-pub(super) trait Target: Place {
+pub(crate) trait Target: Place {
     /// The settings of the effect or of dead letters, for the broker at `address`.
     fn sink(&self, address: &str) -> String;
     /// Reads every message of the target.
@@ -38,7 +38,7 @@ pub(super) trait Target: Place {
 }
 
 /// A message as the broker has it.
-pub(super) struct Message {
+pub(crate) struct Message {
     /// The id of the message, from the broker's own field for it if it has one.
     id: String,
     pub(super) payload: String,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::port::producer::ProducerJournal;
-use semel_core::port::sink::Sink;
+use semel_core::port::sink::{Placement, Sink};
 use semel_core::{Certainty, Error, ErrorKind, Result};
 
 use super::{Run, SinkCall};
@@ -52,7 +52,7 @@ impl<J: ProducerJournal, S: Sink> Run<J, S> {
             places,
             began: now,
             is_told: false,
-            call: Box::pin(async move { sink.publish(&publications).await }),
+            call: Box::pin(async move { sink.place(&publications).await }),
         });
     }
 
@@ -86,19 +86,28 @@ impl<J: ProducerJournal, S: Sink> Run<J, S> {
     }
 
     /// Takes the answers of the sink.
-    pub(super) fn answered(&mut self, places: &[usize], began: Duration, answers: Vec<Result<()>>) {
+    pub(super) fn answered(
+        &mut self,
+        places: &[usize],
+        began: Duration,
+        answers: Vec<Result<Placement>>,
+    ) {
         let now = self.clock.monotonic();
         let Some(group) = &mut self.group else {
             return;
         };
         let mut settled = HashSet::new();
-        let (mut count, mut failure, mut refused) = (0, None, Vec::new());
+        let (mut count, mut duplicates, mut failure, mut refused) = (0, 0, None, Vec::new());
         let mut answers = answers.into_iter();
         for at in places {
             let unanswered = || Err(Error::new(ErrorKind::Internal, "no answer of the sink"));
-            match Verdict::of(answers.next().unwrap_or_else(unanswered)) {
+            let answer = answers.next().unwrap_or_else(unanswered);
+            let placement = answer.as_ref().copied().unwrap_or_default();
+            match Verdict::of(answer.map(drop)) {
                 Verdict::Sent => {
                     count += 1;
+                    duplicates += u64::from(placement.is_duplicate);
+                    self.waiters.place(group.sequence(*at), placement);
                     settled.insert(*at);
                 }
                 Verdict::Poison(reason) => {
@@ -108,6 +117,7 @@ impl<J: ProducerJournal, S: Sink> Run<J, S> {
                 Verdict::Away(error) | Verdict::Failed(error) => {
                     if error.certainty() == Certainty::MaybeApplied {
                         group.may_be_there(*at, began);
+                        self.summary.resent += u64::from(group.is_newly_unsure(*at));
                     }
                     failure.get_or_insert(error);
                 }
@@ -126,6 +136,10 @@ impl<J: ProducerJournal, S: Sink> Run<J, S> {
         if count > 0 {
             self.summary.published += count;
             self.tell(&ProducerEvent::Published { count });
+        }
+        if duplicates > 0 {
+            self.summary.duplicates += duplicates;
+            self.tell(&ProducerEvent::Duplicates { count: duplicates });
         }
         match failure {
             Some(error) => {

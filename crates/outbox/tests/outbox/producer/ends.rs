@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use semel_core::producer::InputMark;
 use semel_core::{Certainty, Code, ErrorKind};
-use semel_outbox::producer::Fate;
+use semel_outbox::producer::{Fate, Receipt};
 use tokio::time::{sleep, timeout};
 
 use super::SOON;
@@ -206,4 +206,43 @@ async fn nothing_that_is_submitted_overtakes_what_the_journal_refuses() {
     let error = producer.close().await.expect_err("ended");
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     assert_eq!(world.unconfirmed().await.1, 1, "the row alone is there");
+}
+
+/// A receipt says where the broker has the message; a message that the broker has twice is counted, and so is one whose
+/// call broke.
+#[tokio::test(start_paused = true)]
+async fn receipts_have_places_and_repeats_are_counted() {
+    let world = World::default();
+    let producer = world.producer().await;
+    let receipts = producer.publish(messages(["a", "b"])).await;
+    let places = |receipts: Vec<Receipt>| {
+        let placements = receipts.into_iter().map(|it| it.placement);
+        placements
+            .map(|it| (it.offset, it.is_duplicate))
+            .collect::<Vec<_>>()
+    };
+    let there = [(Some(0), false), (Some(1), false)];
+    assert_eq!(places(receipts.expect("published")), there);
+    // The broker takes it, and the process dies before it hears of that.
+    world.broker.is(Mood::Dumb);
+    let lost = producer.submit(messages(["c"]), None).await;
+    let _waits = lost.expect("handed over");
+    while world.broker.texts().len() < 3 {
+        sleep(Duration::from_millis(5)).await;
+    }
+    drop(producer);
+    world.broker.is(Mood::Away);
+    let producer = world.producer().await;
+    let later = producer.submit(messages(["d"]), None).await;
+    let mut later = later.expect("handed over");
+    while !world.told.has("SinkAway") {
+        sleep(Duration::from_millis(5)).await;
+    }
+    world.broker.is(Mood::Well);
+    let receipts = later.confirmed().await.expect("published");
+    assert_eq!(places(receipts), [(Some(4), false)]);
+    assert!(world.told.has("Duplicates { count: 1 }"));
+    let summary = producer.close().await.expect("closed");
+    assert_eq!((summary.published, summary.duplicates), (2, 1));
+    assert!((1..=2).contains(&summary.resent), "each once: {summary:?}");
 }

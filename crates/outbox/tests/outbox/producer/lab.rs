@@ -1,12 +1,12 @@
 //! A broker, a journal and an observer in memory.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use semel_core::port::producer::{AnyProducerJournal, ProducerJournal};
-use semel_core::port::sink::{Publication, Sink};
+use semel_core::port::sink::{Placement, Publication, Sink};
 use semel_core::producer::{
     Batch, Incarnation, InputMark, Opened, Opening, ProducerEntry, ProducerMessage, ProducerName,
     ProducerOrder, Standing, StoredBatch,
@@ -26,6 +26,8 @@ pub(crate) struct Broker(Arc<Mutex<Contents>>);
 #[derive(Default)]
 pub(crate) struct Contents {
     pub(crate) messages: Vec<Message>,
+    /// The first place of each id, and how often it is there.
+    seen: BTreeMap<String, (u64, u64)>,
     pub(crate) mood: Mood,
     pub(crate) failing: BTreeSet<String>,
     pub(crate) largest_call: usize,
@@ -109,6 +111,9 @@ impl Sink for Broker {
             contents.headers.push(names.collect());
             assert_eq!(header("semel-id"), *it.id);
             assert!(header("semel-producer").starts_with("billing-"));
+            let place = contents.messages.len() as u64;
+            let seen = contents.seen.entry(it.id.to_string());
+            seen.or_insert((place, 0)).1 += 1;
             contents.messages.push(Message {
                 id: it.id.to_string(),
                 text,
@@ -122,6 +127,21 @@ impl Sink for Broker {
             return std::future::pending().await;
         }
         answers
+    }
+
+    /// Says the number of each message among all, and whether there was one with its id before.
+    async fn place(&self, batch: &[Publication]) -> Vec<Result<Placement>> {
+        let answers = self.publish(batch).await.into_iter().zip(batch);
+        let contents = self.contents();
+        let placed = answers.map(|(answer, it)| {
+            let (offset, count) = contents.seen.get(&*it.id).copied().unwrap_or_default();
+            answer.map(|()| Placement {
+                partition: None,
+                offset: Some(offset),
+                is_duplicate: count > 1,
+            })
+        });
+        placed.collect()
     }
 }
 

@@ -15,6 +15,7 @@ mod lab;
 mod login;
 mod planted;
 mod prefix;
+mod producers;
 mod proxy;
 mod replica;
 mod scripts;

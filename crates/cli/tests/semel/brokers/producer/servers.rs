@@ -63,6 +63,8 @@ macro_rules! kept_on {
 kept_on!(postgres, crate::postgres::Schema);
 #[cfg(feature = "mysql")]
 kept_on!(mysql, crate::mysql::Database);
+#[cfg(feature = "redis")]
+kept_on!(redis, crate::redis::Prefix);
 
 /// Each row is appended once, whatever the server has done when a connection breaks, and what was appended goes out.
 fn connections_that_are_cut_lose_nothing<S: Shelf>() {

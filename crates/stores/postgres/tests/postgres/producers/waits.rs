@@ -138,4 +138,26 @@ async fn a_server_that_promises_less_says_so() {
     let found = found.expect("an answer");
     assert_eq!(found.durability, Durability::Kill);
     assert!(found.warnings[0].contains("fsync"), "{found:?}");
+    assert_eq!(found.warnings.len(), 1, "{found:?}");
+}
+
+/// The records of a store beside it are no part of the journal.
+#[tokio::test]
+async fn a_journal_that_a_crash_empties_is_told_of_and_a_store_beside_it_is_not() {
+    let lab = Lab::new();
+    let (url, user) = (lab.site.url(), lab.client().await);
+    migrate(&url, Options::default()).await.expect("migrated");
+    let warnings = async || {
+        let found = journal(&url).capabilities().await;
+        found.expect("an answer").warnings
+    };
+    user.batch_execute("ALTER TABLE records SET UNLOGGED")
+        .await
+        .expect("unlogged");
+    assert_eq!(warnings().await, []);
+    user.batch_execute("ALTER TABLE producer_batches SET UNLOGGED")
+        .await
+        .expect("unlogged");
+    let found = warnings().await;
+    assert!(found[0].contains("producer_batches"), "{found:?}");
 }

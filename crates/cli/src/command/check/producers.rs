@@ -1,0 +1,88 @@
+//! Prints the reports of producers whose messages wait in the store.
+
+use semel_backends::producers;
+use semel_config::StoreUrl;
+use semel_core::port::producer::{AnyProducerJournal, ProducerJournal};
+use semel_core::producer::{Incarnation, ProducerEntry};
+use semel_core::units::duration_text;
+use semel_core::{Error, ErrorKind, Result, Timestamp};
+use semel_operate::check::{ProducerReport, Severity};
+
+use super::report::findings;
+use crate::output::{Answer, Answers, Block};
+
+/// Looks at the producers of a store; returns the worst finding, and the failure of a journal that is damaged. A journal
+/// that cannot be read is passed over: whoever runs pipelines need not have a right to the producers beside them.
+pub(super) async fn look(
+    store: &StoreUrl,
+    now: Timestamp,
+    answers: &mut Answers,
+) -> Result<(Severity, Option<Error>)> {
+    let mut worst = Severity::Ok;
+    let found = match waiting(store).await {
+        Ok(found) => found,
+        Err(error) if error.kind() == ErrorKind::Corrupt => return Ok((worst, Some(error))),
+        Err(_) => return Ok((worst, None)),
+    };
+    for (entry, oldest) in found {
+        if let Some(report) = ProducerReport::of(&entry, oldest, now) {
+            worst = worst.max(report.verdict);
+            if answers.print(&report)?.is_break() {
+                break;
+            }
+        }
+    }
+    Ok((worst, None))
+}
+
+/// Returns the producers with messages that are not confirmed, each with the time of the oldest of them.
+async fn waiting(store: &StoreUrl) -> Result<Vec<(ProducerEntry, Timestamp)>> {
+    let journal = producers::open(store)?;
+    let mut found = Vec::new();
+    for entry in journal.list().await? {
+        if let Some(oldest) = oldest(&journal, &entry).await? {
+            found.push((entry, oldest));
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the time at which the oldest message was appended that is not confirmed; none if there is none, or if another
+/// process opens the producer meanwhile: then it is sent.
+async fn oldest(journal: &AnyProducerJournal, entry: &ProducerEntry) -> Result<Option<Timestamp>> {
+    let incarnation = Incarnation {
+        name: entry.name.clone(),
+        id: entry.id.clone(),
+        epoch: entry.epoch,
+    };
+    let mut oldest: Option<Timestamp> = None;
+    for stream in entry.streams.iter().filter(|it| it.waiting() > 0) {
+        let first = journal
+            .pending(&incarnation, &stream.stream, stream.confirmed, 1)
+            .await;
+        match first {
+            Ok(batches) => {
+                let first = batches.first().map(|it| it.at);
+                oldest = oldest.into_iter().chain(first).min();
+            }
+            Err(error) if error.kind() == ErrorKind::ClaimLost => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(oldest)
+}
+
+impl Answer for ProducerReport {
+    fn describe(&self, block: &mut Block) {
+        block
+            .heading(&format!(
+                "producer {}: {}",
+                self.producer,
+                self.verdict.as_str()
+            ))
+            .field("state", if self.frozen { "frozen" } else { "open" })
+            .field("waiting", self.waiting)
+            .field("oldest", duration_text(self.oldest.0));
+        findings(&self.findings, block);
+    }
+}

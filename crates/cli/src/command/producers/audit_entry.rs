@@ -1,0 +1,86 @@
+//! The entries that orders about producers leave in the audit trail of their store.
+
+use std::sync::Arc;
+
+use semel_backends::store;
+use semel_config::StoreUrl;
+use semel_core::port::transfer::{AnyTransferStore, Item, TransferStore};
+use semel_core::producer::{ProducerEntry, ProducerOrder, StreamEntry};
+use semel_core::{Audited, Clock, Code, Error, ErrorKind, Result};
+use semel_engine::system::SystemClock;
+
+use super::Side;
+use crate::args::Audit;
+use crate::command::operate::note_of;
+use crate::output;
+
+/// The audit trail of a store that has one: where a journal of producers is alone, there is none.
+pub(super) struct Trail {
+    store: AnyTransferStore,
+    clock: Arc<SystemClock>,
+}
+
+impl Trail {
+    /// Opens the trail, if there is a store. Says so where the user of the url may order producers, and not use the store
+    /// beside them, or where a process has that store which takes no orders.
+    pub(super) async fn open(url: &StoreUrl) -> Result<Option<Self>> {
+        match Self::of_store(url).await {
+            Err(error) if is_beside(url, &error) => {
+                output::warning(format_args!(
+                    "the order is entered in no audit trail: {error}"
+                ));
+                Ok(None)
+            }
+            opened => opened,
+        }
+    }
+
+    async fn of_store(url: &StoreUrl) -> Result<Option<Self>> {
+        if !store::exists(url).await? {
+            return Ok(None);
+        }
+        let clock = Arc::new(SystemClock::new());
+        let opened = store::open_for_changing(url, clock.clone()).await?;
+        Ok(opened.transfer.map(|store| Self { store, clock }))
+    }
+
+    /// Enters an order that was carried out.
+    pub(super) async fn enter(
+        &self,
+        audit: &Audit,
+        (side, entry): (Side, &ProducerEntry),
+        order: ProducerOrder,
+    ) -> Result<()> {
+        let name = match side {
+            Side::Publishes => entry.name.to_string(),
+            Side::Sends => format!("{} (sender)", entry.name),
+        };
+        let kept: u64 = entry.streams.iter().map(StreamEntry::waiting).sum();
+        let before = match (entry.is_frozen, kept) {
+            (false, _) => "open".to_owned(),
+            (true, 0) => "frozen".to_owned(),
+            (true, kept) => format!("frozen, {kept} kept"),
+        };
+        let (action, after) = match order {
+            ProducerOrder::Freeze => ("producer-freeze", "frozen"),
+            ProducerOrder::Thaw => ("producer-thaw", "open"),
+            ProducerOrder::Release => ("producer-release", "frozen, released until then"),
+        };
+        let entry = Audited {
+            at: self.clock.now(),
+            note: note_of(audit),
+            action: action.into(),
+            scope: None,
+            key: None,
+            before: format!("{name}: {before}").into(),
+            after: format!("{name}: {after}").into(),
+        };
+        let entry = Item::Audited(Box::new(entry));
+        self.store.import([entry].into()).await.map(drop)
+    }
+}
+
+/// Tells whether an error is about the store, and not about the journal beside it.
+fn is_beside(url: &StoreUrl, error: &Error) -> bool {
+    error.code() == Code::StoreInUse || url.is_server() && error.kind() == ErrorKind::InvalidConfig
+}

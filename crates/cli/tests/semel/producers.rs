@@ -1,0 +1,117 @@
+//! `semel producers` and `semel check` on a producer whose messages wait: without a broker.
+
+use semel_backends::producers;
+use semel_config::StoreUrl;
+use semel_core::port::producer::ProducerJournal;
+use semel_core::producer::{Batch, Opening, ProducerMessage, encode};
+use semel_core::{Clock, Timestamp};
+use semel_engine::system::SystemClock;
+
+use crate::operator::{items, object};
+use crate::site::Site;
+
+/// Appends a message at this time, as the producer `billing`.
+fn appended(site: &Site, at: Timestamp) {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let url = StoreUrl::Sqlite(site.path("s.db"));
+        let journal = producers::open(&url).expect("a journal");
+        let opening = Opening {
+            name: "billing".parse().expect("a name"),
+            stream: "orders".into(),
+            target: "kafka here".into(),
+            chance: [7; 8],
+        };
+        let opened = journal.open(&opening).await.expect("opened");
+        let batch = Batch {
+            first: opened.next,
+            count: 1,
+            body: encode(&[ProducerMessage::new("a")]),
+            input: None,
+            confirmed: 0,
+            at,
+        };
+        let appended = journal.append(&opened.incarnation, "orders", &batch).await;
+        appended.expect("appended");
+    });
+}
+
+fn site() -> Site {
+    let config = "[store]\nurl = \"sqlite:s.db\"\n[pipelines.p]\nsource = { kind = \"file\", path = \"in\" }\n\
+                  key = \"line\"\neffect = { kind = \"stdout\" }\n";
+    Site::with(&[("semel.toml", config), ("in", "a\n")])
+}
+
+#[test]
+fn orders_about_a_producer_are_in_the_audit_trail() {
+    let site = site();
+    appended(&site, SystemClock::new().now());
+    let order = |verb: &str, more: &[&str]| {
+        let order = [&["producers", verb, "billing"], more].concat();
+        site.semel(&order)
+    };
+    order("freeze", &[]).code(1);
+    let with = ["--yes", "--by", "ada", "--reason", "case 4711"];
+    order("freeze", &with).done();
+    order("release", &["--yes", "--by", "ada"]).done();
+    order("thaw", &["--yes", "--by", "bob"]).done();
+    let audit = || items(&site.semel(&["store", "audit", "--output", "json"]).done());
+    let entries = audit();
+    let of = |at: usize, member: &str| entries[at][member].as_str().unwrap_or("").to_owned();
+    let entry = |at| ["action", "by", "before", "after", "reason"].map(|it| of(at, it));
+    assert_eq!(entries.len(), 3, "a plan enters nothing: {entries:?}");
+    let frozen = [
+        "producer-freeze",
+        "ada",
+        "billing: open",
+        "billing: frozen",
+        "case 4711",
+    ];
+    assert_eq!(entry(0), frozen);
+    let released = "billing: frozen, released until then";
+    let before = "billing: frozen, 1 kept";
+    assert_eq!(entry(1), ["producer-release", "ada", before, released, ""]);
+    assert_eq!(
+        entry(2),
+        ["producer-thaw", "bob", before, "billing: open", ""]
+    );
+    order("release", &["--yes"]).code(1).says("is not frozen");
+    assert_eq!(audit().len(), 3, "what is refused enters nothing");
+}
+
+#[test]
+fn messages_that_wait_for_long_are_found() {
+    let site = site();
+    let now = SystemClock::new().now();
+    let check = || site.semel(&["check", "--output", "jsonl"]).done().stdout;
+    appended(&site, now);
+    let found = check();
+    assert!(
+        !found.contains("producer-"),
+        "a young one is not told: {found}"
+    );
+    let site = self::site();
+    appended(&site, now.minus(std::time::Duration::from_secs(2 * 3_600)));
+    let check = || {
+        let lines = site.semel(&["check", "--output", "jsonl"]).done();
+        let last = lines.stdout.lines().last().unwrap_or_default().to_owned();
+        serde_json::from_str::<serde_json::Value>(&last).expect("an object")
+    };
+    let report = check();
+    assert_eq!(
+        (&report["producer"], &report["waiting"], &report["frozen"]),
+        (&"billing".into(), &1.into(), &false.into())
+    );
+    assert_eq!(report["findings"][0]["code"], "producer-waiting");
+    let strict = site.semel(&["check", "--strict"]).code(1).stdout;
+    assert!(strict.contains("the oldest for 2h"), "{strict}");
+    site.semel(&["producers", "freeze", "billing", "--yes"])
+        .done();
+    assert_eq!(check()["findings"][0]["code"], "producer-frozen");
+    let shown = object(
+        &site
+            .semel(&["producers", "show", "billing", "--output", "json"])
+            .done(),
+    );
+    assert_eq!(shown["epoch"], 1, "a check opens nothing");
+}
