@@ -127,7 +127,7 @@ fn standing(before: Option<&OrderedPause>, ground: &Ground) -> String {
 }
 
 /// The consequence of an order.
-const fn consequence(order: PipelineOrder) -> &'static str {
+pub(crate) const fn consequence(order: PipelineOrder) -> &'static str {
     match order {
         PipelineOrder::Pause => {
             "every worker on this store begins nothing more of it: what runs is finished, the rest is given back"
@@ -150,7 +150,7 @@ impl Entry for PipelineLine {
     const NONE: &'static str = "the configuration has no pipelines";
 
     fn fill(&self, row: &mut Row) {
-        row.text(&self.pipeline).text(self.order);
+        row.text(&self.pipeline).text(&self.order);
         match self.since {
             Some(since) => row.time(since.0),
             None => row.nothing(),
@@ -171,8 +171,8 @@ impl Entry for PipelineChange {
 
     fn fill(&self, row: &mut Row) {
         row.text(&self.pipeline)
-            .text(self.action)
-            .text(self.before)
-            .text(self.after);
+            .text(&self.action)
+            .text(&self.before)
+            .text(&self.after);
     }
 }

@@ -5,7 +5,7 @@ pub(crate) mod access;
 mod browser;
 mod live;
 mod orders;
-mod runs;
+pub(crate) mod runs;
 
 use std::io::Write;
 use std::process::{Child, ChildStdin};

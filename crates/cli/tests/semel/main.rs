@@ -55,6 +55,7 @@ mod ready;
 #[cfg(feature = "redis")]
 mod redis;
 mod relays;
+mod remote;
 mod replay;
 mod secrets;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]

@@ -1,17 +1,19 @@
 //! The list of pipelines, with the order that stands about each.
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 
 use super::pause_record::OrderedPause;
 use crate::value::Time;
 
 /// A pipeline and the order that stands about it: the documented object.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PipelineLine {
     /// The pipeline.
     pub pipeline: Box<str>,
     /// The order: `run`, `pause` or `drain`.
-    pub order: &'static str,
+    pub order: Cow<'static, str>,
     /// The time of the order; none for one that is to run.
     pub since: Option<Time>,
     /// The person who gave it.
@@ -28,7 +30,7 @@ impl PipelineLine {
         let (by, reason) = order.map(|it| (it.by, it.reason)).unzip();
         Self {
             pipeline: pipeline.into(),
-            order: kind,
+            order: kind.into(),
             since,
             by,
             reason,
