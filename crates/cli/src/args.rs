@@ -219,13 +219,19 @@ pub(crate) struct Door<'a> {
     pub(crate) admin: &'a Admin,
     /// True if a store or a configuration was typed.
     pub(crate) is_here: bool,
+    /// The pipeline that was typed.
+    pub(crate) pipeline: Option<&'a str>,
+    /// The tenant that was typed.
+    pub(crate) tenant: Option<&'a str>,
 }
 
 impl Within {
-    pub(crate) const fn door(&self) -> Door<'_> {
+    pub(crate) fn door(&self) -> Door<'_> {
         Door {
             admin: &self.admin,
             is_here: self.common.config.is_some() || self.common.store.is_some(),
+            pipeline: self.common.pipeline.as_deref(),
+            tenant: self.tenant.as_deref(),
         }
     }
 }
@@ -235,6 +241,8 @@ impl Place {
         Door {
             admin: &self.admin,
             is_here: self.config.is_some() || self.store.is_some(),
+            pipeline: None,
+            tenant: None,
         }
     }
 

@@ -49,6 +49,8 @@ impl ConfigShow {
             is_here: named.file.is_some()
                 || named.common.config.is_some()
                 || named.common.store.is_some(),
+            pipeline: None,
+            tenant: None,
         }
     }
 }

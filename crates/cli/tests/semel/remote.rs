@@ -8,6 +8,8 @@ use std::process::Stdio;
 
 use rustix::process::Signal;
 
+use crate::admin::access::token;
+use crate::admin::runs::{KEYED, Troubled, mixed};
 use crate::claims::server::{Request, ask};
 use crate::operator::{STORES, worked};
 use crate::site::{Ended, Running, Site, wait_for};
@@ -80,10 +82,11 @@ pub(super) fn timeless(text: &str) -> Vec<String> {
         .lines()
         .map(|line| {
             let mut line = line.trim_end_matches(',').to_owned();
-            while let Some(end) = line.find(" ago)") {
-                let begin = line[..end].rfind('(').expect("a parenthesis");
-                line.replace_range(begin..end + " ago)".len(), "<since>");
-            }
+            let parts = line.split('(').map(|part| match part.split_once(')') {
+                Some((within, rest)) if is_distance(within) => format!("<since>){rest}"),
+                Some(_) | None => part.to_owned(),
+            });
+            line = parts.collect::<Vec<_>>().join("(");
             if let Some(at) = line.find("\"now\":\"") {
                 let begin = at + "\"now\":\"".len();
                 line.replace_range(begin..begin + "2026-11-21T10:33:00.000Z".len(), "<now>");
@@ -93,6 +96,13 @@ pub(super) fn timeless(text: &str) -> Vec<String> {
         .collect();
     lines.sort();
     lines
+}
+
+/// Tells whether a text in parentheses is the distance of a time from now.
+fn is_distance(text: &str) -> bool {
+    let until = text.strip_prefix("in ");
+    let is_until = until.is_some_and(|it| it.starts_with(|digit: char| digit.is_ascii_digit()));
+    is_until || text.ends_with(" ago")
 }
 
 #[test]
@@ -299,4 +309,46 @@ fn a_store_that_is_typed_goes_before_the_variable_and_not_with_the_option() {
         .here(&["keys", "list", "--ca", "ca.pem"])
         .code(2)
         .says("--ca go with --admin");
+}
+
+#[test]
+fn a_token_reads_and_changes_as_its_role_allows_and_is_named_in_the_audit_trail() {
+    let asked = Troubled::at("0.0.0.0", "embedded:data", KEYED, &mixed());
+    let site = &asked.site;
+    for (name, role) in [("bob", "operator"), ("eve", "viewer")] {
+        let token = token(site, &format!("{name} --role {role}"));
+        let token = token.strip_prefix("Bearer ").expect("a token").to_owned();
+        site.write(name, token + "\n");
+    }
+    let _worker = asked.worker();
+    let url = format!("http://127.0.0.1:{}", asked.port);
+    let ask =
+        |words: &[&str], more: &[&str]| site.semel(&[words, &["--admin", &url], more].concat());
+    let list = ["keys", "list", "--output", "json"];
+    let nobody = ask(&list, &[]).code(2).says("[unauthorized]");
+    assert_eq!(nobody.stdout, "");
+    let forget = ["keys", "forget", "dead-1", "--reason", "why", "--yes"];
+    for (name, code) in [("eve", 2), ("bob", 0)] {
+        let with = ["--token-file", name];
+        assert!(ask(&list, &with).done().stdout.contains("dead-1"));
+        let doubt = ask(&["in-doubt", "show", "doubt-1", "--output", "json"], &with).done();
+        let is_shown = doubt.stdout.contains("\"payload\":");
+        assert_eq!(is_shown, name == "bob", "{doubt:#?}");
+        let ended = ask(&forget, &with).code(code);
+        if name == "eve" {
+            ended.says("the role `operator`").says("[forbidden]");
+        }
+    }
+    let shown = ask(
+        &["dead-letters", "show", "dead-1"],
+        &["--token-file", "eve"],
+    )
+    .done();
+    assert!(shown.stdout.contains("does not see payloads"), "{shown:#?}");
+    let payload = ["dead-letters", "show", "dead-1", "--payload"];
+    let payload = ask(&payload, &["--token-file", "eve"]).code(1);
+    assert_eq!(payload.stdout, "");
+    let audit = ["store", "audit", "--output", "jsonl", "--key", "dead-1"];
+    let audit = ask(&audit, &["--token-file", "eve"]).done().stdout;
+    assert!(audit.contains("\"by\":\"bob\""), "{audit}");
 }

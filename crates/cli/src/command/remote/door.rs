@@ -24,6 +24,8 @@ pub(super) struct Door {
     pub(super) worker: Worker,
     /// The options with which the operator named it, for commands to paste.
     typed: String,
+    /// The options with which the operator named a pipeline and a tenant.
+    narrowed: String,
     clock: SystemClock,
     /// True once the operator was told that the worker says more than this version knows.
     is_warned: Cell<bool>,
@@ -88,9 +90,12 @@ impl Door {
         let typed = options.fold(String::new(), |typed, (option, value)| {
             typed + " " + option + " " + &value
         });
+        let pipeline = named.pipeline.map(pipeline_option);
+        let tenant = named.tenant.map(tenant_option);
         Ok(Some(Self {
             worker,
             typed,
+            narrowed: pipeline.unwrap_or_default() + &tenant.unwrap_or_default(),
             clock: SystemClock::new(),
             is_warned: Cell::new(false),
         }))
@@ -186,10 +191,10 @@ impl Door {
         let operation = &action.target.0;
         let verb = verb_of(action.kind);
         let scope = &operation.scope;
-        let options = self.typed.clone() + &pipeline_option(scope.operation());
         if action.kind == ActionKind::ListQuarantine {
-            return format!("semel {verb}{options}");
+            return format!("semel {verb}{}{}", self.typed, self.narrowed);
         }
+        let options = self.typed.clone() + &pipeline_option(scope.operation());
         let tenant = Some(scope.tenant()).filter(|it| !it.is_empty());
         let options = options + &tenant.map(tenant_option).unwrap_or_default();
         command_text(verb, &operation.key, &options)

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use clap::Args;
-use semel_core::{Error, Result};
+use semel_core::{Code, Error, Result};
 use semel_operate::keys::Changed;
 use semel_operate::parked::Foretold;
-use semel_remote::Run;
+use semel_remote::{Failure, Run};
 use semel_supervisor::replay::ReplayResult;
 use semel_worker::replay::Kind;
 use serde::Deserialize;
@@ -137,6 +137,13 @@ async fn follow(door: &Door, mut run: Run) -> Result<Option<Run>> {
         }
         run = match door.worker.run(&run.id).await {
             Ok(run) => run,
+            Err(Failure::Refused(problem)) if problem.code == Code::RunUnknown => {
+                output::note(format_args!(
+                    "the worker was started again, and remembers no run: what was not run is still set aside [{}]",
+                    problem.code
+                ));
+                return Ok(None);
+            }
             Err(failure) => {
                 let _ = left(door, &path);
                 return Err(Error::from(failure));

@@ -51,7 +51,7 @@ impl Troubled {
         Self::at("127.0.0.1", store, class, input)
     }
 
-    fn at(host: &str, store: &str, class: &str, input: &str) -> Self {
+    pub(crate) fn at(host: &str, store: &str, class: &str, input: &str) -> Self {
         let port = free_port::take().expect("a free port");
         let config = format!(
             "[store]\nurl = \"{store}\"\n[admin]\nlisten = \"{host}:{port}\"\n[pipelines.pay]\nkey = \"json:/id\"\n\
