@@ -104,7 +104,7 @@ pub enum Code {
     RunUnfinished,
     /// A worker was not reached at the address of its admin API.
     WorkerUnreachable,
-    /// What answers at the address of an admin API is none, or that of another version.
+    /// The address of an admin API is that of something else, or of another version.
     WorkerIncompatible,
     /// The idempotency key of a request is none.
     KeyInvalid,

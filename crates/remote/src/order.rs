@@ -78,6 +78,13 @@ impl Run {
     }
 }
 
+impl<C> Planned<C> {
+    /// The token by which it is carried out.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+}
+
 impl<C: DeserializeOwned> Planned<C> {
     /// Returns the new plan of an order whose plan no longer holds.
     pub fn of_stale(problem: &Problem) -> Option<Self> {
@@ -87,6 +94,10 @@ impl<C: DeserializeOwned> Planned<C> {
 
 impl Worker {
     /// Plans an order; changes nothing. `action` is its path, as in `keys/release`.
+    ///
+    /// # Errors
+    ///
+    /// Those of the worker, and of the way to it
     ///
     /// # Cancel safety
     ///
@@ -103,38 +114,45 @@ impl Worker {
 
     /// Carries out what was planned, if it still holds; else it is refused with `plan-stale`, and the new plan.
     ///
+    /// # Errors
+    ///
+    /// Those of the worker, and of the way to it
+    ///
     /// # Cancel safety
     ///
     /// The order may have been given. Given once more, it does nothing twice.
     pub async fn carry_out<C: DeserializeOwned>(
         &self,
         action: &str,
-        planned: &Planned<C>,
+        token: &str,
         reason: &str,
     ) -> Result<Done<C>, Failure> {
         let path = format!("/v1/{action}/do");
-        let sent = self.give(&path, planned, reason).await?;
+        let sent = self.give(&path, token, reason).await?;
         Done::deserialize(sent).map_err(|why| self.unread(&path, &why.to_string()))
     }
 
     /// Begins to run messages again that were planned. It goes on without the one who asks: [`Worker::run`] tells how far
     /// it is.
     ///
+    /// # Errors
+    ///
+    /// Those of the worker, and of the way to it
+    ///
     /// # Cancel safety
     ///
     /// The run may have begun. Given once more, it is found again.
-    pub async fn begin<C: DeserializeOwned>(
-        &self,
-        action: &str,
-        planned: &Planned<C>,
-        reason: &str,
-    ) -> Result<Run, Failure> {
+    pub async fn begin(&self, action: &str, token: &str, reason: &str) -> Result<Run, Failure> {
         let path = format!("/v1/{action}/do");
-        let sent = self.give(&path, planned, reason).await?;
+        let sent = self.give(&path, token, reason).await?;
         Run::deserialize(sent).map_err(|why| self.unread(&path, &why.to_string()))
     }
 
     /// Tells how far a run is.
+    ///
+    /// # Errors
+    ///
+    /// Those of the worker, and of the way to it
     ///
     /// # Cancel safety
     ///
@@ -145,13 +163,8 @@ impl Worker {
         serde_json::from_slice(&text).map_err(|why| self.incompatible(&path, &why.to_string()))
     }
 
-    async fn give<C>(
-        &self,
-        path: &str,
-        planned: &Planned<C>,
-        reason: &str,
-    ) -> Result<Value, Failure> {
-        let body = json!({"token": planned.token, "reason": reason});
+    async fn give(&self, path: &str, token: &str, reason: &str) -> Result<Value, Failure> {
+        let body = json!({"token": token, "reason": reason});
         self.post(path, &body, EXECUTION, Effects::Some).await
     }
 

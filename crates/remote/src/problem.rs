@@ -16,7 +16,7 @@ pub struct Problem {
     pub code: Code,
     /// A sentence about this request.
     pub detail: String,
-    /// Whatever else it has.
+    /// The other members.
     pub members: Map<String, Value>,
 }
 

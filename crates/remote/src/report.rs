@@ -24,25 +24,25 @@ impl<R: DeserializeOwned + Serialize> Read<R> {
         let printed = serde_json::to_value(&report).map_err(|why| why.to_string())?;
         Ok(Self {
             report,
-            unknown: unknown(sent, &printed, String::new()),
+            unknown: unknown(sent, &printed, ""),
         })
     }
 }
 
 /// Finds a member of `sent` that `printed` lacks.
-fn unknown(sent: &Value, printed: &Value, at: String) -> Option<String> {
+fn unknown(sent: &Value, printed: &Value, at: &str) -> Option<String> {
     match (sent, printed) {
         (Value::Object(sent), Value::Object(printed)) => sent.iter().find_map(|(name, sent)| {
             let at = format!("{at}/{name}");
             match printed.get(name) {
-                Some(printed) => unknown(sent, printed, at),
+                Some(printed) => unknown(sent, printed, &at),
                 None => Some(at),
             }
         }),
         (Value::Array(sent), Value::Array(printed)) => {
             let mut pairs = sent.iter().zip(printed).enumerate();
             pairs.find_map(|(number, (sent, printed))| {
-                unknown(sent, printed, format!("{at}/{number}"))
+                unknown(sent, printed, &format!("{at}/{number}"))
             })
         }
         _ => None,

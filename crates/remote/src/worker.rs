@@ -145,6 +145,10 @@ impl Worker {
 
     /// Asks for a report.
     ///
+    /// # Errors
+    ///
+    /// Those of the worker, and of the way to it
+    ///
     /// # Cancel safety
     ///
     /// Safe
@@ -158,23 +162,25 @@ impl Worker {
 
     /// Asks for the text of a report.
     ///
+    /// # Errors
+    ///
+    /// Those of the worker, and of the way to it
+    ///
     /// # Cancel safety
     ///
     /// Safe
     pub async fn text(&self, path: &str, members: Members<'_>) -> Result<Bytes, Failure> {
-        let mut query = form_urlencoded::Serializer::new(String::new());
-        let query = query.extend_pairs(members).finish();
-        let target = if query.is_empty() {
-            path.to_owned()
-        } else {
-            format!("{path}?{query}")
-        };
+        let target = target(path, members);
         let answer = self.send(Method::GET, &target, Bytes::new(), READING).await;
         // Whatever became of it, nothing was changed.
         Ok(self.checked(path, answer, Effects::None)?.body)
     }
 
     /// Asks for a page of a list.
+    ///
+    /// # Errors
+    ///
+    /// Those of the worker, and of the way to it
     ///
     /// # Cancel safety
     ///
@@ -366,6 +372,17 @@ impl Effects {
                 "; the order may have been given: say the same without --yes to see how things stand"
             }
         }
+    }
+}
+
+/// Returns a path with its query.
+fn target(path: &str, members: Members<'_>) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    let query = query.extend_pairs(members).finish();
+    if query.is_empty() {
+        path.to_owned()
+    } else {
+        format!("{path}?{query}")
     }
 }
 

@@ -298,6 +298,16 @@ fn a_store_that_is_typed_goes_before_the_variable_and_not_with_the_option() {
     ];
     // Nobody listens there.
     asked.there(&store).done();
+    let config = [
+        "keys",
+        "show",
+        "done-1",
+        "--pipeline",
+        "pay",
+        "--config",
+        "semel.toml",
+    ];
+    asked.there(&config).done();
     asked
         .there(&["keys", "show", "done-1"])
         .code(3)

@@ -54,7 +54,11 @@ impl<C: DeserializeOwned> Ordered<C> {
             Consented::Over(exit, is_none) => return Ok(Self::Over(exit, is_none)),
             Consented::Yes(planned, reason, is_whole) => (planned, reason, is_whole),
         };
-        match door.worker.carry_out(order.action, &planned, &reason).await {
+        match door
+            .worker
+            .carry_out(order.action, planned.token(), &reason)
+            .await
+        {
             Ok(done) => Ok(Self::Done(done, is_whole)),
             Err(failure) => told(failure, again, &fill).map(|exit| Self::Over(exit, false)),
         }

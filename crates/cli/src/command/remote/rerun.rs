@@ -66,7 +66,7 @@ pub(super) async fn run<W: Args>(
     let begun = tokio::select! {
         biased;
         _ = tokio::signal::ctrl_c() => None,
-        begun = door.worker.begin(action, &planned, &reason) => Some(begun),
+        begun = door.worker.begin(action, planned.token(), &reason) => Some(begun),
     };
     let run = match begun {
         None => return Ok(left(door, "/v1/runs")),

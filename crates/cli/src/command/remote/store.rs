@@ -58,7 +58,7 @@ async fn audit(door: &Door, arguments: &Trail) -> Result<Exit> {
         .await
 }
 
-/// What a sweep would do, or has done.
+/// The counts of a sweep that is planned or done.
 #[derive(Deserialize)]
 struct Swept {
     /// About as many; none if the store cannot tell.

@@ -1,4 +1,4 @@
-//! What answers at the address is not what is wanted: nobody, another program, another version, somebody who refuses.
+//! Answers that are not those of a worker of this version: none, of another program, of another version, and refusals.
 //! Played by a server whose answers are written here.
 
 use std::io::{Read, Write};

@@ -20,7 +20,7 @@ fn there(troubled: &Troubled, words: &[&str]) -> Ended {
     begun(troubled, words).wait()
 }
 
-/// What a run printed, without the time that it took.
+/// The lines that a run printed, without the time that it took.
 fn untimed(text: &str) -> Vec<String> {
     let lines = text.lines().map(|line| {
         if let Ok(mut object) = serde_json::from_str::<Value>(line) {
