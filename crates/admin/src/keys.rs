@@ -4,6 +4,7 @@ use axum::http::StatusCode;
 use semel_core::port::store::{ListQuery, Listed, Store};
 use semel_core::{Code, Operation, Record, StateKind};
 use semel_http::Problem;
+use semel_operate::in_doubt::{WholeDoubt, message_of};
 use semel_operate::keys::{
     Candidates, Declared, Detail, ENOUGH, Explanation, Facts, KeyEntry, Traces, candidates,
     scopes_of, since,
@@ -114,6 +115,36 @@ pub(crate) async fn show(
         text(&detail)
     } else {
         text(&detail.without_payload())
+    }
+}
+
+/// Shows one doubt with the message that is kept for it: that of `semel in-doubt show`, without what the caller may not
+/// see.
+pub(crate) async fn show_doubt(
+    readings: &Readings,
+    settings: &Settings,
+    query: &Query,
+) -> Result<Vec<u8>, Problem> {
+    let (reading, found) = meant(readings, settings, query).await?;
+    let (operation, record) = one(found.known)?.ok_or_else(unknown)?;
+    let state = record.state.kind();
+    if state != StateKind::InDoubt {
+        let state = state.as_str().replace('_', " ");
+        let detail = format!("the key is not in doubt but {state}; /v1/keys/show shows it");
+        let code = Code::KeyUnknown.as_str();
+        return Err(Problem::new(StatusCode::NOT_FOUND, code, detail));
+    }
+    let message = reading
+        .within(message_of(&reading.store, &operation))
+        .await?;
+    let arrival = declared(settings).arrival_of(&operation.scope);
+    let now = settings.clock.now();
+    let doubt = WholeDoubt::of(&operation, &record, message.as_ref(), arrival, now);
+    let doubt = doubt.masked(&settings.console.mask);
+    if sees_payloads(&query.caller, settings) {
+        text(&doubt)
+    } else {
+        text(&doubt.without_payload())
     }
 }
 

@@ -70,7 +70,7 @@ type Path = (
     MethodRouter<Arc<Service>>,
 );
 
-fn paths() -> [Path; 20] {
+fn paths() -> [Path; 21] {
     [
         ("/v1/status", &[], get(status)),
         ("/v1/pipelines", &[], get(pipelines)),
@@ -79,6 +79,7 @@ fn paths() -> [Path; 20] {
         ("/v1/keys/show", keys::NAMED, get(show_key)),
         ("/v1/keys/explain", keys::NAMED, get(explain_key)),
         ("/v1/in-doubt", keys::DOUBTFUL, get(list_doubts)),
+        ("/v1/in-doubt/show", keys::NAMED, get(show_doubt)),
         ("/v1/dead-letters", parked::MEMBERS, get(list_dead_letters)),
         (
             "/v1/dead-letters/show",
@@ -206,6 +207,12 @@ async fn explain_key(State(service): Shared, head: Parts) -> Answer {
 async fn list_doubts(State(service): Shared, head: Parts) -> Answer {
     let query = Query::read(&head, keys::DOUBTFUL)?;
     json(&keys::doubts(&service.readings, &query).await?)
+}
+
+async fn show_doubt(State(service): Shared, head: Parts) -> Answer {
+    let query = Query::read(&head, keys::NAMED)?;
+    let text = keys::show_doubt(&service.readings, &service.settings, &query).await?;
+    Ok(json_text(text.into()))
 }
 
 async fn list_dead_letters(State(service): Shared, head: Parts) -> Answer {

@@ -7,7 +7,7 @@ use semel_core::{AnyStore, Clock, Entropy, Result};
 use semel_engine::layer::approximate::Approximate;
 use semel_engine::layer::tiered::{CacheHits, Tiered};
 use semel_worker::run::Stores;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The layer before a pipeline's store, kept for its figures.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +22,7 @@ pub enum Layer {
 }
 
 /// The figures of a layer; members of a run's summary.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LayerFigures {
     /// Those of a cache.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,7 +33,7 @@ pub struct LayerFigures {
 }
 
 /// The figures of a cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheFigures {
     /// Claims that the cache answered without the store.
     pub answered: u64,
@@ -46,7 +46,7 @@ pub struct CacheFigures {
 }
 
 /// The figures of a filter.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ApproximateFigures {
     /// Messages that the filter skipped: duplicates and, at the error rate, new ones.
     pub skipped: u64,

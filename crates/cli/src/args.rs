@@ -1,5 +1,6 @@
 //! Exactly what was typed. One file per verb; arguments that every verb takes are here.
 
+mod admin;
 mod check;
 mod completions;
 mod config;
@@ -24,6 +25,7 @@ pub(crate) mod token;
 pub(crate) mod transfer;
 pub(crate) mod value;
 
+pub(crate) use admin::Admin;
 pub(crate) use check::Check;
 pub(crate) use completions::{Completions, Shell};
 pub(crate) use config::{Config, ConfigCheck, ConfigShow, Language, Named};
@@ -168,6 +170,8 @@ impl Common {
 pub(crate) struct Within {
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    admin: Admin,
     /// Only this tenant; '' is the tenant of pipelines that have none
     #[arg(long, value_name = "NAME", value_parser = tenant)]
     pub(crate) tenant: Option<String>,
@@ -186,6 +190,7 @@ impl From<Common> for Within {
     fn from(common: Common) -> Self {
         Self {
             common,
+            admin: Admin::default(),
             tenant: None,
         }
     }
@@ -204,9 +209,43 @@ pub(crate) struct Place {
     /// The store to use instead of the configured one; a secret is better off in `SEMEL__STORE__URL`
     #[arg(long, value_name = "URL")]
     store: Option<String>,
+    #[command(flatten)]
+    admin: Admin,
+}
+
+/// The worker that was named, if it is not overruled by a store of this machine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Door<'a> {
+    pub(crate) admin: &'a Admin,
+    /// True if a store or a configuration was typed.
+    pub(crate) is_here: bool,
+    /// The pipeline that was typed.
+    pub(crate) pipeline: Option<&'a str>,
+    /// The tenant that was typed.
+    pub(crate) tenant: Option<&'a str>,
+}
+
+impl Within {
+    pub(crate) fn door(&self) -> Door<'_> {
+        Door {
+            admin: &self.admin,
+            is_here: self.common.config.is_some() || self.common.store.is_some(),
+            pipeline: self.common.pipeline.as_deref(),
+            tenant: self.tenant.as_deref(),
+        }
+    }
 }
 
 impl Place {
+    pub(crate) const fn door(&self) -> Door<'_> {
+        Door {
+            admin: &self.admin,
+            is_here: self.config.is_some() || self.store.is_some(),
+            pipeline: None,
+            tenant: None,
+        }
+    }
+
     pub(crate) fn common(&self) -> Within {
         Within::from(Common {
             config: self.config.clone(),

@@ -18,6 +18,7 @@ pub(crate) mod pipelines;
 pub(crate) mod producers;
 pub(crate) mod publish;
 pub(crate) mod quarantine;
+pub(crate) mod remote;
 pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod store;

@@ -29,7 +29,15 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let arguments = Arguments::try_parse().unwrap_or_else(|error| misused(&error));
     output::set_colour(arguments.colour);
-    let exit = Exit::with(|| match arguments.command {
+    // A worker that is named is asked in the place of a store, whatever the verb.
+    let run =
+        || command::remote::run(&arguments.command).unwrap_or_else(|| here(arguments.command));
+    ExitCode::from(Exit::with(run) as u8)
+}
+
+/// Runs a verb on this machine.
+fn here(command: Command) -> Result<Exit> {
+    match command {
         Command::Run(run) => command::run::run(&run),
         Command::Replay(replay) => command::replay::replay(&replay),
         Command::Dedup(dedup) => command::dedup::dedup(&dedup),
@@ -49,8 +57,7 @@ fn main() -> ExitCode {
         Command::Token(verb) => command::token::run(&verb),
         Command::Completions(completions) => command::completions::completions(&completions),
         Command::Man(man) => command::man::man(&man),
-    });
-    ExitCode::from(exit as u8)
+    }
 }
 
 /// Reports a wrong command line, or prints the help that it asks for. Words that the report repeats from the

@@ -308,11 +308,14 @@ fn keep_apart(listeners: &[(&str, Option<SocketAddr>)], fields: &Fields<'_>) {
     }
 }
 
+/// The variable that names the worker which verbs ask, in the place of a store.
+const ADMIN: &str = "SEMEL_ADMIN";
+
 /// Reports a variable that begins with a setting of ours but is not written like one, and would be overlooked.
 fn look_at_stray(variable: &str, fields: &Fields<'_>) {
     let path = variable.trim_start_matches("SEMEL_").to_ascii_lowercase();
     let first = path.split('_').next().unwrap_or_default();
-    if fields.knows(first) {
+    if fields.knows(first) && variable != ADMIN {
         let message = "no setting; variables of settings are written SEMEL__ and the parts of the \
                        setting with __ between them, as in SEMEL__STORE__URL";
         let origin = Origin::Named(variable.into());

@@ -102,6 +102,10 @@ pub enum Code {
     RunUnknown,
     /// Messages of a pipeline are being run again.
     RunUnfinished,
+    /// A worker was not reached at the address of its admin API.
+    WorkerUnreachable,
+    /// The address of an admin API is that of something else, or of another version.
+    WorkerIncompatible,
     /// The idempotency key of a request is none.
     KeyInvalid,
     /// The idempotency key of a request belongs to another one.
@@ -189,6 +193,8 @@ impl Code {
         Self::PipelineUnknown,
         Self::RunUnknown,
         Self::RunUnfinished,
+        Self::WorkerUnreachable,
+        Self::WorkerIncompatible,
         Self::KeyInvalid,
         Self::KeyReused,
         Self::OutcomeUnrecorded,
@@ -259,6 +265,8 @@ impl Code {
             Self::PipelineUnknown => "pipeline-unknown",
             Self::RunUnknown => "run-unknown",
             Self::RunUnfinished => "run-unfinished",
+            Self::WorkerUnreachable => "worker-unreachable",
+            Self::WorkerIncompatible => "worker-incompatible",
             Self::KeyInvalid => "key-invalid",
             Self::KeyReused => "key-reused",
             Self::OutcomeUnrecorded => "outcome-unrecorded",

@@ -1,14 +1,14 @@
 //! The next steps that a report names, as data: the command line prints one as a command to paste, a console
 //! shows it as a button.
 
-use semel_core::Operation;
+use semel_core::{Key, Operation, Scope};
 use serde::ser::SerializeStruct;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::value::tenant;
 
 /// A step that an operator may take next about one key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Action {
     /// Its kind.
     #[serde(rename = "action")]
@@ -19,7 +19,7 @@ pub struct Action {
 }
 
 /// The kinds of actions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActionKind {
     /// Explains the key: the known facts, and the possible steps.
@@ -87,8 +87,24 @@ impl Serialize for Target {
     }
 }
 
+impl<'de> Deserialize<'de> for Target {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Sent {
+            key: String,
+            pipeline: String,
+            tenant: Option<String>,
+        }
+        let sent = Sent::deserialize(from)?;
+        let scope = Scope::new(sent.tenant.as_deref().unwrap_or_default(), &sent.pipeline);
+        let scope = scope.map_err(serde::de::Error::custom)?;
+        let key = Key::parse(&sent.key).map_err(serde::de::Error::custom)?;
+        Ok(Self(Operation::new(scope, key)))
+    }
+}
+
 /// A sentence, and an action that follows from it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Advice {
     /// The fact, or the advice.
     pub text: String,
@@ -116,8 +132,6 @@ impl Advice {
 
 #[cfg(test)]
 mod tests {
-    use semel_core::{Key, Scope};
-
     use super::*;
 
     #[test]
@@ -132,6 +146,8 @@ mod tests {
             "tenant": "default",
         });
         assert_eq!(json["action"], action);
+        let read: Advice = serde_json::from_value(json.clone()).expect("advice");
+        assert_eq!(read, advice);
         assert_eq!(json["text"], "forget the key");
         let scope = Scope::new("", "payments").expect("a scope");
         let operation = Operation::new(scope, Key::parse("pay-1").expect("a key"));

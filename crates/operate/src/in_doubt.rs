@@ -1,11 +1,14 @@
 //! Effects of which nobody knows whether they happened: the model of `semel in-doubt`.
 
+mod detail;
 mod listing;
 mod resolution;
 
+pub use detail::{DoubtMessage, WholeDoubt};
 pub use listing::{doubts, for_each_doubt, mark_messages, message_of, messages, with_message};
 pub use resolution::{Resolution, resolve};
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,7 +19,7 @@ use semel_core::{
 };
 use semel_worker::replay::unretried;
 use semel_worker::settings::EffectSettings;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::action::{Action, ActionKind};
 use crate::value::tenant;
@@ -79,7 +82,7 @@ pub enum Obstacle {
 }
 
 /// The fate of the message that is kept for a doubt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageFate {
     /// There is no message.
@@ -93,7 +96,7 @@ pub enum MessageFate {
 }
 
 /// The result for one doubt: the documented object.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Resolved {
     /// The key.
     pub key: String,
@@ -105,9 +108,9 @@ pub struct Resolved {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
     /// The state before.
-    pub before: &'static str,
+    pub before: Cow<'static, str>,
     /// The state after.
-    pub after: &'static str,
+    pub after: Cow<'static, str>,
     /// The fate of the kept message.
     pub message: MessageFate,
 }
@@ -281,8 +284,8 @@ impl Resolved {
             operation_id: operation.id().to_string(),
             pipeline: operation.scope.operation().to_owned(),
             tenant: tenant(&operation.scope).map(str::to_owned),
-            before: case.state().as_str(),
-            after: case.leads_to().as_str(),
+            before: case.state().as_str().into(),
+            after: case.leads_to().as_str().into(),
             message: case.message(),
         }
     }

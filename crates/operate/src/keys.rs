@@ -21,5 +21,5 @@ pub use explanation::{
 pub use lookup::{Candidates, ENOUGH, ID_DIGITS, Places, candidates, in_list, of_keys};
 pub use order::{Changed, Planned};
 pub use proposal::{KeyChange, Proposal, Seen};
-pub use summary::{reason, signature, since};
+pub use summary::{reason, signature, since, state_of};
 pub use traces::{Traces, scopes_of};

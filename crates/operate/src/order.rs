@@ -1,6 +1,10 @@
 //! Orders about records, as every door gives them: who gives one and why, how many go to the store at once, and why it
 //! refuses one.
 
+mod left;
+
+pub use left::Left;
+
 use semel_core::decide::Refusal;
 use semel_core::{Note, Timestamp};
 

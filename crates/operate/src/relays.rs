@@ -146,7 +146,7 @@ impl<'a> WholeRelayDeadLetter<'a> {
         let headers = headers.iter().map(|(name, value)| {
             let (value, value_base64) = text_or_base64(value);
             Header {
-                name,
+                name: (&**name).into(),
                 value: value.map(Into::into),
                 value_base64,
             }

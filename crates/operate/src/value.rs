@@ -1,10 +1,12 @@
 //! Values in the form in which they are printed everywhere: times, durations and bytes, for people and in JSON.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
-use semel_core::units::duration_text;
-use semel_core::{Scope, Timestamp};
-use serde::{Serialize, Serializer};
+use semel_core::units::{self, duration_text};
+use semel_core::{Scope, Timestamp, birth};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A time: RFC 3339 in UTC with milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +18,14 @@ impl Serialize for Time {
     }
 }
 
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = <Cow<'de, str>>::deserialize(from)?;
+        let at = timestamp(&text).ok_or_else(|| D::Error::custom("no time in UTC"))?;
+        Ok(Self(at))
+    }
+}
+
 /// A duration, as the configuration writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span(pub Duration);
@@ -23,6 +33,13 @@ pub struct Span(pub Duration);
 impl Serialize for Span {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(&duration_text(self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = <Cow<'de, str>>::deserialize(from)?;
+        units::duration(&text).map(Self).map_err(D::Error::custom)
     }
 }
 
@@ -38,13 +55,13 @@ pub fn tenant(scope: &Scope) -> Option<&str> {
 pub fn text_or_base64(bytes: &[u8]) -> (Option<&str>, Option<Base64<'_>>) {
     match std::str::from_utf8(bytes) {
         Ok(text) => (Some(text), None),
-        Err(_) => (None, Some(Base64(bytes))),
+        Err(_) => (None, Some(Base64(bytes.into()))),
     }
 }
 
 /// Bytes that are printed as base64 (RFC 4648, with padding).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Base64<'a>(pub &'a [u8]);
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Base64<'a>(pub Cow<'a, [u8]>);
 
 impl std::fmt::Display for Base64<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -69,6 +86,42 @@ impl Serialize for Base64<'_> {
     }
 }
 
+impl<'de> Deserialize<'de> for Base64<'_> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = <Cow<'de, str>>::deserialize(from)?;
+        let bytes = decoded(&text).ok_or_else(|| D::Error::custom("no base64 with padding"))?;
+        Ok(Self(bytes.into()))
+    }
+}
+
+/// Reads base64 with padding.
+fn decoded(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
+    let mut groups = text.as_bytes().chunks(4).peekable();
+    while let Some(group) = groups.next() {
+        let padding = group.iter().rev().take_while(|it| **it == b'=').count();
+        let is_last = groups.peek().is_none();
+        if group.len() != 4 || padding > 2 || (padding > 0 && !is_last) {
+            return None;
+        }
+        let mut bits = 0;
+        for letter in &group[..4 - padding] {
+            let digit = DIGITS.iter().position(|it| it == letter)?;
+            bits = bits << 6 | u32::try_from(digit).ok()?;
+        }
+        let group = (bits << (6 * padding)).to_be_bytes();
+        bytes.extend_from_slice(&group[1..4 - padding]);
+    }
+    Some(bytes)
+}
+
+/// Reads a time as it is printed: `2026-11-21T10:33:00.000Z`.
+fn timestamp(text: &str) -> Option<Timestamp> {
+    let at = Timestamp::from_millis(birth::millis_of_text(text)?);
+    // Whatever is no time, or is written in another form, is not what is printed of it.
+    (at.to_string() == text).then_some(at)
+}
+
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 #[cfg(test)]
@@ -89,6 +142,43 @@ mod tests {
     }
 
     #[test]
+    fn times_durations_and_bytes_are_read_as_they_are_printed() {
+        for millis in [
+            0,
+            1,
+            951_782_400_000,
+            951_868_799_999,
+            1_763_717_580_123,
+            4_107_542_400_000,
+        ] {
+            let time = Time(Timestamp::from_millis(millis));
+            let text = serde_json::to_string(&time).expect("JSON");
+            assert_eq!(
+                serde_json::from_str::<Time>(&text).expect("a time"),
+                time,
+                "{text}"
+            );
+        }
+        for text in [
+            "2026-02-30T00:00:00.000Z",
+            "2026-11-21T10:33:00Z",
+            "",
+            "+026-11-21T10:33:00.000Z",
+        ] {
+            assert_eq!(timestamp(text), None, "{text}");
+        }
+        let span: Span = serde_json::from_str("\"90s\"").expect("a duration");
+        assert_eq!(span, Span(Duration::from_secs(90)));
+        for bytes in [&b""[..], b"f", b"fo", b"foo", b"\xff\xfe\xfda"] {
+            let text = Base64(bytes.into()).to_string();
+            assert_eq!(decoded(&text).as_deref(), Some(bytes), "{text}");
+        }
+        for text in ["Zg", "Zg=", "Z===", "Zg==Zg==", "Zm9v?A=="] {
+            assert_eq!(decoded(text), None, "{text}");
+        }
+    }
+
+    #[test]
     fn bytes_are_text_where_they_can_be() {
         assert_eq!(text_or_base64("é".as_bytes()), (Some("é"), None));
         for (bytes, text) in [
@@ -102,6 +192,6 @@ mod tests {
             };
             assert_eq!(base64.to_string(), text);
         }
-        assert_eq!(Base64(b"foobar").to_string(), "Zm9vYmFy");
+        assert_eq!(Base64(b"foobar"[..].into()).to_string(), "Zm9vYmFy");
     }
 }

@@ -12,7 +12,7 @@ use semel_core::{Fate, Result, Timestamp, forward_source, tenant};
 use semel_engine::pipeline::REPLAY_ID;
 use semel_worker::replay::Report;
 use semel_worker::run::{Run, Stores, run};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::results::{PipelineResult, PipelineSummary};
 use crate::verb_traces::VerbTraces;
@@ -96,13 +96,17 @@ impl Replay<'_> {
 
 /// The result of messages that were set aside and run again, as a documented object: the summary of the run, and the fates
 /// of its messages as parked ones.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReplayResult<'a> {
+    /// The summary of the run.
     #[serde(flatten)]
-    summary: PipelineResult<'a>,
-    dropped: u64,
-    kept: u64,
-    refused: u64,
+    pub summary: PipelineResult<'a>,
+    /// Messages that are done, and kept no longer.
+    pub dropped: u64,
+    /// Messages that are still kept.
+    pub kept: u64,
+    /// Messages that were left alone.
+    pub refused: u64,
 }
 
 impl<'a> ReplayResult<'a> {

@@ -1,11 +1,13 @@
 //! The results of a run.
 
+use std::borrow::Cow;
+
 use semel_backends::layered::LayerFigures;
 use semel_config::{Accepted, PipelineSettings, Waived};
 use semel_core::Error;
 use semel_engine::pipeline::Fail;
 use semel_engine::summary::{Fate, Summary};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The results of all pipelines.
 #[derive(Debug)]
@@ -63,36 +65,51 @@ impl From<Summary> for PipelineSummary {
 }
 
 /// The result of a pipeline as a documented object; its names and their order are stable.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PipelineResult<'a> {
-    pipeline: &'a str,
-    deliveries: u64,
-    applied: u64,
-    replayed: u64,
-    stale: u64,
-    conflicts: u64,
-    too_old: u64,
-    released: u64,
-    dead: u64,
-    in_doubt: u64,
-    quarantined: u64,
-    takeovers: u64,
-    elapsed_seconds: f64,
+    /// The pipeline.
+    pub pipeline: Cow<'a, str>,
+    /// The deliveries that came to an end.
+    pub deliveries: u64,
+    /// Effects that happened.
+    pub applied: u64,
+    /// Duplicates of something finished.
+    pub replayed: u64,
+    /// Older versions than the entity has.
+    pub stale: u64,
+    /// Keys that were used for another request.
+    pub conflicts: u64,
+    /// Messages that are older than the window and have no record.
+    pub too_old: u64,
+    /// Messages that were given back unfinished.
+    pub released: u64,
+    /// Messages that were given up.
+    pub dead: u64,
+    /// Messages whose effect may have happened.
+    pub in_doubt: u64,
+    /// Messages without a usable key.
+    pub quarantined: u64,
+    /// Attempts that vanished and were taken over.
+    pub takeovers: u64,
+    /// The time that it took.
+    pub elapsed_seconds: f64,
     /// Effects that happened without a claim; left out unless the pipeline fails open.
     #[serde(skip_serializing_if = "Option::is_none")]
-    unprotected: Option<u64>,
+    pub unprotected: Option<u64>,
     /// Deliveries with a replay id, and how many of them were for no effect of live messages; left out if there
     /// are none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    sent_again: Option<u64>,
+    pub sent_again: Option<u64>,
+    /// Of these, those that were for no effect of live messages.
     #[serde(skip_serializing_if = "Option::is_none")]
-    suppressed: Option<u64>,
+    pub suppressed: Option<u64>,
+    /// The figures of the layer before the store.
     #[serde(flatten)]
-    layer: LayerFigures,
+    pub layer: LayerFigures,
     /// The weaknesses that are accepted by name, the store's and the pipeline's own; left out if there are
     /// none.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    accepted: Vec<&'static str>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accepted: Vec<Cow<'static, str>>,
 }
 
 impl<'a> PipelineResult<'a> {
@@ -100,7 +117,7 @@ impl<'a> PipelineResult<'a> {
     pub fn of(name: &'a str, ended: &PipelineSummary, accepted: Accepted) -> Self {
         let summary = &ended.summary;
         Self {
-            pipeline: name,
+            pipeline: name.into(),
             deliveries: summary.deliveries(),
             applied: summary.of(Fate::Applied),
             replayed: summary.of(Fate::Replayed),
@@ -117,7 +134,12 @@ impl<'a> PipelineResult<'a> {
             sent_again: (summary.sent_again > 0).then_some(summary.sent_again),
             suppressed: (summary.suppressed > 0).then_some(summary.suppressed),
             layer: ended.layer,
-            accepted: [accepted.names(), ended.waived.names()].concat(),
+            accepted: accepted
+                .names()
+                .into_iter()
+                .chain(ended.waived.names())
+                .map(Cow::Borrowed)
+                .collect(),
         }
     }
 }

@@ -73,6 +73,11 @@ const ALLOWED: &[Arrow] = &[
     Arrow("crates/console", "crates/config", Use::Tests),
     Arrow("crates/console", "crates/conformance", Use::Tests),
     Arrow("crates/console", "crates/stores/memory", Use::Tests),
+    // The client of the admin API: its answers are the reports of the verbs.
+    Arrow("crates/remote", "crates/operate", Use::Normal),
+    Arrow("crates/remote", "crates/core", Use::Normal),
+    Arrow("crates/remote", "crates/tls", Use::Normal),
+    Arrow("crates/cli", "crates/remote", Use::Normal),
     Arrow("crates/supervisor", "crates/console", Use::Normal),
     Arrow("crates/supervisor", "crates/admin", Use::Normal),
     Arrow("crates/supervisor", "crates/claims", Use::Normal),

@@ -12,12 +12,12 @@ use semel_operate::order::BATCH;
 use semel_operate::relative_time::when;
 use semel_worker::settings::EffectSettings;
 
-use super::plan::Left;
 use super::selection::{Selection, Which};
 use super::{Bounds, MOST_CHANGES};
 use crate::keys::{declared, one};
 use crate::reading::Reading;
 use crate::settings::Settings;
+use semel_operate::order::Left;
 
 /// The doubts that an order is about.
 pub(super) struct Doubts {

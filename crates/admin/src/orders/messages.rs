@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use semel_core::{Key, ParkedId, Scope, Timestamp};
 use semel_http::Problem;
+use semel_operate::order::Left;
 use semel_operate::parked::{DeadLetter, Filter, Found, Groups, Names, Quarantined, Search};
 use semel_worker::replay::Kind;
 
-use super::plan::{Change, Digest, Discard, Left, Plan, Work};
+use super::plan::{Change, Digest, Discard, Plan, Work};
 use super::selection::{Selection, Which};
 use super::{Bounds, MOST_CHANGES};
 use crate::keys::which;
@@ -142,7 +143,7 @@ pub(super) async fn drop(
     let mut digest = Digest::default();
     for ((since, id), (change, _)) in &selected.found {
         let state = match change {
-            Change::DeadLetter(it) => it.state,
+            Change::DeadLetter(it) => &*it.state,
             _ => "quarantined",
         };
         digest.text(&format!("{id} {} {state}", since.as_millis()));

@@ -2,9 +2,10 @@
 
 use semel_core::{AnyStore, Timestamp};
 use semel_http::Problem;
+use semel_operate::order::Left;
 use semel_operate::pipelines::{OrderedPause, PipelineOrder, ordered_pauses};
 
-use super::plan::{Change, Digest, Left, Plan, Work};
+use super::plan::{Change, Digest, Plan, Work};
 use crate::reading::Reading;
 use crate::settings::Settings;
 
@@ -37,7 +38,7 @@ pub(super) async fn plan(
                 Ok(planned) if is_of_relays => planned.of_relay(),
                 Ok(planned) => planned,
                 Err(why) => {
-                    left.push(Left::pipeline(name, why));
+                    left.push(Left::pipeline(name, why).already());
                     continue;
                 }
             };

@@ -1,12 +1,14 @@
 //! A plan: what an order would change, what it leaves as it is and why, and a digest that tells whether the same would
 //! still happen.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use semel_core::{AnyStore, Key, Operation, Parked, ParkedId, Record, State, StateKind, Timestamp};
-use semel_operate::action::{Action, Advice};
+use semel_operate::action::Advice;
 use semel_operate::in_doubt::{Case, Resolved};
 use semel_operate::keys::{Changed, Planned, since};
+use semel_operate::order::Left;
 use semel_operate::parked::{DeadLetter, Foretold, Found, Quarantined};
 use semel_operate::pipelines::{PipelineChange, PlannedPipeline};
 use semel_operate::producers::{PlannedProducer, ProducerChange, Producers};
@@ -149,31 +151,6 @@ pub(super) enum Change {
     Producer(ProducerChange),
 }
 
-/// A key or a message that is left as it is.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Left {
-    /// The key; none if it is not known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) key: Option<String>,
-    /// The id that was named, or that of the operation.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) id: Option<String>,
-    /// The pipeline.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) pipeline: Option<String>,
-    /// The producer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) producer: Option<String>,
-    /// The tenant; none where there is only one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) tenant: Option<String>,
-    /// The reason.
-    pub(super) why: String,
-    /// The step that helps, if there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) next: Option<Action>,
-}
-
 /// A plan as it is answered.
 #[derive(Debug, Serialize)]
 pub(super) struct PlanAnswer<'p> {
@@ -185,7 +162,7 @@ pub(super) struct PlanAnswer<'p> {
     left: &'p [Left],
     /// The number of messages that would have each fate, of those that are run.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    foretold: BTreeMap<&'static str, usize>,
+    foretold: BTreeMap<Cow<'static, str>, usize>,
     /// False if there is more: plan again after this.
     complete: bool,
 }
@@ -212,83 +189,14 @@ impl<'p> PlanAnswer<'p> {
 }
 
 /// Sums up the fates that are foretold.
-pub(super) fn sums(changes: &[Change]) -> BTreeMap<&'static str, usize> {
+pub(super) fn sums(changes: &[Change]) -> BTreeMap<Cow<'static, str>, usize> {
     let mut sums = BTreeMap::new();
     for change in changes {
         if let Change::Foretold(it) = change {
-            *sums.entry(it.predicted).or_default() += 1;
+            *sums.entry(it.predicted.clone()).or_default() += 1;
         }
     }
     sums
-}
-
-impl Left {
-    /// A message that is left as it is.
-    pub(super) fn message(foretold: Foretold) -> Self {
-        Self {
-            key: foretold.key,
-            id: Some(foretold.id),
-            pipeline: Some(foretold.pipeline),
-            producer: None,
-            tenant: foretold.tenant,
-            why: foretold.detail,
-            next: None,
-        }
-    }
-
-    /// An operation that is left as it is.
-    pub(super) fn of(operation: &Operation, why: impl Into<String>, next: Option<Action>) -> Self {
-        let scope = &operation.scope;
-        Self {
-            key: Some(operation.key.as_str().to_owned()),
-            id: Some(operation.id().to_string()),
-            pipeline: Some(scope.operation().to_owned()),
-            producer: None,
-            tenant: semel_operate::value::tenant(scope).map(str::to_owned),
-            why: why.into(),
-            next,
-        }
-    }
-
-    /// A key under which nothing is.
-    pub(super) fn key(key: &str, why: impl Into<String>) -> Self {
-        Self {
-            key: Some(key.to_owned()),
-            id: None,
-            pipeline: None,
-            producer: None,
-            tenant: None,
-            why: why.into(),
-            next: None,
-        }
-    }
-
-    /// A pipeline that is left as it is.
-    pub(super) fn pipeline(name: &str, why: impl Into<String>) -> Self {
-        Self {
-            key: None,
-            pipeline: Some(name.to_owned()),
-            ..Self::key("", why)
-        }
-    }
-
-    /// A producer that is left as it is.
-    pub(super) fn producer(name: &str, why: impl Into<String>) -> Self {
-        Self {
-            key: None,
-            producer: Some(name.to_owned()),
-            ..Self::key("", why)
-        }
-    }
-
-    /// An id that nothing has.
-    pub(super) fn id(id: &str, why: impl Into<String>) -> Self {
-        Self {
-            key: None,
-            id: Some(id.to_owned()),
-            ..Self::key("", why)
-        }
-    }
 }
 
 /// The digest of a plan, whatever the order in which its parts are met.

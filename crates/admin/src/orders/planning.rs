@@ -5,11 +5,12 @@ use semel_core::{Record, StateKind, Timestamp};
 use semel_http::Problem;
 use semel_operate::in_doubt::{Case, Doubt, Resolved, Word};
 use semel_operate::keys::{Changed, KeyChange, Planned, Proposal, Seen};
+use semel_operate::order::Left;
 use semel_operate::store::SweepForecast;
 
 use super::execution::no_trail;
 use super::lookup::{Doubts, doubts, left_by, named, refuse_streamed};
-use super::plan::{Change, Digest, Left, Plan, Work, snapshot};
+use super::plan::{Change, Digest, Plan, Work, snapshot};
 use super::request::Order;
 use super::selection::Selection;
 use super::{Bounds, messages, pauses, producing, rerun};
@@ -137,7 +138,7 @@ async fn change_keys(
                 });
                 all.push((planned, snapshot(&record)));
             }
-            Proposal::Already { why } => left.push(Left::of(&operation, why, None)),
+            Proposal::Already { why } => left.push(Left::of(&operation, why, None).already()),
             Proposal::Refuse { advice } => {
                 left.push(Left::of(&operation, advice.text, advice.action));
             }

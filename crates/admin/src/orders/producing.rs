@@ -3,9 +3,10 @@
 use semel_core::Timestamp;
 use semel_core::producer::ProducerOrder;
 use semel_http::Problem;
+use semel_operate::order::Left;
 use semel_operate::producers::{PlannedProducer, Side, matching};
 
-use super::plan::{Change, Digest, Left, Plan, Work};
+use super::plan::{Change, Digest, Plan, Work};
 use crate::producers;
 use crate::reading::Reading;
 use crate::settings::Settings;

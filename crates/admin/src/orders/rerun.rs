@@ -12,13 +12,14 @@ use semel_core::{Code, Key, OpId, Operation, ParkedId, StateKind, Timestamp};
 use semel_http::Problem;
 use semel_operate::in_doubt::{Doubt, message_id};
 use semel_operate::keys::{Changed, Planned};
+use semel_operate::order::Left;
 use semel_operate::parked::{Foretold, assess};
 use semel_worker::replay::{Kind, Prospect};
 use semel_worker::settings::EffectSettings;
 
 use super::lookup::{Doubts, doubts, left_by, refuse_streamed};
 use super::messages::{Selected, Selecting};
-use super::plan::{Change, Digest, Left, Plan, Rerun, Standing, Work, snapshot};
+use super::plan::{Change, Digest, Plan, Rerun, Standing, Work, snapshot};
 use super::selection::{Selection, Which};
 use super::{Bounds, MOST_CHANGES};
 use crate::reading::Reading;

@@ -1,14 +1,15 @@
 //! Payloads of messages, and the bytes of outcomes: for those who may see them, without what is hidden.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use semel_config::ConsoleSettings;
 use semel_core::port::store::{ListQuery, Page};
 use semel_core::settle::{Settlement, Step};
 use semel_core::{
-    AnyStore, ClaimId, ClaimRequest, Key, Outcome, Parked, Reason, Result, Scope, Store, Timestamp,
-    Window, forward_store,
+    AnyStore, ClaimId, ClaimRequest, Key, Outcome, Parked, Reason, Recovery, Result, Scope, Start,
+    Store, Timestamp, Window, forward_store,
 };
 use semel_http::Caller;
 use semel_store_memory::MemoryStore;
@@ -218,4 +219,77 @@ async fn one_message_costs_no_more_pages_than_lead_to_it() {
         .refused(&format!("/v1/quarantine/show?id={}", id(199)))
         .await;
     assert_eq!(last, (503, "timeout".to_owned()));
+}
+
+/// A service with a doubt whose message is a payment.
+async fn doubtful(console: ConsoleSettings) -> Site {
+    let (site, _) = site(console, &[]).await;
+    let store = AnyStore::new(site.memory());
+    let scope = Scope::new("acme", "pay").expect("a scope");
+    let key = Key::parse("lost").expect("a key");
+    let request = ClaimRequest {
+        start: Start::Marked(Recovery::Park),
+        lease: Duration::from_secs(1),
+        ..ClaimRequest::new(scope.clone(), key.clone(), ClaimId::from_u128(2))
+    };
+    store.claim([request].into()).await.expect("a claim");
+    site.clock.advance(Duration::from_secs(2));
+    while store.sweep(10).await.expect("a sweep").more {}
+    let done = ClaimRequest::new(
+        scope.clone(),
+        Key::parse("done").expect("a key"),
+        ClaimId::from_u128(3),
+    );
+    store.claim([done].into()).await.expect("a claim");
+    let message = Parked {
+        scope,
+        key: Some(key),
+        reason: Reason::InDoubt.code().into(),
+        detail: "no answer".into(),
+        transport: None,
+        coordinates: "in:1".into(),
+        headers: Vec::new(),
+        payload: Bytes::from_static(PAYMENT),
+        since: Timestamp::EPOCH,
+    };
+    store.park([message].into()).await.expect("parked");
+    site.lend(store);
+    site
+}
+
+#[tokio::test]
+async fn a_doubt_is_shown_with_its_message_as_far_as_its_caller_may_see_it() {
+    let path = "/v1/in-doubt/show?key=lost";
+    let site = doubtful(console(&["/card/number", "iban"], false)).await;
+    let doubt = site.good(path).await;
+    assert_eq!(
+        (&doubt["state"], &doubt["arrival"]),
+        (&"in_doubt".into(), &"delivery".into())
+    );
+    let message = &doubt["message"];
+    assert_eq!(
+        (&message["payload"], &message["withheld"]),
+        (&MASKED.into(), &"members".into())
+    );
+    assert_eq!(
+        (&message["coordinates"], &message["detail"]),
+        (&"in:1".into(), &"no answer".into())
+    );
+    let (status, doubt) = site.ask(path, Some(viewer_of("acme"))).await;
+    assert_eq!(
+        (status, &doubt["message"]["withheld"]),
+        (200, &"role".into())
+    );
+    assert!(!doubt.to_string().contains("4111"), "{doubt}");
+    let (status, other) = site.ask(path, Some(viewer_of("other"))).await;
+    assert_eq!((status, &other["code"]), (404, &"key-unknown".into()));
+    for key in ["none", "done"] {
+        let refused = site.refused(&format!("/v1/in-doubt/show?key={key}")).await;
+        assert_eq!(refused, (404, "key-unknown".to_owned()), "{key}");
+    }
+    let open = doubtful(console(&[], false)).await.good(path).await;
+    assert_eq!(
+        open["message"]["payload"].as_str().map(str::as_bytes),
+        Some(PAYMENT)
+    );
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::{Common, Format};
+use super::{Admin, Common, Door, Format};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Config {
@@ -31,12 +31,28 @@ pub(crate) struct ConfigCheck {
 pub(crate) struct ConfigShow {
     #[command(flatten)]
     pub(crate) named: Named,
+    #[command(flatten)]
+    admin: Admin,
     /// Say of each setting where it came from: a line, a variable, a flag, a default
     #[arg(long)]
     pub(crate) origin: bool,
     /// How the settings are printed on standard output
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Language::Toml)]
     pub(crate) output: Language,
+}
+
+impl ConfigShow {
+    pub(crate) const fn door(&self) -> Door<'_> {
+        let named = &self.named;
+        Door {
+            admin: &self.admin,
+            is_here: named.file.is_some()
+                || named.common.config.is_some()
+                || named.common.store.is_some(),
+            pipeline: None,
+            tenant: None,
+        }
+    }
 }
 
 /// For every verb that is about a configuration.

@@ -56,6 +56,7 @@ fn show(
         named,
         origin,
         output,
+        ..
     }: &ConfigShow,
 ) -> Result<Exit> {
     let Some(Settings { effective, .. }) = settings(named) else {

@@ -17,7 +17,7 @@ use crate::command::operate::{self, Ground, keys_from, note_of, usage};
 use crate::command::parked::{self, Running, drop_all};
 use crate::output::{self, Go};
 
-use listing::Listed;
+pub(crate) use listing::Listed;
 use relays::{Meant, meant};
 
 /// Carries out one of the verbs.

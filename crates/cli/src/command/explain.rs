@@ -286,6 +286,8 @@ const PAGES: &[(&str, &str)] = pages![
     "upstream-timeout",
     "upstream-unreachable",
     "version-invalid",
+    "worker-incompatible",
+    "worker-unreachable",
 ];
 
 #[cfg(test)]

@@ -5,6 +5,8 @@ mod retry;
 mod select;
 mod show;
 
+pub(crate) use resolve::word_of;
+
 use semel_core::port::store::{ListQuery, Listed};
 use semel_core::{Result, StateKind};
 use semel_operate::keys::KeyEntry;

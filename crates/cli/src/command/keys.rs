@@ -10,6 +10,9 @@ mod list;
 mod show;
 mod unknown;
 
+pub(crate) use change::wanted;
+pub(crate) use detail::describe_bytes;
+pub(crate) use explanation::Command;
 pub(crate) use unknown::{tell_all_unknown, tell_missing};
 
 use semel_core::Result;

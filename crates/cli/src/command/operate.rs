@@ -14,6 +14,7 @@ mod streamed;
 
 pub(crate) use lookup::Found;
 pub(crate) use names::{place_text, which_scope};
+pub(crate) use selection::{pipeline_option, tenant_option};
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -191,36 +192,16 @@ impl Ground {
     /// Returns a command about the key of `operation`, as an operator would type it to come back to this store
     /// and pipeline: `semel keys show pay-1 --pipeline payments`.
     pub(crate) fn command(&self, verb: &str, operation: &Operation) -> String {
-        let key = quoted(&key_text(operation.key.as_str()));
         let options = self.typed.clone() + &self.place_options(&operation.scope);
-        if key.trim_start_matches('\'').starts_with('-') {
-            return format!("semel {verb}{options} -- {key}");
-        }
-        format!("semel {verb} {key}{options}")
+        command_text(verb, &operation.key, &options)
     }
 
     /// Returns the command that carries out an action.
     pub(crate) fn command_for(&self, action: &Action) -> String {
-        let verb = match action.kind {
-            ActionKind::Explain => "keys explain",
-            ActionKind::Show => "keys show",
-            ActionKind::ShowOutcome => "keys show --outcome",
-            ActionKind::Release => "keys release",
-            ActionKind::Forget => "keys forget",
-            ActionKind::Hold => "keys hold",
-            ActionKind::LetGo => "keys hold --off",
-            ActionKind::Resolve => "in-doubt resolve",
-            ActionKind::ResolveApplied => "in-doubt resolve --applied",
-            ActionKind::ResolveNotApplied => "in-doubt resolve --not-applied",
-            ActionKind::Abandon => "in-doubt resolve --abandon --reason WHY",
-            ActionKind::Retry => "in-doubt retry",
-            ActionKind::ShowDoubt => "in-doubt show",
-            ActionKind::Replay => "dead-letters replay",
-            ActionKind::ShowDeadLetter => "dead-letters show",
-            ActionKind::DropDeadLetter => "dead-letters drop",
-            ActionKind::ListQuarantine => return self.command_of_all("quarantine list"),
-        };
-        self.command(verb, &action.target.0)
+        match action.kind {
+            ActionKind::ListQuarantine => self.command_of_all(verb_of(action.kind)),
+            kind => self.command(verb_of(kind), &action.target.0),
+        }
     }
 
     /// Returns advice on one line, with the command at its end.
@@ -283,6 +264,38 @@ impl Ground {
     pub(crate) fn clock(&self) -> Arc<SystemClock> {
         Arc::clone(&self.clock)
     }
+}
+
+/// Returns the verb that carries out actions of a kind.
+pub(crate) const fn verb_of(kind: ActionKind) -> &'static str {
+    match kind {
+        ActionKind::Explain => "keys explain",
+        ActionKind::Show => "keys show",
+        ActionKind::ShowOutcome => "keys show --outcome",
+        ActionKind::Release => "keys release",
+        ActionKind::Forget => "keys forget",
+        ActionKind::Hold => "keys hold",
+        ActionKind::LetGo => "keys hold --off",
+        ActionKind::Resolve => "in-doubt resolve",
+        ActionKind::ResolveApplied => "in-doubt resolve --applied",
+        ActionKind::ResolveNotApplied => "in-doubt resolve --not-applied",
+        ActionKind::Abandon => "in-doubt resolve --abandon --reason WHY",
+        ActionKind::Retry => "in-doubt retry",
+        ActionKind::ShowDoubt => "in-doubt show",
+        ActionKind::Replay => "dead-letters replay",
+        ActionKind::ShowDeadLetter => "dead-letters show",
+        ActionKind::DropDeadLetter => "dead-letters drop",
+        ActionKind::ListQuarantine => "quarantine list",
+    }
+}
+
+/// Returns a command about a key, with options that each begin with a space.
+pub(crate) fn command_text(verb: &str, key: &Key, options: &str) -> String {
+    let key = quoted(&key_text(key.as_str()));
+    if key.trim_start_matches('\'').starts_with('-') {
+        return format!("semel {verb}{options} -- {key}");
+    }
+    format!("semel {verb} {key}{options}")
 }
 
 /// Reads the keys of a file, one per line as they are typed; `-` is standard input. Empty lines are no keys and

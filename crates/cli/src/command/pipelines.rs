@@ -222,7 +222,7 @@ fn standing(before: Option<&OrderedPause>, now: Timestamp) -> String {
 }
 
 /// The consequence of an order about pipelines.
-const fn consequence(order: PipelineOrder) -> &'static str {
+pub(crate) const fn consequence(order: PipelineOrder) -> &'static str {
     match order {
         PipelineOrder::Pause => {
             "every worker on this store begins nothing more of it: what runs is finished, the rest is given back"
@@ -261,7 +261,7 @@ impl Entry for PipelineLine {
     fn fill(&self, row: &mut Row) {
         row.text(&self.pipeline)
             .show_some(self.is_relay.then_some("relay"))
-            .text(self.order);
+            .text(&self.order);
         match self.since {
             Some(since) => row.time(since.0),
             None => row.nothing(),
@@ -282,8 +282,8 @@ impl Entry for PipelineChange {
 
     fn fill(&self, row: &mut Row) {
         row.text(&self.pipeline)
-            .text(self.action)
-            .text(self.before)
-            .text(self.after);
+            .text(&self.action)
+            .text(&self.before)
+            .text(&self.after);
     }
 }

@@ -74,7 +74,7 @@ fn drop(arguments: &Drop) -> Result<Exit> {
 /// Refuses arguments that select no message.
 ///
 /// # Errors   `InvalidInput`: nothing is named, and not all are meant
-fn named(which: &Which) -> Result<()> {
+pub(crate) fn named(which: &Which) -> Result<()> {
     if which.names.is_empty() && !which.matching.all {
         return Err(usage("which ones? name ids or keys, or --all"));
     }

@@ -1,11 +1,11 @@
 //! The summary that a run prints at its end.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use semel_backends::layered::LayerFigures;
 use semel_config::{Accepted, Waived};
 use semel_engine::effect::{Class, OnDoubt};
-use semel_engine::summary::{Fate, Summary};
 use semel_supervisor::event_log::EventLog;
 use semel_supervisor::{PipelineResult, PipelineSummary, RelayResult};
 
@@ -46,24 +46,6 @@ pub(crate) fn relay_table(name: &str, ended: &semel_outbox::Summary) -> String {
     text
 }
 
-/// The number of deliveries with a replay id, and their fates.
-fn sent_again(summary: &Summary) -> [(&'static str, u64, bool, &'static str); 2] {
-    [
-        (
-            "sent again",
-            summary.sent_again,
-            false,
-            "of all these, deliveries with a replay id",
-        ),
-        (
-            "suppressed",
-            summary.suppressed,
-            false,
-            "of these, kept from an effect for live messages alone; in quarantine",
-        ),
-    ]
-}
-
 /// Formats it for people: what happened, and what each number means. Zeros are left out, except the first
 /// three.
 pub(crate) fn table(
@@ -72,8 +54,17 @@ pub(crate) fn table(
     accepted: Accepted,
     log: &EventLog,
 ) -> String {
-    let summary = &ended.summary;
-    let (redelivered, republished) = log.duplicates(name);
+    let result = PipelineResult::of(name, ended, accepted);
+    result_table(&result, ended.summary.fenced, log.duplicates(name))
+}
+
+/// Formats a result for people, with the number of attempts that were fenced, and those of duplicates that were
+/// redelivered and published again, as far as they are known.
+pub(crate) fn result_table(
+    result: &PipelineResult<'_>,
+    fenced: u64,
+    (redelivered, republished): (u64, u64),
+) -> String {
     let replayed = match (redelivered, republished) {
         (0, 0) => "duplicates of something finished".to_owned(),
         (redelivered, republished) => format!(
@@ -84,100 +75,107 @@ pub(crate) fn table(
     let rows = [
         (
             "applied",
-            summary.of(Fate::Applied),
+            result.applied,
             true,
             "effects that happened in this run",
         ),
-        (
-            "replayed",
-            summary.of(Fate::Replayed),
-            true,
-            replayed.as_str(),
-        ),
+        ("replayed", result.replayed, true, replayed.as_str()),
         (
             "stale",
-            summary.of(Fate::Stale),
+            result.stale,
             false,
             "an older version than the entity has",
         ),
         (
             "conflicts",
-            summary.of(Fate::Conflict),
+            result.conflicts,
             false,
             "a key used for another request; in quarantine",
         ),
         (
             "too old",
-            summary.of(Fate::TooOld),
+            result.too_old,
             false,
             "no record, and older than the window; in quarantine",
         ),
         (
             "released",
-            summary.of(Fate::Released),
+            result.released,
             false,
             "given back unfinished; the next run goes on",
         ),
         (
             "dead",
-            summary.of(Fate::Dead),
+            result.dead,
             false,
             "failed for good or out of attempts; kept as dead letters",
         ),
         (
             "in doubt",
-            summary.of(Fate::InDoubt),
+            result.in_doubt,
             false,
             "nobody knows whether it happened; on record",
         ),
         (
             "quarantined",
-            summary.of(Fate::Quarantined),
+            result.quarantined,
             false,
             "no usable key; in quarantine",
         ),
         (
             "unprotected",
-            summary.of(Fate::Unprotected),
+            result.unprotected.unwrap_or_default(),
             false,
             "happened without a claim while the store was away; not on record",
         ),
         (
             "takeovers",
-            summary.takeovers,
+            result.takeovers,
             false,
             "attempts that vanished and were taken over",
         ),
         (
             "fenced",
-            summary.fenced,
+            fenced,
             false,
             "attempts that lost their claim; results discarded",
         ),
+        (
+            "sent again",
+            result.sent_again.unwrap_or_default(),
+            false,
+            "of all these, deliveries with a replay id",
+        ),
+        (
+            "suppressed",
+            result.suppressed.unwrap_or_default(),
+            false,
+            "of these, kept from an effect for live messages alone; in quarantine",
+        ),
     ];
-    let seconds = summary.elapsed.as_secs_f64();
     let mut text = format!(
-        "{name}: {} deliveries in {seconds:.2} s",
-        summary.deliveries()
+        "{}: {} deliveries in {:.2} s",
+        result.pipeline, result.deliveries, result.elapsed_seconds
     );
-    for (label, count, always, meaning) in rows.into_iter().chain(sent_again(summary)) {
+    for (label, count, always, meaning) in rows {
         if always || count > 0 {
             // Writing to a string cannot fail.
             let _ = write!(text, "\n  {label:<12}{count:>9}  {meaning}");
         }
     }
-    text += &layers(ended.layer);
-    text + &overrides(accepted, ended.waived)
+    text += &layers(result.layer);
+    text + &overrides(&result.accepted)
 }
 
 /// The weaknesses that the operator accepts.
-fn overrides(accepted: Accepted, waived: Waived) -> String {
-    let of_store = "by `store.accept`: the store may give less than the class needs";
-    let of_pipeline = "by `accept`: what comes again after the window happens again";
-    let names = accepted.names().into_iter().map(|name| (name, of_store));
-    let waived = waived.names().into_iter().map(|name| (name, of_pipeline));
+fn overrides(accepted: &[Cow<'static, str>]) -> String {
     let mut text = String::new();
-    for (name, meaning) in names.chain(waived) {
+    for name in accepted {
+        let meaning = if Waived::NAMES.contains(&&**name) {
+            "by `accept`: what comes again after the window happens again"
+        } else {
+            "by `store.accept`: the store may give less than the class needs"
+        };
         let _ = write!(text, "\n  {:<11}{name:>10}  {meaning}", "accepted");
     }
     text

@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::io::{Stdout, Write};
 
 use semel_core::{Result, StateKind};
+use semel_operate::keys::state_of;
 use semel_operate::value::Base64;
 use serde::Serialize;
 
@@ -127,6 +128,14 @@ impl Block {
         }
     }
 
+    /// Adds a field with the name of a state, which another version may have.
+    pub(crate) fn named_state(&mut self, label: &str, name: &str) -> &mut Self {
+        match state_of(name) {
+            Some(state) => self.state(label, state),
+            None => self.field(label, name.replace('_', " ")),
+        }
+    }
+
     /// Adds a field with the name of a state.
     pub(crate) fn state(&mut self, label: &str, state: StateKind) -> &mut Self {
         self.styled(TextStyle::of(state), label, state_text(state))
@@ -154,7 +163,7 @@ impl Block {
             Ok(body) => text::escaped_but(body, |c| c == '\n').into_owned(),
             Err(_) => {
                 let label = format!("{label} (base64)");
-                return self.field(&label, Base64(bytes));
+                return self.field(&label, Base64(bytes.into()));
             }
         };
         self.styled(TextStyle::Plain, label, "");

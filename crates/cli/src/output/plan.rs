@@ -26,7 +26,7 @@ use crate::shell::{self, quoted};
 /// ```
 ///
 /// # Cost   holds the first few things only, however many are added
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Plan {
     verb: &'static str,
     one: &'static str,
@@ -41,6 +41,8 @@ pub(crate) struct Plan {
     shares: BTreeMap<String, u64>,
     /// The number of things of further tenants.
     of_others: u64,
+    /// True if it is carried out for a reason alone, and none was given.
+    lacks_reason: bool,
 }
 
 impl Plan {
@@ -57,6 +59,7 @@ impl Plan {
             tenants: BTreeSet::new(),
             shares: BTreeMap::new(),
             of_others: 0,
+            lacks_reason: false,
         }
     }
 
@@ -114,6 +117,18 @@ impl Plan {
         self.has_refused = true;
     }
 
+    /// Notes that it is carried out for a reason alone, and that none was given.
+    pub(crate) const fn ask_for_reason(&mut self) {
+        self.lacks_reason = true;
+    }
+
+    /// Prints the plan on standard error.
+    pub(crate) fn tell(&self) {
+        for line in self.lines() {
+            note(line);
+        }
+    }
+
     /// The number of things to change.
     pub(crate) const fn count(&self) -> u64 {
         self.count
@@ -123,9 +138,7 @@ impl Plan {
     ///
     /// # Shape   `Continue`: do it; `Break`: end with this, because there is nothing to do or no `--yes`
     pub(crate) fn confirmed(&self, confirm: Confirm) -> ControlFlow<Exit> {
-        for line in self.lines() {
-            note(line);
-        }
+        self.tell();
         if self.count == 0 {
             return ControlFlow::Break(Exit::Done);
         }
@@ -145,7 +158,9 @@ impl Plan {
             (tenant, _) => {
                 let tenant = tenant.map(String::as_str);
                 note("nothing was changed; to carry it out:");
-                note(format_args!("  {}", with_yes(std::env::args_os(), tenant)));
+                let reason = Some("--reason WHY").filter(|_| self.lacks_reason);
+                let command = with_yes(std::env::args_os(), tenant, reason);
+                note(format_args!("  {command}"));
             }
         }
         ControlFlow::Break(Exit::No)
@@ -163,6 +178,7 @@ impl Plan {
             tenants: _,
             shares: _,
             of_others: _,
+            lacks_reason: _,
         } = self;
         if *count == 0 {
             let but = if *has_refused {
@@ -187,7 +203,11 @@ impl Plan {
 
 /// Returns the command that was typed, with `--yes` and the tenant that the plan found, for a shell. Secrets in URLs are
 /// `***`.
-fn with_yes(typed: impl Iterator<Item = impl AsRef<OsStr>>, tenant: Option<&str>) -> String {
+fn with_yes(
+    typed: impl Iterator<Item = impl AsRef<OsStr>>,
+    tenant: Option<&str>,
+    reason: Option<&str>,
+) -> String {
     let mut words: Vec<_> = typed
         .map(|word| match word.as_ref().to_str() {
             Some(word) => quoted(&masked(word)),
@@ -200,7 +220,9 @@ fn with_yes(typed: impl Iterator<Item = impl AsRef<OsStr>>, tenant: Option<&str>
         .position(|word| word == "--")
         .unwrap_or(words.len());
     let tenant = tenant.map(|tenant| format!("--tenant {}", quoted(tenant)));
-    let options = tenant.into_iter().chain(["--yes".to_owned()]);
+    let reason = reason.map(str::to_owned);
+    let options = tenant.into_iter().chain(reason);
+    let options = options.chain(["--yes".to_owned()]);
     words.splice(end..end, options);
     words.join(" ")
 }
@@ -284,7 +306,7 @@ mod tests {
                 r#"semel '$HOME' 'json:["a",1]' --yes"#,
             ),
         ] {
-            assert_eq!(with_yes(typed.iter(), None), pasted);
+            assert_eq!(with_yes(typed.iter(), None, None), pasted);
         }
     }
 
@@ -296,7 +318,7 @@ mod tests {
             ("", "semel keys forget --tenant '' --yes -- -k"),
         ] {
             let typed = ["semel", "keys", "forget", "--", "-k"];
-            assert_eq!(with_yes(typed.iter(), Some(tenant)), pasted);
+            assert_eq!(with_yes(typed.iter(), Some(tenant), None), pasted);
         }
     }
 
@@ -308,7 +330,7 @@ mod tests {
             OsStr::from_bytes(b"\xff\xc3("),
         ];
         assert_eq!(
-            with_yes(typed.iter(), None),
+            with_yes(typed.iter(), None, None),
             r"semel $'it\'s a\x09tab \xe2\x80\x8b\\ é' $'\xff\xc3(' --yes"
         );
     }
@@ -321,7 +343,7 @@ mod tests {
             "postgres://me:secret@db:5432/x?password=secret&a",
         ];
         assert_eq!(
-            with_yes(typed.iter(), None),
+            with_yes(typed.iter(), None, None),
             "semel --store 'postgres://me:***@db:5432/x?password=***&***' --yes"
         );
     }

@@ -6,7 +6,7 @@ mod browser;
 mod encrypted;
 mod live;
 mod orders;
-mod runs;
+pub(crate) mod runs;
 
 use std::io::Write;
 use std::process::{Child, ChildStdin};

@@ -57,6 +57,7 @@ mod ready;
 mod redis;
 mod relay_pauses;
 mod relays;
+mod remote;
 mod replay;
 mod secrets;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]

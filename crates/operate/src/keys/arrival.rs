@@ -1,9 +1,11 @@
 //! The ways in which a key comes to a store, and the words for each.
 
 use semel_core::ClaimId;
+use serde::{Deserialize, Serialize};
 
 /// The way in which a key comes to a store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Arrival {
     /// In messages, which a source delivers to the workers of a pipeline.
     Delivery,

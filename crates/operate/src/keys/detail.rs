@@ -4,27 +4,28 @@ use std::borrow::Cow;
 
 use semel_core::json::Mask;
 use semel_core::units::duration_text;
-use semel_core::{Operation, Outcome, PastAttempt, Record, Recovery, State, Timestamp};
-use serde::Serialize;
+use semel_core::{Operation, Outcome, PastAttempt, Record, Recovery, State, StateKind, Timestamp};
+use serde::{Deserialize, Serialize};
 
 use super::summary::{reason, signature, since};
+use crate::keys::state_of;
 use crate::parked::{Withheld, masked, masked_http};
 use crate::value::{Base64, Span, Time, tenant, text_or_base64};
 
 /// All contents of a record; in JSON an object whose members are stable.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Detail<'a> {
     /// The key, as it is printed and typed.
-    pub key: &'a str,
+    pub key: Cow<'a, str>,
     /// The id of the operation.
     pub operation_id: String,
     /// The pipeline.
-    pub pipeline: &'a str,
+    pub pipeline: Cow<'a, str>,
     /// The tenant; none where there is only one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub tenant: Option<&'a str>,
+    pub tenant: Option<Cow<'a, str>>,
     /// The state.
-    pub state: &'static str,
+    pub state: Cow<'static, str>,
     /// The reason of the state.
     pub reason: Option<String>,
     /// The time since which it is in the state.
@@ -63,30 +64,27 @@ pub struct Detail<'a> {
     pub fingerprint: Option<String>,
     /// The id that the transport gave the message, if it is text.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub transport: Option<&'a str>,
+    pub transport: Option<Cow<'a, str>>,
     /// The same, if it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transport_base64: Option<Base64<'a>>,
     /// The entity whose version the message carried.
-    pub entity: Option<&'a str>,
+    pub entity: Option<Cow<'a, str>>,
     /// That version.
     pub version: Option<u64>,
     /// The error of the latest attempt that failed.
-    pub last_error: Option<&'a str>,
+    pub last_error: Option<Cow<'a, str>>,
     /// The attempts that are over.
     pub past: Vec<Past<'a>>,
     /// The remembered outcome.
     pub outcome: Option<Kept<'a>>,
-    /// The record.
-    #[serde(skip)]
-    pub record: &'a Record,
-    /// The time at which it was read.
-    #[serde(skip)]
+    /// The time at which it was read. A reader of the JSON sets it.
+    #[serde(skip, default = "epoch")]
     pub now: Timestamp,
 }
 
 /// A past attempt.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Past<'a> {
     /// Its number.
     pub attempt: u32,
@@ -101,25 +99,32 @@ pub struct Past<'a> {
     /// The time of its end.
     pub ended_at: Time,
     /// The manner of its end.
-    pub end: &'static str,
+    pub end: Cow<'static, str>,
     /// Its error.
-    pub error: Option<&'a str>,
+    pub error: Option<Cow<'a, str>>,
 }
 
 /// An outcome: its bytes, or the known facts about one that was too large to keep.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Kept<'a> {
-    len_bytes: u64,
-    blake3: Option<String>,
-    codec: Option<u16>,
+    /// Its length.
+    pub len_bytes: u64,
+    /// Its digest.
+    pub blake3: Option<String>,
+    /// Its codec; none if it was too large to keep.
+    pub codec: Option<u16>,
+    /// Its content type, if one is kept with it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    content_type: Option<&'a str>,
+    pub content_type: Option<Cow<'a, str>>,
+    /// Its bytes, if they are text.
     #[serde(skip_serializing_if = "Option::is_none")]
-    value: Option<Cow<'a, str>>,
+    pub value: Option<Cow<'a, str>>,
+    /// The same, if they are not.
     #[serde(skip_serializing_if = "Option::is_none")]
-    value_base64: Option<Base64<'a>>,
+    pub value_base64: Option<Base64<'a>>,
+    /// The reason why the bytes are not here, or not all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    withheld: Option<Withheld>,
+    pub withheld: Option<Withheld>,
 }
 
 impl<'a> Detail<'a> {
@@ -140,11 +145,11 @@ impl<'a> Detail<'a> {
             State::InDoubt { .. } => (None, None, record.doubt, None),
         };
         Self {
-            key: operation.key.as_str(),
+            key: operation.key.as_str().into(),
             operation_id: operation.id().to_string(),
-            pipeline: operation.scope.operation(),
-            tenant: tenant(&operation.scope),
-            state: record.state.kind().as_str(),
+            pipeline: operation.scope.operation().into(),
+            tenant: tenant(&operation.scope).map(Into::into),
+            state: record.state.kind().as_str().into(),
             reason: reason(record),
             since: Time(since(record)),
             attempts: record.attempts,
@@ -165,16 +170,20 @@ impl<'a> Detail<'a> {
             fingerprint: record
                 .fingerprint
                 .map(|fingerprint| fingerprint.to_string()),
-            transport,
+            transport: transport.map(Into::into),
             transport_base64,
-            entity: record.gate.as_ref().map(|gate| gate.entity.as_str()),
+            entity: record.gate.as_ref().map(|gate| gate.entity.as_str().into()),
             version: record.gate.as_ref().map(|gate| gate.version),
-            last_error: record.last_error.as_deref(),
+            last_error: record.last_error.as_deref().map(Into::into),
             past: record.past.iter().map(Past::of).collect(),
             outcome: record.outcome.as_ref().map(Kept::of),
-            record,
             now,
         }
+    }
+
+    /// Returns the state; nothing if it has none of the names that this version knows.
+    pub fn kind(&self) -> Option<StateKind> {
+        state_of(&self.state)
     }
 
     /// Leaves out the bytes of the outcome: its length and its digest stay.
@@ -196,6 +205,7 @@ impl<'a> Detail<'a> {
             let value = outcome.value.take();
             let is_http = outcome
                 .content_type
+                .as_ref()
                 .is_some_and(|it| it.starts_with("message/http"));
             let (shown, withheld) = match &value {
                 Some(message) if is_http => {
@@ -220,13 +230,19 @@ impl<'a> Past<'a> {
             fencing_token: past.token.get(),
             claimed_at: Time(past.claimed_at),
             ended_at: Time(past.ended_at),
-            end: past.end.as_str(),
-            error: past.error.as_deref(),
+            end: past.end.as_str().into(),
+            error: past.error.as_deref().map(Into::into),
         }
     }
 }
 
 impl<'a> Kept<'a> {
+    /// Returns its bytes; nothing if they are not kept, or not here.
+    pub fn bytes(&self) -> Option<&[u8]> {
+        let text = self.value.as_deref().map(str::as_bytes);
+        text.or(self.value_base64.as_ref().map(|it| &*it.0))
+    }
+
     /// Lays out an outcome.
     pub fn of(outcome: &'a Outcome) -> Self {
         match outcome {
@@ -240,7 +256,7 @@ impl<'a> Kept<'a> {
                     len_bytes: bytes.len() as u64,
                     blake3: signature(outcome),
                     codec: Some(*codec),
-                    content_type,
+                    content_type: content_type.map(Into::into),
                     value: value.map(Cow::Borrowed),
                     value_base64,
                     withheld: None,
@@ -257,6 +273,10 @@ impl<'a> Kept<'a> {
             },
         }
     }
+}
+
+const fn epoch() -> Timestamp {
+    Timestamp::EPOCH
 }
 
 fn recovery_text(recovery: Recovery) -> String {

@@ -2,9 +2,10 @@
 
 use semel_core::port::store::Listed;
 use semel_core::{Key, Scope, StateKind};
-use serde::{Serialize, Serializer};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::summary::{reason, since};
+use super::summary::{reason, since, state_of};
 use crate::value::{Time, tenant};
 
 /// The entry of a record in a list.
@@ -58,6 +59,52 @@ impl KeyEntry {
             held: record.held,
             remembered_until: record.expires_at().map(Time),
         }
+    }
+}
+
+/// An entry as its JSON has it.
+#[derive(Deserialize)]
+struct Sent {
+    key: String,
+    operation_id: String,
+    pipeline: String,
+    tenant: Option<String>,
+    state: String,
+    reason: Option<String>,
+    since: Time,
+    attempts: u32,
+    possible_repeats: u32,
+    held: bool,
+    remembered_until: Option<Time>,
+}
+
+impl<'de> Deserialize<'de> for KeyEntry {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Self::try_from(Sent::deserialize(from)?).map_err(D::Error::custom)
+    }
+}
+
+impl TryFrom<Sent> for KeyEntry {
+    type Error = String;
+
+    fn try_from(sent: Sent) -> Result<Self, String> {
+        let scope = Scope::new(sent.tenant.as_deref().unwrap_or_default(), &sent.pipeline);
+        let kind =
+            state_of(&sent.state).ok_or_else(|| format!("unknown state `{}`", sent.state))?;
+        Ok(Self {
+            key: Key::parse(&sent.key).map_err(|why| why.to_string())?,
+            operation_id: sent.operation_id,
+            pipeline: scope.map_err(|why| why.to_string())?,
+            tenant: sent.tenant,
+            state: kind.as_str(),
+            reason: sent.reason,
+            since: sent.since,
+            attempts: sent.attempts,
+            possible_repeats: sent.possible_repeats,
+            held: sent.held,
+            remembered_until: sent.remembered_until,
+            kind,
+        })
     }
 }
 

@@ -10,9 +10,11 @@ mod prospect;
 pub use history::Event;
 pub use prospect::Prospect;
 
+use std::borrow::Cow;
+
 use semel_config::PipelineSettings;
 use semel_core::{Audited, Operation, Parked, Record, Timestamp};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use self::present::Present;
 use crate::action::Action;
@@ -55,22 +57,21 @@ pub struct Beside {
 /// The explanation; in JSON an object whose texts may be reworded and whose other members are stable.
 ///
 /// `C` is the form of the choices at its end: data, or the form that a door gives them.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Explanation<'a, C = Choice> {
     /// The key.
-    pub key: &'a str,
+    pub key: Cow<'a, str>,
     /// The id of its operation.
     pub operation_id: String,
     /// The way in which the key comes.
-    #[serde(skip)]
     pub arrival: Arrival,
     /// The name of its pipeline.
-    pub pipeline: &'a str,
+    pub pipeline: Cow<'a, str>,
     /// The tenant; none where there is only one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub tenant: Option<&'a str>,
+    pub tenant: Option<Cow<'a, str>>,
     /// The state of its record, or `absent`.
-    pub state: &'static str,
+    pub state: Cow<'static, str>,
     /// The reason for the state, if there is more to say than the state does.
     pub reason: Option<String>,
     /// The time since which it is in this state.
@@ -104,40 +105,40 @@ pub struct Explanation<'a, C = Choice> {
 }
 
 /// A message that was set aside.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct KeptMessage<'a> {
     /// The code of the reason.
-    pub reason: &'a str,
+    pub reason: Cow<'a, str>,
     /// The time at which it was set aside.
     pub since: Time,
     /// The place from which it came.
-    pub coordinates: &'a str,
+    pub coordinates: Cow<'a, str>,
     /// One line about the reason.
-    pub detail: &'a str,
+    pub detail: Cow<'a, str>,
 }
 
 /// An entry of the audit trail.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AuditEntry<'a> {
     /// The time of the order.
     pub at: Time,
     /// The person who gave it.
-    pub by: &'a str,
+    pub by: Cow<'a, str>,
     /// The name of the order.
-    pub action: &'a str,
+    pub action: Cow<'a, str>,
     /// The reason that the person gave.
-    pub reason: &'a str,
+    pub reason: Cow<'a, str>,
     /// The state before the order.
-    pub before: &'a str,
+    pub before: Cow<'a, str>,
     /// The state after the order.
-    pub after: &'a str,
+    pub after: Cow<'a, str>,
 }
 
 /// A step that an operator can take.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
     /// The case for which the step is meant, or its use.
-    pub text: &'static str,
+    pub text: Cow<'static, str>,
     /// The action.
     pub action: Action,
 }
@@ -159,12 +160,12 @@ impl<'a> Explanation<'a> {
         } = Present::of(facts);
         let outcome = record.and_then(|record| record.outcome.as_ref());
         Self {
-            key: operation.key.as_str(),
+            key: operation.key.as_str().into(),
             operation_id: operation.id().to_string(),
             arrival: facts.arrival,
-            pipeline: operation.scope.operation(),
-            tenant: tenant(&operation.scope),
-            state,
+            pipeline: operation.scope.operation().into(),
+            tenant: tenant(&operation.scope).map(Into::into),
+            state: state.into(),
             reason: record.and_then(super::summary::reason),
             since: record.map(|record| Time(super::summary::since(record))),
             now: Time(now),
@@ -186,7 +187,7 @@ impl<'a> Explanation<'a> {
             can: can
                 .into_iter()
                 .map(|(text, kind)| Choice {
-                    text,
+                    text: text.into(),
                     action: Action::new(kind, operation.clone()),
                 })
                 .collect(),
@@ -226,10 +227,10 @@ impl<'a, C> Explanation<'a, C> {
 impl<'a> KeptMessage<'a> {
     fn of(parked: &'a Parked) -> Self {
         Self {
-            reason: &parked.reason,
+            reason: (&*parked.reason).into(),
             since: Time(parked.since),
-            coordinates: &parked.coordinates,
-            detail: &parked.detail,
+            coordinates: (&*parked.coordinates).into(),
+            detail: (&*parked.detail).into(),
         }
     }
 }
@@ -238,11 +239,11 @@ impl<'a> AuditEntry<'a> {
     fn of(entry: &'a Audited) -> Self {
         Self {
             at: Time(entry.at),
-            by: &entry.note.by,
-            action: &entry.action,
-            reason: &entry.note.reason,
-            before: &entry.before,
-            after: &entry.after,
+            by: (&*entry.note.by).into(),
+            action: (&*entry.action).into(),
+            reason: (&*entry.note.reason).into(),
+            before: (&*entry.before).into(),
+            after: (&*entry.after).into(),
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Orders about the records of keys, and their results.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use semel_core::audit::standing;
 use semel_core::decide::{Directed, Directive, Order};
 use semel_core::port::store::Store;
 use semel_core::{AnyStore, Note, Operation, Record, Result, StateKind};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::value::tenant;
 
@@ -22,7 +23,7 @@ pub struct Planned {
 }
 
 /// The result for one key: the documented object.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Changed {
     /// The key.
     pub key: String,
@@ -34,7 +35,7 @@ pub struct Changed {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
     /// The order, by its name in the audit trail.
-    pub action: &'static str,
+    pub action: Cow<'static, str>,
     /// The state before.
     pub before: Box<str>,
     /// The state after.
@@ -82,7 +83,7 @@ impl Changed {
             operation_id: operation.id().to_string(),
             pipeline: operation.scope.operation().to_owned(),
             tenant: tenant(&operation.scope).map(str::to_owned),
-            action: planned.order.action(),
+            action: planned.order.action().into(),
             before: planned.before.clone(),
             after: after_of(&planned.order, after),
         }

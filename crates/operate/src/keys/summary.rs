@@ -2,6 +2,11 @@
 
 use semel_core::{AttemptEnd, Outcome, Record, State, StateKind, Timestamp};
 
+/// Returns the state of this name.
+pub fn state_of(name: &str) -> Option<StateKind> {
+    StateKind::ALL.into_iter().find(|it| it.as_str() == name)
+}
+
 /// Returns the time since which a record is in its state, as far as the record tells.
 pub fn since(record: &Record) -> Timestamp {
     match record.state {

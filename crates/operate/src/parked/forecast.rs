@@ -1,17 +1,18 @@
 //! The prospects of messages that would be run again.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use semel_config::PipelineSettings;
 use semel_core::{ClaimRequest, Key, Operation, Record, Result, Scope, Timestamp};
 use semel_worker::replay::{Assessor, Kind, Prospect};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Found;
 use crate::value::tenant;
 
 /// The forecast for one message: the documented object.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Foretold {
     /// The id of the message.
     pub id: String,
@@ -25,11 +26,11 @@ pub struct Foretold {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
     /// The state of the record, or that the message is in quarantine.
-    pub state: &'static str,
+    pub state: Cow<'static, str>,
     /// The reason for which it was set aside.
     pub reason: Box<str>,
     /// The name of the fate that it would have.
-    pub predicted: &'static str,
+    pub predicted: Cow<'static, str>,
     /// That fate in words.
     pub detail: String,
 }
@@ -44,9 +45,9 @@ impl Foretold {
             operation_id: found.operation().map(|it| it.id().to_string()),
             pipeline: message.scope.operation().to_owned(),
             tenant: tenant(&message.scope).map(str::to_owned),
-            state: found.standing(kind),
+            state: found.standing(kind).into(),
             reason: message.reason.clone(),
-            predicted: prospect.as_str(),
+            predicted: prospect.as_str().into(),
             detail: prospect.to_string(),
         }
     }

@@ -1,13 +1,15 @@
 //! Messages as entries of lists.
 
+use std::borrow::Cow;
+
 use semel_worker::replay::Kind;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Found;
 use crate::value::{Time, tenant};
 
 /// A dead letter in a list: the documented object.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DeadLetter {
     /// The id of the message.
     pub id: String,
@@ -21,7 +23,7 @@ pub struct DeadLetter {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
     /// The state of its record.
-    pub state: &'static str,
+    pub state: Cow<'static, str>,
     /// The code of the reason for keeping it.
     pub reason: Box<str>,
     /// The time since which it is kept.
@@ -35,7 +37,7 @@ pub struct DeadLetter {
 }
 
 /// A message in quarantine in a list: the documented object.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Quarantined {
     /// The id of the message.
     pub id: String,
@@ -49,7 +51,7 @@ pub struct Quarantined {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
     /// The state: in quarantine.
-    pub state: &'static str,
+    pub state: Cow<'static, str>,
     /// The code of the reason for keeping it.
     pub reason: Box<str>,
     /// The time since which it is kept.
@@ -72,7 +74,7 @@ impl From<Found> for DeadLetter {
             operation_id: operation.map(|operation| operation.id().to_string()),
             pipeline: message.scope.operation().to_owned(),
             tenant: tenant(&message.scope).map(str::to_owned),
-            state,
+            state: state.into(),
             reason: message.reason,
             since: Time(message.since),
             error: message.detail,
@@ -92,7 +94,7 @@ impl From<Found> for Quarantined {
             operation_id: operation.map(|operation| operation.id().to_string()),
             pipeline: message.scope.operation().to_owned(),
             tenant: tenant(&message.scope).map(str::to_owned),
-            state,
+            state: state.into(),
             reason: message.reason,
             since: Time(message.since),
             detail: message.detail,

@@ -2,45 +2,45 @@
 
 use std::borrow::Cow;
 
+use semel_core::Key;
 use semel_core::json::Mask;
-use semel_core::{Key, Parked};
 use semel_worker::replay::Kind;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Found;
 use crate::value::{Base64, Time, tenant, text_or_base64};
 
 /// All of a message that was set aside; in JSON an object whose members are stable.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WholeMessage<'a> {
     /// Its id.
     pub id: String,
     /// The key, if it is known.
-    pub key: Option<&'a str>,
+    pub key: Option<Cow<'a, str>>,
     /// The id of the operation, if its key is known.
     pub operation_id: Option<String>,
     /// The pipeline.
-    pub pipeline: &'a str,
+    pub pipeline: Cow<'a, str>,
     /// The tenant; none where there is only one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub tenant: Option<&'a str>,
+    pub tenant: Option<Cow<'a, str>>,
     /// The state of the record, or that the message is in quarantine.
-    pub state: &'static str,
+    pub state: Cow<'static, str>,
     /// The reason for which it was set aside.
-    pub reason: &'a str,
+    pub reason: Cow<'a, str>,
     /// The time since which it is kept.
     pub since: Time,
     /// The last error of a dead letter.
     #[serde(rename = "error", skip_serializing_if = "Option::is_none")]
-    pub error: Option<&'a str>,
+    pub error: Option<Cow<'a, str>>,
     /// The details of the reason, of any other message.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub detail: Option<&'a str>,
+    pub detail: Option<Cow<'a, str>>,
     /// The place in the source where it was read.
-    pub coordinates: &'a str,
+    pub coordinates: Cow<'a, str>,
     /// The id that the transport gave it, if it is text.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub transport: Option<&'a str>,
+    pub transport: Option<Cow<'a, str>>,
     /// The same, if it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transport_base64: Option<Base64<'a>>,
@@ -57,16 +57,13 @@ pub struct WholeMessage<'a> {
     /// The reason why the payload is not here, or not all of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub withheld: Option<Withheld>,
-    /// The message.
-    #[serde(skip)]
-    pub message: &'a Parked,
 }
 
 /// A header of a message.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Header<'a> {
     /// The name.
-    pub name: &'a str,
+    pub name: Cow<'a, str>,
     /// The value, if it is text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<Cow<'a, str>>,
@@ -85,7 +82,7 @@ impl<'a> WholeMessage<'a> {
         let headers = message.headers.iter().map(|(name, value)| {
             let (value, value_base64) = text_or_base64(value);
             Header {
-                name,
+                name: (&**name).into(),
                 value: value.map(Cow::Borrowed),
                 value_base64,
             }
@@ -94,25 +91,34 @@ impl<'a> WholeMessage<'a> {
         let detail = Some(&*message.detail);
         Self {
             id: message.id().to_string(),
-            key: message.key.as_ref().map(Key::as_str),
+            key: message.key.as_ref().map(Key::as_str).map(Into::into),
             operation_id: found.operation().map(|it| it.id().to_string()),
-            pipeline: message.scope.operation(),
-            tenant: tenant(&message.scope),
-            state: found.standing(kind),
-            reason: &message.reason,
+            pipeline: message.scope.operation().into(),
+            tenant: tenant(&message.scope).map(Into::into),
+            state: found.standing(kind).into(),
+            reason: (&*message.reason).into(),
             since: Time(message.since),
-            error: detail.filter(|_| is_dead),
-            detail: detail.filter(|_| !is_dead),
-            coordinates: &message.coordinates,
-            transport,
+            error: detail.filter(|_| is_dead).map(Into::into),
+            detail: detail.filter(|_| !is_dead).map(Into::into),
+            coordinates: (&*message.coordinates).into(),
+            transport: transport.map(Into::into),
             transport_base64,
             headers: headers.collect(),
             size_bytes: message.payload.len(),
             payload: payload.map(Cow::Borrowed),
             payload_base64,
             withheld: None,
-            message,
         }
+    }
+
+    /// Returns the payload; nothing where it is withheld.
+    pub fn payload(&self) -> Option<&[u8]> {
+        either(self.payload.as_deref(), self.payload_base64.as_ref())
+    }
+
+    /// Returns the id that the transport gave it.
+    pub fn transport(&self) -> Option<&[u8]> {
+        either(self.transport.as_deref(), self.transport_base64.as_ref())
     }
 
     /// Leaves out the payload and the values of the headers, which not everybody may see.
@@ -134,7 +140,7 @@ impl<'a> WholeMessage<'a> {
             return self;
         }
         for header in &mut self.headers {
-            if mask.has_name(header.name) {
+            if mask.has_name(&header.name) {
                 (header.value, header.value_base64) = (Some(HIDDEN.into()), None);
             }
         }
@@ -145,8 +151,19 @@ impl<'a> WholeMessage<'a> {
     }
 }
 
+impl Header<'_> {
+    /// Returns the value; nothing where it is withheld.
+    pub fn value(&self) -> Option<&[u8]> {
+        either(self.value.as_deref(), self.value_base64.as_ref())
+    }
+}
+
+fn either<'a>(text: Option<&'a str>, base64: Option<&'a Base64<'_>>) -> Option<&'a [u8]> {
+    text.map(str::as_bytes).or(base64.map(|it| &*it.0))
+}
+
 /// The reason why a payload is not shown, or not all of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Withheld {
     /// The caller's role does not see payloads.

@@ -1,20 +1,22 @@
 //! The list of pipelines, with the order that stands about each.
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 
 use super::pause_record::OrderedPause;
 use crate::value::Time;
 
 /// A pipeline or a relay, and the order that stands about it: the documented object.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PipelineLine {
     /// The pipeline, or the relay.
     pub pipeline: Box<str>,
     /// True for a relay.
-    #[serde(rename = "relay", skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, rename = "relay", skip_serializing_if = "std::ops::Not::not")]
     pub is_relay: bool,
     /// The order: `run`, `pause` or `drain`.
-    pub order: &'static str,
+    pub order: Cow<'static, str>,
     /// The time of the order; none for one that is to run.
     pub since: Option<Time>,
     /// The person who gave it.
@@ -32,7 +34,7 @@ impl PipelineLine {
         Self {
             pipeline: pipeline.into(),
             is_relay: false,
-            order: kind,
+            order: kind.into(),
             since,
             by,
             reason,

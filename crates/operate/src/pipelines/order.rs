@@ -1,5 +1,6 @@
 //! Plans to pause, drain or resume a pipeline, and carries them out.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use semel_core::{
     Admission, AnyStore, ClaimId, ClaimRequest, Error, ErrorKind, Note, Operation, Result, Settled,
     Settlement, Step, Timestamp, Window,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::pause_record::{OrderedPause, PauseKind, outcome};
 use crate::relative_time::when;
@@ -39,19 +40,19 @@ pub struct PlannedPipeline {
 }
 
 /// The result for one pipeline or relay: the documented object.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PipelineChange {
     /// The pipeline, or the relay.
     pub pipeline: Box<str>,
     /// True for a relay.
-    #[serde(rename = "relay", skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, rename = "relay", skip_serializing_if = "std::ops::Not::not")]
     pub is_relay: bool,
     /// The order, by its name in the audit trail.
-    pub action: &'static str,
+    pub action: Cow<'static, str>,
     /// The order that stood until then: `run`, `pause` or `drain`.
-    pub before: &'static str,
+    pub before: Cow<'static, str>,
     /// The order that stands now.
-    pub after: &'static str,
+    pub after: Cow<'static, str>,
 }
 
 impl PipelineOrder {
@@ -121,13 +122,17 @@ impl PlannedPipeline {
         PipelineChange {
             pipeline: self.pipeline.clone(),
             is_relay: self.is_relay,
-            action: self.order.as_str(),
-            before: self.before.as_ref().map_or("run", |it| it.kind.as_str()),
-            after: match self.order {
+            action: self.order.as_str().into(),
+            before: self
+                .before
+                .as_ref()
+                .map_or("run", |it| it.kind.as_str())
+                .into(),
+            after: Cow::Borrowed(match self.order {
                 PipelineOrder::Pause => "pause",
                 PipelineOrder::Drain => "drain",
                 PipelineOrder::Resume => "run",
-            },
+            }),
         }
     }
 

@@ -1,13 +1,13 @@
 //! The audit trail of a store.
 
 use semel_core::{Audited, Note, Operation};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::pipelines::PauseKind;
 use crate::value::{Time, tenant};
 
 /// An entry of the audit trail; in JSON an object whose members are stable.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AuditLine {
     /// The time of the change.
     pub at: Time,

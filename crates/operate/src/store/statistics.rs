@@ -1,11 +1,12 @@
 //! The contents of a store in numbers.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use semel_core::port::store::{Capabilities, Durability, ListQuery, Stats, Store};
 use semel_core::{AnyStore, Audited, Parked, Result};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::paging::for_each_page;
 
@@ -63,24 +64,24 @@ impl Holdings {
 }
 
 /// The contents and promises of a store; in JSON an object whose members are stable.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Statistics<'a> {
     /// Its url, as it may be shown.
-    pub url: &'a str,
+    pub url: Cow<'a, str>,
     /// Its kind.
-    pub kind: &'static str,
+    pub kind: Cow<'static, str>,
     /// The accident that its answers survive.
-    pub durability: &'static str,
+    pub durability: Cow<'static, str>,
     /// True if several processes can use it at once.
     pub shared: bool,
     /// The weaknesses of the store that the configuration accepts.
-    pub accepted: &'a [&'static str],
+    pub accepted: Vec<Cow<'static, str>>,
     /// Its warnings.
-    pub warnings: &'a [Box<str>],
+    pub warnings: Cow<'a, [Box<str>]>,
     /// Its records.
     pub records: Records,
     /// The messages that are set aside, by reason.
-    pub parked: &'a BTreeMap<Box<str>, u64>,
+    pub parked: Cow<'a, BTreeMap<Box<str>, u64>>,
     /// The entries of the audit trail.
     pub audit_entries: u64,
     /// Its size; none if it does not tell.
@@ -92,7 +93,7 @@ pub struct Statistics<'a> {
 }
 
 /// Records by state.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Records {
     /// All of them.
     pub total: u64,
@@ -115,12 +116,12 @@ impl<'a> Statistics<'a> {
     pub fn of(holdings: &'a Holdings) -> Self {
         let [claimed, started, released, completed, dead, in_doubt] = holdings.stats.records;
         Self {
-            url: &holdings.url,
-            kind: holdings.capabilities.kind,
-            durability: durability(holdings.capabilities.durability),
+            url: holdings.url.as_str().into(),
+            kind: holdings.capabilities.kind.into(),
+            durability: durability(holdings.capabilities.durability).into(),
             shared: holdings.capabilities.shared,
-            accepted: &holdings.accepted,
-            warnings: &holdings.capabilities.warnings,
+            accepted: holdings.accepted.iter().map(|it| (*it).into()).collect(),
+            warnings: Cow::Borrowed(&holdings.capabilities.warnings),
             records: Records {
                 total: holdings.stats.records.iter().sum(),
                 claimed,
@@ -130,7 +131,7 @@ impl<'a> Statistics<'a> {
                 dead,
                 in_doubt,
             },
-            parked: &holdings.parked,
+            parked: Cow::Borrowed(&holdings.parked),
             audit_entries: holdings.audited,
             disk_bytes: holdings.stats.disk_bytes,
             entities: holdings.stats.entities,

@@ -6,7 +6,7 @@ use semel_core::decide::{self, Change};
 use semel_core::port::store::{ListQuery, Listed, Store};
 use semel_core::port::transfer::{AnyTransferStore, Item, TransferStore};
 use semel_core::{AnyStore, Audited, Certainty, Error, Note, Result, Timestamp};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::paging::for_each_page;
 
@@ -20,7 +20,7 @@ pub struct SweepForecast {
 }
 
 /// The result of a sweep: the documented object.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SweepResult {
     /// Records removed.
     pub removed: u64,

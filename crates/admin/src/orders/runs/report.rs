@@ -1,5 +1,6 @@
 //! The report of a run: what was foretold, what has come of it, and where the two differ.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use semel_core::{Fate, Key};
@@ -31,7 +32,7 @@ pub(crate) struct RunReport<'r> {
     begun: Time,
     ended: Option<Time>,
     /// The number of messages that would have each fate.
-    foretold: BTreeMap<&'static str, usize>,
+    foretold: BTreeMap<Cow<'static, str>, usize>,
     /// The number of changes that have each result.
     came: BTreeMap<&'static str, usize>,
     /// The messages whose fate is another than was foretold.
@@ -133,7 +134,7 @@ impl Run {
 impl<'r> Followed<'r> {
     fn of(change: &'r Change, came: Option<&Came>, state: RunState) -> Self {
         let predicted = match change {
-            Change::Foretold(it) => it.predicted,
+            Change::Foretold(it) => &*it.predicted,
             _ => "",
         };
         let (result, why, differs) = match came {

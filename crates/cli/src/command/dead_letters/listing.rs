@@ -2,15 +2,16 @@
 
 use semel_operate::parked::{DeadLetter, Found};
 use semel_operate::relays::RelayDeadLetter;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::output::{Column, Entry, Row};
 
 /// A dead letter in a list. That of a relay has its id where others have their key.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(untagged)]
-pub(super) enum Listed {
+pub(crate) enum Listed {
     OfPipeline(DeadLetter),
+    #[serde(skip_deserializing)]
     OfRelay(RelayDeadLetter),
 }
 

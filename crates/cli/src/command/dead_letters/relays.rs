@@ -166,8 +166,8 @@ impl Answer for Told<'_> {
             block.heading("Headers");
             for header in &self.whole.headers {
                 match (&header.value, &header.value_base64) {
-                    (Some(value), _) => block.field(header.name, value),
-                    (None, Some(value)) => block.field(header.name, value),
+                    (Some(value), _) => block.field(&header.name, value),
+                    (None, Some(value)) => block.field(&header.name, value),
                     (None, None) => block,
                 };
             }

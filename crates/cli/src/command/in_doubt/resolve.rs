@@ -68,7 +68,7 @@ pub(super) fn resolve(arguments: &Resolve) -> Result<Exit> {
 }
 
 /// Reads the person's statement from the arguments.
-fn word_of(arguments: &Resolve) -> Result<Word> {
+pub(crate) fn word_of(arguments: &Resolve) -> Result<Word> {
     Ok(if arguments.verdict.applied {
         Word::Applied(Bytes::from(outcome_of(arguments)?))
     } else if arguments.verdict.not_applied {
@@ -261,7 +261,7 @@ impl Entry for Resolved {
             .text(&self.pipeline)
             .show_some(self.tenant.as_ref())
             .text(&self.before.replace('_', " "))
-            .text(self.after)
+            .text(&self.after)
             .text(&self.message.as_str().replace('_', " "));
     }
 }

@@ -1,14 +1,11 @@
 //! `semel in-doubt show`.
 
-use semel_core::{Parked, Result, StateKind};
-use semel_operate::in_doubt::message_of;
-use semel_operate::keys::{Arrival, Detail};
-use semel_operate::value::{Base64, Time, text_or_base64};
-use serde::Serialize;
+use semel_core::{Result, StateKind};
+use semel_operate::in_doubt::{WholeDoubt, message_of};
 
 use crate::Exit;
 use crate::args::in_doubt::Show;
-use crate::command::keys::tell_missing;
+use crate::command::keys::{describe_bytes, tell_missing};
 use crate::command::operate::{self, Found};
 use crate::output::{self, Answer, Answers, Block, key_text, state_text};
 
@@ -33,55 +30,15 @@ pub(super) fn show(arguments: &Show) -> Result<Exit> {
             return Ok(Exit::No);
         }
         let parked = message_of(&ground.store, &operation).await?;
-        let doubt = Doubt {
-            arrival: ground.arrival_of(&operation.scope),
-            record: Detail::of(&operation, &record, ground.now()),
-            message: parked.as_ref().map(Message::of),
-        };
+        let arrival = ground.arrival_of(&operation.scope);
+        let now = ground.now();
+        let doubt = WholeDoubt::of(&operation, &record, parked.as_ref(), arrival, now);
         let _ = Answers::new(arguments.format).print(&doubt)?;
         Ok(Exit::Done)
     })
 }
 
-/// A doubt, whole.
-#[derive(Debug, Serialize)]
-struct Doubt<'a> {
-    #[serde(flatten)]
-    record: Detail<'a>,
-    message: Option<Message<'a>>,
-    #[serde(skip)]
-    arrival: Arrival,
-}
-
-/// The message that is kept for it.
-#[derive(Debug, Serialize)]
-struct Message<'a> {
-    since: Time,
-    coordinates: &'a str,
-    detail: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    payload: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    payload_base64: Option<Base64<'a>>,
-    #[serde(skip)]
-    parked: &'a Parked,
-}
-
-impl<'a> Message<'a> {
-    fn of(parked: &'a Parked) -> Self {
-        let (payload, payload_base64) = text_or_base64(&parked.payload);
-        Self {
-            since: Time(parked.since),
-            coordinates: &parked.coordinates,
-            detail: &parked.detail,
-            payload,
-            payload_base64,
-            parked,
-        }
-    }
-}
-
-impl Answer for Doubt<'_> {
+impl Answer for WholeDoubt<'_> {
     fn describe(&self, block: &mut Block) {
         self.record.describe(block);
         block.heading("Message");
@@ -93,12 +50,10 @@ impl Answer for Doubt<'_> {
             ));
             return;
         };
+        let detail = Some(&message.detail).filter(|detail| !detail.is_empty());
         block
-            .field("coordinates", message.coordinates)
-            .some(
-                "detail",
-                Some(message.detail).filter(|detail| !detail.is_empty()),
-            )
-            .bytes("payload", &message.parked.payload);
+            .field("coordinates", &message.coordinates)
+            .some("detail", detail);
+        describe_bytes("payload", message.payload(), message.withheld, block);
     }
 }

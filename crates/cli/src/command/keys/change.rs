@@ -192,7 +192,7 @@ async fn records(ground: &Ground, operations: &[Operation]) -> Result<Vec<Option
 }
 
 /// Every key once, in the order in which they were named.
-fn wanted(arguments: &Change) -> Result<Vec<Key>> {
+pub(crate) fn wanted(arguments: &Change) -> Result<Vec<Key>> {
     let mut keys = arguments.keys.clone();
     if let Some(file) = &arguments.keys_from {
         keys.extend(keys_from(file)?);
@@ -264,7 +264,7 @@ impl Entry for Changed {
         row.text(&key_text(&self.key))
             .text(&self.pipeline)
             .show_some(self.tenant.as_ref())
-            .text(self.action)
+            .text(&self.action)
             .text(&self.before)
             .text(&self.after);
     }

@@ -1,7 +1,8 @@
 //! A whole record in words, for `keys show` and `in-doubt show`.
 
-use semel_core::{Outcome, StateKind};
-use semel_operate::keys::{Detail, Past, signature};
+use semel_core::StateKind;
+use semel_operate::keys::{Detail, Kept, Past};
+use semel_operate::parked::Withheld;
 use semel_operate::relative_time::when;
 use semel_operate::value::Time;
 
@@ -11,11 +12,11 @@ impl Answer for Detail<'_> {
     fn describe(&self, block: &mut Block) {
         let when = |time: Time| when(time.0, self.now);
         block
-            .field("key", key_text(self.key))
-            .field("pipeline", self.pipeline)
-            .some("tenant", self.tenant)
+            .field("key", key_text(&self.key))
+            .field("pipeline", &self.pipeline)
+            .some("tenant", self.tenant.as_ref())
             .field("operation id", &self.operation_id)
-            .state("state", self.record.state.kind())
+            .named_state("state", &self.state)
             .field("since", when(self.since))
             .some("reason", self.reason.as_ref())
             .some("lease until", self.lease_until.map(when))
@@ -45,19 +46,19 @@ impl Answer for Detail<'_> {
             .field("claim id", &self.claim_id)
             .field("fencing token", self.fencing_token)
             .some("fingerprint", self.fingerprint.as_ref());
-        match (self.transport, self.transport_base64) {
+        match (&self.transport, &self.transport_base64) {
             (Some(text), _) => block.field("transport id", text),
             (None, Some(base64)) => block.field("transport id (base64)", base64),
             (None, None) => block,
         };
         block
-            .some("entity", self.entity)
+            .some("entity", self.entity.as_ref())
             .some("version", self.version)
-            .some("last error", self.last_error);
+            .some("last error", self.last_error.as_ref());
         describe_past(&self.past, block);
-        if self.record.state.kind() == StateKind::Completed {
+        if self.kind() == Some(StateKind::Completed) {
             block.heading("Outcome");
-            describe_outcome(self.record.outcome.as_ref(), block);
+            describe_outcome(self.outcome.as_ref(), block);
         }
     }
 }
@@ -71,6 +72,7 @@ fn describe_past(past: &[Past<'_>], block: &mut Block) {
     for past in past {
         let error = past
             .error
+            .as_ref()
             .map_or(String::new(), |error| format!(": {error}"));
         block.prose(&format!(
             "{} to {}: attempt {} of worker {}, token {}, {}{error}",
@@ -84,28 +86,44 @@ fn describe_past(past: &[Past<'_>], block: &mut Block) {
     }
 }
 
-fn describe_outcome(outcome: Option<&Outcome>, block: &mut Block) {
-    match outcome {
-        None => block.prose("none was handed over"),
-        Some(outcome @ Outcome::TooLarge { len_bytes, .. }) => block
-            .field(
-                "length",
-                format_args!("{len_bytes} bytes, too many to keep"),
-            )
-            .some("blake3", signature(outcome)),
-        Some(outcome @ Outcome::Kept { codec, bytes }) => {
-            if *codec != 0 {
-                block.field("codec", codec);
-            }
-            let (content_type, bytes) = match outcome.as_media() {
-                Some((content_type, bytes)) => (Some(content_type), bytes),
-                None => (None, &bytes[..]),
-            };
-            block
-                .some("content type", content_type)
-                .field("length", format_args!("{} bytes", bytes.len()))
-                .some("blake3", signature(outcome))
-                .bytes("value", bytes)
-        }
+fn describe_outcome(outcome: Option<&Kept<'_>>, block: &mut Block) {
+    let Some(outcome) = outcome else {
+        block.prose("none was handed over");
+        return;
     };
+    let Some(codec) = outcome.codec else {
+        let length = format_args!("{} bytes, too many to keep", outcome.len_bytes);
+        block
+            .field("length", length)
+            .some("blake3", outcome.blake3.as_ref());
+        return;
+    };
+    if codec != 0 {
+        block.field("codec", codec);
+    }
+    block
+        .some("content type", outcome.content_type.as_ref())
+        .field("length", format_args!("{} bytes", outcome.len_bytes))
+        .some("blake3", outcome.blake3.as_ref());
+    describe_bytes("value", outcome.bytes(), outcome.withheld, block);
+}
+
+/// Describes bytes, or says why they are not here.
+pub(crate) fn describe_bytes(
+    label: &str,
+    bytes: Option<&[u8]>,
+    withheld: Option<Withheld>,
+    block: &mut Block,
+) {
+    if let Some(why) = withheld {
+        let why = match why {
+            Withheld::Role => "not shown: the role of the token does not see payloads",
+            Withheld::Members => "some members are not shown",
+            Withheld::NoJson => "not shown: members are to be hidden, and it is no JSON",
+        };
+        block.field(&format!("{label} withheld"), why);
+    }
+    if bytes.is_some() || withheld.is_none() {
+        block.bytes(label, bytes.unwrap_or_default());
+    }
 }

@@ -10,7 +10,7 @@ use crate::output::{Answer, Block, key_text};
 
 /// An action that the operator can take, as the command that performs it.
 #[derive(Debug, Serialize)]
-pub(super) struct Command {
+pub(crate) struct Command {
     text: String,
     command: String,
 }
@@ -18,6 +18,11 @@ pub(super) struct Command {
 impl Command {
     /// Words a choice.
     pub(super) fn of(ground: &Ground, choice: &Choice) -> Self {
+        Self::new(choice, ground.command_for(&choice.action))
+    }
+
+    /// Words a choice that this command carries out.
+    pub(crate) fn new(choice: &Choice, command: String) -> Self {
         let hint = if choice.action.kind == ActionKind::ResolveApplied {
             " (--outcome TEXT says what it answered)"
         } else {
@@ -25,7 +30,7 @@ impl Command {
         };
         Self {
             text: format!("{}{hint}", choice.text),
-            command: ground.command_for(&choice.action),
+            command,
         }
     }
 }
@@ -33,9 +38,9 @@ impl Command {
 impl Answer for Explanation<'_, Command> {
     fn describe(&self, block: &mut Block) {
         let now = self.now.0;
-        block.field("key", key_text(self.key));
-        block.field("pipeline", self.pipeline);
-        block.some("tenant", self.tenant);
+        block.field("key", key_text(&self.key));
+        block.field("pipeline", &self.pipeline);
+        block.some("tenant", self.tenant.as_ref());
         block.field("operation id", &self.operation_id);
         block.field("state", self.state.replace('_', " "));
         block.some("since", self.since.map(|since| when(since.0, now)));
@@ -60,7 +65,7 @@ impl Answer for Explanation<'_, Command> {
             block.heading("Messages kept under this key");
         }
         for message in &self.messages {
-            let detail = match message.detail {
+            let detail = match &*message.detail {
                 "" => String::new(),
                 detail => format!(": {detail}"),
             };

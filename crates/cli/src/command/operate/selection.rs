@@ -151,10 +151,10 @@ pub(super) fn invalid(error: InvalidScope) -> Error {
     usage(format!("--pipeline: {error}"))
 }
 
-fn pipeline_option(name: &str) -> String {
+pub(crate) fn pipeline_option(name: &str) -> String {
     format!(" --pipeline {}", quoted(name))
 }
 
-fn tenant_option(name: &str) -> String {
+pub(crate) fn tenant_option(name: &str) -> String {
     format!(" --tenant {}", quoted(name))
 }

@@ -36,7 +36,7 @@ pub(crate) async fn drop_all(
     }
     let bars = Bars::new();
     let bar = bars.of_work("drop", Unit::Records, Some(plan.count()));
-    let mut done = Done::default();
+    let mut done = Dropped::default();
     search
         .remove(&ground.store, until, note, |_, dropped| {
             done.dropped += dropped.iter().filter(|&&was_there| was_there).count() as u64;
@@ -89,12 +89,13 @@ pub(super) fn name_of(message: &Parked) -> String {
         .map_or_else(id, |key| Key::as_str(key).to_owned())
 }
 
+/// The number of messages that are gone.
 #[derive(Default, Serialize)]
-struct Done {
-    dropped: u64,
+pub(crate) struct Dropped {
+    pub(crate) dropped: u64,
 }
 
-impl Answer for Done {
+impl Answer for Dropped {
     fn describe(&self, block: &mut Block) {
         block.field("dropped", self.dropped);
     }

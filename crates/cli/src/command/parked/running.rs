@@ -339,17 +339,9 @@ impl Print {
         let ended = &PipelineSummary::from(*summary);
         let text = match self.format {
             Output::Table => {
-                let place = match self.kind {
-                    Kind::DeadLetters => "dead letters",
-                    Kind::InDoubt => "messages of doubts",
-                    Kind::Quarantined => "quarantine",
-                };
-                format!(
-                    "{}\n{name}: {place}: {} dropped, {} kept",
-                    summary::table(name, ended, self.accepted, log),
-                    tally.dropped,
-                    tally.kept + tally.refused
-                )
+                let table = summary::table(name, ended, self.accepted, log);
+                let left = tally.kept + tally.refused;
+                table + &parked_line(name, self.kind, tally.dropped, left)
             }
             Output::Json | Output::Jsonl => {
                 let json = ReplayResult::of(name, report, self.accepted);
@@ -358,4 +350,14 @@ impl Print {
         };
         output::data(text).map_err(output::cannot_print)
     }
+}
+
+/// The line about the messages that were run, under the table of their run.
+pub(crate) fn parked_line(name: &str, kind: Kind, dropped: u64, left: u64) -> String {
+    let place = match kind {
+        Kind::DeadLetters => "dead letters",
+        Kind::InDoubt => "messages of doubts",
+        Kind::Quarantined => "quarantine",
+    };
+    format!("\n{name}: {place}: {dropped} dropped, {left} kept")
 }

@@ -26,14 +26,14 @@ impl Answer for Statistics<'_> {
             "one process at a time"
         };
         block
-            .field("store", self.url)
+            .field("store", &self.url)
             .field("survives", self.durability.replace('_', " "))
             .field("used by", used_by)
             .some("on disk", self.disk_bytes.map(bytes));
-        for name in self.accepted {
+        for name in &self.accepted {
             block.styled(TextStyle::Attention, "accepted", name);
         }
-        for warning in self.warnings {
+        for warning in &*self.warnings {
             block.styled(TextStyle::Attention, "warning", warning);
         }
         block.heading("Records");
@@ -60,7 +60,7 @@ impl Answer for Statistics<'_> {
         block.heading("Version gate");
         block.field("entities", self.entities);
         block.heading("Messages kept");
-        for (reason, count) in self.parked {
+        for (reason, count) in &*self.parked {
             block.field(reason, count);
         }
         block.field("total", self.parked.values().sum::<u64>());

@@ -15,9 +15,9 @@ use crate::operator::{STORES, items};
 use crate::site::{Running, Site, lines, wait_for};
 
 /// A site whose pipeline has set messages aside, and perhaps a worker that has its store open.
-struct Troubled {
-    site: Site,
-    port: u16,
+pub(crate) struct Troubled {
+    pub(crate) site: Site,
+    pub(crate) port: u16,
     /// The token of its requests.
     token: String,
 }
@@ -42,16 +42,16 @@ for line in sys.stdin:
 ";
 
 /// An effect whose target knows its keys, and one whose doubts are for a person.
-const KEYED: &str = "class = \"keyed\", provider_window = \"24h\"";
+pub(crate) const KEYED: &str = "class = \"keyed\", provider_window = \"24h\"";
 const PARKED: &str = "class = \"unkeyed\", on_doubt = \"park\"";
 
 impl Troubled {
     /// Makes one over this store, of an effect of this class, that has met these messages.
-    fn new(store: &str, class: &str, input: &str) -> Self {
+    pub(crate) fn new(store: &str, class: &str, input: &str) -> Self {
         Self::at("127.0.0.1", store, class, input)
     }
 
-    fn at(host: &str, store: &str, class: &str, input: &str) -> Self {
+    pub(crate) fn at(host: &str, store: &str, class: &str, input: &str) -> Self {
         let port = free_port::take().expect("a free port");
         let config = format!(
             "[store]\nurl = \"{store}\"\n[admin]\nlisten = \"{host}:{port}\"\n[pipelines.pay]\nkey = \"json:/id\"\n\
@@ -73,7 +73,7 @@ impl Troubled {
     }
 
     /// Starts a worker that has the store open.
-    fn worker(&self) -> Running {
+    pub(crate) fn worker(&self) -> Running {
         let mut command = self.site.command();
         command.arg("run").stdin(Stdio::piped());
         let mut running = Running::start(&mut command);
@@ -124,7 +124,7 @@ impl Troubled {
     }
 
     /// The only run, once it has ended.
-    fn ended(&self) -> Value {
+    pub(crate) fn ended(&self) -> Value {
         let mut run = Value::Null;
         wait_for("the end of the run", || {
             let runs = self.send("GET", "/v1/runs", "").body;
@@ -138,7 +138,7 @@ impl Troubled {
 
     /// The effects, each of which must be the only one of its key.
     #[track_caller]
-    fn effects(&self) -> BTreeSet<String> {
+    pub(crate) fn effects(&self) -> BTreeSet<String> {
         let text = self.site.text("out");
         let mut once = BTreeSet::new();
         for key in text.lines() {
@@ -158,17 +158,17 @@ fn order(plan: &Value) -> String {
     json!({ "token": plan["token"], "reason": "the bank is back" }).to_string()
 }
 
-fn ids(from: usize, to: usize) -> String {
+pub(crate) fn ids(from: usize, to: usize) -> String {
     lines(from..to, |at| format!("{{\"id\":\"pay-{at}\"}}"))
 }
 
 /// A message for each action, and one of a doubt.
-fn mixed() -> String {
+pub(crate) fn mixed() -> String {
     "{\"id\":\"dead-1\"}\n{\"id\":\"doubt-1\"}\n{\"id\":\"dead-1\",\"amount\":2}\n{\"name\":\"none\"}\n".to_owned()
 }
 
 /// The action, the verb that foretells the same, and how many changes there are.
-const ACTIONS: [(&str, &str, usize); 3] = [
+pub(crate) const ACTIONS: [(&str, &str, usize); 3] = [
     ("in-doubt/retry", "in-doubt retry --all", 1),
     ("dead-letters/replay", "dead-letters replay --all", 1),
     ("quarantine/release", "quarantine release --all", 2),

@@ -3,7 +3,7 @@
 use semel_core::{
     AttemptEnd, Audited, ClaimId, FencingToken, Note, PastAttempt, Record, State, Timestamp,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Facts;
 use crate::keys::Arrival;
@@ -11,7 +11,7 @@ use crate::relative_time::in_words;
 use crate::value::Time;
 
 /// One event.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Event {
     /// The time.
     pub at: Time,

@@ -1,11 +1,13 @@
 //! The answer that a message with this key gets, now and once its wait is over.
 
+use std::borrow::Cow;
+
 use semel_core::decide;
 use semel_core::{
     Admission, ClaimId, ClaimRequest, FencingToken, Members, Outcome, Record, Start, State,
     StateKind, Timestamp, Window,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Beside, Facts};
 use crate::keys::Arrival;
@@ -13,10 +15,10 @@ use crate::relative_time::when;
 use crate::value::Time;
 
 /// The answer that a message gets.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Prospect {
     /// `granted`, `replay`, `busy`, `parked` or `stale`.
-    pub answer: &'static str,
+    pub answer: Cow<'static, str>,
     /// The time until which the message is held back.
     pub until: Option<Time>,
     /// True if the message is acknowledged.
@@ -49,7 +51,7 @@ impl Prospect {
         texts.extend(beside.and_then(|beside| unseen(record, now, beside)));
         texts.extend(exceptions(record, facts));
         Self {
-            answer: admission.as_str(),
+            answer: admission.as_str().into(),
             until: until.map(Time),
             acknowledged: matches!(
                 admission,

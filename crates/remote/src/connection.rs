@@ -1,0 +1,158 @@
+//! One request on a connection of its own. Every failure says whether any byte of the request was handed over.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::client::conn::http1;
+use hyper::{HeaderMap, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::{self, Instant};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+use crate::address::Address;
+
+/// The reason why there is no whole answer.
+#[derive(Debug)]
+pub(crate) enum Broken {
+    /// No byte of the request was sent.
+    Unsent(String),
+    /// The connection broke after some of the request was sent.
+    Sent(String),
+    /// The time is over; the request was sent.
+    Late,
+    /// The answer is longer than is read.
+    TooLarge,
+}
+
+/// An answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+/// Sends a request, and reads the answer to its end.
+///
+/// # Cancel safety
+///
+/// The connection is closed; the request may have been sent
+pub(crate) async fn exchange(
+    address: &Address,
+    tls: Option<&Arc<ClientConfig>>,
+    request: Request<Full<Bytes>>,
+    within: Duration,
+) -> Result<Answer, Broken> {
+    let deadline = Instant::now() + within;
+    let patience = deadline.min(Instant::now() + LONGEST_CONNECT);
+    let connect = async {
+        let stream = TcpStream::connect((address.host(), address.port())).await;
+        let stream = stream.map_err(|error| Broken::Unsent(in_words(&error)))?;
+        let _ = stream.set_nodelay(true);
+        let Some(config) = tls else {
+            return Ok(Either::Plain(stream));
+        };
+        let name = ServerName::try_from(address.host().to_owned());
+        let name = name.map_err(|_| {
+            Broken::Unsent("no TLS: its host is no name that a certificate can have".to_owned())
+        })?;
+        let connector = TlsConnector::from(Arc::clone(config));
+        match connector.connect(name, stream).await {
+            Ok(stream) => Ok(Either::Tls(Box::new(stream))),
+            Err(error) => Err(Broken::Unsent(format!("no TLS: {}", refusal(&error)))),
+        }
+    };
+    let connected = time::timeout_at(patience, connect).await;
+    let late = || Broken::Unsent(format!("no connection within {LONGEST_CONNECT:?}"));
+    match connected.map_err(|_| late())?? {
+        Either::Plain(stream) => talk(stream, request, deadline).await,
+        Either::Tls(stream) => talk(stream, request, deadline).await,
+    }
+}
+
+enum Either<A, B> {
+    Plain(A),
+    Tls(B),
+}
+
+async fn talk<S>(
+    stream: S,
+    request: Request<Full<Bytes>>,
+    deadline: Instant,
+) -> Result<Answer, Broken>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let sent = |error: &hyper::Error| Broken::Sent(cause(error));
+    let exchange = async {
+        let (mut sender, mover) = http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| Broken::Unsent(cause(&error)))?;
+        // It ends with this request.
+        let mut movers = JoinSet::new();
+        movers.spawn(mover);
+        let answer = sender.try_send_request(request).await;
+        let answer = answer.map_err(|mut error| match error.take_message() {
+            Some(_) => Broken::Unsent(cause(error.error())),
+            None => sent(error.error()),
+        })?;
+        let (head, body) = answer.into_parts();
+        let body = Limited::new(body, MOST_BYTES).collect().await;
+        let body = body.map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                return Broken::TooLarge;
+            }
+            Broken::Sent(
+                error
+                    .downcast_ref()
+                    .map_or_else(|| error.to_string(), cause),
+            )
+        })?;
+        Ok(Answer {
+            status: head.status,
+            headers: head.headers,
+            body: body.to_bytes(),
+        })
+    };
+    let done = time::timeout_at(deadline, exchange).await;
+    done.unwrap_or(Err(Broken::Late))
+}
+
+/// The error with its cause: the uppermost layer alone says little.
+fn cause(error: &hyper::Error) -> String {
+    match std::error::Error::source(error) {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
+
+fn in_words(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
+        io::ErrorKind::ConnectionReset => "connection reset".to_owned(),
+        io::ErrorKind::UnexpectedEof => "the connection was closed".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// The reason why the other end was not accepted, in the words of the command line.
+fn refusal(error: &io::Error) -> String {
+    let refused = semel_tls::refusal(error).map(|it| it.words);
+    let words = refused.unwrap_or_else(|| in_words(error));
+    words
+        .replace("in `tls.ca`", "with --ca FILE")
+        .replace("`tls.ca`", "--ca FILE")
+}
+
+/// The time within which there is a connection.
+const LONGEST_CONNECT: Duration = Duration::from_secs(10);
+/// The most of an answer that is read.
+pub(crate) const MOST_BYTES: usize = 32 << 20;

@@ -1,0 +1,400 @@
+//! A worker behind its admin API: requests, and their answers as reports.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT};
+use hyper::{Method, Request, StatusCode};
+use semel_core::{Code, Error, ErrorKind, Result as CoreResult};
+use semel_tls::Tls;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio_rustls::rustls::ClientConfig;
+
+use crate::address::Address;
+use crate::connection::{Answer, Broken, MOST_BYTES, exchange};
+use crate::problem::Problem;
+use crate::report::Read;
+
+/// The way to a worker: what it is shown, and what it is trusted by.
+#[derive(Clone, Debug, Default)]
+pub struct Access {
+    /// The token; a loopback address needs none.
+    pub token: Option<Token>,
+    /// Authorities to trust, in PEM, instead of the system's.
+    pub ca: Option<PathBuf>,
+}
+
+/// A token, which is never printed.
+#[derive(Clone)]
+pub struct Token(HeaderValue);
+
+impl Token {
+    /// Makes it of its text, without the white space around it.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput`: it is none
+    pub fn new(text: &str) -> CoreResult<Self> {
+        let text = text.trim();
+        let is_token = !text.is_empty() && text.bytes().all(|it| it.is_ascii_graphic());
+        let header = HeaderValue::try_from(format!("Bearer {text}")).ok();
+        let mut header = header.filter(|_| is_token).ok_or_else(|| {
+            let message = "the token is none: it is one word, as semel token create printed it";
+            Error::new(ErrorKind::InvalidInput, message)
+        })?;
+        header.set_sensitive(true);
+        Ok(Self(header))
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// A failure of a request.
+#[derive(Debug)]
+pub enum Failure {
+    /// The worker refused it.
+    Refused(Box<Problem>),
+    /// There is no answer, or none that is understood.
+    Failed(Error),
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Refused(problem) => problem.error(),
+            Failure::Failed(error) => error,
+        }
+    }
+}
+
+/// A page of a list.
+#[derive(Debug)]
+pub struct Page<E> {
+    /// Its entries.
+    pub items: Vec<E>,
+    /// The cursor of the next page; none on the last one.
+    pub next: Option<String>,
+    /// A member of an entry that this version does not know.
+    pub unknown: Option<String>,
+}
+
+/// A page as it is sent.
+#[derive(Deserialize)]
+struct SentPage {
+    semel: u32,
+    items: Vec<Value>,
+    next: Option<String>,
+}
+
+/// A worker behind its admin API.
+#[derive(Debug)]
+pub struct Worker {
+    address: Address,
+    token: Option<Token>,
+    tls: Option<Arc<ClientConfig>>,
+}
+
+/// Members of a query.
+type Members<'a> = &'a [(&'a str, &'a str)];
+
+impl Worker {
+    /// A worker at an address; connects to nothing yet.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput`: the address is none, or the authorities cannot be read
+    pub fn new(address: &str, access: Access) -> CoreResult<Self> {
+        let address = Address::parse(address)?;
+        let tls = Tls {
+            ca: access.ca,
+            ..Tls::default()
+        };
+        let tls = if address.is_tls() {
+            let config = tls.config().map_err(|error| {
+                let message = error.to_string().replace("`tls.ca`", "--ca");
+                Error::new(ErrorKind::InvalidInput, message)
+            })?;
+            Some(Arc::new(config))
+        } else if tls.ca.is_some() {
+            let message = "--ca is for an address that begins with https://";
+            return Err(Error::new(ErrorKind::InvalidInput, message));
+        } else {
+            None
+        };
+        Ok(Self {
+            address,
+            token: access.token,
+            tls,
+        })
+    }
+
+    /// The address.
+    pub const fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Asks for a report.
+    ///
+    /// # Errors
+    ///
+    /// Those of the worker, and of the way to it
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe
+    pub async fn get<R>(&self, path: &str, members: Members<'_>) -> Result<Read<R>, Failure>
+    where
+        R: DeserializeOwned + Serialize,
+    {
+        let text = self.text(path, members).await?;
+        Read::of(&self.json(&text)?).map_err(|why| self.incompatible(path, &why))
+    }
+
+    /// Asks for the text of a report.
+    ///
+    /// # Errors
+    ///
+    /// Those of the worker, and of the way to it
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe
+    pub async fn text(&self, path: &str, members: Members<'_>) -> Result<Bytes, Failure> {
+        let target = target(path, members);
+        let answer = self.send(Method::GET, &target, Bytes::new(), READING).await;
+        // Whatever became of it, nothing was changed.
+        Ok(self.checked(path, answer, Effects::None)?.body)
+    }
+
+    /// Asks for a page of a list.
+    ///
+    /// # Errors
+    ///
+    /// Those of the worker, and of the way to it
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe
+    pub async fn page<E>(
+        &self,
+        path: &str,
+        members: Members<'_>,
+        cursor: Option<&str>,
+    ) -> Result<Page<E>, Failure>
+    where
+        E: DeserializeOwned + Serialize,
+    {
+        let cursor = cursor.map(|it| ("cursor", it));
+        let members: Vec<_> = members.iter().copied().chain(cursor).collect();
+        let text = self.text(path, &members).await?;
+        let wrong = |why: String| self.incompatible(path, &why);
+        let sent: SentPage = serde_json::from_slice(&text).map_err(|why| wrong(why.to_string()))?;
+        if sent.semel != VERSION {
+            return Err(wrong(format!("its lists have the format {}", sent.semel)));
+        }
+        let mut page = Page {
+            items: Vec::with_capacity(sent.items.len()),
+            next: sent.next,
+            unknown: None,
+        };
+        for item in &sent.items {
+            let Read { report, unknown } = Read::of(item).map_err(wrong)?;
+            page.items.push(report);
+            page.unknown = page.unknown.or(unknown);
+        }
+        Ok(page)
+    }
+
+    /// Sends a JSON object.
+    pub(crate) async fn post(
+        &self,
+        path: &str,
+        body: &Value,
+        within: Duration,
+        effects: Effects,
+    ) -> Result<Value, Failure> {
+        let body = Bytes::from(body.to_string());
+        let answer = self.send(Method::POST, path, body, within).await;
+        let answer = self.checked(path, answer, effects)?;
+        self.json(&answer.body).map_err(|failure| match failure {
+            Failure::Failed(error) if effects == Effects::Some => {
+                Failure::Failed(error.maybe_applied())
+            }
+            failure => failure,
+        })
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        target: &str,
+        body: Bytes,
+        within: Duration,
+    ) -> Result<Answer, Broken> {
+        let unsent = |why: &str| Broken::Unsent(why.to_owned());
+        let mut request = Request::builder()
+            .method(&method)
+            .uri(self.address.path(target))
+            .header(HOST, self.address.authority())
+            .header(ACCEPT, "application/json")
+            .header(USER_AGENT, concat!("semel/", env!("CARGO_PKG_VERSION")));
+        if let Some(Token(token)) = &self.token {
+            request = request.header(AUTHORIZATION, token);
+        }
+        if method == Method::POST {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        let request = request.body(Full::new(body));
+        let request = request.map_err(|_| unsent("the request cannot be written"))?;
+        exchange(&self.address, self.tls.as_ref(), request, within).await
+    }
+
+    /// Returns an answer of success; else the failure that it is.
+    fn checked(
+        &self,
+        path: &str,
+        answer: Result<Answer, Broken>,
+        effects: Effects,
+    ) -> Result<Answer, Failure> {
+        let address = &self.address;
+        let failed = |kind, message: String| Error::new(kind, message);
+        let open = |error: Error| match effects {
+            Effects::None => error.not_applied(),
+            Effects::Some => error.maybe_applied(),
+        };
+        let unreachable =
+            |message| failed(ErrorKind::Unavailable, message).with_code(Code::WorkerUnreachable);
+        let answer = answer.map_err(|broken| {
+            Failure::Failed(match broken {
+                Broken::Unsent(cause) => {
+                    unreachable(format!("cannot reach the worker at {address}: {cause}"))
+                        .not_applied()
+                }
+                Broken::Sent(cause) => open(unreachable(format!(
+                    "the worker at {address} broke off before it had answered: {cause}{}",
+                    effects.advice()
+                ))),
+                Broken::Late => open(failed(
+                    ErrorKind::Timeout,
+                    format!(
+                        "no answer from the worker at {address} in time{}",
+                        effects.advice()
+                    ),
+                )),
+                Broken::TooLarge => open(self.strange(&format!(
+                    "{path} has an answer of more than {} MiB",
+                    MOST_BYTES >> 20
+                ))),
+            })
+        })?;
+        let status = answer.status;
+        if status.is_success() {
+            return Ok(answer);
+        }
+        Err(match Problem::read(status, &answer.body) {
+            Some(problem) if matches!(problem.code, Code::PathUnknown | Code::MethodNotAllowed) => {
+                Failure::Failed(
+                    self.strange(&format!("it does not know {path}"))
+                        .not_applied(),
+                )
+            }
+            Some(problem) => Failure::Refused(Box::new(problem)),
+            None if status.is_redirection() => {
+                let place = answer.headers.get(hyper::header::LOCATION);
+                let place = place.and_then(|it| it.to_str().ok()).unwrap_or_default();
+                let place = place.split(['?', '#']).next().unwrap_or_default();
+                let message = format!("it sends elsewhere, which is not followed: {place}");
+                Failure::Failed(self.strange(&message).not_applied())
+            }
+            None if is_of_a_proxy(status) => Failure::Failed(open(unreachable(format!(
+                "what stands before the worker at {address} does not reach it: HTTP {}{}",
+                status.as_u16(),
+                effects.advice()
+            )))),
+            None => {
+                let message = format!("{path} is answered with HTTP {}", status.as_u16());
+                Failure::Failed(open(self.strange(&message)))
+            }
+        })
+    }
+
+    fn json(&self, text: &[u8]) -> Result<Value, Failure> {
+        serde_json::from_slice(text).map_err(|why| {
+            let message = format!("its answer is no JSON: {why}");
+            Failure::Failed(self.strange(&message).not_applied())
+        })
+    }
+
+    /// The failure of an answer that this version does not understand.
+    pub(crate) fn incompatible(&self, path: &str, why: &str) -> Failure {
+        let message = format!("the answer of {path} is not that of this version: {why}");
+        Failure::Failed(self.strange(&message).not_applied())
+    }
+
+    /// The failure of a result of a run that this version does not understand.
+    pub fn strange_result(&self, why: &str) -> Failure {
+        self.incompatible("/v1/runs", why)
+    }
+
+    fn strange(&self, why: &str) -> Error {
+        let message = format!(
+            "the worker at {} is of another version, or none: {why}",
+            self.address
+        );
+        Error::new(ErrorKind::Unavailable, message).with_code(Code::WorkerIncompatible)
+    }
+}
+
+/// The effects that a request may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effects {
+    /// It changes nothing.
+    None,
+    /// It carries an order out.
+    Some,
+}
+
+impl Effects {
+    const fn advice(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Some => {
+                "; the order may have been given: say the same without --yes to see how things stand"
+            }
+        }
+    }
+}
+
+/// Returns a path with its query.
+fn target(path: &str, members: Members<'_>) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    let query = query.extend_pairs(members).finish();
+    if query.is_empty() {
+        path.to_owned()
+    } else {
+        format!("{path}?{query}")
+    }
+}
+
+/// Tells whether a status is that of something in front of a worker which does not reach it.
+fn is_of_a_proxy(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT
+    )
+}
+
+/// The version of the format of lists and plans.
+const VERSION: u32 = 1;
+/// The time that an answer takes which changes nothing; a worker gives up a reading after seven seconds.
+const READING: Duration = Duration::from_secs(30);
