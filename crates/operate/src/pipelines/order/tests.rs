@@ -52,7 +52,7 @@ async fn an_order_stands_until_the_pipeline_is_resumed() {
     let store = store();
     assert_eq!(standing(&store).await, None);
     let change = give(&store, PipelineOrder::Pause, 1).await.expect("paused");
-    assert_eq!((change.before, change.after), ("run", "pause"));
+    assert_eq!((&*change.before, &*change.after), ("run", "pause"));
     let paused = standing(&store).await.expect("it is paused");
     let expected = OrderedPause {
         kind: PauseKind::Pause,
@@ -66,7 +66,7 @@ async fn an_order_stands_until_the_pipeline_is_resumed() {
     let change = give(&store, PipelineOrder::Resume, 2)
         .await
         .expect("resumed");
-    assert_eq!((change.before, change.after), ("pause", "run"));
+    assert_eq!((&*change.before, &*change.after), ("pause", "run"));
     assert_eq!(standing(&store).await, None);
     // Nothing is left of it, and it can be given once more.
     let stats = store.stats().await.expect("stats");
@@ -110,7 +110,7 @@ async fn a_pipeline_that_is_drained_and_then_paused_is_paused_throughout() {
         .await
         .expect("drained");
     let change = give(&store, PipelineOrder::Pause, 2).await.expect("paused");
-    assert_eq!((change.before, change.after), ("drain", "pause"));
+    assert_eq!((&*change.before, &*change.after), ("drain", "pause"));
     let kind = standing(&store).await.map(|it| it.kind);
     assert_eq!(kind, Some(PauseKind::Pause));
     give(&store, PipelineOrder::Resume, 3)
