@@ -128,7 +128,7 @@ fn a_client_that_may_have_begun_and_does_not_say_so_is_caught() {
         wrong(setup);
         setup.posts = &TWO[..1];
     };
-    only_breaks(overtaken_call(), one_key, Law::DoubtIsTold);
+    search::breaks::<Protocol>(overtaken_call(), one_key, Law::DoubtIsTold.name());
 }
 
 #[test]

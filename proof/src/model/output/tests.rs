@@ -130,12 +130,6 @@ fn admitted() -> Setup {
 }
 
 #[test]
-fn batches_that_are_admitted_as_they_should_break_nothing() {
-    assert_eq!(broken(named("output, admitted twice")), [""; 0]);
-    assert_eq!(broken(named("output, admitted beside claims")), [""; 0]);
-}
-
-#[test]
 fn a_mark_that_is_read_while_a_commit_is_under_way_is_caught() {
     let wrong = |setup: &mut Setup| setup.keeping = Keeping::MarkAtOnce;
     breaks(admitted(), wrong, Law::CoversMark);
