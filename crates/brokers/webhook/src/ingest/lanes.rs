@@ -52,7 +52,7 @@ struct Lane {
     /// True if the journal has to be read although nothing is missing: it may have forgotten the producer since, and begun
     /// again.
     is_in_question: bool,
-    /// How often something came.
+    /// The number of times that something came.
     heard: u64,
 }
 

@@ -430,7 +430,7 @@ async fn a_producer_that_another_worker_forgot_is_no_damage() {
     assert_eq!(texts(&fetch(&mut here).await), ["x"]);
 }
 
-/// What came while the journal was asked for a producer that is gone is read.
+/// Something came while the journal was asked for a producer that is gone.
 #[test]
 fn what_comes_while_a_producer_is_found_gone_is_not_dropped_with_it() {
     let lanes = crate::ingest::lanes::Lanes::default();
