@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use semel_core::ingest::UNNUMBERED;
 use semel_core::port::ingest::Accepted;
 use semel_core::producer::{ProducerName, StreamEntry};
 use tokio::sync::Notify;
@@ -127,8 +128,10 @@ impl Lanes {
     /// Tells whether messages of a producer have a lane, or may have one beside so many.
     pub(crate) fn has_place(&self, producer: &ProducerName, most: usize) -> bool {
         let state = self.lock();
-        let unnumbered = state.lanes.contains_key(&ProducerName::unnumbered());
-        state.lanes.contains_key(producer) || state.lanes.len() - usize::from(unnumbered) < most
+        let is_numbered = |name: &&ProducerName| name.as_str() != UNNUMBERED;
+        state.lanes.contains_key(producer)
+            || state.lanes.len() < most
+            || state.lanes.keys().filter(is_numbered).count() < most
     }
 
     /// Forgets a producer that the journal has forgotten, unless something came since.
