@@ -142,9 +142,10 @@ fn tokens_of(text: &str) -> Result<Vec<Token>, String> {
         };
         if client.is_some_and(|it| !is_client(it)) {
             return Err(format!(
-                "has no name of a client in line {}: it has from 1 to 64 letters, digits, `.`, `_` and `-`, and a space \
-                 behind it",
-                at + 1
+                "has no name of a client in line {}: it has from 1 to {} letters, digits, `.`, `_` and `-`, so that no token \
+                 is taken for one, and a space behind it",
+                at + 1,
+                LEAST_TOKEN_BYTES - 1
             ));
         }
         if line.len() < LEAST_TOKEN_BYTES || !line.bytes().all(|it| it.is_ascii_graphic()) {
@@ -172,9 +173,10 @@ fn tokens_of(text: &str) -> Result<Vec<Token>, String> {
     Ok(tokens)
 }
 
+/// Tells whether a word is the name of a client, which the metrics show: what may be a token is not.
 fn is_client(name: &str) -> bool {
     let is_sound = |it: char| it.is_ascii_alphanumeric() || "._-".contains(it);
-    (1..=64).contains(&name.len()) && name.chars().all(is_sound)
+    (1..LEAST_TOKEN_BYTES).contains(&name.len()) && name.chars().all(is_sound)
 }
 
 const LEAST_MEMORY: Duration = Duration::from_secs(1);

@@ -79,6 +79,12 @@ fn what_cannot_be_is_refused_by_its_setting() {
     std::fs::write(folder.path().join("empty"), "\n").expect("a file");
     let named = "till-7 0123456789abcdef\na/b fedcba9876543210\n";
     std::fs::write(folder.path().join("named"), named).expect("a file");
+    let (two, trailing) = (
+        "0123456789abcdef fedcba9876543210\n",
+        "0123456789abcdef of-the-till-in-the-hall\n",
+    );
+    std::fs::write(folder.path().join("two"), two).expect("a file");
+    std::fs::write(folder.path().join("trailing"), trailing).expect("a file");
     let many: String = (0..101)
         .map(|it| format!("c{it} 0123456789abcdef\n"))
         .collect();
@@ -134,6 +140,17 @@ fn what_cannot_be_is_refused_by_its_setting() {
             &format!("{PLACE}\ntoken_file = 'named'"),
             "token_file",
             "name of a client in line 2",
+        ),
+        (
+            // A token that stands before something is no name, which the metrics would show.
+            &format!("{PLACE}\ntoken_file = 'two'"),
+            "token_file",
+            "name of a client in line 1",
+        ),
+        (
+            &format!("{PLACE}\ntoken_file = 'trailing'"),
+            "token_file",
+            "name of a client in line 1",
         ),
         (
             &format!("{PLACE}\ntoken_file = 'many'"),

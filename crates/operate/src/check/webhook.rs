@@ -59,10 +59,10 @@ fn of_ingest(ingest: &IngestSettings) -> Vec<Finding> {
     any.into_iter().chain(forgotten).chain(exposed).collect()
 }
 
-/// Says what it can cost that silent producers are forgotten; nothing if none comes back with what is known.
+/// Says what it can cost that silent producers are forgotten; nothing if the source declares that nothing comes again
+/// later than that.
 fn forgotten(ingest: &IngestSettings, longest: Duration) -> Option<Finding> {
     let after = spelled(longest);
-    let declared = ingest.retention.filter(|it| *it > longest);
     let (why, advice) = if ingest.is_any_first {
         (
             format!(
@@ -71,14 +71,17 @@ fn forgotten(ingest: &IngestSettings, longest: Duration) -> Option<Finding> {
             ),
             "remove `first = \"any\"`, or set `forget_producers` to more than producers keep what they send",
         )
-    } else if let Some(retention) = declared {
+    } else if ingest.retention.is_none_or(|it| it > longest) {
+        let until = ingest.retention.map_or_else(
+            || "nobody says for how long producers send the same again".to_owned(),
+            |it| format!("producers send the same again for {}", spelled(it)),
+        );
         (
             format!(
-                "producers send the same again for {}, and one that sent nothing new for {after} is forgotten: its repeats \
-                 are refused with 409 `producer-unknown` then, and it begins anew with sequence 1",
-                spelled(retention)
+                "{until}, and one that sent nothing new for {after} is forgotten: a repeat that begins with sequence 1 is \
+                 taken then, and runs once more, and any other is refused with 409 `producer-unknown`"
             ),
-            "set `forget_producers` to more than `retention`",
+            "declare as `retention` for how long they do, and set `forget_producers` to more",
         )
     } else {
         return None;
@@ -94,6 +97,47 @@ mod tests {
     use semel_config::{Backends, Overrides, Servers, Settings};
 
     use super::*;
+
+    #[test]
+    fn forgotten_producers_are_told_unless_nothing_comes_again_for_so_long() {
+        let of = |more: &str| {
+            let text = format!(
+                "[pipelines.p]\nkey = 'header:semel-id'\nwindow = '7d'\neffect = {{ kind = 'stdout' }}\n\
+                 [pipelines.p.source]\nkind = 'ingest'\nlisten = '127.0.0.1:8283'\npath = '/in'\n{more}\n"
+            );
+            let backends = Backends {
+                servers: Servers {
+                    is_built_in: |_| false,
+                    check: |_| Ok(()),
+                },
+                target: |_| unreachable!("nothing is published"),
+            };
+            let overrides = Overrides::default();
+            let read = Settings::of("s", &text, std::iter::empty(), &overrides, backends);
+            let found = findings(&read.expect("sound settings").pipelines[0]);
+            let told = found.iter().find(|it| it.code == "producers-forgotten");
+            told.map(|it| it.message.clone())
+        };
+        assert_eq!(of(""), None);
+        assert_eq!(of("forget_producers = '30d'\nretention = '7d'"), None);
+        for (more, says) in [
+            (
+                "forget_producers = '30d'",
+                "begins with sequence 1 is taken",
+            ),
+            (
+                "forget_producers = '30d'\nretention = '31d'",
+                "begins with sequence 1 is taken",
+            ),
+            (
+                "forget_producers = '30d'\nretention = '7d'\nfirst = 'any'",
+                "may begin with any sequence",
+            ),
+        ] {
+            let told = of(more).unwrap_or_default();
+            assert!(told.contains(says), "{more}: {told}");
+        }
+    }
 
     #[test]
     fn a_secret_that_others_can_read_is_told_and_one_in_a_private_folder_is_not() {

@@ -184,7 +184,7 @@ impl Shared {
 
     fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {
         let ordered = self.with(name, false, |log, files| {
-            let mut ledger = log.ledger()?.clone();
+            let mut ledger = log.renewed().ok_or_else(file::not_there)?;
             ledger.order(order);
             log.rewrite(files, &ledger)
         });

@@ -56,6 +56,11 @@ impl Failure {
         matches!(&self.why, Why::Refused(error) if is_passing(error.code))
     }
 
+    /// Returns whether another session holds what was not to be waited for.
+    pub(crate) fn is_held(&self) -> bool {
+        matches!(&self.why, Why::Refused(error) if matches!(error.code, LOCK_WAIT | NO_WAIT))
+    }
+
     /// Returns whether the server has undone the whole transaction for the sake of others, not the statement alone.
     pub(crate) fn is_undoing(&self) -> bool {
         matches!(&self.why, Why::Refused(error) if matches!(error.code, DEADLOCK | CHANGED_SINCE))
@@ -358,7 +363,10 @@ fn unavailable(message: &str) -> Error {
 pub(crate) const TRIES: u32 = 10;
 /// The same, where it had to wait for a lock each time.
 const WAITS: u32 = 3;
+/// Code of a lock that another session has, also where nobody was to wait for it: MariaDB.
 const LOCK_WAIT: u16 = 1205;
+/// The same where nobody was to wait: MySQL.
+const NO_WAIT: u16 = 3572;
 pub(crate) const DEADLOCK: u16 = 1213;
 /// Code of a row that changed since it was read: MariaDB, and clusters that certify.
 const CHANGED_SINCE: u16 = 1020;

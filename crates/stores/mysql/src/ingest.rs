@@ -14,7 +14,7 @@ use semel_core::producer::{
     Batch, MOST_INPUTS, Page, ProducerEntry, ProducerName, ProducerOrder, Standing,
 };
 
-use crate::answer::{Set, number, only, some_number, some_text};
+use crate::answer::{Set, number, only, some_number, some_text, text};
 use crate::config::Options;
 use crate::error::corrupt;
 use crate::journal_tables::{JournalTables, TableTexts};
@@ -78,13 +78,15 @@ impl MysqlIngest {
             let mut connection = self.session.connection().await?;
             let checked = TABLES.check(&self.session, &mut connection).await;
             end(&self.session, connection).await;
+            self.is_found
+                .store(matches!(checked, Ok(true)), Ordering::Relaxed);
             return checked;
         }
         Ok(true)
     }
 
     /// Runs a transaction that begins with the lock of the producer's row, in one round trip; returns all results, of
-    /// which that of the lock is the second.
+    /// which that at [`LOCKED`] has the producer.
     async fn write(
         &self,
         name: &Literal,
@@ -93,13 +95,46 @@ impl MysqlIngest {
         let texts = &self.session.texts;
         let mut script = Script::default();
         script.add(&texts.begin, &[]);
-        script.add(&self.session.ingest.lock, &[name]);
+        script.add(&self.session.ingest.lock, &[name, name]);
         statements(&mut script);
         script.add(&texts.commit, &[]);
         let mut connection = self.session.connection().await?;
         let ran = run_through(&self.session, &mut connection, &script).await;
         end(&self.session, connection).await;
         ran
+    }
+}
+
+impl MysqlIngest {
+    /// Forgets a producer that was found silent, if it still is behind its lock; tells whether it did. It is one packet,
+    /// so that no worker that stops in between keeps the lock. Where somebody else has it, the producer is left for
+    /// another time.
+    async fn forget_one(&self, silence: &Silence, producer: &ProducerName) -> Result<bool> {
+        let (session, texts) = (&self.session, &self.session.ingest);
+        let stream = &Literal::bytes(silence.stream.as_bytes());
+        let longest = &Literal::number(stored(silence.longest_millis()));
+        let never = &Literal::bytes(UNNUMBERED.as_bytes());
+        let now = &session.given_now();
+        let mut script = Script::default();
+        script.add(&session.texts.begin, &[]);
+        script.add(&texts.hold, &[&name_of(producer)]);
+        let values = [now, stream, longest, never, stream, stream];
+        let gone = script.add(&texts.forget, &values) + texts.forget.statements - 1;
+        let commit = script.add(&session.texts.commit, &[]);
+        let mut connection = session.connection().await?;
+        let ran = connection.run(&script).await;
+        if ran.is_ok() {
+            connection.ended();
+        }
+        end(session, connection).await;
+        match ran {
+            Ok(sets) => Ok(text(only(&sets[gone])?, 0)?.is_some()),
+            Err(failure) if failure.is_passing() || failure.is_held() => Ok(false),
+            Err(failure) if failure.refusal().is_some() && failure.at < commit => {
+                Err(failure.uncommitted())
+            }
+            Err(failure) => Err(failure.of_commit()),
+        }
     }
 }
 
@@ -255,9 +290,10 @@ impl IngestJournal for MysqlIngest {
         let place = add_silent(&self.session, &mut script, silence, &page);
         let sets = self.session.ask(&script).await?;
         let silent = names(&sets[place])?;
-        if !silent.is_empty() {
-            let forget = Forget { silence, silent };
-            forgotten.producers = transact(&self.session, forget).await?;
+        for producer in silent {
+            if self.forget_one(silence, &producer).await? {
+                forgotten.producers.push(producer);
+            }
         }
         Ok(forgotten)
     }
@@ -390,7 +426,9 @@ impl Job for Submit<'_> {
         } = named;
         let now = &session.given_now();
         let first = &Literal::number(stored(submission.first()));
-        let values = [epoch, name, name, stream, now, first, first, first, now];
+        let values = [
+            epoch, name, name, stream, now, first, first, first, now, now,
+        ];
         script.add(&texts.adopt, &values);
         if new > 0 {
             let batch = submission.batch(known, new, next);
@@ -401,40 +439,6 @@ impl Job for Submit<'_> {
         let ran = connection.run(&script).await;
         committed_or(ran, connection)?;
         Ok(answer)
-    }
-}
-
-/// The forgetting of producers that were found silent, as far as they still are behind their locks.
-struct Forget<'a> {
-    silence: &'a Silence,
-    silent: Vec<ProducerName>,
-}
-
-impl Job for Forget<'_> {
-    type Answer = Vec<ProducerName>;
-
-    async fn run(
-        &mut self,
-        session: &Session,
-        connection: &mut PooledConnection,
-    ) -> Result<Vec<ProducerName>, Stop> {
-        let texts = &session.ingest;
-        let mut script = Script::default();
-        script.add(&session.texts.begin, &[]);
-        script.add(&texts.hold, &[&list_of(&self.silent)]);
-        let place = add_silent(session, &mut script, self.silence, &self.silent);
-        let sets = connection.run(&script).await?;
-        let gone = names(&sets[place])?;
-        let (all, stream) = (
-            &list_of(&gone),
-            &Literal::bytes(self.silence.stream.as_bytes()),
-        );
-        let mut script = Script::default();
-        script.add(&texts.forget, &[all, stream, all, stream, all]);
-        script.add(&session.texts.commit, &[]);
-        let ran = connection.run(&script).await;
-        committed_or(ran, connection)?;
-        Ok(gone)
     }
 }
 
@@ -486,4 +490,4 @@ fn name_of(producer: &ProducerName) -> Literal {
 }
 
 /// The place of the locked producer among the results of a transaction.
-const LOCKED: usize = 1;
+const LOCKED: usize = 3;

@@ -286,7 +286,8 @@ mod tests {
             assert!(statement.starts_with(begins), "{statement}");
             assert!(statement.contains("ENGINE=InnoDB") && statement.ends_with("utf8mb4_bin"));
         }
-        assert_eq!((texts.own.statements, texts.forget.statements), (3, 3));
+        assert_eq!((texts.own.statements, texts.forget.statements), (3, 6));
+        assert_eq!((texts.lock.statements, texts.hold.statements), (3, 2));
     }
 
     #[test]

@@ -49,6 +49,14 @@ pub(super) const BUGS: &[Bug] = &[
         "takes a lower sequence for one that it has run, although its producer began anew",
         &[
             "ingest::source::tests::order::a_producer_that_was_forgotten_elsewhere_runs_in_its_new_life",
+            "ingest::source::tests::order::a_new_life_that_is_as_long_as_the_earlier_one_runs",
+        ],
+    ),
+    source(
+        "X42",
+        "takes a producer that began anew for the one whose end it read from a list",
+        &[
+            "ingest::source::tests::order::all_of_a_new_life_runs_whose_producer_was_listed_and_not_read",
         ],
     ),
     source(

@@ -52,6 +52,8 @@ struct Lane {
     /// True if the journal has to be read although nothing is missing: it may have forgotten the producer since, and begun
     /// again.
     is_in_question: bool,
+    /// The number of times that something came.
+    heard: u64,
 }
 
 impl Lanes {
@@ -60,7 +62,11 @@ impl Lanes {
         let mut state = self.lock();
         let lane = state.lanes.entry(producer.clone());
         lane.or_insert_with(|| Lane::behind(stream.confirmed));
-        state.change(producer, |lane| lane.hear(stream.next));
+        state.change(producer, |lane| {
+            lane.hear(stream.next);
+            // Nothing goes back on record: this is another life of the stream.
+            lane.is_in_question |= stream.confirmed < lane.recorded && !semel_core::planted("X41");
+        });
         drop(state);
         self.arrived.notify_one();
     }
@@ -75,7 +81,10 @@ impl Lanes {
             _ => Lane::unread(),
         });
         state.change(producer, |lane| {
+            // As many as it had, and some of them new: they are of another life of the stream, or were overtaken.
+            lane.is_in_question |= new > 0 && next <= lane.next && !semel_core::planted("X41");
             lane.hear(next);
+            lane.heard += 1;
             if let Some(count) = &mut lane.unread {
                 *count += u64::from(new);
             }
@@ -133,10 +142,28 @@ impl Lanes {
         }
     }
 
-    /// Forgets a producer whatever was heard of it: nothing of it is in the journal.
-    pub(crate) fn drop_lane(&self, producer: &ProducerName) {
+    /// Returns how often something of a producer came.
+    pub(crate) fn heard(&self, producer: &ProducerName) -> u64 {
+        let state = self.lock();
+        state.lanes.get(producer).map_or(0, |lane| lane.heard)
+    }
+
+    /// Forgets a producer of whom the journal had nothing, after something came so often; what came since is read from
+    /// its beginning.
+    pub(crate) fn drop_lane(&self, producer: &ProducerName, heard: u64) {
         let mut state = self.lock();
-        if let Some(lane) = state.lanes.remove(producer) {
+        let is_later = state.change(producer, |lane| {
+            let is_later = lane.heard != heard;
+            if is_later {
+                let (heard, next) = (lane.heard, lane.next);
+                *lane = Lane::unread();
+                (lane.heard, lane.next, lane.is_in_question) = (heard, next, true);
+            }
+            is_later
+        });
+        if is_later == Some(false)
+            && let Some(lane) = state.lanes.remove(producer)
+        {
             state.waiting -= lane.waiting();
         }
     }
@@ -304,6 +331,7 @@ impl Lane {
             unread: None,
             begun: None,
             is_in_question: false,
+            heard: 0,
         }
     }
 
@@ -324,11 +352,19 @@ impl Lane {
 
     /// Takes note of a page; returns the sequences that may be handed over.
     fn read(&mut self, read: &Accepted, now: Instant) -> Option<(u64, u64)> {
-        self.is_in_question = false;
-        if self.begun.is_some_and(|it| it != read.begun) {
-            *self = Self::behind(read.standing.confirmed);
-            self.next = read.next;
-            self.begun = Some(read.begun);
+        // What came since is in the next page. What belonged to another life of the stream is not.
+        self.is_in_question = read.next < self.next;
+        // A lane that came from a list does not know its life; what is on record of one never gets less.
+        let is_other = self.begun.is_some_and(|it| it != read.begun)
+            || read.standing.confirmed < self.recorded && !semel_core::planted("X42");
+        if is_other {
+            *self = Self {
+                next: read.next,
+                begun: Some(read.begun),
+                is_in_question: self.is_in_question,
+                heard: self.heard,
+                ..Self::behind(read.standing.confirmed)
+            };
             return None;
         }
         self.begun = Some(read.begun);
@@ -337,7 +373,7 @@ impl Lane {
         self.recorded = self.recorded.max(settled);
         self.settled = self.settled.max(settled);
         self.handed = self.handed.max(settled);
-        self.next = self.next.max(read.next);
+        self.next = read.next;
         self.unread = None;
         self.limit = read.standing.limit.map(|limit| (limit, now));
         let limit = match self.limit {

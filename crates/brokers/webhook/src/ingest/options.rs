@@ -66,6 +66,11 @@ impl IngestOptions {
         }
     }
 
+    /// Tells whether a producer may be gone from the journal: this worker forgets some, or another one may.
+    pub(crate) const fn may_lose_producers(&self) -> bool {
+        self.is_shared || self.forget_producers.is_some()
+    }
+
     /// The largest body unless another is set.
     pub const MAX_BODY_BYTES: usize = 8 << 20;
 

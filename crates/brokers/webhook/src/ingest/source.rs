@@ -279,7 +279,15 @@ impl IngestSource {
             after: after.clone(),
             most: PAGE_TO_FORGET,
         };
-        let forgotten = self.gate.journal().forget(&silence).await?;
+        let forgotten = match self.gate.journal().forget(&silence).await {
+            Ok(forgotten) => forgotten,
+            // Somebody holds a row for long, or the journal is away: nobody waits for this.
+            Err(error) if is_passing(&error) => {
+                *at = now + BETWEEN_FAILED_PAGES;
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
         for producer in &forgotten.producers {
             self.gate.lanes().forget(producer);
         }
@@ -310,11 +318,7 @@ impl IngestSource {
 
     /// A journal that may be there later is away; any other error ends the source.
     fn failed(&mut self, error: Error) -> Result<Fetched> {
-        let is_passing = matches!(
-            error.kind(),
-            ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Throttled
-        );
-        if !is_passing {
+        if !is_passing(&error) {
             return Err(error);
         }
         self.not_before = Some(Instant::now() + BETWEEN_TRIES);
@@ -359,12 +363,13 @@ impl Source for IngestSource {
                     let most = u32::try_from(max).unwrap_or(u32::MAX);
                     let stream = &self.gate.options().stream;
                     let journal = self.gate.journal();
+                    let heard = self.gate.lanes().heard(&producer);
                     let read = journal.accepted(&producer, stream, after, most).await;
                     match read {
                         Ok(Some(read)) => self.take(&producer, &read)?,
                         // Another worker has forgotten it, after all of it was settled.
-                        Ok(None) if self.gate.options().forget_producers.is_some() => {
-                            self.gate.lanes().drop_lane(&producer);
+                        Ok(None) if self.gate.options().may_lose_producers() => {
+                            self.gate.lanes().drop_lane(&producer, heard);
                         }
                         Ok(None) => return Err(damaged(&producer, after + 1)),
                         Err(error) => return self.failed(error),
@@ -485,6 +490,14 @@ fn is_lost(read: &Accepted, after: u64) -> bool {
     has_more && read.standing.limit.is_none_or(|limit| after < limit)
 }
 
+/// Tells whether a journal that answered so may be there later.
+fn is_passing(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Throttled
+    )
+}
+
 fn damaged(producer: &ProducerName, sequence: u64) -> Error {
     let message = format!(
         "the message {sequence} of producer {producer} was taken and is not in the journal"
@@ -513,6 +526,8 @@ const PAGE_TO_FORGET: u32 = 200;
 /// The least pause between two such looks, and the longest from the end of all to the beginning.
 const BETWEEN_PAGES: Duration = Duration::from_secs(1);
 const BETWEEN_ROUNDS: Duration = Duration::from_secs(3_600);
+/// The pause behind a look that failed.
+const BETWEEN_FAILED_PAGES: Duration = Duration::from_secs(30);
 /// The pause before a journal that is away is asked again.
 const BETWEEN_TRIES: Duration = Duration::from_secs(1);
 

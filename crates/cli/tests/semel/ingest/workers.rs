@@ -147,10 +147,10 @@ fn two_workers_on_mysql_take_in_for_one_producer() {
 /// A producer that is silent for longer than `forget_producers` is not on record any more, and begins anew.
 fn silent_producers_are_forgotten(store: &str) {
     let client = Provider::new();
-    let site = site(&client, store, "forget_producers = \"2s\"");
+    let site = site(&client, store, "forget_producers = \"15s\"");
     let config = site
         .text("semel.toml")
-        .replace("window = \"7d\"", "window = \"2s\"")
+        .replace("window = \"7d\"", "window = \"15s\"")
         .replace("lease = \"2s\"", "lease = \"1s\"");
     site.write(
         "semel.toml",

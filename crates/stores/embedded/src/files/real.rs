@@ -70,7 +70,11 @@ impl Files for RealFiles {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) if self.is_still(name, &file) => break file,
                 // Whoever had it has removed it: the next one locks another file.
-                Ok(()) => {}
+                Ok(()) if tried == MOST_TRIES => return Err(LockError::Held { pid: None }),
+                Ok(()) => {
+                    tried += 1;
+                    std::thread::sleep(BETWEEN_TRIES);
+                }
                 Err(Errno::WOULDBLOCK) => {
                     let pid = pid_in(&mut file);
                     // A process that was killed while it started a child leaves its lock to that child, until the child

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use semel_core::ingest::SENDERS_TARGET;
 use semel_core::producer::ledger::{Ledger, Stream};
 use semel_core::producer::{Opened, Opening, ProducerName};
-use semel_core::{Error, ErrorKind, Result};
+use semel_core::{Error, ErrorKind, Result, Timestamp};
 
 use super::frame::{
     FRAME_LEN, HEADER_LEN, NextLog, TIMED_VERSION, VERSION, Window, generation, put_frame,
@@ -29,6 +29,8 @@ use crate::files::{File, Files};
 pub(super) struct JournalFile {
     name: String,
     generation: u64,
+    /// True if the log is of a version that has times.
+    pub(super) has_times: bool,
     /// The end of what was read, which is that of the last good frame.
     end: u64,
     /// The state; none if there is no log.
@@ -56,8 +58,9 @@ impl JournalFile {
         let file = self.opened(files)?;
         let mut header = [0; HEADER_LEN];
         let read = self.read(&*file, &mut header, 0)?;
-        let generation = generation(&header[..read]).map_err(|what| self.damaged(0, what))?;
-        let generation = generation.map_err(|version| error::newer(version, TIMED_VERSION))?;
+        let header = generation(&header[..read]).map_err(|what| self.damaged(0, what))?;
+        let header = header.map_err(|version| error::newer(version, TIMED_VERSION))?;
+        let (version, generation) = header;
         if self.generation != generation || self.ledger.is_none() {
             // Whoever renamed it may have died before the folder was synced: what rests on the new log must not go back
             // to the old one with the power.
@@ -66,6 +69,7 @@ impl JournalFile {
                 return Err(error::unknown("syncing the folder of the producers", why));
             }
             self.generation = generation;
+            self.has_times = version >= TIMED_VERSION;
             self.end = HEADER_LEN as u64;
             self.ledger = None;
         }
@@ -103,8 +107,19 @@ impl JournalFile {
 
     /// Returns the state of a log that is there.
     pub(super) fn ledger(&self) -> Result<&Ledger<Location>> {
-        let none = || Error::new(ErrorKind::Internal, "the log of a producer is not there");
-        self.ledger.as_ref().ok_or_else(none)
+        self.ledger.as_ref().ok_or_else(not_there)
+    }
+
+    /// Returns the state as it is written anew. A log without times has none of them: nobody knows when the messages of a
+    /// stream were settled.
+    pub(super) fn renewed(&self) -> Option<Ledger<Location>> {
+        let mut ledger = self.ledger.clone()?;
+        if !self.has_times {
+            for stream in ledger.streams.values_mut() {
+                stream.heard = Timestamp::EPOCH;
+            }
+        }
+        Some(ledger)
     }
 
     /// Opens the producer, in a log of the next generation.
@@ -119,7 +134,7 @@ impl JournalFile {
     /// Appends a record durably, and takes it into the state.
     pub(super) fn add(&mut self, files: &dyn Files, record: &Record<'_>) -> Result<()> {
         if self.end > REWRITTEN_FROM && self.is_mostly_done() {
-            let ledger = self.ledger()?.clone();
+            let ledger = self.renewed().ok_or_else(not_there)?;
             self.rewrite(files, &ledger)?;
         }
         let mut bytes = Vec::new();
@@ -189,6 +204,7 @@ impl JournalFile {
             return Err(error::unknown("syncing the folder of the producers", why));
         }
         (self.generation, self.end, self.ledger) = (generation, end, state);
+        self.has_times = has_times;
         Ok(())
     }
 
@@ -242,6 +258,10 @@ impl JournalFile {
         );
         Error::new(ErrorKind::Corrupt, message)
     }
+}
+
+pub(super) fn not_there() -> Error {
+    Error::new(ErrorKind::Internal, "the log of a producer is not there")
 }
 
 /// Tells whether the messages of a stream are those that others send.

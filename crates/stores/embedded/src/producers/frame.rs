@@ -17,8 +17,8 @@ pub(super) fn header(version: u32, generation: u64) -> Vec<u8> {
     bytes
 }
 
-/// Reads a header: the generation, or else a version that is not known.
-pub(super) fn generation(header: &[u8]) -> Result<Result<u64, u32>, &'static str> {
+/// Reads a header: the version and the generation, or else a version that is not known.
+pub(super) fn generation(header: &[u8]) -> Result<Result<(u32, u64), u32>, &'static str> {
     let (body, checksum) = header
         .split_at_checked(HEADER_LEN - 4)
         .ok_or("header cut off")?;
@@ -31,7 +31,8 @@ pub(super) fn generation(header: &[u8]) -> Result<Result<u64, u32>, &'static str
     if !(VERSION..=TIMED_VERSION).contains(&version) {
         return Ok(Err(version));
     }
-    generation.map(Ok).ok_or("header cut off")
+    let generation = generation.ok_or("header cut off")?;
+    Ok(Ok((version, generation)))
 }
 
 /// Writes a frame that is to be at this place of the log.

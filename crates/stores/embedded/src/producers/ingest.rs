@@ -10,6 +10,7 @@ use semel_core::port::ingest::{Accepted, Forgotten, IngestJournal, Settled, Sile
 use semel_core::producer::ledger::Ledger;
 use semel_core::producer::{ProducerEntry, ProducerName, ProducerOrder};
 
+use super::file::not_there;
 use super::name::lock_name;
 use super::record::{Location, Record};
 use super::{EmbeddedProducers, Folder, INGEST_FOLDER, page_behind};
@@ -52,7 +53,7 @@ impl IngestJournal for EmbeddedIngest {
                 else {
                     return Ok(answer);
                 };
-                let ledger = log.ledger.clone();
+                let ledger = log.renewed();
                 let mut ledger = ledger.unwrap_or_else(|| Ledger::of_sender(&name));
                 log.begin_at(submission.at.as_millis());
                 if ledger.adopt(&submission) {
@@ -104,9 +105,10 @@ impl IngestJournal for EmbeddedIngest {
                 let Settled { begun, through, at } = settled;
                 if ledger.begun(&stream) == begun && ledger.standing(&stream)?.confirmed < through {
                     // A log of an older version has no times, and has to stay one that it reads.
-                    let record = match begun {
-                        0 => Record::Confirm(&stream, through),
-                        _ => Record::Settled(&stream, through, at),
+                    let record = if log.has_times {
+                        Record::Settled(&stream, through, at)
+                    } else {
+                        Record::Confirm(&stream, through)
                     };
                     log.add(files, &record)?;
                 }
@@ -137,7 +139,7 @@ fn forget(shared: &super::Shared, silence: &Silence) -> Result<Forgotten> {
     let mut forgotten = Forgotten::up_to(silence, &page);
     for name in page {
         let silent = shared.with(&name, false, |log, files| {
-            let mut ledger = log.ledger()?.clone();
+            let mut ledger = log.renewed().ok_or_else(not_there)?;
             let silent = ledger.silent(silence);
             if silent == Some(SilentStream::Forgotten) {
                 ledger.streams.remove(&silence.stream);

@@ -8,7 +8,7 @@ use semel_conformance::TestClock;
 use semel_conformance::ingest::{IngestSubject, producer, sent, settled};
 use semel_core::Result;
 use semel_core::ingest::{GateAnswer, Numbering, Submission};
-use semel_core::port::ingest::{IngestJournal, Silence};
+use semel_core::port::ingest::{IngestJournal, Settled, Silence};
 use semel_core::port::producer::ProducerJournal;
 use semel_core::producer::{ProducerOrder, decode};
 use semel_store_embedded::{EmbeddedIngest, EmbeddedProducers, EmbeddedStore, Options};
@@ -135,6 +135,53 @@ async fn a_log_of_the_first_format_is_read_and_stays_one_until_it_is_written_ane
     assert_eq!(forgotten.producers, [billing]);
     let left = std::fs::read_dir(folder.path().join("ingest"));
     assert_eq!(left.expect("a list").count(), 0, "neither a log nor a lock");
+}
+
+/// A message that waited for long was settled a moment ago, which a log without times does not say.
+#[tokio::test]
+async fn what_waited_for_long_in_a_log_of_the_first_format_is_not_forgotten_when_it_is_settled() {
+    let billing = producer("billing-0a");
+    let day = |days: u64| {
+        let began = sent(1, 1, &[]).at;
+        began.plus(Duration::from_secs(days * 86_400))
+    };
+    let forgets = async |journal: &EmbeddedIngest, days| {
+        let silence = Silence {
+            stream: "orders".into(),
+            longest: Duration::from_secs(5 * 86_400),
+            // Long after 2026, when the messages of the log came.
+            now: day(days),
+            after: None,
+            most: 9,
+        };
+        let forgotten = journal.forget(&silence).await.expect("an answer");
+        forgotten.producers == [producer("billing-0a")]
+    };
+    for is_written_anew in [false, true] {
+        let folder = TempDir::new().expect("a folder");
+        std::fs::create_dir(folder.path().join("ingest")).expect("a folder");
+        let log = folder.path().join("ingest/billing-0a.journal");
+        std::fs::write(&log, FIRST_FORMAT).expect("a log");
+        let journal = EmbeddedIngest::new(folder.path());
+        let through = if is_written_anew {
+            journal.submit(&sent(4, 4, &["d"])).await.expect("taken");
+            4
+        } else {
+            3
+        };
+        let version = std::fs::read(&log).expect("a log")[4];
+        assert_eq!(version, 1 + u8::from(is_written_anew));
+        let done = Settled {
+            at: day(20_000),
+            ..settled(0, through)
+        };
+        let done = journal.settle(&billing, "orders", done);
+        done.await.expect("settled");
+        let again = EmbeddedIngest::new(folder.path());
+        assert!(!forgets(&again, 20_001).await, "{is_written_anew}");
+        assert!(!forgets(&again, 20_004).await, "{is_written_anew}");
+        assert!(forgets(&again, 20_010).await, "{is_written_anew}");
+    }
 }
 
 /// The state that was promised, or tried.

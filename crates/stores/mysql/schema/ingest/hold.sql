@@ -1,2 +1,3 @@
--- Locks producers in their order. ? producers.
-SELECT producer FROM semel_ingest_producers WHERE producer IN (?) ORDER BY producer FOR UPDATE
+-- Locks a producer unless somebody else has: nobody waits for whoever is silent. ? producer.
+SET @semel.held = NULL;
+SELECT producer INTO @semel.held FROM semel_ingest_producers WHERE producer = ? FOR UPDATE NOWAIT

@@ -1,10 +1,13 @@
 //! The journal of messages that others send: its laws, and what is MySQL's own.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use mysql_async::prelude::Queryable;
 use semel_conformance::ingest::servers;
 use semel_conformance::ingest::{IngestSubject, arrived, producer, sent, settled};
-use semel_core::ingest::{GateAnswer, Submission};
-use semel_core::port::ingest::IngestJournal;
+use semel_core::ingest::{GateAnswer, Numbering, Submission};
+use semel_core::port::ingest::{IngestJournal, Silence};
 use semel_core::producer::{MOST_INPUTS, ProducerMessage, ProducerOrder};
 use semel_core::{Certainty, Code, ErrorKind};
 use semel_store_mysql::{MysqlIngest, Options, migrate};
@@ -200,6 +203,107 @@ async fn the_digest_that_came_longest_ago_is_forgotten_first() {
     assert_eq!(kept, MOST_INPUTS as u64);
     assert!(!keyed(2).await && !keyed(3).await);
     assert!(keyed(1).await, "taken again");
+}
+
+/// Nobody waits for a producer whose row another worker holds, which may have stopped; the others are forgotten.
+#[tokio::test]
+async fn a_producer_whose_row_is_held_is_left_for_another_time() {
+    let database = fresh_database().await;
+    let journal = journal(&database.url());
+    for name in ["a", "b", "c"] {
+        let mut submission = sent(1, 1, &["x"]);
+        if let Numbering::Sender { producer: id, .. } = &mut submission.numbering {
+            *id = producer(name);
+        }
+        journal.submit(&submission).await.expect("taken");
+        let read = journal.accepted(&producer(name), "orders", 0, 9).await;
+        let begun = read.expect("an answer").expect("a stream").begun;
+        let done = journal.settle(&producer(name), "orders", settled(begun, 1));
+        done.await.expect("settled");
+    }
+    database
+        .run("UPDATE semel_ingest_streams SET heard = 1")
+        .await;
+    let silence = Silence {
+        stream: "orders".into(),
+        longest: Duration::from_secs(3_600),
+        now: sent(1, 1, &[]).at,
+        after: None,
+        most: 10,
+    };
+    let mut holder = database.connect().await;
+    let hold = "SELECT 1 FROM semel_ingest_producers WHERE producer = 'b' FOR UPDATE";
+    holder.query_drop("BEGIN").await.expect("begun");
+    holder.query_drop(hold).await.expect("held");
+    // Whoever waited would do so for as long as the server lets a session wait, and fail.
+    let forgotten = journal.forget(&silence).await.expect("an answer");
+    assert_eq!(forgotten.producers, ["a", "c"].map(producer));
+    holder.query_drop("ROLLBACK").await.expect("let go");
+    let forgotten = journal.forget(&silence).await.expect("an answer");
+    assert_eq!(forgotten.producers, [producer("b")]);
+    assert_eq!(journal.list().await.expect("a list"), []);
+}
+
+/// A producer that is made between the lock, which found nothing to lock, and the look whether the batch is the next one:
+/// nothing is written without the lock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_producer_that_is_made_after_the_lock_was_looked_for_is_locked_before_anything_is_written()
+ {
+    let database = fresh_database().await;
+    let journal = Arc::new(journal(&database.url()));
+    // Makes the tables.
+    journal.submit(&arrived(None, &["a"])).await.expect("taken");
+    let (mut table, mut other) = (database.connect().await, database.connect().await);
+    let closed = "LOCK TABLES semel_ingest_streams WRITE";
+    table.query_drop(closed).await.expect("locked");
+    let submitted = tokio::spawn({
+        let (journal, batch) = (Arc::clone(&journal), sent(1, 2, &["b", "c"]));
+        async move { journal.submit(&batch).await }
+    });
+    // It has looked for the row of the producer, and waits for the streams.
+    let waits =
+        "information_schema.processlist WHERE db = DATABASE() AND state LIKE 'Waiting for table%'";
+    while count(&database, waits).await == 0 {
+        assert!(!submitted.is_finished(), "it does not wait for the streams");
+        tokio::task::yield_now().await;
+    }
+    let name = "'billing-0a'";
+    let streams = format!(
+        "INSERT INTO semel_ingest_streams (producer, stream, begun, next, confirmed, released, heard) \
+         VALUES ({name}, 'orders', 1, 2, 1, 1, 1)"
+    );
+    table.query_drop(streams).await.expect("a stream");
+    let made = format!("INSERT INTO semel_ingest_producers (producer, epoch) VALUES ({name}, 1)");
+    other.query_drop(made).await.expect("a producer");
+    let hold = format!("SELECT 1 FROM semel_ingest_producers WHERE producer = {name} FOR UPDATE");
+    other.query_drop("BEGIN").await.expect("begun");
+    other.query_drop(hold).await.expect("held");
+    table.query_drop("UNLOCK TABLES").await.expect("unlocked");
+    // The holder of the lock takes the message 2; whoever writes without it does so first, or fails.
+    let taken = [
+        format!(
+            "INSERT INTO semel_ingest_batches (producer, stream, last, first, at, size, body) \
+             SELECT {name}, 'orders', 2, 2, at, size, body FROM semel_ingest_batches LIMIT 1"
+        ),
+        format!("UPDATE semel_ingest_streams SET next = 3 WHERE producer = {name} AND next = 2"),
+    ];
+    for statement in taken {
+        other
+            .query_drop(statement)
+            .await
+            .expect("written behind the lock");
+        assert_eq!(other.affected_rows(), 1, "somebody else wrote");
+    }
+    assert!(!submitted.is_finished(), "it wrote without the lock");
+    other.query_drop("COMMIT").await.expect("committed");
+    let answer = submitted.await.expect("an end").expect("an answer");
+    let known = GateAnswer::Taken {
+        known: 1,
+        new: 1,
+        next: 4,
+        is_kept: false,
+    };
+    assert_eq!(answer, known);
 }
 
 #[tokio::test]

@@ -20,6 +20,8 @@ struct Staged {
     told: Notify,
     /// Nothing is answered.
     is_away: AtomicBool,
+    /// Another holds the rows that would be forgotten.
+    forgets_nobody: AtomicBool,
 }
 
 impl Staged {
@@ -69,6 +71,9 @@ impl IngestJournal for Staged {
     }
 
     async fn forget(&self, silence: &Silence) -> Result<Forgotten> {
+        if self.forgets_nobody.load(Ordering::SeqCst) {
+            return Err(Error::new(ErrorKind::Throttled, "held"));
+        }
         self.journal.forget(silence).await
     }
 }
@@ -329,6 +334,128 @@ async fn a_producer_that_was_forgotten_elsewhere_runs_in_its_new_life() {
     here.acknowledge(&applied(&after)).await.expect("noted");
     here.record().await.expect("recorded");
     assert_eq!(confirmed(&journal).await, 2);
+}
+
+/// Another worker, at the same journal, forgets whoever has nothing waiting.
+async fn forgotten_elsewhere(journal: &AnyIngestJournal, source: &IngestSource) {
+    let silence = Silence {
+        stream: "orders".into(),
+        longest: Duration::from_secs(3_600),
+        now: source.gate.now().plus(Duration::from_secs(7_200)),
+        after: None,
+        most: 10,
+    };
+    let forgotten = journal.forget(&silence).await.expect("an answer");
+    assert_eq!(forgotten.producers.len(), 1);
+}
+
+/// The lane of a producer that was silent since the worker began was never read: it came from a list.
+#[tokio::test(start_paused = true)]
+async fn all_of_a_new_life_runs_whose_producer_was_listed_and_not_read() {
+    let sequences: Vec<_> = (1..=20).map(|it| it.to_string()).collect();
+    let lines: Vec<_> = sequences.iter().map(|it| &**it).collect();
+    for sent in [1, 10, 20] {
+        let journal = journal();
+        let mut before = source(options(), &journal).await;
+        send(&before, numbered("p", 1, 1, &lines[..10])).await;
+        let deliveries = fetch(&mut before).await;
+        let done = applied(&deliveries);
+        before.acknowledge(&done).await.expect("noted");
+        before.close().await.expect("closed");
+        let mut listed = source(options(), &journal).await;
+        forgotten_elsewhere(&journal, &listed).await;
+        let (status, _) = send(&listed, numbered("p", 1, 1, &lines[..sent])).await;
+        assert_eq!(status, 200);
+        let mut ran = Vec::new();
+        while ran.len() < sent {
+            let deliveries = fetch(&mut listed).await;
+            ran.extend(texts(&deliveries).iter().map(|it| (*it).to_owned()));
+            let done = applied(&deliveries);
+            listed.acknowledge(&done).await.expect("noted");
+        }
+        assert_eq!(ran, sequences[..sent]);
+        listed.record().await.expect("recorded");
+        assert_eq!(confirmed(&journal).await, sent as u64);
+    }
+}
+
+/// As many messages as it had before: the end of what was heard of is the same.
+#[tokio::test(start_paused = true)]
+async fn a_new_life_that_is_as_long_as_the_earlier_one_runs() {
+    let shared = IngestOptions {
+        is_shared: true,
+        ..options()
+    };
+    for is_taken_here in [true, false] {
+        let journal = journal();
+        let mut here = source(shared.clone(), &journal).await;
+        send(&here, numbered("p", 1, 1, &["a"])).await;
+        let deliveries = fetch(&mut here).await;
+        let done = applied(&deliveries);
+        here.acknowledge(&done).await.expect("noted");
+        here.record().await.expect("recorded");
+        forgotten_elsewhere(&journal, &here).await;
+        let elsewhere = source(shared.clone(), &journal).await;
+        let by = if is_taken_here { &here } else { &elsewhere };
+        assert_eq!(send(by, numbered("p", 1, 1, &["x"])).await.0, 200);
+        drop(elsewhere);
+        assert_eq!(texts(&fetch(&mut here).await), ["x"]);
+        assert_eq!(confirmed(&journal).await, 0);
+    }
+}
+
+/// Only the other worker has `forget_producers`: what it forgot is no damage here.
+#[tokio::test(start_paused = true)]
+async fn a_producer_that_another_worker_forgot_is_no_damage() {
+    let journal = journal();
+    let shared = IngestOptions {
+        is_shared: true,
+        ..options()
+    };
+    let mut here = source(shared, &journal).await;
+    send(&here, numbered("p", 1, 1, &["a"])).await;
+    let billing = ProducerName::of_sender("p").expect("an id");
+    let read = journal.accepted(&billing, "orders", 0, 9).await;
+    let settled = Settled {
+        begun: read.expect("an answer").expect("a stream").begun,
+        through: 1,
+        at: here.gate.now(),
+    };
+    let done = journal.settle(&billing, "orders", settled).await;
+    done.expect("settled");
+    forgotten_elsewhere(&journal, &here).await;
+    let idle = tokio::time::timeout(Duration::from_secs(1), here.fetch(1)).await;
+    assert!(idle.is_err(), "{idle:?}");
+    assert_eq!(send(&here, numbered("p", 1, 1, &["x"])).await.0, 200);
+    assert_eq!(texts(&fetch(&mut here).await), ["x"]);
+}
+
+/// Something came while the journal was asked for a producer that is gone.
+#[test]
+fn what_comes_while_a_producer_is_found_gone_is_not_dropped_with_it() {
+    let lanes = crate::ingest::lanes::Lanes::default();
+    let p = ProducerName::of_sender("p").expect("an id");
+    lanes.took(&p, 1, 2);
+    let heard = lanes.heard(&p);
+    lanes.took(&p, 1, 2);
+    lanes.drop_lane(&p, heard);
+    let turn = lanes.turn(Instant::now());
+    assert_eq!(turn, Some((p.clone(), 0)));
+    lanes.drop_lane(&p, lanes.heard(&p));
+    assert_eq!((lanes.turn(Instant::now()), lanes.waiting()), (None, 0));
+}
+
+#[tokio::test]
+async fn messages_run_although_nobody_can_be_forgotten() {
+    let (staged, journal) = staged();
+    let forgetful = IngestOptions {
+        forget_producers: Some(Duration::from_secs(3_600)),
+        ..options()
+    };
+    let mut source = source(forgetful, &journal).await;
+    staged.forgets_nobody.store(true, Ordering::SeqCst);
+    send(&source, numbered("p", 1, 1, &["a"])).await;
+    assert_eq!(texts(&fetch(&mut source).await), ["a"]);
 }
 
 #[tokio::test(start_paused = true)]
