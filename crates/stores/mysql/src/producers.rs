@@ -23,7 +23,7 @@ use semel_core::producer::{
 
 use crate::answer::{Set, only, some_number};
 use crate::config::Options;
-use crate::error::corrupt;
+use crate::error::damaged;
 use crate::preflight::Settings;
 use crate::script::{Literal, Script};
 use crate::session::Session;
@@ -158,7 +158,7 @@ impl ProducerJournal for MysqlProducers {
             ProducerRow::check_append(found.as_ref(), incarnation, stream, batch)?;
         let has_written = some_number(only(&sets[own])?, 0)? == 1;
         if has_written != (append == Append::New) {
-            return Err(corrupt("producer"));
+            return Err(damaged("producer"));
         }
         Ok(match append {
             Append::Known => standing,
@@ -247,7 +247,7 @@ impl ProducerJournal for MysqlProducers {
         let mut script = Script::default();
         script.add(&self.session.producers.list, &[]);
         let sets = self.session.ask(&script).await?;
-        entries(&sets.first().ok_or_else(|| corrupt("producer"))?.rows)
+        entries(&sets.first().ok_or_else(|| damaged("producer"))?.rows)
     }
 
     async fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {
