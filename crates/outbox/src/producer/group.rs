@@ -20,6 +20,8 @@ pub(super) struct Group {
     perhaps_since: Option<Duration>,
     /// All that a call of the sink left unsure.
     unsure: HashSet<usize>,
+    /// Those of them that went out again.
+    resent: HashSet<usize>,
 }
 
 /// The identity that every message has.
@@ -38,6 +40,7 @@ impl Group {
             perhaps: BTreeSet::new(),
             perhaps_since: None,
             unsure: HashSet::new(),
+            resent: HashSet::new(),
             messages,
         }
     }
@@ -96,13 +99,16 @@ impl Group {
 
     /// Notes that the sink may have a message that it was given then.
     pub(super) fn may_be_there(&mut self, at: usize, since: Duration) {
+        self.unsure.insert(at);
         self.perhaps.insert(at);
         self.perhaps_since.get_or_insert(since);
     }
 
-    /// Notes that a call left a message unsure; tells whether it is the first that did.
-    pub(super) fn is_newly_unsure(&mut self, at: usize) -> bool {
-        self.unsure.insert(at)
+    /// Notes that messages go out; returns how many of them a call left unsure, and go out again for the first time.
+    pub(super) fn count_resent(&mut self, places: &[usize]) -> u64 {
+        let unsure = places.iter().filter(|at| self.unsure.contains(at));
+        let resent = unsure.filter(|at| self.resent.insert(**at));
+        resent.count() as u64
     }
 
     /// Takes the sequences of the messages that the sink may have for so long at least.

@@ -87,9 +87,11 @@ impl Waiters {
             // Whoever gave up waiting is not told.
             let _ = reply.send(Ok(receipts.collect()));
         }
-        // Those of an earlier opening have nobody who waits.
-        self.refused = self.refused.split_off(&(through + 1));
-        self.placed = self.placed.split_off(&(through + 1));
+        // Those of an earlier opening have nobody who waits; whoever waits still is told of all of his.
+        let awaited = self.waiting.front().map(|(first, _, _)| *first);
+        let kept = awaited.unwrap_or(u64::MAX).min(through + 1);
+        self.refused = self.refused.split_off(&kept);
+        self.placed = self.placed.split_off(&kept);
     }
 
     /// Tells all of them that the producer has failed.

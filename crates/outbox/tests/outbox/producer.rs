@@ -264,6 +264,47 @@ async fn in_waves_a_message_that_fails_holds_up_its_order_key_alone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn in_waves_a_refused_message_is_told_as_refused_and_each_has_its_place() {
+    let world = World::default();
+    let settings = ProducerSettings {
+        is_sent_in_waves: true,
+        ..ProducerSettings::default()
+    };
+    let producer = world.producer_with(settings).await;
+    let batch = vec![
+        keyed("too large", "k"),
+        keyed("b", "k"),
+        keyed("c", "k"),
+        keyed("too large", "k"),
+    ];
+    let receipts = producer.publish(batch).await.expect("answered");
+    let is_refused = |it: &Fate| matches!(it, Fate::Refused(why) if why.contains("too large"));
+    let found = fates(&receipts);
+    assert!(is_refused(&found[0]) && is_refused(&found[3]), "{found:?}");
+    assert_eq!(found[1..3], [Fate::Published, Fate::Published]);
+    let offsets: Vec<_> = receipts.iter().map(|it| it.placement.offset).collect();
+    assert_eq!(offsets, [None, Some(0), Some(1), None]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_sent_later_than_the_rest_of_its_batch_takes_nothing_of_its_receipts() {
+    let world = World::default();
+    world.broker.contents().failing.insert("b".to_owned());
+    let producer = world.producer().await;
+    let batch = messages(["too large", "a", "b"]);
+    let publishing = tokio::spawn(async move { producer.publish(batch).await });
+    while !world.told.has("SinkAway") {
+        sleep(Duration::from_millis(5)).await;
+    }
+    world.broker.contents().failing.clear();
+    let receipts = publishing.await.expect("no panic").expect("answered");
+    let found = fates(&receipts);
+    assert!(matches!(found[0], Fate::Refused(_)), "{found:?}");
+    let offsets: Vec<_> = receipts.iter().map(|it| it.placement.offset).collect();
+    assert_eq!(offsets, [None, Some(0), Some(1)]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_the_sink_takes_in_no_case_is_told_and_passed_over() {
     let world = World::default();
     let producer = world.producer().await;

@@ -155,6 +155,15 @@ pub(crate) fn exhausted(patience: Duration) -> Error {
     .retry_after(Duration::from_millis(200))
 }
 
+/// Error for a stored value of a producer that does not hold what it must. No backup mends it.
+pub(crate) fn damaged(what: &str) -> Error {
+    let message = format!(
+        "the {what} in the store does not check out; go on under another name of a producer: a store that is restored \
+         has given out its sequences and ids before"
+    );
+    Error::new(ErrorKind::Corrupt, message)
+}
+
 /// Error for a stored row that does not hold what it must.
 pub(crate) fn corrupt(what: &str) -> Error {
     Error::new(

@@ -19,7 +19,7 @@ use semel_core::producer::{
 
 use crate::answer::{Set, only, some_number};
 use crate::config::Options;
-use crate::error::corrupt;
+use crate::error::damaged;
 use crate::journal_tables::{JournalTables, TableTexts};
 use crate::preflight::Settings;
 use crate::script::{Literal, Script};
@@ -169,7 +169,7 @@ impl ProducerJournal for MysqlProducers {
             ProducerRow::check_append(found.as_ref(), incarnation, stream, batch)?;
         let has_written = some_number(only(&sets[own])?, 0)? == 1;
         if has_written != (append == Append::New) {
-            return Err(corrupt("producer"));
+            return Err(damaged("producer"));
         }
         Ok(match append {
             Append::Known => standing,
@@ -258,7 +258,7 @@ impl ProducerJournal for MysqlProducers {
         let mut script = Script::default();
         script.add(&self.session.producers.list, &[]);
         let sets = self.session.ask(&script).await?;
-        let rows = &sets.first().ok_or_else(|| corrupt("producer"))?.rows;
+        let rows = &sets.first().ok_or_else(|| damaged("producer"))?.rows;
         entries(rows, stored_name)
     }
 

@@ -19,7 +19,7 @@ use semel_core::{Error, ErrorKind, Result};
 
 use crate::config::Options;
 use crate::connection::{Cells, Runs};
-use crate::error::{corrupt, undone};
+use crate::error::{damaged, undone};
 use crate::journal_tables::JournalTables;
 use crate::locked::Stop;
 use crate::preflight::{Kept, preflight};
@@ -283,7 +283,7 @@ impl Job for Open<'_> {
         let (name, stream) = (opening.name.as_str(), &*opening.stream);
         let parameters: [&(dyn ToSql + Sync); 2] = [&name, &&*opening.id()];
         let rows = transaction.rows(&texts.producer_open, &parameters).await?;
-        let row = rows.first().ok_or_else(|| corrupt("producer"))?;
+        let row = rows.first().ok_or_else(|| damaged("producer"))?;
         let (id, epoch): (String, i64) = (Cells::try_get(row, 0)?, Cells::try_get(row, 1)?);
         let is_frozen: bool = Cells::try_get(row, 2)?;
         let parameters: [&(dyn ToSql + Sync); 3] = [&name, &stream, &&*opening.target];
@@ -296,7 +296,7 @@ impl Job for Open<'_> {
                 .await?;
             let row = rows
                 .first()
-                .ok_or_else(|| corrupt("stream of a producer"))?;
+                .ok_or_else(|| damaged("stream of a producer"))?;
             let (target, waiting): (String, i64) =
                 (Cells::try_get(row, 0)?, Cells::try_get(row, 1)?);
             return Err(opening.elsewhere(&target, number(waiting)).into());
@@ -327,8 +327,8 @@ fn named(incarnation: &Incarnation, stream: &str) -> Result<()> {
 
 /// The state behind a change that was made.
 fn standing_behind(found: Option<&ProducerRow>) -> Result<Standing> {
-    let row = found.ok_or_else(|| corrupt("producer"))?;
-    let stream = row.stream.ok_or_else(|| corrupt("stream of a producer"))?;
+    let row = found.ok_or_else(|| damaged("producer"))?;
+    let stream = row.stream.ok_or_else(|| damaged("stream of a producer"))?;
     Ok(Standing {
         confirmed: stream.confirmed,
         limit: row.is_frozen.then_some(stream.released),

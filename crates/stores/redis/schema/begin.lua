@@ -8,6 +8,10 @@ if not found[1] and ARGV[3] == '0' then
 end
 local key = KEYS[8]
 if ARGV[3] ~= '0' then
+    -- A right that was missing broke off an earlier trial, and left what it had written.
+    if call('EXISTS', key) == 1 then
+        call('DEL', key)
+    end
     call('SET', key, '1', 'NX', 'GET')
     call('GETRANGE', key, 0, 0)
     call('EXISTS', key)

@@ -108,6 +108,15 @@ pub(crate) fn read_only(address: &Address) -> Error {
     .retry_after(Duration::from_millis(500))
 }
 
+/// Error for a stored value of a producer that does not hold what it must. No backup mends it.
+pub(crate) fn damaged(what: &str) -> Error {
+    let message = format!(
+        "the {what} in the store does not check out; go on under another name of a producer: a store that is restored \
+         has given out its sequences and ids before"
+    );
+    Error::new(ErrorKind::Corrupt, message)
+}
+
 /// Error for a stored value that does not hold what it must.
 pub(crate) fn corrupt(what: &str) -> Error {
     Error::new(

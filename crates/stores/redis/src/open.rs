@@ -15,7 +15,7 @@ use crate::buckets::{Buckets, Name, OF_CLUSTER, settings_key, settings_slot};
 use crate::config::{Options, StoreAddress, address};
 use crate::error::{foreign, misconfigured, of_begin, strange};
 use crate::link::Settings;
-use crate::preflight;
+use crate::preflight::{self, Kept};
 use crate::script::{Call, Scripts};
 use crate::server::{Asked, Server};
 use crate::session::{Reply, Session, given};
@@ -42,7 +42,7 @@ pub struct Inspection {
 /// As [`RedisStore::connect`](crate::RedisStore::connect), but an absent store is none.
 pub async fn inspect(url: &str, options: Options, statements: &[Statements]) -> Result<Inspection> {
     let address = address(url)?;
-    let (server, capabilities) = connect(&address, &options).await?;
+    let (server, capabilities) = connect(&address, &options, Kept::Records).await?;
     let found = begin(
         &server,
         &Scripts::new(),
@@ -95,7 +95,7 @@ pub(crate) async fn open(url: &str, options: &Options) -> Result<Session> {
 
 async fn open_as(url: &str, options: &Options, mode: OpenMode) -> Result<Session> {
     let address = address(url)?;
-    let (server, _) = connect(&address, options).await?;
+    let (server, _) = connect(&address, options, Kept::Records).await?;
     let scripts = Scripts::new();
     let found = begin(&server, &scripts, &address, options, mode).await?;
     let (format, count) = found.ok_or_else(|| absent(&address.prefix))?;
@@ -116,6 +116,7 @@ async fn open_as(url: &str, options: &Options, mode: OpenMode) -> Result<Session
 pub(crate) async fn connect(
     address: &StoreAddress,
     options: &Options,
+    kept: Kept,
 ) -> Result<(Server, Capabilities)> {
     let settings = Settings {
         login: login(address),
@@ -130,7 +131,7 @@ pub(crate) async fn connect(
     let links = address.connections.unwrap_or(options.connections);
     let server = Server::new(settings, address.addresses.clone(), links);
     server.discover().await?;
-    let capabilities = preflight::preflight(&server, options.allow_eviction).await?;
+    let capabilities = preflight::preflight(&server, options.allow_eviction, kept).await?;
     Ok((server, capabilities))
 }
 

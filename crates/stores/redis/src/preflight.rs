@@ -12,8 +12,29 @@ use crate::info::Info;
 use crate::link::info_command;
 use crate::server::{Asked, Node, Server};
 
+/// The things that the keys hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    Records,
+    Producers,
+}
+
+impl Kept {
+    /// Returns one text for records, and another for producers.
+    const fn of(self, records: &'static str, producers: &'static str) -> &'static str {
+        match self {
+            Self::Records => records,
+            Self::Producers => producers,
+        }
+    }
+}
+
 /// Reads the real settings of every server that holds a part; refuses one that evicts, unless the options allow that.
-pub(crate) async fn preflight(server: &Server, allow_eviction: bool) -> Result<Capabilities> {
+pub(crate) async fn preflight(
+    server: &Server,
+    allow_eviction: bool,
+    kept: Kept,
+) -> Result<Capabilities> {
     let mut found = Capabilities {
         kind: "redis",
         durability: Durability::PowerCut,
@@ -24,13 +45,13 @@ pub(crate) async fn preflight(server: &Server, allow_eviction: bool) -> Result<C
         let report = ServerReport::by(server, &node).await?;
         let policy = report.policy().unwrap_or("unknown");
         if policy != "noeviction" {
-            let why = evicting(&node.address, policy);
+            let why = evicting(&node.address, policy, kept);
             if !allow_eviction {
                 return Err(misconfigured(&why));
             }
             found.warn(&why);
         }
-        report.judge(&mut found);
+        report.judge(&mut found, kept);
     }
     Ok(found)
 }
@@ -72,7 +93,7 @@ impl ServerReport {
         self.get("maxmemory-policy", "maxmemory_policy")
     }
 
-    fn judge(&self, found: &mut Capabilities) {
+    fn judge(&self, found: &mut Capabilities, kept: Kept) {
         let has_log = matches!(self.get("appendonly", "aof_enabled"), Some("yes" | "1"));
         let fsync = self.get("appendfsync", "-");
         match fsync {
@@ -83,9 +104,14 @@ impl ServerReport {
             Some("always") => {}
             Some("everysec") => found.weaken(
                 Durability::Kill,
-                "appendfsync is everysec: a power cut takes the last second or two of answers, and so does a kill \
-                 of the server while its disk is slow; set appendfsync to always for effects that must not happen \
-                 twice",
+                kept.of(
+                    "appendfsync is everysec: a power cut takes the last second or two of answers, and so does a kill \
+                     of the server while its disk is slow; set appendfsync to always for effects that must not happen \
+                     twice",
+                    "appendfsync is everysec: a power cut takes the last second or two of answers, and so does a kill \
+                     of the server while its disk is slow: their sequences and ids are given out again, and readers \
+                     drop the messages that come under them; set appendfsync to always",
+                ),
             ),
             Some("no") => found.weaken(
                 Durability::Kill,
@@ -106,8 +132,12 @@ impl ServerReport {
         let replicas = self.info.get("connected_slaves").unwrap_or("0");
         if replicas != "0" {
             found.warn(
-                "replicas copy later than the answer: a failover takes the last answers, and what they granted is \
-                 granted again",
+                kept.of(
+                    "replicas copy later than the answer: a failover takes the last answers, and what they granted is \
+                     granted again",
+                    "replicas copy later than the answer: a failover takes the last answers, and their sequences and \
+                     ids are given out again",
+                ),
             );
         }
         if matches!(self.info.get("aof_last_write_status"), Some(status) if status != "ok") {
@@ -139,9 +169,10 @@ fn read(value: &Value) -> HashMap<String, String> {
     redis::from_redis_value_ref(value).unwrap_or_default()
 }
 
-fn evicting(address: &Address, policy: &str) -> String {
-    format!(
-        "maxmemory-policy of Redis at {address} is {policy}: records inside their window may be evicted, and their \
-         duplicates run again; set it to noeviction"
-    )
+fn evicting(address: &Address, policy: &str, kept: Kept) -> String {
+    let lost = kept.of(
+        "records inside their window may be evicted, and their duplicates run again",
+        "producers may be evicted with messages that nobody has, and their sequences and ids are given out again",
+    );
+    format!("maxmemory-policy of Redis at {address} is {policy}: {lost}; set it to noeviction")
 }

@@ -1,8 +1,8 @@
 //! The journal of producers beside the keys of a store: what is to be sent, and what was confirmed of it.
 //!
-//! All keys of a producer are in one slot, so that each call is one script, which Redis runs whole or not at all. A
-//! script compares id, epoch and next sequence before it writes; what its answer says of them decides here, by the rules
-//! of the core.
+//! All keys of a producer are in one slot, so that each call is one script, which nothing runs beside. A script that
+//! fails keeps what it wrote, so each asks for whatever may fail before it changes anything. It compares id, epoch and
+//! next sequence before it writes; what its answer says of them decides here, by the rules of the core.
 
 mod settings;
 mod values;
@@ -20,13 +20,14 @@ use semel_core::producer::{
     Batch, Incarnation, InputMark, MOST_INPUTS, Opened, Opening, Page, ProducerEntry, ProducerName,
     ProducerOrder, Standing, StoredBatch,
 };
-use semel_core::{Error, ErrorKind, Result};
+use semel_core::{Code, Error, ErrorKind, Result};
 use tokio::sync::OnceCell;
 
 use crate::buckets::{Buckets, Name};
 use crate::config::{Options, StoreAddress, address};
-use crate::error::{corrupt, strange};
+use crate::error::{damaged, strange};
 use crate::open::connect;
+use crate::preflight::Kept;
 use crate::script::{Call, ProducerScripts, Script};
 use crate::server::{Asked, Server};
 use crate::session::Reply;
@@ -51,7 +52,10 @@ impl RedisProducers {
     pub fn new(url: &str, options: &Options) -> Result<Self> {
         Ok(Self {
             address: address(url)?,
-            options: options.clone(),
+            options: Options {
+                allow_eviction: false,
+                ..options.clone()
+            },
             scripts: ProducerScripts::new(),
             connected: OnceCell::new(),
             buckets: OnceCell::new(),
@@ -69,7 +73,7 @@ impl RedisProducers {
     async fn connected(&self) -> Result<&(Server, Capabilities)> {
         let connecting = self
             .connected
-            .get_or_try_init(|| connect(&self.address, &self.options));
+            .get_or_try_init(|| connect(&self.address, &self.options, Kept::Producers));
         connecting.await
     }
 
@@ -129,7 +133,7 @@ impl RedisProducers {
         Reply::of(self.server().await?.ask(slot, Asked::Script(call)).await?)
     }
 
-    /// Reads a hash, which nobody can change in between.
+    /// Reads a hash as it is at this moment.
     async fn pairs(&self, slot: u16, key: Vec<u8>) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
         let mut all = redis::cmd("HGETALL");
         all.arg(key);
@@ -154,6 +158,7 @@ impl ProducerJournal for RedisProducers {
     async fn open(&self, opening: &Opening) -> Result<Opened> {
         opening.fits_columns()?;
         let buckets = self.buckets().await?;
+        settings::try_rights(self, buckets, &opening.name).await?;
         let mut call = Self::call(&self.scripts.open, buckets, &opening.name);
         call.arg(&*opening.id())
             .arg(&*opening.stream)
@@ -214,14 +219,22 @@ impl ProducerJournal for RedisProducers {
             None => call.arg(*b"").arg(*b""),
         };
         call.arg(MOST_INPUTS.to_string());
-        let mut reply = self.ask(buckets, name, &call).await?;
+        let asked = self.ask(buckets, name, &call).await;
+        if let Err(error) = &asked
+            && error.code() == Code::StoreFull
+            && confirmed > 0
+        {
+            // What the batch confirms makes room, and nobody else says it while the batch is tried again.
+            let _ = self.confirm(incarnation, stream, confirmed).await;
+        }
+        let mut reply = asked?;
         let (found, _) = values::state(&mut reply)?;
         let has_written = reply.int()? == 1;
         // The state is that before the writing, which went by the same rules, and says whether it was done.
         let (append, standing) =
             ProducerRow::check_append(found.as_ref(), incarnation, stream, batch)?;
         if has_written != (append == Append::New) {
-            return Err(corrupt("producer"));
+            return Err(damaged("producer"));
         }
         Ok(match append {
             Append::Known => standing,
@@ -301,7 +314,7 @@ impl ProducerJournal for RedisProducers {
                 .pairs(slot, buckets.key(bucket, Name::Producers))
                 .await?
             {
-                let name = String::from_utf8(name).map_err(|_| corrupt("producer"))?;
+                let name = String::from_utf8(name).map_err(|_| damaged("producer"))?;
                 let name = stored_name(&name)?;
                 let key = named(buckets, Name::ProducerStreams, &name, None);
                 let streams = self.pairs(slot, key).await?;

@@ -17,9 +17,10 @@ use tokio::sync::oneshot;
 use crate::config::Options;
 use crate::error::gone;
 use crate::open::open;
+use crate::preflight::{self, Kept};
 use crate::report::{Renew, Settle, report};
 use crate::session::Session;
-use crate::{audit, claim, listing, operate, parked, preflight, stats, sweep, transfer};
+use crate::{audit, claim, listing, operate, parked, stats, sweep, transfer};
 
 /// A store under a prefix of a Redis or Valkey server, or of a cluster of them.
 ///
@@ -168,7 +169,7 @@ impl Store for RedisStore {
     async fn preflight(&self) -> Result<Capabilities> {
         self.call(|session| async move {
             session.server.discover().await?;
-            preflight::preflight(&session.server, session.allow_eviction).await
+            preflight::preflight(&session.server, session.allow_eviction, Kept::Records).await
         })
         .await
     }

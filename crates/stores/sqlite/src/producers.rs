@@ -84,6 +84,26 @@ impl SqliteProducers {
         self.thread.get_or_try_init(open).await
     }
 
+    /// Reads the journal, if there is one, and makes or changes nothing: whoever looks may have no right to, and the file
+    /// may be of an older format.
+    async fn look<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+    ) -> Result<Option<T>> {
+        if let Some(thread) = self.thread.get() {
+            return thread.read(read).await.map(Some);
+        }
+        if !self.path.exists() {
+            return Ok(None);
+        }
+        let connection = open::existing(&self.path, &self.options)?;
+        if !TABLES.is_in(&connection)? {
+            return Ok(None);
+        }
+        TABLES.check(&connection)?;
+        read(&connection).map(Some)
+    }
+
     /// Opens the file only if there is a journal in it.
     async fn present(&self) -> Result<Option<&ConnectionThread>> {
         if let Some(thread) = self.thread.get() {
@@ -155,11 +175,14 @@ impl ProducerJournal for SqliteProducers {
         after: u64,
         most: u32,
     ) -> Result<Vec<StoredBatch>> {
+        let asked = incarnation.clone();
         let (incarnation, stream) = (incarnation.clone(), Box::<str>::from(stream));
         let pending = move |connection: &Connection| {
             statements::pending(connection, &incarnation, &stream, after, most)
         };
-        self.thread().await?.read(pending).await
+        let pending = self.look(pending).await?;
+        // Somebody removed the journal.
+        pending.ok_or_else(|| asked.fenced_by(0))
     }
 
     async fn input(
@@ -177,14 +200,8 @@ impl ProducerJournal for SqliteProducers {
     }
 
     async fn list(&self) -> Result<Vec<ProducerEntry>> {
-        match self.present().await? {
-            Some(thread) => {
-                thread
-                    .read(|connection| statements::list(connection, "", str::parse))
-                    .await
-            }
-            None => Ok(Vec::new()),
-        }
+        let listed = self.look(|connection| statements::list(connection, "", str::parse));
+        Ok(listed.await?.unwrap_or_default())
     }
 
     async fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {

@@ -28,6 +28,8 @@ struct Open {
     number: usize,
     /// Batches by the numbers of their first records.
     batches: BTreeMap<usize, Batch>,
+    /// By partition, the offset that librdkafka invents next, where it has begun to.
+    invented: BTreeMap<i32, i64>,
 }
 
 struct Batch {
@@ -42,6 +44,27 @@ pub(super) struct Known {
     pub(super) failed: Failed,
     /// The place of each record; none if nobody wants to know.
     pub(super) placed: Vec<Placement>,
+}
+
+/// The partition and the offset that a report names.
+type Told = (i32, i64);
+
+impl Open {
+    /// Returns the place that a report names. A broker that had records already names no offset, and librdkafka counts on
+    /// from -1 for those behind the first.
+    fn placement(&mut self, (partition, offset): Told) -> Placement {
+        let is_invented = offset < 0 || self.invented.get(&partition) == Some(&offset);
+        if is_invented {
+            self.invented.insert(partition, offset.saturating_add(1));
+        } else {
+            self.invented.remove(&partition);
+        }
+        Placement {
+            partition: Some(partition),
+            offset: u64::try_from(offset).ok().filter(|_| !is_invented),
+            is_duplicate: false,
+        }
+    }
 }
 
 impl Reports {
@@ -83,8 +106,9 @@ impl Reports {
     }
 
     /// Notes the fate of a record.
-    fn note(&self, number: usize, failure: Option<KafkaError>, placement: Placement) {
+    fn note(&self, number: usize, failure: Option<KafkaError>, told: Option<Told>) {
         let mut open = self.lock();
+        let placement = told.map(|told| open.placement(told)).unwrap_or_default();
         let Some((&first, batch)) = open.batches.range_mut(..=number).next_back() else {
             return;
         };
@@ -122,18 +146,11 @@ impl ProducerContext for Reports {
     type DeliveryOpaque = usize;
 
     fn delivery(&self, result: &DeliveryResult<'_>, number: usize) {
-        let (failure, placement) = match result {
-            Ok(message) => (
-                None,
-                Placement {
-                    partition: Some(message.partition()),
-                    offset: u64::try_from(message.offset()).ok(),
-                    is_duplicate: false,
-                },
-            ),
-            Err((error, _)) => (Some(error.clone()), Placement::default()),
+        let (failure, told) = match result {
+            Ok(message) => (None, Some((message.partition(), message.offset()))),
+            Err((error, _)) => (Some(error.clone()), None),
         };
-        self.note(number, failure, placement);
+        self.note(number, failure, told);
     }
 }
 
@@ -165,7 +182,7 @@ impl InFlight<'_> {
     /// will.
     pub(super) fn heard(&mut self, taken: Taken) {
         if taken.is_err() {
-            self.reports.note(self.number(), None, Placement::default());
+            self.reports.note(self.number(), None, None);
         }
         self.answers.push(taken);
     }
@@ -187,7 +204,7 @@ impl InFlight<'_> {
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         for number in self.number()..self.end {
-            self.reports.note(number, None, Placement::default());
+            self.reports.note(number, None, None);
         }
     }
 }
@@ -219,19 +236,38 @@ mod tests {
             offset: Some(17),
             is_duplicate: false,
         };
-        reports.note(first + 2, Some(refused()), nowhere);
-        reports.note(first, None, there);
+        reports.note(first + 2, Some(refused()), None);
+        reports.note(first, None, Some((2, 17)));
         known.try_recv().expect_err("one is not known");
-        reports.note(other.number(), None, there);
+        reports.note(other.number(), None, Some((2, 18)));
         other.heard(Ok(()));
         let of_other = known_of_other.try_recv().expect("all of it is known");
         assert_eq!(of_other.placed, [], "nobody wants to know");
-        reports.note(first + 1, Some(refused()), nowhere);
+        reports.note(first + 1, Some(refused()), None);
         let known = known.try_recv().expect("all of it is known");
         assert_eq!(known.placed, [there, nowhere, nowhere, nowhere]);
         let failed: Vec<_> = known.failed.into_iter().map(|(place, _)| place).collect();
         assert_eq!(failed, [2, 1]);
         assert!(reports.lock().batches.is_empty());
+    }
+
+    #[test]
+    fn offsets_that_no_broker_named_are_none() {
+        let reports = Reports::new(Watch::default());
+        let (mut in_flight, mut known) = reports.begin(7, true);
+        let first = in_flight.number();
+        in_flight.heard_up_to(first + 7, &Ok(()));
+        // Three records that the broker had already, among those of another partition.
+        let told = [(0, 40), (0, -1), (1, 1), (0, 0), (0, 1), (0, 43), (1, 2)];
+        for (at, told) in told.into_iter().enumerate() {
+            reports.note(first + at, None, Some(told));
+        }
+        let known = known.try_recv().expect("all of it is known");
+        let offsets: Vec<_> = known.placed.iter().map(|it| it.offset).collect();
+        let named = |offset| Some(offset);
+        let expected = [named(40), None, named(1), None, None, named(43), named(2)];
+        assert_eq!(offsets, expected);
+        assert_eq!(known.placed[3].partition, Some(0));
     }
 
     #[test]
@@ -242,7 +278,7 @@ mod tests {
         in_flight.heard(Ok(()));
         drop((in_flight, known));
         assert_eq!(reports.lock().batches.len(), 1, "one is under way");
-        reports.note(first, None, Placement::default());
+        reports.note(first, None, None);
         assert!(reports.lock().batches.is_empty());
     }
 

@@ -43,6 +43,7 @@ impl<J: ProducerJournal, S: Sink> Run<J, S> {
             .iter()
             .map(|at| group.publication(*at, &self.identity))
             .collect();
+        self.summary.resent += group.count_resent(&places);
         if let Some(window) = self.settings.broker_window {
             let late = group.take_late(now, window);
             self.count_late(window, late);
@@ -117,7 +118,6 @@ impl<J: ProducerJournal, S: Sink> Run<J, S> {
                 Verdict::Away(error) | Verdict::Failed(error) => {
                     if error.certainty() == Certainty::MaybeApplied {
                         group.may_be_there(*at, began);
-                        self.summary.resent += u64::from(group.is_newly_unsure(*at));
                     }
                     failure.get_or_insert(error);
                 }

@@ -31,6 +31,7 @@ pub(crate) struct Contents {
     pub(crate) mood: Mood,
     pub(crate) failing: BTreeSet<String>,
     pub(crate) largest_call: usize,
+    pub(crate) calls: usize,
     /// The names of the headers of each message.
     pub(crate) headers: Vec<Vec<String>>,
 }
@@ -87,6 +88,7 @@ impl Sink for Broker {
         sleep(Duration::from_millis(1)).await;
         let mood = {
             let contents = &mut *self.contents();
+            contents.calls += 1;
             contents.largest_call = contents.largest_call.max(batch.len());
             contents.mood
         };

@@ -5,7 +5,7 @@ use semel_core::producer::row::ProducerRow;
 use semel_core::producer::{Batch, Incarnation, MOST_INPUTS, Opened, Opening, Page, Standing};
 
 use crate::answer::{only, some_number, some_text};
-use crate::error::corrupt;
+use crate::error::damaged;
 use crate::script::{Literal, Script};
 use crate::session::Session;
 use crate::sql::ProducerTexts;
@@ -139,7 +139,7 @@ impl Open {
         end(session, connection).await;
         let sets = ran?;
         let state = &sets[self.state];
-        let found = producer(&sets[self.producer], state)?.ok_or_else(|| corrupt("producer"))?;
+        let found = producer(&sets[self.producer], state)?.ok_or_else(|| damaged("producer"))?;
         if some_number(only(&sets[self.elsewhere])?, 0)? != 0 {
             let target = some_text(only(state)?, 3)?;
             let waiting = found.stream.map_or(0, |it| it.waiting());

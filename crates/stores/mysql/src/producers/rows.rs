@@ -6,7 +6,7 @@ use semel_core::producer::{InputMark, ProducerEntry, ProducerName, StoredBatch, 
 use semel_core::{Result, Timestamp};
 
 use crate::answer::{Set, owned, some_number, some_text};
-use crate::error::corrupt;
+use crate::error::damaged;
 
 /// Reads the producer and the stream from the answers to the questions for them.
 pub(crate) fn producer(producer: &Set, stream: &Set) -> Result<Option<ProducerRow>> {
@@ -36,7 +36,7 @@ pub(crate) fn stored_batch(row: &Row) -> Result<StoredBatch> {
         first,
         count: u32::try_from(count).unwrap_or(u32::MAX),
         at: Timestamp::from_millis(some_number(row, 2)?),
-        body: owned(row, 3)?.ok_or_else(|| corrupt("batch of a producer"))?,
+        body: owned(row, 3)?.ok_or_else(|| damaged("batch of a producer"))?,
     })
 }
 

@@ -16,15 +16,22 @@ local place = sub(state, 25, 32)
 if ARGV[13] ~= '' then
     place = pack('>I8', unpack_('>I8', place) + 1)
 end
-call('HSET', KEYS[2], ARGV[6], ARGV[8] .. confirmed .. sub(state, 17, 24) .. place .. sub(state, 33))
+-- A script that fails keeps what it wrote: keys of another kind, a missing right and a full server show before
+-- anything is changed, and the batch is there before the state that has given out its sequences.
+call('XLEN', KEYS[3])
+call('HLEN', KEYS[4])
+call('HSET', KEYS[2], ARGV[6], state)
 if ARGV[10] ~= '' then
     call('XADD', KEYS[3], ARGV[10] .. '-0', 'm', ARGV[11], 'b', ARGV[12])
+end
+call('HSET', KEYS[2], ARGV[6], ARGV[8] .. confirmed .. sub(state, 17, 24) .. place .. sub(state, 33))
+if ARGV[13] ~= '' then
+    call('HSET', KEYS[4], ARGV[13], place .. ARGV[14])
 end
 if moves then
     forget(KEYS[3], confirmed)
 end
 if ARGV[13] ~= '' then
-    call('HSET', KEYS[4], ARGV[13], place .. ARGV[14])
     if call('HLEN', KEYS[4]) > tonumber(ARGV[15]) then
         -- The one that was used longest ago has the lowest place.
         local all = call('HGETALL', KEYS[4])

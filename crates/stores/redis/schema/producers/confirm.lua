@@ -3,6 +3,7 @@
 if not is_own then
     return { producer, state }
 end
+touch()
 local through = ARGV[7]
 local last = pack('>I8', unpack_('>I8', state) - 1)
 if is_less(last, through) then

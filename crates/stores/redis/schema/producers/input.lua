@@ -3,4 +3,5 @@
 if not is_own then
     return { producer, state, '' }
 end
+touch()
 return { producer, state, call('HGET', KEYS[3], ARGV[7]) or '' }

@@ -9,6 +9,9 @@ if state ~= '' then
         return { 0, producer, state }
     end
 end
+if state ~= '' and producer ~= '' then
+    touch()
+end
 local epoch, frozen, id = 0, '\0', ARGV[4]
 if producer ~= '' then
     epoch, frozen, id = unpack_('>I8', producer), sub(producer, 9, 9), sub(producer, 10)

@@ -3,12 +3,13 @@ if producer == '' then
     return { 0 }
 end
 local order = ARGV[4]
+local all = call('HGETALL', KEYS[2])
+touch()
 if order ~= 'release' then
     local frozen = order == 'freeze' and '\1' or '\0'
     call('HSET', KEYS[1], ARGV[3], sub(producer, 1, 8) .. frozen .. sub(producer, 10))
 end
 if order ~= 'thaw' then
-    local all = call('HGETALL', KEYS[2])
     for i = 1, #all, 2 do
         local state = all[i + 1]
         local released = sub(state, 9, 16)

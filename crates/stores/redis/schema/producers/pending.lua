@@ -5,6 +5,7 @@ local out = { producer, state }
 if not is_own then
     return out
 end
+touch()
 local from, messages, bytes = ARGV[7], 0, 0
 while true do
     local entry = call('XRANGE', KEYS[3], from, '+', 'COUNT', 1)[1]

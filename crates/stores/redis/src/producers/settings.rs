@@ -1,5 +1,6 @@
 //! The beginning of the journal: found or made, with the rights that it needs.
 
+use semel_core::producer::ProducerName;
 use semel_core::{Code, Error, ErrorKind, Result};
 
 use super::RedisProducers;
@@ -49,6 +50,26 @@ pub(super) async fn begin(journal: &RedisProducers, is_wanted: bool) -> Result<O
         Some(count) if format == PRODUCERS_FORMAT => Ok(Some(Buckets::new(prefix, count))),
         _ => Err(foreign(prefix)),
     }
+}
+
+/// Tries the rights on the node of a producer's bucket: nodes of a cluster have users of their own.
+pub(super) async fn try_rights(
+    journal: &RedisProducers,
+    buckets: &Buckets,
+    name: &ProducerName,
+) -> Result<()> {
+    let bucket = buckets.of_producer(name.as_str());
+    let slot = buckets.slot(bucket);
+    if slot == settings_slot() {
+        return Ok(());
+    }
+    let scratch = || buckets.key(bucket, Name::Scratch);
+    let keys = vec![scratch(), scratch()];
+    let mut call = Call::new(&journal.scripts.begin, keys, [0; 4], "".into());
+    call.arg(*b"2");
+    let server = journal.server().await?;
+    let answer = server.ask_raw(slot, &Asked::Script(&call)).await?;
+    answer.map(drop).map_err(of_begin)
 }
 
 fn newer(prefix: &str, format: i64) -> Error {

@@ -4,7 +4,7 @@ use semel_core::producer::row::{ProducerRow, StreamRow};
 use semel_core::producer::{InputMark, ProducerEntry, ProducerName, StoredBatch, StreamEntry};
 use semel_core::{Result, Timestamp};
 
-use crate::error::corrupt;
+use crate::error::damaged;
 use crate::session::Reply;
 use crate::wire::{In, Out};
 
@@ -43,13 +43,13 @@ pub(super) fn batch(reply: &mut Reply) -> Result<StoredBatch> {
         let mut meta = In(&meta);
         let (count, at) = (meta.u32()?, meta.u64()?);
         Some(StoredBatch {
-            first: (last + 1).checked_sub(u64::from(count))?,
+            first: last.checked_add(1)?.checked_sub(u64::from(count))?,
             count,
             at: Timestamp::from_millis(at),
             body: body.into(),
         })
     };
-    read().ok_or_else(|| corrupt("batch of a producer"))
+    read().ok_or_else(|| damaged("batch of a producer"))
 }
 
 /// Writes the progress in an input, behind its place.
@@ -78,7 +78,7 @@ pub(super) fn stored_mark(value: &[u8], digest: [u8; 32]) -> Result<Option<Input
     };
     read()
         .map(Some)
-        .ok_or_else(|| corrupt("input of a producer"))
+        .ok_or_else(|| damaged("input of a producer"))
 }
 
 /// Reads a producer with its streams, by name.
@@ -89,7 +89,7 @@ pub(super) fn entry(
 ) -> Result<ProducerEntry> {
     let (epoch, is_frozen, id) = read_producer(value)?;
     let streams = streams.iter().map(|(stream, value)| {
-        let stream = std::str::from_utf8(stream).map_err(|_| corrupt("stream of a producer"))?;
+        let stream = std::str::from_utf8(stream).map_err(|_| damaged("stream of a producer"))?;
         let (row, target) = read_stream(value)?;
         Ok(StreamEntry {
             stream: stream.into(),
@@ -116,7 +116,7 @@ fn read_producer(value: &[u8]) -> Result<(u64, bool, &str)> {
         let (epoch, frozen) = (input.u64()?, input.u8()?);
         Some((epoch, frozen != 0, std::str::from_utf8(input.0).ok()?))
     };
-    read().ok_or_else(|| corrupt("producer"))
+    read().ok_or_else(|| damaged("producer"))
 }
 
 fn read_stream(value: &[u8]) -> Result<(StreamRow, &str)> {
@@ -130,5 +130,5 @@ fn read_stream(value: &[u8]) -> Result<(StreamRow, &str)> {
         let _place = input.u64()?;
         Some((row, std::str::from_utf8(input.0).ok()?))
     };
-    read().ok_or_else(|| corrupt("stream of a producer"))
+    read().ok_or_else(|| damaged("stream of a producer"))
 }

@@ -1,5 +1,6 @@
 //! The journal of producers: servers that die, fill up, evict, refuse a right; memory that stays bounded.
 
+mod failures;
 mod planted;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -124,6 +125,7 @@ async fn what_a_server_promises_less_is_told() {
     let found = found.expect("an answer");
     assert_eq!(found.durability, Durability::Kill);
     assert!(found.warnings[0].contains("everysec"), "{found:?}");
+    assert!(found.warnings[0].contains("given out again"), "{found:?}");
     server.ask(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
     let error = journal(&server.url())
         .open(&opening("billing", "orders"))
@@ -229,6 +231,15 @@ async fn the_rights_that_the_pages_name_are_enough_and_a_missing_one_is_named() 
         assert_eq!(error.kind(), ErrorKind::InvalidConfig);
         assert!(error.to_string().contains("lacks a right"), "{error}");
         assert!(!words(&error).contains("SECRET"), "{}", words(&error));
+        // What the trial has left is in nobody's way once the right is there.
+        server.ask(&["ACL", "SETUSER", user, "+xtrim"]);
+        open(&journal(&url)).await;
+        server.ask(&["ACL", "SETUSER", user, "-hget"]);
+        let error = journal(&url).open(&opening("billing", "orders")).await;
+        error.expect_err("refused");
+        migrate(&server.url(), Options::default())
+            .await
+            .expect("a store");
     }
 }
 

@@ -56,6 +56,45 @@ fn opening() -> Opening {
     producers::opening("billing", "orders")
 }
 
+/// A user that looks may have no right to write, and has not asked to bring the store forward.
+#[tokio::test]
+async fn to_look_changes_no_byte() {
+    let subject = Journal::open().await;
+    let writer = subject.journal().await;
+    let opened = writer.open(&opening()).await.expect("opened").incarnation;
+    let appended = writer
+        .append(&opened, "orders", &producers::batch(1, &["a"]))
+        .await;
+    appended.expect("appended");
+    // The last connection takes its log away when its thread has ended.
+    drop(writer);
+    let plain = || {
+        let file = Connection::open(subject.path())?;
+        file.pragma_update_and_check(None, "journal_mode", "delete", |row| {
+            row.get::<_, String>(0)
+        })
+    };
+    while plain().ok().as_deref() != Some("delete") {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    let files = || {
+        let listed = std::fs::read_dir(subject.0.path()).expect("a folder");
+        let mut found: Vec<_> = listed
+            .map(|it| it.expect("a file").path())
+            .map(|it| (std::fs::read(&it).expect("bytes"), it))
+            .collect();
+        found.sort();
+        found
+    };
+    let before = files();
+    let reader = subject.journal().await;
+    let listed = reader.list().await.expect("a list");
+    assert_eq!(listed[0].streams[0].waiting(), 1);
+    let pending = reader.pending(&opened, "orders", 0, 1).await;
+    assert_eq!(pending.expect("batches").len(), 1);
+    assert!(files() == before, "something was changed");
+}
+
 #[tokio::test]
 async fn the_first_opening_makes_a_store_as_well_and_a_newer_journal_is_refused() {
     let subject = Journal::open().await;
