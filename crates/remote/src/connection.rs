@@ -156,3 +156,63 @@ fn refusal(error: &io::Error) -> String {
 const LONGEST_CONNECT: Duration = Duration::from_secs(10);
 /// The most of an answer that is read.
 pub(crate) const MOST_BYTES: usize = 32 << 20;
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, duplex};
+    use tokio::net::TcpListener;
+    use tokio_rustls::rustls::RootCertStore;
+    use tokio_rustls::rustls::crypto::ring;
+
+    use super::*;
+
+    fn request() -> Request<Full<Bytes>> {
+        let request = Request::get("/v1/keys").body(Full::default());
+        request.expect("a request")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_worker_is_late_at_the_deadline_and_one_that_hangs_up_broke_off() {
+        for hangs_up in [false, true] {
+            let (ours, theirs) = duplex(4096);
+            let deadline = Instant::now() + Duration::from_secs(90);
+            let (mut reader, writer) = tokio::io::split(theirs);
+            let worker = async {
+                let mut begin = [0; 4];
+                reader.read_exact(&mut begin).await.expect("a request");
+                assert_eq!(&begin, b"GET ");
+                if hangs_up {
+                    drop((reader, writer));
+                } else {
+                    time::sleep_until(deadline + Duration::from_secs(1)).await;
+                    drop((reader, writer));
+                }
+            };
+            let (answer, ()) = tokio::join!(talk(ours, request(), deadline), worker);
+            match answer {
+                Err(Broken::Late) => assert!(!hangs_up),
+                Err(Broken::Sent(_)) => assert!(hangs_up),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_worker_that_takes_no_connection_in_time_was_sent_nothing() {
+        // It accepts nothing, and so never answers what TLS begins with.
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
+        let place = listener.local_addr().expect("an address");
+        let address = Address::parse(&format!("https://{place}")).expect("an address");
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("versions of TLS")
+            .with_root_certificates(RootCertStore::empty())
+            .with_no_client_auth();
+        let within = Duration::from_secs(90);
+        let answer = exchange(&address, Some(&Arc::new(config)), request(), within).await;
+        match answer {
+            Err(Broken::Unsent(why)) => assert!(why.contains("no connection within 10s"), "{why}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}

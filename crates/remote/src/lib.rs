@@ -18,6 +18,7 @@
 
 mod address;
 mod connection;
+mod effects;
 mod order;
 mod problem;
 mod report;

@@ -9,8 +9,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
+use crate::effects::Effects;
 use crate::problem::Problem;
-use crate::worker::{Effects, Failure, Worker};
+use crate::worker::{Failure, Worker};
 
 /// A plan: what would change, and what is left as it is.
 #[derive(Debug, Deserialize)]
@@ -120,7 +121,7 @@ impl Worker {
     ///
     /// # Cancel safety
     ///
-    /// The order may have been given. Given once more, it does nothing twice.
+    /// The order may have been given. With the same token it is given once.
     pub async fn carry_out<C: DeserializeOwned>(
         &self,
         action: &str,
@@ -129,7 +130,7 @@ impl Worker {
     ) -> Result<Done<C>, Failure> {
         let path = format!("/v1/{action}/do");
         let sent = self.give(&path, token, reason).await?;
-        Done::deserialize(sent).map_err(|why| self.unread(&path, &why.to_string()))
+        Done::deserialize(sent).map_err(|why| self.unread(&path, &why.to_string(), Effects::Some))
     }
 
     /// Begins to run messages again that were planned. It goes on without the one who asks: [`Worker::run`] tells how far
@@ -145,7 +146,7 @@ impl Worker {
     pub async fn begin(&self, action: &str, token: &str, reason: &str) -> Result<Run, Failure> {
         let path = format!("/v1/{action}/do");
         let sent = self.give(&path, token, reason).await?;
-        Run::deserialize(sent).map_err(|why| self.unread(&path, &why.to_string()))
+        Run::deserialize(sent).map_err(|why| self.unread(&path, &why.to_string(), Effects::Some))
     }
 
     /// Tells how far a run is.
@@ -166,14 +167,6 @@ impl Worker {
     async fn give(&self, path: &str, token: &str, reason: &str) -> Result<Value, Failure> {
         let body = json!({"token": token, "reason": reason});
         self.post(path, &body, EXECUTION, Effects::Some).await
-    }
-
-    /// The failure of an order whose answer is not understood.
-    fn unread(&self, path: &str, why: &str) -> Failure {
-        match self.incompatible(path, why) {
-            Failure::Failed(error) => Failure::Failed(error.maybe_applied()),
-            failure @ Failure::Refused(_) => failure,
-        }
     }
 }
 

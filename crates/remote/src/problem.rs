@@ -7,6 +7,8 @@ use semel_core::{Code, Error, ErrorKind};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::effects::{Effects, IN_DOUBT};
+
 /// The refusal of a request.
 #[derive(Clone, Debug)]
 pub struct Problem {
@@ -18,6 +20,8 @@ pub struct Problem {
     pub detail: String,
     /// The other members.
     pub members: Map<String, Value>,
+    /// True if it may have been carried out all the same, in part or as a whole.
+    is_open: bool,
 }
 
 #[derive(Deserialize)]
@@ -37,8 +41,29 @@ impl Problem {
             status: status.as_u16(),
             code: *code,
             detail: sent.detail,
+            is_open: sent.members.get("certainty").and_then(Value::as_str) == Some("maybe_applied"),
             members: sent.members,
         })
+    }
+
+    /// The words of a problem, also of one whose code this version does not know.
+    pub(crate) fn words(body: &[u8]) -> Option<String> {
+        let sent: Sent<'_> = serde_json::from_slice(body).ok()?;
+        Some(format!("{} [{}]", sent.detail, sent.code))
+    }
+
+    /// The same of a request with these effects: a server that fails and does not say that it did nothing may have.
+    pub(crate) fn after(self, effects: Effects) -> Self {
+        let is_told = self.members.contains_key("certainty");
+        let is_open = effects == Effects::Some && self.status >= 500 && !is_told;
+        Self {
+            is_open: self.is_open || is_open,
+            detail: match self.is_open || is_open {
+                true if effects == Effects::Some => self.detail + IN_DOUBT,
+                _ => self.detail,
+            },
+            ..self
+        }
     }
 
     /// Makes it of the members of one that is part of an answer.
@@ -58,9 +83,10 @@ impl Problem {
             member => format!("{member}: {}", self.detail),
         };
         let error = Error::new(self.kind(), message).with_code(self.code);
-        match self.members.get("certainty").and_then(Value::as_str) {
-            Some("maybe_applied") => error.maybe_applied(),
-            _ => error.not_applied(),
+        if self.is_open {
+            error.maybe_applied()
+        } else {
+            error.not_applied()
         }
     }
 
@@ -137,6 +163,27 @@ mod tests {
     }
 
     #[test]
+    fn an_order_that_a_server_fails_in_may_have_been_given_unless_it_says_otherwise() {
+        for (status, certainty, is_open) in [
+            (500, "", true),
+            (503, "", true),
+            (503, ",\"certainty\":\"maybe_applied\"", true),
+            (503, ",\"certainty\":\"not_applied\"", false),
+            (409, "", false),
+        ] {
+            let text = format!("{{\"code\":\"internal\",\"detail\":\"x\"{certainty}}}");
+            let sent = || read(status, &text).expect("a problem");
+            let error = sent().after(Effects::Some).error();
+            let said = error.to_string().contains("may have been given");
+            let certain = error.certainty() != Certainty::MaybeApplied;
+            assert_eq!((said, !certain), (is_open, is_open), "{status} {certainty}");
+            // Whoever only looked changed nothing.
+            let looked = sent().after(Effects::None).error();
+            assert_eq!(looked.to_string(), "x");
+        }
+    }
+
+    #[test]
     fn a_page_or_a_code_of_another_version_is_no_problem() {
         for text in [
             "<html>",
@@ -146,5 +193,8 @@ mod tests {
         ] {
             assert!(read(400, text).is_none(), "{text}");
         }
+        // A person reads what it says all the same.
+        let words = Problem::words(br#"{"code":"of-tomorrow","detail":"x"}"#);
+        assert_eq!(words.as_deref(), Some("x [of-tomorrow]"));
     }
 }

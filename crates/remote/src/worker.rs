@@ -18,6 +18,7 @@ use tokio_rustls::rustls::ClientConfig;
 
 use crate::address::Address;
 use crate::connection::{Answer, Broken, MOST_BYTES, exchange};
+use crate::effects::Effects;
 use crate::problem::Problem;
 use crate::report::Read;
 
@@ -157,7 +158,7 @@ impl Worker {
         R: DeserializeOwned + Serialize,
     {
         let text = self.text(path, members).await?;
-        Read::of(&self.json(&text)?).map_err(|why| self.incompatible(path, &why))
+        Read::of(&self.json(&text, Effects::None)?).map_err(|why| self.incompatible(path, &why))
     }
 
     /// Asks for the text of a report.
@@ -226,12 +227,7 @@ impl Worker {
         let body = Bytes::from(body.to_string());
         let answer = self.send(Method::POST, path, body, within).await;
         let answer = self.checked(path, answer, effects)?;
-        self.json(&answer.body).map_err(|failure| match failure {
-            Failure::Failed(error) if effects == Effects::Some => {
-                Failure::Failed(error.maybe_applied())
-            }
-            failure => failure,
-        })
+        self.json(&answer.body, effects)
     }
 
     async fn send(
@@ -267,34 +263,33 @@ impl Worker {
         effects: Effects,
     ) -> Result<Answer, Failure> {
         let address = &self.address;
-        let failed = |kind, message: String| Error::new(kind, message);
-        let open = |error: Error| match effects {
-            Effects::None => error.not_applied(),
-            Effects::Some => error.maybe_applied(),
+        let unreachable = |message: String, effects: Effects| {
+            let error = effects.failure(ErrorKind::Unavailable, message);
+            error.with_code(Code::WorkerUnreachable)
         };
-        let unreachable =
-            |message| failed(ErrorKind::Unavailable, message).with_code(Code::WorkerUnreachable);
         let answer = answer.map_err(|broken| {
             Failure::Failed(match broken {
                 Broken::Unsent(cause) => {
-                    unreachable(format!("cannot reach the worker at {address}: {cause}"))
-                        .not_applied()
+                    let message = format!("cannot reach the worker at {address}: {cause}");
+                    unreachable(message, Effects::None)
                 }
-                Broken::Sent(cause) => open(unreachable(format!(
-                    "the worker at {address} broke off before it had answered: {cause}{}",
-                    effects.advice()
-                ))),
-                Broken::Late => open(failed(
-                    ErrorKind::Timeout,
-                    format!(
-                        "no answer from the worker at {address} in time{}",
-                        effects.advice()
-                    ),
-                )),
-                Broken::TooLarge => open(self.strange(&format!(
-                    "{path} has an answer of more than {} MiB",
-                    MOST_BYTES >> 20
-                ))),
+                Broken::Sent(cause) => {
+                    let message = format!(
+                        "the worker at {address} broke off before it had answered: {cause}"
+                    );
+                    unreachable(message, effects)
+                }
+                Broken::Late => {
+                    let message = format!("no answer from the worker at {address} in time");
+                    effects.failure(ErrorKind::Timeout, message)
+                }
+                Broken::TooLarge => {
+                    let mib = MOST_BYTES >> 20;
+                    self.other(
+                        &format!("{path} has an answer of more than {mib} MiB"),
+                        effects,
+                    )
+                }
             })
         })?;
         let status = answer.status;
@@ -303,75 +298,67 @@ impl Worker {
         }
         Err(match Problem::read(status, &answer.body) {
             Some(problem) if matches!(problem.code, Code::PathUnknown | Code::MethodNotAllowed) => {
-                Failure::Failed(
-                    self.strange(&format!("it does not know {path}"))
-                        .not_applied(),
-                )
+                Failure::Failed(self.other(&format!("it does not know {path}"), Effects::None))
             }
-            Some(problem) => Failure::Refused(Box::new(problem)),
+            Some(problem) => Failure::Refused(Box::new(problem.after(effects))),
             None if status.is_redirection() => {
                 let place = answer.headers.get(hyper::header::LOCATION);
                 let place = place.and_then(|it| it.to_str().ok()).unwrap_or_default();
                 let place = place.split(['?', '#']).next().unwrap_or_default();
                 let message = format!("it sends elsewhere, which is not followed: {place}");
-                Failure::Failed(self.strange(&message).not_applied())
+                // A form of a login, or another address: what did something sends to its result with 303.
+                let effects = match status {
+                    StatusCode::SEE_OTHER => effects,
+                    _ => Effects::None,
+                };
+                Failure::Failed(self.other(&message, effects))
             }
-            None if is_of_a_proxy(status) => Failure::Failed(open(unreachable(format!(
-                "what stands before the worker at {address} does not reach it: HTTP {}{}",
-                status.as_u16(),
-                effects.advice()
-            )))),
+            None if is_of_a_proxy(status) => {
+                let message = format!(
+                    "what stands before the worker at {address} does not reach it: HTTP {}",
+                    status.as_u16()
+                );
+                Failure::Failed(unreachable(message, effects))
+            }
             None => {
-                let message = format!("{path} is answered with HTTP {}", status.as_u16());
-                Failure::Failed(open(self.strange(&message)))
+                let said = Problem::words(&answer.body);
+                let said = said.map_or_else(String::new, |it| format!(": {it}"));
+                let message = format!("{path} is answered with HTTP {}{said}", status.as_u16());
+                Failure::Failed(self.other(&message, effects))
             }
         })
     }
 
-    fn json(&self, text: &[u8]) -> Result<Value, Failure> {
+    fn json(&self, text: &[u8], effects: Effects) -> Result<Value, Failure> {
         serde_json::from_slice(text).map_err(|why| {
             let message = format!("its answer is no JSON: {why}");
-            Failure::Failed(self.strange(&message).not_applied())
+            Failure::Failed(self.other(&message, effects))
         })
+    }
+
+    /// The failure of an answer that this version does not understand, and that changed nothing.
+    pub(crate) fn incompatible(&self, path: &str, why: &str) -> Failure {
+        self.unread(path, why, Effects::None)
     }
 
     /// The failure of an answer that this version does not understand.
-    pub(crate) fn incompatible(&self, path: &str, why: &str) -> Failure {
+    pub(crate) fn unread(&self, path: &str, why: &str, effects: Effects) -> Failure {
         let message = format!("the answer of {path} is not that of this version: {why}");
-        Failure::Failed(self.strange(&message).not_applied())
+        Failure::Failed(self.other(&message, effects))
     }
 
-    /// The failure of a result of a run that this version does not understand.
-    pub fn strange_result(&self, why: &str) -> Failure {
-        self.incompatible("/v1/runs", why)
+    /// The failure of an answer that the caller does not understand, and that changed nothing.
+    pub fn strange(&self, path: &str, why: &str) -> Failure {
+        self.incompatible(path, why)
     }
 
-    fn strange(&self, why: &str) -> Error {
+    fn other(&self, why: &str, effects: Effects) -> Error {
         let message = format!(
             "the worker at {} is of another version, or none: {why}",
             self.address
         );
-        Error::new(ErrorKind::Unavailable, message).with_code(Code::WorkerIncompatible)
-    }
-}
-
-/// The effects that a request may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Effects {
-    /// It changes nothing.
-    None,
-    /// It carries an order out.
-    Some,
-}
-
-impl Effects {
-    const fn advice(self) -> &'static str {
-        match self {
-            Self::None => "",
-            Self::Some => {
-                "; the order may have been given: say the same without --yes to see how things stand"
-            }
-        }
+        let error = effects.failure(ErrorKind::Unavailable, message);
+        error.with_code(Code::WorkerIncompatible)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Verbs asked of a worker with `--admin`: what they print is what they print of the store, byte for byte.
 
 mod answers;
+mod failures;
 mod orders;
 mod runs;
 
@@ -308,6 +309,9 @@ fn a_store_that_is_typed_goes_before_the_variable_and_not_with_the_option() {
         "semel.toml",
     ];
     asked.there(&config).done();
+    // These have no such option, and are about the configuration.
+    asked.there(&["config", "check", "semel.toml"]).done();
+    asked.there(&["check", "semel.toml"]).done();
     asked
         .there(&["keys", "show", "done-1"])
         .code(3)

@@ -375,6 +375,6 @@ pub(crate) const FATES: [&str; 9] = [
     "quarantined",
 ];
 /// Much longer than any test takes.
-const LONGEST_RUN: Duration = Duration::from_secs(60);
+pub(crate) const LONGEST_RUN: Duration = Duration::from_secs(60);
 /// The words with which a waiting run says so.
 pub(crate) const WAITS: &str = "trying again";

@@ -97,6 +97,12 @@ impl Left {
         }
     }
 
+    /// True if nothing has the name that was given.
+    pub const fn is_unknown(&self) -> bool {
+        let is_named_alone = self.pipeline.is_none() || (self.key.is_none() && self.id.is_none());
+        is_named_alone && !self.already
+    }
+
     /// The same where it is already as the order would make it.
     #[must_use]
     pub fn already(self) -> Self {

@@ -16,7 +16,7 @@ use semel_core::producer::{
 
 use crate::answer::{Set, number, only, some_number, some_text, text};
 use crate::config::Options;
-use crate::error::corrupt;
+use crate::error::damaged;
 use crate::journal_tables::{JournalTables, TableTexts};
 use crate::pool::PooledConnection;
 use crate::producers::rows::{entries, stored, stored_batch};
@@ -252,7 +252,7 @@ impl IngestJournal for MysqlIngest {
         let mut script = Script::default();
         script.add(&self.session.ingest.list, &[]);
         let sets = self.session.ask(&script).await?;
-        let rows = &sets.first().ok_or_else(|| corrupt("producer"))?.rows;
+        let rows = &sets.first().ok_or_else(|| damaged("producer"))?.rows;
         entries(rows, stored_sender)
     }
 
@@ -284,7 +284,7 @@ impl IngestJournal for MysqlIngest {
         let mut script = Script::default();
         script.add(&texts.page, &[&after, &most]);
         let sets = self.session.ask(&script).await?;
-        let page = names(sets.first().ok_or_else(|| corrupt("producer"))?)?;
+        let page = names(sets.first().ok_or_else(|| damaged("producer"))?)?;
         let mut forgotten = Forgotten::up_to(silence, &page);
         let mut script = Script::default();
         let place = add_silent(&self.session, &mut script, silence, &page);

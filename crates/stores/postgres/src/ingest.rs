@@ -19,7 +19,7 @@ use semel_core::producer::{
 
 use crate::config::Options;
 use crate::connection::{Cells, Runs};
-use crate::error::{corrupt, is_passing, undone};
+use crate::error::{damaged, is_passing, undone};
 use crate::failure::Failure;
 use crate::journal_tables::JournalTables;
 use crate::locked::Stop;
@@ -153,7 +153,7 @@ impl IngestJournal for PostgresIngest {
                 next: found
                     .position
                     .next
-                    .ok_or_else(|| corrupt("stream of a producer"))?,
+                    .ok_or_else(|| damaged("stream of a producer"))?,
                 is_kept: found.position.is_frozen,
             });
         }
@@ -275,13 +275,13 @@ impl Job for Submit<'_> {
         let (name, stream) = (name.as_str(), &*submission.stream);
         let digest = submission.digest().map(|it| &it[..]);
         let rows = transaction.rows(&texts.ingest_lock, &[&name]).await?;
-        let row = rows.first().ok_or_else(|| corrupt("producer"))?;
+        let row = rows.first().ok_or_else(|| damaged("producer"))?;
         let (epoch, is_frozen): (i64, bool) = (Cells::try_get(row, 0)?, Cells::try_get(row, 1)?);
         let asked: [&(dyn ToSql + Sync); 3] = [&name, &stream, &digest];
         let rows = transaction.rows(&texts.ingest_state, &asked).await?;
         let row = rows
             .first()
-            .ok_or_else(|| corrupt("stream of a producer"))?;
+            .ok_or_else(|| damaged("stream of a producer"))?;
         let (next, is_remembered): (Option<i64>, bool) =
             (Cells::try_get(row, 0)?, Cells::try_get(row, 1)?);
         let position = Position {

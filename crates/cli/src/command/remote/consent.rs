@@ -23,6 +23,18 @@ pub(super) struct Order<'a> {
     pub(super) body: Map<String, Value>,
     pub(super) audit: &'a Audit,
     pub(super) confirm: Confirm,
+    pub(super) unmet: Unmet,
+}
+
+/// The consequence of a name that nothing has: that of the verb on a store of this machine.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unmet {
+    /// The rest is carried out.
+    Left,
+    /// Nothing is done.
+    Stops,
+    /// Nothing is done, since it is a mistake of the command line.
+    Mistake,
 }
 
 /// The result of an order.
@@ -54,11 +66,18 @@ impl<C: DeserializeOwned> Ordered<C> {
             Consented::Over(exit, is_none) => return Ok(Self::Over(exit, is_none)),
             Consented::Yes(planned, reason, is_whole) => (planned, reason, is_whole),
         };
-        match door
-            .worker
-            .carry_out(order.action, planned.token(), &reason)
-            .await
-        {
+        let carried_out = tokio::select! {
+            biased;
+            () = interrupted() => {
+                output::note(format_args!(
+                    "the order may have been given: {}/v1/audit has what was done",
+                    door.worker.address()
+                ));
+                return Ok(Self::Over(Exit::Environment, false));
+            }
+            it = door.worker.carry_out(order.action, planned.token(), &reason) => it,
+        };
+        match carried_out {
             Ok(done) => Ok(Self::Done(done, is_whole)),
             Err(failure) => told(failure, again, &fill).map(|exit| Self::Over(exit, false)),
         }
@@ -80,8 +99,20 @@ pub(super) async fn consented<C: DeserializeOwned>(
             return told(failure, plan, fill).map(|exit| Consented::Over(exit, false));
         }
     };
-    fill(&mut plan, &planned.changes);
     let is_whole = tell_left(door, &planned.left);
+    if let Some(unmet) = planned.left.iter().find(|it| it.is_unknown()) {
+        match order.unmet {
+            Unmet::Left => {}
+            Unmet::Stops => {
+                output::note(
+                    "nothing was changed: say the same without the names that nothing has",
+                );
+                return Ok(Consented::Over(Exit::No, false));
+            }
+            Unmet::Mistake => return Err(usage(format!("{}: {}", name_of(unmet), unmet.why))),
+        }
+    }
+    fill(&mut plan, &planned.changes);
     if !is_whole {
         plan.refuse();
     }
@@ -156,11 +187,7 @@ fn reason(order: &Order<'_>) -> Result<String> {
 /// Tells what is left as it is; returns whether nothing is but what is so already.
 fn tell_left(door: &Door, left: &[Left]) -> bool {
     for it in left.iter().take(TOLD) {
-        let name = match (&it.key, &it.id, &it.pipeline) {
-            (Some(key), _, _) => key_text(key).into_owned(),
-            (None, Some(name), _) | (None, None, Some(name)) => name.clone(),
-            (None, None, None) => "all".to_owned(),
-        };
+        let name = name_of(it);
         let why = &it.why;
         if it.already {
             output::note(format_args!("{name}: {why}; left as it is"));
@@ -177,6 +204,21 @@ fn tell_left(door: &Door, left: &[Left]) -> bool {
         ));
     }
     left.iter().all(|it| it.already)
+}
+
+fn name_of(left: &Left) -> String {
+    match (&left.key, &left.id, &left.pipeline) {
+        (Some(key), _, _) => key_text(key).into_owned(),
+        (None, Some(name), _) | (None, None, Some(name)) => name.clone(),
+        (None, None, None) => "all".to_owned(),
+    }
+}
+
+/// Waits until the operator interrupts the verb. From the first look on, an interrupt ends nothing by itself.
+pub(super) async fn interrupted() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending().await
+    }
 }
 
 /// Makes the exit code of an order from what became of its changes, after each that was not made was told; passes those

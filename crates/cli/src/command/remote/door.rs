@@ -1,6 +1,7 @@
 //! The worker that a verb asks, and what it is shown.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::num::NonZeroU64;
 
@@ -144,7 +145,7 @@ impl Door {
             .copied()
             .chain([("limit", &*limit)])
             .collect();
-        let mut cursor = None;
+        let (mut cursor, mut seen) = (None, BTreeSet::new());
         loop {
             let page = self.worker.page(path, &members, cursor.as_deref()).await;
             let Page {
@@ -156,8 +157,8 @@ impl Door {
             if visit(items)?.is_break() || next.is_none() {
                 return Ok(());
             }
-            if next == cursor {
-                let message = "the worker sends the same page of a list again and again";
+            if !seen.insert(next.clone()) {
+                let message = "the worker sends the same pages of a list again and again";
                 let error = Error::new(ErrorKind::Unavailable, message);
                 return Err(error.with_code(Code::WorkerIncompatible).not_applied());
             }

@@ -6,7 +6,7 @@ use semel_operate::keys::KeyEntry;
 use semel_operate::value::Base64;
 use serde_json::{Map, Value};
 
-use super::consent::{Order, Ordered, add, body_within, carried, select};
+use super::consent::{Order, Ordered, Unmet, add, body_within, carried, select};
 use super::door::{Door, place};
 use super::{rerun, through};
 use crate::Exit;
@@ -32,7 +32,8 @@ pub(super) fn run(verb: &InDoubt) -> Option<Result<Exit>> {
             let mut body = body_within(&arguments.common);
             select(&mut body, &keys(which)?, &which.matching);
             let plan = Plan::new("retry", "doubt", "doubts");
-            rerun::run(door, "in-doubt/retry", body, arguments, plan).await
+            let how = ("in-doubt/retry", Unmet::Left);
+            rerun::run(door, how, body, arguments, plan).await
         }),
     }
 }
@@ -68,6 +69,7 @@ async fn resolve(door: &Door, arguments: &Resolve) -> Result<Exit> {
         body,
         audit: &arguments.audit,
         confirm: arguments.confirm,
+        unmet: Unmet::Left,
     };
     let plan = Plan::new("resolve", "doubt", "doubts");
     let listing = Listing {

@@ -5,7 +5,7 @@ use semel_operate::action::Advice;
 use semel_operate::keys::{Changed, Detail, Explanation, KeyEntry};
 use serde::Deserialize;
 
-use super::consent::{Order, Ordered, add, body_within, carried};
+use super::consent::{Order, Ordered, Unmet, add, body_within, carried};
 use super::door::{Door, place};
 use super::through;
 use crate::Exit;
@@ -159,6 +159,7 @@ fn change(
             body,
             audit: &arguments.audit,
             confirm: arguments.confirm,
+            unmet: Unmet::Left,
         };
         let plan = Plan::new(verb, "key", "keys");
         let fill = |plan: &mut Plan, changes: &[KeyChange]| fill(door, plan, changes);

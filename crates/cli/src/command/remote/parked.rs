@@ -9,11 +9,11 @@ use semel_operate::value::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::consent::{Order, Ordered, add, body_within, carried, select};
+use super::consent::{Order, Ordered, Unmet, add, body_within, carried, select};
 use super::door::{Door, place};
 use super::{rerun, through};
 use crate::Exit;
-use crate::args::dead_letters::{DeadLetters, Matching};
+use crate::args::dead_letters::{DeadLetters, Matching, OfRelay};
 use crate::args::quarantine::Quarantine;
 use crate::args::{Audit, Confirm, Format, Within};
 use crate::command::dead_letters::{Listed, keys};
@@ -25,12 +25,14 @@ use crate::output::{self, Answers, Go, Plan, key_text};
 pub(super) fn dead_letters(verb: &DeadLetters) -> Option<Result<Exit>> {
     match verb {
         DeadLetters::List(arguments) => through(arguments.common.door(), async |door| {
+            of_pipelines(&arguments.of)?;
             let members = place(&arguments.common);
             let listing = &arguments.listing;
             door.print_list::<Listed>(DEAD_LETTERS, &members, listing)
                 .await
         }),
         DeadLetters::Show(arguments) => through(arguments.common.door(), async |door| {
+            of_pipelines(&arguments.of)?;
             if arguments.payload && arguments.keys.len() != 1 {
                 return Err(usage("--payload prints the payload of one key; name one"));
             }
@@ -47,13 +49,16 @@ pub(super) fn dead_letters(verb: &DeadLetters) -> Option<Result<Exit>> {
             .await
         }),
         DeadLetters::Replay(arguments) => through(arguments.common.door(), async |door| {
+            of_pipelines(&arguments.which.of)?;
             let which = &arguments.which.which;
             let mut body = body_within(&arguments.common);
             select(&mut body, &keys(which)?, &which.matching);
             let plan = Plan::new("replay", "dead letter", "dead letters");
-            rerun::run(door, "dead-letters/replay", body, arguments, plan).await
+            let how = ("dead-letters/replay", Unmet::Stops);
+            rerun::run(door, how, body, arguments, plan).await
         }),
         DeadLetters::Drop(arguments) => through(arguments.common.door(), async |door| {
+            of_pipelines(&arguments.which.of)?;
             let which = &arguments.which.which;
             let mut body = body_within(&arguments.common);
             select(&mut body, &keys(which)?, &which.matching);
@@ -61,6 +66,17 @@ pub(super) fn dead_letters(verb: &DeadLetters) -> Option<Result<Exit>> {
             let how = (&arguments.audit, arguments.confirm, arguments.format);
             drop_all(door, "dead-letters/drop", body, how, plan).await
         }),
+    }
+}
+
+/// Refuses those of a relay, of which a worker would take the dead letters of its pipelines instead.
+fn of_pipelines(of: &OfRelay) -> Result<()> {
+    match &of.relay {
+        None => Ok(()),
+        Some(_) => Err(usage(
+            "a worker is not asked for the dead letters of a relay: name the configuration with --config FILE, \
+             or leave out --relay",
+        )),
     }
 }
 
@@ -73,7 +89,7 @@ pub(super) fn quarantine(verb: &Quarantine) -> Option<Result<Exit>> {
                 .await
         }),
         Quarantine::Show(arguments) => through(arguments.common.door(), async |door| {
-            let names: Vec<_> = arguments.names.iter().map(|it| Name::Typed(it)).collect();
+            let names = typed(&arguments.names)?;
             let (common, format) = (&arguments.common, arguments.format);
             show(door, QUARANTINE, &names, common, format, arguments.payload).await
         }),
@@ -89,7 +105,8 @@ pub(super) fn quarantine(verb: &Quarantine) -> Option<Result<Exit>> {
                 body.insert("key".to_owned(), key.as_str().into());
             }
             let plan = Plan::new("release", "message", "messages");
-            rerun::run(door, "quarantine/release", body, arguments, plan).await
+            let how = ("quarantine/release", Unmet::Stops);
+            rerun::run(door, how, body, arguments, plan).await
         }),
         Quarantine::Drop(arguments) => through(arguments.common.door(), async |door| {
             let which = &arguments.which;
@@ -107,12 +124,21 @@ pub(super) fn quarantine(verb: &Quarantine) -> Option<Result<Exit>> {
 }
 
 /// A message as it is named.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 enum Name<'a> {
     /// By its key.
     Key(&'a Key),
     /// By its key, or the beginning of its id.
-    Typed(&'a str),
+    Typed(&'a str, Option<Key>),
+}
+
+/// Reads keys or beginnings of ids as the verb on a store of this machine does.
+fn typed(names: &[String]) -> Result<Vec<Name<'_>>> {
+    crate::command::parked::names(names)?;
+    let names = names.iter();
+    Ok(names
+        .map(|it| Name::Typed(it, Key::parse(it).ok()))
+        .collect())
 }
 
 /// The facts of a message that a verb goes by; a list and a plan have more.
@@ -159,7 +185,7 @@ async fn find(
         for message in messages {
             let mut is_meant = false;
             for (name, met) in names.iter().zip(&mut met) {
-                is_meant |= met.add(*name, &message);
+                is_meant |= met.add(name, &message);
             }
             if is_meant {
                 ids.push(message.id);
@@ -172,7 +198,7 @@ async fn find(
     for (name, met) in names.iter().zip(&met) {
         let name = match name {
             Name::Key(key) => key.as_str(),
-            Name::Typed(text) => text,
+            Name::Typed(text, _) => text,
         };
         let why = match (met.keys.len(), met.ids) {
             (0, 0) => {
@@ -201,12 +227,12 @@ struct Met {
 
 impl Met {
     /// Notes a message; returns whether it is meant.
-    fn add(&mut self, name: Name<'_>, message: &Message) -> bool {
-        let (text, may_be_id) = match name {
-            Name::Key(key) => (key.as_str(), false),
-            Name::Typed(text) => (text, text.len() >= FEWEST_DIGITS),
+    fn add(&mut self, name: &Name<'_>, message: &Message) -> bool {
+        let (key, text, may_be_id) = match name {
+            Name::Key(key) => (Some(*key), key.as_str(), false),
+            Name::Typed(text, key) => (key.as_ref(), *text, text.len() >= FEWEST_DIGITS),
         };
-        if message.key.as_deref() == Some(text) {
+        if key.is_some_and(|key| message.key.as_deref() == Some(key.as_str())) {
             let place = (message.pipeline.clone(), message.tenant.clone());
             self.keys.insert(place);
             return true;
@@ -268,7 +294,7 @@ async fn quarantined(
         select(&mut body, &[], matching);
         return Ok(Some(body));
     }
-    let names: Vec<_> = names.iter().map(|it| Name::Typed(it)).collect();
+    let names = typed(names)?;
     let Some(ids) = find(door, QUARANTINE, &names, within).await? else {
         return Ok(None);
     };
@@ -288,6 +314,7 @@ async fn drop_all(
         body,
         audit,
         confirm,
+        unmet: Unmet::Stops,
     };
     let now = door.now();
     let fill = |plan: &mut Plan, changes: &[Message]| {

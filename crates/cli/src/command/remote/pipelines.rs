@@ -8,7 +8,7 @@ use semel_operate::value::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::consent::{Order, Ordered, carried};
+use super::consent::{Order, Ordered, Unmet, carried};
 use super::door::Door;
 use super::through;
 use crate::Exit;
@@ -80,6 +80,7 @@ fn order(arguments: &Arguments, order: PipelineOrder) -> Option<Result<Exit>> {
             body,
             audit: &arguments.audit,
             confirm: arguments.confirm,
+            unmet: Unmet::Mistake,
         };
         let plan = Plan::new(order.as_str(), "pipeline", "pipelines");
         let fill = |plan: &mut Plan, changes: &[PipelineChange]| {

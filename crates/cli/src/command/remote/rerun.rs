@@ -1,10 +1,11 @@
 //! Messages that a worker runs again: the forecast, the operator's consent, and the run in the worker, which is followed
 //! until it has ended.
 
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use clap::Args;
-use semel_core::{Code, Error, Result};
+use semel_core::{Code, Error, ErrorKind, Result};
 use semel_operate::keys::Changed;
 use semel_operate::parked::Foretold;
 use semel_remote::{Failure, Run};
@@ -13,7 +14,7 @@ use semel_worker::replay::Kind;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::consent::{Consented, Order, add, consented, told};
+use super::consent::{Consented, Order, Unmet, add, consented, interrupted, told};
 use super::door::Door;
 use crate::Exit;
 use crate::args::{Listing, Output, Rerun};
@@ -32,7 +33,7 @@ enum Change {
 /// Plans to run messages again, and follows their run once the operator said yes.
 pub(super) async fn run<W: Args>(
     door: &Door,
-    action: &str,
+    (action, unmet): (&str, Unmet),
     body: Map<String, Value>,
     arguments: &Rerun<W>,
     plan: Plan,
@@ -42,6 +43,7 @@ pub(super) async fn run<W: Args>(
         body,
         audit: &arguments.audit,
         confirm: arguments.confirm,
+        unmet,
     };
     let again = plan.clone();
     // A program reads all of it; a person reads the first few and the number.
@@ -63,13 +65,18 @@ pub(super) async fn run<W: Args>(
         Consented::Over(exit, _) => return Ok(exit),
         Consented::Yes(planned, reason, is_whole) => (planned, reason, is_whole),
     };
+    // One for all that follows: an interrupt during a request is lost on whoever listens only later.
+    let mut interrupt = pin!(interrupted());
     let begun = tokio::select! {
         biased;
-        _ = tokio::signal::ctrl_c() => None,
+        () = &mut interrupt => None,
         begun = door.worker.begin(action, planned.token(), &reason) => Some(begun),
     };
     let run = match begun {
-        None => return Ok(left(door, "/v1/runs")),
+        None => {
+            leave(door, "may have begun", "/v1/runs");
+            return Ok(Exit::No);
+        }
         Some(Ok(run)) => run,
         Some(Err(failure)) => {
             return told(failure, again, &|plan: &mut Plan, changes: &[Change]| {
@@ -77,7 +84,7 @@ pub(super) async fn run<W: Args>(
             });
         }
     };
-    let Some(run) = follow(door, run).await? else {
+    let Some(run) = follow(door, run, interrupt).await? else {
         return Ok(Exit::No);
     };
     let kind = match action {
@@ -89,7 +96,7 @@ pub(super) async fn run<W: Args>(
     if let Some(error) = run.failure() {
         return Err(error);
     }
-    let is_through = is_whole && run.state == "ended";
+    let is_through = is_whole && run.state == "ended" && tell_undone(&run);
     Ok(if is_through { Exit::Done } else { Exit::No })
 }
 
@@ -123,49 +130,83 @@ fn fill(plan: &mut Plan, changes: &[Change]) {
     }
 }
 
+/// Tells how many changes were not made; returns whether there is none.
+fn tell_undone(run: &Run) -> bool {
+    let counts = run.came.iter();
+    let undone: Vec<_> = counts
+        .filter(|(result, count)| **count > 0 && UNDONE.contains(&result.as_str()))
+        .map(|(result, count)| format!("{count} {}", result.replace('_', " ")))
+        .collect();
+    if !undone.is_empty() {
+        output::note(format_args!(
+            "not all were run: {}; they are as they were, or somebody has changed them meanwhile",
+            undone.join(", ")
+        ));
+    }
+    undone.is_empty()
+}
+
 /// Waits until a run has ended; nothing once the operator has had enough.
-async fn follow(door: &Door, mut run: Run) -> Result<Option<Run>> {
+async fn follow(
+    door: &Door,
+    mut run: Run,
+    mut interrupt: Pin<&mut impl Future<Output = ()>>,
+) -> Result<Option<Run>> {
     let path = format!("/v1/runs/{}", run.id);
+    let (mut interval, mut failed) = (INTERVAL, 0);
     while run.is_running() {
-        tokio::select! {
+        let look = async {
+            tokio::time::sleep(interval).await;
+            door.worker.run(&run.id).await
+        };
+        let looked = tokio::select! {
             biased;
-            _ = tokio::signal::ctrl_c() => {
-                let _ = left(door, &path);
+            () = &mut interrupt => {
+                leave(door, "goes on in the worker", &path);
                 return Ok(None);
             }
-            () = tokio::time::sleep(INTERVAL) => {}
-        }
-        run = match door.worker.run(&run.id).await {
-            Ok(run) => run,
+            looked = look => looked,
+        };
+        // Each look fetches what became of each message.
+        interval = (interval * 3 / 2).min(LONGEST_INTERVAL);
+        match looked {
+            Ok(it) => (run, failed) = (it, 0),
             Err(Failure::Refused(problem)) if problem.code == Code::RunUnknown => {
-                output::note(format_args!(
-                    "the worker was started again, and remembers no run: what was not run is still set aside [{}]",
-                    problem.code
-                ));
-                return Ok(None);
+                let place = door.worker.address();
+                let message = format!(
+                    "the worker at {place} does not know the run {} (any more): it was started again, or another one answers \
+                     now, and the run may go on; look at {place}/v1/runs and semel store audit before you give the order again",
+                    run.id
+                );
+                let error = Error::new(ErrorKind::Unavailable, message);
+                return Err(error.with_code(Code::RunUnknown).maybe_applied());
+            }
+            Err(Failure::Failed(error))
+                if failed < FAILED_LOOKS && error.code() != Code::WorkerIncompatible =>
+            {
+                failed += 1;
             }
             Err(failure) => {
-                let _ = left(door, &path);
+                leave(door, "may go on in the worker", &path);
                 return Err(Error::from(failure));
             }
-        };
+        }
     }
     Ok(Some(run))
 }
 
 /// Tells where a run that is not followed any more can be looked at.
-fn left(door: &Door, path: &str) -> Exit {
+fn leave(door: &Door, standing: &str, path: &str) {
     output::note(format_args!(
-        "the run goes on in the worker: {}{path} tells how far it is, and a pause of its pipeline ends it",
+        "the run {standing}: {}{path} tells how far it is, and a pause of its pipeline ends it",
         door.worker.address()
     ));
-    Exit::No
 }
 
 fn report(door: &Door, run: &Run, kind: Kind, format: Output) -> Result<()> {
     for sent in &run.results {
         let result = ReplayResult::deserialize(sent)
-            .map_err(|why| Error::from(door.worker.strange_result(&why.to_string())))?;
+            .map_err(|why| Error::from(door.worker.strange("/v1/runs", &why.to_string())))?;
         match format {
             Output::Table => {
                 let table = result_table(&result.summary, 0, (0, 0));
@@ -189,5 +230,11 @@ fn report(door: &Door, run: &Run, kind: Kind, format: Output) -> Result<()> {
     Ok(())
 }
 
-/// The time between two looks at a run.
-const INTERVAL: Duration = Duration::from_millis(500);
+/// The results of changes that were not made.
+const UNDONE: [&str; 5] = ["failed", "left", "not_tried", "refused", "unknown"];
+/// The time before the first look at a run.
+const INTERVAL: Duration = Duration::from_millis(250);
+/// The longest time between two looks at a run.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(5);
+/// The looks in a row that may fail before a run is followed no further.
+const FAILED_LOOKS: u32 = 4;

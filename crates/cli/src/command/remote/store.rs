@@ -1,16 +1,19 @@
 //! `semel store` and `semel config show`, asked of a worker.
 
+use std::fmt::Write as _;
+
 use semel_core::{Error, ErrorKind, Key, Result};
 use semel_operate::store::{AuditLine, Statistics, SweepResult};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::consent::{Order, Ordered, carried};
+use super::consent::{Order, Ordered, Unmet, carried};
 use super::door::{Door, place};
 use super::{refused, through};
 use crate::Exit;
 use crate::args::store::{Store, Sweep, Trail, Whole};
 use crate::args::{ConfigShow, Language};
+use crate::command::operate::usage;
 use crate::output::{self, Answers, Plan};
 
 pub(super) fn run(verb: &Store) -> Option<Result<Exit>> {
@@ -73,6 +76,7 @@ async fn sweep(door: &Door, arguments: &Sweep) -> Result<Exit> {
         body: Map::<String, Value>::new(),
         audit: &arguments.audit,
         confirm: arguments.confirm,
+        unmet: Unmet::Left,
     };
     let fill = |plan: &mut Plan, changes: &[Swept]| {
         for it in changes {
@@ -117,8 +121,49 @@ pub(super) fn show_config(arguments: &ConfigShow) -> Option<Result<Exit>> {
             let message = "a worker tells its settings as one object, without their origins: say --output json";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
+        if arguments.named.common.pipeline.is_some() {
+            return Err(usage(
+                "a worker tells all its settings: leave out --pipeline",
+            ));
+        }
         let text = door.worker.text("/v1/config", &[]).await?;
-        output::data(String::from_utf8_lossy(&text)).map_err(output::cannot_print)?;
+        let text = settings(&text).map_err(|why| door.worker.strange("/v1/config", why))?;
+        output::data(text).map_err(output::cannot_print)?;
         Ok(Exit::Done)
     })
+}
+
+/// Reads settings as an object, which keeps the order of its members. Nothing of it steers a terminal.
+fn settings(text: &[u8]) -> std::result::Result<String, &'static str> {
+    let text = std::str::from_utf8(text).map_err(|_| "it is no text")?;
+    let is_object = serde_json::from_str::<Map<String, Value>>(text).is_ok();
+    if !is_object {
+        return Err("it is no object");
+    }
+    // Such a character stands within a string: between the parts of JSON there are none but white space.
+    let escaped = text.chars().fold(String::new(), |mut escaped, it| {
+        if it.is_control() && !it.is_ascii_whitespace() {
+            let _ = write!(escaped, "\\u{:04x}", u32::from(it));
+        } else {
+            escaped.push(it);
+        }
+        escaped
+    });
+    Ok(escaped)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::settings;
+
+    #[test]
+    fn settings_are_an_object_in_its_order_that_steers_no_terminal() {
+        let text = "{\n  \"b\": 1,\n  \"a\": \"x\u{9b}y\u{7f}\"\n}";
+        let told = settings(text.as_bytes());
+        let expected = "{\n  \"b\": 1,\n  \"a\": \"x\\u009by\\u007f\"\n}";
+        assert_eq!(told.as_deref(), Ok(expected));
+        for other in ["\u{1b}[2J", "[1]", "{\"a\":\"\u{1b}[2J\"}", "<html>", ""] {
+            assert!(settings(other.as_bytes()).is_err(), "{other:?}");
+        }
+    }
 }

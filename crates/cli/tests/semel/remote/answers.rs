@@ -12,7 +12,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use crate::site::{Ended, Running, Site};
+use crate::site::{Ended, LONGEST_RUN, Running, Site};
 
 /// A server that answers each request with the next of these answers, then ends; each has a connection of its own.
 pub(super) struct Played {
@@ -61,15 +61,27 @@ impl Played {
         self.requests.try_iter().collect()
     }
 
+    /// Waits for so many requests.
+    pub(super) fn await_requests(&self, count: usize) {
+        for _ in 0..count {
+            let request = self.requests.recv_timeout(LONGEST_RUN);
+            request.expect("one more request");
+        }
+    }
+
     /// Asks it with a verb.
     pub(super) fn ask(&self, words: &[&str]) -> Ended {
-        let site = Site::new();
+        self.begin(&Site::new(), words).wait()
+    }
+
+    /// Begins to ask it with a verb.
+    pub(super) fn begin(&self, site: &Site, words: &[&str]) -> Running {
         let mut command = site.command();
         command
             .args(words)
             .env("SEMEL_ADMIN", self.url())
             .env("SEMEL_TOKEN", TOKEN);
-        Running::start(&mut command).wait()
+        Running::start(&mut command)
     }
 }
 
@@ -86,7 +98,11 @@ fn serve<S: Read + Write>(
         let mut stream = wrap(stream);
         let request = request(&mut stream);
         let _ = requests.send(request);
-        let _ = stream.write_all(answer.as_bytes());
+        if answer == HELD {
+            while stream.read(&mut [0]).is_ok_and(|read| read > 0) {}
+        } else {
+            let _ = stream.write_all(answer.as_bytes());
+        }
     }
 }
 
@@ -122,11 +138,13 @@ pub(super) fn answer(status: &str, headers: &str, body: &str) -> String {
     )
 }
 
-fn problem(status: &str, code: &str, detail: &str) -> String {
+pub(super) fn problem(status: &str, code: &str, detail: &str) -> String {
     let body = format!("{{\"code\":\"{code}\",\"status\":1,\"detail\":\"{detail}\"}}");
     answer(status, "", &body)
 }
 
+/// In the place of an answer: the request is read, and none comes.
+pub(super) const HELD: &str = "held";
 pub(super) const TOKEN: &str = "semel_secret_of_this_test";
 const LIST: &[&str] = &["keys", "list"];
 
@@ -295,11 +313,11 @@ fn a_list_goes_on_at_the_cursor_and_ends_at_the_limit() {
         "{requests:?}"
     );
     // A worker that goes round in a circle is left.
-    let played = Played::new(vec![page(1, "b"), page(1, "b")]);
-    played
-        .ask(&["store", "audit"])
-        .code(3)
-        .says("[worker-incompatible]");
+    for circle in [&["b", "b"][..], &["b", "c", "b"]] {
+        let played = Played::new(circle.iter().map(|next| page(1, next)).collect());
+        let left = played.ask(&["store", "audit"]).code(3);
+        left.says("[worker-incompatible]");
+    }
 }
 
 #[test]
@@ -397,7 +415,7 @@ fn behind_https_the_authority_that_is_named_is_trusted_and_no_other() {
     let (trusted, other) = (Authority::new(), Authority::new());
     let issued = trusted.issue("worker", &[]);
     let list = answer("200 OK", "", "{\"semel\":1,\"items\":[],\"complete\":true}");
-    let played = Played::encrypted(&issued, vec![list; 3]);
+    let played = Played::encrypted(&issued, vec![list.clone(); 3]);
     let url = format!("https://localhost:{}", played.port);
     let site = Site::new();
     let asked = |authority: &Authority| {
@@ -410,6 +428,17 @@ fn behind_https_the_authority_that_is_named_is_trusted_and_no_other() {
     let refused = asked(&other).code(3).says("no TLS").says("with --ca FILE");
     refused.says("[worker-unreachable]");
     asked(&trusted).done();
+    // Another host of the same authority is another one.
+    let elsewhere = trusted.issue_for("elsewhere", "DNS:elsewhere", &[]);
+    let played_elsewhere = Played::encrypted(&elsewhere, vec![list]);
+    let url_elsewhere = format!("https://localhost:{}", played_elsewhere.port);
+    let ca = trusted.path.to_str().expect("a path");
+    let words = ["keys", "list", "--admin", &url_elsewhere, "--ca", ca];
+    let mut command = site.command();
+    command.args(words).env("SEMEL_TOKEN", TOKEN);
+    let refused = Running::start(&mut command).wait().code(3).says("no TLS");
+    refused.says("[worker-unreachable]");
+    played_elsewhere.await_requests(1);
     let shown: Vec<_> = played.requests();
     let whole = shown.iter().filter(|it| it.contains(TOKEN)).count();
     assert_eq!(

@@ -129,6 +129,15 @@ fn nothing_to_do_and_what_is_left_as_it_is_end_as_they_do_on_the_store() {
         ("quarantine drop none", 1),
         // Some of it can.
         ("keys hold done-1 none --pipeline pay", 1),
+        ("in-doubt resolve doubt-1 none --applied --pipeline pay", 1),
+        // Nothing is, where a name of these verbs is nothing's.
+        ("dead-letters drop dead-1 none --pipeline pay", 1),
+        ("dead-letters replay dead-1 none --pipeline pay", 1),
+        ("quarantine drop done-1 none", 1),
+        ("quarantine drop done-1 not/an/id", 1),
+        ("pipelines pause pay none", 2),
+        ("pipelines drain pay none", 2),
+        ("pipelines resume pay none", 2),
     ] {
         let order = words(verb, &["--reason", "why", "--yes", "--output", "json"]);
         let (here, there) = (mine.here(&order), asked.there(&order));
@@ -139,6 +148,18 @@ fn nothing_to_do_and_what_is_left_as_it_is_end_as_they_do_on_the_store() {
         );
         assert_eq!(timeless(&here.stdout), timeless(&there.stdout), "{verb}");
         assert!(!there.stderr.is_empty(), "{verb}");
+    }
+    for list in ["dead-letters list", "quarantine list", "pipelines list"] {
+        let list = words(list, &["--output", "jsonl"]);
+        let (here, there) = (mine.here(&list).done(), asked.there(&list).done());
+        let (here, there) = (without_times(&here.stdout), without_times(&there.stdout));
+        assert_eq!(timeless(&here), timeless(&there), "{list:?}");
+        let is_left = |line: &str| match list[0] {
+            "pipelines" => line.contains("\"pay\"") && line.contains("\"run\""),
+            "quarantine" => line.contains("\"done-1\""),
+            _ => line.contains("\"dead-1\""),
+        };
+        assert!(there.lines().any(is_left), "{list:?}: {there}");
     }
     let by = [
         "keys", "hold", "done-1", "--yes", "--reason", "why", "--by", "eve",
