@@ -88,7 +88,7 @@ fn paths() -> [Path; 21] {
         ),
         ("/v1/quarantine", parked::MEMBERS, get(list_quarantine)),
         ("/v1/quarantine/show", parked::NAMED, get(show_quarantined)),
-        ("/v1/producers", &[], get(list_producers)),
+        ("/v1/producers", producers::MEMBERS, get(list_producers)),
         ("/v1/audit", audit::MEMBERS, get(list_audit)),
         ("/v1/store", &[], get(store)),
         ("/v1/config", &[], get(config)),
@@ -247,7 +247,7 @@ async fn list_audit(State(service): Shared, head: Parts) -> Answer {
 }
 
 async fn list_producers(State(service): Shared, head: Parts) -> Answer {
-    let query = Query::read(&head, &[])?;
+    let query = Query::read(&head, producers::MEMBERS)?;
     json(&producers::list(&service.readings, &service.settings, &query).await?)
 }
 

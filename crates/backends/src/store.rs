@@ -72,7 +72,11 @@ pub async fn open(url: &StoreUrl, accepted: Accepted, clock: Arc<dyn Clock>) -> 
                 create: true,
                 accepted,
             };
-            Ok(server::open(url, terms).await?.stores)
+            let server::Served { stores, transfer } = server::open(url, terms).await?;
+            Ok(Stores {
+                transfer: Some(transfer),
+                ..stores
+            })
         }
     }
 }
@@ -136,7 +140,8 @@ pub async fn open_for_reading(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result<O
 ///
 /// # Errors
 ///
-/// `InvalidConfig`: it has another format than this version's; those of a database that cannot be asked.
+/// `InvalidConfig`: it has another format than this version's, with the code `StoreNewer` if that is a newer one; those of
+/// a database that cannot be asked.
 pub async fn beside_outbox(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result<Option<AnyStore>> {
     let Formats { stored, newest } = formats(url).await?;
     let Some(stored) = stored else {

@@ -27,7 +27,7 @@ pub use claims::{ClaimsReport, TokensSeen};
 pub use finding::{Finding, Place, Severity, fail, warn};
 pub use gateway::RouteReport;
 pub use inspection::Inspection;
-pub use paused::{paused, relay_paused};
+pub use paused::{paused, relay_orders_unread, relay_paused};
 pub use producers::ProducerReport;
 pub use production::{Disk, Line, Observed, Production, Room, Scrape, Standing};
 pub use relays::RelayReport;

@@ -14,6 +14,7 @@
 
 mod absence;
 mod event;
+mod message;
 mod outcomes;
 pub mod producer;
 mod publication;

@@ -3,20 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_core::outbox::Outgoing;
+use semel_core::outbox::{Outgoing, PARTITIONS};
 use semel_core::port::outbox::{OutboxStore, RelayName, Unsent};
 use semel_core::port::sink::{Publication, Sink};
-use semel_core::{Clock, Error, ErrorKind, Result, TraceContext};
+use semel_core::{Clock, Error, ErrorKind, Result};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use crate::MOST_UNRECORDED;
 use crate::absence::{Absence, is_passing};
 use crate::event::{Event, Observer};
+use crate::message::publication;
 use crate::outcomes::{Fates, Settled};
 use crate::settings::{Settings, Summary};
 use crate::tenure::Tenure;
-use crate::tries::{Spans, Tries, in_span};
+use crate::tries::{Spans, Tries};
 use crate::verdict::Verdict;
 use crate::waves::Waves;
 
@@ -57,6 +58,7 @@ impl<O: OutboxStore, S: Sink> Relay<O, S> {
             sink_away: Absence::default(),
             sink_due: Duration::ZERO,
             cleaning_due: Duration::ZERO,
+            drains_since: None,
             relay: self,
         };
         let ended = run.turns().await;
@@ -77,7 +79,8 @@ pub enum Recall {
     /// It goes on.
     #[default]
     Not,
-    /// It publishes what is there, and ends once nothing is due.
+    /// It publishes what is there, and ends once nothing is due: under its own leases if those are all that there are, and
+    /// after a whole lease if not. Within that, those of a process that has died have come to somebody who runs.
     WhenIdle,
     /// It publishes nothing more.
     Now,
@@ -105,6 +108,8 @@ struct Run<O, S> {
     sink_due: Duration,
     /// The time at which what was kept is looked at again.
     cleaning_due: Duration,
+    /// The time of the first look that found nothing due while the run is to end so.
+    drains_since: Option<Duration>,
 }
 
 impl<O: OutboxStore, S: Sink> Run<O, S> {
@@ -114,7 +119,7 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
                 Ok(Turn::Busy) => self.outbox_is_back(),
                 Ok(Turn::Idle) => {
                     self.outbox_is_back();
-                    if *self.relay.recall.borrow() == Recall::WhenIdle {
+                    if self.is_drained() {
                         break;
                     }
                     self.rest().await;
@@ -128,6 +133,19 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
             }
         }
         Ok(())
+    }
+
+    /// Tells, behind a look that found nothing due, whether a run that is to end so has done its part.
+    fn is_drained(&mut self) -> bool {
+        if *self.relay.recall.borrow() != Recall::WhenIdle {
+            self.drains_since = None;
+            return false;
+        }
+        let now = self.relay.clock.monotonic();
+        let since = *self.drains_since.get_or_insert(now);
+        let has_all = self.tenure.leases.len() >= usize::from(PARTITIONS);
+        let lease = self.relay.settings.lease;
+        has_all || self.tenure.is_balanced_since(since + lease)
     }
 
     /// Divides the partitions and removes what was kept, if that is due, and publishes a batch.
@@ -444,9 +462,11 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
     }
 
     async fn pause(&mut self, wait: Duration) {
+        let Relay { stop, recall, .. } = &mut self.relay;
         tokio::select! {
             biased;
-            () = stopped(&mut self.relay.stop) => {}
+            () = stopped(stop) => {}
+            Ok(()) = recall.changed() => {}
             () = sleep(wait) => {}
         }
     }
@@ -463,28 +483,6 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
     fn tell(&self, event: &Event<'_>) {
         self.relay.observer.observe(&self.relay.name.name, event);
     }
-}
-
-/// Returns what is published of a message: the same at every try, but for the span of the try.
-fn publication(message: &Outgoing, span: Option<TraceContext>) -> Result<Publication, Box<str>> {
-    let id = if semel_core::planted("X07") {
-        format!("{} {}", message.id, message.attempts)
-    } else {
-        message.id.to_string()
-    };
-    let mut publication = Publication {
-        id: id.into(),
-        order: message
-            .order_key
-            .clone()
-            .map(semel_core::ByteString::into_bytes),
-        payload: message.payload.clone(),
-        headers: message.headers.clone()?,
-    };
-    if let Some(span) = span {
-        in_span(&mut publication, span);
-    }
-    Ok(publication)
 }
 
 /// Waits for the request to stop; for ever if no one is left to make it.

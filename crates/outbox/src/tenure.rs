@@ -62,6 +62,11 @@ impl Tenure {
         due.map_or(Duration::ZERO, |due| due.saturating_sub(now))
     }
 
+    /// Tells whether the partitions were divided at this time or later.
+    pub(crate) fn is_balanced_since(&self, time: Duration) -> bool {
+        self.balanced_at.is_some_and(|at| at >= time)
+    }
+
     /// Returns the time until the leases are to be renewed: a third of their length, so that one renewal may fail.
     pub(crate) fn renewal_in(&self, now: Duration) -> Duration {
         let due = self.asked_at.map(|asked_at| asked_at + self.lease / 3);

@@ -40,6 +40,8 @@ pub enum Notice<'a> {
     PausesUnread(&'a Error),
     /// The orders that pause relays cannot be read; relays about which none was known run.
     RelayOrdersUnread(&'a Error),
+    /// No store is seen beside the outbox of a relay, so that no order pauses it.
+    NoRelayOrders(&'a StoreUrl),
     /// Opening the store changed its format; there is no way back.
     StoreBroughtForward {
         /// The store.

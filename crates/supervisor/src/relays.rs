@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use semel_backends::outbox;
 use semel_config::RelaySettings;
@@ -16,6 +17,7 @@ use semel_telemetry::RelayMetrics;
 use semel_telemetry::traces::{RelayTraces, Traces};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
 
 use crate::notice::{Notice, Reporter};
 use crate::pause::{OrderedRun, Pauses, RelayOrders, Runs};
@@ -125,7 +127,12 @@ impl OfWorker {
         let mut summary = Summary::default();
         while let Some(ordered) = runs.next().await {
             let (recall, recalled) = watch::channel(Recall::Not);
-            let relay = self.relay(settings, recalled)?;
+            let Some(relay) = self.resumed(settings, &ordered, recalled).await else {
+                if *self.stop.borrow() {
+                    break;
+                }
+                continue;
+            };
             // The look at the order lasts for as long as the run.
             let ended = tokio::select! {
                 biased;
@@ -138,6 +145,45 @@ impl OfWorker {
             }
         }
         Ok(summary)
+    }
+
+    /// Makes the relay for a run, until the run is recalled. What was of use when the worker began may be missing for a
+    /// while, as a file of a certificate that is replaced: that is told as a sink that is away.
+    async fn resumed(
+        &self,
+        settings: &RelaySettings,
+        ordered: &OrderedRun,
+        recall: watch::Receiver<Recall>,
+    ) -> Option<Relay<AnyOutbox, AnySink>> {
+        let (mut recalled, mut stop) = (ordered.recalled(), self.stop.subscribe());
+        let told = |event: &Event<'_>| {
+            let relay = &*settings.name;
+            self.status.relays().observe(relay, event);
+            self.reporter.report(&Notice::Relay { relay, event });
+        };
+        let mut away_since = None;
+        loop {
+            let error = match self.relay(settings, recall.clone()) {
+                Ok(relay) => {
+                    if let Some(since) = away_since {
+                        let lasted = Instant::now().saturating_duration_since(since);
+                        told(&Event::SinkBack { lasted });
+                    }
+                    return Some(relay);
+                }
+                Err(error) => error,
+            };
+            if away_since.is_none() {
+                away_since = Some(Instant::now());
+                told(&Event::SinkAway { error: &error });
+            }
+            tokio::select! {
+                biased;
+                _ = stop.wait_for(|is_asked| *is_asked) => return None,
+                _ = recalled.wait_for(|is_recalled| *is_recalled) => return None,
+                () = sleep(AGAIN) => {}
+            }
+        }
     }
 
     fn relay(
@@ -224,3 +270,6 @@ impl Observer for Told {
         }
     }
 }
+
+/// The time between two tries to make a sink anew.
+const AGAIN: Duration = Duration::from_secs(1);

@@ -109,6 +109,8 @@ impl Execution<'_> {
             Work::Sweep(before) => return self.sweep(before).await,
             // That is done by a run, not by an order.
             Work::Rerun(_) => {}
+            // An order that the audit trail could not tell of is not given.
+            Work::Producers(..) if self.lent.trail.is_none() => return Err(no_trail()),
             Work::Producers(producers, all) => {
                 for planned in &all {
                     if self.stops()
@@ -285,7 +287,7 @@ impl Execution<'_> {
     }
 }
 
-/// The problem of a sweep of which the audit trail could not tell.
+/// The problem of an order of which the audit trail could not tell.
 pub(super) fn no_trail() -> Problem {
     let detail = "the store takes no entries about itself into its audit trail";
     let status = StatusCode::NOT_IMPLEMENTED;

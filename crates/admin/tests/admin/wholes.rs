@@ -138,6 +138,48 @@ async fn a_producer_is_listed_frozen_released_and_thawed() {
 }
 
 #[tokio::test]
+async fn producers_are_listed_page_by_page() {
+    let (site, _) = with_producers(&["till", "billing", "stock"]).await;
+    let mut path = "/v1/producers?limit=2".to_owned();
+    let mut names = Vec::new();
+    let mut pages = 0;
+    loop {
+        let page = site.good(&path).await;
+        let items = page["items"].as_array().into_iter().flatten();
+        names.extend(items.map(|it| it["producer"].clone()));
+        pages += 1;
+        match page["next"].as_str() {
+            Some(next) => path = format!("/v1/producers?limit=2&cursor={next}"),
+            None => break,
+        }
+        assert_eq!(page["complete"], false, "{page}");
+    }
+    assert_eq!(
+        (pages, names),
+        (2, ["billing", "stock", "till"].map(Value::from).to_vec())
+    );
+    assert_eq!(site.refused("/v1/producers?limit=0").await.0, 400);
+}
+
+#[tokio::test]
+async fn an_order_about_a_producer_that_no_trail_could_tell_of_is_not_given() {
+    let (site, journal) = with_producers(&["billing"]).await;
+    site.store.send_replace(Some(Lent {
+        store: AnyStore::new(site.memory()),
+        trail: None,
+        runner: None,
+    }));
+    let order = json!({ "producers": ["billing"] });
+    let (_, plan) = plan(&site, "producers/freeze", &order).await;
+    let order = json!({ "token": plan["token"], "reason": "INC-7" });
+    let caller = Some(Caller::loopback());
+    let (status, body) = site.post("/v1/producers/freeze/do", &order, caller).await;
+    assert_eq!(status, 501, "{body}");
+    let all = journal.list().await.expect("a list");
+    assert!(!all[0].is_frozen, "{all:?}");
+}
+
+#[tokio::test]
 async fn a_plan_about_a_producer_is_stale_once_somebody_else_gave_the_order() {
     let (site, journal) = with_producers(&["billing"]).await;
     let order = json!({ "producers": ["billing"] });

@@ -123,7 +123,8 @@ pub(super) fn text(notice: &Notice<'_>) -> Option<(Level, String)> {
         | Notice::Paused { .. }
         | Notice::Resumed { .. }
         | Notice::PausesUnread(_)
-        | Notice::RelayOrdersUnread(_) => of_pause(notice),
+        | Notice::RelayOrdersUnread(_)
+        | Notice::NoRelayOrders(_) => of_pause(notice),
         Notice::Ended {
             pipeline,
             is_failed: true,
@@ -158,6 +159,13 @@ fn of_pause(notice: &Notice<'_>) -> Option<(Level, String)> {
                 "the orders that pause relays cannot be read: {error} [{}]; those that were known stand, and all other \
                  relays run",
                 error.code()
+            );
+            return Some((Level::Warning, text));
+        }
+        Notice::NoRelayOrders(store) => {
+            let text = format!(
+                "no store is seen beside the outbox of {store}, so that no order pauses its relays; it may be missing \
+                 (`semel store migrate --yes --store URL`), or hidden from the user of the relay"
             );
             return Some((Level::Warning, text));
         }

@@ -82,8 +82,12 @@ fn order(arguments: &Order, order: PipelineOrder) -> Result<Exit> {
             planned.confirmed(None, arguments).await
         });
     }
+    if relays.are_alone {
+        // There is no store that could have an order about anything else, and none is made.
+        check_names(Vec::new(), &relays, &of_pipelines)?;
+    }
     operate::plan(&common, arguments.confirm, async |ground| {
-        check_names(ground, &relays, &of_pipelines)?;
+        check_names(ground.names(), &relays, &of_pipelines)?;
         let nouns = if of_relays.is_empty() {
             ("pipeline", "pipelines")
         } else {
@@ -195,14 +199,12 @@ fn changes(arguments: &Order) -> List<PipelineChange> {
 }
 
 /// Refuses names that the configuration, if there is one, does not have.
-fn check_names(ground: &Ground, relays: &Relays, names: &[&str]) -> Result<()> {
-    let mut known = ground.names();
-    if !known.is_empty() {
-        known.extend(relays.all.iter().map(|it| &*it.name));
-    }
+fn check_names<'a>(pipelines: Vec<&'a str>, relays: &'a Relays, names: &[&str]) -> Result<()> {
+    let mut known = pipelines;
+    known.extend(relays.all.iter().map(|it| &*it.name));
     match names.iter().find(|it| !known.contains(it)) {
         Some(name) if !known.is_empty() => Err(usage(format!(
-            "the configuration has no pipeline `{name}`; {}",
+            "the configuration has no pipeline or relay `{name}`; {}",
             suggestion(name, &known)
         ))),
         Some(_) | None => Ok(()),
@@ -238,12 +240,16 @@ pub(crate) const fn consequence(order: PipelineOrder) -> &'static str {
 const fn consequence_for_relays(order: PipelineOrder) -> &'static str {
     match order {
         PipelineOrder::Pause => {
-            "every worker with this relay publishes nothing more: what it is at is finished, the rest stays in the outbox"
+            "every worker with a relay of this name in the database publishes nothing more: what it is at is finished, \
+             the rest stays in the outbox"
         }
         PipelineOrder::Drain => {
-            "every worker with this relay publishes what is due, and nothing after that: the rest stays in the outbox"
+            "every worker with a relay of this name in the database publishes what is due, and nothing after that: the \
+             rest stays in the outbox"
         }
-        PipelineOrder::Resume => "every worker with this relay publishes again",
+        PipelineOrder::Resume => {
+            "every worker with a relay of this name in the database publishes again"
+        }
     }
 }
 

@@ -1,7 +1,11 @@
 //! Relays of an outbox in an SQLite file: what transactions wrote into it leaves if they commit, and in order, whatever is
 //! killed meanwhile.
 
+use std::io::Write;
+use std::process::Stdio;
+
 use rustix::process::Signal;
+use semel_conformance::certificates::Authority;
 use serde_json::Value;
 
 use crate::collector::Collector;
@@ -12,7 +16,7 @@ use crate::outbox_shop::{
 };
 use crate::ready::Admin;
 use crate::relay_pauses::a_relay_is_paused_wherever_it_runs;
-use crate::site::{Site, wait_for};
+use crate::site::{Running, Site, wait_for};
 
 /// A file with an outbox, and a relay that appends to another one.
 struct InFile(Site);
@@ -110,14 +114,23 @@ fn a_relay_beside_whose_outbox_there_is_no_store_runs_and_cannot_be_paused() {
     let drop = |it: &String| format!("DROP {it};");
     let drop: String = tables.iter().map(drop).collect();
     shop.execute(&format!("PRAGMA foreign_keys = off; {drop}"));
-    let relay = shop.0.start(&["run"]);
+    let mut relay = shop.0.start(&["run"]);
     shop.transaction(1, 50, "COMMIT");
     wait_for("what is to be published", || shop.lines() == 50);
+    wait_for("a warning", || {
+        relay
+            .stderr()
+            .contains("no store is seen beside the outbox")
+    });
+    let checked = shop.0.semel(&["check"]).done();
+    assert!(
+        checked.stdout.contains("relay-orders-unread"),
+        "{checked:?}"
+    );
     let refused = shop.0.semel(&["pipelines", "pause", "out", "--yes"]);
     refused.code(2).says("semel store migrate");
     shop.0.semel(&MIGRATE).done();
     shop.0.semel(&["pipelines", "pause", "out", "--yes"]).done();
-    let mut relay = relay;
     wait_for("the order", || relay.stderr().contains("out: paused"));
     relay.signal(Signal::TERM);
     relay.wait().done();
@@ -162,6 +175,93 @@ fn an_order_is_about_pipelines_and_relays_in_their_own_stores() {
     site.semel(&["run", "clash.toml"])
         .code(2)
         .says("relays.pay: is the name of a pipeline, too");
+}
+
+#[test]
+fn a_relay_whose_outbox_is_in_the_store_of_its_worker_is_paused_beside_a_pipeline() {
+    let shop = InFile::new();
+    let (site, admin) = (&shop.0, Admin::new());
+    site.write("done", "");
+    let pay = "[store]\nurl = \"sqlite:shop.db\"\n[pipelines.pay]\nkey = \"json:/id\"\n\
+               source = { kind = \"stdin\" }\neffect = { kind = \"file\", path = \"done\" }\n";
+    site.write("semel.toml", admin.table() + pay + CONFIG);
+    let mut command = site.command();
+    let mut relay = Running::start(command.arg("run").stdin(Stdio::piped()));
+    let mut stdin = relay.take_stdin().expect("a pipe");
+    let mut sends = |key: usize| {
+        let line = format!("{{\"id\":\"{key}\"}}\n");
+        stdin.write_all(line.as_bytes()).expect("a pipe");
+    };
+    let states = || {
+        let said = admin.ready().1;
+        let [relay, pay] = [&said["relays"]["out"], &said["pipelines"]["pay"]];
+        [relay, pay].map(|it| it["state"].as_str().unwrap_or_default().to_owned())
+    };
+    let are = |expected: [&str; 2]| wait_for("the states", || states() == expected);
+    shop.transaction(1, 50, "COMMIT");
+    wait_for("what is to be published", || shop.lines() == 50);
+    are(["running", "running"]);
+    for verb in ["pause", "drain"] {
+        site.semel(&["pipelines", verb, "out", "--yes"]).done();
+        are(["paused", "running"]);
+        let before = shop.lines();
+        shop.transaction(shop.orders().len() as u64 + 1, 50, "COMMIT");
+        let waiting = "semel_relay_backlog{relay=\"out\"} 50";
+        wait_for("what waits", || admin.shows(waiting));
+        // The pipeline goes on meanwhile.
+        let done = site.text("done").lines().count();
+        sends(done);
+        wait_for("the effect", || {
+            site.text("done").lines().count() == done + 1
+        });
+        assert_eq!(shop.lines(), before);
+        site.semel(&["pipelines", "resume", "out", "--yes"]).done();
+        wait_for("what is to be published", || shop.lines() == before + 50);
+    }
+    site.semel(&["pipelines", "pause", "pay", "--yes"]).done();
+    are(["running", "paused"]);
+    let trail = ["store", "audit", "--output", "json"];
+    let trail = member(&items(&site.semel(&trail).done()), "pipeline");
+    assert_eq!(trail, ["out", "out", "out", "out", "pay"]);
+    relay.signal(Signal::TERM);
+    relay.wait().done();
+    shop.arrived(1..=150, 0);
+}
+
+/// The certificates that a sink trusts are read anew by each of its runs, and replaced while it is paused.
+#[test]
+fn a_sink_that_cannot_be_made_again_after_a_pause_is_waited_for() {
+    let (shop, authority) = (InFile::new(), Authority::new());
+    let site = &shop.0;
+    let encrypted = "kind = \"http\"\nurl = \"https://127.0.0.1:1/\"\n";
+    let config = CONFIG.replace("kind = \"file\"\npath = \"out\"\n", encrypted);
+    site.write("semel.toml", config);
+    let trusted = std::fs::read(&authority.path).expect("a certificate");
+    site.write("trusted.pem", &trusted);
+    let mut command = site.command();
+    let command = command.arg("run").env("SSL_CERT_FILE", "trusted.pem");
+    let mut relay = Running::start(command);
+    site.semel(&["pipelines", "pause", "out", "--yes"]).done();
+    wait_for("the order", || relay.stderr().contains("out: paused"));
+    site.write("trusted.pem", "");
+    site.semel(&["pipelines", "resume", "out", "--yes"]).done();
+    wait_for("a warning", || relay.stderr().contains("; messages wait"));
+    site.write("trusted.pem", &trusted);
+    let back = "the sink takes messages again";
+    wait_for("the sink", || relay.stderr().contains(back));
+    assert!(relay.is_running(), "{}", relay.stderr());
+    relay.signal(Signal::TERM);
+    relay.wait().done();
+}
+
+#[test]
+fn a_misspelt_relay_is_refused_where_there_are_relays_alone() {
+    let shop = InFile::new();
+    for verb in ["pause", "drain", "resume"] {
+        let misspelt = shop.0.semel(&["pipelines", verb, "outt", "--yes"]);
+        misspelt.code(2).says("did you mean `out`?");
+    }
+    assert!(!shop.0.path("semel-data").exists(), "no store was made");
 }
 
 /// The id of a message that its relay has given up.

@@ -9,26 +9,30 @@ use serde_json::Value;
 
 use crate::api::Api;
 use crate::form::Form;
-use crate::layout::{Place, missing, page};
+use crate::layout::{Place, missing, more, nothing, page};
 use crate::text::{foreign, list, shown, state, text};
 
 /// Shows the producers.
 pub(crate) async fn show(State(api): State<Api>, head: Parts) -> Response {
-    let (caller, _) = match Form::of_query(&head) {
+    let (caller, form) = match Form::of_query(&head) {
         Ok(read) => read,
         Err(problem) => return problem.into_response(),
     };
-    let told = api.get(&caller, "/v1/producers", &[]).await;
+    let query = [("cursor", form.text("cursor"))];
+    let told = api.get(&caller, "/v1/producers", &query).await;
     let may = caller.may(Role::Operator).is_ok();
     let content = html! {
         h1 { "Producers" }
         p { "Who publishes from this store, and who sends messages to it." }
         @match &told {
-            Ok(told) => @if list(told, "items").is_empty() {
-                p.notice { "There is no producer." }
-            } @else {
-                (table(list(told, "items"), may))
-            },
+            Ok(told) => {
+                @if list(told, "items").is_empty() {
+                    (nothing(told["complete"] == true, "There is no producer."))
+                } @else {
+                    (table(list(told, "items"), may))
+                }
+                (more("/producers", &query, text(told, "next"), "More producers"))
+            }
             Err(refusal) => { (missing(refusal)) }
         }
     };

@@ -16,6 +16,14 @@ pub fn relay_paused(relay: &str, order: &OrderedPause, now: Timestamp) -> Findin
     found("relay-paused", relay, order, now)
 }
 
+/// Finds that no order can be read about a relay, so that none pauses it.
+pub fn relay_orders_unread(why: &str) -> Finding {
+    let message = format!("orders that pause the relay cannot be read: {why}");
+    let advice = "make the store with `semel store migrate --yes --store URL`, or give the user of the relay the right to \
+                  read it; until then, stop the worker to stop the relay";
+    warn("relay-orders-unread", message, advice)
+}
+
 fn found(code: &'static str, name: &str, order: &OrderedPause, now: Timestamp) -> Finding {
     let by = Some(&*order.by).filter(|it| !it.is_empty());
     let by = by.map_or_else(String::new, |by| format!(" by {by}"));

@@ -5,7 +5,7 @@ use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use semel_core::outbox::{OutboxId, Outgoing, PartitionLease};
+use semel_core::outbox::{OutboxId, Outgoing, PARTITIONS, PartitionLease};
 use semel_core::port::outbox::{OutboxStore, RelayName, Unsent};
 use semel_core::port::sink::{Publication, Sink};
 use semel_core::{ByteString, Clock, Error, ErrorKind, Result, Timestamp};
@@ -43,7 +43,7 @@ impl Clock for VirtualClock {
 
 pub(crate) type Headers = Vec<(ByteString, bytes::Bytes)>;
 
-/// An outbox with one partition.
+/// An outbox, with all messages in its first partition.
 #[derive(Clone, Default)]
 pub(crate) struct FakeOutbox(Arc<Mutex<Contents>>);
 
@@ -57,6 +57,9 @@ struct Contents {
     balances: u32,
     kept: u64,
     is_taken_away: bool,
+    /// True if another process has all partitions but the last.
+    is_shared: bool,
+    is_away: bool,
     has_left: bool,
     refusal: Option<Error>,
 }
@@ -128,6 +131,16 @@ impl FakeOutbox {
         self.contents().is_taken_away = true;
     }
 
+    /// Another process has the partition of all messages, or has died, and its lease has run out.
+    pub(crate) fn is_shared(&self, is_shared: bool) {
+        self.contents().is_shared = is_shared;
+    }
+
+    /// It answers nothing from now on.
+    pub(crate) fn goes_away(&self) {
+        self.contents().is_away = true;
+    }
+
     pub(crate) fn has_left(&self) -> bool {
         self.contents().has_left
     }
@@ -154,15 +167,19 @@ impl OutboxStore for FakeOutbox {
         }
         contents.renewals += 1;
         contents.balances += u32::from(balanced);
-        let lease = PartitionLease {
-            partition: 0,
-            token: 1,
+        if contents.is_away {
+            return Err(Error::new(ErrorKind::Unavailable, "away"));
+        }
+        let first = match (contents.is_taken_away, contents.is_shared) {
+            (true, _) => PARTITIONS,
+            (false, true) => PARTITIONS - 1,
+            (false, false) => 0,
         };
-        Ok(if contents.is_taken_away {
-            Vec::new()
-        } else {
-            vec![lease]
-        })
+        let leases = (first..PARTITIONS).map(|partition| PartitionLease {
+            partition,
+            token: 1,
+        });
+        Ok(leases.collect())
     }
 
     async fn pending(
@@ -175,7 +192,11 @@ impl OutboxStore for FakeOutbox {
         let now = Instant::now();
         let mut held_up = BTreeSet::new();
         let mut pending = Vec::new();
-        for message in contents.messages.iter().filter(|_| !leases.is_empty()) {
+        if contents.is_away {
+            return Err(Error::new(ErrorKind::Unavailable, "away"));
+        }
+        let has_it = leases.iter().any(|it| it.partition == 0);
+        for message in contents.messages.iter().filter(|_| has_it) {
             let key = message.outgoing.order_key.clone();
             if message.is_dead || message.due_at.is_some_and(|due| due > now) {
                 held_up.extend(key);

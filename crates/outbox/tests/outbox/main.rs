@@ -240,7 +240,7 @@ async fn leases_are_renewed_while_the_sink_takes_its_time_and_nothing_goes_out_w
     assert_eq!(summary.published, 1);
     let fenced = told.lines();
     let fenced = fenced.iter().filter(|it| it.starts_with("Fenced"));
-    assert_eq!(fenced.collect::<Vec<_>>(), ["Fenced { partitions: 1 }"]);
+    assert_eq!(fenced.collect::<Vec<_>>(), ["Fenced { partitions: 32 }"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -348,6 +348,49 @@ async fn a_relay_that_rests_is_recalled_at_once() {
         let (summary, ..) = lab.recalled(how).await;
         assert!(summary.elapsed < Duration::from_secs(4), "{summary:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_goes_on_until_what_another_process_had_has_come_to_this_one() {
+    let outbox = FakeOutbox::default();
+    outbox.is_shared(true);
+    outbox.commit(1, None);
+    let lab = Lab::start(outbox, FakeSink::default());
+    sleep(Duration::from_secs(1)).await;
+    lab.recall.send_replace(Recall::WhenIdle);
+    sleep(Duration::from_secs(29)).await;
+    assert!(!lab.running.is_finished(), "the other one may have died");
+    lab.outbox.is_shared(false);
+    let (summary, ..) = lab.ended().await;
+    assert_eq!(summary.published, 1);
+
+    // One that lives keeps its own: that is waited for no longer than a dead one takes.
+    let outbox = FakeOutbox::default();
+    outbox.is_shared(true);
+    outbox.commit(1, None);
+    let lab = Lab::start(outbox, FakeSink::default());
+    let (summary, ..) = lab.recalled(Recall::WhenIdle).await;
+    assert_eq!(summary.published, 0);
+    let seconds = Duration::from_secs;
+    assert!(
+        summary.elapsed >= seconds(30) && summary.elapsed <= seconds(45),
+        "{summary:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_waits_for_its_outbox_is_recalled_at_once() {
+    let lab = Lab::start(FakeOutbox::default(), FakeSink::default());
+    lab.outbox.goes_away();
+    // The pauses between the tries are five seconds by now.
+    sleep(Duration::from_secs(120)).await;
+    let told = lab.told.lines();
+    assert!(
+        told.iter().any(|it| it.starts_with("OutboxAway")),
+        "{told:?}"
+    );
+    let (summary, ..) = lab.recalled(Recall::Now).await;
+    assert!(summary.elapsed < Duration::from_secs(121), "{summary:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use semel_backends::store;
 use semel_config::{Settings, StoreUrl};
-use semel_core::{AnyStore, Clock, Result};
+use semel_core::{AnyStore, Clock, Code, Error, Result};
 use semel_operate::pipelines::{OrderedPause, ordered_pauses};
 use semel_outbox::{Event, Observer};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use super::{EVERY, KnownOrder, MENTION, PATIENCE, Pauses, is_passing, within};
+use super::{EVERY, KnownOrder, MENTION, PATIENCE, Pauses, SILENCE, is_passing, within};
 use crate::notice::{Notice, Reporter};
 use crate::status::Status;
 
@@ -107,38 +107,51 @@ impl Asking {
     async fn run(self) {
         let pauses = &self.place.pauses;
         let mut away_since = None;
-        let mut tell_at = Instant::now();
+        let mut tell_at = Instant::now() + SILENCE;
+        let mut is_without_store_told = false;
         loop {
-            match within(PATIENCE, self.orders()).await {
+            let asked = within(PATIENCE, self.orders()).await;
+            let now = Instant::now();
+            let stands_in_the_way = match &asked {
+                Ok(_) => false,
+                Err(error) => pauses.is_unknown() && keeps_from_running(error),
+            };
+            if !stands_in_the_way && let Some(since) = away_since.take() {
+                let lasted = now.saturating_duration_since(since);
+                self.tell_of_outbox(&Event::OutboxBack { lasted });
+            }
+            let rest = match asked {
                 Ok(orders) => {
-                    if let Some(since) = away_since.take() {
-                        let lasted = Instant::now().saturating_duration_since(since);
-                        self.tell_of_outbox(&Event::OutboxBack { lasted });
-                    }
+                    tell_at = now + SILENCE;
                     let is_there = orders.is_some();
+                    if !is_there && !is_without_store_told {
+                        is_without_store_told = true;
+                        let store = &self.place.url;
+                        self.reporter.report(&Notice::NoRelayOrders(store));
+                    }
                     pauses.know(orders.unwrap_or_else(|| vec![None; pauses.0.len()]));
-                    sleep(if is_there { EVERY } else { RELUCTANCE }).await;
+                    if is_there { EVERY } else { RELUCTANCE }
                 }
-                // The outbox is in the same database: until it answers, there is nothing to publish.
-                Err(error) if is_passing(&error) => {
-                    if away_since.is_none() && pauses.is_unknown() {
-                        away_since = Some(Instant::now());
+                Err(error) if stands_in_the_way => {
+                    if away_since.is_none() {
+                        away_since = Some(now);
                         self.tell_of_outbox(&Event::OutboxAway { error: &error });
                     }
-                    sleep(EVERY).await;
+                    EVERY
                 }
-                // Whoever runs a relay may have no right to read the store beside its outbox, or not this format of it.
                 Err(error) => {
-                    pauses.run_unless_known();
-                    let now = Instant::now();
-                    if now >= tell_at {
+                    let is_passing = keeps_from_running(&error);
+                    let has_begun = pauses.run_unless_known();
+                    // One that is away for a moment is told of by the relays.
+                    if has_begun || now >= tell_at {
                         tell_at = now + MENTION;
                         let error = store::at_store(&self.place.url, error);
                         self.reporter.report(&Notice::RelayOrdersUnread(&error));
                     }
-                    sleep(RELUCTANCE).await;
+                    if is_passing { EVERY } else { RELUCTANCE }
                 }
-            }
+            };
+            sleep(rest).await;
         }
     }
 
@@ -175,10 +188,11 @@ impl Pauses {
         orders.any(|it| *it.borrow() == KnownOrder::Unknown)
     }
 
-    /// Lets everything run of which no order is known.
-    fn run_unless_known(&self) {
+    /// Lets everything run of which no order is known; tells whether that is anything.
+    fn run_unless_known(&self) -> bool {
+        let mut has_begun = false;
         for order in self.0.values() {
-            order.send_if_modified(|known| {
+            has_begun |= order.send_if_modified(|known| {
                 let is_unknown = *known == KnownOrder::Unknown;
                 if is_unknown {
                     *known = KnownOrder::Run;
@@ -186,8 +200,24 @@ impl Pauses {
                 is_unknown
             });
         }
+        has_begun
+    }
+}
+
+/// Tells whether a relay whose orders were never read waits for them. The outbox is in the same database: until that
+/// answers, there is nothing to publish. A newer store may have an order that a newer version was given, so that a worker
+/// that is rolled back does not publish what is paused. Otherwise, whoever runs a relay may have no right to read the store
+/// beside its outbox, or its tables are those of another program, which keeps no orders.
+fn keeps_from_running(error: &Error) -> bool {
+    match error.code() {
+        Code::StoreNewer => true,
+        Code::StoreForeign => false,
+        _ => is_passing(error),
     }
 }
 
 /// The time between two looks where there is no store, or none that can be read.
 const RELUCTANCE: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests;

@@ -67,7 +67,9 @@ impl Relays {
         let note = |it: &mut Relay| {
             it.pause = pause.map(|pause| (pause.clone(), true));
             it.awaits_order = false;
-            // What a run says of its sink is known while it lasts.
+            // What a run says of its outbox and its sink is known while it lasts. Whatever tells of an order has just
+            // been read from where the outbox is.
+            it.outbox = Part::default();
             it.sink = Part::default();
         };
         self.of(name, note).is_some()
@@ -270,6 +272,25 @@ mod tests {
             .flat_map(|it| &it.reasons)
             .map(|it| it.reason)
             .collect()
+    }
+
+    #[test]
+    fn a_run_that_is_recalled_while_something_is_away_leaves_no_trouble_behind() {
+        let (clock, relays) = relays();
+        let error = Error::new(ErrorKind::Unavailable, "gone");
+        let pause = OrderedPause {
+            kind: semel_operate::pipelines::PauseKind::Pause,
+            since: semel_core::Timestamp::EPOCH,
+            by: "".into(),
+            reason: "".into(),
+        };
+        relays.observe("out", &Event::OutboxAway { error: &error });
+        relays.observe("out", &Event::SinkAway { error: &error });
+        relays.is_to_pause("out", &pause);
+        relays.paused("out", Some(&pause));
+        clock.advance(AFTER * 2);
+        assert_eq!(reasons(&relays), []);
+        assert_eq!(relays.readiness(true)["out"].state, Doing::Paused);
     }
 
     #[test]

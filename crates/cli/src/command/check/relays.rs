@@ -8,7 +8,7 @@ use semel_config::{RelaySettings, RelaySink, Settings};
 use semel_core::units::duration_text;
 use semel_core::{Clock, Error, Result};
 use semel_engine::system::SystemClock;
-use semel_operate::check::{Finding, RelayReport, Severity, relay_paused};
+use semel_operate::check::{Finding, RelayReport, Severity, relay_orders_unread, relay_paused};
 use semel_operate::pipelines::ordered_pauses;
 use tokio::time::timeout;
 
@@ -32,7 +32,13 @@ pub(super) async fn look(
         let same = settings.relays.iter().filter(|it| it.store == relay.store);
         let relayed: Vec<&str> = same.map(|it| &*it.stream).collect();
         let sink = sink.as_ref().copied();
-        let report = RelayReport::of(relay, seen.as_ref(), sink, &relayed, paused(relay).await);
+        // Without an outbox there is nothing to pause.
+        let paused = if seen.is_ok() {
+            paused(relay, settings).await
+        } else {
+            None
+        };
+        let report = RelayReport::of(relay, seen.as_ref(), sink, &relayed, paused);
         worst = worst.max(report.verdict);
         if answers.print(&report)?.is_break() {
             break;
@@ -41,17 +47,26 @@ pub(super) async fn look(
     Ok((worst, away))
 }
 
-/// Finds that an order pauses a relay. A database that does not answer is another finding.
-async fn paused(relay: &RelaySettings) -> Option<Finding> {
+/// Finds that an order pauses a relay, or that none could: it would be read from nowhere.
+async fn paused(relay: &RelaySettings, settings: &Settings) -> Option<Finding> {
+    // What is wrong with the worker's own store is told of that; it may not have been made yet.
+    let is_elsewhere = relay.store != settings.store;
     let clock = Arc::new(SystemClock::new());
     let now = clock.now();
     let asked = async {
-        let store = store::beside_outbox(&relay.store, clock).await.ok()??;
-        let orders = ordered_pauses(&store, &[&*relay.name]).await.ok()?;
-        orders.into_iter().next()?
+        let Some(store) = store::beside_outbox(&relay.store, clock).await? else {
+            return Ok(None);
+        };
+        let orders = ordered_pauses(&store, &[&*relay.name]).await?;
+        Ok::<_, Error>(Some(orders.into_iter().next().flatten()))
     };
-    let order = timeout(PATIENCE, asked).await.ok()??;
-    Some(relay_paused(&relay.name, &order, now))
+    let why = match timeout(PATIENCE, asked).await {
+        Ok(Ok(Some(order))) => return order.map(|it| relay_paused(&relay.name, &it, now)),
+        Ok(Ok(None)) => "no store is seen beside its outbox".to_owned(),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("the store beside its outbox has not answered within {PATIENCE:?}"),
+    };
+    is_elsewhere.then(|| relay_orders_unread(&why))
 }
 
 /// Asks whether the place of a sink is there, without publishing anything.

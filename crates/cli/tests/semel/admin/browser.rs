@@ -1,6 +1,7 @@
 //! The console in a real Chromium, over a worker that runs: each page, each action, and a worker that ends meanwhile.
 
 mod driver;
+mod wholes;
 
 use std::io::Write;
 use std::path::Path;
@@ -14,7 +15,7 @@ use super::access::{config, listens, token};
 use crate::operator::worker;
 use crate::site::{Running, Site};
 
-const PAGES: [(&str, &str); 10] = [
+const PAGES: [(&str, &str); 11] = [
     ("/", "Overview"),
     ("/key", "Key"),
     ("/key?key=doubt-1", "Key"),
@@ -23,6 +24,7 @@ const PAGES: [(&str, &str); 10] = [
     ("/quarantine", "Quarantine"),
     ("/runs", "Runs"),
     ("/window", "Window"),
+    ("/producers", "Producers"),
     ("/store", "Store"),
     ("/audit", "Audit"),
 ];

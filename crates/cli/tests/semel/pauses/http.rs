@@ -5,6 +5,9 @@ use serde_json::{Value, json};
 use super::Paused;
 use crate::admin::access::token;
 use crate::claims::server::{Reply, Request, ask};
+use crate::mysql::Database;
+use crate::postgres::Schema;
+use crate::redis::Prefix;
 use crate::site::wait_for;
 
 impl Paused {
@@ -35,6 +38,25 @@ impl Paused {
     fn carry_out(&self, order: &str, plan: &Value, token: &str) -> Reply {
         let body = json!({ "token": plan["token"], "reason": "INC-8" });
         self.post(&format!("/v1/pipelines/{order}/do"), &body, token)
+    }
+}
+
+/// What is in the audit trail of a store on a server without being about one key: a sweep, as orders about producers and
+/// runs of messages are.
+#[test]
+fn an_order_about_the_store_is_given_and_told_of_on_servers_too() {
+    let (schema, database, prefix) = (Schema::new(), Database::new(), Prefix::new());
+    for store in [schema.url(), database.url(), prefix.url()] {
+        let worker = Paused::start(&format!("{store}\"\nallow_volatile = true\n#"), "");
+        let plan = worker.post("/v1/store/sweep/plan", &json!({}), "");
+        assert_eq!(plan.status, 200, "{store}: {plan:?}");
+        let order = json!({ "token": plan.body["token"], "reason": "INC-8" });
+        let done = worker.post("/v1/store/sweep/do", &order, "");
+        assert_eq!(done.status, 200, "{store}: {done:?}");
+        let trail = ask(worker.port(), &Request::get("/v1/audit"));
+        let entry = &trail.body["items"][0];
+        assert_eq!(entry["action"], "sweep", "{store}: {trail:?}");
+        assert_eq!(entry["reason"], "INC-8", "{store}: {trail:?}");
     }
 }
 
