@@ -276,18 +276,50 @@ impl PlannedProducer {
         let Some(trail) = trail else {
             return Ok(true);
         };
-        let change = self.change();
-        let entry = Audited {
-            at: now,
-            note: note.clone(),
-            action: change.action.into(),
-            scope: None,
-            key: None,
-            before: format!("{} {}: {}", change.side, change.producer, change.before).into(),
-            after: change.after.into(),
-        };
+        let before = (self.is_frozen, self.waiting);
+        let entry = audited(
+            (self.side, &self.name),
+            before,
+            self.order,
+            note.clone(),
+            now,
+        );
         let left = trail.import([Item::Audited(Box::new(entry))].into()).await;
         left.map(|_| true).map_err(semel_core::Error::maybe_applied)
+    }
+}
+
+/// Returns the entry of an order about a producer in the audit trail; `before` is whether it was frozen, and how many
+/// messages waited.
+pub fn audited(
+    (side, name): (Side, &ProducerName),
+    before: (bool, u64),
+    order: ProducerOrder,
+    note: Note,
+    at: Timestamp,
+) -> Audited {
+    let name = match side {
+        Side::Publishes => name.to_string(),
+        Side::Sends => format!("{name} (sender)"),
+    };
+    let before = match before {
+        (false, _) => "open".to_owned(),
+        (true, 0) => "frozen".to_owned(),
+        (true, kept) => format!("frozen, {kept} kept"),
+    };
+    let after = match order {
+        ProducerOrder::Freeze => "frozen",
+        ProducerOrder::Thaw => "open",
+        ProducerOrder::Release => "frozen, released until then",
+    };
+    Audited {
+        at,
+        note,
+        action: format!("producer-{}", action(order)).into(),
+        scope: None,
+        key: None,
+        before: format!("{name}: {before}").into(),
+        after: format!("{name}: {after}").into(),
     }
 }
 

@@ -132,8 +132,11 @@ async fn a_producer_is_listed_frozen_released_and_thawed() {
     let trail = site.good("/v1/audit").await;
     let entries: Vec<_> = trail["items"].as_array().into_iter().flatten().collect();
     let actions: Vec<_> = entries.iter().map(|it| &it["action"]).collect();
-    assert_eq!(actions, ["freeze", "release", "thaw"]);
-    assert_eq!(entries[0]["before"], "publisher billing: open");
+    assert_eq!(
+        actions,
+        ["producer-freeze", "producer-release", "producer-thaw"]
+    );
+    assert_eq!(entries[0]["before"], "billing: open");
     assert_eq!(entries[0]["reason"], "INC-7");
 }
 

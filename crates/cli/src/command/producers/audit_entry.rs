@@ -6,8 +6,9 @@ use semel_backends::store;
 use semel_config::StoreUrl;
 use semel_core::port::transfer::{AnyTransferStore, Item, TransferStore};
 use semel_core::producer::{ProducerEntry, ProducerOrder, StreamEntry};
-use semel_core::{Audited, Clock, Code, Error, ErrorKind, Result};
+use semel_core::{Clock, Code, Error, ErrorKind, Result};
 use semel_engine::system::SystemClock;
+use semel_operate::producers::audited;
 
 use super::Side;
 use crate::args::Audit;
@@ -51,30 +52,10 @@ impl Trail {
         (side, entry): (Side, &ProducerEntry),
         order: ProducerOrder,
     ) -> Result<()> {
-        let name = match side {
-            Side::Publishes => entry.name.to_string(),
-            Side::Sends => format!("{} (sender)", entry.name),
-        };
-        let kept: u64 = entry.streams.iter().map(StreamEntry::waiting).sum();
-        let before = match (entry.is_frozen, kept) {
-            (false, _) => "open".to_owned(),
-            (true, 0) => "frozen".to_owned(),
-            (true, kept) => format!("frozen, {kept} kept"),
-        };
-        let (action, after) = match order {
-            ProducerOrder::Freeze => ("producer-freeze", "frozen"),
-            ProducerOrder::Thaw => ("producer-thaw", "open"),
-            ProducerOrder::Release => ("producer-release", "frozen, released until then"),
-        };
-        let entry = Audited {
-            at: self.clock.now(),
-            note: note_of(audit),
-            action: action.into(),
-            scope: None,
-            key: None,
-            before: format!("{name}: {before}").into(),
-            after: format!("{name}: {after}").into(),
-        };
+        let kept = entry.streams.iter().map(StreamEntry::waiting).sum();
+        let before = (entry.is_frozen, kept);
+        let (note, now) = (note_of(audit), self.clock.now());
+        let entry = audited((side, &entry.name), before, order, note, now);
         let entry = Item::Audited(Box::new(entry));
         self.store.import([entry].into()).await.map(drop)
     }
