@@ -216,9 +216,10 @@ async fn a_producer_whose_row_is_held_is_left_for_another_time() {
             *id = producer(name);
         }
         journal.submit(&submission).await.expect("taken");
-        let read = journal.accepted(&producer(name), "orders", 0, 9).await;
+        let name = producer(name);
+        let read = journal.accepted(&name, "orders", 0, 9).await;
         let begun = read.expect("an answer").expect("a stream").begun;
-        let done = journal.settle(&producer(name), "orders", settled(begun, 1));
+        let done = journal.settle(&name, "orders", settled(begun, 1));
         done.await.expect("settled");
     }
     database
