@@ -78,8 +78,6 @@ impl MysqlIngest {
             let mut connection = self.session.connection().await?;
             let checked = TABLES.check(&self.session, &mut connection).await;
             end(&self.session, connection).await;
-            self.is_found
-                .store(matches!(checked, Ok(true)), Ordering::Relaxed);
             return checked;
         }
         Ok(true)
