@@ -55,14 +55,14 @@ impl Problem {
     /// The same of a request with these effects: a server that fails and does not say that it did nothing may have.
     pub(crate) fn after(self, effects: Effects) -> Self {
         let is_told = self.members.contains_key("certainty");
-        let is_open = effects == Effects::Some && self.status >= 500 && !is_told;
-        Self {
-            is_open: self.is_open || is_open,
-            detail: match self.is_open || is_open {
-                true if effects == Effects::Some => self.detail + IN_DOUBT,
-                _ => self.detail,
+        let is_silent = self.status >= 500 && !is_told;
+        match effects {
+            Effects::Some if self.is_open || is_silent => Self {
+                is_open: true,
+                detail: self.detail + IN_DOUBT,
+                ..self
             },
-            ..self
+            Effects::Some | Effects::None => self,
         }
     }
 

@@ -4,6 +4,11 @@
 //! are those of a store of this machine, and are printed by the same code. Verbs that no worker answers are refused by
 //! name.
 
+#![expect(
+    clippy::future_not_send,
+    reason = "a verb runs alone, on the thread that it began on"
+)]
+
 mod consent;
 mod door;
 mod in_doubt;

@@ -217,7 +217,7 @@ fn name_of(left: &Left) -> String {
 /// Waits until the operator interrupts the verb. From the first look on, an interrupt ends nothing by itself.
 pub(super) async fn interrupted() {
     if tokio::signal::ctrl_c().await.is_err() {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

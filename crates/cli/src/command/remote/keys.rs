@@ -106,16 +106,14 @@ fn print_outcome(detail: &Detail<'_>) -> Result<Exit> {
         output::note("the worker does not show this outcome, or not all of it");
         return Ok(Exit::No);
     }
-    match outcome.bytes() {
-        Some(bytes) => print_payload(bytes).map(|_| Exit::Done),
-        None => {
-            output::note(format_args!(
-                "the outcome had {} bytes, too many to keep; its BLAKE3 is on record",
-                outcome.len_bytes
-            ));
-            Ok(Exit::No)
-        }
+    if let Some(bytes) = outcome.bytes() {
+        return print_payload(bytes).map(|_| Exit::Done);
     }
+    output::note(format_args!(
+        "the outcome had {} bytes, too many to keep; its BLAKE3 is on record",
+        outcome.len_bytes
+    ));
+    Ok(Exit::No)
 }
 
 async fn explain(door: &Door, arguments: &Explain) -> Result<Exit> {

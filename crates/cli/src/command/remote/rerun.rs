@@ -80,7 +80,7 @@ pub(super) async fn run<W: Args>(
         Some(Ok(run)) => run,
         Some(Err(failure)) => {
             return told(failure, again, &|plan: &mut Plan, changes: &[Change]| {
-                fill(plan, changes)
+                fill(plan, changes);
             });
         }
     };
