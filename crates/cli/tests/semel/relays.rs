@@ -5,7 +5,6 @@ use std::io::Write;
 use std::process::Stdio;
 
 use rustix::process::Signal;
-use semel_conformance::certificates::Authority;
 use serde_json::Value;
 
 use crate::collector::Collector;
@@ -226,32 +225,6 @@ fn a_relay_whose_outbox_is_in_the_store_of_its_worker_is_paused_beside_a_pipelin
     relay.signal(Signal::TERM);
     relay.wait().done();
     shop.arrived(1..=150, 0);
-}
-
-/// The certificates that a sink trusts are read anew by each of its runs, and replaced while it is paused.
-#[test]
-fn a_sink_that_cannot_be_made_again_after_a_pause_is_waited_for() {
-    let (shop, authority) = (InFile::new(), Authority::new());
-    let site = &shop.0;
-    let encrypted = "kind = \"http\"\nurl = \"https://127.0.0.1:1/\"\n";
-    let config = CONFIG.replace("kind = \"file\"\npath = \"out\"\n", encrypted);
-    site.write("semel.toml", config);
-    let trusted = std::fs::read(&authority.path).expect("a certificate");
-    site.write("trusted.pem", &trusted);
-    let mut command = site.command();
-    let command = command.arg("run").env("SSL_CERT_FILE", "trusted.pem");
-    let mut relay = Running::start(command);
-    site.semel(&["pipelines", "pause", "out", "--yes"]).done();
-    wait_for("the order", || relay.stderr().contains("out: paused"));
-    site.write("trusted.pem", "");
-    site.semel(&["pipelines", "resume", "out", "--yes"]).done();
-    wait_for("a warning", || relay.stderr().contains("; messages wait"));
-    site.write("trusted.pem", &trusted);
-    let back = "the sink takes messages again";
-    wait_for("the sink", || relay.stderr().contains(back));
-    assert!(relay.is_running(), "{}", relay.stderr());
-    relay.signal(Signal::TERM);
-    relay.wait().done();
 }
 
 #[test]
