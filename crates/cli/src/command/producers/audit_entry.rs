@@ -1,7 +1,7 @@
 //! The entries that orders about producers leave in the audit trail of their store.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use semel_backends::store;
 use semel_config::StoreUrl;
@@ -25,11 +25,12 @@ impl Trail {
     /// Opens the trail, if there is a store. Says so where the user of the url may order producers, and not use the store
     /// beside them, or where a process has that store which takes no orders.
     pub(super) async fn open(url: &StoreUrl) -> Result<Option<Self>> {
-        let began = Instant::now();
+        let mut tries = 0;
         let opened = loop {
             match Self::of_store(url).await {
                 // Another verb has it for a moment.
-                Err(error) if error.code() == Code::StoreInUse && began.elapsed() < PATIENCE => {
+                Err(error) if error.code() == Code::StoreInUse && tries < MOST_TRIES => {
+                    tries += 1;
                     tokio::time::sleep(PAUSE).await;
                 }
                 opened => break opened,
@@ -100,6 +101,6 @@ fn is_beside(url: &StoreUrl, error: &Error) -> bool {
     error.code() == Code::StoreInUse || url.is_server() && lacks_right
 }
 
-/// The time for which another process may have the store.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Two seconds, for which another process may have the store.
+const MOST_TRIES: u32 = 40;
 const PAUSE: Duration = Duration::from_millis(50);
