@@ -148,13 +148,13 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
     let look = before_production.as_ref();
     worst = worst.max(gateway::look(settings, store.as_ref(), look, &mut answers)?);
     let (of_relays, relay_away) = relays::look(settings, &mut answers).await?;
-    worst = worst.max(of_relays);
-    let (of_producers, away) = match (&store, away.or(relay_away)) {
-        (Ok(_), None) => producers::look(&settings.store, now.now(), &mut answers).await?,
+    let (of_producers, producers_away) = match &store {
+        Ok(_) => producers::look(&settings.store, now.now(), &mut answers).await?,
         // That is told first.
-        (_, away) => (Severity::Ok, away),
+        Err(_) => (Severity::Ok, None),
     };
-    worst = worst.max(of_producers);
+    worst = worst.max(of_relays).max(of_producers);
+    let away = away.or(relay_away).or(producers_away);
     table(&windows, arguments.format)?;
     match (store, away, worst) {
         (Err(error), ..) => Err(store::at_store(&settings.store, error)),

@@ -14,6 +14,7 @@ mod streamed;
 
 pub(crate) use lookup::Found;
 pub(crate) use names::{place_text, which_scope};
+pub(in crate::command) use opening::tell_if_forward;
 pub(crate) use selection::{pipeline_option, tenant_option};
 
 use std::ffi::OsStr;

@@ -5,8 +5,8 @@ mod audit_entry;
 use std::ops::ControlFlow;
 
 use semel_backends::producers::open_all as open;
-use semel_core::Result;
-use semel_core::producer::{ProducerEntry, ProducerOrder};
+use semel_core::producer::{ProducerEntry, ProducerName, ProducerOrder};
+use semel_core::{Error, Result};
 use semel_operate::producers::{ProducerLine, ProducerStreamLine, Side, matching};
 
 use crate::Exit;
@@ -78,7 +78,7 @@ fn change(arguments: &Change, order: ProducerOrder) -> Result<Exit> {
         if let ControlFlow::Break(exit) = plan.confirmed(arguments.confirm) {
             return Ok(exit);
         }
-        // An order that cannot be entered is not given.
+        // An order is not given where the trail cannot be opened, but for what `Trail::open` warns of.
         let trail = Trail::open(url).await?;
         if !journals.order(*side, name, order).await? {
             output::note(format_args!("there is no producer {name} any more"));
@@ -86,10 +86,21 @@ fn change(arguments: &Change, order: ProducerOrder) -> Result<Exit> {
         }
         output::note(format_args!("{done} `{name}`"));
         if let Some(trail) = trail {
-            trail.enter(&arguments.audit, (*side, entry), order).await?;
+            let entered = trail.enter(&arguments.audit, (*side, entry), order).await;
+            entered.map_err(|error| unentered(done, name, error))?;
         }
         Ok(Exit::Done)
     })
+}
+
+/// The error for an order that was carried out and is in no trail.
+fn unentered(done: &str, name: &ProducerName, error: Error) -> Error {
+    let message = format!(
+        "{done} `{name}`, but the order is perhaps in no audit trail: {error}; note yourself who gave it"
+    );
+    Error::new(error.kind(), message)
+        .with_code(error.code())
+        .with_source(error)
 }
 
 /// Finds a producer by its name or its id; says so if there is none, or more than one.

@@ -115,3 +115,32 @@ fn messages_that_wait_for_long_are_found() {
     );
     assert_eq!(shown["epoch"], 1, "a check opens nothing");
 }
+
+/// A server that is away is told, and hides no producer, whose messages may wait for just that.
+#[test]
+fn messages_that_wait_are_found_while_something_is_away() {
+    let config = "[store]\nurl = \"sqlite:s.db\"\n[pipelines.p]\nsource = { kind = \"file\", path = \"in\" }\n\
+                  key = \"line\"\neffect = { kind = \"stdout\" }\n[relays.out]\n\
+                  store = \"postgres://semel@127.0.0.1:1/shop\"\nstream = \"orders\"\n[relays.out.sink]\n\
+                  kind = \"file\"\npath = \"out\"\n";
+    let site = Site::with(&[("semel.toml", config), ("in", "a\n")]);
+    let now = SystemClock::new().now();
+    appended(&site, now.minus(std::time::Duration::from_secs(2 * 3_600)));
+    let ended = site.semel(&["check", "--output", "jsonl"]).code(3);
+    assert!(ended.stdout.contains("producer-waiting"), "{ended:?}");
+}
+
+/// An order that was carried out and could not be entered is told with both.
+#[test]
+fn an_order_that_is_in_no_trail_is_told_with_what_was_done() {
+    let site = site();
+    appended(&site, SystemClock::new().now());
+    let file = rusqlite::Connection::open(site.path("s.db")).expect("a file");
+    let refuse =
+        "CREATE TRIGGER refuse BEFORE INSERT ON semel_audit BEGIN SELECT RAISE(ABORT, 'no'); END";
+    file.execute_batch(refuse).expect("a trigger");
+    let freeze = site.semel(&["producers", "freeze", "billing", "--yes"]);
+    freeze.says("froze `billing`, but the order is perhaps in no audit trail");
+    let shown = site.semel(&["producers", "show", "billing", "--output", "json"]);
+    assert_eq!(object(&shown.done())["frozen"], true);
+}

@@ -5,46 +5,55 @@ use semel_config::StoreUrl;
 use semel_core::port::producer::{AnyProducerJournal, ProducerJournal};
 use semel_core::producer::{Incarnation, ProducerEntry};
 use semel_core::units::duration_text;
-use semel_core::{Error, ErrorKind, Result, Timestamp};
+use semel_core::{Code, Error, ErrorKind, Result, Timestamp};
 use semel_operate::check::{ProducerReport, Severity};
 
 use super::report::findings;
 use crate::output::{Answer, Answers, Block};
 
-/// Looks at the producers of a store; returns the worst finding, and the failure of a journal that is damaged. A journal
-/// that cannot be read is passed over: whoever runs pipelines need not have a right to the producers beside them.
+/// Looks at the producers of a store; returns the worst finding, and the first failure of its journal. A journal that may
+/// not be read is passed over: whoever runs pipelines need not have a right to the producers beside them.
 pub(super) async fn look(
     store: &StoreUrl,
     now: Timestamp,
     answers: &mut Answers,
 ) -> Result<(Severity, Option<Error>)> {
     let mut worst = Severity::Ok;
-    let found = match waiting(store).await {
-        Ok(found) => found,
-        Err(error) if error.kind() == ErrorKind::Corrupt => return Ok((worst, Some(error))),
-        Err(_) => return Ok((worst, None)),
+    let mut failure = None;
+    let listed = match producers::open(store) {
+        Ok(journal) => journal.list().await.map(|entries| (journal, entries)),
+        Err(error) => Err(error),
     };
-    for (entry, oldest) in found {
-        if let Some(report) = ProducerReport::of(&entry, oldest, now) {
-            worst = worst.max(report.verdict);
-            if answers.print(&report)?.is_break() {
-                break;
+    let (journal, entries) = match listed {
+        Ok(listed) => listed,
+        Err(error) if is_passed_over(&error) => return Ok((worst, None)),
+        Err(error) => return Ok((worst, Some(error))),
+    };
+    for entry in entries {
+        let report = match oldest(&journal, &entry).await {
+            Ok(oldest) => oldest.and_then(|oldest| ProducerReport::of(&entry, oldest, now)),
+            Err(error) => {
+                failure.get_or_insert(error);
+                continue;
             }
+        };
+        let Some(report) = report else {
+            continue;
+        };
+        worst = worst.max(report.verdict);
+        if answers.print(&report)?.is_break() {
+            break;
         }
     }
-    Ok((worst, None))
+    Ok((worst, failure))
 }
 
-/// Returns the producers with messages that are not confirmed, each with the time of the oldest of them.
-async fn waiting(store: &StoreUrl) -> Result<Vec<(ProducerEntry, Timestamp)>> {
-    let journal = producers::open(store)?;
-    let mut found = Vec::new();
-    for entry in journal.list().await? {
-        if let Some(oldest) = oldest(&journal, &entry).await? {
-            found.push((entry, oldest));
-        }
-    }
-    Ok(found)
+/// Tells whether there is no journal to look at, or no right to.
+fn is_passed_over(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Unsupported | ErrorKind::InvalidConfig
+    ) && error.code() != Code::StoreNewer
 }
 
 /// Returns the time at which the oldest message was appended that is not confirmed; none if there is none, or if another

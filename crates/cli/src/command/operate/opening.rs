@@ -59,7 +59,7 @@ async fn telling(
 }
 
 /// Tells the operator if the store, which had the older format `before`, has another one now.
-async fn tell_if_forward(url: &StoreUrl, before: Option<i64>) -> Result<()> {
+pub(in crate::command) async fn tell_if_forward(url: &StoreUrl, before: Option<i64>) -> Result<()> {
     if let Some((from, to)) = store::brought_forward(url, before).await? {
         notices::print(&Notice::StoreBroughtForward { url, from, to });
     }

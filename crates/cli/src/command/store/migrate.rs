@@ -90,8 +90,9 @@ impl Tables {
     /// Compares what was there with what is there now; nothing of a store without tables, or whose user may not look.
     fn of(before: Option<bool>, after: Option<bool>) -> Option<Self> {
         Some(match (before, after?) {
-            (Some(true), true) => Self::There,
-            (_, true) => Self::Made,
+            (Some(false), true) => Self::Made,
+            // Whoever could not look before does not know that they are new.
+            (_, true) => Self::There,
             (_, false) => Self::Missing,
         })
     }
