@@ -165,7 +165,7 @@ fn per_second(count: u32, taken: Duration) -> f64 {
 }
 
 const MESSAGES: u32 = 1_000_000;
-/// What is sent message by message: its rate does not depend on their number.
+/// The number that is sent message by message: the rate does not depend on it.
 const FEW: u32 = 2_000;
 const LINE_BYTES: usize = 200;
 const ROUNDS: usize = 5;

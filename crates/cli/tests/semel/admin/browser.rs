@@ -1,6 +1,7 @@
 //! The console in a real Chromium, over a worker that runs: each page, each action, and a worker that ends meanwhile.
 
 mod driver;
+mod wholes;
 
 use std::io::Write;
 use std::path::Path;

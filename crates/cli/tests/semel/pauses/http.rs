@@ -41,7 +41,7 @@ impl Paused {
     }
 }
 
-/// What is in the audit trail of a store on a server without being about one key: a sweep, as orders about producers and
+/// The entries of a store on a server that are about no key: those of a sweep, as of orders about producers and
 /// runs of messages are.
 #[test]
 fn an_order_about_the_store_is_given_and_told_of_on_servers_too() {
