@@ -71,6 +71,13 @@ pub fn open_all(store: &StoreUrl) -> Result<Producers> {
 /// # Errors
 ///
 /// Those of a server that does not answer.
+#[cfg_attr(
+    not(any(feature = "postgres", feature = "mysql", feature = "redis")),
+    expect(
+        clippy::unused_async,
+        reason = "a server answers later, where any is built in"
+    )
+)]
 pub async fn warnings(store: &StoreUrl) -> Result<Vec<Box<str>>> {
     match store {
         #[cfg(feature = "postgres")]
@@ -94,6 +101,13 @@ pub async fn warnings(store: &StoreUrl) -> Result<Vec<Box<str>>> {
 /// # Errors
 ///
 /// Those of the store.
+#[cfg_attr(
+    not(any(feature = "postgres", feature = "mysql")),
+    expect(
+        clippy::unused_async,
+        reason = "a server answers later, where any is built in"
+    )
+)]
 pub async fn has_tables(store: &StoreUrl) -> Result<Option<bool>> {
     match store {
         StoreUrl::Sqlite(path) => {

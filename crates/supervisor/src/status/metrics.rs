@@ -104,6 +104,19 @@ fn families(status: &Status) -> Vec<SampledFamily> {
             "Bytes that the file has and has not handed over.",
             of_files(status),
         ),
+    ];
+    families.extend(of_listeners(status));
+    families.extend(status.store_samples().families(&status.store));
+    families.extend(status.windows().families());
+    families.extend(status.layers().families(status.aside().distinct()));
+    families.extend(status.relays().families());
+    families.extend(status.gateway().map(gateway::families).unwrap_or_default());
+    families
+}
+
+/// The families of sources that are sent requests.
+fn of_listeners(status: &Status) -> [SampledFamily; 4] {
+    [
         SampledFamily::counter(
             "semel_webhook_answers",
             "Requests of a webhook or an ingest source, by the status of their answers.",
@@ -124,13 +137,7 @@ fn families(status: &Status) -> Vec<SampledFamily> {
             "Those of them that a frozen producer keeps.",
             of_intakes(status, |(_, parked)| parked),
         ),
-    ];
-    families.extend(status.store_samples().families(&status.store));
-    families.extend(status.windows().families());
-    families.extend(status.layers().families(status.aside().distinct()));
-    families.extend(status.relays().families());
-    families.extend(status.gateway().map(gateway::families).unwrap_or_default());
-    families
+    ]
 }
 
 fn of_lags(status: &Status) -> Vec<Sample> {

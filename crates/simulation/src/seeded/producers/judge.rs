@@ -25,7 +25,7 @@ pub(super) async fn judge(scene: &Scene) -> Told {
     let violations = &mut told.violations;
     let mut first: BTreeMap<u64, &Published> = BTreeMap::new();
     let mut ids = BTreeSet::new();
-    let mut last: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut latest: BTreeMap<u64, u64> = BTreeMap::new();
     let mut repeats = 0_u64;
     for message in &arrived {
         if let Some(before) = first.get(&message.row) {
@@ -44,7 +44,7 @@ pub(super) async fn judge(scene: &Scene) -> Told {
         } else {
             0
         };
-        let before = last.insert(key, message.row);
+        let before = latest.insert(key, message.row);
         if before.is_some_and(|before| before > message.row) {
             violations.push(format!("{message:?} came out of order"));
         }

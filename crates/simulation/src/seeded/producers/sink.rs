@@ -226,7 +226,7 @@ async fn take(scene: &Scene, messages: Vec<Message>) -> Result<()> {
             is_any_first: false,
         },
         stream: STREAM.into(),
-        messages: messages.iter().map(|it| it.message.clone()).collect(),
+        messages: messages.iter().map(|it| it.sent.clone()).collect(),
         at: Clock::now(&*scene.course),
     };
     let answered = scene.gate.submit(&submission).await?;
@@ -260,7 +260,7 @@ struct Message {
     published: Published,
     producer: ProducerName,
     epoch: u64,
-    message: ProducerMessage,
+    sent: ProducerMessage,
 }
 
 impl Message {
@@ -279,7 +279,7 @@ impl Message {
             },
             producer: ProducerName::of_sender(header(headers::PRODUCER)?).ok()?,
             epoch: header(headers::EPOCH)?.parse().ok()?,
-            message: ProducerMessage {
+            sent: ProducerMessage {
                 id: Some((*publication.id).into()),
                 order: publication.order.clone(),
                 ..ProducerMessage::new(publication.payload.clone())
