@@ -82,7 +82,7 @@ fn proxy(address: &str, upstream: &str) -> crate::Outcome {
 /// Appends each body to a file, and answers once it is synced: one sync for all that wait.
 fn append(address: &str, file: &str) -> crate::Outcome {
     let mut file = OpenOptions::new().create(true).append(true).open(file)?;
-    let (bodies, received) = mpsc::channel::<(Bytes, oneshot::Sender<()>)>();
+    let (bodies, received) = mpsc::sync_channel::<(Bytes, oneshot::Sender<()>)>(MOST_WAITING);
     std::thread::spawn(move || -> std::io::Result<()> {
         while let Ok(first) = received.recv() {
             let waiting: Vec<_> = std::iter::once(first).chain(received.try_iter()).collect();
@@ -110,6 +110,9 @@ fn append(address: &str, file: &str) -> crate::Outcome {
         }
     })
 }
+
+/// More than there are connections, each of which waits for its answer.
+const MOST_WAITING: usize = 4_096;
 
 fn serving<B, A, F>(address: &str, answer: A) -> crate::Outcome
 where

@@ -14,9 +14,7 @@ pub(crate) enum Producers {
     #[command(after_help = "Example:\n  semel producers show billing --store sqlite:./semel.db")]
     Show(Show),
     /// Keep the messages of a producer from now on, and publish none
-    #[command(
-        after_help = "Example:\n  semel producers freeze billing --reason \"case 4711\" --yes"
-    )]
+    #[command(after_help = "Example:\n  semel producers freeze billing --reason 'case 4711' --yes")]
     Freeze(Change),
     /// Publish what was kept of a frozen producer, in order, and then what is new
     #[command(after_help = "Example:\n  semel producers thaw billing --yes")]

@@ -237,7 +237,7 @@ pub(crate) const fn consequence(order: PipelineOrder) -> &'static str {
 }
 
 /// The consequence of an order about relays.
-const fn consequence_for_relays(order: PipelineOrder) -> &'static str {
+pub(crate) const fn consequence_for_relays(order: PipelineOrder) -> &'static str {
     match order {
         PipelineOrder::Pause => {
             "every worker with a relay of this name in the database publishes nothing more: what it is at is finished, \

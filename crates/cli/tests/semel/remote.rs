@@ -106,6 +106,34 @@ fn is_distance(text: &str) -> bool {
     is_until || text.ends_with(" ago")
 }
 
+/// Verbs that show something.
+const SHOWN: [&str; 24] = [
+    "keys list",
+    "keys list --state in_doubt --pipeline pay",
+    "keys list --prefix d --tenant ''",
+    "keys list --held",
+    "keys list --older-than 1h",
+    "keys list --limit 1 --state dead",
+    "keys show done-1",
+    "keys show done-1 json:7 dead-1 doubt-1 --pipeline pay",
+    "keys explain done-1",
+    "keys explain json:7 --pipeline pay",
+    "keys explain dead-1",
+    "keys explain doubt-1",
+    "in-doubt list",
+    "in-doubt list --repeated",
+    "in-doubt show doubt-1",
+    "dead-letters list",
+    "dead-letters list --pipeline mail",
+    "dead-letters show dead-1 --pipeline pay",
+    "quarantine list",
+    "quarantine show done-1",
+    "store audit",
+    "store audit --key json:7 --since 1h",
+    "store stats",
+    "pipelines list",
+];
+
 #[test]
 fn each_verb_that_shows_something_prints_of_a_worker_what_it_prints_of_the_store() {
     for store in STORES {
@@ -128,33 +156,8 @@ fn each_verb_that_shows_something_prints_of_a_worker_what_it_prints_of_the_store
         let pause = ["pipelines", "pause", "mail", "--reason", "INC-7", "--yes"];
         asked.here(&pause).done();
         let id = quarantined(&asked);
-        let verbs = [
-            "keys list",
-            "keys list --state in_doubt --pipeline pay",
-            "keys list --prefix d --tenant ''",
-            "keys list --held",
-            "keys list --older-than 1h",
-            "keys list --limit 1 --state dead",
-            "keys show done-1",
-            "keys show done-1 json:7 dead-1 doubt-1 --pipeline pay",
-            "keys explain done-1",
-            "keys explain json:7 --pipeline pay",
-            "keys explain dead-1",
-            "keys explain doubt-1",
-            "in-doubt list",
-            "in-doubt list --repeated",
-            "in-doubt show doubt-1",
-            "dead-letters list",
-            "dead-letters list --pipeline mail",
-            "dead-letters show dead-1 --pipeline pay",
-            "quarantine list",
-            "quarantine show done-1",
-            &format!("quarantine show {}", &id[..8]),
-            "store audit",
-            "store audit --key json:7 --since 1h",
-            "store stats",
-            "pipelines list",
-        ];
+        let one = format!("quarantine show {}", &id[..8]);
+        let verbs: Vec<&str> = SHOWN.into_iter().chain([&*one]).collect();
         let outputs = ["table", "json", "jsonl"];
         let all = |run: &dyn Fn(&[&str]) -> Ended| {
             let each = verbs

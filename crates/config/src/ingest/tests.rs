@@ -85,9 +85,10 @@ fn what_cannot_be_is_refused_by_its_setting() {
     );
     std::fs::write(folder.path().join("two"), two).expect("a file");
     std::fs::write(folder.path().join("trailing"), trailing).expect("a file");
-    let many: String = (0..101)
-        .map(|it| format!("c{it} 0123456789abcdef\n"))
+    let many: Vec<_> = (0..101)
+        .map(|it| format!("c{it} 0123456789abcdef"))
         .collect();
+    let many = many.join("\n");
     std::fs::write(folder.path().join("many"), many).expect("a file");
     for (source, setting, told) in [
         ("path = '/in'", "listen", "missing"),

@@ -223,5 +223,5 @@ async fn producers_are_frozen_released_and_thawed_on_their_page() {
     }
     let page = site.get("/producers").await;
     page.lacks("/orders/plan/producers/thaw");
-    site.get("/audit").await.has("publisher billing: open");
+    site.get("/audit").await.has("billing: open");
 }

@@ -31,8 +31,7 @@ pub struct ProducerSummary {
     pub repeated: u64,
     /// Messages that were perhaps sent before, and were sent again later than the broker's own memory of ids goes.
     pub late: u64,
-    /// Messages that a call of the sink left unsure, since it failed after they were perhaps sent: each is sent again, under
-    /// the same id.
+    /// Messages that were sent again, under the same id, since a call of the sink had failed after they were perhaps sent.
     pub resent: u64,
     /// Confirmed messages of which the broker said that it had one with the same id already, and dropped the second.
     pub duplicates: u64,

@@ -48,6 +48,7 @@ pub(crate) type Headers = Vec<(ByteString, bytes::Bytes)>;
 pub(crate) struct FakeOutbox(Arc<Mutex<Contents>>);
 
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 struct Contents {
     messages: Vec<Message>,
     recorded: Vec<u128>,

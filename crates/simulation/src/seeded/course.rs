@@ -110,6 +110,19 @@ impl Course {
         under_way.spawn(work);
     }
 
+    /// Waits for what is under way. Nobody who waited for it knows if it panicked.
+    pub(super) async fn end(&self) {
+        let mut under_way = {
+            let under_way = self.under_way.lock();
+            std::mem::take(&mut *under_way.unwrap_or_else(PoisonError::into_inner))
+        };
+        while let Some(joined) = under_way.join_next().await {
+            if joined.is_err() {
+                self.violation("what was under way panicked".to_owned());
+            }
+        }
+    }
+
     /// Returns what happened, once.
     pub(super) fn told(&self) -> Told {
         std::mem::take(&mut self.notes().told)

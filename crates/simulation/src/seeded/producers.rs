@@ -64,6 +64,7 @@ async fn tell(seed: u64) -> Told {
             .course
             .violation("the producers do not end".to_owned());
     }
+    scene.course.end().await;
     judge::judge(&scene).await
 }
 
@@ -82,7 +83,9 @@ async fn live(scene: Arc<Scene>, process: u64) {
             biased;
             ended = running.join_next() => match ended {
                 Some(Ok(Ok(()))) => {}
-                Some(Ok(Err(error))) => scene.course.log(format_args!("{process} {life}: {error}")),
+                Some(Ok(Err(error))) if may_end(&error) => {
+                    scene.course.log(format_args!("{process} {life}: {error}"));
+                }
                 other => scene.course.violation(format!("a producer ended by itself: {other:?}")),
             },
             () = killed => {
@@ -96,6 +99,12 @@ async fn live(scene: Arc<Scene>, process: u64) {
         }
         sleep(scene.rest(process, life)).await;
     }
+}
+
+/// Returns whether a process may end with this error: there is a later opening, or the journal is away.
+fn may_end(error: &Error) -> bool {
+    use ErrorKind::{ClaimLost, Timeout, Unavailable};
+    matches!(error.kind(), ClaimLost | Unavailable | Timeout)
 }
 
 /// Publishes what the journal does not know of the input, as a program does that was killed and runs again.

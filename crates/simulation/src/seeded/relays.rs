@@ -66,6 +66,7 @@ async fn tell(seed: u64) -> Told {
     if ended.await.is_err() {
         scene.course.violation("the relays do not end".to_owned());
     }
+    scene.course.end().await;
     judge::judge(&scene)
 }
 

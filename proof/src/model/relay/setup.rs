@@ -13,6 +13,8 @@ pub(crate) enum Conduct {
     OverlooksLease,
     /// Records a message as sent, and publishes it then.
     RecordsFirst,
+    /// Records nothing as sent.
+    RecordsNothing,
     /// Goes on with the next message where one has failed.
     GoesOn,
     /// Reads messages with ids behind the last one that was sent. M27

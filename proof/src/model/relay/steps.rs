@@ -47,12 +47,11 @@ impl Relay {
             match process.stage {
                 Stage::Idle if is_free => actions.push(Action::Lease { relay }),
                 Stage::Idle if process.has_lease => actions.push(Action::Read { relay }),
-                Stage::Idle | Stage::Sent(_) => {}
-                Stage::Read(_) if self.setup.conduct == Conduct::RecordsFirst => {
+                Stage::Read(message) if self.records_first(world, message) => {
                     actions.push(Action::Record { relay });
                 }
                 Stage::Read(_) if has_room => actions.push(Action::Begin { relay }),
-                Stage::Read(_) => {}
+                Stage::Idle | Stage::Read(_) | Stage::Sent(_) => {}
                 Stage::Answered(_) => actions.push(Action::Record { relay }),
             }
             let is_busy = process.has_lease || process.stage != Stage::Idle;
@@ -80,6 +79,13 @@ impl Relay {
                 }
             }
         }
+    }
+}
+
+impl Relay {
+    /// Returns whether a relay records this message before it publishes it, which is wrong.
+    fn records_first(&self, world: &World, message: u8) -> bool {
+        self.setup.conduct == Conduct::RecordsFirst && world.unsent & (1 << message) != 0
     }
 }
 

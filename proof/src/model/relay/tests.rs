@@ -41,6 +41,11 @@ fn a_record_before_the_publication_is_caught() {
 }
 
 #[test]
+fn a_relay_that_records_nothing_is_caught() {
+    breaks(Conduct::RecordsNothing, Law::NoIdleRepeat);
+}
+
+#[test]
 fn a_relay_that_goes_on_behind_a_message_that_failed_is_caught() {
     breaks(Conduct::GoesOn, Law::InOrder);
 }

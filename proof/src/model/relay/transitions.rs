@@ -68,9 +68,11 @@ impl Relay {
         let found = match self.setup.conduct {
             Conduct::ReadsBehindLast => unsent.find(|it| last.is_none_or(|last| *it > last)),
             Conduct::ReadsOpen => unsent.next().or(open),
-            Conduct::Right | Conduct::OverlooksLease | Conduct::RecordsFirst | Conduct::GoesOn => {
-                unsent.next()
-            }
+            Conduct::Right
+            | Conduct::OverlooksLease
+            | Conduct::RecordsFirst
+            | Conduct::RecordsNothing
+            | Conduct::GoesOn => unsent.next(),
         };
         match found {
             Some(message) => process.stage = Stage::Read(message),
@@ -84,12 +86,13 @@ impl Relay {
         let Stage::Read(message) = process.stage else {
             return None;
         };
-        if world.holder != Some(relay) {
-            if self.setup.conduct != Conduct::OverlooksLease {
-                *process = STARTED;
-                self.meets(Case::Withheld);
-                return Some(());
-            }
+        let has_lease = world.holder == Some(relay);
+        if !has_lease && self.setup.conduct != Conduct::OverlooksLease {
+            *process = STARTED;
+            self.meets(Case::Withheld);
+            return Some(());
+        }
+        if !has_lease {
             world.broken |= Law::OnlyUnderLease.bit();
         }
         process.stage = Stage::Sent(message);
@@ -107,10 +110,11 @@ impl Relay {
             // The wrong one alone.
             Stage::Read(message) => {
                 world.unsent &= !(1 << message);
-                process.stage = Stage::Answered(message);
             }
             Stage::Answered(message) => {
-                world.unsent &= !(1 << message);
+                if self.setup.conduct != Conduct::RecordsNothing {
+                    world.unsent &= !(1 << message);
+                }
                 process.stage = Stage::Idle;
             }
             Stage::Idle | Stage::Sent(_) => {}

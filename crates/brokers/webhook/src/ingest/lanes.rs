@@ -373,7 +373,7 @@ impl Lane {
         self.recorded = self.recorded.max(settled);
         self.settled = self.settled.max(settled);
         self.handed = self.handed.max(settled);
-        self.next = read.next;
+        self.next = read.next.max(1);
         self.unread = None;
         self.limit = read.standing.limit.map(|limit| (limit, now));
         let limit = match self.limit {

@@ -14,7 +14,7 @@ use super::through;
 use crate::Exit;
 use crate::args::pipelines::{List, Order as Arguments, Pipelines};
 use crate::args::{Listing, Output};
-use crate::command::pipelines::consequence;
+use crate::command::pipelines::{consequence, consequence_for_relays};
 use crate::output::{self, Plan};
 
 pub(super) fn run(verb: &Pipelines) -> Option<Result<Exit>> {
@@ -92,8 +92,11 @@ fn order(arguments: &Arguments, order: PipelineOrder) -> Option<Result<Exit>> {
                 };
                 plan.add(format_args!("{}  {standing}", it.pipeline));
             }
-            if !changes.is_empty() {
+            if changes.iter().any(|it| !it.is_relay) {
                 plan.remark(consequence(order));
+            }
+            if changes.iter().any(|it| it.is_relay) {
+                plan.remark(consequence_for_relays(order));
             }
         };
         let listing = Listing {

@@ -96,7 +96,8 @@ pub(super) async fn run<W: Args>(
     if let Some(error) = run.failure() {
         return Err(error);
     }
-    let is_through = is_whole && run.state == "ended" && tell_undone(&run);
+    let is_done = tell_undone(&run);
+    let is_through = is_whole && run.state == "ended" && is_done;
     Ok(if is_through { Exit::Done } else { Exit::No })
 }
 

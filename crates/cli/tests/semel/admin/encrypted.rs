@@ -26,7 +26,7 @@ impl Encrypted {
         let server = authority.issue("worker", &[]);
         let (site, port) = (Site::new(), free_port::take().expect("a free port"));
         let client_ca = if knows_clients {
-            format!("client_ca = {:?}\n", authority.path)
+            format!("client_ca = \"{}\"\n", authority.path.display())
         } else {
             String::new()
         };
@@ -35,9 +35,10 @@ impl Encrypted {
             "semel.toml",
             format!(
                 "[store]\nurl = \"embedded:data\"\n[admin]\nlisten = \"0.0.0.0:{port}\"\n\
-                 [admin.tls]\ncert = {:?}\nkey = {:?}\n{client_ca}\
+                 [admin.tls]\ncert = \"{}\"\nkey = \"{}\"\n{client_ca}\
                  [pipelines.pay]\nkey = \"json:/id\"\nsource = {{ kind = \"stdin\" }}\neffect = {{ kind = \"stdout\" }}\n",
-                server.cert, server.key
+                server.cert.display(),
+                server.key.display()
             ),
         );
         Self {

@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use semel_conformance::certificates::{Authority, Issued};
 use tokio_rustls::rustls::crypto::ring;
@@ -13,6 +13,9 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use crate::site::{Ended, LONGEST_RUN, Running, Site};
+
+/// More than any of these tests sends.
+const MOST_REQUESTS: usize = 100;
 
 /// A server that answers each request with the next of these answers, then ends; each has a connection of its own.
 pub(super) struct Played {
@@ -24,7 +27,7 @@ impl Played {
     pub(super) fn new(answers: Vec<String>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
         let port = listener.local_addr().expect("an address").port();
-        let (sender, requests) = channel();
+        let (sender, requests) = sync_channel(MOST_REQUESTS);
         std::thread::spawn(move || serve(&listener, answers, &sender, |stream| stream));
         Self { port, requests }
     }
@@ -42,7 +45,7 @@ impl Played {
             .with_no_client_auth()
             .with_single_cert(chain, key);
         let config = Arc::new(config.expect("a certificate and its key"));
-        let (sender, requests) = channel();
+        let (sender, requests) = sync_channel(MOST_REQUESTS);
         std::thread::spawn(move || {
             serve(&listener, answers, &sender, |stream| {
                 let connection = ServerConnection::new(Arc::clone(&config));
@@ -88,7 +91,7 @@ impl Played {
 fn serve<S: Read + Write>(
     listener: &TcpListener,
     answers: Vec<String>,
-    requests: &Sender<String>,
+    requests: &SyncSender<String>,
     wrap: impl Fn(TcpStream) -> S,
 ) {
     for answer in answers {

@@ -5,6 +5,10 @@
 -- are remembered.
 -- Answers: the producer and the stream as they were, 1 if anything was written.
 if not is_own or sub(state, 1, 8) ~= ARGV[7] then
+    if is_own then
+        -- That it is known, and by the latest incarnation, is for a server to say that takes writes.
+        touch()
+    end
     return { producer, state, 0 }
 end
 local confirmed = sub(state, 9, 16)

@@ -10,9 +10,10 @@ if is_less(last, through) then
     through = last
 end
 if is_less(sub(state, 9, 16), through) then
-    -- First what frees memory: a server without any left refuses the first write of a script, if that takes some.
-    forget(KEYS[3], through)
+    -- The state goes first: a script that fails keeps what it wrote, and a batch that is gone and not confirmed is lost.
+    -- A server without memory takes it, since `touch` was a write already.
     state = sub(state, 1, 8) .. through .. sub(state, 17)
     call('HSET', KEYS[2], ARGV[6], state)
+    forget(KEYS[3], through)
 end
 return { producer, state }

@@ -131,7 +131,7 @@ async fn a_relay_waits_for_orders_of_a_store_that_is_away_or_newer() {
         sleep(MENTION).await;
         assert_eq!(lab.known(), KnownOrder::Unknown);
         let away = format!("away {code}");
-        assert_eq!(lab.told(), [away.clone()]);
+        assert_eq!(lab.told(), std::slice::from_ref(&away));
         lab.then(None);
         sleep(EVERY * 2).await;
         assert_eq!(lab.known(), KnownOrder::Run);
@@ -146,7 +146,7 @@ async fn a_relay_whose_orders_nobody_may_read_runs_and_that_is_told() {
         sleep(EVERY).await;
         assert_eq!(lab.known(), KnownOrder::Run);
         let unread = format!("unread {code}");
-        assert_eq!(lab.told(), [unread.clone()]);
+        assert_eq!(lab.told(), std::slice::from_ref(&unread));
         sleep(MENTION + RELUCTANCE).await;
         assert_eq!(lab.told(), [unread.clone(), unread], "now and then");
     }

@@ -81,8 +81,8 @@ fn a_relay_and_a_producer_are_shown_and_ordered() {
         confirm(&browser, &axe, order);
         open("/producers");
         is_usable(&browser, &axe, "producers after an order");
-        let states = "return document.querySelector('tbody .state').textContent;";
-        assert_eq!(browser.run(states), state);
+        let shown = "return document.querySelector('tbody .state').textContent;";
+        assert_eq!(browser.run(shown), state);
     }
     open("/audit");
     for entry in ["pause", "resume", "freeze", "thaw", "INC-7"] {

@@ -308,7 +308,7 @@ async fn a_producer_that_was_forgotten_elsewhere_runs_in_its_new_life() {
         most: 10,
     };
     let forgotten = journal.forget(&silence).await.expect("an answer");
-    assert_eq!(forgotten.producers, [p.clone()]);
+    assert_eq!(forgotten.producers, std::slice::from_ref(&p));
     let elsewhere = Submission {
         at: silence.now,
         ..semel_conformance::ingest::sent(1, 1, &["x", "y"])
