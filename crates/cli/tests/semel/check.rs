@@ -200,7 +200,7 @@ fn every_finding_has_its_row_in_the_book() {
         + include_str!("../../src/command/check/store_path.rs");
     let book = include_str!("../../../../docs/book/src/reference/check.md");
     let mut codes = BTreeSet::new();
-    for call in ["warn(", "fail("] {
+    for call in ["warn(", "fail(", "found("] {
         for after in source.split(call).skip(1) {
             let code = after.trim_start().strip_prefix('"');
             if let Some((code, _)) = code.and_then(|rest| rest.split_once('"')) {
@@ -209,7 +209,9 @@ fn every_finding_has_its_row_in_the_book() {
         }
     }
     assert!(codes.len() > 12, "{codes:?}");
-    let codes: Vec<_> = codes.into_iter().collect();
+    // Those of relays are in a table before this one.
+    let codes = codes.into_iter().filter(|it| !it.starts_with("relay-"));
+    let codes: Vec<_> = codes.collect();
     let (_, book) = book.split_once("\n## Findings\n").expect("the section");
     let rows = book.lines().filter_map(|line| line.strip_prefix("| `"));
     let rows = rows.filter_map(|row| row.split_once('`'));

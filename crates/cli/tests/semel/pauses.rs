@@ -403,7 +403,7 @@ fn an_order_names_pipelines_of_the_configuration() {
         .site
         .semel(&["pipelines", "pause", "pai", "--yes"])
         .code(2)
-        .says("the configuration has no pipeline `pai`");
+        .says("the configuration has no pipeline or relay `pai`");
     worker
         .site
         .semel(&["pipelines", "resume", "pay", "--yes"])

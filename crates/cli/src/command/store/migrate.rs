@@ -63,7 +63,7 @@ fn plan(url: &StoreUrl, before: Formats, tables_before: Option<bool>) -> Option<
             ));
             Some(plan)
         }
-        Some(_) if tables_before == Some(false) => {
+        Some(stored) if stored == newest && tables_before == Some(false) => {
             let mut plan = Plan::new("make", "set of tables", "sets of tables");
             plan.add(format_args!(
                 "tables of producers beside the store {url}, if its user may make them"
