@@ -99,6 +99,9 @@ async fn prepare_one(
             let Some(db) = error.as_db_error() else {
                 return Err(undone(error));
             };
+            if !is_about_statement(db.code().code()) {
+                return Err(undone(error));
+            }
             let said = one_line(db.message());
             if said.contains("multiple commands") {
                 return Err(invalid(&format!(
@@ -109,6 +112,13 @@ async fn prepare_one(
         }
     };
     Ok(Prepared { statement, values })
+}
+
+/// Tells whether an error with this code is about the statement: not about a server that goes down, a connection, a lock
+/// or memory.
+fn is_about_statement(code: &str) -> bool {
+    let class = code.get(..2).unwrap_or_default();
+    code != "55P03" && !["08", "40", "53", "57", "58"].contains(&class)
 }
 
 fn invalid(message: &str) -> Error {
