@@ -167,7 +167,7 @@ async fn the_tables_of_a_user_who_is_called_as_the_schema_are_found_before_ours(
 async fn a_server_that_goes_down_says_nothing_about_the_statement_it_was_asked_about() {
     let lab = Lab::new();
     let url = format!("{}&application_name=asked", lab.site.url());
-    let store = Arc::new(connect(url, Options::default()).await);
+    let store = Arc::new(connect(&url, Options::default()).await);
     let user = lab.client().await;
     let held = format!(
         "CREATE TABLE {0}.held (id text); BEGIN; LOCK TABLE {0}.held IN ACCESS EXCLUSIVE MODE",
