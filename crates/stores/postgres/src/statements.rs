@@ -336,6 +336,18 @@ const FORBIDDEN: &[&str] = &[
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_server_that_goes_down_says_nothing_about_a_statement() {
+        for code in [
+            "57P01", "57P02", "57P03", "08006", "53300", "40P01", "55P03",
+        ] {
+            assert!(!is_about_statement(code), "{code}");
+        }
+        for code in ["42601", "42P01", "42703", "22P02", "0A000"] {
+            assert!(is_about_statement(code), "{code}");
+        }
+    }
+
     fn bound(value: Value, wanted: &Type) -> String {
         let mut out = BytesMut::new();
         let _ = Bound(value).to_sql(wanted, &mut out).expect("bound");

@@ -3,11 +3,9 @@
 mod shop;
 
 use std::fmt::Write as _;
-use std::sync::Arc;
-use std::time::Duration;
 
 use semel_core::port::transactional::{Applied, TransactionalStore, Value};
-use semel_core::{Admission, Code, Error, ErrorKind, StateKind};
+use semel_core::{Admission, Code, Error, StateKind};
 use semel_store_postgres::Options;
 
 use self::shop::Shop;
@@ -160,37 +158,6 @@ async fn the_tables_of_a_user_who_is_called_as_the_schema_are_found_before_ours(
     drop(store);
     let gone = format!("DROP TABLE public.orders; DROP OWNED BY {role}; DROP ROLE {role}");
     user.batch_execute(&gone).await.expect("an end");
-}
-
-/// A worker would end for good, as by a mistake in its settings.
-#[tokio::test]
-async fn a_server_that_goes_down_says_nothing_about_the_statement_it_was_asked_about() {
-    let lab = Lab::new();
-    let url = format!("{}&application_name=asked", lab.site.url());
-    let store = Arc::new(connect(&url, Options::default()).await);
-    let user = lab.client().await;
-    let held = format!(
-        "CREATE TABLE {0}.held (id text); BEGIN; LOCK TABLE {0}.held IN ACCESS EXCLUSIVE MODE",
-        lab.schema()
-    );
-    user.batch_execute(&held).await.expect("a lock");
-    let insert = format!("INSERT INTO {}.held VALUES (:key)", lab.schema());
-    let insert = statements(&[&insert], &["key"]);
-    let asked = Arc::clone(&store);
-    let call = tokio::spawn(async move { asked.prepare(&insert).await });
-    let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
-               WHERE application_name = 'asked' AND wait_event_type = 'Lock'";
-    let other = lab.client().await;
-    loop {
-        let ended: i64 = other.query_one(end, &[]).await.expect("it").get(0);
-        if ended > 0 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    let error = call.await.expect("a task").expect_err("it was ended");
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    user.batch_execute("ROLLBACK").await.expect("no lock");
 }
 
 #[tokio::test]
