@@ -101,6 +101,6 @@ pub(crate) fn all() -> Vec<Setup> {
     };
     vec![
         with("producer, lives", 3, lives),
-        with("producer, network", 4, network),
+        with("producer, network", 3, network),
     ]
 }
