@@ -4,7 +4,6 @@
 //! or refused. The core decides about all others behind the lock of the producer's row.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use semel_core::Result;
 use semel_core::ingest::{GateAnswer, Numbering, Position, Submission, UNNUMBERED};
@@ -17,13 +16,13 @@ use semel_core::producer::{
 use crate::answer::{Set, number, only, some_number, some_text, text};
 use crate::config::Options;
 use crate::error::damaged;
-use crate::journal_tables::{JournalTables, TableTexts};
+use crate::journal_tables::{Journal, JournalTables, TableTexts};
 use crate::pool::PooledConnection;
 use crate::producers::rows::{entries, stored, stored_batch};
 use crate::script::{Literal, Script, optional};
 use crate::session::Session;
 use crate::sql::IngestTexts;
-use crate::transaction::{Job, Stop, committed_or, end, run_through, transact};
+use crate::transaction::{Job, Stop, committed_or, end, transact};
 
 /// The format of the journal of messages that others send that this version creates and knows.
 pub const INGEST_FORMAT: i64 = 1;
@@ -44,8 +43,7 @@ pub(crate) const TABLES: JournalTables = JournalTables {
 ///
 /// The first submission makes the tables, as far as they are missing and the user may; so does `semel store migrate`.
 pub struct MysqlIngest {
-    session: Session,
-    is_found: AtomicBool,
+    journal: Journal,
 }
 
 impl MysqlIngest {
@@ -55,51 +53,18 @@ impl MysqlIngest {
     /// `invalid-config`, without anything of the url that may be secret.
     pub fn new(url: &str, options: &Options) -> Result<Self> {
         Ok(Self {
-            session: Session::new(url, options)?,
-            is_found: AtomicBool::new(false),
+            journal: Journal::new(Session::new(url, options)?, &TABLES),
         })
     }
 
-    /// Makes sure that there is a journal: it is made where it is missing.
-    async fn found(&self) -> Result<()> {
-        if !self.is_found.load(Ordering::Relaxed) {
-            let mut connection = self.session.connection().await?;
-            let opened = TABLES.open(&self.session, &mut connection).await;
-            end(&self.session, connection).await;
-            opened?;
-            self.is_found.store(true, Ordering::Relaxed);
-        }
-        Ok(())
-    }
-
-    /// Tells whether there is a journal.
-    async fn is_there(&self) -> Result<bool> {
-        if !self.is_found.load(Ordering::Relaxed) {
-            let mut connection = self.session.connection().await?;
-            let checked = TABLES.check(&self.session, &mut connection).await;
-            end(&self.session, connection).await;
-            return checked;
-        }
-        Ok(true)
-    }
-
-    /// Runs a transaction that begins with the lock of the producer's row, in one round trip; returns all results, of
-    /// which that at [`LOCKED`] has the producer.
+    /// Runs a transaction behind the lock of the producer's row; the result at [`LOCKED`] has the producer.
     async fn write(
         &self,
         name: &Literal,
         statements: impl FnOnce(&mut Script),
     ) -> Result<Vec<Set>> {
-        let texts = &self.session.texts;
-        let mut script = Script::default();
-        script.add(&texts.begin, &[]);
-        script.add(&self.session.ingest.lock, &[name, name]);
-        statements(&mut script);
-        script.add(&texts.commit, &[]);
-        let mut connection = self.session.connection().await?;
-        let ran = run_through(&self.session, &mut connection, &script).await;
-        end(&self.session, connection).await;
-        ran
+        let lock = &self.journal.session.ingest.lock;
+        self.journal.write((lock, &[name, name]), statements).await
     }
 }
 
@@ -108,7 +73,7 @@ impl MysqlIngest {
     /// so that no worker that stops in between keeps the lock. Where somebody else has it, the producer is left for
     /// another time.
     async fn forget_one(&self, silence: &Silence, producer: &ProducerName) -> Result<bool> {
-        let (session, texts) = (&self.session, &self.session.ingest);
+        let (session, texts) = (&self.journal.session, &self.journal.session.ingest);
         let stream = &Literal::bytes(silence.stream.as_bytes());
         let longest = &Literal::number(stored(silence.longest_millis()));
         let never = &Literal::bytes(UNNUMBERED.as_bytes());
@@ -139,14 +104,14 @@ impl MysqlIngest {
 impl IngestJournal for MysqlIngest {
     async fn submit(&self, submission: &Submission) -> Result<GateAnswer> {
         submission.fits_columns()?;
-        self.found().await?;
+        self.journal.found().await?;
         let named = Named::of(submission);
         let batch = submission.batch(0, submission.count(), submission.count().into());
         let (mut state, mut own) = (0, 0);
         let sets = self.write(&named.name, |script| {
-            state = named.add_state(&self.session.ingest, script);
-            own = named.add_own(&self.session.ingest, script, submission);
-            named.add_writes(&self.session, script, &batch);
+            state = named.add_state(&self.journal.session.ingest, script);
+            own = named.add_own(&self.journal.session.ingest, script, submission);
+            named.add_writes(&self.journal.session, script, &batch);
         });
         let sets = sets.await?;
         let position = position(&sets[LOCKED], &sets[state])?;
@@ -161,7 +126,7 @@ impl IngestJournal for MysqlIngest {
         let is_remembered = !sets[state + 1].rows.is_empty();
         let answer = submission.decide(position, is_remembered);
         if changes(submission, position, answer) {
-            return transact(&self.session, Submit(submission, &named)).await;
+            return transact(&self.journal.session, Submit(submission, &named)).await;
         }
         Ok(answer)
     }
@@ -173,10 +138,10 @@ impl IngestJournal for MysqlIngest {
         after: u64,
         most: u32,
     ) -> Result<Option<Accepted>> {
-        if !self.is_there().await? {
+        if !self.journal.is_there().await? {
             return Ok(None);
         }
-        let texts = &self.session.ingest;
+        let texts = &self.journal.session.ingest;
         let (name, stream) = (name_of(producer), &Literal::bytes(stream.as_bytes()));
         let name = &name;
         let [after, messages, at_most, bytes] = [
@@ -198,7 +163,7 @@ impl IngestJournal for MysqlIngest {
         let behind = script.add(&texts.stream, &[name, stream]);
         let locked = script.add(&texts.producer, &[name]);
         loop {
-            let sets = self.session.ask(&script).await?;
+            let sets = self.journal.session.ask(&script).await?;
             let streams = sets[before].rows.first().zip(sets[behind].rows.first());
             let (Some((before, behind)), Some(row)) = (streams, sets[locked].rows.first()) else {
                 return Ok(None);
@@ -228,14 +193,14 @@ impl IngestJournal for MysqlIngest {
     }
 
     async fn settle(&self, producer: &ProducerName, stream: &str, settled: Settled) -> Result<()> {
-        if !self.is_there().await? {
+        if !self.journal.is_there().await? {
             return Ok(());
         }
-        let texts = &self.session.ingest;
+        let texts = &self.journal.session.ingest;
         let (name, stream) = (&name_of(producer), &Literal::bytes(stream.as_bytes()));
         let numbers = [settled.begun, settled.through];
         let [begun, through] = numbers.map(|it| Literal::number(stored(it)));
-        let now = self.session.given_now();
+        let now = self.journal.session.given_now();
         let sets = self.write(name, |script| {
             script.add(&texts.settle, &[&through, &now, name, stream, &begun]);
             script.add(&texts.done, &[name, stream, name, stream]);
@@ -244,21 +209,21 @@ impl IngestJournal for MysqlIngest {
     }
 
     async fn list(&self) -> Result<Vec<ProducerEntry>> {
-        if !self.is_there().await? {
+        if !self.journal.is_there().await? {
             return Ok(Vec::new());
         }
         let mut script = Script::default();
-        script.add(&self.session.ingest.list, &[]);
-        let sets = self.session.ask(&script).await?;
+        script.add(&self.journal.session.ingest.list, &[]);
+        let sets = self.journal.session.ask(&script).await?;
         let rows = &sets.first().ok_or_else(|| damaged("producer"))?.rows;
         entries(rows, stored_sender)
     }
 
     async fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {
-        if !self.is_there().await? {
+        if !self.journal.is_there().await? {
             return Ok(false);
         }
-        let (name, texts) = (&name_of(name), &self.session.ingest);
+        let (name, texts) = (&name_of(name), &self.journal.session.ingest);
         let sets = self.write(name, |script| {
             match order {
                 ProducerOrder::Freeze => script.add(&texts.freeze, &[name, name]),
@@ -270,7 +235,7 @@ impl IngestJournal for MysqlIngest {
     }
 
     async fn forget(&self, silence: &Silence) -> Result<Forgotten> {
-        if !self.is_there().await? {
+        if !self.journal.is_there().await? {
             return Ok(Forgotten::default());
         }
         // Each that is forgotten is a commit of its own, and a source reads nothing meanwhile.
@@ -278,7 +243,7 @@ impl IngestJournal for MysqlIngest {
             most: silence.most.min(MOST_FORGOTTEN),
             ..silence.clone()
         };
-        let texts = &self.session.ingest;
+        let texts = &self.journal.session.ingest;
         let after = silence.after.as_ref().map_or("", ProducerName::as_str);
         let (after, most) = (
             Literal::bytes(after.as_bytes()),
@@ -286,12 +251,12 @@ impl IngestJournal for MysqlIngest {
         );
         let mut script = Script::default();
         script.add(&texts.page, &[&after, &most]);
-        let sets = self.session.ask(&script).await?;
+        let sets = self.journal.session.ask(&script).await?;
         let page = names(sets.first().ok_or_else(|| damaged("producer"))?)?;
         let mut forgotten = Forgotten::up_to(silence, &page);
         let mut script = Script::default();
-        let place = add_silent(&self.session, &mut script, silence, &page);
-        let sets = self.session.ask(&script).await?;
+        let place = add_silent(&self.journal.session, &mut script, silence, &page);
+        let sets = self.journal.session.ask(&script).await?;
         let silent = names(&sets[place])?;
         for producer in silent {
             if self.forget_one(silence, &producer).await? {
@@ -305,7 +270,7 @@ impl IngestJournal for MysqlIngest {
 impl fmt::Debug for MysqlIngest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MysqlIngest")
-            .field("prefix", &self.session.prefix)
+            .field("prefix", &self.journal.session.prefix)
             .finish_non_exhaustive()
     }
 }

@@ -1,15 +1,18 @@
 //! The tables of a journal beside those of the store: creating them, and reading their format.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use semel_core::{Code, Error, ErrorKind, Result};
 
-use crate::answer::parsed;
+use crate::answer::{Set, parsed};
 use crate::error::{Failure, foreign, misconfigured};
 use crate::pool::PooledConnection;
 use crate::preflight::Settings;
 use crate::schema::{check_others, lock, unlock};
-use crate::script::Script;
+use crate::script::{Literal, Script};
 use crate::session::Session;
 use crate::sql::Text;
+use crate::transaction::{end, run_through};
 
 /// The tables of a journal.
 pub(crate) struct JournalTables {
@@ -84,6 +87,65 @@ impl JournalTables {
             Ok(None) => Ok(false),
             Err(failure) => Err(failure.uncommitted()),
         }
+    }
+}
+
+/// A journal, whose tables are looked for until they are found.
+pub(crate) struct Journal {
+    pub(crate) session: Session,
+    tables: &'static JournalTables,
+    is_found: AtomicBool,
+}
+
+impl Journal {
+    pub(crate) fn new(session: Session, tables: &'static JournalTables) -> Self {
+        Self {
+            session,
+            tables,
+            is_found: AtomicBool::new(false),
+        }
+    }
+
+    /// Makes sure that there is a journal: it is made where it is missing.
+    pub(crate) async fn found(&self) -> Result<()> {
+        if !self.is_found.load(Ordering::Relaxed) {
+            let mut connection = self.session.connection().await?;
+            let opened = self.tables.open(&self.session, &mut connection).await;
+            end(&self.session, connection).await;
+            opened?;
+            self.is_found.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Tells whether there is a journal. The answer is not remembered: that is for [`Journal::found`], which has looked
+    /// whether the server takes writes, too.
+    pub(crate) async fn is_there(&self) -> Result<bool> {
+        if !self.is_found.load(Ordering::Relaxed) {
+            let mut connection = self.session.connection().await?;
+            let checked = self.tables.check(&self.session, &mut connection).await;
+            end(&self.session, connection).await;
+            return checked;
+        }
+        Ok(true)
+    }
+
+    /// Runs a transaction that begins with the lock of a producer's row, in one round trip; returns all results.
+    pub(crate) async fn write(
+        &self,
+        (lock, values): (&Text, &[&Literal]),
+        statements: impl FnOnce(&mut Script),
+    ) -> Result<Vec<Set>> {
+        let texts = &self.session.texts;
+        let mut script = Script::default();
+        script.add(&texts.begin, &[]);
+        script.add(lock, values);
+        statements(&mut script);
+        script.add(&texts.commit, &[]);
+        let mut connection = self.session.connection().await?;
+        let ran = run_through(&self.session, &mut connection, &script).await;
+        end(&self.session, connection).await;
+        ran
     }
 }
 

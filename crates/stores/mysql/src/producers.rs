@@ -4,8 +4,6 @@ mod calls;
 pub(crate) mod rows;
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use semel_core::Result;
 use semel_core::port::producer::ProducerJournal;
@@ -20,11 +18,11 @@ use semel_core::producer::{
 use crate::answer::{Set, only, some_number};
 use crate::config::Options;
 use crate::error::damaged;
-use crate::journal_tables::{JournalTables, TableTexts};
+use crate::journal_tables::{Journal, JournalTables, TableTexts};
 use crate::preflight::Settings;
 use crate::script::{Literal, Script};
 use crate::session::Session;
-use crate::transaction::{end, run_through};
+use crate::transaction::end;
 
 use calls::{Named, Open};
 use rows::{entries, mark, producer, stored, stored_batch};
@@ -48,8 +46,7 @@ pub(crate) const TABLES: JournalTables = JournalTables {
 /// The first opening of a producer makes the tables, as far as they are missing and the user may; so does
 /// `semel store migrate`. A call that writes is one script in one transaction, under the lock of the producer's row.
 pub struct MysqlProducers {
-    session: Arc<Session>,
-    is_found: AtomicBool,
+    journal: Journal,
 }
 
 impl MysqlProducers {
@@ -59,8 +56,7 @@ impl MysqlProducers {
     /// `invalid-config`, without anything of the url that may be secret.
     pub fn new(url: &str, options: &Options) -> Result<Self> {
         Ok(Self {
-            session: Session::new(url, options)?.into(),
-            is_found: AtomicBool::new(false),
+            journal: Journal::new(Session::new(url, options)?, &TABLES),
         })
     }
 
@@ -69,22 +65,10 @@ impl MysqlProducers {
     /// # Errors
     /// Those of a server that does not answer.
     pub async fn capabilities(&self) -> Result<Capabilities> {
-        let mut connection = self.session.connection().await?;
-        let settings = Settings::read(&self.session, &mut connection).await;
-        end(&self.session, connection).await;
-        Ok(settings?.capabilities(&self.session))
-    }
-
-    /// Makes sure that there is a journal: it is made where it is missing.
-    async fn found(&self) -> Result<()> {
-        if !self.is_found.load(Ordering::Relaxed) {
-            let mut connection = self.session.connection().await?;
-            let opened = TABLES.open(&self.session, &mut connection).await;
-            end(&self.session, connection).await;
-            opened?;
-            self.is_found.store(true, Ordering::Relaxed);
-        }
-        Ok(())
+        let mut connection = self.journal.session.connection().await?;
+        let settings = Settings::read(&self.journal.session, &mut connection).await;
+        end(&self.journal.session, connection).await;
+        Ok(settings?.capabilities(&self.journal.session))
     }
 
     /// Tells whether somebody made a journal there; makes none.
@@ -92,33 +76,18 @@ impl MysqlProducers {
     /// # Errors
     /// `store-newer`: a newer version did; those of a server that does not answer.
     pub async fn is_made(&self) -> Result<bool> {
-        if !self.is_found.load(Ordering::Relaxed) {
-            let mut connection = self.session.connection().await?;
-            let checked = TABLES.check(&self.session, &mut connection).await;
-            end(&self.session, connection).await;
-            return checked;
-        }
-        Ok(true)
+        self.journal.is_there().await
     }
 
-    /// Runs a transaction that begins with the lock of the producer's row, in one round trip; returns all results, of
-    /// which that of the lock is the second.
+    /// Runs a transaction behind the lock of the producer's row, whose result is the second.
     async fn write(
         &self,
         name: &ProducerName,
         statements: impl FnOnce(&mut Script),
     ) -> Result<Vec<Set>> {
-        let texts = &self.session.texts;
-        let mut script = Script::default();
-        script.add(&texts.begin, &[]);
         let name = Literal::bytes(name.as_str().as_bytes());
-        script.add(&self.session.producers.lock, &[&name]);
-        statements(&mut script);
-        script.add(&texts.commit, &[]);
-        let mut connection = self.session.connection().await?;
-        let ran = run_through(&self.session, &mut connection, &script).await;
-        end(&self.session, connection).await;
-        ran
+        let lock = &self.journal.session.producers.lock;
+        self.journal.write((lock, &[&name]), statements).await
     }
 
     /// Asks for what `question` adds and then for the state. The producer comes last: what was read before it is that of
@@ -128,13 +97,13 @@ impl MysqlProducers {
         named: &Named,
         question: impl FnOnce(&mut Script),
     ) -> Result<(Vec<Set>, Option<ProducerRow>)> {
-        self.found().await?;
-        let texts = &self.session.producers;
+        self.journal.found().await?;
+        let texts = &self.journal.session.producers;
         let mut script = Script::default();
         question(&mut script);
         let stream = script.add(&texts.stream, &[&named.name, &named.stream]);
         let name = script.add(&texts.producer, &[&named.name]);
-        let sets = self.session.ask(&script).await?;
+        let sets = self.journal.session.ask(&script).await?;
         let found = producer(&sets[name], &sets[stream])?;
         Ok((sets, found))
     }
@@ -143,9 +112,9 @@ impl MysqlProducers {
 impl ProducerJournal for MysqlProducers {
     async fn open(&self, opening: &Opening) -> Result<Opened> {
         opening.fits_columns()?;
-        self.found().await?;
-        Open::of(opening, &self.session)
-            .run(&self.session, opening)
+        self.journal.found().await?;
+        Open::of(opening, &self.journal.session)
+            .run(&self.journal.session, opening)
             .await
     }
 
@@ -155,8 +124,11 @@ impl ProducerJournal for MysqlProducers {
         stream: &str,
         batch: &Batch,
     ) -> Result<Standing> {
-        self.found().await?;
-        let (texts, named) = (&self.session.producers, Named::of(incarnation, stream));
+        self.journal.found().await?;
+        let (texts, named) = (
+            &self.journal.session.producers,
+            Named::of(incarnation, stream),
+        );
         let (mut state, mut own) = (0, 0);
         let sets = self.write(&incarnation.name, |script| {
             state = script.add(&texts.stream, &[&named.name, &named.stream]);
@@ -192,7 +164,7 @@ impl ProducerJournal for MysqlProducers {
         if of.confirmed >= through.min(of.last()) {
             return Ok(standing);
         }
-        let texts = &self.session.producers;
+        let texts = &self.journal.session.producers;
         let mut state = 0;
         let sets = self.write(&incarnation.name, |script| {
             let through = Literal::number(stored(through));
@@ -221,7 +193,7 @@ impl ProducerJournal for MysqlProducers {
     ) -> Result<Vec<StoredBatch>> {
         let named = Named::of(incarnation, stream);
         let asked = self.ask(&named, |script| {
-            named.add_pending(&self.session.producers, script, after, most);
+            named.add_pending(&self.journal.session.producers, script, after, most);
         });
         let (sets, found) = asked.await?;
         ProducerRow::stream_of(found.as_ref(), incarnation, stream)?;
@@ -243,7 +215,7 @@ impl ProducerJournal for MysqlProducers {
         let named = Named::of(incarnation, stream);
         let asked = self.ask(&named, |script| {
             let values = [&named.name, &named.stream, &Literal::bytes(digest)];
-            script.add(&self.session.producers.input, &values);
+            script.add(&self.journal.session.producers.input, &values);
         });
         let (sets, found) = asked.await?;
         ProducerRow::stream_of(found.as_ref(), incarnation, stream)?;
@@ -252,21 +224,21 @@ impl ProducerJournal for MysqlProducers {
     }
 
     async fn list(&self) -> Result<Vec<ProducerEntry>> {
-        if !self.is_made().await? {
+        if !self.journal.is_there().await? {
             return Ok(Vec::new());
         }
         let mut script = Script::default();
-        script.add(&self.session.producers.list, &[]);
-        let sets = self.session.ask(&script).await?;
+        script.add(&self.journal.session.producers.list, &[]);
+        let sets = self.journal.session.ask(&script).await?;
         let rows = &sets.first().ok_or_else(|| damaged("producer"))?.rows;
         entries(rows, stored_name)
     }
 
     async fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {
-        if !self.is_made().await? {
+        if !self.journal.is_there().await? {
             return Ok(false);
         }
-        let texts = &self.session.producers;
+        let texts = &self.journal.session.producers;
         let sets = self.write(name, |script| {
             let name = &Literal::bytes(name.as_str().as_bytes());
             match order {
@@ -282,7 +254,7 @@ impl ProducerJournal for MysqlProducers {
 impl fmt::Debug for MysqlProducers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MysqlProducers")
-            .field("prefix", &self.session.prefix)
+            .field("prefix", &self.journal.session.prefix)
             .finish_non_exhaustive()
     }
 }

@@ -4,7 +4,6 @@
 //! core decides about all others behind the lock of the producer's row.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use deadpool_postgres::tokio_postgres::Row;
 use deadpool_postgres::tokio_postgres::types::ToSql;
@@ -21,7 +20,7 @@ use crate::config::Options;
 use crate::connection::{Cells, Runs};
 use crate::error::{damaged, is_passing, undone};
 use crate::failure::Failure;
-use crate::journal_tables::JournalTables;
+use crate::journal_tables::{Journal, JournalTables};
 use crate::locked::Stop;
 use crate::producers::rows::{entries, number, stored, stored_batch};
 use crate::session::Session;
@@ -44,8 +43,7 @@ pub(crate) const TABLES: JournalTables = JournalTables {
 /// The first submission makes the schema and the tables of the journal, as far as they are missing and the user may; so
 /// does `semel store migrate`.
 pub struct PostgresIngest {
-    session: Session,
-    is_found: AtomicBool,
+    journal: Journal,
 }
 
 impl PostgresIngest {
@@ -55,31 +53,8 @@ impl PostgresIngest {
     /// `invalid-config`, without anything of the url that may be secret.
     pub fn new(url: &str, options: &Options) -> Result<Self> {
         Ok(Self {
-            session: session(url, options)?,
-            is_found: AtomicBool::new(false),
+            journal: Journal::new(session(url, options)?, &TABLES),
         })
-    }
-
-    /// Returns a connection to a server that has the journal: it is made where it is missing.
-    async fn client(&self) -> Result<Object> {
-        let mut client = self.session.client().await?;
-        if !self.is_found.load(Ordering::Relaxed) {
-            TABLES.open(&self.session, &mut client).await?;
-            self.is_found.store(true, Ordering::Relaxed);
-        }
-        Ok(client)
-    }
-
-    /// Returns a connection only if there is a journal.
-    async fn present(&self) -> Result<Option<Object>> {
-        let client = self.session.client().await?;
-        if !self.is_found.load(Ordering::Relaxed) {
-            if !TABLES.check(&self.session, &client).await? {
-                return Ok(None);
-            }
-            self.is_found.store(true, Ordering::Relaxed);
-        }
-        Ok(Some(client))
     }
 
     /// Takes messages that are new whole, and whose epoch is on record.
@@ -101,14 +76,15 @@ impl PostgresIngest {
             &&*batch.body,
             &digest.map(|it| &it[..]),
             &OTHER_DIGESTS,
-            &self.session.given_now(),
+            &self.journal.session.given_now(),
         ];
-        let text = &self.session.texts.ingest_append;
+        let text = &self.journal.session.texts.ingest_append;
         // Another process may have noted the same digest since the statement began: it finds it when it is run again.
         let passes = |failure: &Failure| {
             is_passing(failure) || matches!(failure.answer(), Some(("23505", _)))
         };
         let rows = self
+            .journal
             .session
             .run_where(client, text, &parameters, passes)
             .await?;
@@ -141,7 +117,7 @@ impl Found {
 impl IngestJournal for PostgresIngest {
     async fn submit(&self, submission: &Submission) -> Result<GateAnswer> {
         submission.fits_columns()?;
-        let client = self.client().await?;
+        let client = self.journal.client().await?;
         let found = self.append(&client, submission).await?;
         drop(client);
         if let Some(found) = &found
@@ -163,7 +139,7 @@ impl IngestJournal for PostgresIngest {
             // As it was when the statement began.
             return Ok(answer);
         }
-        transact(&self.session, Submit(submission)).await
+        transact(&self.journal.session, Submit(submission)).await
     }
 
     async fn accepted(
@@ -173,60 +149,75 @@ impl IngestJournal for PostgresIngest {
         after: u64,
         most: u32,
     ) -> Result<Option<Accepted>> {
-        let Some(client) = self.present().await? else {
+        let Some(client) = self.journal.present().await? else {
             return Ok(None);
         };
         let bytes = i64::try_from(Page::MOST_BYTES).unwrap_or(i64::MAX);
         let (after, most) = (stored(after), i64::from(most));
         let parameters: [&(dyn ToSql + Sync); 5] =
             [&producer.as_str(), &stream, &after, &most, &bytes];
-        let text = &self.session.texts.ingest_accepted;
-        let rows = self.session.run(&client, text, &parameters).await?;
+        let text = &self.journal.session.texts.ingest_accepted;
+        let rows = self.journal.session.run(&client, text, &parameters).await?;
         accepted(&rows).map_err(undone)
     }
 
     async fn settle(&self, producer: &ProducerName, stream: &str, settled: Settled) -> Result<()> {
-        let Some(client) = self.present().await? else {
+        let Some(client) = self.journal.present().await? else {
             return Ok(());
         };
         let (begun, through) = (stored(settled.begun), stored(settled.through));
-        let now = self.session.given_now();
+        let now = self.journal.session.given_now();
         let parameters: [&(dyn ToSql + Sync); 5] =
             [&producer.as_str(), &stream, &begun, &through, &now];
-        let text = &self.session.texts.ingest_settle;
-        self.session.run(&client, text, &parameters).await.map(drop)
+        let text = &self.journal.session.texts.ingest_settle;
+        self.journal
+            .session
+            .run(&client, text, &parameters)
+            .await
+            .map(drop)
     }
 
     async fn list(&self) -> Result<Vec<ProducerEntry>> {
-        let Some(client) = self.present().await? else {
+        let Some(client) = self.journal.present().await? else {
             return Ok(Vec::new());
         };
-        let text = &self.session.texts.ingest_list;
-        entries(&self.session.run(&client, text, &[]).await?, stored_sender)
+        let text = &self.journal.session.texts.ingest_list;
+        entries(
+            &self.journal.session.run(&client, text, &[]).await?,
+            stored_sender,
+        )
     }
 
     async fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {
-        let Some(client) = self.present().await? else {
+        let Some(client) = self.journal.present().await? else {
             return Ok(false);
         };
-        let texts = &self.session.texts;
+        let texts = &self.journal.session.texts;
         let text = match order {
             ProducerOrder::Freeze => &texts.ingest_freeze,
             ProducerOrder::Thaw => &texts.ingest_thaw,
             ProducerOrder::Release => &texts.ingest_release,
         };
-        let rows = self.session.run(&client, text, &[&name.as_str()]).await?;
+        let rows = self
+            .journal
+            .session
+            .run(&client, text, &[&name.as_str()])
+            .await?;
         Ok(!rows.is_empty())
     }
 
     async fn forget(&self, silence: &Silence) -> Result<Forgotten> {
-        let Some(client) = self.present().await? else {
+        let Some(client) = self.journal.present().await? else {
             return Ok(Forgotten::default());
         };
         let after = silence.after.as_ref().map_or("", ProducerName::as_str);
         let most = i64::from(silence.most.max(1));
-        let text = &self.session.texts.ingest_page;
-        let rows = self.session.run(&client, text, &[&after, &most]).await?;
+        let text = &self.journal.session.texts.ingest_page;
+        let rows = self
+            .journal
+            .session
+            .run(&client, text, &[&after, &most])
+            .await?;
         drop(client);
         let page = names(&rows)?;
         let mut forgotten = Forgotten::up_to(silence, &page);
@@ -235,7 +226,7 @@ impl IngestJournal for PostgresIngest {
                 silence,
                 page: page.iter().map(ProducerName::as_str).collect(),
             };
-            forgotten.producers = transact(&self.session, forget).await?;
+            forgotten.producers = transact(&self.journal.session, forget).await?;
         }
         Ok(forgotten)
     }
@@ -244,7 +235,7 @@ impl IngestJournal for PostgresIngest {
 impl fmt::Debug for PostgresIngest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PostgresIngest")
-            .field("schema", &self.session.schema)
+            .field("schema", &self.journal.session.schema)
             .finish_non_exhaustive()
     }
 }

@@ -1,5 +1,7 @@
 //! The tables of a journal beside those of the store: creating them, and reading their format.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use deadpool_postgres::Object;
 use deadpool_postgres::tokio_postgres::types::ToSql;
 use semel_core::{Code, Error, ErrorKind, Result};
@@ -59,6 +61,45 @@ impl JournalTables {
             Some(format) => known(self, session, format),
             None => Ok(false),
         }
+    }
+}
+
+/// A journal, whose tables are looked for until they are found.
+pub(crate) struct Journal {
+    pub(crate) session: Session,
+    tables: &'static JournalTables,
+    is_found: AtomicBool,
+}
+
+impl Journal {
+    pub(crate) fn new(session: Session, tables: &'static JournalTables) -> Self {
+        Self {
+            session,
+            tables,
+            is_found: AtomicBool::new(false),
+        }
+    }
+
+    /// Returns a connection to a server that has the journal: it is made where it is missing.
+    pub(crate) async fn client(&self) -> Result<Object> {
+        let mut client = self.session.client().await?;
+        if !self.is_found.load(Ordering::Relaxed) {
+            self.tables.open(&self.session, &mut client).await?;
+            self.is_found.store(true, Ordering::Relaxed);
+        }
+        Ok(client)
+    }
+
+    /// Returns a connection only if there is a journal.
+    pub(crate) async fn present(&self) -> Result<Option<Object>> {
+        let client = self.session.client().await?;
+        if !self.is_found.load(Ordering::Relaxed) {
+            if !self.tables.check(&self.session, &client).await? {
+                return Ok(None);
+            }
+            self.is_found.store(true, Ordering::Relaxed);
+        }
+        Ok(Some(client))
     }
 }
 

@@ -3,10 +3,9 @@
 pub(crate) mod rows;
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+use deadpool_postgres::Transaction;
 use deadpool_postgres::tokio_postgres::types::ToSql;
-use deadpool_postgres::{Object, Transaction};
 use semel_core::port::producer::ProducerJournal;
 use semel_core::port::store::Capabilities;
 use semel_core::producer::ledger::{Append, not_opened};
@@ -20,7 +19,7 @@ use semel_core::{Error, ErrorKind, Result};
 use crate::config::Options;
 use crate::connection::{Cells, Runs};
 use crate::error::{damaged, undone};
-use crate::journal_tables::JournalTables;
+use crate::journal_tables::{Journal, JournalTables};
 use crate::locked::Stop;
 use crate::preflight::{Kept, preflight};
 use crate::session::{Session, TRIES, pause};
@@ -46,8 +45,7 @@ pub(crate) const TABLES: JournalTables = JournalTables {
 /// The first opening of a producer makes the schema and the tables of the journal, as far as they are missing and the
 /// user may; so does `semel store migrate`. Each call but an opening is one statement.
 pub struct PostgresProducers {
-    session: Session,
-    is_found: AtomicBool,
+    journal: Journal,
 }
 
 impl PostgresProducers {
@@ -57,8 +55,7 @@ impl PostgresProducers {
     /// `invalid-config`, without anything of the url that may be secret.
     pub fn new(url: &str, options: &Options) -> Result<Self> {
         Ok(Self {
-            session: session(url, options)?,
-            is_found: AtomicBool::new(false),
+            journal: Journal::new(session(url, options)?, &TABLES),
         })
     }
 
@@ -67,8 +64,8 @@ impl PostgresProducers {
     /// # Errors
     /// Those of a server that does not answer.
     pub async fn capabilities(&self) -> Result<Capabilities> {
-        let client = self.session.client().await?;
-        preflight(&self.session, &client, Kept::Producers).await
+        let client = self.journal.session.client().await?;
+        preflight(&self.journal.session, &client, Kept::Producers).await
     }
 
     /// Tells whether somebody made a journal there; makes none.
@@ -76,29 +73,7 @@ impl PostgresProducers {
     /// # Errors
     /// `store-newer`: a newer version did; those of a server that does not answer.
     pub async fn is_made(&self) -> Result<bool> {
-        Ok(self.present().await?.is_some())
-    }
-
-    /// Returns a connection to a server that has the journal: it is made where it is missing.
-    async fn client(&self) -> Result<Object> {
-        let mut client = self.session.client().await?;
-        if !self.is_found.load(Ordering::Relaxed) {
-            TABLES.open(&self.session, &mut client).await?;
-            self.is_found.store(true, Ordering::Relaxed);
-        }
-        Ok(client)
-    }
-
-    /// Returns a connection only if there is a journal.
-    async fn present(&self) -> Result<Option<Object>> {
-        let client = self.session.client().await?;
-        if !self.is_found.load(Ordering::Relaxed) {
-            if !TABLES.check(&self.session, &client).await? {
-                return Ok(None);
-            }
-            self.is_found.store(true, Ordering::Relaxed);
-        }
-        Ok(Some(client))
+        Ok(self.journal.present().await?.is_some())
     }
 
     /// Runs a statement that changes a stream. Asks again where it neither wrote nor says why: the state that it tells
@@ -109,10 +84,10 @@ impl PostgresProducers {
         parameters: &[&(dyn ToSql + Sync)],
         judge: impl Fn(Option<&ProducerRow>) -> Result<(bool, Standing)>,
     ) -> Result<Standing> {
-        let client = self.client().await?;
+        let client = self.journal.client().await?;
         let mut tries = 0;
         loop {
-            let rows = self.session.run(&client, text, parameters).await?;
+            let rows = self.journal.session.run(&client, text, parameters).await?;
             let row = rows.first();
             let found = row.map(producer).transpose().map_err(undone)?;
             let has_written = row.map_or(Ok(false), was_written).map_err(undone)?;
@@ -134,8 +109,8 @@ impl PostgresProducers {
 impl ProducerJournal for PostgresProducers {
     async fn open(&self, opening: &Opening) -> Result<Opened> {
         opening.fits_columns()?;
-        drop(self.client().await?);
-        transact(&self.session, Open(opening)).await
+        drop(self.journal.client().await?);
+        transact(&self.journal.session, Open(opening)).await
     }
 
     async fn append(
@@ -170,7 +145,7 @@ impl ProducerJournal for PostgresProducers {
             &is_whole,
             &others,
         ];
-        let text = &self.session.texts.producer_append;
+        let text = &self.journal.session.texts.producer_append;
         self.change(text, &parameters, |found| {
             let checked = ProducerRow::check_append(found, incarnation, stream, batch);
             checked.map(|(append, standing)| (append == Append::Known, standing))
@@ -188,7 +163,7 @@ impl ProducerJournal for PostgresProducers {
         let Incarnation { name, id, epoch } = incarnation;
         let (epoch, upto) = (stored(*epoch), stored(through));
         let parameters: [&(dyn ToSql + Sync); 5] = [&name.as_str(), &&**id, &epoch, &stream, &upto];
-        let text = &self.session.texts.producer_confirm;
+        let text = &self.journal.session.texts.producer_confirm;
         self.change(text, &parameters, |found| {
             let (found, standing) = ProducerRow::stream_of(found, incarnation, stream)?;
             let is_confirmed = found.confirmed >= through.min(found.last());
@@ -209,9 +184,9 @@ impl ProducerJournal for PostgresProducers {
         let bytes = i64::try_from(Page::MOST_BYTES).unwrap_or(i64::MAX);
         let (after, most) = (stored(after), i64::from(most));
         let parameters: [&(dyn ToSql + Sync); 5] = [&name, &stream, &after, &most, &bytes];
-        let client = self.client().await?;
-        let text = &self.session.texts.producer_pending;
-        let rows = self.session.run(&client, text, &parameters).await?;
+        let client = self.journal.client().await?;
+        let text = &self.journal.session.texts.producer_pending;
+        let rows = self.journal.session.run(&client, text, &parameters).await?;
         let found = rows.first().map(producer).transpose().map_err(undone)?;
         ProducerRow::stream_of(found.as_ref(), incarnation, stream)?;
         let batches = rows.iter().map(|row| stored_batch(row, 6));
@@ -227,10 +202,10 @@ impl ProducerJournal for PostgresProducers {
     ) -> Result<Option<InputMark>> {
         named(incarnation, stream)?;
         let name = incarnation.name.as_str();
-        let client = self.client().await?;
-        let text = &self.session.texts.producer_input;
+        let client = self.journal.client().await?;
+        let text = &self.journal.session.texts.producer_input;
         let parameters: [&(dyn ToSql + Sync); 3] = [&name, &stream, &&digest[..]];
-        let rows = self.session.run(&client, text, &parameters).await?;
+        let rows = self.journal.session.run(&client, text, &parameters).await?;
         let found = rows.first().map(producer).transpose().map_err(undone)?;
         ProducerRow::stream_of(found.as_ref(), incarnation, stream)?;
         let mark = rows.first().map_or(Ok(None), |row| mark(row, *digest));
@@ -238,24 +213,31 @@ impl ProducerJournal for PostgresProducers {
     }
 
     async fn list(&self) -> Result<Vec<ProducerEntry>> {
-        let Some(client) = self.present().await? else {
+        let Some(client) = self.journal.present().await? else {
             return Ok(Vec::new());
         };
-        let text = &self.session.texts.producer_list;
-        entries(&self.session.run(&client, text, &[]).await?, stored_name)
+        let text = &self.journal.session.texts.producer_list;
+        entries(
+            &self.journal.session.run(&client, text, &[]).await?,
+            stored_name,
+        )
     }
 
     async fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {
-        let Some(client) = self.present().await? else {
+        let Some(client) = self.journal.present().await? else {
             return Ok(false);
         };
-        let texts = &self.session.texts;
+        let texts = &self.journal.session.texts;
         let text = match order {
             ProducerOrder::Freeze => &texts.producer_freeze,
             ProducerOrder::Thaw => &texts.producer_thaw,
             ProducerOrder::Release => &texts.producer_release,
         };
-        let rows = self.session.run(&client, text, &[&name.as_str()]).await?;
+        let rows = self
+            .journal
+            .session
+            .run(&client, text, &[&name.as_str()])
+            .await?;
         Ok(!rows.is_empty())
     }
 }
@@ -263,7 +245,7 @@ impl ProducerJournal for PostgresProducers {
 impl fmt::Debug for PostgresProducers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PostgresProducers")
-            .field("schema", &self.session.schema)
+            .field("schema", &self.journal.session.schema)
             .finish_non_exhaustive()
     }
 }
