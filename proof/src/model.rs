@@ -38,6 +38,7 @@ mod streamed;
 mod tests;
 mod trace;
 mod transitions;
+mod way;
 mod world;
 mod wrong;
 

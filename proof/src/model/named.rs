@@ -36,6 +36,12 @@ macro_rules! laws {
                 1 << self as u8
             }
 
+            /// The names of the laws of these bits.
+            pub(crate) fn names(bits: u32) -> Vec<&'static str> {
+                let laws = Self::ALL.iter().filter(|law| bits & law.bit() != 0);
+                laws.map(|law| law.name()).collect()
+            }
+
             /// Each law as a property of the states of a model.
             pub(crate) fn properties<M>() -> Vec<stateright::Property<M>>
             where

@@ -7,30 +7,28 @@ use super::law::Law;
 use super::record::{Rec, Stands};
 use super::setup::Wish;
 use super::steps::{Action, Came, Net};
+use super::way::{self, Words};
 use super::world::{Late, Phase, World};
 
 /// One numbered sentence for each step, with the store's record of the operation after it.
 pub(crate) fn tell(protocol: &Protocol, path: &[(World, Option<Action>)]) -> String {
-    let mut told = protocol.setup.name.to_owned();
-    let mut worlds = path.iter().map(|(world, _)| world).skip(1);
-    for (step, (world, action)) in path.iter().enumerate() {
-        let Some(action) = action else { continue };
-        let next = worlds.next();
-        let _ = write!(told, "\n  {:>2}. {}", step + 1, sentence(world, *action));
-        if let Some(next) = next {
-            for at in 0..next.records.len() {
-                if next.records[at] != world.records[at] {
-                    let _ = write!(told, " -> {}", standing(next.records[at]));
-                }
-                if next.lives[at].effects > world.lives[at].effects {
-                    let _ = write!(told, " [effect {}]", next.lives[at].effects);
-                }
-            }
-            for &law in Law::ALL {
-                if next.broken & law.bit() != 0 {
-                    let _ = write!(told, " <- breaks {}", law.name());
-                }
-            }
+    let words = Words {
+        sentence: &sentence,
+        change: &change,
+        laws: Law::names,
+    };
+    way::tell(protocol.setup.name, path, &words)
+}
+
+/// Tells the records and the effects, where they changed.
+fn change(world: &World, next: &World) -> String {
+    let mut told = String::new();
+    for at in 0..next.records.len() {
+        if next.records[at] != world.records[at] {
+            let _ = write!(told, " -> {}", standing(next.records[at]));
+        }
+        if next.lives[at].effects > world.lives[at].effects {
+            let _ = write!(told, " [effect {}]", next.lives[at].effects);
         }
     }
     told

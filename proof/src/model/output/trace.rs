@@ -7,35 +7,35 @@ use super::law::Law;
 use super::steps::{Action, Came, Net};
 use super::world::{Phase, World};
 use crate::model::numbers::NONE;
+use crate::model::way::{self, Words};
 
 /// One numbered sentence for each step, with the files and their marks where they changed.
 pub(crate) fn tell(model: &Output, path: &[(World, Option<Action>)]) -> String {
-    let mut told = model.setup.name.to_owned();
-    let mut worlds = path.iter().map(|(world, _)| world).skip(1);
-    for (step, (world, action)) in path.iter().enumerate() {
-        let Some(action) = action else { continue };
-        let _ = write!(told, "\n  {:>2}. {}", step + 1, sentence(world, *action));
-        let Some(next) = worlds.next() else { continue };
-        for at in 0..next.records.len() {
-            if next.records[at] != world.records[at] {
-                let state = crate::model::trace::standing(next.records[at]);
-                let _ = write!(told, " -> operation {} {state}", at + 1);
-            }
+    let words = Words {
+        sentence: &sentence,
+        change: &change,
+        laws: Law::names,
+    };
+    way::tell(model.setup.name, path, &words)
+}
+
+/// Tells the records, the files and their marks, where they changed.
+fn change(world: &World, next: &World) -> String {
+    let mut told = String::new();
+    for at in 0..next.records.len() {
+        if next.records[at] != world.records[at] {
+            let state = crate::model::trace::standing(next.records[at]);
+            let _ = write!(told, " -> operation {} {state}", at + 1);
         }
-        for at in 0..next.files.len() {
-            let (len, mark) = (next.files[at].len, next.marks[at]);
-            if (len, mark) != (world.files[at].len, world.marks[at]) {
-                let _ = write!(told, " [file {}: {len} lines, ", at + 1);
-                let _ = match mark {
-                    NONE => write!(told, "no mark]"),
-                    mark => write!(told, "{mark} recorded]"),
-                };
-            }
-        }
-        for &law in Law::ALL {
-            if next.broken & law.bit() != 0 {
-                let _ = write!(told, " <- breaks {}", law.name());
-            }
+    }
+    for at in 0..next.files.len() {
+        let (len, mark) = (next.files[at].len, next.marks[at]);
+        if (len, mark) != (world.files[at].len, world.marks[at]) {
+            let _ = write!(told, " [file {}: {len} lines, ", at + 1);
+            let _ = match mark {
+                NONE => write!(told, "no mark]"),
+                mark => write!(told, "{mark} recorded]"),
+            };
         }
     }
     told

@@ -1,30 +1,27 @@
 //! A way of producers, in words for people.
 
-use std::fmt::Write as _;
-
 use super::law::Law;
 use super::steps::Action;
 use super::subject::Sender;
 use super::world::World;
+use crate::model::way::{self, Words};
 
 /// One numbered sentence for each step, with what the gate has taken after it.
 pub(crate) fn tell(model: &Sender, path: &[(World, Option<Action>)]) -> String {
-    let mut told = model.setup.name.to_owned();
-    let mut worlds = path.iter().map(|(world, _)| world).skip(1);
-    for (step, (world, action)) in path.iter().enumerate() {
-        let Some(action) = action else { continue };
-        let _ = write!(told, "\n  {:>2}. {}", step + 1, sentence(world, *action));
-        let Some(next) = worlds.next() else { continue };
-        if next.taken != world.taken {
-            let _ = write!(told, " -> taken: {:?}", next.taken);
-        }
-        for &law in Law::ALL {
-            if next.broken & law.bit() != 0 {
-                let _ = write!(told, " <- breaks {}", law.name());
-            }
-        }
+    let words = Words {
+        sentence: &sentence,
+        change: &change,
+        laws: Law::names,
+    };
+    way::tell(model.setup.name, path, &words)
+}
+
+/// Tells the messages that the gate has taken, where there are more.
+fn change(world: &World, next: &World) -> String {
+    if next.taken == world.taken {
+        return String::new();
     }
-    told
+    format!(" -> taken: {:?}", next.taken)
 }
 
 fn sentence(world: &World, action: Action) -> String {

@@ -1,30 +1,27 @@
 //! A way of relays, in words for people.
 
-use std::fmt::Write as _;
-
 use super::law::Law;
 use super::steps::{Action, Fate};
 use super::subject::Relay;
 use super::world::World;
+use crate::model::way::{self, Words};
 
 /// One numbered sentence for each step, with the topic after it.
 pub(crate) fn tell(model: &Relay, path: &[(World, Option<Action>)]) -> String {
-    let mut told = model.setup.name.to_owned();
-    let mut worlds = path.iter().map(|(world, _)| world).skip(1);
-    for (step, (world, action)) in path.iter().enumerate() {
-        let Some(action) = action else { continue };
-        let _ = write!(told, "\n  {:>2}. {}", step + 1, sentence(world, *action));
-        let Some(next) = worlds.next() else { continue };
-        if next.topic != world.topic {
-            let _ = write!(told, " -> topic: {:?}", next.topic);
-        }
-        for &law in Law::ALL {
-            if next.broken & law.bit() != 0 {
-                let _ = write!(told, " <- breaks {}", law.name());
-            }
-        }
+    let words = Words {
+        sentence: &sentence,
+        change: &change,
+        laws: Law::names,
+    };
+    way::tell(model.setup.name, path, &words)
+}
+
+/// Tells the topic, where there is more in it.
+fn change(world: &World, next: &World) -> String {
+    if next.topic == world.topic {
+        return String::new();
     }
-    told
+    format!(" -> topic: {:?}", next.topic)
 }
 
 fn sentence(world: &World, action: Action) -> String {

@@ -1,30 +1,27 @@
 //! A way through class E, in words for people.
 
-use std::fmt::Write as _;
-
 use super::Streamed;
 use super::law::Law;
 use super::steps::{Action, Came, Net};
 use super::world::{Restore, Stage, Work, World};
+use crate::model::way::{self, Words};
 
 /// One numbered sentence for each step, with the position of the input after it.
 pub(crate) fn tell(model: &Streamed, path: &[(World, Option<Action>)]) -> String {
-    let mut told = model.setup.name.to_owned();
-    let mut worlds = path.iter().map(|(world, _)| world).skip(1);
-    for (step, (world, action)) in path.iter().enumerate() {
-        let Some(action) = action else { continue };
-        let _ = write!(told, "\n  {:>2}. {}", step + 1, sentence(world, *action));
-        let Some(next) = worlds.next() else { continue };
-        if next.group.committed != world.group.committed {
-            let _ = write!(told, " -> read up to {}", next.group.committed);
-        }
-        for &law in Law::ALL {
-            if next.broken & law.bit() != 0 {
-                let _ = write!(told, " <- breaks {}", law.name());
-            }
-        }
+    let words = Words {
+        sentence: &sentence,
+        change: &change,
+        laws: Law::names,
+    };
+    way::tell(model.setup.name, path, &words)
+}
+
+/// Tells how far the input is read, where that changed.
+fn change(world: &World, next: &World) -> String {
+    if next.group.committed == world.group.committed {
+        return String::new();
     }
-    told
+    format!(" -> read up to {}", next.group.committed)
 }
 
 fn sentence(world: &World, action: Action) -> String {
