@@ -125,13 +125,7 @@ impl Subject for Protocol {
         row.duplicates = broken(Law::SingleEffect).into();
         row.lost = broken(Law::NoLoss).into();
         row.doubts_unexplained = broken(Law::DoubtHasACause).into();
-        for &fault in Fault::ALL {
-            let dealt = self.tally.dealt(fault as usize);
-            row.faults.insert(fault.name().to_owned(), dealt);
-        }
-        for &case in Case::ALL {
-            row.seen.insert(case.name().to_owned(), times(case));
-        }
+        self.tally.report(Fault::NAMES, Case::NAMES, row);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Enums whose variants each have a name for people, from one list.
 
-/// Makes an enum, its list `ALL` of all variants, and the name of each.
+/// Makes an enum, its list `ALL` of all variants, and their names in the same order.
 macro_rules! named {
     ($(#[$meta:meta])* $name:ident: $($variant:ident = $told:literal),* $(,)?) => {
         $(#[$meta])*
@@ -12,12 +12,8 @@ macro_rules! named {
 
         impl $name {
             pub(crate) const ALL: &[Self] = &[$(Self::$variant),*];
-
-            pub(crate) const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $told),*
-                }
-            }
+            /// The names of all, in order.
+            pub(crate) const NAMES: &[&'static str] = &[$($told),*];
         }
     };
 }
@@ -32,6 +28,10 @@ macro_rules! laws {
         const _: () = assert!($name::ALL.len() <= 32, "more laws than bits");
 
         impl $name {
+            pub(crate) const fn name(self) -> &'static str {
+                Self::NAMES[self as usize]
+            }
+
             pub(crate) const fn bit(self) -> u32 {
                 1 << self as u8
             }

@@ -86,12 +86,6 @@ impl Subject for Output {
         row.takeovers = times(Case::Takeover);
         row.duplicates = broken.contains(&Law::SingleLine.name()).into();
         row.lost = broken.contains(&Law::NothingLost.name()).into();
-        for &fault in Fault::ALL {
-            let dealt = self.tally.dealt(fault as usize);
-            row.faults.insert(fault.name().to_owned(), dealt);
-        }
-        for &case in Case::ALL {
-            row.seen.insert(case.name().to_owned(), times(case));
-        }
+        self.tally.report(Fault::NAMES, Case::NAMES, row);
     }
 }

@@ -46,12 +46,6 @@ impl Subject for Sender {
         row.takeovers = times(Case::SentAgain);
         row.duplicates = broken.contains(&Law::OnceInOrder.name()).into();
         row.lost = broken.contains(&Law::OnlyTaken.name()).into();
-        for &fault in Fault::ALL {
-            let dealt = self.tally.dealt(fault as usize);
-            row.faults.insert(fault.name().to_owned(), dealt);
-        }
-        for &case in Case::ALL {
-            row.seen.insert(case.name().to_owned(), times(case));
-        }
+        self.tally.report(Fault::NAMES, Case::NAMES, row);
     }
 }

@@ -45,12 +45,6 @@ impl Subject for Relay {
         row.fenced = times(Case::Fenced) + times(Case::Withheld);
         row.takeovers = self.tally.dealt(Fault::Expired as usize);
         row.lost = broken.contains(&Law::OnlyPublished.name()).into();
-        for &fault in Fault::ALL {
-            let dealt = self.tally.dealt(fault as usize);
-            row.faults.insert(fault.name().to_owned(), dealt);
-        }
-        for &case in Case::ALL {
-            row.seen.insert(case.name().to_owned(), times(case));
-        }
+        self.tally.report(Fault::NAMES, Case::NAMES, row);
     }
 }

@@ -92,6 +92,16 @@ impl Tally {
     pub(crate) fn dealt(&self, fault: usize) -> u64 {
         self.dealt[fault].load(Ordering::Relaxed)
     }
+
+    /// Adds the counts to a row, by the names of faults and cases.
+    pub(crate) fn report(&self, faults: &[&str], cases: &[&str], row: &mut Row) {
+        for (at, fault) in faults.iter().enumerate() {
+            row.faults.insert((*fault).to_owned(), self.dealt(at));
+        }
+        for (at, case) in cases.iter().enumerate() {
+            row.seen.insert((*case).to_owned(), self.met(at));
+        }
+    }
 }
 
 /// The result of a search.

@@ -71,12 +71,6 @@ impl Subject for Streamed {
         row.takeovers = self.tally.dealt(Fault::Rebalanced as usize);
         row.duplicates = broken.contains(&Law::SingleOutput.name()).into();
         row.lost = broken.contains(&Law::NothingLost.name()).into();
-        for &fault in Fault::ALL {
-            let dealt = self.tally.dealt(fault as usize);
-            row.faults.insert(fault.name().to_owned(), dealt);
-        }
-        for &case in Case::ALL {
-            row.seen.insert(case.name().to_owned(), times(case));
-        }
+        self.tally.report(Fault::NAMES, Case::NAMES, row);
     }
 }

@@ -18,7 +18,7 @@ use crate::config::Options;
 use crate::error::damaged;
 use crate::journal_tables::{Journal, JournalTables, TableTexts};
 use crate::pool::PooledConnection;
-use crate::producers::rows::{entries, stored, stored_batch};
+use crate::producers::rows::{stored, stored_batch};
 use crate::script::{Literal, Script, optional};
 use crate::session::Session;
 use crate::sql::IngestTexts;
@@ -209,14 +209,8 @@ impl IngestJournal for MysqlIngest {
     }
 
     async fn list(&self) -> Result<Vec<ProducerEntry>> {
-        if !self.journal.is_there().await? {
-            return Ok(Vec::new());
-        }
-        let mut script = Script::default();
-        script.add(&self.journal.session.ingest.list, &[]);
-        let sets = self.journal.session.ask(&script).await?;
-        let rows = &sets.first().ok_or_else(|| damaged("producer"))?.rows;
-        entries(rows, stored_sender)
+        let text = &self.journal.session.ingest.list;
+        self.journal.list(text, stored_sender).await
     }
 
     async fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {

@@ -2,12 +2,14 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use semel_core::producer::{ProducerEntry, ProducerName};
 use semel_core::{Code, Error, ErrorKind, Result};
 
 use crate::answer::{Set, parsed};
-use crate::error::{Failure, foreign, misconfigured};
+use crate::error::{Failure, damaged, foreign, misconfigured};
 use crate::pool::PooledConnection;
 use crate::preflight::Settings;
+use crate::producers::rows::entries;
 use crate::schema::{check_others, lock, unlock};
 use crate::script::{Literal, Script};
 use crate::session::Session;
@@ -146,6 +148,24 @@ impl Journal {
         let ran = run_through(&self.session, &mut connection, &script).await;
         end(&self.session, connection).await;
         ran
+    }
+
+    /// Lists the producers, by names that `named` reads; none where there is no journal.
+    pub(crate) async fn list(
+        &self,
+        text: &Text,
+        named: impl Fn(&str) -> Result<ProducerName>,
+    ) -> Result<Vec<ProducerEntry>> {
+        if !self.is_there().await? {
+            return Ok(Vec::new());
+        }
+        let mut script = Script::default();
+        script.add(text, &[]);
+        let sets = self.session.ask(&script).await?;
+        entries(
+            &sets.first().ok_or_else(|| damaged("producer"))?.rows,
+            named,
+        )
     }
 }
 

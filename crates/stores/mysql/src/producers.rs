@@ -25,7 +25,7 @@ use crate::session::Session;
 use crate::transaction::end;
 
 use calls::{Named, Open};
-use rows::{entries, mark, producer, stored, stored_batch};
+use rows::{mark, producer, stored, stored_batch};
 
 /// The format of the journal of producers that this version creates and knows.
 pub const PRODUCERS_FORMAT: i64 = 1;
@@ -224,14 +224,8 @@ impl ProducerJournal for MysqlProducers {
     }
 
     async fn list(&self) -> Result<Vec<ProducerEntry>> {
-        if !self.journal.is_there().await? {
-            return Ok(Vec::new());
-        }
-        let mut script = Script::default();
-        script.add(&self.journal.session.producers.list, &[]);
-        let sets = self.journal.session.ask(&script).await?;
-        let rows = &sets.first().ok_or_else(|| damaged("producer"))?.rows;
-        entries(rows, stored_name)
+        let text = &self.journal.session.producers.list;
+        self.journal.list(text, stored_name).await
     }
 
     async fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {

@@ -22,7 +22,7 @@ use crate::error::{damaged, is_passing, undone};
 use crate::failure::Failure;
 use crate::journal_tables::{Journal, JournalTables};
 use crate::locked::Stop;
-use crate::producers::rows::{entries, number, stored, stored_batch};
+use crate::producers::rows::{number, stored, stored_batch};
 use crate::session::Session;
 use crate::store::session;
 use crate::transaction::{Job, transact};
@@ -178,32 +178,18 @@ impl IngestJournal for PostgresIngest {
     }
 
     async fn list(&self) -> Result<Vec<ProducerEntry>> {
-        let Some(client) = self.journal.present().await? else {
-            return Ok(Vec::new());
-        };
         let text = &self.journal.session.texts.ingest_list;
-        entries(
-            &self.journal.session.run(&client, text, &[]).await?,
-            stored_sender,
-        )
+        self.journal.list(text, stored_sender).await
     }
 
     async fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {
-        let Some(client) = self.journal.present().await? else {
-            return Ok(false);
-        };
         let texts = &self.journal.session.texts;
         let text = match order {
             ProducerOrder::Freeze => &texts.ingest_freeze,
             ProducerOrder::Thaw => &texts.ingest_thaw,
             ProducerOrder::Release => &texts.ingest_release,
         };
-        let rows = self
-            .journal
-            .session
-            .run(&client, text, &[&name.as_str()])
-            .await?;
-        Ok(!rows.is_empty())
+        self.journal.order(text, name).await
     }
 
     async fn forget(&self, silence: &Silence) -> Result<Forgotten> {

@@ -4,12 +4,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use deadpool_postgres::Object;
 use deadpool_postgres::tokio_postgres::types::ToSql;
+use semel_core::producer::{ProducerEntry, ProducerName};
 use semel_core::{Code, Error, ErrorKind, Result};
 
 use crate::connection::{Cells, Runs};
 use crate::error::{is_passing, misconfigured, of_commit, uncommitted, undone};
 use crate::failure::Failure;
 use crate::preflight;
+use crate::producers::rows::entries;
 use crate::session::{Session, TRIES, pause};
 use crate::sql::{Text, Texts, quoted};
 
@@ -100,6 +102,27 @@ impl Journal {
             self.is_found.store(true, Ordering::Relaxed);
         }
         Ok(Some(client))
+    }
+
+    /// Lists the producers, by names that `named` reads; none where there is no journal.
+    pub(crate) async fn list(
+        &self,
+        text: &Text,
+        named: impl Fn(&str) -> Result<ProducerName>,
+    ) -> Result<Vec<ProducerEntry>> {
+        let Some(client) = self.present().await? else {
+            return Ok(Vec::new());
+        };
+        entries(&self.session.run(&client, text, &[]).await?, named)
+    }
+
+    /// Carries out an order about a producer by its statement; tells whether there is such a producer.
+    pub(crate) async fn order(&self, text: &Text, name: &ProducerName) -> Result<bool> {
+        let Some(client) = self.present().await? else {
+            return Ok(false);
+        };
+        let rows = self.session.run(&client, text, &[&name.as_str()]).await?;
+        Ok(!rows.is_empty())
     }
 }
 

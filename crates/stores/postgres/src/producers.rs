@@ -27,7 +27,7 @@ use crate::sql::Text;
 use crate::store::session;
 use crate::transaction::{Job, transact};
 
-use rows::{entries, mark, number, producer, stored, stored_batch, was_written};
+use rows::{mark, number, producer, stored, stored_batch, was_written};
 
 /// The format of the journal of producers that this version creates and knows.
 pub const PRODUCERS_FORMAT: i64 = 1;
@@ -213,32 +213,18 @@ impl ProducerJournal for PostgresProducers {
     }
 
     async fn list(&self) -> Result<Vec<ProducerEntry>> {
-        let Some(client) = self.journal.present().await? else {
-            return Ok(Vec::new());
-        };
         let text = &self.journal.session.texts.producer_list;
-        entries(
-            &self.journal.session.run(&client, text, &[]).await?,
-            stored_name,
-        )
+        self.journal.list(text, stored_name).await
     }
 
     async fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {
-        let Some(client) = self.journal.present().await? else {
-            return Ok(false);
-        };
         let texts = &self.journal.session.texts;
         let text = match order {
             ProducerOrder::Freeze => &texts.producer_freeze,
             ProducerOrder::Thaw => &texts.producer_thaw,
             ProducerOrder::Release => &texts.producer_release,
         };
-        let rows = self
-            .journal
-            .session
-            .run(&client, text, &[&name.as_str()])
-            .await?;
-        Ok(!rows.is_empty())
+        self.journal.order(text, name).await
     }
 }
 
