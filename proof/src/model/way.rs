@@ -21,7 +21,7 @@ pub(crate) fn tell<W: Breakable, A: Copy>(
     words: &Words<'_, W, A>,
 ) -> String {
     let mut told = name.to_owned();
-    let mut worlds = path.iter().map(|(world, _)| world).skip(1);
+    let mut later = path.iter().map(|(world, _)| world).skip(1);
     for (step, (world, action)) in path.iter().enumerate() {
         let Some(action) = action else { continue };
         let _ = write!(
@@ -30,7 +30,7 @@ pub(crate) fn tell<W: Breakable, A: Copy>(
             step + 1,
             (words.sentence)(world, *action)
         );
-        let Some(next) = worlds.next() else { continue };
+        let Some(next) = later.next() else { continue };
         told.push_str(&(words.change)(world, next));
         for law in (words.laws)(next.broken()) {
             let _ = write!(told, " <- breaks {law}");
