@@ -97,6 +97,7 @@ mod transaction_overlap;
 mod verb_traces;
 mod window_guard;
 mod window_watch;
+mod worker_end;
 
 pub use notice::{Keys, Notice, Protection, Reporter};
 pub use results::{PipelineResult, PipelineSummary, RelayResult, Results};

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_admin::{Paused, Ran, Runner};
-use semel_config::{Accepted, Layers, PipelineSettings, StoreUrl};
+use semel_admin::{Lent, Paused, Ran, Runner};
+use semel_config::{Accepted, Layers, PipelineSettings, Settings, StoreUrl};
+use semel_core::port::store::AnyStore;
 use semel_core::{Claimant, Error, ErrorKind};
 use semel_engine::event::{Event, FanOut, Observer, Origin};
 use semel_engine::surroundings::Surroundings;
@@ -23,20 +24,53 @@ use crate::traces;
 pub(crate) struct WorkerRunner {
     /// The surroundings of the pipelines, but for what watches their health: a target that is away from these messages
     /// does not make the worker unready, and one that is back does not make it ready.
-    pub(crate) around: Surroundings,
-    pub(crate) url: StoreUrl,
-    pub(crate) stores: Stores,
-    pub(crate) traces: Option<Traces>,
+    around: Surroundings,
+    url: StoreUrl,
+    stores: Stores,
+    traces: Option<Traces>,
     /// The counts of the worker, if anybody can ask for them.
-    pub(crate) counted: Option<Arc<Status>>,
-    pub(crate) stop: watch::Sender<bool>,
-    pub(crate) patience: Duration,
-    pub(crate) accepted: Accepted,
+    counted: Option<Arc<Status>>,
+    stop: watch::Sender<bool>,
+    patience: Duration,
+    accepted: Accepted,
     /// The orders about the pipelines.
-    pub(crate) pauses: Arc<Pauses>,
+    pauses: Arc<Pauses>,
 }
 
 impl WorkerRunner {
+    /// Returns what runs messages again for a worker.
+    pub(crate) fn of(
+        (settings, stores, status, traces): (&Settings, &Stores, &Arc<Status>, Option<&Traces>),
+        around: &Surroundings,
+        observer: &Arc<dyn Observer>,
+        (stop, pauses): (&watch::Sender<bool>, &Arc<Pauses>),
+    ) -> Self {
+        let is_scraped = settings.admin.listen.is_some();
+        Self {
+            around: Surroundings {
+                observer: Arc::clone(observer),
+                ..around.clone()
+            },
+            url: settings.store.clone(),
+            stores: stores.clone(),
+            traces: traces.cloned(),
+            counted: is_scraped.then(|| Arc::clone(status)),
+            stop: stop.clone(),
+            patience: settings.shutdown,
+            accepted: settings.accepted,
+            pauses: Arc::clone(pauses),
+        }
+    }
+
+    /// Lends the store to the admin API, and itself.
+    pub(crate) fn lend(self, to: &watch::Sender<Option<Lent>>, store: &AnyStore) {
+        to.send_replace(Some(Lent {
+            store: store.clone(),
+            trail: self.stores.transfer.clone(),
+            runner: Some(Arc::new(self)),
+        }));
+    }
+
     /// Returns the surroundings of a run of a pipeline. Its claims are not those of the pipeline.
     fn around(&self, settings: &PipelineSettings) -> Surroundings {
         let mut around = self.around.clone();

@@ -9,7 +9,7 @@ use semel_config::{Settings, StoreUrl};
 use semel_core::port::checkpoint::AnyCheckpointStore;
 use semel_core::port::store::AnyStore;
 use semel_core::port::transactional::AnyTransactionalStore;
-use semel_core::{Claimant, Clock, Entropy, Error, ErrorKind, Result};
+use semel_core::{Claimant, Clock, Entropy, Result};
 use semel_engine::event::{FanOut, Observer};
 use semel_engine::layer::outage::{self, Breaker};
 use semel_engine::surroundings::{Shutdown, Surroundings};
@@ -28,13 +28,14 @@ use crate::notice::{Notice, Reporter};
 use crate::pause::{Pauses, RelayOrders};
 use crate::preflight;
 use crate::relays::Relays;
-use crate::results::{PipelineSummary, Results};
+use crate::results::Results;
 use crate::runner::WorkerRunner;
 use crate::shared::Shared;
 use crate::status::{self, Status};
 use crate::store_opening;
 use crate::store_watch::StoreWatch;
 use crate::window_guard::outlooks;
+use crate::worker_end::{end_listeners, ended, stop_orders};
 use crate::{key_count, probes, route_watch, tokens, traces};
 
 /// The parts of a worker that its program hands in.
@@ -340,8 +341,8 @@ impl Worker {
             (stores, lent)
         };
         let of_worker = (&settings, &stores, &status, traces.as_ref());
-        let runner = runner(of_worker, &around, &observer, (&stop, &pauses));
-        lend(&store, &lent, runner);
+        let runner = WorkerRunner::of(of_worker, &around, &observer, (&stop, &pauses));
+        runner.lend(&store, &lent);
         let pipelines = &settings.pipelines;
         let outlooks = outlooks(pipelines, &*around.clock, &*reporter, stop.subscribe()).await?;
         beside.spawn(store_watch.clone().watch(stop.clone()));
@@ -443,39 +444,6 @@ fn around(options: &Options, status: &Status, claimant: Claimant) -> Surrounding
     }
 }
 
-/// Returns what runs messages again for the admin API.
-fn runner(
-    (settings, stores, status, traces): (&Settings, &Stores, &Arc<Status>, Option<&Traces>),
-    around: &Surroundings,
-    observer: &Arc<dyn Observer>,
-    (stop, pauses): (&watch::Sender<bool>, &Arc<Pauses>),
-) -> WorkerRunner {
-    let is_scraped = settings.admin.listen.is_some();
-    WorkerRunner {
-        around: Surroundings {
-            observer: Arc::clone(observer),
-            ..around.clone()
-        },
-        url: settings.store.clone(),
-        stores: stores.clone(),
-        traces: traces.cloned(),
-        counted: is_scraped.then(|| Arc::clone(status)),
-        stop: stop.clone(),
-        patience: settings.shutdown,
-        accepted: settings.accepted,
-        pauses: Arc::clone(pauses),
-    }
-}
-
-/// Lends the store to the admin API, and what runs messages again.
-fn lend(to: &watch::Sender<Option<Lent>>, store: &AnyStore, runner: WorkerRunner) {
-    to.send_replace(Some(Lent {
-        store: store.clone(),
-        trail: runner.stores.transfer.clone(),
-        runner: Some(Arc::new(runner)),
-    }));
-}
-
 /// Returns the same stores, whose calls are timed, and the one of claims. Orders of other processes and the moving of a
 /// store are not.
 fn measured(
@@ -525,68 +493,6 @@ fn orders(
             served.await;
         }
     }
-}
-
-/// Refuses orders of the admin API once a stop is asked for.
-async fn stop_orders(orders: Arc<Orders>, mut stop: watch::Receiver<bool>) {
-    let _ = stop.wait_for(|is_asked| *is_asked).await;
-    orders.stop();
-}
-
-/// Waits until every webhook and every claim in hand is answered.
-async fn end_listeners(webhooks: &Listeners, claims: Option<Claims>) {
-    webhooks.close().await;
-    if let Some(claims) = claims {
-        claims.ended().await;
-    }
-}
-
-/// Waits for all pipelines and all relays.
-async fn ended(
-    running: JoinSet<(Box<str>, Result<PipelineSummary>)>,
-    relays: Relays,
-    stop: &watch::Sender<bool>,
-) -> Result<Results> {
-    let mut ended = all(running, stop).await;
-    match &mut ended {
-        Ok(results) => relays.ended(results).await,
-        Err(_) => {
-            stop.send_replace(true);
-        }
-    }
-    ended
-}
-
-/// Waits for all pipelines; one that fails ends the others.
-async fn all(
-    mut running: JoinSet<(Box<str>, Result<PipelineSummary>)>,
-    stop: &watch::Sender<bool>,
-) -> Result<Results> {
-    let mut results = Results {
-        pipelines: Vec::new(),
-        relays: Vec::new(),
-        failure: None,
-    };
-    while let Some(joined) = running.join_next().await {
-        let (name, result) = match joined {
-            Ok(ended) => ended,
-            Err(error) => {
-                // The others end first, and hand over the spans of what they had in hand.
-                running.shutdown().await;
-                let error =
-                    Error::new(ErrorKind::Internal, "a pipeline panicked").with_source(error);
-                return Err(error);
-            }
-        };
-        match result {
-            Ok(ended) => results.pipelines.push((name, ended)),
-            Err(error) => {
-                results.failure.get_or_insert(error);
-                stop.send_replace(true);
-            }
-        }
-    }
-    Ok(results)
 }
 
 /// The interval of sweeps over the store: that of the shortest window of a pipeline, of a route, or of a claim that names

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use semel_backends::BACKENDS;
 use semel_config::{Overrides, PipelineSettings};
-use semel_core::{Fate, SpanId, TraceContext, TraceFlags, TraceId};
+use semel_core::{ErrorKind, Fate, SpanId, TraceContext, TraceFlags, TraceId};
 use semel_engine::event::{Event, Unobserved};
 use semel_engine::surroundings::OnProgress;
 use semel_engine::system::{SystemClock, SystemEntropy};
