@@ -22,8 +22,8 @@ pub trait IngestJournal: Send + Sync + 'static {
     /// # Guarantee   the position of the producer and all that is new, or nothing; durable before the answer. What is
     /// refused changes nothing
     /// # Shape       the same once more → all known
-    /// # Cost        one durable write; one more for a producer, an epoch or a stream that is new, where a store keeps a
-    /// log for each; none for what is refused or known
+    /// # Cost        one durable write, which calls at the same time may share; one more for a producer, an epoch or a
+    /// stream that is new, where a store keeps a log for each; none for what is refused or known
     /// # Errors      `InvalidInput`: a batch or a name that the store has no place for; those of a store that is away
     /// # Cancel safety   safe: a call that is dropped may have been carried out, and can be made again
     fn submit(&self, submission: &Submission) -> impl Future<Output = Result<GateAnswer>> + Send;

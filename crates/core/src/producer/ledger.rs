@@ -242,8 +242,11 @@ impl<B> Ledger<B> {
         stream: &str,
         after: u64,
     ) -> Result<impl Iterator<Item = &KeptBatch<B>>> {
-        let kept = self.stream(stream)?.batches.iter();
-        Ok(kept.filter(move |it| it.first + u64::from(it.count) > after.saturating_add(1)))
+        let kept = &self.stream(stream)?.batches;
+        // They are in order.
+        let begin =
+            kept.partition_point(|it| it.first + u64::from(it.count) <= after.saturating_add(1));
+        Ok(kept.range(begin..))
     }
 
     /// Returns the progress in an input.

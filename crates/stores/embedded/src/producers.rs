@@ -205,6 +205,7 @@ fn page_behind(
     most: u32,
 ) -> Result<Vec<StoredBatch>> {
     let (mut batches, mut page) = (Vec::new(), Page::of(most));
+    let bodies = log.bodies(files)?;
     for kept in log.ledger()?.kept_behind(stream, after)? {
         if !page.takes(kept.count, kept.body.len.into()) {
             break;
@@ -212,7 +213,7 @@ fn page_behind(
         batches.push(StoredBatch {
             first: kept.first,
             count: kept.count,
-            body: log.body(files, kept.body)?,
+            body: bodies.read(kept.body)?,
             at: kept.at,
         });
     }

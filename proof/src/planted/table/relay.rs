@@ -125,6 +125,12 @@ pub(super) const BUGS: &[Bug] = &[
         "does not sync what a producer appends",
         &["producers::nothing_that_was_promised_is_lost_wherever_the_power_goes"],
     ),
+    store(
+        "X43",
+        EMBEDDED,
+        "answers that messages are known which a full disk refused",
+        &["ingest::submissions::what_a_full_disk_refused_is_new_when_it_comes_again"],
+    ),
     running(
         "X20",
         "sends messages of one order key of a producer together",

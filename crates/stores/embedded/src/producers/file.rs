@@ -12,29 +12,32 @@
 use bytes::Bytes;
 use semel_core::ingest::SENDERS_TARGET;
 use semel_core::producer::ledger::{Ledger, Stream};
-use semel_core::producer::{Opened, Opening, ProducerName};
+use semel_core::producer::{Batch, Opened, Opening, ProducerName};
 use semel_core::{Error, ErrorKind, Result, Timestamp};
 
 use super::frame::{
-    FRAME_LEN, HEADER_LEN, NextLog, TIMED_VERSION, VERSION, Window, generation, put_frame,
-    unwritten,
+    FRAME_LEN, GROUPED_VERSION, HEADER_LEN, NextLog, TIMED_VERSION, VERSION, Window, generation,
+    put_frame, unwritten,
 };
 use super::name::{log_name, next_name};
 use super::record::{Location, Record, apply};
 use crate::error;
 use crate::files::{File, Files};
+use crate::wire::Put;
 
 /// The log as far as it was read.
 #[derive(Default)]
 pub(super) struct JournalFile {
     name: String,
     generation: u64,
-    /// True if the log is of a version that has times.
-    pub(super) has_times: bool,
+    /// The version of the log; 0 if there is none.
+    version: u32,
     /// The end of what was read, which is that of the last good frame.
     end: u64,
     /// The state; none if there is no log.
     pub(super) ledger: Option<Ledger<Location>>,
+    /// The end from which on the log is looked at for what is of no use in it.
+    looked_at_end: u64,
     /// Set once a write failed, so that nobody knows what is on the disk.
     is_poisoned: bool,
 }
@@ -59,7 +62,7 @@ impl JournalFile {
         let mut header = [0; HEADER_LEN];
         let read = self.read(&*file, &mut header, 0)?;
         let header = generation(&header[..read]).map_err(|what| self.damaged(0, what))?;
-        let header = header.map_err(|version| error::newer(version, TIMED_VERSION))?;
+        let header = header.map_err(|version| error::newer(version, GROUPED_VERSION))?;
         let (version, generation) = header;
         if self.generation != generation || self.ledger.is_none() {
             // Whoever renamed it may have died before the folder was synced: what rests on the new log must not go back
@@ -69,7 +72,7 @@ impl JournalFile {
                 return Err(error::unknown("syncing the folder of the producers", why));
             }
             self.generation = generation;
-            self.has_times = version >= TIMED_VERSION;
+            self.version = version;
             self.end = HEADER_LEN as u64;
             self.ledger = None;
         }
@@ -105,6 +108,16 @@ impl JournalFile {
         Ok(())
     }
 
+    /// Tells whether the log is of a version that has times.
+    pub(super) const fn has_times(&self) -> bool {
+        self.version >= TIMED_VERSION
+    }
+
+    /// Tells whether appends may be together in a record of the log.
+    pub(super) const fn has_groups(&self) -> bool {
+        self.version >= GROUPED_VERSION
+    }
+
     /// Returns the state of a log that is there.
     pub(super) fn ledger(&self) -> Result<&Ledger<Location>> {
         self.ledger.as_ref().ok_or_else(not_there)
@@ -114,7 +127,7 @@ impl JournalFile {
     /// stream were settled.
     pub(super) fn renewed(&self) -> Option<Ledger<Location>> {
         let mut ledger = self.ledger.clone()?;
-        if !self.has_times {
+        if !self.has_times() {
             for stream in ledger.streams.values_mut() {
                 stream.heard = Timestamp::EPOCH;
             }
@@ -133,12 +146,67 @@ impl JournalFile {
 
     /// Appends a record durably, and takes it into the state.
     pub(super) fn add(&mut self, files: &dyn Files, record: &Record<'_>) -> Result<()> {
-        if self.end > REWRITTEN_FROM && self.is_mostly_done() {
+        self.shorten(files)?;
+        let mut bytes = Vec::new();
+        put_frame(&mut bytes, record, self.end, self.generation)?;
+        self.write(files, &bytes)?;
+        let record_at = self.end + FRAME_LEN as u64;
+        if apply(&mut self.ledger, &bytes[FRAME_LEN..], record_at).is_none() {
+            return Err(self.damaged(self.end, "no such record"));
+        }
+        self.end += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Writes a log anew that is long, and mostly of no use any more.
+    pub(super) fn shorten(&mut self, files: &dyn Files) -> Result<()> {
+        if self.end < self.looked_at_end.max(REWRITTEN_FROM) {
+            return Ok(());
+        }
+        if self.is_mostly_done() {
             let ledger = self.renewed().ok_or_else(not_there)?;
             self.rewrite(files, &ledger)?;
         }
-        let mut bytes = Vec::new();
-        put_frame(&mut bytes, record, self.end, self.generation)?;
+        self.looked_at_end = self.end + self.end / 8;
+        Ok(())
+    }
+
+    /// Takes an append into the state that is to be written with others; `place` is behind those.
+    pub(super) fn stage(
+        &mut self,
+        stream: &str,
+        batch: &Batch,
+        staged: &mut Vec<u8>,
+    ) -> Result<()> {
+        let mut record = Vec::new();
+        Record::Append(stream, batch).write(&mut record);
+        staged.put_bytes(&record);
+        let place = staged.len() - record.len();
+        let record_at = self.end + (FRAME_LEN + KIND_LEN + place) as u64;
+        if apply(&mut self.ledger, &record, record_at).is_none() {
+            self.ledger = None;
+            return Err(self.damaged(self.end, "no such record"));
+        }
+        Ok(())
+    }
+
+    /// Makes staged appends durable, which are in the state already. After an error the state is that of the log again.
+    pub(super) fn add_staged(&mut self, files: &dyn Files, staged: &[u8]) -> Result<()> {
+        let mut bytes = Vec::with_capacity(FRAME_LEN + KIND_LEN + staged.len());
+        let record = Record::Together(staged);
+        let put = put_frame(&mut bytes, &record, self.end, self.generation);
+        if let Err(error) = put.and_then(|()| self.write(files, &bytes)) {
+            if !semel_core::planted("X43") {
+                self.ledger = None;
+            }
+            return Err(error);
+        }
+        self.end += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Writes behind what was read, and syncs.
+    fn write(&mut self, files: &dyn Files, bytes: &[u8]) -> Result<()> {
         let file = self.opened(files)?;
         let mut cut = Ok(());
         let file_end = file.len_bytes();
@@ -146,7 +214,7 @@ impl JournalFile {
             // What an earlier process did not finish.
             cut = file.truncate(self.end);
         }
-        if let Err(why) = cut.and_then(|()| file.write_at(&bytes, self.end)) {
+        if let Err(why) = cut.and_then(|()| file.write_at(bytes, self.end)) {
             if error::is_full(&why) && file.truncate(self.end).is_ok() {
                 return Err(error::full(why));
             }
@@ -159,11 +227,6 @@ impl JournalFile {
             self.is_poisoned = true;
             return Err(error::unknown("syncing the log of a producer", why));
         }
-        let record_at = self.end + FRAME_LEN as u64;
-        if apply(&mut self.ledger, &bytes[FRAME_LEN..], record_at).is_none() {
-            return Err(self.damaged(self.end, "no such record"));
-        }
-        self.end += bytes.len() as u64;
         Ok(())
     }
 
@@ -182,16 +245,18 @@ impl JournalFile {
         let next = next_name(&self.name);
         let file = files.create(&next).map_err(unwritten)?;
         let has_times = ledger.streams.values().any(is_of_sender);
-        let version = if has_times { TIMED_VERSION } else { VERSION };
+        let version = if has_times { GROUPED_VERSION } else { VERSION };
         let mut next_log = NextLog::of(&*file, version, self.generation + 1);
         next_log.put(&Record::Producer(ledger))?;
+        let has_batches = ledger.streams.values().any(|it| !it.batches.is_empty());
+        let bodies = has_batches.then(|| self.bodies(files)).transpose()?;
         for (name, stream) in &ledger.streams {
             next_log.put(&Record::Stream(name, stream))?;
             if is_of_sender(stream) {
                 next_log.put(&Record::Times(name, stream.begun, stream.heard))?;
             }
             for kept in &stream.batches {
-                let body = self.body(files, kept.body)?;
+                let body = bodies.as_ref().ok_or_else(not_there)?.read(kept.body)?;
                 next_log.put(&Record::Kept(name, kept, &body))?;
             }
         }
@@ -204,7 +269,7 @@ impl JournalFile {
             return Err(error::unknown("syncing the folder of the producers", why));
         }
         (self.generation, self.end, self.ledger) = (generation, end, state);
-        self.has_times = has_times;
+        self.version = version;
         Ok(())
     }
 
@@ -229,15 +294,12 @@ impl JournalFile {
             .map_err(|why| error::unknown("syncing the folder of the producers", why))
     }
 
-    /// Reads the messages of a batch.
-    pub(super) fn body(&self, files: &dyn Files, at: Location) -> Result<Bytes> {
-        let mut body = vec![0; at.len as usize];
-        let file = self.opened(files)?;
-        let read = self.read(&*file, &mut body, at.offset)?;
-        if read < body.len() {
-            return Err(self.damaged(at.offset, "messages cut off"));
-        }
-        Ok(body.into())
+    /// Opens the log for its messages to be read.
+    pub(super) fn bodies<'l>(&'l self, files: &dyn Files) -> Result<Bodies<'l>> {
+        Ok(Bodies {
+            log: self,
+            file: self.opened(files)?,
+        })
     }
 
     fn opened(&self, files: &dyn Files) -> Result<Box<dyn File>> {
@@ -260,6 +322,24 @@ impl JournalFile {
     }
 }
 
+/// The messages in a log.
+pub(super) struct Bodies<'l> {
+    log: &'l JournalFile,
+    file: Box<dyn File>,
+}
+
+impl Bodies<'_> {
+    /// Reads the messages of a batch.
+    pub(super) fn read(&self, at: Location) -> Result<Bytes> {
+        let mut body = vec![0; at.len as usize];
+        let read = self.log.read(&*self.file, &mut body, at.offset)?;
+        if read < body.len() {
+            return Err(self.log.damaged(at.offset, "messages cut off"));
+        }
+        Ok(body.into())
+    }
+}
+
 pub(super) fn not_there() -> Error {
     Error::new(ErrorKind::Internal, "the log of a producer is not there")
 }
@@ -269,5 +349,7 @@ fn is_of_sender(stream: &Stream<Location>) -> bool {
     &*stream.target == SENDERS_TARGET
 }
 
+/// The length of the kind of a record.
+const KIND_LEN: usize = 1;
 /// The length from which a log is written anew, once half of it is of no use.
 const REWRITTEN_FROM: u64 = 32 * 1_024 * 1_024;

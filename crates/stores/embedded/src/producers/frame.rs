@@ -28,7 +28,7 @@ pub(super) fn generation(header: &[u8]) -> Result<Result<(u32, u64), u32>, &'sta
     let mut take = Take::new(&body[4..]);
     let (version, generation) = (take.u32(), take.u64());
     let version = version.ok_or("header cut off")?;
-    if !(VERSION..=TIMED_VERSION).contains(&version) {
+    if !(VERSION..=GROUPED_VERSION).contains(&version) {
         return Ok(Err(version));
     }
     let generation = generation.ok_or("header cut off")?;
@@ -196,6 +196,8 @@ const FRAME: [u8; 4] = *b"SLPF";
 pub(super) const VERSION: u32 = 1;
 /// That of a log of messages that others send, with the times of its streams.
 pub(super) const TIMED_VERSION: u32 = 2;
+/// That of one whose appends may be together in a record.
+pub(super) const GROUPED_VERSION: u32 = 3;
 pub(super) const HEADER_LEN: usize = 20;
 pub(super) const FRAME_LEN: usize = 12;
 /// The bytes that are read and written together.

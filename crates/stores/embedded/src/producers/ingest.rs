@@ -1,74 +1,58 @@
 //! The journal of messages that others send here: logs like those of producers, in the folder `ingest`.
 
+mod submissions;
+
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use semel_core::Result;
 use semel_core::ingest::{GateAnswer, SilentStream, Submission};
 use semel_core::port::ingest::{Accepted, Forgotten, IngestJournal, Settled, Silence};
-use semel_core::producer::ledger::Ledger;
 use semel_core::producer::{ProducerEntry, ProducerName, ProducerOrder};
+use semel_core::{Error, ErrorKind, Result};
 
+use self::submissions::Submissions;
 use super::file::not_there;
 use super::name::lock_name;
-use super::record::{Location, Record};
+use super::record::Record;
 use super::{EmbeddedProducers, Folder, INGEST_FOLDER, page_behind};
 use crate::files::Files;
 
-/// The journal of messages that others send, in the folder of an embedded store.
+/// The journal of messages that others send, in the folder of an embedded store. Submissions that wait for the disk at the
+/// same time share a write and a sync.
 #[derive(Clone)]
-pub struct EmbeddedIngest(EmbeddedProducers);
+pub struct EmbeddedIngest {
+    logs: EmbeddedProducers,
+    submissions: Arc<Submissions>,
+}
 
 impl EmbeddedIngest {
     /// Returns the journal of the store in this folder. Reads nothing yet. Needs a tokio runtime.
     pub fn new(store: &Path) -> Self {
         let folder = Folder::Real(store.join(INGEST_FOLDER).into());
-        Self(EmbeddedProducers::of(folder))
+        Self::of(EmbeddedProducers::of(folder))
     }
 
     /// Returns the journal in a directory of any kind: the seam for tests on a disk that fails.
     pub fn open_in(files: Arc<dyn Files>) -> Self {
-        Self(EmbeddedProducers::open_in(files))
+        Self::of(EmbeddedProducers::open_in(files))
+    }
+
+    fn of(logs: EmbeddedProducers) -> Self {
+        Self {
+            logs,
+            submissions: Arc::default(),
+        }
     }
 }
 
 impl IngestJournal for EmbeddedIngest {
     async fn submit(&self, submission: &Submission) -> Result<GateAnswer> {
-        let submission = submission.clone();
-        let submit = move |shared: &super::Shared| {
-            let name = submission.producer();
-            if !shared.has_log(&name)? {
-                // What is refused leaves nothing, neither a folder nor a lock.
-                let answer = submission.decide_in::<Location>(None);
-                if !matches!(answer, GateAnswer::Taken { .. }) {
-                    return Ok(answer);
-                }
-            }
-            let submitted = shared.with(&name, true, |log, files| {
-                let answer = submission.decide_in(log.ledger.as_ref());
-                let GateAnswer::Taken {
-                    known, new, next, ..
-                } = answer
-                else {
-                    return Ok(answer);
-                };
-                let ledger = log.renewed();
-                let mut ledger = ledger.unwrap_or_else(|| Ledger::of_sender(&name));
-                log.begin_at(submission.at.as_millis());
-                if ledger.adopt(&submission) {
-                    // With the power off in between, nothing was promised: the same messages come again, or none.
-                    log.rewrite(files, &ledger)?;
-                }
-                if new > 0 {
-                    let batch = submission.batch(known, new, next);
-                    log.add(files, &Record::Append(&submission.stream, &batch))?;
-                }
-                Ok(answer)
-            });
-            submitted?.ok_or_else(super::no_folder)
-        };
-        self.0.call(submit).await
+        let answered = self.submissions.add(&self.logs.shared, submission.clone());
+        answered.await.unwrap_or_else(|_| {
+            let message = "a call of the journal of messages did not end";
+            Err(Error::new(ErrorKind::Internal, message))
+        })
     }
 
     async fn accepted(
@@ -94,7 +78,7 @@ impl IngestJournal for EmbeddedIngest {
             });
             read.map(Option::flatten)
         };
-        self.0.call(read).await
+        self.logs.call(read).await
     }
 
     async fn settle(&self, producer: &ProducerName, stream: &str, settled: Settled) -> Result<()> {
@@ -105,7 +89,7 @@ impl IngestJournal for EmbeddedIngest {
                 let Settled { begun, through, at } = settled;
                 if ledger.begun(&stream) == begun && ledger.standing(&stream)?.confirmed < through {
                     // A log of an older version has no times, and has to stay one that it reads.
-                    let record = if log.has_times {
+                    let record = if log.has_times() {
                         Record::Settled(&stream, through, at)
                     } else {
                         Record::Confirm(&stream, through)
@@ -116,21 +100,23 @@ impl IngestJournal for EmbeddedIngest {
             });
             settled.map(drop)
         };
-        self.0.call(settle).await
+        self.logs.call(settle).await
     }
 
     async fn list(&self) -> Result<Vec<ProducerEntry>> {
-        self.0.call(super::Shared::list).await
+        self.logs.call(super::Shared::list).await
     }
 
     async fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {
         let name = name.clone();
-        self.0.call(move |shared| shared.order(&name, order)).await
+        self.logs
+            .call(move |shared| shared.order(&name, order))
+            .await
     }
 
     async fn forget(&self, silence: &Silence) -> Result<Forgotten> {
         let silence = silence.clone();
-        self.0.call(move |shared| forget(shared, &silence)).await
+        self.logs.call(move |shared| forget(shared, &silence)).await
     }
 }
 

@@ -29,6 +29,8 @@ pub(super) enum Record<'a> {
     Settled(&'a str, u64, Timestamp),
     /// The times of a stream of messages that others send: its begin, and its last message.
     Times(&'a str, u64, Timestamp),
+    /// Records of kind append that are there together or not at all, each with its length before it.
+    Together(&'a [u8]),
 }
 
 impl Record<'_> {
@@ -92,12 +94,30 @@ impl Record<'_> {
                 to.put_number(*begun);
                 to.put_number(heard.as_millis());
             }
+            Self::Together(records) => {
+                to.push(TOGETHER);
+                to.extend_from_slice(records);
+            }
         }
     }
 }
 
 /// Takes a record into the state; `at` is where it begins in the log. Nothing if it is no record.
 pub(super) fn apply(state: &mut Option<Ledger<Location>>, record: &[u8], at: u64) -> Option<()> {
+    let Some((&TOGETHER, mut records)) =
+        record.split_first().map(|(kind, it)| (kind, Take::new(it)))
+    else {
+        return apply_one(state, record, at);
+    };
+    while !records.is_empty() {
+        let one = records.bytes().filter(|it| it.first() == Some(&APPEND))?;
+        let begin = record.len() - records.len() - one.len();
+        apply_one(state, one, at + begin as u64)?;
+    }
+    Some(())
+}
+
+fn apply_one(state: &mut Option<Ledger<Location>>, record: &[u8], at: u64) -> Option<()> {
     let mut take = Take::new(record);
     let kind = take.byte()?;
     if kind == PRODUCER {
@@ -209,3 +229,4 @@ const APPEND: u8 = 4;
 const CONFIRM: u8 = 5;
 const TIMES: u8 = 6;
 const SETTLED: u8 = 7;
+const TOGETHER: u8 = 8;

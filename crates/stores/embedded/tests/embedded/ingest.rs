@@ -1,6 +1,8 @@
 //! The laws of the journal of messages that others send, over a folder; and a life of one, cut off after every single
 //! file operation.
 
+mod submissions;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -124,7 +126,7 @@ async fn a_log_of_the_first_format_is_read_and_stays_one_until_it_is_written_ane
     assert_eq!(journal.forget(&old).await.expect("an answer").producers, []);
     // An opening writes the log anew, with times.
     journal.submit(&sent(4, 5, &["e"])).await.expect("taken");
-    assert_eq!(version(), 2);
+    assert_eq!(version(), 3);
     let again = EmbeddedIngest::new(folder.path());
     let read = again.accepted(&billing, "orders", 0, 9).await;
     let read = read.expect("an answer").expect("a stream");
@@ -170,7 +172,7 @@ async fn what_waited_for_long_in_a_log_of_the_first_format_is_not_forgotten_when
             3
         };
         let version = std::fs::read(&log).expect("a log")[4];
-        assert_eq!(version, 1 + u8::from(is_written_anew));
+        assert_eq!(version, if is_written_anew { 3 } else { 1 });
         let done = Settled {
             at: day(20_000),
             ..settled(0, through)
@@ -182,6 +184,31 @@ async fn what_waited_for_long_in_a_log_of_the_first_format_is_not_forgotten_when
         assert!(!forgets(&again, 20_004).await, "{is_written_anew}");
         assert!(forgets(&again, 20_010).await, "{is_written_anew}");
     }
+}
+
+/// Three messages in epoch 3, as a version without groups has written them.
+const SECOND_FORMAT: &[u8] = include_bytes!("../golden/ingest/2.journal");
+
+#[tokio::test]
+async fn a_log_of_the_second_format_is_read_and_stays_one_until_it_is_written_anew() {
+    let folder = TempDir::new().expect("a folder");
+    let log = folder.path().join("ingest/billing-0a.journal");
+    std::fs::create_dir(folder.path().join("ingest")).expect("a folder");
+    std::fs::write(&log, SECOND_FORMAT).expect("a log");
+    let version = || std::fs::read(&log).expect("a log")[4];
+    let journal = EmbeddedIngest::new(folder.path());
+    let (fourth, fifth) = (sent(3, 4, &["d"]), sent(3, 5, &["e"]));
+    let answers = tokio::join!(journal.submit(&fourth), journal.submit(&fifth));
+    answers.0.expect("taken");
+    answers.1.expect("taken");
+    assert_eq!(version(), 2, "an older version reads it");
+    journal.submit(&sent(4, 6, &["f"])).await.expect("taken");
+    assert_eq!(version(), 3);
+    let (journal, billing) = (EmbeddedIngest::new(folder.path()), producer("billing-0a"));
+    let read = journal.accepted(&billing, "orders", 0, 9).await;
+    let read = read.expect("an answer").expect("a stream");
+    assert_eq!((read.batches.len(), read.next), (5, 7));
+    assert!(read.begun > 0);
 }
 
 /// The state that was promised, or tried.
