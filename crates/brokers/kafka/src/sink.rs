@@ -106,6 +106,11 @@ impl KafkaSink {
             // A look creates nothing, and a name that is misspelt is no topic.
             config.set(AUTO_CREATE, "false");
         }
+        if LINGER.iter().all(|name| config.get(name).is_none()) {
+            // A call hands over all that it has at once, and waits for all of it: what could come to lie beside the last
+            // of it is in the next call.
+            config.set(LINGER[0], USUAL_LINGER);
+        }
         config.set(
             "message.timeout.ms",
             options.timeout.as_millis().to_string(),
@@ -355,6 +360,12 @@ const PROPAGATION: &str = "topic.metadata.propagation.max.ms";
 
 /// Its value in milliseconds, unless the user has set one.
 const USUAL_PROPAGATION: &str = "5000";
+
+/// The time for which a record waits for others beside it: a property with two names.
+const LINGER: [&str; 2] = ["linger.ms", "queue.buffering.max.ms"];
+
+/// Its value in milliseconds, unless the user has set one; librdkafka's own is 5.
+const USUAL_LINGER: &str = "1";
 
 /// The pause between two looks for the topic.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// The most messages that are handed over, appended and sent at once.
-pub const MOST_AT_ONCE: u32 = 1_000;
+pub const MOST_AT_ONCE: u32 = 2_000;
 
 /// The most bytes that are handed over at once: contents, headers, ids and order keys.
 pub const MOST_BYTES_AT_ONCE: usize = 32 << 20;
