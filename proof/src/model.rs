@@ -12,12 +12,14 @@
 //!
 //! Not here: stores that forget their answers where the class does not survive that; the tests show that it breaks.
 
+mod answers;
 mod broker;
 mod calls;
 mod configurations;
 mod effect;
 mod judge;
 mod law;
+mod lookup;
 mod named;
 mod numbers;
 mod order;
@@ -34,6 +36,7 @@ mod state_laws;
 mod steps;
 mod store;
 mod streamed;
+mod subject;
 #[cfg(test)]
 mod tests;
 mod trace;
@@ -44,16 +47,15 @@ mod wrong;
 
 use std::time::Duration;
 
-use semel_core::{Entity, Operation};
-
 use self::law::{Case, Fault, Law};
 use self::output::Output;
 use self::producer::subject::Sender;
 use self::relay::subject::Relay;
-use self::search::{Subject, Tally, check, is_model};
-use self::setup::{MOST_OPERATIONS, Setup};
+use self::search::{Subject, check, is_model};
+use self::setup::Setup;
 use self::steps::Action;
 use self::streamed::Streamed;
+use self::subject::Protocol;
 use self::world::World;
 use crate::effort::{Effort, Size};
 use crate::report::Row;
@@ -61,40 +63,13 @@ use crate::report::Row;
 /// The most times that a campaign adds to each configuration.
 const DEEPEST: u8 = 12;
 
-/// One configuration of the protocol.
-#[derive(Clone)]
-pub(crate) struct Protocol {
-    setup: Setup,
-    operations: [Operation; MOST_OPERATIONS],
-    entity: Entity,
-    tally: Tally,
-}
-
-impl Protocol {
-    /// Notes that a hard case was met.
-    fn meets(&self, case: Case) {
-        self.tally.meets(case as usize);
-    }
-
-    /// Notes that a fault was dealt.
-    fn deals(&self, fault: Fault) {
-        self.tally.deals(fault as usize);
-    }
-}
-
 is_model!(Protocol);
 
 impl Subject for Protocol {
     type Setup = Setup;
 
     fn new(setup: Setup) -> Option<Self> {
-        let setup = planted::into(setup);
-        Some(Self {
-            setup,
-            operations: requests::operations()?,
-            entity: Entity::new("entity").ok()?,
-            tally: Tally::new(Case::ALL.len(), Fault::ALL.len()),
-        })
+        Self::of(planted::into(setup))
     }
 
     fn name(setup: &Setup) -> &'static str {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use crate::{Moments, Stream};
+use crate::Moments;
 
 /// One payment.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,6 +23,15 @@ pub struct Payments {
     pub distinct: BTreeSet<Payment>,
     /// Lines in the stream.
     pub deliveries: u64,
+}
+
+/// Messages, as many as a storm takes.
+pub trait Stream {
+    /// All of them so far, with the expected result.
+    fn payments(&self) -> &Payments;
+
+    /// Adds this many new ones, with repeats.
+    fn extend(&mut self, count: usize, moments: &mut Moments);
 }
 
 impl Stream for Payments {

@@ -11,8 +11,9 @@ use rustix::process::Signal;
 
 use crate::broker::Broker;
 use crate::moments::now;
+use crate::payments::{Payments, Stream};
 use crate::worker::{Run, Site, Summary};
-use crate::{Moments, Payments, scaled, tell};
+use crate::{Moments, scaled, tell};
 use feed::Feed;
 
 /// The faults of the workers of a site, and the messages they get meanwhile.
@@ -22,15 +23,6 @@ pub struct Storm<S> {
     pub stream: S,
     moments: Moments,
     crew: Crew,
-}
-
-/// Messages, as many as a storm takes.
-pub trait Stream {
-    /// All of them so far, with the expected result.
-    fn payments(&self) -> &Payments;
-
-    /// Adds this many new ones, with repeats.
-    fn extend(&mut self, count: usize, moments: &mut Moments);
 }
 
 /// The workers.

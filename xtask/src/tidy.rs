@@ -2,6 +2,7 @@
 //! function from its input to its findings, and tests that show it finding something.
 
 mod alerts;
+mod architecture;
 mod arrows;
 mod book;
 mod changelog;
@@ -114,6 +115,7 @@ fn find(workspace: &Workspace) -> Result<Vec<Finding>> {
     let tree = Tree::read(&workspace.root)?;
     let sources = sources(&tree);
     Ok([
+        architecture::check(&tree),
         arrows::check(&workspace.metadata),
         graph::check(workspace)?,
         licences::check(workspace, &tree)?,

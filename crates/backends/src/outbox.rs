@@ -4,7 +4,7 @@ use semel_config::{RelaySettings, RelaySink, StoreUrl};
 use semel_core::port::outbox::{AnyOutbox, OutboxContents};
 use semel_core::port::sink::AnySink;
 use semel_core::{Error, ErrorKind, Result};
-use semel_store_sqlite::SqliteOutbox;
+use semel_store_sqlite::SqliteOutboxStore;
 use semel_worker::effect::AppendSink;
 use semel_worker::effect::http::HttpSink;
 
@@ -17,17 +17,18 @@ pub fn open(store: &StoreUrl) -> Result<AnyOutbox> {
     match store {
         StoreUrl::Sqlite(path) => {
             let options = semel_store_sqlite::Options::default();
-            SqliteOutbox::new(path, options).map(AnyOutbox::new)
+            SqliteOutboxStore::new(path, options).map(AnyOutbox::new)
         }
         #[cfg(feature = "postgres")]
         StoreUrl::Server(url) if url.kind() == semel_config::ServerKind::Postgres => {
             let options = semel_store_postgres::Options::default();
-            semel_store_postgres::PostgresOutbox::new(url.secret(), &options).map(AnyOutbox::new)
+            semel_store_postgres::PostgresOutboxStore::new(url.secret(), &options)
+                .map(AnyOutbox::new)
         }
         #[cfg(feature = "mysql")]
         StoreUrl::Server(url) if url.kind() == semel_config::ServerKind::Mysql => {
             let options = semel_store_mysql::Options::default();
-            semel_store_mysql::MysqlOutbox::new(url.secret(), &options).map(AnyOutbox::new)
+            semel_store_mysql::MysqlOutboxStore::new(url.secret(), &options).map(AnyOutbox::new)
         }
         StoreUrl::Memory | StoreUrl::Embedded(_) | StoreUrl::Server(_) => Err(Error::new(
             ErrorKind::Unsupported,
@@ -57,19 +58,19 @@ pub fn sink(settings: &RelaySettings) -> Result<AnySink> {
 pub async fn inspect(store: &StoreUrl, stream: &str) -> Result<OutboxContents> {
     match store {
         StoreUrl::Sqlite(path) => {
-            let outbox = SqliteOutbox::new(path, semel_store_sqlite::Options::default())?;
+            let outbox = SqliteOutboxStore::new(path, semel_store_sqlite::Options::default())?;
             outbox.inspect(stream).await
         }
         #[cfg(feature = "postgres")]
         StoreUrl::Server(url) if url.kind() == semel_config::ServerKind::Postgres => {
             let options = semel_store_postgres::Options::default();
-            let outbox = semel_store_postgres::PostgresOutbox::new(url.secret(), &options)?;
+            let outbox = semel_store_postgres::PostgresOutboxStore::new(url.secret(), &options)?;
             outbox.inspect(stream).await
         }
         #[cfg(feature = "mysql")]
         StoreUrl::Server(url) if url.kind() == semel_config::ServerKind::Mysql => {
             let options = semel_store_mysql::Options::default();
-            let outbox = semel_store_mysql::MysqlOutbox::new(url.secret(), &options)?;
+            let outbox = semel_store_mysql::MysqlOutboxStore::new(url.secret(), &options)?;
             outbox.inspect(stream).await
         }
         StoreUrl::Memory | StoreUrl::Embedded(_) | StoreUrl::Server(_) => {

@@ -59,7 +59,7 @@ use semel_core::key::InvalidScope;
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// When to use colours: auto (on a terminal, unless `NO_COLOR` is set), always or never
+    /// Use of colours: auto (on a terminal, unless `NO_COLOR` is set), always or never
     #[arg(
         long = "color",
         global = true,

@@ -58,7 +58,7 @@ laws! {
     KeptInWindow = "WIN-1",
     /// A message without a record and older than the window less its margin is too old, never new.
     AgeGate = "WIN-2",
-    /// What is unresolved is never forgotten on its own.
+    /// An unresolved record is never forgotten on its own.
     UnresolvedKept = "WIN-3",
     /// A finished record counts as absent at the latest an eighth of its window plus one second after it.
     ForgottenInTime = "WIN-4",
@@ -90,11 +90,11 @@ laws! {
     BatchRepeats = "BAT-2",
     /// A batch settled together with a mark is applied whole or not at all.
     MarkTogether = "MRK-1",
-    /// What is admitted together with a mark is complete with it, or nothing of it is.
+    /// Operations admitted together with a mark are complete with it, or none of them is.
     AdmittedTogether = "MRK-2",
     /// A parked message is kept once, whole, until somebody drops it.
     ParkedOnce = "PRK-1",
-    /// What a durable store answered survives reopening it.
+    /// Every answer of a durable store survives reopening it.
     Durable = "DUR-1",
     /// Lists are complete and paged without a repeat while nothing changes.
     ListComplete = "LST-1",
@@ -102,19 +102,19 @@ laws! {
     ReleaseOrdered = "ORD-1",
     /// An order with a note leaves one audit entry, written together with its change.
     AuditedOnce = "AUD-1",
-    /// What was exported and is imported elsewhere is decided there as it was here.
+    /// Records that were exported and are imported elsewhere are decided there as they were here.
     Transferred = "XFR-1",
     /// An import adds what is not there and replaces nothing.
     ImportAdds = "XFR-2",
-    /// What was not acknowledged is delivered again, to this consumer or the next, whole and with the same coordinates.
+    /// A message that was not acknowledged is delivered again, to this consumer or the next, whole and with the same coordinates.
     DeliveredAgain = "SRC-1",
-    /// What was acknowledged before a source was closed is not delivered again, unless something older was not.
+    /// A message that was acknowledged before a source was closed is not delivered again, unless something older was not.
     NotDeliveredAgain = "SRC-2",
     /// Acknowledging one delivery settles no other; a stale id settles nothing.
     SettledAlone = "SRC-3",
-    /// What was told to be still worked on is handed to nobody else.
+    /// A delivery that was told to be still worked on is handed to nobody else.
     Held = "SRC-4",
-    /// What a sink has confirmed is with the broker, whole.
+    /// A message that a sink has confirmed is with the broker, whole.
     Confirmed = "SNK-1",
     /// Effect and record commit together.
     Together = "INB-1",

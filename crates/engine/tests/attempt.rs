@@ -13,7 +13,8 @@ use semel_core::{
 use semel_engine::attempt::{Admitted, Attempt, Reports};
 
 use crate::world::crash::Crash;
-use crate::world::faulty::{Fault, Faulty, Method, Plan};
+use crate::world::fault::{Fault, Method, Plan};
+use crate::world::faulty::Faulty;
 use crate::world::{LEASE, PROVIDER_WINDOW, World};
 
 type FaultyStore = Faulty<Arc<AnyStore>>;

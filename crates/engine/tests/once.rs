@@ -22,7 +22,8 @@ use semel_engine::once::{Declared, Once, Settings};
 use semel_engine::surroundings::Surroundings;
 
 use crate::world::crash::Crash;
-use crate::world::faulty::{Faulty, Plan};
+use crate::world::fault::Plan;
+use crate::world::faulty::Faulty;
 use crate::world::{LEASE, WINDOW, World};
 
 pub(crate) type Site = Once<Faulty<Arc<AnyStore>>>;

@@ -11,7 +11,7 @@ use semel::{Semel, http, sqlite};
 use tower::ServiceExt;
 
 type Database = Extension<Arc<Mutex<Connection>>>;
-type Inbox = Extension<http::RequestInbox<sqlite::Inbox>>;
+type Inbox = Extension<http::RequestInbox<sqlite::SqliteInbox>>;
 
 async fn order(Extension(app): Database, Extension(inbox): Inbox) -> Result<Response, StatusCode> {
     let oops = |_| StatusCode::INTERNAL_SERVER_ERROR;
@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let app = Connection::open("app.db")?;
     app.execute_batch("CREATE TABLE stock (count INTEGER); INSERT INTO stock VALUES (10)")?;
     let semel = Semel::open("sqlite:app.db").await?;
-    let inbox = sqlite::Inbox::open(&app)?;
+    let inbox = sqlite::SqliteInbox::open(&app)?;
     let keys = semel.http_with_inbox(inbox, |route| route.require_key = true)?;
     let app = Extension(Arc::new(Mutex::new(app)));
     let service: Router = Router::new()

@@ -3,11 +3,11 @@
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
 use semel::rusqlite::{Connection, TransactionBehavior};
-use semel::sqlite::Inbox;
+use semel::sqlite::SqliteInbox;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut connection = Connection::open("app.db")?;
-    let inbox = Inbox::open(&connection)?;
+    let inbox = SqliteInbox::open(&connection)?;
     connection.execute_batch("CREATE TABLE stock (item TEXT PRIMARY KEY, count INTEGER)")?;
     connection.execute("INSERT INTO stock VALUES ('book', 10)", [])?;
 

@@ -1,6 +1,6 @@
 #![doc = include_str!("../README.md")]
 //!
-//! [`Inbox`]: sqlite::Inbox
+//! [`SqliteInbox`]: sqlite::SqliteInbox
 //! [`.keyed(window)`]: Declared::keyed
 //! [`op.idempotency_key()`]: Op::idempotency_key
 //! [`.unkeyed(OnDoubt::Park)`]: Declared::unkeyed
@@ -167,9 +167,9 @@ pub mod embedded {
 #[cfg(feature = "sqlite")]
 pub mod sqlite {
     #[doc(inline)]
-    pub use crate::inbox::sqlite::Inbox;
+    pub use crate::inbox::sqlite::SqliteInbox;
     #[doc(inline)]
-    pub use semel_store_sqlite::{Options, Outbox, SqliteProducers, SqliteStore};
+    pub use semel_store_sqlite::{Options, SqliteOutbox, SqliteProducers, SqliteStore};
 }
 
 /// Records in a PostgreSQL database, for any number of processes, and in the transactions of programs that
@@ -177,9 +177,9 @@ pub mod sqlite {
 #[cfg(feature = "postgres")]
 pub mod postgres {
     #[doc(inline)]
-    pub use crate::inbox::postgres::Inbox;
+    pub use crate::inbox::postgres::PostgresInbox;
     #[doc(inline)]
-    pub use semel_store_postgres::{Options, Outbox, PostgresProducers, PostgresStore};
+    pub use semel_store_postgres::{Options, PostgresOutbox, PostgresProducers, PostgresStore};
 }
 
 /// Records in a MySQL or MariaDB database, for any number of processes, and in the transactions of programs
@@ -187,9 +187,9 @@ pub mod postgres {
 #[cfg(feature = "mysql")]
 pub mod mysql {
     #[doc(inline)]
-    pub use crate::inbox::mysql::Inbox;
+    pub use crate::inbox::mysql::MysqlInbox;
     #[doc(inline)]
-    pub use semel_store_mysql::{MysqlProducers, MysqlStore, Options, Outbox};
+    pub use semel_store_mysql::{MysqlOutbox, MysqlProducers, MysqlStore, Options};
 }
 
 /// Records in Redis or Valkey, for any number of processes and short windows.

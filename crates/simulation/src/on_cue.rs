@@ -4,6 +4,7 @@
 pub mod backing;
 pub mod broker;
 pub mod crash;
+pub mod fault;
 pub mod faulty;
 pub mod file;
 pub mod message;

@@ -8,11 +8,11 @@
 //!
 //! Not for faults of a network or a disk: brokers and stores are doubles here.
 
-mod answers;
 mod broker;
 mod claims;
 mod course;
 mod dice;
+mod disk;
 mod effect;
 mod fault;
 mod file;
@@ -20,12 +20,15 @@ mod http;
 mod judge;
 mod kind;
 mod life;
+mod lock;
 mod once;
 mod once_store;
+mod payload;
 mod plan;
 mod play;
 mod producers;
 mod provider;
+mod queue;
 mod relays;
 mod scenario;
 mod store;
@@ -38,7 +41,7 @@ mod world;
 
 pub use dice::Site;
 pub use kind::Kind;
-pub use play::{Told, minimised, play};
+pub use play::{minimised, play};
 pub use producers::{PUBLISHED_CASES, published};
 pub use relays::{RELAYED_CASES, relayed};
-pub use scenario::{Clocks, Scenario};
+pub use scenario::{Clocks, Scenario, Told};

@@ -10,6 +10,7 @@ mod overview;
 mod pace;
 mod probe;
 mod relays;
+mod restoration;
 mod samples;
 mod server;
 mod watchdog;
@@ -21,6 +22,7 @@ pub(crate) use lookups::Layers;
 pub(crate) use pace::{Pace, Reading};
 pub(crate) use probe::{Target, probe_store, probe_target};
 pub(crate) use relays::Relays;
+pub use restoration::{PartitionRestoration, Restoration};
 pub(crate) use samples::{StoreSamples, Windows};
 pub(crate) use server::serve;
 
@@ -33,7 +35,6 @@ use semel_backends::webhook::Answers;
 use semel_config::Ownership;
 use semel_core::Clock;
 use semel_core::port::source::Progress;
-use semel_core::port::streamed::Restored;
 use semel_engine::summary::Summary;
 use semel_engine::surroundings::OnProgress;
 use semel_operate::pipelines::{OrderedPause, PauseKind};
@@ -150,33 +151,6 @@ struct PipelineReadiness {
     /// The order by which it is paused, while there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     paused: Option<OrderedPause>,
-}
-
-/// The progress of restoring a pipeline, over the partitions that it has.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Restoration {
-    /// Records of the changelog that were read so far.
-    pub read: u64,
-    /// The number of records; none while it is not known for all partitions.
-    pub records: Option<u64>,
-    /// Operations that were found in these records.
-    pub operations: u64,
-    /// Its partitions.
-    pub partitions: Vec<PartitionRestoration>,
-}
-
-/// The progress of restoring a partition.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct PartitionRestoration {
-    /// The number of the partition.
-    pub partition: i32,
-    pub(crate) state: Doing,
-    /// Records of the changelog that were read so far.
-    pub read: u64,
-    /// The number of records; none while it is not known.
-    pub records: Option<u64>,
-    /// Operations that were found in these records.
-    pub operations: u64,
 }
 
 impl Status {
@@ -474,48 +448,6 @@ impl ServiceReadiness {
 impl Readiness {
     pub(crate) fn is_ready(&self) -> bool {
         self.state == Doing::Running
-    }
-}
-
-impl Restoration {
-    /// Sums up the partitions of a pipeline.
-    pub fn of(partitions: &[Restored]) -> Self {
-        let records = partitions.iter().map(|it| it.records).sum::<Option<u64>>();
-        let partitions: Vec<_> = partitions.iter().map(PartitionRestoration::of).collect();
-        Self {
-            read: partitions.iter().map(|it| it.read).sum(),
-            records,
-            operations: partitions.iter().map(|it| it.operations).sum(),
-            partitions,
-        }
-    }
-
-    /// Tells whether all of its partitions are restored.
-    #[must_use]
-    pub fn is_done(&self) -> bool {
-        self.partitions.iter().all(PartitionRestoration::is_done)
-    }
-}
-
-impl PartitionRestoration {
-    /// Tells whether the partition is restored.
-    #[must_use]
-    pub fn is_done(&self) -> bool {
-        self.state != Doing::Restoring
-    }
-
-    fn of(restored: &Restored) -> Self {
-        Self {
-            partition: restored.partition,
-            state: if restored.is_done {
-                Doing::Running
-            } else {
-                Doing::Restoring
-            },
-            read: restored.read,
-            records: restored.records,
-            operations: restored.operations,
-        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use semel_simulation::on_cue::broker::{OnAcknowledge, OnFetch};
-use semel_simulation::on_cue::faulty::{Fault, Method};
+use semel_simulation::on_cue::fault::{Fault, Method};
 use semel_simulation::on_cue::file::Append;
 use semel_simulation::on_cue::scripted::{Act, dead, dead_for_all, maybe_applied, not_applied};
 use semel_simulation::on_cue::stage::{Cue, Kind, Stage};

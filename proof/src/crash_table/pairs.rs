@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use semel_core::StateKind;
 use semel_simulation::on_cue::broker::OnAcknowledge;
-use semel_simulation::on_cue::faulty::Fault;
+use semel_simulation::on_cue::fault::Fault;
 use semel_simulation::on_cue::stage::Kind;
 
 use super::deal::{Deal, LONG, Moment};

@@ -1,8 +1,8 @@
 //! The broker: acknowledgements, and messages that are handed back.
 
-use super::Protocol;
 use super::law::{Case, Law};
 use super::setup::Broker;
+use super::subject::Protocol;
 use super::world::{IDLE, World};
 
 impl Protocol {

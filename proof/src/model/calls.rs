@@ -3,12 +3,12 @@
 
 use semel_core::StateKind;
 
-use super::Protocol;
+use super::answers::Report;
 use super::law::{Case, Law};
 use super::record::{Rec, Stands};
 use super::setup::Class;
 use super::steps::index;
-use super::store::Report;
+use super::subject::Protocol;
 use super::world::{Phase, World};
 use super::wrong::Conduct;
 

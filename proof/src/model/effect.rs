@@ -2,12 +2,12 @@
 
 use semel_core::StateKind;
 
-use super::Protocol;
+use super::answers::Report;
 use super::law::{Case, Law};
 use super::numbers::NONE;
 use super::setup::{Class, MARGIN};
 use super::steps::{Came, Net, index};
-use super::store::Report;
+use super::subject::Protocol;
 use super::world::{Late, Phase, World};
 use super::wrong::Conduct;
 

@@ -2,13 +2,13 @@
 
 use semel_core::{Admission, StateKind};
 
-use super::Protocol;
+use super::answers::Told;
 use super::law::{Case, Law};
 use super::named::Breakable;
 use super::numbers::{NONE, outcome_number, tick};
 use super::record::{Ent, Rec, Recover, Stands};
 use super::setup::{Class, QUIET, Wish};
-use super::store::Told;
+use super::subject::Protocol;
 use super::world::World;
 
 /// The reason why a record may change.

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use semel_core::{ClaimId, Fingerprint, Outcome, Timestamp, Window};
+use semel_core::{ClaimId, Fingerprint, Key, Operation, Outcome, Scope, Timestamp, Window};
 
-use super::setup::Setup;
+use super::setup::{MOST_OPERATIONS, Setup};
 
 /// No instant, no claim.
 pub(crate) const NONE: u8 = u8::MAX;
@@ -36,6 +36,13 @@ pub(crate) fn claim_id(number: u8) -> ClaimId {
 
 pub(crate) fn claim_number(id: ClaimId) -> u64 {
     id.to_bytes()[15].into()
+}
+
+/// The operations that the messages are about.
+pub(crate) fn operations() -> Option<[Operation; MOST_OPERATIONS]> {
+    let scope = Scope::new("", "model").ok()?;
+    let of = |key| Some(Operation::new(scope.clone(), Key::new(key).ok()?));
+    Some([of("1")?, of("2")?])
 }
 
 pub(crate) fn fingerprint(other_request: bool) -> Fingerprint {

@@ -2,13 +2,13 @@
 
 use semel_core::decide::{self, Directed, Order, Refusal, Verdict};
 
-use super::Protocol;
 use super::judge::Cause;
 use super::law::Case;
 use super::numbers::{instant, outcome, ticks, window};
 use super::record::Stands;
 use super::setup::{QUIET, Wish};
 use super::steps::Net;
+use super::subject::Protocol;
 use super::world::{Phase, World};
 use super::wrong::{Conduct, Keeping};
 

@@ -65,7 +65,7 @@ impl Subject for Output {
         Some(Self {
             setup,
             records,
-            operations: super::requests::operations()?,
+            operations: super::numbers::operations()?,
             entity: Entity::new("none").ok()?,
             tally: Tally::new(Case::ALL.len(), Fault::ALL.len()),
         })

@@ -2,10 +2,10 @@
 
 use semel_core::StateKind;
 
-use super::Protocol;
+use super::answers::Report;
 use super::law::Case;
 use super::steps::{Net, index};
-use super::store::Report;
+use super::subject::Protocol;
 use super::world::{Late, Phase, World};
 use super::wrong::Conduct;
 

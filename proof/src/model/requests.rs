@@ -3,13 +3,13 @@
 use std::num::NonZeroU32;
 
 use semel_core::claim::{AttemptLimits, Start};
-use semel_core::{Certainty, Operation, Step, VersionGate};
+use semel_core::{Certainty, Step, VersionGate};
 
-use super::Protocol;
+use super::answers::Report;
 use super::numbers::{outcome, ticks, window};
 use super::record::Recover;
-use super::setup::{Class, MOST_OPERATIONS};
-use super::store::Report;
+use super::setup::Class;
+use super::subject::Protocol;
 use super::wrong::Conduct;
 
 impl Protocol {
@@ -79,16 +79,4 @@ impl Protocol {
             },
         }
     }
-}
-
-/// The operations that the messages are about.
-pub(crate) fn operations() -> Option<[Operation; MOST_OPERATIONS]> {
-    let scope = semel_core::Scope::new("", "model").ok()?;
-    let of = |key| {
-        Some(Operation::new(
-            scope.clone(),
-            semel_core::Key::new(key).ok()?,
-        ))
-    };
-    Some([of("1")?, of("2")?])
 }

@@ -1,10 +1,10 @@
 //! The laws that a state by itself can break.
 
-use super::Protocol;
 use super::law::{Case, Law};
 use super::numbers::NONE;
 use super::record::Rec;
 use super::setup::Class;
+use super::subject::Protocol;
 use super::world::World;
 
 impl Protocol {

@@ -1,9 +1,9 @@
 //! The possible next actions.
 
-use super::Protocol;
 use super::law::Fault;
 use super::numbers::NONE;
 use super::setup::{Class, MARGIN, Wish};
+use super::subject::Protocol;
 use super::world::{Late, Phase, Worker, World};
 
 /// One action.

@@ -6,48 +6,14 @@ use semel_core::{
     Admission, Change, EntityRecord, FencingToken, Renewal, Renewed, Settled, Settlement, StateKind,
 };
 
-use super::Protocol;
+use super::answers::{Report, Told};
 use super::judge::Cause;
 use super::law::{Case, Law};
 use super::numbers::{claim_id, fingerprint, instant, ticks, window};
 use super::record::{Ent, Rec};
+use super::subject::Protocol;
 use super::world::{Before, Phase, Worker, World};
 use super::wrong::Keeping;
-
-/// The answer to a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
-    Granted {
-        token: u8,
-    },
-    Replay,
-    Busy,
-    Conflict,
-    Stale,
-    /// Dead or in doubt; for a doubt, the time of the answer.
-    Parked {
-        in_doubt_at: Option<u8>,
-    },
-    TooOld,
-}
-
-/// A report of a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Report {
-    Start,
-    /// The start of an effect that has begun.
-    Begun,
-    Complete {
-        answer: u8,
-    },
-    Release {
-        maybe: bool,
-        counted: bool,
-    },
-    Fail {
-        decisive: bool,
-    },
-}
 
 impl Protocol {
     /// Asks for the claim of `post`.

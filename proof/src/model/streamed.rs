@@ -51,7 +51,7 @@ impl Subject for Streamed {
     fn new(setup: Setup) -> Option<Self> {
         Some(Self {
             setup,
-            operations: super::requests::operations()?,
+            operations: super::numbers::operations()?,
             tally: Tally::new(Case::ALL.len(), Fault::ALL.len()),
         })
     }

@@ -1,11 +1,11 @@
 //! The model notices mistakes: each wrong worker, each wrong store, each wrong setting breaks a law of
 //! it.
 
-use super::Protocol;
 use super::configurations::{TWICE, TWO};
 use super::law::Law;
 use super::search;
 use super::setup::{Broker, Budget, Class, Setup, Wish};
+use super::subject::Protocol;
 use super::wrong::{Conduct, Keeping};
 
 /// Two workers, one message, and time for one takeover.

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::Protocol;
 use super::law::Law;
 use super::record::{Rec, Stands};
 use super::setup::Wish;
 use super::steps::{Action, Came, Net};
+use super::subject::Protocol;
 use super::way::{self, Words};
 use super::world::{Late, Phase, World};
 

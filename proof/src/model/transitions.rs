@@ -2,10 +2,10 @@
 
 use semel_core::StateKind;
 
-use super::Protocol;
+use super::answers::{Report, Told};
 use super::law::Case;
 use super::steps::{Action, Net, index};
-use super::store::{Report, Told};
+use super::subject::Protocol;
 use super::world::{IDLE, Late, Phase, Worker, World};
 use super::wrong::Conduct;
 

@@ -9,7 +9,7 @@ use semel_core::{AnyStore, Error, ErrorKind, Settled, Window};
 use semel_store_embedded::EmbeddedStore;
 use semel_store_postgres::PostgresStore;
 use semel_store_redis::RedisStore;
-use semel_store_sqlite::{Inbox, SqliteStore};
+use semel_store_sqlite::{InboxSteps, SqliteStore};
 
 use super::dice::Dice;
 use super::disk::Way;
@@ -191,7 +191,7 @@ fn without_syncing(path: &Path, notes: &Notes, life: u64) -> Result<(), String> 
     connection
         .pragma_update(None, "synchronous", "NORMAL")
         .map_err(said)?;
-    let inbox = Inbox::open(&connection, Arc::new(TestClock::new()));
+    let inbox = InboxSteps::open(&connection, Arc::new(TestClock::new()));
     let inbox = inbox.map_err(|error| error.to_string())?;
     notes.work_inline(life, |request, outcome| {
         let transaction = connection

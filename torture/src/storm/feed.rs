@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::sync::mpsc;
 use std::thread;
 
-use super::{LONGEST, MS, Storm, Stream, rounds};
+use super::{LONGEST, MS, Storm, rounds};
 use crate::moments::now;
+use crate::payments::{Payments, Stream};
+use crate::scaled;
 use crate::worker::Site;
-use crate::{Payments, scaled};
 
 /// The messages that are still to be published, two bits of them a round. In the last round everything is published;
 /// in a campaign long before, so that much of it waits.

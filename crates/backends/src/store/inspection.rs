@@ -152,7 +152,7 @@ pub async fn migrate(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result<Option<i64
         StoreUrl::Sqlite(path) if path.exists() => {
             open_for_filling(url, clock).await?;
             let options = semel_store_sqlite::Options::default();
-            semel_store_sqlite::SqliteOutbox::create(path, &options)?;
+            semel_store_sqlite::SqliteOutboxStore::create(path, &options)?;
             semel_store_sqlite::SqliteProducers::create(path, &options)?;
             Ok(formats(url).await?.stored)
         }

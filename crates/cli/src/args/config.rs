@@ -36,7 +36,7 @@ pub(crate) struct ConfigShow {
     /// Say of each setting where it came from: a line, a variable, a flag, a default
     #[arg(long)]
     pub(crate) origin: bool,
-    /// How the settings are printed on standard output
+    /// The format of the settings on standard output
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Language::Toml)]
     pub(crate) output: Language,
 }

@@ -16,14 +16,14 @@ use semel_worker::dedup::Separator;
     reason = "each is a flag of its own on the command line"
 )]
 pub(crate) struct Dedup {
-    /// Where the lines come from; standard input without it, or with -
+    /// The file with the lines; standard input without it, or with -
     #[arg(value_name = "INPUT")]
     pub(crate) input: Option<PathBuf>,
-    /// What makes two lines the same: `line`, `json:/POINTER`, `field:N` (fields are between tabs, unless
+    /// The parts that make two lines the same: `line`, `json:/POINTER`, `field:N` (fields are between tabs, unless
     /// --delimiter or --csv says otherwise), `column:NAME` of --csv; several are joined
     #[arg(long, value_name = "SELECTOR", default_value = "line")]
     pub(crate) key: Vec<KeyPart>,
-    /// What stands between fields: one character, `\t`, or `whitespace` for any number of blanks, as awk has
+    /// The separator of fields: one character, `\t`, or `whitespace` for any number of blanks, as awk has
     /// it [default: a tab; with --csv a comma]
     #[arg(long, value_name = "CHAR", value_parser = delimiter, allow_hyphen_values = true)]
     pub(crate) delimiter: Option<Separator>,
@@ -45,7 +45,7 @@ pub(crate) struct Dedup {
     /// Put how often it comes before each line, at the end of the input; implies --ephemeral
     #[arg(short = 'c', long, conflicts_with_all = DURABLE, conflicts_with = "csv")]
     pub(crate) count: bool,
-    /// How long a line is remembered [default: 7d]
+    /// The time for which a line is remembered [default: 7d]
     #[arg(long, value_name = "DUR", value_parser = window)]
     pub(crate) window: Option<Duration>,
     /// Append to this file instead of printing, and keep it exact across crashes
@@ -69,13 +69,13 @@ pub(crate) struct Dedup {
     /// Take the store from this configuration
     #[arg(long, value_name = "FILE", conflicts_with = "store")]
     pub(crate) config: Option<PathBuf>,
-    /// Where lines are remembered; else where `SEMEL__STORE__URL` says [default: embedded:./.semel-dedup]
+    /// The store that remembers the lines; else that of `SEMEL__STORE__URL` [default: embedded:./.semel-dedup]
     #[arg(long, value_name = "URL")]
     pub(crate) store: Option<String>,
     /// Go on although the store gives less than is needed: durability, eviction
     #[arg(long, value_name = "WHAT")]
     pub(crate) accept: Vec<Accepted>,
-    /// Whose lines these are: each name remembers its own
+    /// The name under which lines are remembered: each name remembers its own
     #[arg(long, value_name = "NAME", default_value = "dedup")]
     pub(crate) pipeline: String,
 }

@@ -72,7 +72,7 @@ pub(crate) struct Resolve {
     /// The same from a file, byte for byte; - is standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["not_applied", "abandon"])]
     pub(crate) outcome_file: Option<PathBuf>,
-    /// How long a call of the effect can live [default: its timeout, or 60s without configuration]
+    /// The longest life of a call of the effect [default: its timeout, or 60s without configuration]
     #[arg(
         long,
         value_name = "DURATION",
@@ -90,7 +90,7 @@ pub(crate) struct Resolve {
     pub(crate) format: Format,
 }
 
-/// What became of it.
+/// The end of the effect, as a person knows it.
 #[derive(Clone, Copy, Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct Verdict {

@@ -11,19 +11,19 @@ pub(crate) struct Init {
     /// The folder to write into; made if it is not there
     #[arg(value_name = "DIR", default_value = ".")]
     pub(crate) dir: PathBuf,
-    /// Where messages come from
+    /// The source of the messages
     #[arg(long, value_enum, value_name = "KIND", default_value_t = SourceKind::File)]
     pub(crate) source: SourceKind,
-    /// Where operations are remembered [default: embedded, or sqlite for the effect sql]
+    /// The store that remembers the operations [default: embedded, or sqlite for the effect sql]
     #[arg(long, value_enum, value_name = "KIND")]
     pub(crate) store: Option<StoreKind>,
-    /// What happens once per key [default: file, or exec for the store redis]
+    /// The effect that happens once per key [default: file, or exec for the store redis]
     #[arg(long, value_enum, value_name = "KIND")]
     pub(crate) effect: Option<EffectKind>,
     /// A reverse proxy that gives an API idempotency keys, in place of a pipeline
     #[arg(long, conflicts_with_all = ["source", "effect", "level"])]
     pub(crate) gateway: bool,
-    /// How much of it to configure
+    /// The extent of the configuration
     #[arg(long, value_enum, value_name = "LEVEL", default_value_t = Level::Beginner)]
     pub(crate) level: Level,
     #[command(flatten)]
@@ -84,7 +84,7 @@ pub(crate) enum EffectKind {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Level {
-    /// What it takes to run: a short window, one process
+    /// The least that it takes to run: a short window, one process
     Beginner,
     /// Keys per tenant, a week's window, an age gate, retries
     Intermediate,

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Log {
-    /// What standard error is for
+    /// The use of standard error
     #[arg(
         long = "log",
         value_enum,
@@ -12,7 +12,7 @@ pub(crate) struct Log {
         default_value_t = LogFormat::Text
     )]
     pub(crate) format: LogFormat,
-    /// Which decisions are told
+    /// The decisions that are told
     #[arg(
         long = "log-level",
         value_enum,

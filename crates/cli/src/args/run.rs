@@ -13,7 +13,7 @@ pub(crate) struct Run {
     pub(crate) file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) common: Common,
-    /// What of a run's messages makes it end with exit code 1, several with commas between them
+    /// The fates of messages that make a run end with exit code 1, several with commas between them
     #[arg(long, value_enum, value_name = "FATES", value_delimiter = ',')]
     pub(crate) fail_on: Vec<FailOn>,
     #[command(flatten)]

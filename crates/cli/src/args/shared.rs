@@ -9,7 +9,7 @@ use super::{Log, Within};
 /// For every verb that prints data.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Format {
-    /// How data is printed on standard output
+    /// The format of data on standard output
     #[arg(
         long,
         value_enum,
@@ -47,10 +47,10 @@ pub(crate) struct Confirm {
 /// For every verb that leaves an audit record.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Audit {
-    /// Why, for the audit trail
+    /// The reason, for the audit trail
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
-    /// Who, for the audit trail [default: the user and this host]
+    /// The operator's name, for the audit trail [default: the user and this host]
     #[arg(long, value_name = "NAME", env = "SEMEL_OPERATOR")]
     pub(crate) by: Option<String>,
 }

@@ -9,7 +9,7 @@ use semel_engine::summary::Fate;
 
 use super::broker_with;
 use crate::world::broker::Broker;
-use crate::world::faulty::Fault;
+use crate::world::fault::Fault;
 use crate::world::message::Message;
 use crate::world::scripted::{Act, Scripted, maybe_applied};
 use crate::world::worker::{Manner, Worker};

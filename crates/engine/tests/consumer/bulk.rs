@@ -7,7 +7,7 @@ use semel_core::StateKind;
 use semel_engine::summary::Fate;
 
 use super::{broker_with, broker_with_many, many};
-use crate::world::faulty::{Fault, Method};
+use crate::world::fault::{Fault, Method};
 use crate::world::message::{Message, member};
 use crate::world::scripted::{Act, OneByOne, Scripted, not_applied};
 use crate::world::sink::Span;

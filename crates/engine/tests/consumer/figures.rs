@@ -8,7 +8,7 @@ use semel_engine::event::{Event, Observer, Origin, Wait};
 use semel_engine::summary::Fate;
 
 use super::{broker_with, broker_with_many};
-use crate::world::faulty::{Fault, Method};
+use crate::world::fault::{Fault, Method};
 use crate::world::scripted::{Act, Scripted};
 use crate::world::tables::Statement;
 use crate::world::worker::{Manner, Worker};

@@ -9,7 +9,7 @@ use semel_engine::summary::Fate;
 use semel_engine::sweep::sweep_once;
 
 use super::{broker_with, broker_with_many, many};
-use crate::world::faulty::{Fault, Method};
+use crate::world::fault::{Fault, Method};
 use crate::world::scripted::{Act, Scripted};
 use crate::world::watch::Seen;
 use crate::world::worker::Manner;

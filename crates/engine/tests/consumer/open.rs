@@ -10,7 +10,7 @@ use semel_engine::summary::{Fate, Summary};
 
 use super::{broker_with, broker_with_many, many};
 use crate::world::broker::{Broker, OnAcknowledge};
-use crate::world::faulty::{Fault, Method};
+use crate::world::fault::{Fault, Method};
 use crate::world::file::{Disk, MemoryFile};
 use crate::world::message::Message;
 use crate::world::scripted::{Act, Scripted, maybe_applied, not_applied};

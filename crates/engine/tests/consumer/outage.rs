@@ -7,7 +7,7 @@ use semel_engine::summary::Fate;
 
 use super::{broker_with, broker_with_many, many};
 use crate::world::broker::{Broker, OnFetch};
-use crate::world::faulty::{Fault, Method};
+use crate::world::fault::{Fault, Method};
 use crate::world::message::Message;
 use crate::world::scripted::{Act, Scripted, not_applied};
 use crate::world::watch::Seen;

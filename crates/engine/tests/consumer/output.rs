@@ -8,7 +8,7 @@ use semel_engine::sweep::sweep_once;
 
 use super::{broker_with, broker_with_many, many};
 use crate::world::World;
-use crate::world::faulty::{Fault, Method};
+use crate::world::fault::{Fault, Method};
 use crate::world::file::{Append, Disk, MemoryFile};
 use crate::world::worker::{Run, Worker};
 

@@ -7,7 +7,7 @@ use semel_core::fingerprint::FingerprintSelector;
 use semel_engine::summary::Fate;
 
 use super::{broker_with_many, many};
-use crate::world::faulty::Method;
+use crate::world::fault::Method;
 use crate::world::message::Message;
 use crate::world::scripted::{Act, Scripted, not_applied};
 use crate::world::{KEYED, PARK, REPEAT, World};

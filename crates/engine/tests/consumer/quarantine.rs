@@ -6,7 +6,7 @@ use semel_core::Clock;
 use semel_engine::summary::Fate;
 
 use super::broker_with;
-use crate::world::faulty::{Fault, Method};
+use crate::world::fault::{Fault, Method};
 use crate::world::message::Message;
 use crate::world::scripted::{Act, Scripted};
 use crate::world::worker::{Run, Worker};

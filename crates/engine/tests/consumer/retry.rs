@@ -10,7 +10,7 @@ use semel_engine::summary::Fate;
 
 use super::{broker_with, broker_with_many};
 use crate::world::broker::Broker;
-use crate::world::faulty::{Fault, Method};
+use crate::world::fault::{Fault, Method};
 use crate::world::message::Message;
 use crate::world::scripted::{Act, Forgetful, Scripted, maybe_applied, not_applied};
 use crate::world::watch::Seen;

@@ -7,7 +7,7 @@ use semel_engine::effect::{BatchEffect, Call, Class, Verdict};
 use semel_engine::summary::Fate;
 
 use super::{broker_with, broker_with_many, many};
-use crate::world::faulty::{Fault, Method};
+use crate::world::fault::{Fault, Method};
 use crate::world::scripted::{Act, Scripted, not_applied};
 use crate::world::worker::Manner;
 use crate::world::{KEYED, LEASE, PARK, REPEAT, World};

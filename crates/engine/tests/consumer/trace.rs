@@ -12,7 +12,7 @@ use semel_engine::trace::{End, ProcessKind, SampleShare, Span};
 
 use super::broker_with;
 use crate::spans::Gathered;
-use crate::world::faulty::{Fault, Method};
+use crate::world::fault::{Fault, Method};
 use crate::world::file::{Disk, MemoryFile};
 use crate::world::message::Message;
 use crate::world::scripted::{Act, Scripted, maybe_applied, not_applied};

@@ -11,7 +11,7 @@ use semel_engine::summary::Fate;
 
 use super::{broker_with, broker_with_many, many};
 use crate::world::World;
-use crate::world::faulty::{Fault, Method};
+use crate::world::fault::{Fault, Method};
 use crate::world::message::Message;
 use crate::world::tables::Statement;
 use crate::world::worker::Run;

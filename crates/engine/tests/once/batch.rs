@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 
 use super::{Count, declared, process, secs};
 use crate::world::World;
-use crate::world::faulty::{Fault, Method};
+use crate::world::fault::{Fault, Method};
 
 type Result<T> = std::result::Result<T, Failure>;
 

@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 
 use super::{Count, declared, process, secs};
 use crate::world::World;
-use crate::world::faulty::{Fault, Method};
+use crate::world::fault::{Fault, Method};
 use crate::world::watch::Seen;
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use semel_engine::once::{Error, Failure, Happened, Op};
 use tokio::time::{sleep, timeout};
 
 use super::{Count, declared, process, process_sweeping, secs};
-use crate::world::faulty::{Fault, Method};
+use crate::world::fault::{Fault, Method};
 use crate::world::watch::Seen;
 use crate::world::{LEASE, WINDOW, World};
 

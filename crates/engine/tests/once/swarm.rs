@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::{declared, process, secs};
-use crate::world::faulty::{Fault, Method, Plan};
+use crate::world::fault::{Fault, Method, Plan};
 use crate::world::time::Chance;
 use crate::world::{LEASE, World};
 

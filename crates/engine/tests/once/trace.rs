@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 
 use super::{Site, declared, process, process_watched, secs};
 use crate::spans::{Attempt, Gathered};
-use crate::world::faulty::{Fault, Method, Plan};
+use crate::world::fault::{Fault, Method, Plan};
 use crate::world::time::{Chance, PausedClock};
 use crate::world::{LEASE, World};
 

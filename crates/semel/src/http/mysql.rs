@@ -5,9 +5,9 @@ use semel_gateway::Transactions;
 use semel_store_mysql::mysql_async::Transaction;
 
 use super::{is_completed, uncommitted};
-use crate::mysql::Inbox;
+use crate::mysql::MysqlInbox;
 
-impl<'t> Transactions<Transaction<'t>> for Inbox {
+impl<'t> Transactions<Transaction<'t>> for MysqlInbox {
     async fn commit(
         &self,
         mut transaction: Transaction<'t>,

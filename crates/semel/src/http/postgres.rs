@@ -5,9 +5,9 @@ use semel_gateway::Transactions;
 use semel_store_postgres::tokio_postgres::Transaction;
 
 use super::{is_completed, uncommitted};
-use crate::postgres::Inbox;
+use crate::postgres::PostgresInbox;
 
-impl<'t> Transactions<Transaction<'t>> for Inbox {
+impl<'t> Transactions<Transaction<'t>> for PostgresInbox {
     async fn commit(
         &self,
         transaction: Transaction<'t>,

@@ -5,9 +5,9 @@ use semel_gateway::BlockingTransactions;
 use semel_store_sqlite::rusqlite::{DropBehavior, Transaction};
 
 use super::{is_completed, uncommitted};
-use crate::sqlite::Inbox;
+use crate::sqlite::SqliteInbox;
 
-impl<'t> BlockingTransactions<Transaction<'t>> for Inbox {
+impl<'t> BlockingTransactions<Transaction<'t>> for SqliteInbox {
     fn commit(&self, mut transaction: Transaction<'t>, completion: &Settlement) -> Result<Settled> {
         // Whatever the user has it do: what is not completed is not committed.
         transaction.set_drop_behavior(DropBehavior::Rollback);

@@ -17,11 +17,11 @@ use super::{no_savepoint, watched};
 /// `complete` and `settle`. With `READ COMMITTED`, transactions block each other the least.
 ///
 /// ```no_run
-/// use semel::mysql::Inbox;
+/// use semel::mysql::MysqlInbox;
 /// use semel::mysql_async::{Conn, TxOpts, prelude::Queryable};
 ///
 /// # async fn deliver(connection: &mut Conn) -> Result<(), Box<dyn std::error::Error>> {
-/// let inbox = Inbox::with_prefix("semel_")?;
+/// let inbox = MysqlInbox::with_prefix("semel_")?;
 /// let mut tx = connection.start_transaction(TxOpts::default()).await?;
 /// let left = inbox
 ///     .once(&mut tx, "take", "order-1", async |tx| {
@@ -35,14 +35,14 @@ use super::{no_savepoint, watched};
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Inbox {
-    inner: semel_store_mysql::Inbox,
+pub struct MysqlInbox {
+    inner: semel_store_mysql::InboxSteps,
     watch: Watch,
 }
 
-watched!(Inbox);
+watched!(MysqlInbox);
 
-impl Inbox {
+impl MysqlInbox {
     /// The inbox of the store whose tables begin with this prefix (`semel_`, unless the store's url
     /// says otherwise), in the database of the connection. A store or `semel store migrate` has created
     /// them.
@@ -50,7 +50,7 @@ impl Inbox {
     /// # Errors
     /// `InvalidConfig`: the text cannot be a prefix.
     pub fn with_prefix(prefix: &str) -> semel_core::Result<Self> {
-        semel_store_mysql::Inbox::with_prefix(prefix).map(Self::from)
+        semel_store_mysql::InboxSteps::with_prefix(prefix).map(Self::from)
     }
 
     /// Runs `effect` for `key` within `transaction` and records its value there, or returns the value
@@ -173,9 +173,9 @@ impl Inbox {
     }
 }
 
-impl From<semel_store_mysql::Inbox> for Inbox {
+impl From<semel_store_mysql::InboxSteps> for MysqlInbox {
     /// The inbox of an open store: `store.inbox().into()`.
-    fn from(inbox: semel_store_mysql::Inbox) -> Self {
+    fn from(inbox: semel_store_mysql::InboxSteps) -> Self {
         Self {
             inner: inbox,
             watch: Watch::default(),
@@ -183,8 +183,8 @@ impl From<semel_store_mysql::Inbox> for Inbox {
     }
 }
 
-impl Deref for Inbox {
-    type Target = semel_store_mysql::Inbox;
+impl Deref for MysqlInbox {
+    type Target = semel_store_mysql::InboxSteps;
 
     fn deref(&self) -> &Self::Target {
         &self.inner

@@ -17,10 +17,10 @@ use super::{no_savepoint, watched};
 /// `settle`. Transactions are best `READ COMMITTED`, PostgreSQL's default.
 ///
 /// ```no_run
-/// use semel::postgres::Inbox;
+/// use semel::postgres::PostgresInbox;
 ///
 /// # async fn deliver(client: &mut semel::tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
-/// let inbox = Inbox::in_schema("semel");
+/// let inbox = PostgresInbox::in_schema("semel");
 /// let mut tx = client.transaction().await?;
 /// let left = inbox
 ///     .once(&mut tx, "take", "order-1", async |tx| {
@@ -34,18 +34,18 @@ use super::{no_savepoint, watched};
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Inbox {
-    inner: semel_store_postgres::Inbox,
+pub struct PostgresInbox {
+    inner: semel_store_postgres::InboxSteps,
     watch: Watch,
 }
 
-watched!(Inbox);
+watched!(PostgresInbox);
 
-impl Inbox {
+impl PostgresInbox {
     /// The inbox of the store in this schema (`semel`, unless the store's url says otherwise). A store or
     /// `semel store migrate` has created it.
     pub fn in_schema(schema: &str) -> Self {
-        semel_store_postgres::Inbox::in_schema(schema).into()
+        semel_store_postgres::InboxSteps::in_schema(schema).into()
     }
 
     /// Runs `effect` for `key` within `transaction` and records its value there, or returns the value of the
@@ -169,9 +169,9 @@ impl Inbox {
     }
 }
 
-impl From<semel_store_postgres::Inbox> for Inbox {
+impl From<semel_store_postgres::InboxSteps> for PostgresInbox {
     /// The inbox of an open store: `store.inbox().into()`.
-    fn from(inbox: semel_store_postgres::Inbox) -> Self {
+    fn from(inbox: semel_store_postgres::InboxSteps) -> Self {
         Self {
             inner: inbox,
             watch: Watch::default(),
@@ -179,8 +179,8 @@ impl From<semel_store_postgres::Inbox> for Inbox {
     }
 }
 
-impl Deref for Inbox {
-    type Target = semel_store_postgres::Inbox;
+impl Deref for PostgresInbox {
+    type Target = semel_store_postgres::InboxSteps;
 
     fn deref(&self) -> &Self::Target {
         &self.inner

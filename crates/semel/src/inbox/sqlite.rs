@@ -19,13 +19,13 @@ use super::{no_savepoint, watched};
 ///
 /// ```
 /// use semel::rusqlite::{Connection, TransactionBehavior};
-/// use semel::sqlite::Inbox;
+/// use semel::sqlite::SqliteInbox;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("app.db");
 /// let mut connection = Connection::open(path)?;
-/// let inbox = Inbox::open(&connection)?;
+/// let inbox = SqliteInbox::open(&connection)?;
 /// connection.execute_batch("CREATE TABLE stock (count INTEGER); INSERT INTO stock VALUES (10)")?;
 ///
 /// for order in ["order-1", "order-2", "order-1"] {
@@ -43,14 +43,14 @@ use super::{no_savepoint, watched};
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Inbox {
-    inner: semel_store_sqlite::Inbox,
+pub struct SqliteInbox {
+    inner: semel_store_sqlite::InboxSteps,
     watch: Watch,
 }
 
-watched!(Inbox);
+watched!(SqliteInbox);
 
-impl Inbox {
+impl SqliteInbox {
     /// An inbox in the file of `connection`. Creates Semel's tables if there are none.
     ///
     /// # Errors
@@ -64,7 +64,7 @@ impl Inbox {
     /// # Errors
     /// as [`open`](Self::open)
     pub fn open_with(connection: &Connection, clock: Arc<dyn Clock>) -> Result<Self> {
-        semel_store_sqlite::Inbox::open(connection, clock).map(Self::from)
+        semel_store_sqlite::InboxSteps::open(connection, clock).map(Self::from)
     }
 
     /// Runs `effect` for `key` within `transaction` and records its value there, or returns the value
@@ -189,9 +189,9 @@ impl Inbox {
     }
 }
 
-impl From<semel_store_sqlite::Inbox> for Inbox {
+impl From<semel_store_sqlite::InboxSteps> for SqliteInbox {
     /// The inbox of an open store: `store.inbox().into()`.
-    fn from(inbox: semel_store_sqlite::Inbox) -> Self {
+    fn from(inbox: semel_store_sqlite::InboxSteps) -> Self {
         Self {
             inner: inbox,
             watch: Watch::default(),
@@ -199,8 +199,8 @@ impl From<semel_store_sqlite::Inbox> for Inbox {
     }
 }
 
-impl Deref for Inbox {
-    type Target = semel_store_sqlite::Inbox;
+impl Deref for SqliteInbox {
+    type Target = semel_store_sqlite::InboxSteps;
 
     fn deref(&self) -> &Self::Target {
         &self.inner

@@ -8,8 +8,8 @@ use semel_core::outbox::{OutboxId, OutboxMessage};
 use semel_core::{Admission, Claim, ClaimRequest, Outcome, Result, Settled, Settlement, Window};
 use semel_engine::once::inbox::{Call, Watch};
 use semel_engine::once::{Error as OnceError, Failure, Receipt, Remember, ToKey};
+use semel_store_mysql::InboxSteps;
 use semel_store_mysql::driver::{Driver, Refused, Row};
-use semel_store_mysql::{Inbox, Outbox};
 
 use super::once::{Steps, run};
 use crate::inbox::watched;
@@ -39,7 +39,7 @@ use crate::inbox::watched;
 /// ```
 #[derive(Clone, Debug)]
 pub struct MysqlInbox {
-    inner: Inbox,
+    inner: InboxSteps,
     watch: Watch,
 }
 
@@ -52,7 +52,7 @@ impl MysqlInbox {
     /// # Errors
     /// `InvalidConfig`: the text cannot be a prefix.
     pub fn with_prefix(prefix: &str) -> Result<Self> {
-        Inbox::with_prefix(prefix).map(Self::from)
+        InboxSteps::with_prefix(prefix).map(Self::from)
     }
 
     /// Asks for the right to run an effect within `transaction`. The answer holds once the transaction
@@ -202,9 +202,9 @@ impl Steps for MysqlInbox {
     }
 }
 
-impl From<Inbox> for MysqlInbox {
+impl From<InboxSteps> for MysqlInbox {
     /// The inbox of an open store: `store.inbox().into()`.
-    fn from(inbox: Inbox) -> Self {
+    fn from(inbox: InboxSteps) -> Self {
         Self {
             inner: inbox,
             watch: Watch::default(),
@@ -250,7 +250,7 @@ impl MysqlOutbox {
         message: &OutboxMessage,
     ) -> Result<OutboxId> {
         let mut connection = Connection(transaction);
-        Outbox::publish_on(&mut connection, message).await
+        semel_store_mysql::MysqlOutbox::publish_on(&mut connection, message).await
     }
 }
 

@@ -10,8 +10,8 @@ use semel_core::outbox::{OutboxId, OutboxMessage};
 use semel_core::{Admission, Claim, ClaimRequest, Outcome, Result, Settled, Settlement, Window};
 use semel_engine::once::inbox::{Call, Watch};
 use semel_engine::once::{Error as OnceError, Failure, Receipt, Remember, ToKey};
+use semel_store_postgres::InboxSteps;
 use semel_store_postgres::driver::{Driver, Parameter, Refused, Row};
-use semel_store_postgres::{Inbox, Outbox};
 
 use super::once::{Steps, run};
 use crate::inbox::watched;
@@ -42,7 +42,7 @@ use crate::inbox::watched;
 /// ```
 #[derive(Clone, Debug)]
 pub struct PostgresInbox {
-    inner: Inbox,
+    inner: InboxSteps,
     watch: Watch,
 }
 
@@ -51,7 +51,7 @@ watched!(PostgresInbox);
 impl PostgresInbox {
     /// The inbox of the store in this schema, which a store or `semel store migrate` has created.
     pub fn in_schema(schema: &str) -> Self {
-        Inbox::in_schema(schema).into()
+        InboxSteps::in_schema(schema).into()
     }
 
     /// Asks for the right to run an effect within `transaction`. The answer holds once the transaction
@@ -200,9 +200,9 @@ impl Steps for PostgresInbox {
     }
 }
 
-impl From<Inbox> for PostgresInbox {
+impl From<InboxSteps> for PostgresInbox {
     /// The inbox of an open store: `store.inbox().into()`.
-    fn from(inbox: Inbox) -> Self {
+    fn from(inbox: InboxSteps) -> Self {
         Self {
             inner: inbox,
             watch: Watch::default(),
@@ -247,7 +247,7 @@ impl PostgresOutbox {
         message: &OutboxMessage,
     ) -> Result<OutboxId> {
         let mut connection = Connection(transaction);
-        Outbox::publish_on(&mut connection, message).await
+        semel_store_postgres::PostgresOutbox::publish_on(&mut connection, message).await
     }
 }
 

@@ -11,7 +11,7 @@ use semel_core::{
 use semel_engine::once::inbox::{Call, Watch};
 use semel_engine::once::{Error as OnceError, Failure, Receipt, Remember, ToKey};
 use semel_sqlx_rusqlite::{Connection, lend};
-use semel_store_sqlite::{Inbox, Outbox, driver};
+use semel_store_sqlite::{InboxSteps, driver};
 
 use super::once::{Steps, run};
 use crate::inbox::watched;
@@ -53,7 +53,7 @@ use crate::inbox::watched;
 /// ```
 #[derive(Clone, Debug)]
 pub struct SqliteInbox {
-    inner: Inbox,
+    inner: InboxSteps,
     watch: Watch,
 }
 
@@ -69,7 +69,7 @@ impl SqliteInbox {
     /// # Cancel safety
     /// A call that is dropped has made all tables or none.
     pub async fn open(connection: &mut SqliteConnection, clock: Arc<dyn Clock>) -> Result<Self> {
-        let opened = lend(connection, |lent| Inbox::open(lent, clock)).await;
+        let opened = lend(connection, |lent| InboxSteps::open(lent, clock)).await;
         opened.map_err(refused)?.map(Self::from)
     }
 
@@ -213,9 +213,9 @@ impl Steps for SqliteInbox {
     }
 }
 
-impl From<Inbox> for SqliteInbox {
+impl From<InboxSteps> for SqliteInbox {
     /// The inbox of an open store: `store.inbox().into()`.
-    fn from(inbox: Inbox) -> Self {
+    fn from(inbox: InboxSteps) -> Self {
         Self {
             inner: inbox,
             watch: Watch::default(),
@@ -260,7 +260,7 @@ impl SqliteOutbox {
     /// # Cancel safety
     /// A call that is dropped has made all tables or none.
     pub async fn create(connection: &mut SqliteConnection) -> Result<()> {
-        let created = lend(connection, Outbox::create).await;
+        let created = lend(connection, semel_store_sqlite::SqliteOutbox::create).await;
         created.map_err(refused)?
     }
 
@@ -279,7 +279,7 @@ impl SqliteOutbox {
         transaction: &mut Transaction<'_, Sqlite>,
         message: &OutboxMessage,
     ) -> Result<OutboxId> {
-        let publish = |lent: &_| Outbox::publish(lent, message);
+        let publish = |lent: &_| semel_store_sqlite::SqliteOutbox::publish(lent, message);
         locked(transaction, driver::OUTBOX_WRITE_LOCK, publish).await
     }
 }

@@ -3,7 +3,7 @@
 use semel_engine::effect::Class;
 
 use super::backing::Backing;
-use super::faulty::Method;
+use super::fault::Method;
 use super::file::{Append, Disk, MemoryFile};
 use super::message::member;
 use super::scripted::{Act, Scripted};

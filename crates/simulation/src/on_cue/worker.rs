@@ -20,7 +20,8 @@ use tokio::sync::watch;
 use super::backing::Backing;
 use super::broker::{Broker, Feed};
 use super::crash::Crash;
-use super::faulty::{Faulty, Plan};
+use super::fault::Plan;
+use super::faulty::Faulty;
 use super::scripted::{OneByOne, Scripted};
 use super::time::PausedClock;
 

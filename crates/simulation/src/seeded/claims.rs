@@ -25,11 +25,12 @@ use crate::seeded::dice::Dice;
 use crate::seeded::effect::{Request as Called, run};
 use crate::seeded::kind::LEASE;
 use crate::seeded::life::Life;
-use crate::seeded::once::{Mortal, attend, kept, leaves_after, others};
+use crate::seeded::life::Mortal;
+use crate::seeded::once::{attend, kept, leaves_after, others};
 use crate::seeded::once_store::OnceStore;
+use crate::seeded::payload::number_in;
 use crate::seeded::plan::{WorkerPlan, secs};
 use crate::seeded::store::SimStore;
-use crate::seeded::world::number_in;
 
 /// Serves clients until it is asked to stop.
 pub(crate) async fn serve(

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::seeded::dice::{Dice, Site};
-use crate::seeded::play::Told;
+use crate::seeded::scenario::Told;
 
 /// The course of a seed.
 pub(super) struct Course {

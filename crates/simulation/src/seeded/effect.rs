@@ -9,8 +9,8 @@ use semel_engine::effect::{BatchEffect, BulkEffect, Call, Effect, Probe, Verdict
 use crate::seeded::fault::CallFault;
 use crate::seeded::kind::CALL_LIFE;
 use crate::seeded::life::{Alive, Life};
+use crate::seeded::payload::number_of;
 use crate::seeded::provider::Said;
-use crate::seeded::world::number_of;
 
 /// The effect of one worker.
 #[derive(Clone)]

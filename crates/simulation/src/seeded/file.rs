@@ -1,43 +1,16 @@
 //! An output file of one worker, which outlives the worker's lives.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use semel_core::{Code, Error, ErrorKind, Result};
 use semel_engine::effect::Output;
 
+use crate::seeded::disk::Disk;
 use crate::seeded::fault::Append;
 use crate::seeded::life::Life;
-use crate::seeded::world::{World, lock, number_in};
-
-/// The content of a file. Clones are the same file.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Disk(Arc<Mutex<Vec<u8>>>);
-
-impl Disk {
-    /// The number of lines of an operation.
-    pub(crate) fn lines_of(&self, operation: usize) -> u64 {
-        let content = lock(&self.0);
-        let lines = content
-            .split(|byte| *byte == b'\n')
-            .filter(|line| !line.is_empty());
-        lines.filter(|line| number_in(line) == operation).count() as u64
-    }
-
-    /// Cuts it back to a length. Returns whether it was that long.
-    pub(crate) fn cut_back(&self, len_bytes: u64) -> bool {
-        let keep = usize::try_from(len_bytes).unwrap_or(usize::MAX);
-        let mut content = lock(&self.0);
-        let has_it = content.len() >= keep;
-        content.truncate(keep);
-        has_it
-    }
-
-    /// Returns whether it ends with a whole line.
-    pub(crate) fn is_whole(&self) -> bool {
-        lock(&self.0).last().is_none_or(|byte| *byte == b'\n')
-    }
-}
+use crate::seeded::payload::number_in;
+use crate::seeded::world::World;
 
 /// The name of the mark that records the length of a worker's file.
 pub(crate) fn mark_name(worker: usize) -> String {
@@ -57,7 +30,7 @@ impl Output for SimFile {
     }
 
     async fn len_bytes(&mut self) -> Result<u64> {
-        Ok(lock(&self.disk.0).len() as u64)
+        Ok(self.disk.len_bytes())
     }
 
     async fn cut_back(&mut self, len_bytes: u64) -> Result<()> {
@@ -90,7 +63,7 @@ impl Output for SimFile {
             Some(Append::FailHalf | Append::CrashHalf) => bytes.truncate(bytes.len() / 2),
             Some(Append::FailWhole | Append::CrashWhole) | None => {}
         }
-        lock(&self.disk.0).extend_from_slice(&bytes);
+        self.disk.append(&bytes);
         self.world.log(format_args!(
             "{} appends {operations:?}, {} bytes",
             self.life,

@@ -22,10 +22,11 @@ use tower::{Layer, ServiceExt, service_fn};
 use crate::seeded::broker::Feed;
 use crate::seeded::effect::{Request as Called, run};
 use crate::seeded::life::Life;
-use crate::seeded::once::{Mortal, attend, kept, leaves_after, once, others};
+use crate::seeded::life::Mortal;
+use crate::seeded::once::{attend, kept, leaves_after, once, others};
+use crate::seeded::payload::{number_in, number_of};
 use crate::seeded::plan::WorkerPlan;
 use crate::seeded::store::SimStore;
-use crate::seeded::world::{number_in, number_of};
 
 /// The service behind the layer.
 type Service = BoxCloneSyncService<Request<Body>, Response<Body>, BoxError>;

@@ -9,8 +9,9 @@ use semel_store_memory::MemoryStore;
 use crate::seeded::file::mark_name;
 use crate::seeded::kind::Kind;
 use crate::seeded::once::kept;
-use crate::seeded::play::Told;
-use crate::seeded::world::{World, number_in};
+use crate::seeded::payload::number_in;
+use crate::seeded::scenario::Told;
+use crate::seeded::world::World;
 
 /// Judges the result of the scenario.
 pub(crate) async fn judge(world: &World) -> Told {

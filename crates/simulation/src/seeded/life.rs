@@ -1,6 +1,8 @@
 //! One life of a worker, from its start to its end or until it is killed, and the way in which it stands
 //! still. Standing still is that of a process: nothing of it runs, and time goes on.
 
+mod answers;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::pin::Pin;
@@ -12,10 +14,12 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Sleep;
 
-use crate::seeded::answers::Answers;
 use crate::seeded::dice::{Dice, Site};
 use crate::seeded::kind::LEASE;
-use crate::seeded::world::{World, lock};
+use crate::seeded::lock::lock;
+use crate::seeded::world::{Owner, World};
+
+use self::answers::Answers;
 
 /// One process.
 pub(crate) struct Life {
@@ -34,7 +38,7 @@ pub(crate) struct Life {
     counts: Mutex<BTreeMap<&'static str, u64>>,
     /// Operations whose effect this life applied, and of which it has not learned that they are recorded.
     open: Mutex<BTreeSet<usize>>,
-    pub(crate) answers: Mutex<Answers>,
+    answers: Mutex<Answers>,
 }
 
 impl Life {
@@ -100,15 +104,6 @@ impl Life {
     /// Returns whether a call to the store takes long just now.
     pub(crate) fn is_held_up(&self) -> bool {
         self.world.now() < *lock(&self.held_up_until)
-    }
-
-    /// Returns whether nothing has kept it from extending a lease that it has had since then.
-    pub(crate) fn is_well_since(&self, since: Duration) -> bool {
-        let disturbed_at = *lock(&self.disturbed_at);
-        let was_long_ago = |at: Duration| at + AFTERMATH < since;
-        !self.is_struck()
-            && disturbed_at.is_none_or(was_long_ago)
-            && self.world.was_well_since(since, AFTERMATH)
     }
 
     /// Stands still from now on.
@@ -188,6 +183,16 @@ impl fmt::Display for Life {
     }
 }
 
+impl Owner for Life {
+    fn is_well_since(&self, since: Duration) -> bool {
+        let disturbed_at = *lock(&self.disturbed_at);
+        let was_long_ago = |at: Duration| at + AFTERMATH < since;
+        !self.is_struck()
+            && disturbed_at.is_none_or(was_long_ago)
+            && self.world.was_well_since(since, AFTERMATH)
+    }
+}
+
 /// A future of a process: not polled while the process stands still.
 pub(crate) struct Alive<F> {
     inner: Pin<Box<F>>,
@@ -220,6 +225,32 @@ impl<F: Future> Future for Alive<F> {
         }
         self.still = None;
         self.inner.as_mut().poll(context)
+    }
+}
+
+/// A future of a process that may be on a task of its own: never polled again once the process is killed.
+pub(crate) struct Mortal<F> {
+    inner: Alive<F>,
+    life: Arc<Life>,
+}
+
+impl<F: Future> Mortal<F> {
+    pub(crate) fn new(life: &Arc<Life>, inner: F) -> Self {
+        Self {
+            inner: Alive::new(life, inner),
+            life: Arc::clone(life),
+        }
+    }
+}
+
+impl<F: Future> Future for Mortal<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        if self.life.is_struck() {
+            return Poll::Pending;
+        }
+        Pin::new(&mut self.inner).poll(context)
     }
 }
 

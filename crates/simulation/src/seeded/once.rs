@@ -2,9 +2,7 @@
 //! come from a queue, and each is repeated until it has a final answer; some callers go away before, and several of a
 //! process may use one key together.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -22,11 +20,11 @@ use tokio::time::timeout;
 use crate::seeded::broker::Feed;
 use crate::seeded::dice::Dice;
 use crate::seeded::effect::{Request, run};
-use crate::seeded::life::{Alive, Life};
+use crate::seeded::life::{Life, Mortal};
 use crate::seeded::once_store::OnceStore;
+use crate::seeded::payload::{number_in, number_of};
 use crate::seeded::plan::{WorkerPlan, secs};
 use crate::seeded::store::SimStore;
-use crate::seeded::world::{number_in, number_of};
 
 /// Answers callers with the settings that a consumer would have run with, until it is asked to stop.
 pub(crate) async fn serve(
@@ -323,31 +321,5 @@ async fn effect(life: Arc<Life>, op: Op) -> std::result::Result<Bytes, Failure> 
         Verdict::Away { error } | Verdict::Broken { error, .. } => {
             Err(Failure::not_applied(&*error))
         }
-    }
-}
-
-/// A future of a process that may be on a task of its own: never polled again once the process is killed.
-pub(crate) struct Mortal<F> {
-    inner: Alive<F>,
-    life: Arc<Life>,
-}
-
-impl<F: Future> Mortal<F> {
-    pub(crate) fn new(life: &Arc<Life>, inner: F) -> Self {
-        Self {
-            inner: Alive::new(life, inner),
-            life: Arc::clone(life),
-        }
-    }
-}
-
-impl<F: Future> Future for Mortal<F> {
-    type Output = F::Output;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        if self.life.is_struck() {
-            return Poll::Pending;
-        }
-        Pin::new(&mut self.inner).poll(context)
     }
 }

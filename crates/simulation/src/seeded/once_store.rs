@@ -3,7 +3,7 @@
 
 use semel_core::{Result, Store};
 
-use crate::seeded::once::Mortal;
+use crate::seeded::life::Mortal;
 use crate::seeded::store::SimStore;
 
 /// One process's way to the store.

@@ -1,7 +1,7 @@
 //! A scenario from its beginning to its end: a phase with faults, a phase without faults in which everything must come
 //! to an end, and the judge.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -13,37 +13,11 @@ use tokio::task::JoinSet;
 
 use crate::seeded::dice::Site;
 use crate::seeded::judge;
+use crate::seeded::payload::number_of;
 use crate::seeded::plan::{Turn, YEAR_2038_MILLIS, secs};
-use crate::seeded::scenario::Scenario;
+use crate::seeded::scenario::{Scenario, Told};
 use crate::seeded::worker::work;
-use crate::seeded::world::{World, number_of};
-
-/// The result of a scenario.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
-    /// Everything that happened, line by line. The same in each run of the same seed.
-    pub log: String,
-    /// Faults that were dealt: their places and descriptions.
-    pub dealt: Vec<(Site, String)>,
-    /// Faults by kind.
-    pub faults: BTreeMap<&'static str, u64>,
-    /// Hard cases that were met.
-    pub seen: BTreeMap<&'static str, u64>,
-    /// Effects beyond the first, where the class allows one.
-    pub duplicates: u64,
-    /// Operations without an effect and without a trace.
-    pub lost: u64,
-    /// Operations in doubt around which something went wrong.
-    pub doubts_explained: u64,
-    /// Operations in doubt although nothing went wrong around them.
-    pub doubts_unexplained: u64,
-    /// Late reports that were refused.
-    pub fenced: u64,
-    /// Claims that were taken over.
-    pub takeovers: u64,
-    /// The promises that were broken, in words.
-    pub violations: Vec<String>,
-}
+use crate::seeded::world::World;
 
 /// Plays a scenario, without the faults in `muted`.
 pub fn play(scenario: Scenario, muted: &BTreeSet<Site>) -> Told {

@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::seeded::course::{played, secs};
-use crate::seeded::play::Told;
+use crate::seeded::scenario::Told;
 
 use self::journal::SimulatedJournal;
 use self::scene::{DIGEST, STREAM, Scene};

@@ -1,5 +1,8 @@
-//! The scenario to be played.
+//! The scenario to be played, and its result.
 
+use std::collections::BTreeMap;
+
+use crate::seeded::dice::Site;
 use crate::seeded::kind::Kind;
 
 /// The parameters of a scenario; its seed fixes the rest.
@@ -58,4 +61,31 @@ impl Scenario {
         }
         cases
     }
+}
+
+/// The result of a scenario.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// Everything that happened, line by line. The same in each run of the same seed.
+    pub log: String,
+    /// Faults that were dealt: their places and descriptions.
+    pub dealt: Vec<(Site, String)>,
+    /// Faults by kind.
+    pub faults: BTreeMap<&'static str, u64>,
+    /// Hard cases that were met.
+    pub seen: BTreeMap<&'static str, u64>,
+    /// Effects beyond the first, where the class allows one.
+    pub duplicates: u64,
+    /// Operations without an effect and without a trace.
+    pub lost: u64,
+    /// Operations in doubt around which something went wrong.
+    pub doubts_explained: u64,
+    /// Operations in doubt although nothing went wrong around them.
+    pub doubts_unexplained: u64,
+    /// Late reports that were refused.
+    pub fenced: u64,
+    /// Claims that were taken over.
+    pub takeovers: u64,
+    /// The promises that were broken, in words.
+    pub violations: Vec<String>,
 }

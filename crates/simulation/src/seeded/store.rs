@@ -14,7 +14,7 @@ use semel_store_memory::MemoryStore;
 
 use crate::seeded::fault::{Method, StoreFault};
 use crate::seeded::life::Life;
-use crate::seeded::world::number_of;
+use crate::seeded::payload::number_of;
 
 /// One worker's way to the store.
 #[derive(Clone)]

@@ -10,11 +10,11 @@ use semel_core::{Admission, Duplicate, Error, ErrorKind, FencingToken, Grant, Re
 use semel_engine::effect::{Call, Effect, Verdict};
 use semel_store_memory::MemoryStore;
 
-use crate::seeded::broker::Commit;
 use crate::seeded::fault::{CallFault, Method};
 use crate::seeded::life::{Alive, Life};
+use crate::seeded::payload::number_of;
+use crate::seeded::queue::Commit;
 use crate::seeded::store::SimStore;
-use crate::seeded::world::number_of;
 
 /// One worker's transactions.
 pub(crate) struct SimStreamed(pub(crate) Arc<Life>);

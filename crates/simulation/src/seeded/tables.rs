@@ -12,8 +12,9 @@ use semel_store_memory::MemoryStore;
 
 use crate::seeded::fault::Method;
 use crate::seeded::life::Life;
+use crate::seeded::payload::number_of;
 use crate::seeded::store::{SimStore, broken, every_second};
-use crate::seeded::world::{World, number_of};
+use crate::seeded::world::World;
 
 /// One worker's way to the database.
 pub(crate) struct SimTables(pub(crate) Arc<Life>);

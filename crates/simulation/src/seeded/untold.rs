@@ -8,7 +8,7 @@ use semel_store_memory::MemoryStore;
 
 use crate::seeded::kind::Kind;
 use crate::seeded::life::Life;
-use crate::seeded::world::number_of;
+use crate::seeded::payload::number_of;
 
 impl Life {
     /// Returns, of each claim that is asked for, whether somebody holds the key who has not said that its effect begins.

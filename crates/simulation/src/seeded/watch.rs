@@ -6,7 +6,7 @@ use semel_core::{Duplicate, StateKind};
 use semel_engine::event::{Event, Observer};
 
 use crate::seeded::life::Life;
-use crate::seeded::world::number_of;
+use crate::seeded::payload::number_of;
 
 /// The observer of one life.
 pub(crate) struct Watch(pub(crate) Arc<Life>);

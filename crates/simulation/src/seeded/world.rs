@@ -2,22 +2,22 @@
 //! thread, so the locks are never contended.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::{Arguments, Write};
+use std::fmt::{Arguments, Display, Write};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use semel_core::{Clock, Error, ErrorKind, Key, Operation, Record, Scope, StoreExt, Timestamp};
 use semel_store_memory::MemoryStore;
 use tokio::time::Instant;
 
-use crate::seeded::broker::Queue;
 use crate::seeded::dice::Site;
-use crate::seeded::file::Disk;
+use crate::seeded::disk::Disk;
 use crate::seeded::kind::Kind;
-use crate::seeded::life::Life;
+use crate::seeded::lock::lock;
 use crate::seeded::plan::Plan;
 use crate::seeded::provider::Provider;
+use crate::seeded::queue::Queue;
 use crate::seeded::scenario::Scenario;
 
 /// A scenario under way.
@@ -74,10 +74,16 @@ pub(crate) struct Tally {
     /// Operations that were seen in doubt.
     pub(crate) doubted: BTreeSet<usize>,
     /// The last owner of each operation, and the time of its grant.
-    pub(crate) owners: BTreeMap<usize, (Weak<Life>, Duration)>,
+    pub(crate) owners: BTreeMap<usize, (Weak<dyn Owner>, Duration)>,
     pub(crate) violations: Vec<String>,
     /// Calls and requests on their way without a waiting caller.
     pub(crate) in_flight: usize,
+}
+
+/// The process that a claim was granted to.
+pub(crate) trait Owner: Display + Send + Sync {
+    /// Returns whether nothing has kept it from extending a lease that it has had since then.
+    fn is_well_since(&self, since: Duration) -> bool;
 }
 
 impl World {
@@ -242,29 +248,6 @@ impl World {
     }
 }
 
-/// The number of the operation that a key belongs to.
-pub(crate) fn number_of(key: &Key) -> usize {
-    key.as_str()
-        .trim_start_matches('k')
-        .parse()
-        .unwrap_or_default()
-}
-
-/// The string or number member `name` of a payload.
-pub(crate) fn member<'a>(payload: &'a [u8], name: &str) -> Option<&'a str> {
-    let text = std::str::from_utf8(payload).ok()?;
-    let (_, rest) = text.split_once(name)?;
-    let rest = rest.strip_prefix("\":")?;
-    let end = rest.find([',', '}'])?;
-    Some(rest[..end].trim_matches('"'))
-}
-
-/// The operation that a payload belongs to.
-pub(crate) fn number_in(payload: &[u8]) -> usize {
-    let key = member(payload, "key").unwrap_or_default();
-    key.trim_start_matches('k').parse().unwrap_or_default()
-}
-
 fn new_store(clock: &WorldClock) -> Arc<MemoryStore> {
     Arc::new(MemoryStore::new(Arc::new(clock.clone())))
 }
@@ -276,15 +259,10 @@ fn line(log: &mut String, now: Duration, what: Arguments<'_>) {
 
 struct At(Duration);
 
-impl std::fmt::Display for At {
+impl Display for At {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:>5}.{:03}", self.0.as_secs(), self.0.subsec_millis())
     }
-}
-
-/// Locks a mutex that is never contended; a panic in a scenario is a finding of its own.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The world's time, read by a clock that is wrong by a constant, that jumps, or that stands still.

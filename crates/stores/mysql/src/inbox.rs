@@ -60,12 +60,12 @@ use crate::user_connection::UserConnection;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Inbox {
+pub struct InboxSteps {
     texts: Arc<Texts>,
     clock: Option<Arc<dyn Clock>>,
 }
 
-impl Inbox {
+impl InboxSteps {
     /// Returns the inbox of the store whose tables begin with this prefix (`semel_`, unless the store's url says
     /// otherwise), in the database that a connection is in. A store or `semel store migrate` has created them.
     ///
@@ -96,10 +96,10 @@ impl Inbox {
         self.admit_in(transaction, request).await
     }
 
-    /// Does what [`Inbox::admit`] does, on a connection of another driver, which is in a transaction.
+    /// Does what [`InboxSteps::admit`] does, on a connection of another driver, which is in a transaction.
     ///
     /// # Errors
-    /// As [`Inbox::admit`].
+    /// As [`InboxSteps::admit`].
     pub async fn admit_on(
         &self,
         driver: &mut impl Driver,
@@ -163,7 +163,7 @@ impl Inbox {
     /// # Shape       mine → completed; lost → [`Settled::Fenced`], and the user rolls back
     /// # Cost        two round trips, three where the claim is gated
     /// # Errors
-    /// As [`Inbox::admit`].
+    /// As [`InboxSteps::admit`].
     pub async fn complete(
         &self,
         transaction: &mut Transaction<'_>,
@@ -175,10 +175,10 @@ impl Inbox {
             .await
     }
 
-    /// Does what [`Inbox::complete`] does, on a connection of another driver, which is in a transaction.
+    /// Does what [`InboxSteps::complete`] does, on a connection of another driver, which is in a transaction.
     ///
     /// # Errors
-    /// As [`Inbox::admit`].
+    /// As [`InboxSteps::admit`].
     pub async fn complete_on(
         &self,
         driver: &mut impl Driver,
@@ -194,7 +194,7 @@ impl Inbox {
     ///
     /// # Guarantee   those of `Store::settle`
     /// # Errors
-    /// As [`Inbox::admit`].
+    /// As [`InboxSteps::admit`].
     pub async fn settle(
         &self,
         transaction: &mut Transaction<'_>,
@@ -203,10 +203,10 @@ impl Inbox {
         self.settle_in(transaction, settlement).await
     }
 
-    /// Does what [`Inbox::settle`] does, on a connection of another driver, which is in a transaction.
+    /// Does what [`InboxSteps::settle`] does, on a connection of another driver, which is in a transaction.
     ///
     /// # Errors
-    /// As [`Inbox::admit`].
+    /// As [`InboxSteps::admit`].
     pub async fn settle_on(
         &self,
         driver: &mut impl Driver,
@@ -345,9 +345,9 @@ impl Inbox {
     }
 }
 
-impl fmt::Debug for Inbox {
+impl fmt::Debug for InboxSteps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Inbox")
+        f.write_str("InboxSteps")
     }
 }
 

@@ -3,9 +3,9 @@
 //! [`MysqlStore`] implements the store ports over tables that lie beside its users' own. Batches are decided in one
 //! round trip where nothing is in the way, on the server's clock. `semel_core::decide` makes every decision; nothing of
 //! the protocol is written in SQL. The worker's `sql` effect runs its statements in the transaction that also writes
-//! the record; [`Inbox`] does the same for transactions of a user's own connection. [`Outbox`] writes messages in them,
-//! which a relay publishes from [`MysqlOutbox`]. Layout and statements are specified in `docs/spec/mysql.md` and
-//! `docs/spec/outbox.md`.
+//! the record; [`InboxSteps`] does the same for transactions of a user's own connection. [`MysqlOutbox`] writes messages
+//! in them, which a relay publishes from [`MysqlOutboxStore`]. Layout and statements are specified in
+//! `docs/spec/mysql.md` and `docs/spec/outbox.md`.
 //!
 //! **Durable to** a power cut (`InnoDB` with `innodb_flush_log_at_trx_commit = 1`, and `sync_binlog = 1` where there is
 //! a binary log); `preflight` reads the actual settings. **Shared** by any number of processes, on one server that is
@@ -66,11 +66,11 @@ mod transfer;
 mod user_connection;
 
 pub use config::{Options, check_url};
-pub use inbox::Inbox;
+pub use inbox::InboxSteps;
 pub use ingest::{INGEST_FORMAT, MysqlIngest};
 pub use inspection::{Inspection, inspect, migrate};
 pub use mysql_async;
-pub use outbox::{MysqlOutbox, OUTBOX_FORMAT, Outbox};
+pub use outbox::{MysqlOutbox, MysqlOutboxStore, OUTBOX_FORMAT};
 pub use producers::{MysqlProducers, PRODUCERS_FORMAT};
 pub use store::MysqlStore;
 

@@ -5,7 +5,7 @@ mod partitions;
 mod publish;
 mod tables;
 
-pub use publish::Outbox;
+pub use publish::MysqlOutbox;
 pub use tables::OUTBOX_FORMAT;
 pub(crate) use tables::create;
 
@@ -36,7 +36,7 @@ use tables::Found;
 ///
 /// Its tables are in the database of the url, and have bare names whatever the prefix of a store; `semel store migrate`
 /// makes them. Leases go by the server's clock.
-pub struct MysqlOutbox {
+pub struct MysqlOutboxStore {
     session: Arc<Session>,
     is_found: AtomicBool,
     look: Mutex<Look>,
@@ -50,7 +50,7 @@ struct Look {
     seen: i64,
 }
 
-impl MysqlOutbox {
+impl MysqlOutboxStore {
     /// Returns the outbox at this url, without a connection yet. Needs a tokio runtime.
     ///
     /// # Errors
@@ -161,7 +161,7 @@ impl MysqlOutbox {
     }
 }
 
-impl OutboxStore for MysqlOutbox {
+impl OutboxStore for MysqlOutboxStore {
     async fn lease(
         &self,
         relay: &RelayName,
@@ -320,9 +320,9 @@ impl OutboxStore for MysqlOutbox {
     }
 }
 
-impl fmt::Debug for MysqlOutbox {
+impl fmt::Debug for MysqlOutboxStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("MysqlOutbox")
+        f.write_str("MysqlOutboxStore")
     }
 }
 

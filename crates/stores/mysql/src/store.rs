@@ -20,7 +20,7 @@ use crate::apply::Apply;
 use crate::checkpoint::{self, AdmitWith, SettleWith};
 use crate::config::Options;
 use crate::error::gone;
-use crate::inbox::Inbox;
+use crate::inbox::InboxSteps;
 use crate::inspection::open;
 use crate::preflight::Settings;
 use crate::script::addend;
@@ -58,8 +58,8 @@ impl MysqlStore {
     }
 
     /// Returns the inbox of this store's tables, for transactions on connections of your own.
-    pub fn inbox(&self) -> Inbox {
-        Inbox::new(Arc::clone(&self.session.texts), self.session.clock.clone())
+    pub fn inbox(&self) -> InboxSteps {
+        InboxSteps::new(Arc::clone(&self.session.texts), self.session.clock.clone())
     }
 
     /// Runs a call to its end, even if the caller stops waiting.

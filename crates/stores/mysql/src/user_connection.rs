@@ -38,7 +38,7 @@ mod tests {
     use semel_core::{Certainty, ClaimId, ClaimRequest, ErrorKind, Key, Scope};
 
     use super::*;
-    use crate::Inbox;
+    use crate::InboxSteps;
     use crate::driver::Refused;
     use crate::error::{Failure, Why};
 
@@ -91,7 +91,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_driver_that_passes_less_or_more_on_is_not_believed() {
-        let inbox = Inbox::with_prefix("semel_").expect("a prefix");
+        let inbox = InboxSteps::with_prefix("semel_").expect("a prefix");
         let scope = Scope::new("", "payments").expect("a scope");
         let key = Key::parse("ä").expect("a key");
         let request = ClaimRequest::new(scope, key, ClaimId::from_u128(1));

@@ -30,9 +30,9 @@ use crate::user_connection::UserConnection;
 ///
 /// ```no_run
 /// # use semel_core::{Admission, ClaimId, ClaimRequest, Key, Outcome, Scope, Settled, Window};
-/// # use semel_store_postgres::Inbox;
+/// # use semel_store_postgres::InboxSteps;
 /// # async fn deliver(client: &mut tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
-/// let inbox = Inbox::in_schema("semel");
+/// let inbox = InboxSteps::in_schema("semel");
 /// let transaction = client.transaction().await?;
 /// let request = ClaimRequest::new(Scope::new("", "payments")?, Key::parse("pay-1")?, ClaimId::from_u128(7));
 /// if let Admission::Granted(claim) = inbox.admit(&transaction, &request).await? {
@@ -45,12 +45,12 @@ use crate::user_connection::UserConnection;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Inbox {
+pub struct InboxSteps {
     texts: Arc<Texts>,
     clock: Option<Arc<dyn Clock>>,
 }
 
-impl Inbox {
+impl InboxSteps {
     /// Returns the inbox of the store in this schema, which a store or `semel store migrate` has created.
     pub fn in_schema(schema: &str) -> Self {
         Self::new(Texts::in_schema(schema), None)
@@ -84,10 +84,10 @@ impl Inbox {
         self.admit_in(transaction, request).await
     }
 
-    /// Does what [`Inbox::admit`] does, on a connection of another driver, which is in a transaction.
+    /// Does what [`InboxSteps::admit`] does, on a connection of another driver, which is in a transaction.
     ///
     /// # Errors
-    /// As [`Inbox::admit`].
+    /// As [`InboxSteps::admit`].
     pub async fn admit_on(
         &self,
         driver: &mut impl Driver,
@@ -146,7 +146,7 @@ impl Inbox {
     /// # Guarantee   INB-1, CLM-3, OUT-1
     /// # Shape       mine → completed; lost → [`Settled::Fenced`], and the user rolls back
     /// # Errors
-    /// As [`Inbox::admit`].
+    /// As [`InboxSteps::admit`].
     pub async fn complete(
         &self,
         transaction: &Transaction<'_>,
@@ -158,10 +158,10 @@ impl Inbox {
             .await
     }
 
-    /// Does what [`Inbox::complete`] does, on a connection of another driver, which is in a transaction.
+    /// Does what [`InboxSteps::complete`] does, on a connection of another driver, which is in a transaction.
     ///
     /// # Errors
-    /// As [`Inbox::admit`].
+    /// As [`InboxSteps::admit`].
     pub async fn complete_on(
         &self,
         driver: &mut impl Driver,
@@ -177,7 +177,7 @@ impl Inbox {
     ///
     /// # Guarantee   those of `Store::settle`
     /// # Errors
-    /// As [`Inbox::admit`].
+    /// As [`InboxSteps::admit`].
     pub async fn settle(
         &self,
         transaction: &Transaction<'_>,
@@ -186,10 +186,10 @@ impl Inbox {
         self.settle_in(transaction, settlement).await
     }
 
-    /// Does what [`Inbox::settle`] does, on a connection of another driver, which is in a transaction.
+    /// Does what [`InboxSteps::settle`] does, on a connection of another driver, which is in a transaction.
     ///
     /// # Errors
-    /// As [`Inbox::admit`].
+    /// As [`InboxSteps::admit`].
     pub async fn settle_on(
         &self,
         driver: &mut impl Driver,
@@ -233,8 +233,8 @@ async fn savepoint(transaction: &impl Nests, order: &str) -> Result<()> {
     done.map_err(|error| Stop::from(error).into_error())
 }
 
-impl fmt::Debug for Inbox {
+impl fmt::Debug for InboxSteps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Inbox")
+        f.write_str("InboxSteps")
     }
 }

@@ -40,10 +40,10 @@ mod user_connection;
 
 pub use config::{Options, check_url};
 pub use deadpool_postgres::tokio_postgres;
-pub use inbox::Inbox;
+pub use inbox::InboxSteps;
 pub use ingest::{INGEST_FORMAT, PostgresIngest};
 pub use inspection::{Inspection, inspect, migrate};
-pub use outbox::{OUTBOX_FORMAT, Outbox, PostgresOutbox};
+pub use outbox::{OUTBOX_FORMAT, PostgresOutbox, PostgresOutboxStore};
 pub use producers::{PRODUCERS_FORMAT, PostgresProducers};
 pub use store::PostgresStore;
 

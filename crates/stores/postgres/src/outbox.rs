@@ -6,7 +6,7 @@ mod partitions;
 mod publish;
 mod tables;
 
-pub use publish::Outbox;
+pub use publish::PostgresOutbox;
 pub use tables::OUTBOX_FORMAT;
 pub(crate) use tables::create;
 
@@ -34,7 +34,7 @@ use partitions::{Balance, balance};
 /// The outbox of a PostgreSQL database, for the relays that publish it.
 ///
 /// Its tables are reached by their bare names; `semel store migrate` makes them.
-pub struct PostgresOutbox {
+pub struct PostgresOutboxStore {
     session: Session,
     listener: Listener,
     is_found: AtomicBool,
@@ -42,7 +42,7 @@ pub struct PostgresOutbox {
     last: AtomicI64,
 }
 
-impl PostgresOutbox {
+impl PostgresOutboxStore {
     /// Returns the outbox at this url, without a connection yet. Needs a tokio runtime.
     ///
     /// # Errors
@@ -106,7 +106,7 @@ impl PostgresOutbox {
     }
 }
 
-impl OutboxStore for PostgresOutbox {
+impl OutboxStore for PostgresOutboxStore {
     async fn lease(
         &self,
         relay: &RelayName,
@@ -247,9 +247,9 @@ impl OutboxStore for PostgresOutbox {
     }
 }
 
-impl fmt::Debug for PostgresOutbox {
+impl fmt::Debug for PostgresOutboxStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PostgresOutbox")
+        f.write_str("PostgresOutboxStore")
     }
 }
 

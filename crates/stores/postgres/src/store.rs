@@ -20,7 +20,7 @@ use crate::checkpoint::{AdmitWith, SettleWith};
 use crate::config::{Options, address};
 use crate::connect;
 use crate::error::gone;
-use crate::inbox::Inbox;
+use crate::inbox::InboxSteps;
 use crate::new_key_run::NewKeyRun;
 use crate::preflight::Kept;
 use crate::session::Session;
@@ -56,8 +56,8 @@ impl PostgresStore {
     }
 
     /// Returns the inbox of this store's schema, for transactions on connections of your own.
-    pub fn inbox(&self) -> Inbox {
-        Inbox::new(self.session.texts.clone(), self.session.clock.clone())
+    pub fn inbox(&self) -> InboxSteps {
+        InboxSteps::new(self.session.texts.clone(), self.session.clock.clone())
     }
 
     /// Runs a call to its end, even if the caller stops waiting.

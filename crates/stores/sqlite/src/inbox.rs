@@ -30,7 +30,7 @@ use crate::{open, sql};
 /// # use std::time::Duration;
 /// # use rusqlite::{Connection, TransactionBehavior};
 /// # use semel_core::{Admission, ClaimId, ClaimRequest, Clock, Key, Outcome, Scope, Settled, Timestamp, Window};
-/// # use semel_store_sqlite::Inbox;
+/// # use semel_store_sqlite::InboxSteps;
 /// # struct Stopped;
 /// # impl Clock for Stopped {
 /// #     fn now(&self) -> Timestamp { Timestamp::from_millis(1_000) }
@@ -39,7 +39,7 @@ use crate::{open, sql};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let folder = tempfile::tempdir()?;
 /// let mut connection = Connection::open(folder.path().join("app.db"))?;
-/// let inbox = Inbox::open(&connection, Arc::new(Stopped))?;
+/// let inbox = InboxSteps::open(&connection, Arc::new(Stopped))?;
 /// connection.execute_batch("CREATE TABLE payments (id TEXT PRIMARY KEY, amount INTEGER)")?;
 ///
 /// for _delivery in 0..2 {
@@ -57,11 +57,11 @@ use crate::{open, sql};
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Inbox {
+pub struct InboxSteps {
     clock: Arc<dyn Clock>,
 }
 
-impl Inbox {
+impl InboxSteps {
     /// Opens an inbox in the file of `connection`, and creates our tables if there are none.
     ///
     /// # Errors
@@ -97,7 +97,7 @@ impl Inbox {
     /// # Guarantee   INB-1, CLM-3, OUT-1
     /// # Shape       mine → completed; lost → [`Settled::Fenced`], and the user rolls back
     /// # Errors
-    /// As [`Inbox::admit`].
+    /// As [`InboxSteps::admit`].
     pub fn complete(
         &self,
         transaction: &Connection,
@@ -112,7 +112,7 @@ impl Inbox {
     ///
     /// # Guarantee   those of `Store::settle`
     /// # Errors
-    /// As [`Inbox::admit`].
+    /// As [`InboxSteps::admit`].
     pub fn settle(&self, transaction: &Connection, settlement: &Settlement) -> Result<Settled> {
         self.step(transaction, settlement.operation.id(), |ledger, id| {
             ledger.settle(id, settlement)
@@ -148,8 +148,8 @@ impl Inbox {
     }
 }
 
-impl fmt::Debug for Inbox {
+impl fmt::Debug for InboxSteps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Inbox")
+        f.write_str("InboxSteps")
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! [`SqliteStore`] implements the store ports over a file that may hold its users' own tables as
 //! well. The worker's `sql` effect runs its statements in the transaction that also writes the
-//! record; [`Inbox`] does the same for transactions of a user's own connection.
+//! record; [`InboxSteps`] does the same for transactions of a user's own connection.
 //! `semel_core::decide` makes every decision; nothing of the protocol is written in SQL. The
 //! format, its versions and the argument for each crash are in `docs/spec/sqlite.md`.
 //!
@@ -70,9 +70,9 @@ mod transfer;
 mod writer;
 
 pub use config::Options;
-pub use inbox::Inbox;
+pub use inbox::InboxSteps;
 pub use inspection::{Inspection, inspect};
-pub use outbox::{OUTBOX_FORMAT, Outbox, SqliteOutbox};
+pub use outbox::{OUTBOX_FORMAT, SqliteOutbox, SqliteOutboxStore};
 pub use producers::{SqliteIngest, SqliteProducers};
 pub use rusqlite;
 pub use store::SqliteStore;

@@ -5,7 +5,7 @@ mod operations;
 mod partitions;
 mod publish;
 
-pub use publish::Outbox;
+pub use publish::SqliteOutbox;
 
 use std::fmt;
 use std::path::Path;
@@ -38,9 +38,9 @@ const TABLES: TableSet = TableSet {
 
 /// The outbox in an SQLite file, for the relays that publish it.
 ///
-/// The file may hold a store as well; `semel store migrate` or [`Outbox::create`] makes the tables. Leases are measured by
-/// the clock of the machine, which its processes share.
-pub struct SqliteOutbox {
+/// The file may hold a store as well; `semel store migrate` or [`SqliteOutbox::create`] makes the tables. Leases are
+/// measured by the clock of the machine, which its processes share.
+pub struct SqliteOutboxStore {
     path: Box<Path>,
     options: Options,
     threads: OnceCell<Threads>,
@@ -54,7 +54,7 @@ struct Threads {
     reader: ConnectionThread,
 }
 
-impl SqliteOutbox {
+impl SqliteOutboxStore {
     /// Returns the outbox in this file, which is opened when it is first used. Needs a tokio runtime.
     ///
     /// # Errors
@@ -126,7 +126,7 @@ impl SqliteOutbox {
     }
 }
 
-impl OutboxStore for SqliteOutbox {
+impl OutboxStore for SqliteOutboxStore {
     async fn lease(
         &self,
         relay: &RelayName,
@@ -216,9 +216,9 @@ impl OutboxStore for SqliteOutbox {
     }
 }
 
-impl fmt::Debug for SqliteOutbox {
+impl fmt::Debug for SqliteOutboxStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SqliteOutbox")
+        f.debug_struct("SqliteOutboxStore")
             .field("path", &self.path)
             .finish_non_exhaustive()
     }

@@ -20,7 +20,7 @@ use crate::checkpoint::{Admit, settle_with};
 use crate::config::Options;
 use crate::connection_thread::ConnectionThread;
 use crate::error::{self, undone};
-use crate::inbox::Inbox;
+use crate::inbox::InboxSteps;
 use crate::ledger::Ledger;
 use crate::parked::{drop_parked, park};
 use crate::statements;
@@ -61,8 +61,8 @@ impl SqliteStore {
     }
 
     /// Returns the inbox of this store's file, for transactions on connections of your own.
-    pub fn inbox(&self) -> Inbox {
-        Inbox::new(Arc::clone(&self.clock))
+    pub fn inbox(&self) -> InboxSteps {
+        InboxSteps::new(Arc::clone(&self.clock))
     }
 
     /// Does `step` for every item of `batch`, whose operations have these ids, in one transaction.

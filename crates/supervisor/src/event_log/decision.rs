@@ -1,13 +1,18 @@
 //! One decision of the engine in the form in which it is logged.
 
-use semel_core::{Code, Duplicate, Operation, StateKind};
+mod headers;
+mod incidents;
+mod words;
+
+use semel_core::{Duplicate, Operation, StateKind};
 use semel_engine::event::{Event, Origin};
-use semel_engine::pipeline::REPLAY_ID;
 use semel_operate::value::Span;
 use serde::Serialize;
 
+use self::headers::{correlation_id, replay_id};
+use self::words::{message, message_of_claim};
 use super::set_aside::{Aside, named};
-use super::{Level, lasted_text, wait_text};
+use super::{Level, wait_text};
 
 /// The object of a log line; its names and their order are stable, and members that do not apply are left out.
 #[derive(Debug, Default, Serialize)]
@@ -316,161 +321,6 @@ impl<'a> Decision<'a> {
         true
     }
 
-    /// Describes events of a claim that was lost.
-    fn is_of_a_lost_claim(&mut self, event: &Event<'a>) -> bool {
-        match *event {
-            Event::Fenced {
-                operation,
-                token,
-                found,
-            } => {
-                let operation = self.concerns("fenced", operation);
-                self.token = Some(token.get());
-                self.state = Some(found.map_or("absent", StateKind::as_str));
-                self.warns(format!(
-                    "fenced: the claim with token {token} was lost while its effect ran; its \
-                     result is discarded (operation {operation})"
-                ));
-            }
-            Event::OutcomeDiffers { operation } => {
-                let operation = self.concerns("outcome_differs", operation);
-                self.warns(format!(
-                    "outcome differs: the effect of a lost claim ended with another outcome than the one that \
-                     is recorded (operation {operation})"
-                ));
-            }
-            _ => return false,
-        }
-        true
-    }
-
-    /// Describes the events that a failing store causes.
-    fn is_of_an_outage(&mut self, event: &Event<'a>) -> bool {
-        match *event {
-            Event::StoreFailed { error, wait } => {
-                self.name = "store_failed";
-                self.error = Some(error.to_string());
-                self.code = Some(error.code().as_str());
-                self.wait = Some(Span(wait));
-                let (code, wait) = (error.code(), wait_text(wait));
-                self.warns(format!("{error} [{code}]; trying again in {wait}"));
-            }
-            Event::BreakerOpened { error, wait } => {
-                self.name = "breaker_opened";
-                self.error = Some(error.to_string());
-                self.code = Some(error.code().as_str());
-                self.wait = Some(Span(wait));
-                let (code, wait) = (error.code(), wait_text(wait));
-                self.warns(format!(
-                    "the store is away: {error} [{code}]; one call at a time tries it from now on, the \
-                     first in {wait}"
-                ));
-            }
-            Event::BreakerClosed { lasted } => {
-                self.name = "breaker_closed";
-                self.wait = Some(Span(lasted));
-                let lasted = lasted_text(lasted);
-                self.says(format!("the store answers again after {lasted}"));
-            }
-            Event::Elsewhere { deliveries, within } => {
-                self.name = "elsewhere";
-                self.deliveries = Some(deliveries);
-                self.wait = Some(Span(within));
-                let within = wait_text(within);
-                self.says(format!(
-                    "nothing to fetch: {deliveries} messages are out to other workers; those of one that is \
-                     gone come back within {within}"
-                ));
-            }
-            Event::DeadLetterRefused { coordinates, error } => {
-                self.name = "dead_letter_refused";
-                self.coordinates = Some(coordinates);
-                self.error = Some(error.to_string());
-                self.code = Some(error.code().as_str());
-                self.warns(format!(
-                    "the dead letter of {coordinates} stays in the store alone: {error} [{}]",
-                    error.code()
-                ));
-            }
-            Event::Revoked {
-                deliveries,
-                given_back,
-            } => {
-                self.name = "revoked";
-                self.says(format!(
-                    "{deliveries} deliveries go to another worker; {given_back} of them had not begun"
-                ));
-            }
-            Event::Unprotected { operation, attempt } => {
-                let operation = self.concerns("unprotected", operation);
-                self.attempt = Some(attempt);
-                self.warns(format!(
-                    "unprotected: attempt {attempt} without a claim, since the store is away (operation \
-                     {operation})"
-                ));
-            }
-            // Housekeeping is no decision about a message.
-            _ => return false,
-        }
-        true
-    }
-
-    /// Describes the loss and return of a connection.
-    fn is_of_a_connection(&mut self, event: &Event<'a>) -> bool {
-        match *event {
-            Event::SourceAway { error } => {
-                self.name = "source_away";
-                self.error = Some(error.to_string());
-                self.code = Some(error.code().as_str());
-                self.warns(format!("{error} [{}]; trying again", error.code()));
-            }
-            Event::SourceBack { lasted } => {
-                self.name = "source_back";
-                self.wait = Some(Span(lasted));
-                let lasted = lasted_text(lasted);
-                self.says(format!("the broker is back after {lasted}"));
-            }
-            Event::TargetAway { error, wait } => {
-                self.name = "target_away";
-                self.error = Some(error.to_string());
-                self.code = Some(error.code().as_str());
-                self.wait = Some(Span(wait));
-                let code = error.code();
-                // A probe found it, while nothing is sent.
-                let what = if code == Code::TargetAway {
-                    "the target is away"
-                } else {
-                    "cannot publish"
-                };
-                self.warns(format!("{what}: {error} [{code}]; trying again"));
-            }
-            Event::TargetBack { lasted } => {
-                self.name = "target_back";
-                self.wait = Some(Span(lasted));
-                let lasted = lasted_text(lasted);
-                self.says(format!("the target is back after {lasted}"));
-            }
-            Event::Paused { cause, error, wait } => {
-                self.name = "paused";
-                self.error = Some(error.to_owned());
-                self.code = Some(cause.code().as_str());
-                self.wait = Some(Span(wait));
-                let code = cause.code();
-                self.warns(format!(
-                    "paused: {error} [{code}]; trying one message at a time"
-                ));
-            }
-            Event::Resumed { cause, lasted } => {
-                self.name = "resumed";
-                self.code = Some(cause.code().as_str());
-                self.wait = Some(Span(lasted));
-                self.says(format!("goes on after {}", wait_text(lasted)));
-            }
-            _ => return false,
-        }
-        true
-    }
-
     fn concerns(&mut self, name: &'static str, operation: &'a Operation) -> String {
         let id = operation.id().to_string();
         self.name = name;
@@ -524,72 +374,3 @@ impl<'a> Decision<'a> {
         self.attention = Attention::Operator;
     }
 }
-
-/// The message of a decision, in words that never change.
-fn message(name: &str) -> &'static str {
-    match name {
-        "granted" => "attempt begins",
-        "completed" => "done",
-        "replayed" => "duplicate of something done: skipped",
-        "busy" => "somebody else is at it, or a retry is due later: held back",
-        "stale" => "its entity has this version or a later one: skipped",
-        "released" => "attempt failed, another follows",
-        "conflict" => "the key was used with another request: quarantined",
-        "live_only" => "a replay id, and an effect for live messages alone: quarantined",
-        "too_old" => "no record, and older than the window: quarantined",
-        "quarantined" => "no usable key: quarantined",
-        "dead" => "failed for good or out of attempts: kept as a dead letter",
-        "in_doubt" => "nobody knows whether it happened: on record",
-        "parked" => "its operation is dead or in doubt: kept",
-        "fenced" => "claim lost while its effect ran: result discarded",
-        "outcome_differs" => "a lost claim ended with another outcome than the recorded one",
-        "store_failed" => "store failed: tried again",
-        "breaker_opened" => "store away: tried by one call at a time",
-        "breaker_closed" => "store answers again",
-        "source_away" => "the broker is away: tried again",
-        "source_back" => "the broker is back",
-        "target_back" => "the target is back",
-        "target_away" => "the target is away: tried again",
-        "paused" => "paused: one message at a time is tried",
-        "resumed" => "goes on after a pause",
-        "elsewhere" => "nothing to fetch: other workers have messages in hand",
-        "dead_letter_refused" => "the broker takes no such dead letter: kept in the store alone",
-        "revoked" => "deliveries go to another worker: what had not begun was given back",
-        "unprotected" => "attempt without a claim, since the store is away",
-        _ => "",
-    }
-}
-
-/// The same of what came in no message: nothing is kept of it but the record.
-fn message_of_claim(name: &str) -> &'static str {
-    match name {
-        "conflict" => "the key was used with another request: refused",
-        "too_old" => "no record, and older than the window: refused",
-        "dead" => "failed for good or out of attempts: on record",
-        "parked" => "its operation is dead or in doubt: refused",
-        _ => message(name),
-    }
-}
-
-/// Returns the id of the replay that the message belongs to, if it is sent again.
-fn replay_id(origin: Origin<'_>) -> Option<&str> {
-    let mut headers = origin.headers.iter();
-    let (_, value) = headers.find(|(name, _)| name.eq_ignore_ascii_case(REPLAY_ID))?;
-    std::str::from_utf8(value).ok()
-}
-
-/// Returns the id that ties a message to others of the same request, from the first of the usual headers.
-fn correlation_id(origin: Origin<'_>) -> Option<&str> {
-    CORRELATION.iter().find_map(|wanted| {
-        let mut headers = origin.headers.iter();
-        let (_, value) = headers.find(|(name, _)| name.eq_ignore_ascii_case(wanted))?;
-        std::str::from_utf8(value).ok()
-    })
-}
-
-const CORRELATION: [&str; 4] = [
-    "traceparent",
-    "correlation-id",
-    "x-correlation-id",
-    "x-request-id",
-];

@@ -8,6 +8,7 @@ use semel_config::Waived;
 use semel_conformance::TestClock;
 use semel_core::port::horizon::Horizon;
 use semel_core::port::source::DeliveryId;
+use semel_core::port::streamed::Restored;
 use semel_core::{Code, Error, ErrorKind, Timestamp};
 use semel_engine::event::{Event, Observer};
 use semel_engine::pipeline::Fail;

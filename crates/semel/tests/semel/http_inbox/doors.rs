@@ -166,7 +166,7 @@ pub(super) struct PostgresDriver {
 }
 
 impl Door for PostgresDriver {
-    type Inbox = postgres::Inbox;
+    type Inbox = postgres::PostgresInbox;
     const NAME: &'static str = "tokio-postgres";
 
     fn place() -> Box<dyn Spot> {
@@ -187,8 +187,8 @@ impl Door for PostgresDriver {
         self.url.clone()
     }
 
-    fn inbox(&self) -> postgres::Inbox {
-        postgres::Inbox::in_schema(parts(&self.url).1)
+    fn inbox(&self) -> postgres::PostgresInbox {
+        postgres::PostgresInbox::in_schema(parts(&self.url).1)
     }
 
     async fn create(&self) {
@@ -207,7 +207,7 @@ impl Door for PostgresDriver {
 
     async fn charge(
         &self,
-        inbox: &RequestInbox<postgres::Inbox>,
+        inbox: &RequestInbox<postgres::PostgresInbox>,
         hold: Hold,
     ) -> Result<Response, String> {
         let mut client = self.client.lock().await;
@@ -288,7 +288,7 @@ pub(super) struct MysqlDriver {
 }
 
 impl Door for MysqlDriver {
-    type Inbox = mysql::Inbox;
+    type Inbox = mysql::MysqlInbox;
     const NAME: &'static str = "mysql_async";
 
     fn place() -> Box<dyn Spot> {
@@ -306,8 +306,8 @@ impl Door for MysqlDriver {
         self.url.clone()
     }
 
-    fn inbox(&self) -> mysql::Inbox {
-        mysql::Inbox::with_prefix(parts(&self.url).1).expect("a prefix")
+    fn inbox(&self) -> mysql::MysqlInbox {
+        mysql::MysqlInbox::with_prefix(parts(&self.url).1).expect("a prefix")
     }
 
     async fn create(&self) {
@@ -325,7 +325,7 @@ impl Door for MysqlDriver {
 
     async fn charge(
         &self,
-        inbox: &RequestInbox<mysql::Inbox>,
+        inbox: &RequestInbox<mysql::MysqlInbox>,
         hold: Hold,
     ) -> Result<Response, String> {
         let begun = self.pool.start_transaction(TxOpts::default()).await;
@@ -415,7 +415,7 @@ impl Door for SqlxSqlite {
 pub(super) struct Rusqlite {
     url: String,
     connection: Arc<std::sync::Mutex<Connection>>,
-    inbox: sqlite::Inbox,
+    inbox: sqlite::SqliteInbox,
 }
 
 impl Rusqlite {
@@ -427,7 +427,7 @@ impl Rusqlite {
 }
 
 impl Door for Rusqlite {
-    type Inbox = sqlite::Inbox;
+    type Inbox = sqlite::SqliteInbox;
     const NAME: &'static str = "rusqlite";
 
     fn place() -> Box<dyn Spot> {
@@ -438,7 +438,7 @@ impl Door for Rusqlite {
         let connection = Connection::open(path(url)).expect("a file");
         let patience = connection.busy_timeout(Duration::from_secs(60));
         patience.expect("a setting");
-        let inbox = sqlite::Inbox::open(&connection).expect("an inbox");
+        let inbox = sqlite::SqliteInbox::open(&connection).expect("an inbox");
         Self {
             url: url.to_owned(),
             connection: Arc::new(std::sync::Mutex::new(connection)),
@@ -450,7 +450,7 @@ impl Door for Rusqlite {
         self.url.clone()
     }
 
-    fn inbox(&self) -> sqlite::Inbox {
+    fn inbox(&self) -> sqlite::SqliteInbox {
         self.inbox.clone()
     }
 
@@ -467,7 +467,7 @@ impl Door for Rusqlite {
 
     async fn charge(
         &self,
-        inbox: &RequestInbox<sqlite::Inbox>,
+        inbox: &RequestInbox<sqlite::SqliteInbox>,
         hold: Hold,
     ) -> Result<Response, String> {
         let (door, inbox) = (self.clone(), inbox.clone());

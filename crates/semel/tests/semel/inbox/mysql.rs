@@ -1,6 +1,6 @@
 //! On a MySQL or MariaDB server, through `mysql_async`.
 
-use semel::mysql::{Inbox, MysqlStore, Options};
+use semel::mysql::{MysqlInbox, MysqlStore, Options};
 use semel::mysql_async::{Conn, Opts, Transaction, TxOpts, prelude::Queryable};
 use semel::{Failure, OnceError, Receipt};
 
@@ -12,7 +12,7 @@ async fn one_call_has_one_effect_and_a_failure_leaves_nothing() {
     let url = place.url();
     let store = MysqlStore::connect(&url, Options::default()).await;
     let store = store.expect("a store");
-    let inbox: Inbox = store.inbox().into();
+    let inbox: MysqlInbox = store.inbox().into();
     let (server, prefix) = url.split_once("?prefix=").expect("a prefix");
     let mut connection = Conn::new(Opts::from_url(server).expect("a url")).await;
     let connection = connection.as_mut().expect("a connection");
@@ -57,7 +57,7 @@ async fn a_call_can_be_spawned() {
     let place = Place::on("mysql").expect("a server");
     let url = place.url();
     let store = MysqlStore::connect(&url, Options::default()).await;
-    let inbox: Inbox = store.expect("a store").inbox().into();
+    let inbox: MysqlInbox = store.expect("a store").inbox().into();
     let (server, _) = url.split_once('?').expect("parameters");
     let opts = Opts::from_url(server).expect("a url");
     let task = tokio::spawn(async move {

@@ -1,12 +1,12 @@
 //! On a PostgreSQL server, through `tokio-postgres`.
 
-use semel::postgres::{Inbox, Options, PostgresStore};
+use semel::postgres::{Options, PostgresInbox, PostgresStore};
 use semel::tokio_postgres::{Client, NoTls, Transaction};
 use semel::{Failure, OnceError, Receipt};
 
 use crate::server::Place;
 
-async fn shop(place: &Place) -> (PostgresStore, Inbox, Client) {
+async fn shop(place: &Place) -> (PostgresStore, PostgresInbox, Client) {
     let url = place.url();
     let store = PostgresStore::connect(&url, Options::default()).await;
     let store = store.expect("a store");

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use semel::rusqlite::{Connection, Transaction, TransactionBehavior};
-use semel::sqlite::Inbox;
+use semel::sqlite::SqliteInbox;
 use semel::trace::{End, SampleShare, Spans, TraceHeaders};
 use semel::{
     ClaimId, ClaimRequest, Event, Failure, Happened, Key, Observer, OnceError, Receipt, Scope,
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 struct Shop {
     connection: Connection,
-    inbox: Inbox,
+    inbox: SqliteInbox,
     folder: TempDir,
 }
 
@@ -22,7 +22,7 @@ impl Shop {
     fn open() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let connection = Connection::open(folder.path().join("app.db")).expect("a file");
-        let inbox = Inbox::open(&connection).expect("tables");
+        let inbox = SqliteInbox::open(&connection).expect("tables");
         let stock = "CREATE TABLE stock (count INTEGER); INSERT INTO stock VALUES (10)";
         connection.execute_batch(stock).expect("a table");
         Self {
@@ -32,7 +32,7 @@ impl Shop {
         }
     }
 
-    fn begin(&mut self) -> (Transaction<'_>, &Inbox) {
+    fn begin(&mut self) -> (Transaction<'_>, &SqliteInbox) {
         let tx = self
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate);

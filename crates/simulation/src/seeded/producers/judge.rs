@@ -6,7 +6,7 @@ use semel_core::port::ingest::IngestJournal;
 use semel_core::producer::decode;
 
 use super::scene::{KEYS, Published, STREAM, Scene};
-use crate::seeded::play::Told;
+use crate::seeded::scenario::Told;
 
 /// Holds what arrived against the input.
 pub(super) async fn judge(scene: &Scene) -> Told {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::scene::Scene;
-use crate::seeded::play::Told;
+use crate::seeded::scenario::Told;
 
 /// Holds the topic against what was committed.
 pub(super) fn judge(scene: &Scene) -> Told {

@@ -11,7 +11,7 @@ use semel_core::port::outbox::operations::{
 use semel_core::{Note, Result, Timestamp};
 
 use super::tables::is_refused;
-use super::{MysqlOutbox, id, lossy};
+use super::{MysqlOutboxStore, id, lossy};
 use crate::answer::{only, owned, parsed, some_number, time};
 use crate::error::corrupt;
 use crate::locked::Writes;
@@ -21,7 +21,7 @@ use crate::session::Session;
 use crate::sql::{OUTBOX, Text};
 use crate::transaction::{Job, Stop, transact};
 
-impl OutboxOperations for MysqlOutbox {
+impl OutboxOperations for MysqlOutboxStore {
     async fn dead(
         &self,
         stream: &str,
@@ -96,7 +96,7 @@ impl OutboxOperations for MysqlOutbox {
     }
 }
 
-impl MysqlOutbox {
+impl MysqlOutboxStore {
     async fn page(&self, text: &Text, values: &[&Literal]) -> Result<Vec<DeadMessage>> {
         let mut script = Script::default();
         script.add(text, values);

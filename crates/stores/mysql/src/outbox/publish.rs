@@ -24,21 +24,21 @@ use crate::user_connection::UserConnection;
 ///
 /// ```no_run
 /// # use semel_core::outbox::OutboxMessage;
-/// # use semel_store_mysql::Outbox;
+/// # use semel_store_mysql::MysqlOutbox;
 /// # use semel_store_mysql::mysql_async::{Conn, TxOpts, prelude::Queryable};
 /// # async fn order(connection: &mut Conn) -> Result<(), Box<dyn std::error::Error>> {
 /// let mut tx = connection.start_transaction(TxOpts::default()).await?;
 /// tx.query_drop("INSERT INTO orders VALUES ('o-1', 100)").await?;
 /// let paid = OutboxMessage::new("orders", r#"{"order":"o-1","paid":100}"#).ordered_by("o-1");
-/// Outbox::publish(&mut tx, &paid).await?;
+/// MysqlOutbox::publish(&mut tx, &paid).await?;
 /// tx.commit().await?;
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Outbox(());
+pub struct MysqlOutbox(());
 
-impl Outbox {
+impl MysqlOutbox {
     /// Writes `message`, and returns the id under which it will be published. Without an id of the caller's, one is made:
     /// a `UUIDv7`.
     ///
@@ -60,13 +60,13 @@ impl Outbox {
         insert(transaction, message).await
     }
 
-    /// Does what [`Outbox::publish`] does, on a connection of another driver, which is in a transaction.
+    /// Does what [`MysqlOutbox::publish`] does, on a connection of another driver, which is in a transaction.
     ///
     /// # Errors
-    /// As [`Outbox::publish`].
+    /// As [`MysqlOutbox::publish`].
     ///
     /// # Cancel safety
-    /// As [`Outbox::publish`].
+    /// As [`MysqlOutbox::publish`].
     pub async fn publish_on(driver: &mut impl Driver, message: &OutboxMessage) -> Result<OutboxId> {
         insert(&mut UserConnection(driver), message).await
     }

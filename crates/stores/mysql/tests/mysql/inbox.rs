@@ -9,11 +9,11 @@ use semel_core::{
     Admission, Certainty, Claim, Code, Outcome, Recovery, Settled, Settlement, Start, StateKind,
     Step, Store, Window,
 };
-use semel_store_mysql::{Inbox, MysqlStore};
+use semel_store_mysql::{InboxSteps, MysqlStore};
 
 use crate::lab::{Lab, claim, grant, operation, record, request};
 
-async fn lab() -> (Lab, Arc<MysqlStore>, Inbox, Conn) {
+async fn lab() -> (Lab, Arc<MysqlStore>, InboxSteps, Conn) {
     let lab = Lab::new().await;
     let store = Arc::new(lab.store().await);
     lab.database

@@ -11,7 +11,7 @@ use semel_conformance::outbox::{Change, Ending, OutboxSubject};
 use semel_core::ErrorKind;
 use semel_core::outbox::{OutboxId, OutboxMessage};
 use semel_core::port::outbox::{OutboxContents, OutboxStore};
-use semel_store_mysql::{MysqlOutbox, Options, Outbox, migrate};
+use semel_store_mysql::{MysqlOutbox, MysqlOutboxStore, Options, migrate};
 
 use crate::database::Database;
 use crate::lab::fresh_database;
@@ -66,7 +66,9 @@ async fn a_session_with_settings_of_its_own_writes_the_same_and_keeps_its_last_n
     let written = OutboxMessage::new("orders", vec![b'\\'; 3_000])
         .ordered_by("clé 'ü' \\")
         .with_header("why", "\\ 'ü'");
-    let id = Outbox::publish(&mut tx, &written).await.expect("an id");
+    let id = MysqlOutbox::publish(&mut tx, &written)
+        .await
+        .expect("an id");
     let last: Option<u64> = tx
         .query_first("SELECT LAST_INSERT_ID()")
         .await
@@ -111,9 +113,11 @@ async fn what_no_relay_could_read_is_refused_where_it_is_written() {
     }
     let mut tx = begin(&mut connection).await;
     let twice = OutboxMessage::new("orders", "x").with_id(OutboxId::from_u128(7));
-    Outbox::publish(&mut tx, &twice).await.expect("once");
+    MysqlOutbox::publish(&mut tx, &twice).await.expect("once");
     for wrong in [&twice, &OutboxMessage::new("orders ", "x")] {
-        let error = Outbox::publish(&mut tx, wrong).await.expect_err("refused");
+        let error = MysqlOutbox::publish(&mut tx, wrong)
+            .await
+            .expect_err("refused");
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
         assert!(error.to_string().contains("does not take"), "{error}");
     }
@@ -124,7 +128,7 @@ async fn what_no_relay_could_read_is_refused_where_it_is_written() {
 struct Shop(Database);
 
 impl OutboxSubject for Shop {
-    type Outbox = MysqlOutbox;
+    type Outbox = MysqlOutboxStore;
 
     async fn open() -> Self {
         let database = fresh_database().await;
@@ -132,8 +136,8 @@ impl OutboxSubject for Shop {
         Self(database)
     }
 
-    async fn outbox(&self) -> MysqlOutbox {
-        MysqlOutbox::new(&self.0.url(), &Options::default()).expect("an outbox")
+    async fn outbox(&self) -> MysqlOutboxStore {
+        MysqlOutboxStore::new(&self.0.url(), &Options::default()).expect("an outbox")
     }
 
     fn transact(
@@ -187,7 +191,7 @@ impl OutboxSubject for Shop {
         connection.query(dead).await.expect("rows")
     }
 
-    async fn contents(outbox: &MysqlOutbox, stream: &str) -> OutboxContents {
+    async fn contents(outbox: &MysqlOutboxStore, stream: &str) -> OutboxContents {
         outbox.inspect(stream).await.expect("contents")
     }
 }
@@ -201,7 +205,7 @@ async fn publish_all(
 ) -> Option<Vec<OutboxId>> {
     let mut ids = Vec::with_capacity(messages.len());
     for it in messages {
-        match Outbox::publish(tx, it).await {
+        match MysqlOutbox::publish(tx, it).await {
             Ok(id) => ids.push(id),
             Err(error) if error.kind() == ErrorKind::Throttled => return None,
             Err(error) => panic!("{error}"),
@@ -210,10 +214,10 @@ async fn publish_all(
     Some(ids)
 }
 
-async fn outbox(database: &Database) -> MysqlOutbox {
+async fn outbox(database: &Database) -> MysqlOutboxStore {
     let url = database.url();
     migrate(&url, Options::default()).await.expect("a store");
-    MysqlOutbox::new(&url, &Options::default()).expect("an outbox")
+    MysqlOutboxStore::new(&url, &Options::default()).expect("an outbox")
 }
 
 async fn connect(url: &str) -> Conn {
@@ -229,6 +233,8 @@ async fn begin(connection: &mut Conn) -> Transaction<'_> {
 async fn insert(connection: &mut Conn, text: &str, key: Option<&str>) {
     let mut tx = begin(connection).await;
     let message = message(text, key);
-    Outbox::publish(&mut tx, &message).await.expect("an id");
+    MysqlOutbox::publish(&mut tx, &message)
+        .await
+        .expect("an id");
     tx.commit().await.expect("committed");
 }

@@ -13,7 +13,7 @@ use semel_core::port::outbox::operations::{
 };
 use semel_core::{ByteString, Note, Result};
 
-use super::{PostgresOutbox, partition};
+use super::{PostgresOutboxStore, partition};
 use crate::connection::{Cells, Runs};
 use crate::error::{corrupt, undone};
 use crate::failure::Failure;
@@ -22,7 +22,7 @@ use crate::row::timestamp;
 use crate::session::Session;
 use crate::transaction::{Job, transact};
 
-impl OutboxOperations for PostgresOutbox {
+impl OutboxOperations for PostgresOutboxStore {
     async fn dead(
         &self,
         stream: &str,

@@ -18,20 +18,20 @@ use crate::user_connection::UserConnection;
 ///
 /// ```no_run
 /// # use semel_core::outbox::OutboxMessage;
-/// # use semel_store_postgres::Outbox;
+/// # use semel_store_postgres::PostgresOutbox;
 /// # async fn order(client: &mut tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
 /// let mut tx = client.transaction().await?;
 /// tx.execute("INSERT INTO orders VALUES ('o-1', 100)", &[]).await?;
 /// let paid = OutboxMessage::new("orders", r#"{"order":"o-1","paid":100}"#).ordered_by("o-1");
-/// Outbox::publish(&mut tx, &paid).await?;
+/// PostgresOutbox::publish(&mut tx, &paid).await?;
 /// tx.commit().await?;
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Outbox(());
+pub struct PostgresOutbox(());
 
-impl Outbox {
+impl PostgresOutbox {
     /// Writes `message`, and returns the id under which it will be published.
     ///
     /// # Guarantee   published if, and only if, the transaction commits, under this id at every try
@@ -50,13 +50,13 @@ impl Outbox {
         insert(&*transaction, message).await
     }
 
-    /// Does what [`Outbox::publish`] does, on a connection of another driver, which is in a transaction.
+    /// Does what [`PostgresOutbox::publish`] does, on a connection of another driver, which is in a transaction.
     ///
     /// # Errors
-    /// As [`Outbox::publish`].
+    /// As [`PostgresOutbox::publish`].
     ///
     /// # Cancel safety
-    /// As [`Outbox::publish`].
+    /// As [`PostgresOutbox::publish`].
     pub async fn publish_on(driver: &mut impl Driver, message: &OutboxMessage) -> Result<OutboxId> {
         insert(&UserConnection::new(driver), message).await
     }

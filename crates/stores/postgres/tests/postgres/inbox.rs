@@ -5,7 +5,7 @@ use std::time::Duration;
 use semel_core::{
     Admission, Advice, Certainty, Error, ErrorKind, Outcome, Settled, StateKind, Store, Window,
 };
-use semel_store_postgres::{Inbox, PostgresStore};
+use semel_store_postgres::{InboxSteps, PostgresStore};
 use tokio_postgres::{Client, IsolationLevel, Transaction};
 
 use crate::lab::{Lab, completion, count, gated, granted, record, request, settle, state, take};
@@ -398,7 +398,7 @@ async fn an_inbox_without_its_tables_says_which_are_missing() {
         ..
     } = Bank::new().await;
     let tx = user.transaction().await.expect("a transaction");
-    let error = Inbox::in_schema("nowhere")
+    let error = InboxSteps::in_schema("nowhere")
         .admit(&tx, &request("a", 1))
         .await;
     let error = error.expect_err("no tables");
@@ -410,7 +410,7 @@ async fn an_inbox_without_its_tables_says_which_are_missing() {
 /// A store, its inbox, and a user's connection to the table of payments.
 struct Bank {
     store: PostgresStore,
-    inbox: Inbox,
+    inbox: InboxSteps,
     user: Client,
     /// The server's process behind the user's connection.
     pid: i32,
@@ -448,7 +448,7 @@ async fn begin(user: &mut Client, level: IsolationLevel) -> Transaction<'_> {
 }
 
 /// Admits, pays and completes.
-async fn effect(inbox: &Inbox, tx: &Transaction<'_>, key: &str) {
+async fn effect(inbox: &InboxSteps, tx: &Transaction<'_>, key: &str) {
     let answer = inbox.admit(tx, &request(key, 1)).await.expect("an answer");
     let claim = granted(answer);
     pay(tx).await;

@@ -7,7 +7,7 @@ use semel_conformance::outbox::{Change, Ending, OutboxSubject};
 use semel_core::outbox::{OutboxId, OutboxMessage, PARTITIONS};
 use semel_core::port::outbox::{OutboxContents, OutboxStore};
 use semel_core::{Code, ErrorKind};
-use semel_store_postgres::{OUTBOX_FORMAT, Options, Outbox, PostgresOutbox, migrate};
+use semel_store_postgres::{OUTBOX_FORMAT, Options, PostgresOutbox, PostgresOutboxStore, migrate};
 use tokio_postgres::Client;
 
 use crate::lab::Lab;
@@ -152,7 +152,7 @@ async fn a_message_that_comes_due_while_it_is_looked_for_is_not_overtaken() {
                  'SELECT pg_catalog.clock_timestamp() + nextval(''hours'') * interval ''1 hour'''";
     client.batch_execute(clock).await.expect("a clock");
     let url = format!("{}%2Cpg_catalog", lab.site.url());
-    let later = PostgresOutbox::new(&url, &Options::default()).expect("an outbox");
+    let later = PostgresOutboxStore::new(&url, &Options::default()).expect("an outbox");
     for hours in 0..48 {
         let due = format!(
             "UPDATE semel_outbox SET due_at = pg_catalog.clock_timestamp() + interval '{hours}.5 hours' \
@@ -265,7 +265,7 @@ async fn the_right_to_insert_is_enough_and_wakes_the_relay() {
 async fn an_outbox_that_is_missing_or_newer_is_refused() {
     let lab = Lab::new();
     lab.store().await;
-    let absent = PostgresOutbox::new(&lab.site.url(), &Options::default()).expect("a url");
+    let absent = PostgresOutboxStore::new(&lab.site.url(), &Options::default()).expect("a url");
     let one = relay("one");
     let refused = absent.lease(&one, Duration::from_secs(30), true);
     let error = refused.await.expect_err("there is none");
@@ -294,7 +294,7 @@ async fn an_outbox_that_is_missing_or_newer_is_refused() {
 struct Shop(Site);
 
 impl OutboxSubject for Shop {
-    type Outbox = PostgresOutbox;
+    type Outbox = PostgresOutboxStore;
 
     async fn open() -> Self {
         let site = Site::new();
@@ -303,8 +303,8 @@ impl OutboxSubject for Shop {
         Self(site)
     }
 
-    async fn outbox(&self) -> PostgresOutbox {
-        PostgresOutbox::new(&self.0.url(), &Options::default()).expect("an outbox")
+    async fn outbox(&self) -> PostgresOutboxStore {
+        PostgresOutboxStore::new(&self.0.url(), &Options::default()).expect("an outbox")
     }
 
     fn transact(
@@ -318,7 +318,7 @@ impl OutboxSubject for Shop {
             let mut tx = client.transaction().await.expect("a transaction");
             let mut ids = Vec::with_capacity(messages.len());
             for it in &messages {
-                ids.push(Outbox::publish(&mut tx, it).await.expect("an id"));
+                ids.push(PostgresOutbox::publish(&mut tx, it).await.expect("an id"));
             }
             match ending.await {
                 Ending::Commit => tx.commit().await.expect("committed, and no deadlock"),
@@ -353,17 +353,17 @@ impl OutboxSubject for Shop {
         rows.collect()
     }
 
-    async fn contents(outbox: &PostgresOutbox, stream: &str) -> OutboxContents {
+    async fn contents(outbox: &PostgresOutboxStore, stream: &str) -> OutboxContents {
         outbox.inspect(stream).await.expect("contents")
     }
 }
 
 semel_conformance::outbox_laws!(Shop);
 
-async fn outbox(lab: &Lab) -> PostgresOutbox {
+async fn outbox(lab: &Lab) -> PostgresOutboxStore {
     let url = lab.site.url();
     migrate(&url, Options::default()).await.expect("a store");
-    PostgresOutbox::new(&url, &Options::default()).expect("an outbox")
+    PostgresOutboxStore::new(&url, &Options::default()).expect("an outbox")
 }
 
 async fn insert(client: &mut Client, text: &str, key: Option<&str>) {
@@ -378,5 +378,5 @@ async fn publish(tx: &mut tokio_postgres::Transaction<'_>, text: &str, key: Opti
         Some(key) => message.ordered_by(key),
         None => message,
     };
-    Outbox::publish(tx, &message).await.expect("an id");
+    PostgresOutbox::publish(tx, &message).await.expect("an id");
 }

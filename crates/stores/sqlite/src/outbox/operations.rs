@@ -13,11 +13,11 @@ use semel_core::port::outbox::operations::{
 use semel_core::{Audited, Key, Note, Result, Timestamp};
 
 use super::messages::{id_of, partition, payload_of, text};
-use super::{SqliteOutbox, now};
+use super::{SqliteOutboxStore, now};
 use crate::error::undone;
 use crate::{row, sql};
 
-impl OutboxOperations for SqliteOutbox {
+impl OutboxOperations for SqliteOutboxStore {
     async fn dead(
         &self,
         stream: &str,

@@ -17,25 +17,25 @@ use crate::statements::words;
 /// ```
 /// # use rusqlite::{Connection, TransactionBehavior};
 /// # use semel_core::outbox::OutboxMessage;
-/// # use semel_store_sqlite::Outbox;
+/// # use semel_store_sqlite::SqliteOutbox;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let folder = tempfile::tempdir()?;
 /// let mut connection = Connection::open(folder.path().join("shop.db"))?;
 /// connection.execute_batch("CREATE TABLE orders (id TEXT PRIMARY KEY, paid INTEGER)")?;
-/// Outbox::create(&connection)?;
+/// SqliteOutbox::create(&connection)?;
 ///
 /// let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
 /// tx.execute("INSERT INTO orders VALUES ('o-1', 100)", [])?;
 /// let paid = OutboxMessage::new("orders", r#"{"order":"o-1","paid":100}"#).ordered_by("o-1");
-/// Outbox::publish(&tx, &paid)?;
+/// SqliteOutbox::publish(&tx, &paid)?;
 /// tx.commit()?;
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Outbox(());
+pub struct SqliteOutbox(());
 
-impl Outbox {
+impl SqliteOutbox {
     /// Creates the tables of an outbox in the file of `connection`, if there are none.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ use semel_core::{
     Outcome, Record, Recovery, Scope, Settled, Settlement, State, StateKind, Step, Store,
     Timestamp, VersionGate,
 };
-use semel_store_sqlite::Inbox;
+use semel_store_sqlite::InboxSteps;
 
 use crate::lab::Lab;
 
@@ -209,7 +209,7 @@ fn opening_an_old_file_from_many_threads_at_once_migrates_it_once() {
 fn an_inbox_brings_the_file_forward_as_well() {
     let lab = of_format_1();
     let connection = lab.connection();
-    Inbox::open(&connection, lab.clock.clone()).expect("an inbox");
+    InboxSteps::open(&connection, lab.clock.clone()).expect("an inbox");
     assert_eq!(format(&connection), 3);
 }
 

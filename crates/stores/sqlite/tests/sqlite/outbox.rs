@@ -9,7 +9,7 @@ use semel_conformance::outbox::{Change, Ending, OutboxSubject};
 use semel_core::outbox::{OutboxId, OutboxMessage, Outgoing, PARTITIONS};
 use semel_core::port::outbox::{OutboxContents, OutboxStore};
 use semel_core::{Code, Error, ErrorKind};
-use semel_store_sqlite::{OUTBOX_FORMAT, Options, Outbox, SqliteOutbox};
+use semel_store_sqlite::{OUTBOX_FORMAT, Options, SqliteOutbox, SqliteOutboxStore};
 use tempfile::TempDir;
 
 use crate::lab::{Lab, connection};
@@ -23,7 +23,7 @@ impl File {
 }
 
 impl OutboxSubject for File {
-    type Outbox = SqliteOutbox;
+    type Outbox = SqliteOutboxStore;
 
     const WRITES_TOGETHER: bool = false;
 
@@ -32,11 +32,11 @@ impl OutboxSubject for File {
         let connection = connection(&file.path());
         let log = connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()));
         log.expect("a log");
-        Outbox::create(&connection).expect("an outbox");
+        SqliteOutbox::create(&connection).expect("an outbox");
         file
     }
 
-    async fn outbox(&self) -> SqliteOutbox {
+    async fn outbox(&self) -> SqliteOutboxStore {
         outbox(&self.path())
     }
 
@@ -52,7 +52,7 @@ impl OutboxSubject for File {
             let tx = connection
                 .transaction_with_behavior(TransactionBehavior::Immediate)
                 .expect("a transaction");
-            let publish = |it| Outbox::publish(&tx, it).expect("an id");
+            let publish = |it| SqliteOutbox::publish(&tx, it).expect("an id");
             let ids = messages.iter().map(publish).collect();
             match runtime.block_on(ending) {
                 Ending::Commit => tx.commit().expect("committed"),
@@ -92,19 +92,19 @@ impl OutboxSubject for File {
         rows.collect::<Result<_, _>>().expect("rows")
     }
 
-    async fn contents(outbox: &SqliteOutbox, stream: &str) -> OutboxContents {
+    async fn contents(outbox: &SqliteOutboxStore, stream: &str) -> OutboxContents {
         outbox.inspect(stream).await.expect("contents")
     }
 }
 
 semel_conformance::outbox_laws!(File);
 
-fn outbox(path: &Path) -> SqliteOutbox {
-    SqliteOutbox::new(path, Options::default()).expect("an outbox")
+fn outbox(path: &Path) -> SqliteOutboxStore {
+    SqliteOutboxStore::new(path, Options::default()).expect("an outbox")
 }
 
 /// Leases all partitions, and returns what waits in them.
-async fn all_pending(outbox: &SqliteOutbox) -> Vec<Outgoing> {
+async fn all_pending(outbox: &SqliteOutboxStore) -> Vec<Outgoing> {
     let lease = Duration::from_secs(300);
     let leases = outbox.lease(&relay("one"), lease, true).await;
     let leases = leases.expect("leases");
@@ -167,7 +167,7 @@ async fn a_file_may_hold_its_texts_in_utf_16() {
     let mut connection = lab.connection();
     let encoding = connection.pragma_update(None, "encoding", "UTF-16le");
     encoding.expect("an encoding");
-    Outbox::create(&connection).expect("an outbox");
+    SqliteOutbox::create(&connection).expect("an outbox");
     let plain =
         "INSERT INTO semel_outbox (stream, order_key, payload) VALUES ('orders', 'clé', 'é')";
     for _ in 0..50 {
@@ -175,7 +175,7 @@ async fn a_file_may_hold_its_texts_in_utf_16() {
     }
     let tx = connection.transaction().expect("a transaction");
     let message = OutboxMessage::new("orders", "é").ordered_by("clé");
-    Outbox::publish(&tx, &message).expect("an id");
+    SqliteOutbox::publish(&tx, &message).expect("an id");
     tx.commit().expect("committed");
     let outbox = outbox(&lab.path());
     let seen = all_pending(&outbox).await;
@@ -246,16 +246,16 @@ async fn a_message_outside_of_a_transaction_or_with_a_known_id_is_refused() {
     let file = File::open().await;
     let mut connection = connection(&file.path());
     let message = OutboxMessage::new("orders", "x").with_id(OutboxId::from_u128(7));
-    let error = Outbox::publish(&connection, &message).expect_err("no transaction");
+    let error = SqliteOutbox::publish(&connection, &message).expect_err("no transaction");
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     let tx = connection.transaction().expect("a transaction");
-    Outbox::publish(&tx, &message).expect("an id");
-    let error = Outbox::publish(&tx, &message).expect_err("the same id");
+    SqliteOutbox::publish(&tx, &message).expect("an id");
+    let error = SqliteOutbox::publish(&tx, &message).expect_err("the same id");
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
-    let error = Outbox::publish(&tx, &OutboxMessage::new("", "x")).expect_err("no stream");
+    let error = SqliteOutbox::publish(&tx, &OutboxMessage::new("", "x")).expect_err("no stream");
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     let other = OutboxMessage::new("orders", "y");
-    Outbox::publish(&tx, &other).expect("the transaction goes on");
+    SqliteOutbox::publish(&tx, &other).expect("the transaction goes on");
     tx.commit().expect("committed");
     let contents = file.outbox().await.inspect("orders").await;
     assert_eq!(contents.expect("contents").waiting, 2);
@@ -274,14 +274,14 @@ async fn an_outbox_that_is_missing_or_newer_is_refused() {
     let mut writer = lab.connection();
     let tx = writer.transaction().expect("a transaction");
     let message = OutboxMessage::new("orders", "x");
-    let error = Outbox::publish(&tx, &message).expect_err("no outbox");
+    let error = SqliteOutbox::publish(&tx, &message).expect_err("no outbox");
     assert_eq!(error.kind(), ErrorKind::InvalidConfig);
-    let error = Outbox::create(&tx).expect_err("within a transaction");
+    let error = SqliteOutbox::create(&tx).expect_err("within a transaction");
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     drop(tx);
 
-    Outbox::create(&writer).expect("an outbox");
-    Outbox::create(&writer).expect("nothing to do");
+    SqliteOutbox::create(&writer).expect("an outbox");
+    SqliteOutbox::create(&writer).expect("nothing to do");
     let found = outbox(&lab.path());
     found.inspect("orders").await.expect("contents");
     let newer = format!(
@@ -290,14 +290,14 @@ async fn an_outbox_that_is_missing_or_newer_is_refused() {
     );
     writer.execute_batch(&newer).expect("changed");
     assert_eq!(refusal(&lab.path()).await.code(), Code::StoreNewer);
-    let error = Outbox::create(&writer).expect_err("a newer one");
+    let error = SqliteOutbox::create(&writer).expect_err("a newer one");
     assert_eq!(error.code(), Code::StoreNewer);
 }
 
 #[test]
 fn a_store_is_opened_beside_an_outbox() {
     let lab = Lab::new();
-    Outbox::create(&lab.connection()).expect("an outbox");
+    SqliteOutbox::create(&lab.connection()).expect("an outbox");
     drop(lab.store());
     let tables = "SELECT count(*) FROM sqlite_schema WHERE name IN ('semel_meta', 'semel_outbox')";
     let count: i64 = Connection::open(lab.path())
@@ -320,7 +320,7 @@ async fn its_connections_keep_their_locks_on_the_file() {
         .lease(&relay("one"), lease, true)
         .await
         .expect("a lease");
-    assert!(SqliteOutbox::create(&file.path(), &Options::default()).is_ok());
+    assert!(SqliteOutboxStore::create(&file.path(), &Options::default()).is_ok());
     let inode = std::fs::metadata(file.path()).expect("a file").ino();
     let locks = std::fs::read_to_string("/proc/locks").expect("the locks of the system");
     let (process, inode) = (std::process::id().to_string(), format!(":{inode}"));

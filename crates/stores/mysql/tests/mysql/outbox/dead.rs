@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use semel_core::Note;
 use semel_core::outbox::OutboxId;
 use semel_core::port::outbox::operations::{DeadMessage, DeadOrder, OutboxOperations};
-use semel_store_mysql::{MysqlOutbox, Options};
+use semel_store_mysql::{MysqlOutboxStore, Options};
 
 use super::outbox;
 use super::rights::Guest;
@@ -54,7 +54,7 @@ async fn an_order_is_carried_out_where_its_user_may_not_write_the_audit_trail() 
     for seen in ["semel_outbox_format", "semel_audit"] {
         guest.may("SELECT", seen).await;
     }
-    let outbox = MysqlOutbox::new(&guest.url, &Options::default()).expect("an outbox");
+    let outbox = MysqlOutboxStore::new(&guest.url, &Options::default()).expect("an outbox");
     let note = Note {
         by: "ann".into(),
         reason: "sent by hand".into(),

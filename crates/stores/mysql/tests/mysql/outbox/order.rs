@@ -11,7 +11,7 @@ use semel_conformance::outbox::readers::{leases, message, pending, relay, texts}
 use semel_core::outbox::{OutboxId, PARTITIONS};
 use semel_core::port::outbox::OutboxStore;
 use semel_core::{Advice, Certainty, Code, ErrorKind};
-use semel_store_mysql::Outbox;
+use semel_store_mysql::MysqlOutbox;
 
 use super::{begin, insert, outbox, publish_all};
 use crate::lab::{Lab, fresh_database};
@@ -97,7 +97,7 @@ async fn a_transaction_that_commits_late_is_not_missed() {
     let leases = leases(&outbox, "one").await;
     let (mut late, mut early) = (database.connect().await, database.connect().await);
     let mut late = begin(&mut late).await;
-    Outbox::publish(&mut late, &message("late", None))
+    MysqlOutbox::publish(&mut late, &message("late", None))
         .await
         .expect("an id");
     for number in 0..3 {
@@ -122,14 +122,14 @@ async fn a_deadlock_of_two_writers_asks_one_to_begin_again() {
     let (mut one, mut two) = (lab.database.connect().await, lab.database.connect().await);
     let mut first = begin(&mut one).await;
     let mut tx = begin(&mut two).await;
-    let publish = Outbox::publish(&mut first, &message("1 a", Some("a"))).await;
+    let publish = MysqlOutbox::publish(&mut first, &message("1 a", Some("a"))).await;
     publish.expect("an id");
-    let publish = Outbox::publish(&mut tx, &message("2 b", Some("b"))).await;
+    let publish = MysqlOutbox::publish(&mut tx, &message("2 b", Some("b"))).await;
     publish.expect("an id");
     let (b, a) = (message("1 b", Some("b")), message("2 a", Some("a")));
-    let (got, other) = tokio::join!(Outbox::publish(&mut first, &b), async {
+    let (got, other) = tokio::join!(MysqlOutbox::publish(&mut first, &b), async {
         one_waits(&lab).await;
-        Outbox::publish(&mut tx, &a).await
+        MysqlOutbox::publish(&mut tx, &a).await
     });
     let refused = [&got, &other]
         .into_iter()
@@ -187,7 +187,7 @@ async fn an_old_snapshot_keeps_the_order_or_is_refused_to_be_repeated() {
             .expect("a snapshot");
         assert_eq!(seen, Some(1));
         insert(&mut first, "between", Some("k")).await;
-        let published = Outbox::publish(&mut strict, &message("strict", Some("k"))).await;
+        let published = MysqlOutbox::publish(&mut strict, &message("strict", Some("k"))).await;
         let mut expected = vec!["between"];
         match published {
             Ok(_) => {

@@ -6,7 +6,7 @@ use mysql_async::prelude::Queryable;
 use semel_conformance::outbox::readers::{leases, message, pending, relay};
 use semel_core::port::outbox::OutboxStore;
 use semel_core::{Code, ErrorKind};
-use semel_store_mysql::{MysqlOutbox, OUTBOX_FORMAT, Options, Outbox, migrate};
+use semel_store_mysql::{MysqlOutbox, MysqlOutboxStore, OUTBOX_FORMAT, Options, migrate};
 
 use super::{begin, connect, insert, outbox};
 use crate::database::Database;
@@ -58,7 +58,7 @@ async fn a_relay_needs_no_right_but_those_of_the_book() {
     for text in ["a", "b", "c"] {
         insert(&mut connection, text, Some("k")).await;
     }
-    let outbox = MysqlOutbox::new(&guest.url, &Options::default()).expect("an outbox");
+    let outbox = MysqlOutboxStore::new(&guest.url, &Options::default()).expect("an outbox");
     let leases = leases(&outbox, "one").await;
     let seen = outbox
         .pending(&relay("one"), &leases, 2)
@@ -83,7 +83,7 @@ async fn a_user_who_may_not_make_the_trigger_is_told_what_it_takes() {
     owner.may("ALL", "*").await;
     let made = migrate(&owner.url, Options::default()).await;
     made.expect("the store does without an outbox");
-    let outbox = MysqlOutbox::new(&owner.url, &Options::default()).expect("an outbox");
+    let outbox = MysqlOutboxStore::new(&owner.url, &Options::default()).expect("an outbox");
     let one = relay("one");
     let refused = outbox.lease(&one, Duration::from_secs(30), true).await;
     let error = refused.expect_err("it has no trigger");
@@ -128,7 +128,7 @@ async fn a_trigger_that_was_lost_is_missed_by_every_writer_and_made_again() {
         .await
         .expect("lax");
     let mut tx = begin(&mut connection).await;
-    let refused = Outbox::publish(&mut tx, &message("x", Some("k"))).await;
+    let refused = MysqlOutbox::publish(&mut tx, &message("x", Some("k"))).await;
     let error = refused.expect_err("it would be in no order");
     assert_eq!(error.kind(), ErrorKind::InvalidConfig);
     assert!(error.to_string().contains("semel store migrate"), "{error}");
@@ -142,7 +142,7 @@ async fn a_trigger_that_was_lost_is_missed_by_every_writer_and_made_again() {
 #[tokio::test]
 async fn an_outbox_that_is_missing_or_newer_is_refused() {
     let database = fresh_database().await;
-    let absent = MysqlOutbox::new(&database.url(), &Options::default()).expect("a url");
+    let absent = MysqlOutboxStore::new(&database.url(), &Options::default()).expect("a url");
     let one = relay("one");
     let refused = absent.lease(&one, Duration::from_secs(30), true);
     let error = refused.await.expect_err("there is none");
@@ -151,7 +151,7 @@ async fn an_outbox_that_is_missing_or_newer_is_refused() {
     assert_eq!(absent.format().await.expect("an answer"), None);
     let mut connection = database.connect().await;
     let mut tx = begin(&mut connection).await;
-    let refused = Outbox::publish(&mut tx, &message("x", None)).await;
+    let refused = MysqlOutbox::publish(&mut tx, &message("x", None)).await;
     let error = refused.expect_err("there is none");
     assert_eq!(error.kind(), ErrorKind::InvalidConfig);
     tx.rollback().await.expect("undone");

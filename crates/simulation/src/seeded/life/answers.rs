@@ -3,17 +3,19 @@
 //! leave its window between an answer and its use.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use semel_core::{Admission, Claim, ClaimId, ClaimRequest, Settled, Settlement, StateKind};
 
 use crate::seeded::kind::Kind;
 use crate::seeded::life::Life;
-use crate::seeded::world::{lock, number_of};
+use crate::seeded::lock::lock;
+use crate::seeded::payload::number_of;
+use crate::seeded::world::Owner;
 
 /// The store's answers to one life.
 #[derive(Debug, Default)]
-pub(crate) struct Answers {
+pub(super) struct Answers {
     /// Claims that it was granted and that have not ended, whether it learned of them or not.
     claims: BTreeMap<usize, ClaimId>,
     /// Operations whose fate is recorded, as the store answered.
@@ -141,7 +143,8 @@ impl Life {
         if claim.resumed || world.kind == Kind::Claims {
             return;
         }
-        let new = (Arc::downgrade(self), world.now());
+        let owner: Weak<Self> = Arc::downgrade(self);
+        let new: (Weak<dyn Owner>, _) = (owner, world.now());
         let former = world.tally().owners.insert(number, new);
         let Some((former, since)) = former.filter(|_| claim.takeover) else {
             return;
