@@ -33,12 +33,12 @@ pub(crate) use dedup::{Dedup, KeyPart, OnDoubt};
 pub(crate) use explain::Explain;
 pub(crate) use gameday::Gameday;
 pub(crate) use init::{EffectKind, Init, Level, SourceKind, StoreKind};
-pub(crate) use log::{Log, LogFormat, LogLevel};
+pub(crate) use log::Log;
 pub(crate) use man::Man;
 pub(crate) use publish::Publish;
 pub(crate) use replay::Replay;
 pub(crate) use run::{FailOn, Run};
-pub(crate) use shared::{Audit, Colour, Confirm, Format, Listing, Output, Rerun};
+pub(crate) use shared::{Audit, Confirm, Format, Listing, Rerun};
 
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -47,6 +47,8 @@ use clap::{Args, Parser, Subcommand};
 use semel_config::Overrides;
 use semel_core::Scope;
 use semel_core::key::InvalidScope;
+use semel_render::Colour;
+pub(crate) use semel_render::{LogFormat, Output};
 
 /// Makes the effect of each message happen once, or leaves a visible record that says why not.
 #[derive(Debug, Parser)]
@@ -63,10 +65,10 @@ pub(crate) struct Arguments {
     #[arg(
         long = "color",
         global = true,
-        value_enum,
+        value_parser = shared::colour(),
         hide_possible_values = true,
         value_name = "WHEN",
-        default_value_t = Colour::Auto
+        default_value = "auto"
     )]
     pub(crate) colour: Colour,
 }

@@ -1,41 +1,57 @@
 //! The log of a run on standard error.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::TypedValueParser;
+use semel_render::LogFormat;
+use semel_supervisor::event_log::Verbosity;
+
+use super::value::one_of;
 
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Log {
     /// What standard error is for
     #[arg(
         long = "log",
-        value_enum,
+        value_parser = format(),
         value_name = "FORMAT",
-        default_value_t = LogFormat::Text
+        default_value = "text"
     )]
     pub(crate) format: LogFormat,
     /// Which decisions are told
     #[arg(
         long = "log-level",
-        value_enum,
+        value_parser = level(),
         value_name = "LEVEL",
-        default_value_t = LogLevel::Attention
+        default_value = "attention"
     )]
-    pub(crate) level: LogLevel,
+    pub(crate) level: Verbosity,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogFormat {
-    /// For a log: an object per line, with the keys of messages
-    Json,
-    /// For people: lines of text, without keys, and bars on a terminal
-    Text,
-    /// Nothing but errors
-    Off,
+/// Reads the form of the conversation.
+fn format() -> impl TypedValueParser<Value = LogFormat> {
+    one_of(&[
+        (
+            "json",
+            "For a log: an object per line, with the keys of messages",
+            LogFormat::Json,
+        ),
+        (
+            "text",
+            "For people: lines of text, without keys, and bars on a terminal",
+            LogFormat::Text,
+        ),
+        ("off", "Nothing but errors", LogFormat::Off),
+    ])
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogLevel {
-    /// Those that want attention
-    Attention,
-    /// All of them
-    Decisions,
+/// Reads which decisions are told.
+fn level() -> impl TypedValueParser<Value = Verbosity> {
+    one_of(&[
+        (
+            "attention",
+            "Those that want attention",
+            Verbosity::Attention,
+        ),
+        ("decisions", "All of them", Verbosity::Decisions),
+    ])
 }

@@ -2,8 +2,12 @@
 
 use std::num::NonZeroU64;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::TypedValueParser;
+use semel_render as render;
+use semel_render::{Colour, Output};
 
+use super::value::one_of;
 use super::{Log, Within};
 
 /// For every verb that prints data.
@@ -12,9 +16,9 @@ pub(crate) struct Format {
     /// How data is printed on standard output
     #[arg(
         long,
-        value_enum,
+        value_parser = output(),
         value_name = "FORMAT",
-        default_value_t = Output::Table
+        default_value = "table"
     )]
     pub(crate) output: Output,
 }
@@ -36,7 +40,7 @@ pub(crate) fn count<N: TryFrom<NonZeroU64>>(text: &str) -> Result<N, &'static st
     N::try_from(number).map_err(|_| "that is too many")
 }
 
-/// For every verb that changes something: [`crate::output::Plan`] asks for it.
+/// For every verb that changes something: [`render::Plan`] asks for it.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Confirm {
     /// Carry out the plan; without it the plan is printed and nothing changes
@@ -86,24 +90,49 @@ impl Audit {
     }
 }
 
-/// The format in which data is printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
-    /// For people
-    Table,
-    /// A list is one document, any other answer one object on one line
-    Json,
-    /// One object per line, lists too
-    Jsonl,
+impl From<Format> for Output {
+    fn from(format: Format) -> Self {
+        format.output
+    }
 }
 
-/// The use of colours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Colour {
-    /// On a terminal, unless `NO_COLOR` is set
-    Auto,
-    /// Even into a pipe
-    Always,
-    /// Not at all
-    Never,
+impl From<&Listing> for render::Listing {
+    fn from(listing: &Listing) -> Self {
+        Self {
+            output: listing.format.output,
+            limit: listing.limit,
+        }
+    }
+}
+
+impl From<Confirm> for bool {
+    fn from(confirm: Confirm) -> Self {
+        confirm.yes
+    }
+}
+
+/// Reads the format in which data is printed.
+fn output() -> impl TypedValueParser<Value = Output> {
+    one_of(&[
+        ("table", "For people", Output::Table),
+        (
+            "json",
+            "A list is one document, any other answer one object on one line",
+            Output::Json,
+        ),
+        ("jsonl", "One object per line, lists too", Output::Jsonl),
+    ])
+}
+
+/// Reads the use of colours.
+pub(super) fn colour() -> impl TypedValueParser<Value = Colour> {
+    one_of(&[
+        (
+            "auto",
+            "On a terminal, unless `NO_COLOR` is set",
+            Colour::Auto,
+        ),
+        ("always", "Even into a pipe", Colour::Always),
+        ("never", "Not at all", Colour::Never),
+    ])
 }

@@ -1,6 +1,22 @@
 //! Parses values as they are typed.
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use semel_core::Key;
+
+/// Reads one of these words, each with its help, as what it stands for.
+pub(super) fn one_of<T>(
+    words: &'static [(&'static str, &'static str, T)],
+) -> impl TypedValueParser<Value = T>
+where
+    T: Copy + Send + Sync + 'static,
+{
+    let values = words.iter();
+    let values = values.map(|(word, help, _)| PossibleValue::new(*word).help(*help));
+    PossibleValuesParser::new(values).try_map(move |typed| {
+        let found = words.iter().find(|(word, ..)| *word == typed);
+        found.map(|(.., meant)| *meant).ok_or("no such word")
+    })
+}
 
 /// Parses a KEY as it is typed: a text is a string, `json:` and JSON is typed. Fit for clap.
 pub(crate) fn key(text: &str) -> Result<Key, String> {

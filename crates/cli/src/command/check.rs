@@ -3,12 +3,10 @@
 
 mod claims;
 mod gateway;
-mod line;
 mod pauses;
 mod producers;
 mod production;
 mod relays;
-mod report;
 mod sample;
 mod store_path;
 mod target;
@@ -26,6 +24,7 @@ use semel_operate::check::Inspection;
 use semel_operate::check::{
     Broker, Finding, Report, Room, Severity, Standing, Storage, Subject, fail,
 };
+use semel_render::reports::check::WindowLine;
 use semel_worker::settings::EffectSettings;
 
 use crate::Exit;
@@ -35,7 +34,6 @@ use crate::command::operate::usage;
 use crate::configuration::load;
 use crate::output::{self, Answers, List};
 use crate::shell::quoted;
-use line::Line;
 use production::Look;
 use target::Targets;
 
@@ -135,7 +133,7 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
             answers.print(&list)?
         } else {
             worst = worst.max(report.verdict);
-            windows.extend(Line::of(&broker, pipeline, report.class));
+            windows.extend(WindowLine::of(&broker, pipeline, report.class));
             answers.print(&report)?
         };
         if printed.is_break() {
@@ -223,7 +221,7 @@ async fn inspect(
 }
 
 /// Prints the windows of all pipelines that read a broker, for people; programs find them in the reports.
-fn table(windows: &[Line], format: Format) -> Result<()> {
+fn table(windows: &[WindowLine], format: Format) -> Result<()> {
     if windows.is_empty() || format.output != Output::Table {
         return Ok(());
     }

@@ -1,14 +1,12 @@
 //! Prints the report of the claim API.
 
 use semel_config::Settings;
-use semel_core::units::duration_text;
 use semel_core::{Clock, Error, Result};
 use semel_http::needs_token;
 use semel_http::tokens::TokenFile;
 use semel_operate::check::{ClaimsReport, Inspection, Severity, TokensSeen};
 
-use super::report::{StoreText, findings};
-use crate::output::{Answer, Answers, Block};
+use crate::output::Answers;
 
 /// Looks at every listener of the claim API; returns the worst finding.
 pub(super) fn look(
@@ -38,34 +36,4 @@ pub(super) fn look(
         let _ = answers.print(&report)?;
     }
     Ok(worst)
-}
-
-impl Answer for ClaimsReport {
-    fn describe(&self, block: &mut Block) {
-        let open_to = if self.needs_token {
-            format!("callers with a token, of which {} are good", self.tokens)
-        } else {
-            "every program of this machine".to_owned()
-        };
-        block
-            .heading(&format!("claims: {}", self.verdict.as_str()))
-            .field(
-                "address",
-                match self.listener {
-                    "gateway.listen" => format!("{}, that of the gateway", self.claims),
-                    _ => self.claims.clone(),
-                },
-            )
-            .field("open to", open_to)
-            .field("store", StoreText(&self.store))
-            .field(
-                "window",
-                format!("{}, unless a claim names one", duration_text(self.window.0)),
-            )
-            .field(
-                "lease",
-                format!("{}, unless a claim names one", duration_text(self.lease.0)),
-            );
-        findings(&self.findings, block);
-    }
 }

@@ -4,12 +4,10 @@ use semel_backends::producers;
 use semel_config::StoreUrl;
 use semel_core::port::producer::{AnyProducerJournal, ProducerJournal};
 use semel_core::producer::{Incarnation, ProducerEntry};
-use semel_core::units::duration_text;
 use semel_core::{Code, Error, ErrorKind, Result, Timestamp};
 use semel_operate::check::{ProducerReport, Severity};
 
-use super::report::findings;
-use crate::output::{Answer, Answers, Block};
+use crate::output::Answers;
 
 /// Looks at the producers of a store; returns the worst finding, and the first failure of its journal. A journal that may
 /// not be read is passed over: whoever runs pipelines need not have a right to the producers beside them.
@@ -79,19 +77,4 @@ async fn oldest(journal: &AnyProducerJournal, entry: &ProducerEntry) -> Result<O
         }
     }
     Ok(oldest)
-}
-
-impl Answer for ProducerReport {
-    fn describe(&self, block: &mut Block) {
-        block
-            .heading(&format!(
-                "producer {}: {}",
-                self.producer,
-                self.verdict.as_str()
-            ))
-            .field("state", if self.frozen { "frozen" } else { "open" })
-            .field("waiting", self.waiting)
-            .field("oldest", duration_text(self.oldest.0));
-        findings(&self.findings, block);
-    }
 }

@@ -8,13 +8,11 @@ use semel_backends::store;
 use semel_config::{Settings, StoreUrl};
 use semel_core::units::duration_text;
 use semel_core::{AnyStore, Clock, Code, Error, ErrorKind, Result};
-use semel_operate::check::{Inspection, Line, Observed, Production, Report, Room, Scrape};
-use semel_operate::check::{SetAside, Standing, Subject};
+use semel_operate::check::{Inspection, Observed, Production, Report, Room, Scrape};
+use semel_operate::check::{SetAside, Subject};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-
-use crate::output::{Answer, Block, TextStyle};
 
 /// The answers that serve all pipelines.
 pub(super) struct Look {
@@ -125,39 +123,6 @@ async fn metrics(address: SocketAddr) -> std::io::Result<String> {
     let mut text = Vec::new();
     stream.take(MOST_BYTES).read_to_end(&mut text).await?;
     Ok(String::from_utf8_lossy(&text).into_owned())
-}
-
-impl Answer for Production<'_> {
-    fn describe(&self, block: &mut Block) {
-        let counts = [
-            (self.failed, if self.failed == 1 { "fails" } else { "fail" }),
-            (self.unknown, "unknown"),
-            (
-                self.passed,
-                if self.passed == 1 { "passes" } else { "pass" },
-            ),
-        ];
-        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
-        let counts: Vec<_> = counts
-            .map(|(count, word)| format!("{count} {word}"))
-            .collect();
-        block.heading(&format!("{}: {}", self.pipeline, counts.join(", ")));
-        for Line {
-            line,
-            verdict,
-            why,
-            advice,
-            ..
-        } in &self.lines
-        {
-            let style = match verdict {
-                Standing::Pass => TextStyle::Good,
-                Standing::Unknown => TextStyle::Attention,
-                Standing::Fail => TextStyle::Bad,
-            };
-            block.item(style, verdict.as_str(), line, why, advice.as_deref());
-        }
-    }
 }
 
 /// The longest time for an answer of the worker or the store, which may have much to do, and the longest answer.

@@ -5,15 +5,13 @@ use std::time::Duration;
 
 use semel_backends::{outbox, store};
 use semel_config::{RelaySettings, RelaySink, Settings};
-use semel_core::units::duration_text;
 use semel_core::{Clock, Error, Result};
 use semel_engine::system::SystemClock;
 use semel_operate::check::{Finding, RelayReport, Severity, relay_orders_unread, relay_paused};
 use semel_operate::pipelines::ordered_pauses;
 use tokio::time::timeout;
 
-use super::report::findings;
-use crate::output::{Answer, Answers, Block};
+use crate::output::Answers;
 
 /// Looks at every relay; returns the worst finding, and the failure of a server that was not reached.
 pub(super) async fn look(
@@ -74,21 +72,6 @@ async fn inspect(relay: &RelaySettings) -> Result<()> {
     match &relay.sink {
         RelaySink::Broker(target) => target.inspect().await.map(drop),
         RelaySink::Http(_) | RelaySink::File(_) => Ok(()),
-    }
-}
-
-impl Answer for RelayReport {
-    fn describe(&self, block: &mut Block) {
-        let count = |count: Option<u64>| count.map_or("unknown".to_owned(), |it| it.to_string());
-        block
-            .heading(&format!("relay {}: {}", self.relay, self.verdict.as_str()))
-            .field("stream", &self.stream)
-            .field("store", &self.store)
-            .field("sink", &self.sink)
-            .field("lease", duration_text(self.lease.0))
-            .field("waiting", count(self.waiting))
-            .field("dead", count(self.dead));
-        findings(&self.findings, block);
     }
 }
 
