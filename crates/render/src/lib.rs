@@ -54,6 +54,7 @@
 //! The convention of the formats is in the book, `reference/output.md`.
 
 mod answer;
+pub mod book;
 mod conversation;
 mod format;
 mod list;
