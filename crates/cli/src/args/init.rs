@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use semel_config::starter::{EffectKind, Level, SourceKind, StoreKind};
 
 use super::Format;
+use super::value::one_of;
 
 #[derive(Debug, Args)]
 pub(crate) struct Init {
@@ -12,82 +14,99 @@ pub(crate) struct Init {
     #[arg(value_name = "DIR", default_value = ".")]
     pub(crate) dir: PathBuf,
     /// Where messages come from
-    #[arg(long, value_enum, value_name = "KIND", default_value_t = SourceKind::File)]
+    #[arg(long, value_parser = one_of(SOURCES), value_name = "KIND", default_value = "file")]
     pub(crate) source: SourceKind,
     /// Where operations are remembered [default: embedded, or sqlite for the effect sql]
-    #[arg(long, value_enum, value_name = "KIND")]
+    #[arg(long, value_parser = one_of(STORES), value_name = "KIND")]
     pub(crate) store: Option<StoreKind>,
     /// What happens once per key [default: file, or exec for the store redis]
-    #[arg(long, value_enum, value_name = "KIND")]
+    #[arg(long, value_parser = one_of(EFFECTS), value_name = "KIND")]
     pub(crate) effect: Option<EffectKind>,
     /// A reverse proxy that gives an API idempotency keys, in place of a pipeline
     #[arg(long, conflicts_with_all = ["source", "effect", "level"])]
     pub(crate) gateway: bool,
     /// How much of it to configure
-    #[arg(long, value_enum, value_name = "LEVEL", default_value_t = Level::Beginner)]
+    #[arg(long, value_parser = one_of(LEVELS), value_name = "LEVEL", default_value = "beginner")]
     pub(crate) level: Level,
     #[command(flatten)]
     pub(crate) format: Format,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum SourceKind {
-    /// A file
-    File,
-    /// Standard input
-    Stdin,
-    /// A NATS JetStream stream
-    Nats,
-    /// A Kafka topic
-    Kafka,
-    /// A RabbitMQ queue
-    Amqp,
-    /// Requests of a provider, by HTTP
-    Webhook,
-}
+/// The source of messages, by its word and with its help.
+pub(crate) const SOURCES: &[(&str, &str, SourceKind)] = &[
+    ("file", "A file", SourceKind::File),
+    ("stdin", "Standard input", SourceKind::Stdin),
+    ("nats", "A NATS JetStream stream", SourceKind::Nats),
+    ("kafka", "A Kafka topic", SourceKind::Kafka),
+    ("amqp", "A RabbitMQ queue", SourceKind::Amqp),
+    (
+        "webhook",
+        "Requests of a provider, by HTTP",
+        SourceKind::Webhook,
+    ),
+];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum StoreKind {
-    /// A folder of its own, for one process
-    Embedded,
-    /// A database file
-    Sqlite,
-    /// A schema of a PostgreSQL database, for any number of workers
-    Postgres,
-    /// Tables of a MySQL or MariaDB database, for any number of workers
-    Mysql,
-    /// A Redis server or cluster, for any number of workers and short windows
-    Redis,
-}
+/// The store of operations, by its word and with its help.
+pub(crate) const STORES: &[(&str, &str, StoreKind)] = &[
+    (
+        "embedded",
+        "A folder of its own, for one process",
+        StoreKind::Embedded,
+    ),
+    ("sqlite", "A database file", StoreKind::Sqlite),
+    (
+        "postgres",
+        "A schema of a PostgreSQL database, for any number of workers",
+        StoreKind::Postgres,
+    ),
+    (
+        "mysql",
+        "Tables of a MySQL or MariaDB database, for any number of workers",
+        StoreKind::Mysql,
+    ),
+    (
+        "redis",
+        "A Redis server or cluster, for any number of workers and short windows",
+        StoreKind::Redis,
+    ),
+];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum EffectKind {
-    /// A statement in the store's own transaction
-    Sql,
-    /// A line in an output file
-    File,
-    /// An HTTP call
-    Http,
-    /// A command per message
-    Exec,
-    /// One command for all messages
-    Jsonl,
-    /// A line on standard output
-    Stdout,
-    /// A message on a NATS subject that a stream takes in
-    Nats,
-    /// A record in a Kafka topic
-    Kafka,
-    /// A message in a RabbitMQ queue
-    Amqp,
-}
+/// The effect that happens once per key, by its word and with its help.
+pub(crate) const EFFECTS: &[(&str, &str, EffectKind)] = &[
+    (
+        "sql",
+        "A statement in the store's own transaction",
+        EffectKind::Sql,
+    ),
+    ("file", "A line in an output file", EffectKind::File),
+    ("http", "An HTTP call", EffectKind::Http),
+    ("exec", "A command per message", EffectKind::Exec),
+    ("jsonl", "One command for all messages", EffectKind::Jsonl),
+    ("stdout", "A line on standard output", EffectKind::Stdout),
+    (
+        "nats",
+        "A message on a NATS subject that a stream takes in",
+        EffectKind::Nats,
+    ),
+    ("kafka", "A record in a Kafka topic", EffectKind::Kafka),
+    ("amqp", "A message in a RabbitMQ queue", EffectKind::Amqp),
+];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-pub(crate) enum Level {
-    /// What it takes to run: a short window, one process
-    Beginner,
-    /// Keys per tenant, a week's window, an age gate, retries
-    Intermediate,
-    /// Leases, back-pressure and everything that is worth tuning
-    Advanced,
-}
+/// The part of the settings that is written down, by its word and with its help.
+pub(crate) const LEVELS: &[(&str, &str, Level)] = &[
+    (
+        "beginner",
+        "What it takes to run: a short window, one process",
+        Level::Beginner,
+    ),
+    (
+        "intermediate",
+        "Keys per tenant, a week's window, an age gate, retries",
+        Level::Intermediate,
+    ),
+    (
+        "advanced",
+        "Leases, back-pressure and everything that is worth tuning",
+        Level::Advanced,
+    ),
+];

@@ -4,17 +4,10 @@ use std::time::Duration;
 
 use semel_core::Timestamp;
 
-use super::Choice;
-use crate::args::EffectKind;
-
-/// A file by its name inside the folder.
-pub(super) struct File {
-    pub(super) name: &'static str,
-    pub(super) text: String,
-}
+use super::{Choice, EffectKind, StarterFile, settings_file};
 
 /// Returns every file, the configuration last: without it, nothing runs.
-pub(super) fn of(choice: Choice, now: Timestamp) -> Vec<File> {
+pub(super) fn of(choice: Choice, now: Timestamp) -> Vec<StarterFile> {
     let beside = match choice.effect {
         EffectKind::Sql => Some(("setup.sql", include_str!("template/setup.sql"))),
         EffectKind::Http => Some(("server.py", include_str!("template/server.py"))),
@@ -26,17 +19,17 @@ pub(super) fn of(choice: Choice, now: Timestamp) -> Vec<File> {
         | EffectKind::Kafka
         | EffectKind::Amqp => None,
     };
-    let beside = beside.map(|(name, text)| File {
+    let beside = beside.map(|(name, text)| StarterFile {
         name,
         text: text.to_owned(),
     });
-    let sample = File {
+    let sample = StarterFile {
         name: "payments.ndjson",
         text: sample(now),
     };
-    let config = File {
+    let config = StarterFile {
         name: "semel.toml",
-        text: super::config::text(choice),
+        text: settings_file::text(choice),
     };
     let files = [Some(sample), beside, Some(config)];
     files.into_iter().flatten().collect()

@@ -1,7 +1,7 @@
 //! The text of the `semel.toml` that `semel init` writes.
 
-use super::{Choice, broker};
-use crate::args::{EffectKind, Level, SourceKind, StoreKind};
+use super::brokers as broker;
+use super::{Choice, EffectKind, Level, SourceKind, StoreKind};
 
 /// Returns the configuration for a choice, with a comment on everything that is not obvious.
 pub(super) fn text(choice: Choice) -> String {
@@ -104,7 +104,7 @@ pub(super) fn of_store(store: StoreKind) -> String {
         StoreKind::Postgres | StoreKind::Mysql | StoreKind::Redis => SECRET,
         StoreKind::Embedded | StoreKind::Sqlite => "",
     };
-    format!("[store]\n{comment}url = \"{}\"\n{secret}", url(store))
+    format!("[store]\n{comment}url = \"{}\"\n{secret}", store.url())
 }
 
 /// The deduplication window: longer than the source can bring a message back.
@@ -167,19 +167,6 @@ const ADVANCED_FILE: &str = "\
 shutdown = \"30s\"
 
 ";
-
-/// The place of such a store.
-pub(super) const fn url(store: StoreKind) -> &'static str {
-    match store {
-        StoreKind::Embedded => "embedded:./semel-data",
-        StoreKind::Sqlite => "sqlite:./payments.db",
-        StoreKind::Postgres => POSTGRES_URL,
-        StoreKind::Mysql => "mysql://semel@127.0.0.1:3306/semel",
-        StoreKind::Redis => "redis://127.0.0.1:6379",
-    }
-}
-
-pub(super) const POSTGRES_URL: &str = "postgres://semel@127.0.0.1:5432/semel";
 
 const EMBEDDED: &str = "\
 # A folder of its own, for one process; no server. It survives kill -9 and a power cut.

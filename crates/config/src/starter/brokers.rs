@@ -1,12 +1,10 @@
 //! Sources and effects of brokers as `semel init` writes them, and the commands that create their topics,
 //! streams and queues.
 
-use semel_backends::is_broker_built_in;
+use super::{EffectKind, SourceKind};
 
-use crate::args::{EffectKind, SourceKind};
-
-/// Commands that create the target to publish to, if the effect is a broker's.
-pub(super) fn target(effect: EffectKind) -> Option<&'static str> {
+/// Returns commands that create the target to publish to, if the effect is a broker's.
+pub fn target(effect: EffectKind) -> Option<&'static str> {
     match effect {
         EffectKind::Nats => {
             Some("nats stream add CHARGED --subjects=charged --dupe-window=10m --defaults")
@@ -24,8 +22,8 @@ pub(super) fn target(effect: EffectKind) -> Option<&'static str> {
     }
 }
 
-/// Commands that create the place to read from and publish the sample to it, if the source is a broker's.
-pub(super) fn source(source: SourceKind) -> Option<[&'static str; 2]> {
+/// Returns commands that create the place to read from and publish the sample to it, if the source is a broker's.
+pub fn source(source: SourceKind) -> Option<[&'static str; 2]> {
     match source {
         SourceKind::File | SourceKind::Stdin | SourceKind::Webhook => None,
         SourceKind::Nats => Some([
@@ -42,23 +40,6 @@ pub(super) fn source(source: SourceKind) -> Option<[&'static str; 2]> {
              properties='{\"delivery_mode\": 2}' </dev/null; done <payments.ndjson",
         ]),
     }
-}
-
-/// The chosen brokers that this program does not support, each by the feature that brings it.
-pub(super) fn missing(
-    source: SourceKind,
-    effect: EffectKind,
-) -> impl Iterator<Item = &'static str> {
-    let brokers = [
-        ("nats", SourceKind::Nats, EffectKind::Nats),
-        ("kafka", SourceKind::Kafka, EffectKind::Kafka),
-        ("amqp", SourceKind::Amqp, EffectKind::Amqp),
-    ];
-    brokers
-        .into_iter()
-        .filter(move |(_, from, to)| *from == source || *to == effect)
-        .map(|(feature, ..)| feature)
-        .filter(|feature| !is_broker_built_in(feature))
 }
 
 pub(super) const NATS_WINDOW: &str = "\
