@@ -3,6 +3,7 @@
 
 mod console;
 pub mod notices;
+pub mod publication;
 mod restoration;
 pub mod summary;
 

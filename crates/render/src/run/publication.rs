@@ -8,14 +8,12 @@ use semel_core::producer::{Incarnation, ProducerName};
 use semel_outbox::producer::{ProducerEvent, ProducerObserver, ProducerSummary};
 use serde::Serialize;
 
-use super::rows::Rows;
-use crate::args::Output;
-use crate::output;
 use crate::progress::{Bar, Bars};
+use crate::{self as output, Output};
 
 /// The summary.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
+pub struct PublicationReport {
     producer: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<Box<str>>,
@@ -28,7 +26,7 @@ pub(super) struct Report {
     rows: u64,
     blank: u64,
     /// Rows that were appended by an earlier run.
-    pub(super) skipped: u64,
+    pub skipped: u64,
     published: u64,
     repeated: u64,
     late: u64,
@@ -38,11 +36,12 @@ pub(super) struct Report {
     kept: u64,
     /// Messages of earlier runs that are not confirmed; of a trial alone.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) waiting: Option<u64>,
+    pub waiting: Option<u64>,
     /// The settings of the store's server that promise less than a producer needs, a line each.
-    pub(super) warnings: Vec<Box<str>>,
+    pub warnings: Vec<Box<str>>,
+    /// The time that it took.
     #[serde(rename = "elapsed_secs", serialize_with = "seconds")]
-    pub(super) elapsed: Duration,
+    pub elapsed: Duration,
 }
 
 fn seconds<S: serde::Serializer>(
@@ -52,8 +51,9 @@ fn seconds<S: serde::Serializer>(
     to.serialize_f64(elapsed.as_secs_f64())
 }
 
-impl Report {
-    pub(super) fn of(of: &Incarnation, stream: &str, target: &str, skipped: u64) -> Self {
+impl PublicationReport {
+    /// Begins that of a run of a producer, whose earlier run took so many rows.
+    pub fn of(of: &Incarnation, stream: &str, target: &str, skipped: u64) -> Self {
         Self {
             id: Some(of.id.clone()),
             epoch: Some(of.epoch),
@@ -64,7 +64,7 @@ impl Report {
     }
 
     /// Begins that of a run that publishes nothing.
-    pub(super) fn trial(producer: &ProducerName, stream: &str, target: &str) -> Self {
+    pub fn trial(producer: &ProducerName, stream: &str, target: &str) -> Self {
         Self {
             producer: producer.to_string(),
             id: None,
@@ -88,12 +88,14 @@ impl Report {
         }
     }
 
-    pub(super) fn count(&mut self, rows: &Rows) {
-        self.rows += rows.messages.len() as u64;
-        self.blank += rows.blank;
+    /// Counts rows that were read, blank ones apart.
+    pub const fn count(&mut self, rows: u64, blank: u64) {
+        self.rows += rows;
+        self.blank += blank;
     }
 
-    pub(super) const fn take(&mut self, summary: &ProducerSummary) {
+    /// Takes the counts of the producer.
+    pub const fn take(&mut self, summary: &ProducerSummary) {
         self.published = summary.published;
         self.repeated = summary.repeated;
         self.late = summary.late;
@@ -103,7 +105,12 @@ impl Report {
         self.kept = summary.kept;
     }
 
-    pub(super) fn print(&self, format: Output) -> Result<()> {
+    /// Prints it.
+    ///
+    /// # Errors
+    ///
+    /// `target-unavailable`: standard output takes nothing
+    pub fn print(&self, format: Output) -> Result<()> {
         match format {
             Output::Json | Output::Jsonl => output::object(self),
             Output::Table => output::data(self.lines().join("\n")).map_err(output::cannot_print),
@@ -169,7 +176,7 @@ impl Report {
 }
 
 /// Tells the operator what happens meanwhile.
-pub(super) struct Teller {
+pub struct PublicationTeller {
     bars: Bars,
     bar: Bar,
     address: String,
@@ -178,8 +185,9 @@ pub(super) struct Teller {
     is_frozen: AtomicBool,
 }
 
-impl Teller {
-    pub(super) fn new(bars: Bars, bar: Bar, address: &str, producer: &ProducerName) -> Self {
+impl PublicationTeller {
+    /// Makes one that moves a bar, of a producer that publishes to an address.
+    pub fn new(bars: Bars, bar: Bar, address: &str, producer: &ProducerName) -> Self {
         Self {
             bars,
             bar,
@@ -190,16 +198,18 @@ impl Teller {
         }
     }
 
-    pub(super) fn ends_at(&self, total: u64) {
+    /// Sets the number of messages that there will be.
+    pub fn ends_at(&self, total: u64) {
         self.bar.ends_at(total);
     }
 
-    pub(super) fn is_frozen(&self) -> bool {
+    /// Tells whether the producer is frozen.
+    pub fn is_frozen(&self) -> bool {
         self.is_frozen.load(Ordering::Relaxed)
     }
 }
 
-impl ProducerObserver for Teller {
+impl ProducerObserver for PublicationTeller {
     fn observe(&self, event: &ProducerEvent<'_>) {
         let (address, producer) = (&self.address, &self.producer);
         match event {

@@ -11,20 +11,22 @@ use semel_core::select::{Message, Selected, Selector, View};
 use semel_core::{Code, Error, ErrorKind, Result};
 use tokio::sync::mpsc;
 
-/// An input.
-pub(super) struct Input {
-    pub(super) name: String,
+/// An input: a file, or what flows through standard input.
+#[derive(Debug)]
+pub struct RowInput {
+    /// The name, for people.
+    pub name: String,
     file: File,
     /// True if it can be read again from its beginning.
-    pub(super) is_kept: bool,
+    pub is_kept: bool,
 }
 
-impl Input {
+impl RowInput {
     /// Opens a file; standard input without a path, or with `-`.
     ///
     /// # Errors
     /// `source-unavailable`
-    pub(super) fn open(path: Option<&Path>) -> Result<Self> {
+    pub fn open(path: Option<&Path>) -> Result<Self> {
         let unread = |name: &str, error: std::io::Error| {
             Error::new(
                 ErrorKind::Unavailable,
@@ -75,13 +77,13 @@ impl Input {
     ///
     /// # Errors
     /// `source-unavailable`; `row-unpublishable`
-    pub(super) fn checked(&mut self, target: &str, rules: &Rules) -> Result<Checked> {
+    pub fn checked(&mut self, target: &str, rules: &RowSelectors) -> Result<CheckedInput> {
         self.file.rewind().map_err(|error| self.unreadable(error))?;
         let mut hasher = blake3::Hasher::new();
         hasher.update(target.as_bytes());
         hasher.update(b"\0");
         let mut reader = BufReader::with_capacity(BUFFER, &self.file);
-        let mut checked = Checked::default();
+        let mut checked = CheckedInput::default();
         let mut line = Vec::new();
         loop {
             line.clear();
@@ -102,10 +104,10 @@ impl Input {
     }
 
     /// Reads the rows behind so many, on a thread of its own. A kept input is read to the length that it had.
-    pub(super) fn read(
+    pub fn read(
         mut self,
-        rules: Rules,
-        checked: Option<Checked>,
+        rules: RowSelectors,
+        checked: Option<CheckedInput>,
         begin: (u64, u64),
     ) -> mpsc::Receiver<Result<Rows>> {
         let (sender, receiver) = mpsc::channel(4);
@@ -121,8 +123,8 @@ impl Input {
 
     fn send_rows(
         &mut self,
-        rules: &Rules,
-        checked: Option<Checked>,
+        rules: &RowSelectors,
+        checked: Option<CheckedInput>,
         (mut rows, mut bytes): (u64, u64),
         to: &mpsc::Sender<Result<Rows>>,
     ) -> Result<()> {
@@ -197,31 +199,38 @@ fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<u
 
 /// A kept input that was read once.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Checked {
-    pub(super) digest: [u8; 32],
-    pub(super) rows: u64,
-    pub(super) bytes: u64,
+pub struct CheckedInput {
+    /// The hash of its target and its bytes.
+    pub digest: [u8; 32],
+    /// The number of its rows.
+    pub rows: u64,
+    /// Its length.
+    pub bytes: u64,
 }
 
 /// Rows that were read together.
 #[derive(Debug, Default)]
-pub(super) struct Rows {
-    pub(super) messages: Vec<ProducerMessage>,
-    pub(super) blank: u64,
+pub struct Rows {
+    /// Their messages.
+    pub messages: Vec<ProducerMessage>,
+    /// The number of those without anything.
+    pub blank: u64,
     /// The number of the last of them in the input.
-    pub(super) last: u64,
+    pub last: u64,
     /// The progress in a kept input behind them.
-    pub(super) mark: Option<InputMark>,
+    pub mark: Option<InputMark>,
 }
 
 /// The selectors of a message.
 #[derive(Clone, Debug)]
-pub(super) struct Rules {
-    pub(super) order: Option<Selector>,
-    pub(super) id: Option<Selector>,
+pub struct RowSelectors {
+    /// The selector of the order key.
+    pub order: Option<Selector>,
+    /// The selector of the id.
+    pub id: Option<Selector>,
 }
 
-impl Rules {
+impl RowSelectors {
     /// Tells whether a row may be one that cannot be published.
     fn needs_check(&self, line: &[u8]) -> bool {
         self.order.is_some() || self.id.is_some() || line.len() > MOST_PAYLOAD
@@ -295,7 +304,7 @@ impl Rules {
     }
 }
 
-const MOST_ROWS: usize = semel_outbox::producer::MOST_AT_ONCE as usize;
+const MOST_ROWS: usize = super::MOST_AT_ONCE as usize;
 const MOST_BYTES: usize = 4 << 20;
 const MOST_PAYLOAD: usize = 16 << 20;
 const MOST_LINE: usize = MOST_PAYLOAD + (1 << 20);
@@ -306,8 +315,8 @@ const BUFFER: usize = 1 << 20;
 mod tests {
     use super::*;
 
-    fn rules(order: &str, id: &str) -> Rules {
-        Rules {
+    fn rules(order: &str, id: &str) -> RowSelectors {
+        RowSelectors {
             order: order.parse().ok(),
             id: id.parse().ok(),
         }
@@ -330,7 +339,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("rows");
         std::fs::write(&path, "{\"id\":1}\n\n{\"id\":3}\n").expect("written");
-        let mut input = Input::open(Some(&path)).expect("a file");
+        let mut input = RowInput::open(Some(&path)).expect("a file");
         let rules = rules("", "json:/id");
         let checked = input.checked("x", &rules).expect("sound rows");
         // Somebody changes it between the check and the reading.
