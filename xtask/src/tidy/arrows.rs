@@ -78,6 +78,16 @@ const ALLOWED: &[Arrow] = &[
     Arrow("crates/remote", "crates/core", Use::Normal),
     Arrow("crates/remote", "crates/tls", Use::Normal),
     Arrow("crates/cli", "crates/remote", Use::Normal),
+    // What a check looks at.
+    Arrow("crates/cli", "crates/check", Use::Normal),
+    Arrow("crates/check", "crates/backends", Use::Normal),
+    Arrow("crates/check", "crates/brokers/file", Use::Normal),
+    Arrow("crates/check", "crates/config", Use::Normal),
+    Arrow("crates/check", "crates/core", Use::Normal),
+    Arrow("crates/check", "crates/engine", Use::Normal),
+    Arrow("crates/check", "crates/http", Use::Normal),
+    Arrow("crates/check", "crates/operate", Use::Normal),
+    Arrow("crates/check", "crates/worker", Use::Normal),
     // What an operator sees: reports, and the notices of a supervisor, in words.
     Arrow("crates/cli", "crates/render", Use::Normal),
     Arrow("crates/render", "crates/supervisor", Use::Normal),

@@ -1,10 +1,10 @@
 //! Prints the reports of the routes of a gateway.
 
+use semel_check::ProductionLook;
 use semel_config::Settings;
 use semel_core::{Error, Result};
 use semel_operate::check::{Inspection, Production, RouteReport, Severity, Standing};
 
-use super::production::Look;
 use crate::output::Answers;
 
 /// Looks at the routes, if there is a gateway; returns the worst finding. With the list before production, it goes through
@@ -12,7 +12,7 @@ use crate::output::Answers;
 pub(super) fn look(
     settings: &Settings,
     store: Result<&Inspection, &Error>,
-    before_production: Option<&Look>,
+    before_production: Option<&ProductionLook>,
     answers: &mut Answers,
 ) -> Result<Severity> {
     let mut worst = Severity::Ok;

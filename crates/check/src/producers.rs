@@ -1,22 +1,19 @@
-//! Prints the reports of producers whose messages wait in the store.
+//! The producers whose messages wait in the store.
 
 use semel_backends::producers;
 use semel_config::StoreUrl;
 use semel_core::port::producer::{AnyProducerJournal, ProducerJournal};
 use semel_core::producer::{Incarnation, ProducerEntry};
 use semel_core::{Code, Error, ErrorKind, Result, Timestamp};
-use semel_operate::check::{ProducerReport, Severity};
+use semel_operate::check::ProducerReport;
 
-use crate::output::Answers;
-
-/// Looks at the producers of a store; returns the worst finding, and the first failure of its journal. A journal that may
+/// Looks at the producers of a store; returns also the first failure of its journal. A journal that may
 /// not be read is passed over: whoever runs pipelines need not have a right to the producers beside them.
-pub(super) async fn look(
+pub async fn waiting_producers(
     store: &StoreUrl,
     now: Timestamp,
-    answers: &mut Answers,
-) -> Result<(Severity, Option<Error>)> {
-    let mut worst = Severity::Ok;
+) -> (Vec<ProducerReport>, Option<Error>) {
+    let mut reports = Vec::new();
     let mut failure = None;
     let listed = match producers::open(store) {
         Ok(journal) => journal.list().await.map(|entries| (journal, entries)),
@@ -24,8 +21,8 @@ pub(super) async fn look(
     };
     let (journal, entries) = match listed {
         Ok(listed) => listed,
-        Err(error) if is_passed_over(&error) => return Ok((worst, None)),
-        Err(error) => return Ok((worst, Some(error))),
+        Err(error) if is_passed_over(&error) => return (reports, None),
+        Err(error) => return (reports, Some(error)),
     };
     for entry in entries {
         let report = match oldest(&journal, &entry).await {
@@ -35,15 +32,9 @@ pub(super) async fn look(
                 continue;
             }
         };
-        let Some(report) = report else {
-            continue;
-        };
-        worst = worst.max(report.verdict);
-        if answers.print(&report)?.is_break() {
-            break;
-        }
+        reports.extend(report);
     }
-    Ok((worst, failure))
+    (reports, failure)
 }
 
 /// Tells whether there is no journal to look at, or no right to.

@@ -1,4 +1,4 @@
-//! Prints the reports of relays.
+//! The relays of a configuration.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,18 +7,13 @@ use semel_backends::{outbox, store};
 use semel_config::{RelaySettings, RelaySink, Settings};
 use semel_core::{Clock, Error, Result};
 use semel_engine::system::SystemClock;
-use semel_operate::check::{Finding, RelayReport, Severity, relay_orders_unread, relay_paused};
+use semel_operate::check::{Finding, RelayReport, relay_orders_unread, relay_paused};
 use semel_operate::pipelines::ordered_pauses;
 use tokio::time::timeout;
 
-use crate::output::Answers;
-
-/// Looks at every relay; returns the worst finding, and the failure of a server that was not reached.
-pub(super) async fn look(
-    settings: &Settings,
-    answers: &mut Answers,
-) -> Result<(Severity, Option<Error>)> {
-    let (mut worst, mut away) = (Severity::Ok, None);
+/// Looks at every relay; returns also the failure of a server that was not reached.
+pub async fn relays(settings: &Settings) -> (Vec<RelayReport>, Option<Error>) {
+    let (mut reports, mut away) = (Vec::new(), None);
     for relay in &settings.relays {
         let seen = outbox::inspect(&relay.store, &relay.stream).await;
         let sink = inspect(relay).await;
@@ -37,12 +32,9 @@ pub(super) async fn look(
             None
         };
         let report = RelayReport::of(relay, seen.as_ref(), sink, &relayed, paused);
-        worst = worst.max(report.verdict);
-        if answers.print(&report)?.is_break() {
-            break;
-        }
+        reports.push(report);
     }
-    Ok((worst, away))
+    (reports, away)
 }
 
 /// Finds that an order pauses a relay, or that none could: it would be read from nowhere.

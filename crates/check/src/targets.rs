@@ -11,17 +11,18 @@ use semel_worker::effect::publish::Promise;
 use semel_worker::settings::EffectSettings;
 
 /// The findings.
-pub(super) struct Targets {
+pub struct Targets {
     /// The settings of the pipeline, completed by what only its broker knew.
-    pub(super) settings: PipelineSettings,
-    pub(super) findings: Vec<Finding>,
+    pub settings: PipelineSettings,
+    /// The faults of the targets.
+    pub findings: Vec<Finding>,
     /// The reason why one of the targets could not be looked at.
-    pub(super) away: Option<Error>,
+    pub away: Option<Error>,
 }
 
 impl Targets {
     /// Looks at the target of the effect and at that of the dead letters.
-    pub(super) async fn look(settings: &PipelineSettings) -> Self {
+    pub async fn look(settings: &PipelineSettings) -> Self {
         let mut targets = Self {
             settings: settings.clone(),
             findings: Vec::new(),

@@ -1,4 +1,4 @@
-//! `semel check --production`: asks what the list before production needs beside the report, and prints the list.
+//! The questions of the list before production that a report does not answer.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// The answers that serve all pipelines.
-pub(super) struct Look {
+pub struct ProductionLook {
     /// The store to count in; nothing if there is nothing to count.
     store: Option<Result<AnyStore>>,
     scrape: Scrape,
     room: Room,
 }
 
-impl Look {
+impl ProductionLook {
     /// Opens the store to look at it, if it is there, and asks the worker for its metrics.
-    pub(super) async fn begin(
+    pub async fn begin(
         settings: &Settings,
         inspected: &Result<Inspection>,
         room: Room,
@@ -55,16 +55,12 @@ impl Look {
     }
 
     /// The answer at the address of the metrics.
-    pub(super) const fn scrape(&self) -> &Scrape {
+    pub const fn scrape(&self) -> &Scrape {
         &self.scrape
     }
 
     /// Goes through the list of a pipeline.
-    pub(super) async fn list<'a>(
-        &self,
-        subject: &Subject<'a>,
-        report: &Report<'_>,
-    ) -> Production<'a> {
+    pub async fn list<'a>(&self, subject: &Subject<'a>, report: &Report<'_>) -> Production<'a> {
         let selection = subject.pipeline.pipeline.selection();
         let counted = match &self.store {
             Some(Ok(store)) => Some(within(PATIENCE, SetAside::of(store, &selection)).await),
@@ -82,7 +78,9 @@ impl Look {
 
 /// Waits so long for a store.
 ///
-/// # Errors   those of `answer`; `store-unavailable` if there is none in time
+/// # Errors
+///
+/// Those of `answer`; `store-unavailable` if there is none in time
 async fn within<T>(patience: Duration, answer: impl Future<Output = Result<T>>) -> Result<T> {
     let late = || {
         let why = format!(

@@ -8,7 +8,11 @@ use semel_core::Result;
 use semel_operate::check::Sample;
 
 /// Reads at most `limit` messages of `file` in the way that `settings` say.
-pub(super) async fn read(file: &Path, settings: &PipelineSettings, limit: u64) -> Result<Sample> {
+///
+/// # Errors
+///
+/// Those of the source
+pub async fn sample(file: &Path, settings: &PipelineSettings, limit: u64) -> Result<Sample> {
     let format = match settings.source {
         SourceSettings::File { format, .. } | SourceSettings::Stdin { format } => format,
         // One message per line, the usual way to write them down.
