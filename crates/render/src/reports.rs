@@ -1,6 +1,7 @@
 //! The reports of [`semel_operate`] as tables, blocks of labels, and lines of a plan.
 
 pub mod check;
+pub mod gameday;
 mod in_doubt;
 pub mod keys;
 pub mod parked;
@@ -8,3 +9,5 @@ mod pipelines;
 mod producers;
 pub mod relays;
 mod store;
+pub mod tokens;
+pub mod transfer;

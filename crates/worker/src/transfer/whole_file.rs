@@ -6,31 +6,32 @@ use std::path::{Path, PathBuf};
 
 use semel_core::{Code, Error, ErrorKind, Result};
 
-use crate::command::operate::usage;
-
 /// A file under a temporary name until it is whole. If it is dropped before that, it is removed.
-pub(super) struct Target {
+#[derive(Debug)]
+pub struct WholeFile {
     path: PathBuf,
     partial: PathBuf,
     is_whole: bool,
 }
 
-impl Target {
+impl WholeFile {
     /// Creates the file under a temporary name beside `path`, and returns it. A device or a pipe is refused: it
     /// would be replaced, not written.
     ///
-    /// # Errors   `InvalidInput`: `path` cannot be a file; `target-unavailable`
-    pub(super) fn create(path: &Path) -> Result<(Self, File)> {
+    /// # Errors
+    ///
+    /// `InvalidInput`: `path` cannot be a file; `target-unavailable`
+    pub fn create(path: &Path) -> Result<(Self, File)> {
         // A link stays; the file that it points to is replaced.
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         if path.exists() && !path.is_file() {
-            return Err(usage(format!(
+            return Err(refused(format!(
                 "{} is no regular file; without --to, the export goes to standard output",
                 path.display()
             )));
         }
         let name = path.file_name();
-        let name = name.ok_or_else(|| usage(format!("{} names no file", path.display())))?;
+        let name = name.ok_or_else(|| refused(format!("{} names no file", path.display())))?;
         let mut partial = std::ffi::OsString::from(".");
         partial.push(name);
         partial.push(format!(".{}.partial", std::process::id()));
@@ -57,8 +58,10 @@ impl Target {
 
     /// Gives the file its name, durably.
     ///
-    /// # Errors   `target-unavailable`
-    pub(super) fn finish(mut self, file: &File) -> Result<()> {
+    /// # Errors
+    ///
+    /// `target-unavailable`
+    pub fn finish(mut self, file: &File) -> Result<()> {
         let done = || {
             file.sync_all()?;
             std::fs::rename(&self.partial, &self.path)?;
@@ -78,7 +81,11 @@ impl Target {
     }
 }
 
-impl Drop for Target {
+fn refused(why: String) -> Error {
+    Error::new(ErrorKind::InvalidInput, why)
+}
+
+impl Drop for WholeFile {
     fn drop(&mut self) {
         if !self.is_whole {
             // A partial file that cannot be removed has a name that says what it is.
