@@ -24,9 +24,7 @@ pub trait Answer: Serialize {
 /// Answers on standard output, one or several.
 ///
 /// # Shape   `Break` means that nobody reads any more
-/// # Errors
-///
-/// `target-unavailable`: standard output takes nothing
+/// # Errors  `target-unavailable`: standard output takes nothing
 pub struct Answers<W: Write = Stdout> {
     stream: Stream<W>,
     output: Output,

@@ -39,9 +39,7 @@ pub struct Listing {
 ///           stop: nobody reads any more, or `--limit` is reached. Then, and after the last entry,
 ///           call [`end`](Self::end).
 /// # Cost    holds the first page of a table, else one entry
-/// # Errors
-///
-/// `target-unavailable`: standard output takes nothing
+/// # Errors  `target-unavailable`: standard output takes nothing
 pub struct List<E, W: Write = Stdout> {
     stream: Stream<W>,
     form: Form,

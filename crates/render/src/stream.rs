@@ -14,9 +14,7 @@ pub type Go = ControlFlow<()>;
 /// Standard output, buffered.
 ///
 /// # Shape   `Break` once the other end of the pipe is closed, and from then on
-/// # Errors
-///
-/// `target-unavailable`: it takes nothing, a full disk for example
+/// # Errors  `target-unavailable`: it takes nothing, a full disk for example
 pub struct Stream<W: Write = Stdout> {
     writer: BufWriter<W>,
     is_closed: bool,

@@ -15,7 +15,6 @@ enum Use {
 }
 
 const ALLOWED: &[Arrow] = &[
-    Arrow("crates/cli", "crates/gateway", Use::Normal),
     Arrow("crates/cli", "crates/supervisor", Use::Normal),
     Arrow("crates/cli", "crates/backends", Use::Normal),
     Arrow("crates/cli", "crates/gameday", Use::Normal),
@@ -78,6 +77,14 @@ const ALLOWED: &[Arrow] = &[
     Arrow("crates/remote", "crates/core", Use::Normal),
     Arrow("crates/remote", "crates/tls", Use::Normal),
     Arrow("crates/cli", "crates/remote", Use::Normal),
+    // What was typed.
+    Arrow("crates/cli", "crates/args", Use::Normal),
+    Arrow("crates/args", "crates/config", Use::Normal),
+    Arrow("crates/args", "crates/core", Use::Normal),
+    Arrow("crates/args", "crates/gameday", Use::Normal),
+    Arrow("crates/args", "crates/render", Use::Normal),
+    Arrow("crates/args", "crates/supervisor", Use::Normal),
+    Arrow("crates/args", "crates/worker", Use::Normal),
     // What a check looks at.
     Arrow("crates/cli", "crates/check", Use::Normal),
     Arrow("crates/check", "crates/backends", Use::Normal),

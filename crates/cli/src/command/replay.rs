@@ -30,7 +30,7 @@ use crate::shell::quoted;
 use crate::{Exit, output};
 
 /// Forecasts what would be run again, and with `--yes` runs it.
-pub(crate) fn replay(arguments: &args::Replay) -> Result<Exit> {
+pub(crate) fn replay(arguments: &args::ReplayArguments) -> Result<Exit> {
     output::set_log(arguments.log.format);
     let verb = async |ground: &Ground| {
         let settings = pipeline(ground)?;
@@ -109,7 +109,7 @@ fn source(settings: &PipelineSettings, from: Option<&Path>) -> SourceSettings {
 fn refuse(
     settings: &PipelineSettings,
     source: &SourceSettings,
-    arguments: &args::Replay,
+    arguments: &args::ReplayArguments,
 ) -> Result<()> {
     if let EffectSettings::Streamed(_) = &settings.effect {
         let message = format!(
@@ -177,7 +177,7 @@ async fn replay_one(
     ground: &Ground,
     settings: &PipelineSettings,
     source: &SourceSettings,
-    arguments: &args::Replay,
+    arguments: &args::ReplayArguments,
 ) -> Result<Exit> {
     let stores = ground.stores.as_ref().ok_or_else(|| {
         let message = "the store was not opened to run effects";

@@ -10,7 +10,7 @@ use super::value::key;
 use super::{Audit, Confirm, Format, Listing, Rerun, Within};
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum DeadLetters {
+pub enum DeadLetters {
     /// List the messages that were given up, of every pipeline and relay unless one is named
     #[command(after_help = "Example:\n  semel dead-letters list --output jsonl")]
     List(List),
@@ -32,89 +32,89 @@ pub(crate) enum DeadLetters {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct List {
+pub struct List {
     #[command(flatten)]
-    pub(crate) of: OfRelay,
+    pub of: OfRelay,
     #[command(flatten)]
-    pub(crate) common: Within,
+    pub common: Within,
     #[command(flatten)]
-    pub(crate) listing: Listing,
+    pub listing: Listing,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Show {
+pub struct Show {
     /// Keys as they are printed: a string is itself, a number is json:1
     #[arg(value_name = "KEY", required = true, value_parser = key)]
-    pub(crate) keys: Vec<Key>,
+    pub keys: Vec<Key>,
     /// Print the bytes of the payload and nothing else; of one key only
     #[arg(long)]
-    pub(crate) payload: bool,
+    pub payload: bool,
     #[command(flatten)]
-    pub(crate) of: OfRelay,
+    pub of: OfRelay,
     #[command(flatten)]
-    pub(crate) common: Within,
+    pub common: Within,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub format: Format,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Drop {
+pub struct Drop {
     #[command(flatten)]
-    pub(crate) which: DeadWhich,
+    pub which: DeadWhich,
     #[command(flatten)]
-    pub(crate) common: Within,
+    pub common: Within,
     #[command(flatten)]
-    pub(crate) audit: Audit,
+    pub audit: Audit,
     #[command(flatten)]
-    pub(crate) confirm: Confirm,
+    pub confirm: Confirm,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub format: Format,
 }
 
 /// Which dead letters, of pipelines or of a relay.
 #[derive(Debug, Args)]
-pub(crate) struct DeadWhich {
+pub struct DeadWhich {
     #[command(flatten)]
-    pub(crate) which: Which,
+    pub which: Which,
     #[command(flatten)]
-    pub(crate) of: OfRelay,
+    pub of: OfRelay,
 }
 
 /// The relay whose dead letters are meant.
 #[derive(Debug, Args)]
-pub(crate) struct OfRelay {
+pub struct OfRelay {
     /// Only this relay, whose dead letters go by the ids of their messages in the outbox
     #[arg(
         long,
         value_name = "NAME",
         conflicts_with_all = ["pipeline", "tenant", "store", "admin"]
     )]
-    pub(crate) relay: Option<String>,
+    pub relay: Option<String>,
 }
 
 /// Which dead letters, or doubts.
 #[derive(Debug, Args)]
-pub(crate) struct Which {
+pub struct Which {
     /// Keys as they are printed: a string is itself, a number is json:1
     #[arg(
         value_name = "KEY",
         conflicts_with = "all",
         value_parser = key
     )]
-    pub(crate) keys: Vec<Key>,
+    pub keys: Vec<Key>,
     /// Take keys from this file too, one on a line; - is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "all")]
-    pub(crate) keys_from: Option<PathBuf>,
+    pub keys_from: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) matching: Matching,
+    pub matching: Matching,
 }
 
 /// All of them, or all that something is true of.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Matching {
+pub struct Matching {
     /// All there are, of every pipeline unless one is named
     #[arg(long)]
-    pub(crate) all: bool,
+    pub all: bool,
     /// Of all, only those kept for at least so long
     #[arg(
         long,
@@ -122,8 +122,8 @@ pub(crate) struct Matching {
         requires = "all",
         value_parser = semel_core::units::duration
     )]
-    pub(crate) older_than: Option<Duration>,
+    pub older_than: Option<Duration>,
     /// Of all, only those whose reason or error has this in it, in capitals or not
     #[arg(long, value_name = "TEXT", requires = "all")]
-    pub(crate) reason_like: Option<String>,
+    pub reason_like: Option<String>,
 }

@@ -3,14 +3,14 @@
 use clap::{Args, ValueEnum};
 
 #[derive(Debug, Args)]
-pub(crate) struct Completions {
+pub struct Completions {
     /// The shell to complete in
     #[arg(value_enum)]
-    pub(crate) shell: Shell,
+    pub shell: Shell,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Shell {
+pub enum Shell {
     /// Bash, with or without bash-completion
     Bash,
     /// Zsh

@@ -8,7 +8,7 @@ use semel_supervisor::event_log::Verbosity;
 use super::value::one_of;
 
 #[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct Log {
+pub struct Log {
     /// What standard error is for
     #[arg(
         long = "log",
@@ -16,7 +16,7 @@ pub(crate) struct Log {
         value_name = "FORMAT",
         default_value = "text"
     )]
-    pub(crate) format: LogFormat,
+    pub format: LogFormat,
     /// Which decisions are told
     #[arg(
         long = "log-level",
@@ -24,7 +24,7 @@ pub(crate) struct Log {
         value_name = "LEVEL",
         default_value = "attention"
     )]
-    pub(crate) level: Verbosity,
+    pub level: Verbosity,
 }
 
 /// Reads the form of the conversation.

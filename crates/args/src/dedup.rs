@@ -15,45 +15,45 @@ use semel_worker::dedup::Separator;
     clippy::struct_excessive_bools,
     reason = "each is a flag of its own on the command line"
 )]
-pub(crate) struct Dedup {
+pub struct Dedup {
     /// Where the lines come from; standard input without it, or with -
     #[arg(value_name = "INPUT")]
-    pub(crate) input: Option<PathBuf>,
+    pub input: Option<PathBuf>,
     /// What makes two lines the same: `line`, `json:/POINTER`, `field:N` (fields are between tabs, unless
     /// --delimiter or --csv says otherwise), `column:NAME` of --csv; several are joined
     #[arg(long, value_name = "SELECTOR", default_value = "line")]
-    pub(crate) key: Vec<KeyPart>,
+    pub key: Vec<KeyPart>,
     /// What stands between fields: one character, `\t`, or `whitespace` for any number of blanks, as awk has
     /// it [default: a tab; with --csv a comma]
     #[arg(long, value_name = "CHAR", value_parser = delimiter, allow_hyphen_values = true)]
-    pub(crate) delimiter: Option<Separator>,
+    pub delimiter: Option<Separator>,
     /// Read CSV (RFC 4180): quotes, line breaks within them, and a header, which is passed on once
     #[arg(long)]
-    pub(crate) csv: bool,
+    pub csv: bool,
     /// The first record of --csv is data, not a header
     #[arg(long, requires = "csv")]
-    pub(crate) no_header: bool,
+    pub no_header: bool,
     /// Remember nothing beyond this run and write nothing to disk
     #[arg(long, conflicts_with_all = DURABLE)]
-    pub(crate) ephemeral: bool,
+    pub ephemeral: bool,
     /// Print only what comes more than once: where it comes the second time; implies --ephemeral
     #[arg(short = 'd', long, conflicts_with_all = DURABLE, conflicts_with = "unique")]
-    pub(crate) repeated: bool,
+    pub repeated: bool,
     /// Print only what comes once, at the end of the input; implies --ephemeral
     #[arg(short = 'u', long, conflicts_with_all = DURABLE)]
-    pub(crate) unique: bool,
+    pub unique: bool,
     /// Put how often it comes before each line, at the end of the input; implies --ephemeral
     #[arg(short = 'c', long, conflicts_with_all = DURABLE, conflicts_with = "csv")]
-    pub(crate) count: bool,
+    pub count: bool,
     /// How long a line is remembered [default: 7d]
     #[arg(long, value_name = "DUR", value_parser = window)]
-    pub(crate) window: Option<Duration>,
+    pub window: Option<Duration>,
     /// Append to this file instead of printing, and keep it exact across crashes
     #[arg(long, value_name = "FILE")]
-    pub(crate) to: Option<PathBuf>,
+    pub to: Option<PathBuf>,
     /// Write behind what the file of --to holds, if the store knows nothing of it
     #[arg(long, requires = "to")]
-    pub(crate) append: bool,
+    pub append: bool,
     /// Lines that may have been printed before a crash: print them again, or list them
     #[arg(
         long,
@@ -62,27 +62,27 @@ pub(crate) struct Dedup {
         default_value_t = OnDoubt::Repeat,
         conflicts_with = "to"
     )]
-    pub(crate) on_doubt: OnDoubt,
+    pub on_doubt: OnDoubt,
     /// Write what became of the lines to this file, as one JSON object; - is standard error
     #[arg(long, value_name = "FILE")]
-    pub(crate) summary: Option<PathBuf>,
+    pub summary: Option<PathBuf>,
     /// Take the store from this configuration
     #[arg(long, value_name = "FILE", conflicts_with = "store")]
-    pub(crate) config: Option<PathBuf>,
+    pub config: Option<PathBuf>,
     /// Where lines are remembered; else where `SEMEL__STORE__URL` says [default: embedded:./.semel-dedup]
     #[arg(long, value_name = "URL")]
-    pub(crate) store: Option<String>,
+    pub store: Option<String>,
     /// Go on although the store gives less than is needed: durability, eviction
     #[arg(long, value_name = "WHAT")]
-    pub(crate) accept: Vec<Accepted>,
+    pub accept: Vec<Accepted>,
     /// Whose lines these are: each name remembers its own
     #[arg(long, value_name = "NAME", default_value = "dedup")]
-    pub(crate) pipeline: String,
+    pub pipeline: String,
 }
 
 impl Dedup {
     /// Tells whether nothing is remembered beyond the run.
-    pub(crate) const fn is_ephemeral(&self) -> bool {
+    pub const fn is_ephemeral(&self) -> bool {
         self.ephemeral || self.repeated || self.unique || self.count
     }
 }
@@ -94,7 +94,7 @@ const DURABLE: [&str; 8] = [
 
 /// A selector, or a column of CSV.
 #[derive(Clone, Debug)]
-pub(crate) enum KeyPart {
+pub enum KeyPart {
     Selector(Selector),
     Column(Box<str>),
 }
@@ -115,7 +115,7 @@ impl FromStr for KeyPart {
 
 /// The handling of lines that may have been printed before a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OnDoubt {
+pub enum OnDoubt {
     /// Print the last batch again: nothing is missing
     Repeat,
     /// List it with `semel in-doubt list`: nothing is printed twice

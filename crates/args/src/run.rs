@@ -7,24 +7,24 @@ use clap::{Args, ValueEnum};
 use super::{Common, Format, Log};
 
 #[derive(Debug, Args)]
-pub(crate) struct Run {
+pub struct Run {
     /// The configuration; the same as --config
     #[arg(value_name = "FILE", conflicts_with = "config")]
-    pub(crate) file: Option<PathBuf>,
+    pub file: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub common: Common,
     /// What of a run's messages makes it end with exit code 1, several with commas between them
     #[arg(long, value_enum, value_name = "FATES", value_delimiter = ',')]
-    pub(crate) fail_on: Vec<FailOn>,
+    pub fail_on: Vec<FailOn>,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub format: Format,
     #[command(flatten)]
-    pub(crate) log: Log,
+    pub log: Log,
 }
 
 /// A way of being set aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum FailOn {
+pub enum FailOn {
     /// Dead letters
     Dead,
     /// Messages of which nobody knows whether they happened

@@ -10,14 +10,14 @@ use clap::Args;
     clippy::struct_field_names,
     reason = "the option that names the worker is called --admin"
 )]
-pub(crate) struct Admin {
+pub struct Admin {
     /// Ask the worker whose admin API has this address, instead of the store [default: `SEMEL_ADMIN`]
     #[arg(long, value_name = "URL", conflicts_with_all = ["config", "store"])]
-    pub(crate) admin: Option<String>,
+    pub admin: Option<String>,
     /// The file with the token that the worker is shown [default: the token in `SEMEL_TOKEN`]
     #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "store"])]
-    pub(crate) token_file: Option<PathBuf>,
+    pub token_file: Option<PathBuf>,
     /// The authorities to trust behind https, in PEM, instead of the system's
     #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "store"])]
-    pub(crate) ca: Option<PathBuf>,
+    pub ca: Option<PathBuf>,
 }

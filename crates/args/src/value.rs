@@ -19,7 +19,11 @@ where
 }
 
 /// Parses a KEY as it is typed: a text is a string, `json:` and JSON is typed. Fit for clap.
-pub(crate) fn key(text: &str) -> Result<Key, String> {
+///
+/// # Errors
+///
+/// What is wrong with it, in words
+pub fn key(text: &str) -> Result<Key, String> {
     Key::parse(text)
         .map_err(|error| format!("{error}; a string is written as it is, a number as json:1"))
 }

@@ -10,7 +10,7 @@ use super::tenant;
 use super::{Confirm, Format, Listing};
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Token {
+pub enum Token {
     /// Make a token, and print it once; only its hash is kept
     #[command(
         after_help = "Examples:\n  semel token create billing --role operator\n  semel token create acme-billing --role operator --tenant acme --expires 90d --output json\n  semel token create billing --role operator --subject CN=billing,O=Acme"
@@ -26,57 +26,57 @@ pub(crate) enum Token {
 
 /// The configuration that names the file of tokens.
 #[derive(Debug, Args)]
-pub(crate) struct Kept {
+pub struct Kept {
     /// The configuration file [default: semel.toml]
     #[arg(long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
+    pub config: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Create {
+pub struct Create {
     /// A name for the audit trail, which no other token has
     #[arg(value_name = "NAME", value_parser = name)]
-    pub(crate) name: String,
+    pub name: String,
     /// The rights that it gives
     #[arg(long, value_enum, value_name = "ROLE")]
-    pub(crate) role: Role,
+    pub role: Role,
     /// The only tenant that it may be used for; without it, every tenant
     #[arg(long, value_name = "NAME", value_parser = tenant)]
-    pub(crate) tenant: Option<String>,
+    pub tenant: Option<String>,
     /// Refuse it after this time; without it, it does not expire
     #[arg(long, value_name = "DURATION", value_parser = lasting)]
-    pub(crate) expires: Option<Duration>,
+    pub expires: Option<Duration>,
     /// The subject of a client's certificate, as in CN=billing,O=Acme: its holder needs no secret
     #[arg(long, value_name = "NAME", value_parser = subject)]
-    pub(crate) subject: Option<String>,
+    pub subject: Option<String>,
     #[command(flatten)]
-    pub(crate) kept: Kept,
+    pub kept: Kept,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub format: Format,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct List {
+pub struct List {
     #[command(flatten)]
-    pub(crate) kept: Kept,
+    pub kept: Kept,
     #[command(flatten)]
-    pub(crate) listing: Listing,
+    pub listing: Listing,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Revoke {
+pub struct Revoke {
     /// The name of the token
     #[arg(value_name = "NAME", value_parser = name)]
-    pub(crate) name: String,
+    pub name: String,
     #[command(flatten)]
-    pub(crate) kept: Kept,
+    pub kept: Kept,
     #[command(flatten)]
-    pub(crate) confirm: Confirm,
+    pub confirm: Confirm,
 }
 
 /// The rights of a token; each role has those of the ones before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Role {
+pub enum Role {
     /// Reads
     Viewer,
     /// Claims and settles, too

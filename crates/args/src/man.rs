@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 #[derive(Debug, Args)]
-pub(crate) struct Man {
+pub struct Man {
     /// The folder to write a page per command into; without it the main page is printed
     #[arg(value_name = "DIR")]
-    pub(crate) dir: Option<PathBuf>,
+    pub dir: Option<PathBuf>,
 }

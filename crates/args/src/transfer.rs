@@ -7,27 +7,27 @@ use clap::Args;
 use super::{Audit, Common, Confirm, Format};
 
 #[derive(Debug, Args)]
-pub(crate) struct Export {
+pub struct Export {
     /// Write to this file, whole or not at all; standard output without it
     #[arg(long, value_name = "FILE")]
-    pub(crate) to: Option<PathBuf>,
+    pub to: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub common: Common,
     #[command(flatten)]
-    pub(crate) confirm: Confirm,
+    pub confirm: Confirm,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Import {
+pub struct Import {
     /// The export; - is standard input
     #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
+    pub file: PathBuf,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub common: Common,
     #[command(flatten)]
-    pub(crate) audit: Audit,
+    pub audit: Audit,
     #[command(flatten)]
-    pub(crate) confirm: Confirm,
+    pub confirm: Confirm,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub format: Format,
 }

@@ -12,7 +12,7 @@ use super::{Log, Within};
 
 /// For every verb that prints data.
 #[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct Format {
+pub struct Format {
     /// How data is printed on standard output
     #[arg(
         long,
@@ -20,17 +20,17 @@ pub(crate) struct Format {
         value_name = "FORMAT",
         default_value = "table"
     )]
-    pub(crate) output: Output,
+    pub output: Output,
 }
 
 /// For every verb that lists.
 #[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct Listing {
+pub struct Listing {
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub format: Format,
     /// Stop after so many; without it the list is complete
     #[arg(long, value_name = "COUNT", value_parser = count::<NonZeroU64>)]
-    pub(crate) limit: Option<NonZeroU64>,
+    pub limit: Option<NonZeroU64>,
 }
 
 /// A number of things, one at least.
@@ -42,43 +42,43 @@ pub(crate) fn count<N: TryFrom<NonZeroU64>>(text: &str) -> Result<N, &'static st
 
 /// For every verb that changes something: [`render::Plan`] asks for it.
 #[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct Confirm {
+pub struct Confirm {
     /// Carry out the plan; without it the plan is printed and nothing changes
     #[arg(long)]
-    pub(crate) yes: bool,
+    pub yes: bool,
 }
 
 /// For every verb that leaves an audit record.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Audit {
+pub struct Audit {
     /// Why, for the audit trail
     #[arg(long, value_name = "TEXT")]
-    pub(crate) reason: Option<String>,
+    pub reason: Option<String>,
     /// Who, for the audit trail [default: the user and this host]
     #[arg(long, value_name = "NAME", env = "SEMEL_OPERATOR")]
-    pub(crate) by: Option<String>,
+    pub by: Option<String>,
 }
 
 /// For every verb that runs kept messages again: which of them, and how.
 #[derive(Debug, Args)]
-pub(crate) struct Rerun<W: Args> {
+pub struct Rerun<W: Args> {
     #[command(flatten)]
-    pub(crate) which: W,
+    pub which: W,
     #[command(flatten)]
-    pub(crate) common: Within,
+    pub common: Within,
     #[command(flatten)]
-    pub(crate) audit: Audit,
+    pub audit: Audit,
     #[command(flatten)]
-    pub(crate) confirm: Confirm,
+    pub confirm: Confirm,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub format: Format,
     #[command(flatten)]
-    pub(crate) log: Log,
+    pub log: Log,
 }
 
 impl Audit {
     /// Returns the author of the change: the name that was typed, else `user@host`.
-    pub(crate) fn by(&self) -> String {
+    pub fn by(&self) -> String {
         let said = self.by.as_deref().map(str::trim);
         if let Some(name) = said.filter(|name| !name.is_empty()) {
             return name.to_owned();
@@ -125,7 +125,7 @@ fn output() -> impl TypedValueParser<Value = Output> {
 }
 
 /// Reads the use of colours.
-pub(super) fn colour() -> impl TypedValueParser<Value = Colour> {
+pub fn colour() -> impl TypedValueParser<Value = Colour> {
     one_of(&[
         (
             "auto",

@@ -9,13 +9,13 @@ use super::shared::count;
 use super::{Format, Named};
 
 #[derive(Debug, Args)]
-pub(crate) struct Check {
+pub struct Check {
     #[command(flatten)]
-    pub(crate) named: Named,
+    pub named: Named,
     /// Read captured messages from this file and say what each pipeline makes of them; - is standard
     /// input
     #[arg(long, value_name = "FILE")]
-    pub(crate) sample: Option<PathBuf>,
+    pub sample: Option<PathBuf>,
     /// Read at most so many of them
     #[arg(
         long,
@@ -24,17 +24,17 @@ pub(crate) struct Check {
         value_parser = count::<NonZeroU64>,
         requires = "sample"
     )]
-    pub(crate) limit: NonZeroU64,
+    pub limit: NonZeroU64,
     /// New keys per second, to estimate how much the store will hold
     #[arg(long, value_name = "COUNT", value_parser = count::<NonZeroU32>)]
-    pub(crate) rate: Option<NonZeroU32>,
+    pub rate: Option<NonZeroU32>,
     /// Go through the list before production instead, with a verdict for each line: pass, fail, or unknown
     /// where only a person can say; exit code 1 if one fails
     #[arg(long, conflicts_with = "strict")]
-    pub(crate) production: bool,
+    pub production: bool,
     /// Answer "no" (exit code 1) to warnings, too
     #[arg(long)]
-    pub(crate) strict: bool,
+    pub strict: bool,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub format: Format,
 }

@@ -9,31 +9,31 @@ use super::Format;
 use super::value::one_of;
 
 #[derive(Debug, Args)]
-pub(crate) struct Init {
+pub struct Init {
     /// The folder to write into; made if it is not there
     #[arg(value_name = "DIR", default_value = ".")]
-    pub(crate) dir: PathBuf,
+    pub dir: PathBuf,
     /// Where messages come from
     #[arg(long, value_parser = one_of(SOURCES), value_name = "KIND", default_value = "file")]
-    pub(crate) source: SourceKind,
+    pub source: SourceKind,
     /// Where operations are remembered [default: embedded, or sqlite for the effect sql]
     #[arg(long, value_parser = one_of(STORES), value_name = "KIND")]
-    pub(crate) store: Option<StoreKind>,
+    pub store: Option<StoreKind>,
     /// What happens once per key [default: file, or exec for the store redis]
     #[arg(long, value_parser = one_of(EFFECTS), value_name = "KIND")]
-    pub(crate) effect: Option<EffectKind>,
+    pub effect: Option<EffectKind>,
     /// A reverse proxy that gives an API idempotency keys, in place of a pipeline
     #[arg(long, conflicts_with_all = ["source", "effect", "level"])]
-    pub(crate) gateway: bool,
+    pub gateway: bool,
     /// How much of it to configure
     #[arg(long, value_parser = one_of(LEVELS), value_name = "LEVEL", default_value = "beginner")]
-    pub(crate) level: Level,
+    pub level: Level,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub format: Format,
 }
 
 /// The source of messages, by its word and with its help.
-pub(crate) const SOURCES: &[(&str, &str, SourceKind)] = &[
+pub const SOURCES: &[(&str, &str, SourceKind)] = &[
     ("file", "A file", SourceKind::File),
     ("stdin", "Standard input", SourceKind::Stdin),
     ("nats", "A NATS JetStream stream", SourceKind::Nats),
@@ -47,7 +47,7 @@ pub(crate) const SOURCES: &[(&str, &str, SourceKind)] = &[
 ];
 
 /// The store of operations, by its word and with its help.
-pub(crate) const STORES: &[(&str, &str, StoreKind)] = &[
+pub const STORES: &[(&str, &str, StoreKind)] = &[
     (
         "embedded",
         "A folder of its own, for one process",
@@ -72,7 +72,7 @@ pub(crate) const STORES: &[(&str, &str, StoreKind)] = &[
 ];
 
 /// The effect that happens once per key, by its word and with its help.
-pub(crate) const EFFECTS: &[(&str, &str, EffectKind)] = &[
+pub const EFFECTS: &[(&str, &str, EffectKind)] = &[
     (
         "sql",
         "A statement in the store's own transaction",
@@ -93,7 +93,7 @@ pub(crate) const EFFECTS: &[(&str, &str, EffectKind)] = &[
 ];
 
 /// The part of the settings that is written down, by its word and with its help.
-pub(crate) const LEVELS: &[(&str, &str, Level)] = &[
+pub const LEVELS: &[(&str, &str, Level)] = &[
     (
         "beginner",
         "What it takes to run: a short window, one process",

@@ -5,7 +5,7 @@ use clap::{Args, Subcommand};
 use super::{Audit, Confirm, Format, Listing, Place};
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Pipelines {
+pub enum Pipelines {
     /// List the pipelines of the configuration, and which of them an order pauses
     #[command(after_help = "Example:\n  semel pipelines list")]
     List(List),
@@ -21,24 +21,24 @@ pub(crate) enum Pipelines {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct List {
+pub struct List {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub place: Place,
     #[command(flatten)]
-    pub(crate) listing: Listing,
+    pub listing: Listing,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Order {
+pub struct Order {
     /// The names of the pipelines
     #[arg(value_name = "NAME", required = true)]
-    pub(crate) names: Vec<String>,
+    pub names: Vec<String>,
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub place: Place,
     #[command(flatten)]
-    pub(crate) audit: Audit,
+    pub audit: Audit,
     #[command(flatten)]
-    pub(crate) confirm: Confirm,
+    pub confirm: Confirm,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub format: Format,
 }

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::{Admin, Common, Door, Format};
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Config {
+pub enum Config {
     /// Find every fault in the configuration; exit code 1 if there is one
     #[command(after_help = "Example:\n  semel config check semel.toml")]
     Check(ConfigCheck),
@@ -20,29 +20,29 @@ pub(crate) enum Config {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct ConfigCheck {
+pub struct ConfigCheck {
     #[command(flatten)]
-    pub(crate) named: Named,
+    pub named: Named,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub format: Format,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct ConfigShow {
+pub struct ConfigShow {
     #[command(flatten)]
-    pub(crate) named: Named,
+    pub named: Named,
     #[command(flatten)]
     admin: Admin,
     /// Say of each setting where it came from: a line, a variable, a flag, a default
     #[arg(long)]
-    pub(crate) origin: bool,
+    pub origin: bool,
     /// How the settings are printed on standard output
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Language::Toml)]
-    pub(crate) output: Language,
+    pub output: Language,
 }
 
 impl ConfigShow {
-    pub(crate) const fn door(&self) -> Door<'_> {
+    pub const fn door(&self) -> Door<'_> {
         let named = &self.named;
         Door {
             admin: &self.admin,
@@ -57,23 +57,23 @@ impl ConfigShow {
 
 /// For every verb that is about a configuration.
 #[derive(Debug, Args)]
-pub(crate) struct Named {
+pub struct Named {
     /// The configuration; the same as --config
     #[arg(value_name = "FILE", conflicts_with = "config")]
-    pub(crate) file: Option<PathBuf>,
+    pub file: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub common: Common,
 }
 
 impl Named {
     /// The file, whichever way it was named.
-    pub(crate) fn file(&self) -> Option<&Path> {
+    pub fn file(&self) -> Option<&Path> {
         self.file.as_deref().or(self.common.config.as_deref())
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Language {
+pub enum Language {
     /// As a configuration that says the same
     Toml,
     /// One object

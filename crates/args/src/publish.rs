@@ -9,10 +9,10 @@ use semel_core::select::Selector;
 use super::Format;
 
 #[derive(Debug, Args)]
-pub(crate) struct Publish {
+pub struct Publish {
     /// The file of the rows, one message a line; standard input without it, or with -
     #[arg(value_name = "FILE")]
-    pub(crate) input: Option<PathBuf>,
+    pub input: Option<PathBuf>,
     /// The broker: kafka://HOST:PORT, nats://HOST:PORT or amqp://USER:PASSWORD@HOST:PORT/VHOST
     #[arg(
         long,
@@ -20,28 +20,28 @@ pub(crate) struct Publish {
         env = "SEMEL_PUBLISH_TO",
         hide_env_values = true
     )]
-    pub(crate) to: String,
+    pub to: String,
     /// The place on the broker: a topic, a subject or a queue
     #[arg(long, value_name = "PLACE")]
-    pub(crate) stream: String,
+    pub stream: String,
     /// The name of the producer in the store [default: the stream]
     #[arg(long, value_name = "NAME")]
-    pub(crate) producer: Option<ProducerName>,
+    pub producer: Option<ProducerName>,
     /// The value that keeps messages in order: `json:/POINTER`, `field:N`, `line`; on Kafka, the key of the record
     #[arg(long, value_name = "SELECTOR")]
-    pub(crate) order: Option<Selector>,
+    pub order: Option<Selector>,
     /// The id of a message, that readers know it by; without it, ids are made once and kept
     #[arg(long, value_name = "SELECTOR")]
-    pub(crate) id: Option<Selector>,
+    pub id: Option<Selector>,
     /// Read and check everything, and publish nothing
     #[arg(long)]
-    pub(crate) dry_run: bool,
+    pub dry_run: bool,
     /// Take the store from this configuration
     #[arg(long, value_name = "FILE", conflicts_with = "store")]
-    pub(crate) config: Option<PathBuf>,
+    pub config: Option<PathBuf>,
     /// The store that keeps the producer; else that of `SEMEL__STORE__URL` [default: embedded:./.semel-publish]
     #[arg(long, value_name = "URL")]
-    pub(crate) store: Option<String>,
+    pub store: Option<String>,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub format: Format,
 }

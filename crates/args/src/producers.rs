@@ -6,7 +6,7 @@ use semel_core::producer::ProducerName;
 use super::{Audit, Confirm, Format, Listing, Place};
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Producers {
+pub enum Producers {
     /// List the producers of the store, and what waits in each
     #[command(after_help = "Example:\n  semel producers list --store sqlite:./semel.db")]
     List(List),
@@ -25,36 +25,36 @@ pub(crate) enum Producers {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct List {
+pub struct List {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub place: Place,
     #[command(flatten)]
-    pub(crate) listing: Listing,
+    pub listing: Listing,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Show {
+pub struct Show {
     /// The name of the producer, or its id
     #[arg(value_name = "PRODUCER")]
-    pub(crate) producer: ProducerName,
+    pub producer: ProducerName,
     /// The one that sends its messages here, if another that publishes from here has the same name
     #[arg(long)]
-    pub(crate) sender: bool,
+    pub sender: bool,
     /// The one that publishes from here, if another that sends its messages here has the same name
     #[arg(long, conflicts_with = "sender")]
-    pub(crate) publisher: bool,
+    pub publisher: bool,
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub place: Place,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub format: Format,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Change {
+pub struct Change {
     #[command(flatten)]
-    pub(crate) which: Show,
+    pub which: Show,
     #[command(flatten)]
-    pub(crate) audit: Audit,
+    pub audit: Audit,
     #[command(flatten)]
-    pub(crate) confirm: Confirm,
+    pub confirm: Confirm,
 }

@@ -11,7 +11,7 @@ use super::value::key;
 use super::{Audit, Confirm, Format, Listing, Rerun, Within};
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum InDoubt {
+pub enum InDoubt {
     /// List the keys whose effect nobody knows to have happened
     #[command(after_help = "Example:\n  semel in-doubt list --repeated")]
     List(List),
@@ -34,44 +34,44 @@ pub(crate) enum InDoubt {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct List {
+pub struct List {
     /// Instead, the keys whose effect may have happened more than once, whatever became of them
     #[arg(long)]
-    pub(crate) repeated: bool,
+    pub repeated: bool,
     #[command(flatten)]
-    pub(crate) common: Within,
+    pub common: Within,
     #[command(flatten)]
-    pub(crate) listing: Listing,
+    pub listing: Listing,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Show {
+pub struct Show {
     /// The key as it is printed: a string is itself, a number is json:1; or its operation id, or the
     /// beginning of it, four digits at least
     #[arg(value_name = "KEY", value_parser = key)]
-    pub(crate) key: Key,
+    pub key: Key,
     #[command(flatten)]
-    pub(crate) common: Within,
+    pub common: Within,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub format: Format,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Resolve {
+pub struct Resolve {
     #[command(flatten)]
-    pub(crate) which: Which,
+    pub which: Which,
     #[command(flatten)]
-    pub(crate) verdict: Verdict,
+    pub verdict: Verdict,
     /// The outcome that duplicates get from now on [default: an empty one]
     #[arg(
         long,
         value_name = "TEXT",
         conflicts_with_all = ["not_applied", "abandon", "outcome_file"]
     )]
-    pub(crate) outcome: Option<String>,
+    pub outcome: Option<String>,
     /// The same from a file, byte for byte; - is standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["not_applied", "abandon"])]
-    pub(crate) outcome_file: Option<PathBuf>,
+    pub outcome_file: Option<PathBuf>,
     /// How long a call of the effect can live [default: its timeout, or 60s without configuration]
     #[arg(
         long,
@@ -79,28 +79,28 @@ pub(crate) struct Resolve {
         conflicts_with_all = ["applied", "abandon"],
         value_parser = semel_core::units::duration
     )]
-    pub(crate) quiet: Option<Duration>,
+    pub quiet: Option<Duration>,
     #[command(flatten)]
-    pub(crate) common: Within,
+    pub common: Within,
     #[command(flatten)]
-    pub(crate) audit: Audit,
+    pub audit: Audit,
     #[command(flatten)]
-    pub(crate) confirm: Confirm,
+    pub confirm: Confirm,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub format: Format,
 }
 
 /// What became of it.
 #[derive(Clone, Copy, Debug, Args)]
 #[group(required = true, multiple = false)]
-pub(crate) struct Verdict {
+pub struct Verdict {
     /// The effect happened: remember it as completed
     #[arg(long)]
-    pub(crate) applied: bool,
+    pub applied: bool,
     /// The effect did not happen: let it be run
     #[arg(long)]
-    pub(crate) not_applied: bool,
+    pub not_applied: bool,
     /// Nobody will find out: give it up for dead; wants --reason
     #[arg(long, requires = "reason")]
-    pub(crate) abandon: bool,
+    pub abandon: bool,
 }

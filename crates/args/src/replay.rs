@@ -9,13 +9,13 @@ use super::value::replay_id;
 use super::{Confirm, Format, Log, Within};
 
 #[derive(Debug, Args)]
-pub(crate) struct Replay {
+pub struct ReplayArguments {
     /// Names the replay: every message carries it as `semel-replay-id`
     #[arg(long, value_name = "ID", value_parser = replay_id)]
-    pub(crate) id: String,
+    pub id: String,
     /// Messages from this file, a line each, instead of the pipeline's source; - is standard input
     #[arg(long, value_name = "FILE")]
-    pub(crate) from: Option<PathBuf>,
+    pub from: Option<PathBuf>,
     /// Of a topic or stream, only what it took in within this time
     #[arg(
         long,
@@ -23,16 +23,16 @@ pub(crate) struct Replay {
         conflicts_with = "from",
         value_parser = semel_core::units::duration
     )]
-    pub(crate) newer_than: Option<Duration>,
+    pub newer_than: Option<Duration>,
     /// Do messages again that are older than the window, whose records may be gone
     #[arg(long)]
-    pub(crate) allow_expired: bool,
+    pub allow_expired: bool,
     #[command(flatten)]
-    pub(crate) common: Within,
+    pub common: Within,
     #[command(flatten)]
-    pub(crate) confirm: Confirm,
+    pub confirm: Confirm,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub format: Format,
     #[command(flatten)]
-    pub(crate) log: Log,
+    pub log: Log,
 }

@@ -11,7 +11,7 @@ use super::value::key;
 use super::{Audit, Confirm, Format, Listing, Within};
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Keys {
+pub enum Keys {
     /// Print all that is on record of keys
     #[command(after_help = "Examples:\n  semel keys show pay-1 json:42\n  \
                             semel keys show pay-1 --outcome > answer.json")]
@@ -45,93 +45,93 @@ pub(crate) enum Keys {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Show {
+pub struct Show {
     /// Keys as they are printed: a string is itself, a number is json:1; or operation ids, or their
     /// beginnings, four digits at least
     #[arg(value_name = "KEY", required = true, value_parser = key)]
-    pub(crate) keys: Vec<Key>,
+    pub keys: Vec<Key>,
     /// Print the bytes of the outcome and nothing else; of one key only
     #[arg(long)]
-    pub(crate) outcome: bool,
+    pub outcome: bool,
     #[command(flatten)]
-    pub(crate) common: Within,
+    pub common: Within,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub format: Format,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Explain {
+pub struct Explain {
     /// The key as it is printed: a string is itself, a number is json:1; or its operation id, or the
     /// beginning of it, four digits at least
     #[arg(value_name = "KEY", value_parser = key)]
-    pub(crate) key: Key,
+    pub key: Key,
     #[command(flatten)]
-    pub(crate) common: Within,
+    pub common: Within,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub format: Format,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct List {
+pub struct List {
     /// Only keys in this state
     #[arg(long, value_name = "STATE", value_parser = state())]
-    pub(crate) state: Option<StateKind>,
+    pub state: Option<StateKind>,
     /// Only keys that begin with this, as they are printed
     #[arg(long, value_name = "TEXT")]
-    pub(crate) prefix: Option<String>,
+    pub prefix: Option<String>,
     /// Only keys that somebody holds beyond their window
     #[arg(long)]
-    pub(crate) held: bool,
+    pub held: bool,
     /// Only keys whose effect may have happened more than once
     #[arg(long)]
-    pub(crate) repeated: bool,
+    pub repeated: bool,
     /// Only keys that have been in their state for at least so long
     #[arg(long, value_name = "DURATION", value_parser = semel_core::units::duration)]
-    pub(crate) older_than: Option<Duration>,
+    pub older_than: Option<Duration>,
     #[command(flatten)]
-    pub(crate) common: Within,
+    pub common: Within,
     #[command(flatten)]
-    pub(crate) listing: Listing,
+    pub listing: Listing,
 }
 
 /// Which keys to change.
 #[derive(Debug, Args)]
-pub(crate) struct Change {
+pub struct Change {
     /// Keys as they are printed: a string is itself, a number is json:1
     #[arg(value_name = "KEY", value_parser = key)]
-    pub(crate) keys: Vec<Key>,
+    pub keys: Vec<Key>,
     /// Take keys from this file too, one on a line; - is standard input
     #[arg(long, value_name = "FILE")]
-    pub(crate) keys_from: Option<PathBuf>,
+    pub keys_from: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) common: Within,
+    pub common: Within,
     #[command(flatten)]
-    pub(crate) audit: Audit,
+    pub audit: Audit,
     #[command(flatten)]
-    pub(crate) confirm: Confirm,
+    pub confirm: Confirm,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub format: Format,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Hold {
+pub struct Hold {
     /// Let go: the window counts again
     #[arg(long)]
-    pub(crate) off: bool,
+    pub off: bool,
     #[command(flatten)]
-    pub(crate) change: Change,
+    pub change: Change,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Extend {
+pub struct Extend {
     /// Remember them at least so long, counted from their end
     #[arg(long, value_name = "DURATION", value_parser = semel_core::units::window)]
-    pub(crate) window: Duration,
+    pub window: Duration,
     /// Every finished key of the pipeline
     #[arg(long, conflicts_with_all = ["keys", "keys_from"])]
-    pub(crate) all: bool,
+    pub all: bool,
     #[command(flatten)]
-    pub(crate) change: Change,
+    pub change: Change,
 }
 
 /// The states by name, `in-doubt` as well as `in_doubt`.

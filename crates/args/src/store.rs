@@ -10,7 +10,7 @@ use super::value::key;
 use super::{Audit, Confirm, Format, Listing, Place, Within};
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Store {
+pub enum Store {
     /// Count what the store holds, and say what it can promise
     #[command(after_help = "Example:\n  semel store stats --store embedded:./semel-data")]
     Stats(Whole),
@@ -40,41 +40,41 @@ pub(crate) enum Store {
 
 /// The store as a whole.
 #[derive(Debug, Args)]
-pub(crate) struct Whole {
+pub struct Whole {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub place: Place,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub format: Format,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Sweep {
+pub struct Sweep {
     #[command(flatten)]
-    pub(crate) whole: Whole,
+    pub whole: Whole,
     #[command(flatten)]
-    pub(crate) audit: Audit,
+    pub audit: Audit,
     #[command(flatten)]
-    pub(crate) confirm: Confirm,
+    pub confirm: Confirm,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Migrate {
+pub struct Migrate {
     #[command(flatten)]
-    pub(crate) whole: Whole,
+    pub whole: Whole,
     #[command(flatten)]
-    pub(crate) confirm: Confirm,
+    pub confirm: Confirm,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Trail {
+pub struct Trail {
     /// Only what happened within this time
     #[arg(long, value_name = "DURATION", value_parser = semel_core::units::duration)]
-    pub(crate) since: Option<Duration>,
+    pub since: Option<Duration>,
     /// Only what concerns this key
     #[arg(long, value_name = "KEY", value_parser = key)]
-    pub(crate) key: Option<Key>,
+    pub key: Option<Key>,
     #[command(flatten)]
-    pub(crate) common: Within,
+    pub common: Within,
     #[command(flatten)]
-    pub(crate) listing: Listing,
+    pub listing: Listing,
 }

@@ -8,7 +8,7 @@ use super::value::key;
 use super::{Audit, Confirm, Format, Listing, Rerun, Within};
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Quarantine {
+pub enum Quarantine {
     /// List the messages that were set aside unrun, of every pipeline unless one is named
     #[command(after_help = "Example:\n  semel quarantine list --output jsonl")]
     List(List),
@@ -30,57 +30,57 @@ pub(crate) enum Quarantine {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct List {
+pub struct List {
     #[command(flatten)]
-    pub(crate) common: Within,
+    pub common: Within,
     #[command(flatten)]
-    pub(crate) listing: Listing,
+    pub listing: Listing,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Show {
+pub struct Show {
     /// The beginning of an id that no other has, four digits at least; or a key
     #[arg(value_name = "ID|KEY", required = true)]
-    pub(crate) names: Vec<String>,
+    pub names: Vec<String>,
     /// Print the bytes of the payload and nothing else; of one message only
     #[arg(long)]
-    pub(crate) payload: bool,
+    pub payload: bool,
     #[command(flatten)]
-    pub(crate) common: Within,
+    pub common: Within,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub format: Format,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Drop {
+pub struct Drop {
     #[command(flatten)]
-    pub(crate) which: Which,
+    pub which: Which,
     #[command(flatten)]
-    pub(crate) common: Within,
+    pub common: Within,
     #[command(flatten)]
-    pub(crate) audit: Audit,
+    pub audit: Audit,
     #[command(flatten)]
-    pub(crate) confirm: Confirm,
+    pub confirm: Confirm,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub format: Format,
 }
 
 /// Which messages, and the key under which one runs.
 #[derive(Debug, Args)]
-pub(crate) struct Release {
+pub struct Release {
     #[command(flatten)]
-    pub(crate) which: Which,
+    pub which: Which,
     /// Run the one message as an operation of its own, under this key: a string is itself, a number is json:1
     #[arg(long, value_name = "KEY", conflicts_with = "all", value_parser = key)]
-    pub(crate) key: Option<Key>,
+    pub key: Option<Key>,
 }
 
 /// Which messages.
 #[derive(Debug, Args)]
-pub(crate) struct Which {
+pub struct Which {
     /// The beginning of an id that no other has, four digits at least; or a key
     #[arg(value_name = "ID|KEY", conflicts_with = "all")]
-    pub(crate) names: Vec<String>,
+    pub names: Vec<String>,
     #[command(flatten)]
-    pub(crate) matching: Matching,
+    pub matching: Matching,
 }

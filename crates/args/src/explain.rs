@@ -5,10 +5,10 @@ use clap::Args;
 use super::Format;
 
 #[derive(Debug, Args)]
-pub(crate) struct Explain {
+pub struct Explain {
     /// The code, as printed in brackets behind an error or by `semel check`; all without it
     #[arg(value_name = "CODE")]
-    pub(crate) code: Option<String>,
+    pub code: Option<String>,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub format: Format,
 }
