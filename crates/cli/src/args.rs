@@ -1,52 +1,19 @@
-//! Exactly what was typed. One file per verb; arguments that every verb takes are here.
+//! The command line: every verb, with what it is for and an example.
 
-mod admin;
-mod check;
-mod completions;
-mod config;
-pub(crate) mod dead_letters;
-mod dedup;
-mod explain;
-mod gameday;
-pub(crate) mod in_doubt;
-mod init;
-pub(crate) mod keys;
-mod log;
-mod man;
-pub(crate) mod pipelines;
-pub(crate) mod producers;
-mod publish;
-pub(crate) mod quarantine;
-mod replay;
-mod run;
-mod shared;
-pub(crate) mod store;
-pub(crate) mod token;
-pub(crate) mod transfer;
-pub(crate) mod value;
+#[cfg(test)]
+pub(crate) use semel_args::init;
+pub(crate) use semel_args::{
+    Admin, Audit, Check, Common, Completions, Config, ConfigCheck, ConfigShow, Confirm, Dedup,
+    Door, Explain, FailOn, Format, Gameday, Init, KeyPart, Language, Listing, Log, Man, Named,
+    OnDoubt, Publish, ReplayArguments, Rerun, Run, Shell, Within,
+};
+pub(crate) use semel_args::{
+    dead_letters, in_doubt, keys, pipelines, producers, quarantine, store, token, transfer, value,
+};
+pub(crate) use semel_render::{LogFormat, Output};
 
-pub(crate) use admin::Admin;
-pub(crate) use check::Check;
-pub(crate) use completions::{Completions, Shell};
-pub(crate) use config::{Config, ConfigCheck, ConfigShow, Language, Named};
-pub(crate) use dedup::{Dedup, KeyPart, OnDoubt};
-pub(crate) use explain::Explain;
-pub(crate) use gameday::Gameday;
-pub(crate) use init::{EffectKind, Init, Level, SourceKind, StoreKind};
-pub(crate) use log::{Log, LogFormat, LogLevel};
-pub(crate) use man::Man;
-pub(crate) use publish::Publish;
-pub(crate) use replay::Replay;
-pub(crate) use run::{FailOn, Run};
-pub(crate) use shared::{Audit, Colour, Confirm, Format, Listing, Output, Rerun};
-
-use std::ops::Deref;
-use std::path::PathBuf;
-
-use clap::{Args, Parser, Subcommand};
-use semel_config::Overrides;
-use semel_core::Scope;
-use semel_core::key::InvalidScope;
+use clap::{Parser, Subcommand};
+use semel_render::Colour;
 
 /// Makes the effect of each message happen once, or leaves a visible record that says why not.
 #[derive(Debug, Parser)]
@@ -63,10 +30,10 @@ pub(crate) struct Arguments {
     #[arg(
         long = "color",
         global = true,
-        value_enum,
+        value_parser = semel_args::colour(),
         hide_possible_values = true,
         value_name = "WHEN",
-        default_value_t = Colour::Auto
+        default_value = "auto"
     )]
     pub(crate) colour: Colour,
 }
@@ -80,7 +47,7 @@ pub(crate) enum Command {
     #[command(
         after_help = "Examples:\n  semel replay --id 2026-11-22-outage --newer-than 6h\n  semel replay --id refund-fix --from messages.ndjson --pipeline refunds --yes"
     )]
-    Replay(Replay),
+    Replay(ReplayArguments),
     /// Pass on the first line of each key: a durable `uniq` for lines that need not be sorted
     #[command(
         after_help = "Examples:\n  semel dedup access.log > once.log\n  semel dedup --key json:/id --to once.ndjson events.ndjson\n  semel dedup --csv --key column:email people.csv\n  semel dedup --ephemeral --key field:1 --delimiter whitespace access.log\n  semel dedup -c words.txt"
@@ -140,119 +107,6 @@ pub(crate) enum Command {
     /// Write the manual pages
     #[command(after_help = "Example:\n  semel man ~/.local/share/man/man1\n  semel man | man -l -")]
     Man(Man),
-}
-
-#[derive(Clone, Debug, Args)]
-pub(crate) struct Common {
-    /// The configuration file [default: semel.toml]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
-    /// The store to use instead of the configured one; a secret is better off in `SEMEL__STORE__URL`
-    #[arg(long, value_name = "URL")]
-    pub(crate) store: Option<String>,
-    /// Only this pipeline
-    #[arg(long, value_name = "NAME")]
-    pub(crate) pipeline: Option<String>,
-}
-
-impl Common {
-    /// The settings that override the configuration.
-    pub(crate) fn overrides(&self) -> Overrides {
-        Overrides {
-            store: self.store.clone(),
-            pipeline: self.pipeline.clone(),
-        }
-    }
-}
-
-/// [`Common`] for verbs that name keys or list: they may be about one tenant.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct Within {
-    #[command(flatten)]
-    common: Common,
-    #[command(flatten)]
-    admin: Admin,
-    /// Only this tenant; '' is the tenant of pipelines that have none
-    #[arg(long, value_name = "NAME", value_parser = tenant)]
-    pub(crate) tenant: Option<String>,
-}
-
-impl Deref for Within {
-    type Target = Common;
-
-    fn deref(&self) -> &Common {
-        &self.common
-    }
-}
-
-impl From<Common> for Within {
-    /// Of whichever tenant.
-    fn from(common: Common) -> Self {
-        Self {
-            common,
-            admin: Admin::default(),
-            tenant: None,
-        }
-    }
-}
-
-fn tenant(text: &str) -> Result<String, InvalidScope> {
-    Scope::new(text, "any").map(|_| text.to_owned())
-}
-
-/// [`Common`] for verbs that are about no pipeline.
-#[derive(Debug, Args)]
-pub(crate) struct Place {
-    /// The configuration file [default: semel.toml]
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// The store to use instead of the configured one; a secret is better off in `SEMEL__STORE__URL`
-    #[arg(long, value_name = "URL")]
-    store: Option<String>,
-    #[command(flatten)]
-    admin: Admin,
-}
-
-/// The worker that was named, if it is not overruled by a store of this machine.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Door<'a> {
-    pub(crate) admin: &'a Admin,
-    /// True if a store or a configuration was typed.
-    pub(crate) is_here: bool,
-    /// The pipeline that was typed.
-    pub(crate) pipeline: Option<&'a str>,
-    /// The tenant that was typed.
-    pub(crate) tenant: Option<&'a str>,
-}
-
-impl Within {
-    pub(crate) fn door(&self) -> Door<'_> {
-        Door {
-            admin: &self.admin,
-            is_here: self.common.config.is_some() || self.common.store.is_some(),
-            pipeline: self.common.pipeline.as_deref(),
-            tenant: self.tenant.as_deref(),
-        }
-    }
-}
-
-impl Place {
-    pub(crate) const fn door(&self) -> Door<'_> {
-        Door {
-            admin: &self.admin,
-            is_here: self.config.is_some() || self.store.is_some(),
-            pipeline: None,
-            tenant: None,
-        }
-    }
-
-    pub(crate) fn common(&self) -> Within {
-        Within::from(Common {
-            config: self.config.clone(),
-            store: self.store.clone(),
-            pipeline: None,
-        })
-    }
 }
 
 #[cfg(test)]

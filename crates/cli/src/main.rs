@@ -3,17 +3,15 @@
 mod args;
 mod command;
 mod configuration;
-mod output;
-mod progress;
 mod secret;
-mod shell;
 mod sockets;
-mod terminal;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 use semel_core::{Code, Error, ErrorKind, Result};
+// What prints, under the name that the verbs know it by.
+use semel_render::{self as output, Unconfirmed, progress, shell};
 
 use args::{Arguments, Command};
 
@@ -126,6 +124,15 @@ impl Exit {
             | ErrorKind::Timeout
             | ErrorKind::Corrupt
             | ErrorKind::Poisoned => Self::Environment,
+        }
+    }
+}
+
+impl From<Unconfirmed> for Exit {
+    fn from(why: Unconfirmed) -> Self {
+        match why {
+            Unconfirmed::Nothing => Self::Done,
+            Unconfirmed::Unsaid => Self::No,
         }
     }
 }

@@ -58,6 +58,7 @@ mod settings;
 mod show;
 mod sink;
 mod source;
+pub mod starter;
 mod store;
 mod streamed;
 mod suggestion;

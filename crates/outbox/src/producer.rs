@@ -5,7 +5,9 @@
 //! of the sink, one confirmation, which goes along with the next append.
 
 mod event;
+mod feed;
 mod group;
+mod rows;
 mod run;
 mod settings;
 mod waiters;
@@ -20,6 +22,8 @@ use tokio::sync::{OnceCell, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 pub use event::{ProducerEvent, ProducerObserver};
+pub use feed::{Feed, close_or_stop};
+pub use rows::{CheckedInput, RowInput, RowSelectors, Rows};
 pub use settings::{
     MOST_AT_ONCE, MOST_BYTES_AT_ONCE, MOST_UNCONFIRMED, ProducerSettings, ProducerSummary,
 };

@@ -6,11 +6,13 @@
 mod line;
 mod reader;
 pub(crate) mod value;
+mod whole_file;
 mod writer;
 
 pub(crate) use line::Scopes;
 pub use reader::Reader;
 pub(crate) use reader::item as read_item;
+pub use whole_file::WholeFile;
 pub use writer::Writer;
 pub(crate) use writer::write_item;
 

@@ -1,32 +1,22 @@
 //! `semel check`: reports what each pipeline promises, what the promise rests on, and what stands in its way.
 //! Changes nothing and calls no target.
 
-mod claims;
 mod gateway;
-mod line;
-mod pauses;
-mod producers;
-mod production;
-mod relays;
-mod report;
-mod sample;
 mod store_path;
-mod target;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use semel_backends::store::Formats;
-use semel_backends::{source, store, webhook};
+use semel_backends::{source, store};
+use semel_check::{ProductionLook, Targets, certificate, statements};
 use semel_config::{PipelineSettings, Settings};
 use semel_core::port::transactional::Statements;
 use semel_core::{Clock, Code, Error, ErrorKind, Result};
 use semel_engine::system::SystemClock;
 use semel_operate::check::Inspection;
-use semel_operate::check::{
-    Broker, Finding, Report, Room, Severity, Standing, Storage, Subject, fail,
-};
-use semel_worker::settings::EffectSettings;
+use semel_operate::check::{Broker, Report, Room, Severity, Standing, Storage, Subject};
+use semel_render::reports::check::WindowLine;
 
 use crate::Exit;
 use crate::args::{Check, Format, Listing, Output};
@@ -35,9 +25,6 @@ use crate::command::operate::usage;
 use crate::configuration::load;
 use crate::output::{self, Answers, List};
 use crate::shell::quoted;
-use line::Line;
-use production::Look;
-use target::Targets;
 
 /// Looks at every pipeline; exit code 1 if one of them must not run like this, or with `--strict` should not. With
 /// `--production`, if a line of that list fails.
@@ -52,17 +39,6 @@ pub(crate) fn check(arguments: &Check) -> Result<Exit> {
     runtime.block_on(check_all(arguments, &settings))
 }
 
-/// Finds that a worker could not listen with its certificate.
-fn certificate(pipeline: &PipelineSettings) -> Vec<Finding> {
-    let Some(door) = pipeline.source.door() else {
-        return Vec::new();
-    };
-    let refused = webhook::check_certificate(door).err();
-    let advice = "correct `source.tls`; check as the user that runs the worker";
-    let found = refused.map(|error| fail("source-unavailable", error.to_string(), advice));
-    found.into_iter().collect()
-}
-
 async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
     let pipelines = settings.pipelines.iter();
     let asked: Vec<Statements> = pipelines.filter_map(statements).collect();
@@ -70,9 +46,9 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
     let now = Arc::clone(&clock);
     let store = inspect(settings, Arc::clone(&clock) as _, &asked).await;
     let room = room(arguments, settings);
-    let paused = pauses::findings(settings, &store, Arc::clone(&clock) as _).await;
+    let paused = semel_check::pauses(settings, &store, Arc::clone(&clock) as _).await;
     let before_production = if arguments.production {
-        Some(Look::begin(settings, &store, room, clock).await)
+        Some(ProductionLook::begin(settings, &store, room, clock).await)
     } else {
         None
     };
@@ -88,7 +64,7 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
     }
     for (pipeline, paused) in settings.pipelines.iter().zip(paused) {
         let sample = match &arguments.sample {
-            Some(file) => Some(sample::read(file, pipeline, arguments.limit.get()).await?),
+            Some(file) => Some(semel_check::sample(file, pipeline, arguments.limit.get()).await?),
             None => None,
         };
         let refused = statements(pipeline).and_then(|_| refused.next()?.as_ref());
@@ -135,7 +111,7 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
             answers.print(&list)?
         } else {
             worst = worst.max(report.verdict);
-            windows.extend(Line::of(&broker, pipeline, report.class));
+            windows.extend(WindowLine::of(&broker, pipeline, report.class));
             answers.print(&report)?
         };
         if printed.is_break() {
@@ -143,17 +119,32 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
         }
     }
     if before_production.is_none() {
-        worst = worst.max(claims::look(settings, store.as_ref(), &*now, &mut answers)?);
+        for report in semel_check::claims(settings, store.as_ref(), &*now) {
+            worst = worst.max(report.verdict);
+            // Nobody reading is no reason to stop: these are the last answers.
+            let _ = answers.print(&report)?;
+        }
     }
     let look = before_production.as_ref();
     worst = worst.max(gateway::look(settings, store.as_ref(), look, &mut answers)?);
-    let (of_relays, relay_away) = relays::look(settings, &mut answers).await?;
+    let (of_relays, relay_away) = semel_check::relays(settings).await;
+    for report in &of_relays {
+        worst = worst.max(report.verdict);
+        if answers.print(report)?.is_break() {
+            break;
+        }
+    }
     let (of_producers, producers_away) = match &store {
-        Ok(_) => producers::look(&settings.store, now.now(), &mut answers).await?,
+        Ok(_) => semel_check::waiting_producers(&settings.store, now.now()).await,
         // That is told first.
-        Err(_) => (Severity::Ok, None),
+        Err(_) => (Vec::new(), None),
     };
-    worst = worst.max(of_relays).max(of_producers);
+    for report in &of_producers {
+        worst = worst.max(report.verdict);
+        if answers.print(report)?.is_break() {
+            break;
+        }
+    }
     let away = away.or(relay_away).or(producers_away);
     table(&windows, arguments.format)?;
     match (store, away, worst) {
@@ -223,7 +214,7 @@ async fn inspect(
 }
 
 /// Prints the windows of all pipelines that read a broker, for people; programs find them in the reports.
-fn table(windows: &[Line], format: Format) -> Result<()> {
+fn table(windows: &[WindowLine], format: Format) -> Result<()> {
     if windows.is_empty() || format.output != Output::Table {
         return Ok(());
     }
@@ -238,18 +229,4 @@ fn table(windows: &[Line], format: Format) -> Result<()> {
         }
     }
     list.end()
-}
-
-/// The statements that the database is asked to prepare.
-fn statements(pipeline: &PipelineSettings) -> Option<Statements> {
-    match &pipeline.effect {
-        EffectSettings::Sql(binding) => Some(binding.statements().clone()),
-        EffectSettings::File { .. }
-        | EffectSettings::Http(..)
-        | EffectSettings::Exec(..)
-        | EffectSettings::Jsonl(..)
-        | EffectSettings::Stdout(_)
-        | EffectSettings::Publish(_)
-        | EffectSettings::Streamed(_) => None,
-    }
 }

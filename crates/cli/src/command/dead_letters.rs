@@ -1,6 +1,5 @@
 //! `semel dead-letters`: messages whose operations Semel gave up, and those that relays gave up.
 
-mod listing;
 mod relays;
 
 use std::sync::Arc;
@@ -8,6 +7,7 @@ use std::sync::Arc;
 use semel_core::port::outbox::operations::DeadOrder;
 use semel_core::{Key, Result};
 use semel_operate::parked::{Filter, Names, Search};
+use semel_render::reports::parked::Listed;
 use semel_worker::replay::Kind;
 
 use crate::Exit;
@@ -17,7 +17,6 @@ use crate::command::operate::{self, Ground, keys_from, note_of, usage};
 use crate::command::parked::{self, Running, drop_all};
 use crate::output::{self, Go};
 
-pub(crate) use listing::Listed;
 use relays::{Meant, meant};
 
 /// Carries out one of the verbs.

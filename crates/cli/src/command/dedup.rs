@@ -16,14 +16,15 @@ use semel_engine::summary::{Fate, Summary};
 use semel_engine::surroundings::{Shutdown, Surroundings};
 use semel_engine::sweep::{self, sweep_until};
 use semel_engine::system::{SystemClock, SystemEntropy};
+use semel_render::run::notices;
+use semel_supervisor::event_log::Verbosity;
 use semel_supervisor::{StoreWatch, preflight};
 use semel_worker::dedup::{Dedup, Input};
 use semel_worker::run::Run;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::args::{self, Log, LogFormat, LogLevel};
-use crate::command::notices;
+use crate::args::{self, LogFormat};
 use crate::command::run::listen;
 use crate::configuration::{load, store_of_environment, store_url};
 use crate::progress::Bars;
@@ -103,11 +104,7 @@ async fn run(
     } else {
         Bars::new()
     };
-    let log = Log {
-        format: LogFormat::Text,
-        level: LogLevel::Attention,
-    };
-    let log = bars.event_log(log);
+    let log = bars.event_log(LogFormat::Text, Verbosity::Attention);
     let (stop, stopped) = watch::channel(false);
     let mut beside = JoinSet::new();
     beside.spawn(listen(stop.clone(), bars.clone())?);
@@ -138,7 +135,7 @@ async fn run(
     let summary = result?;
     tell(&name, &summary, &url);
     if let Some(file) = summary_file {
-        file.write(&crate::command::summary::json(
+        file.write(&semel_render::run::summary::json(
             &name,
             &summary.into(),
             accepted,

@@ -12,8 +12,9 @@ use semel_core::{Clock, Code, Error, ErrorKind, Result};
 use semel_engine::effect::{Class, OnDoubt};
 use semel_engine::pipeline::Fail;
 use semel_engine::system::SystemClock;
-use semel_gameday::{Alerts, Commands, Drill, Report, Setup, Subject, mend, play};
+use semel_gameday::{Alerts, Commands, Drill, Setup, Subject, mend, play};
 use semel_operate::check::window::{Gate, Terms};
+use semel_render::reports::gameday::DrillReport;
 use tempfile::TempDir;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -21,7 +22,7 @@ use crate::Exit;
 use crate::args::Gameday;
 use crate::command::operate::usage;
 use crate::configuration::{load, store_url};
-use crate::output::{self, Answer, Answers, Block, TextStyle};
+use crate::output::{self, Answers};
 
 /// Plays the drill; exit code 1 if something did not hold, or nobody would have been told.
 pub(crate) fn gameday(arguments: &Gameday) -> Result<Exit> {
@@ -76,7 +77,7 @@ pub(crate) fn gameday(arguments: &Gameday) -> Result<Exit> {
     };
     let passed = report.passed;
     report.dir = (!passed || dir.is_kept()).then(|| dir.path.clone());
-    let _ = Answers::new(arguments.format).print(&Shown(report))?;
+    let _ = Answers::new(arguments.format).print(&DrillReport(report))?;
     if !passed {
         dir.keep();
     }
@@ -234,57 +235,6 @@ impl Dir {
         if let Some(scratch) = self.scratch.take() {
             let path = scratch.keep();
             output::note(format!("what the drill wrote is in {}", path.display()));
-        }
-    }
-}
-
-/// A report, as it is printed.
-#[derive(serde::Serialize)]
-#[serde(transparent)]
-struct Shown(Report);
-
-impl Answer for Shown {
-    fn describe(&self, block: &mut Block) {
-        let report = &self.0;
-        let verdict = match (report.passed, report.unknown.is_empty()) {
-            (true, true) => "passed",
-            (true, false) => "passed, as far as it goes",
-            (false, _) => "failed",
-        };
-        block.heading(&format!(
-            "{} ({}): {verdict}",
-            report.drill, report.pipeline
-        ));
-        for step in &report.happened {
-            block.field("then", step);
-        }
-        for question in &report.unknown {
-            block.styled(TextStyle::Attention, "unknown", question);
-        }
-        for check in &report.checks {
-            let (style, label) = if check.passed {
-                (TextStyle::Good, "ok")
-            } else {
-                (TextStyle::Bad, "fail")
-            };
-            block.styled(style, label, &format!("{}: {}", check.what, check.found));
-        }
-        for alert in &report.alerts {
-            let severity = alert.severity.as_deref().unwrap_or("missing");
-            let style = if alert.missing.is_none() {
-                TextStyle::Plain
-            } else {
-                TextStyle::Bad
-            };
-            let after = alert.after.as_deref();
-            let after = after.map_or_else(String::new, |it| format!(", after {it}"));
-            let named = format!("{} ({severity}{after})", alert.alert);
-            block
-                .styled(style, "alert", &named)
-                .some("missing", alert.missing)
-                .some("says", alert.summary.as_deref())
-                .some("because", alert.shown.as_deref())
-                .some("runbook", alert.runbook.as_deref());
         }
     }
 }

@@ -1,40 +1,38 @@
 //! `semel init`: writes a configuration to begin with and a sample with duplicates, and names the commands to
 //! type next.
 
-mod broker;
-mod config;
-mod files;
-mod gateway;
-
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use semel_backends::is_broker_built_in;
+use semel_config::starter::{
+    Choice, EffectKind, GATEWAY_COMMANDS, SourceKind, StarterFile, StoreKind, gateway_files,
+};
 use semel_core::{Clock, Code, Error, ErrorKind, Result};
 use semel_engine::system::SystemClock;
 use serde::Serialize;
 
 use crate::Exit;
-use crate::args::{EffectKind, Init, Level, SourceKind, StoreKind};
+use crate::args::Init;
 use crate::configuration::store_url;
 use crate::output::{self, Answer, Answers, Block};
 use crate::shell::quoted_path;
-use files::File;
 
 /// Writes all files or none, and never over an existing one.
 pub(crate) fn init(arguments: &Init) -> Result<Exit> {
     if arguments.gateway {
         return gateway(arguments);
     }
-    let choice = Choice::of(arguments)?;
-    let files = files::of(choice, SystemClock::new().now());
+    let choice = choice(arguments)?;
+    let files = choice.files(SystemClock::new().now());
     write(&arguments.dir, &files)?;
     let written = Written {
         dir: arguments.dir.display().to_string(),
         files: files.iter().map(|file| file.name).collect(),
-        next: next(&arguments.dir, choice),
+        next: next(&arguments.dir, choice.commands()),
     };
     let _ = Answers::new(arguments.format).print(&written)?;
-    for feature in broker::missing(choice.source, choice.effect) {
+    for feature in missing(choice.source, choice.effect) {
         output::warning(format!(
             "{feature} is not built into this program; build it with --features {feature}"
         ));
@@ -45,70 +43,56 @@ pub(crate) fn init(arguments: &Init) -> Result<Exit> {
 /// The same for a gateway.
 fn gateway(arguments: &Init) -> Result<Exit> {
     let store = arguments.store.unwrap_or(StoreKind::Embedded);
-    store_url(config::url(store)).map_err(|why| refused(&why.to_string()))?;
-    let files = gateway::files(store);
+    store_url(store.url()).map_err(|why| refused(&why.to_string()))?;
+    let files = gateway_files(store);
     write(&arguments.dir, &files)?;
-    let mut commands: Vec<_> = into(&arguments.dir).into_iter().collect();
-    commands.extend(gateway::NEXT.map(str::to_owned));
     let written = Written {
         dir: arguments.dir.display().to_string(),
         files: files.iter().map(|file| file.name).collect(),
-        next: commands,
+        next: next(&arguments.dir, GATEWAY_COMMANDS.map(str::to_owned)),
     };
     let _ = Answers::new(arguments.format).print(&written)?;
     Ok(Exit::Done)
 }
 
-/// The choices of the person.
-#[derive(Clone, Copy, Debug)]
-struct Choice {
-    source: SourceKind,
-    store: StoreKind,
-    effect: EffectKind,
-    level: Level,
-}
-
-impl Choice {
-    fn of(arguments: &Init) -> Result<Self> {
-        let effect = arguments.effect.unwrap_or(match arguments.store {
-            Some(StoreKind::Redis) => EffectKind::Exec,
-            Some(
-                StoreKind::Embedded | StoreKind::Sqlite | StoreKind::Postgres | StoreKind::Mysql,
-            )
-            | None => EffectKind::File,
-        });
-        let is_sql = effect == EffectKind::Sql;
-        let default = if is_sql {
-            StoreKind::Sqlite
-        } else {
-            StoreKind::Embedded
-        };
-        let store = arguments.store.unwrap_or(default);
-        let url = store_url(config::url(store)).map_err(|why| refused(&why.to_string()))?;
-        if is_sql && !url.is_transactional() {
-            let why = "the effect sql runs in the store's own transaction, so it needs --store sqlite, \
-                       postgres or mysql";
-            return Err(refused(why));
-        }
-        if effect == EffectKind::File && !url.keeps_marks() {
-            let why = "the effect file needs a store that keeps the length of the output, which Redis does \
-                       not; choose another with --effect";
-            return Err(refused(why));
-        }
-        Ok(Self {
-            source: arguments.source,
-            store,
-            effect,
-            level: arguments.level,
-        })
+/// Takes the choices of the person, and refuses those that do not go together.
+fn choice(arguments: &Init) -> Result<Choice> {
+    let effect = arguments.effect.unwrap_or(match arguments.store {
+        Some(StoreKind::Redis) => EffectKind::Exec,
+        Some(StoreKind::Embedded | StoreKind::Sqlite | StoreKind::Postgres | StoreKind::Mysql)
+        | None => EffectKind::File,
+    });
+    let is_sql = effect == EffectKind::Sql;
+    let default = if is_sql {
+        StoreKind::Sqlite
+    } else {
+        StoreKind::Embedded
+    };
+    let store = arguments.store.unwrap_or(default);
+    let url = store_url(store.url()).map_err(|why| refused(&why.to_string()))?;
+    if is_sql && !url.is_transactional() {
+        let why = "the effect sql runs in the store's own transaction, so it needs --store sqlite, \
+                   postgres or mysql";
+        return Err(refused(why));
     }
+    if effect == EffectKind::File && !url.keeps_marks() {
+        let why = "the effect file needs a store that keeps the length of the output, which Redis does \
+                   not; choose another with --effect";
+        return Err(refused(why));
+    }
+    Ok(Choice {
+        source: arguments.source,
+        store,
+        effect,
+        level: arguments.level,
+    })
 }
 
 fn refused(why: &str) -> Error {
     Error::new(ErrorKind::InvalidInput, format!("--store: {why}"))
 }
 
-fn write(dir: &Path, files: &[File]) -> Result<()> {
+fn write(dir: &Path, files: &[StarterFile]) -> Result<()> {
     let there = files.iter().map(|file| dir.join(file.name));
     if let Some(path) = there
         .into_iter()
@@ -198,55 +182,24 @@ fn into(dir: &Path) -> Option<String> {
     Some(format!("cd {marker}{here}{folder}"))
 }
 
-/// The commands to type now.
-fn next(dir: &Path, choice: Choice) -> Vec<String> {
-    let mut commands: Vec<_> = into(dir).into_iter().collect();
-    match choice.effect {
-        EffectKind::Sql => commands.extend(match choice.store {
-            StoreKind::Postgres => Some(format!("psql {} -f setup.sql", config::POSTGRES_URL)),
-            StoreKind::Mysql => {
-                Some("mysql --host=127.0.0.1 --user=semel semel < setup.sql".to_owned())
-            }
-            StoreKind::Sqlite => Some("(umask 077; sqlite3 payments.db < setup.sql)".to_owned()),
-            StoreKind::Embedded | StoreKind::Redis => None,
-        }),
-        EffectKind::Http => commands.push("python3 server.py 9000 &".to_owned()),
-        EffectKind::File
-        | EffectKind::Exec
-        | EffectKind::Jsonl
-        | EffectKind::Stdout
-        | EffectKind::Nats
-        | EffectKind::Kafka
-        | EffectKind::Amqp => {}
-    }
-    commands.extend(broker::target(choice.effect).map(str::to_owned));
-    let check = "semel check --sample payments.ndjson".to_owned();
-    let run = match choice.source {
-        SourceKind::File => "semel run",
-        SourceKind::Stdin => "semel run < payments.ndjson",
-        SourceKind::Webhook => {
-            commands.extend([check, "semel run &".to_owned(), SEND.to_owned()]);
-            commands.push(format!("{SEND}   # again: nothing happens twice"));
-            return commands;
-        }
-        SourceKind::Nats | SourceKind::Kafka | SourceKind::Amqp => {
-            let [make, publish] = broker::source(choice.source).unwrap_or_default();
-            commands.extend([make.to_owned(), publish.to_owned(), check]);
-            commands.push(
-                "semel run   # until Ctrl-C; publish the sample again: nothing happens twice"
-                    .to_owned(),
-            );
-            return commands;
-        }
-    };
-    commands.extend([check, run.to_owned()]);
-    commands.push(format!("{run}   # again: nothing happens twice"));
-    commands
+/// The commands to type now, from the current folder on.
+fn next(dir: &Path, commands: impl IntoIterator<Item = String>) -> Vec<String> {
+    into(dir).into_iter().chain(commands).collect()
 }
 
-/// The command that sends the sample, as a provider would.
-const SEND: &str = "while read -r line; do curl --data-binary \"$line\" http://127.0.0.1:8282/payments </dev/null; done \
-                    <payments.ndjson";
+/// The chosen brokers that this program does not support, each by the feature that brings it.
+fn missing(source: SourceKind, effect: EffectKind) -> impl Iterator<Item = &'static str> {
+    let brokers = [
+        ("nats", SourceKind::Nats, EffectKind::Nats),
+        ("kafka", SourceKind::Kafka, EffectKind::Kafka),
+        ("amqp", SourceKind::Amqp, EffectKind::Amqp),
+    ];
+    brokers
+        .into_iter()
+        .filter(move |(_, from, to)| *from == source || *to == effect)
+        .map(|(feature, ..)| feature)
+        .filter(|feature| !is_broker_built_in(feature))
+}
 
 #[cfg(test)]
 mod tests;

@@ -1,18 +1,13 @@
 //! `semel keys`: shows the records of keys, and gives orders about them.
 
 mod change;
-mod detail;
-mod entry;
 mod explain;
-mod explanation;
 mod extend;
 mod list;
 mod show;
 mod unknown;
 
 pub(crate) use change::wanted;
-pub(crate) use detail::describe_bytes;
-pub(crate) use explanation::Command;
 pub(crate) use unknown::{tell_all_unknown, tell_missing};
 
 use semel_core::Result;

@@ -7,13 +7,11 @@
 
 mod lookup;
 mod named;
-mod names;
 mod opening;
 mod selection;
 mod streamed;
 
 pub(crate) use lookup::Found;
-pub(crate) use names::{place_text, which_scope};
 pub(in crate::command) use opening::tell_if_forward;
 pub(crate) use selection::{pipeline_option, tenant_option};
 

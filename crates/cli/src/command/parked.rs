@@ -8,10 +8,10 @@ mod publishing;
 mod removal;
 mod running;
 
-pub(crate) use detail::{Told, print_payload, show};
+pub(crate) use detail::{print_payload, show};
 pub(crate) use name::names;
-pub(crate) use removal::{Dropped, SHORT, drop_all};
-pub(crate) use running::{Meant, Running, parked_line, replay};
+pub(crate) use removal::drop_all;
+pub(crate) use running::{Meant, Running, replay};
 
 use semel_core::Timestamp;
 use semel_operate::parked::Filter;

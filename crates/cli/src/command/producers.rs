@@ -7,12 +7,12 @@ use std::ops::ControlFlow;
 use semel_backends::producers::open_all as open;
 use semel_core::producer::{ProducerEntry, ProducerName, ProducerOrder};
 use semel_core::{Error, Result};
-use semel_operate::producers::{ProducerLine, ProducerStreamLine, Side, matching};
+use semel_operate::producers::{ProducerLine, Side, matching};
 
 use crate::Exit;
 use crate::args::producers::{Change, List, Producers, Show};
 use crate::command::operate;
-use crate::output::{self, Answer, Answers, Block, Column, Entry, Plan, Row};
+use crate::output::{self, Answers, Plan};
 
 use self::audit_entry::Trail;
 
@@ -125,49 +125,4 @@ fn find<'a>(
         )),
     }
     None
-}
-
-impl Entry for ProducerLine {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("producer"),
-        Column::word("side"),
-        Column::number("epoch"),
-        Column::word("state"),
-        Column::number("waiting"),
-        Column::text("streams"),
-    ];
-    const NONE: &'static str = "no producers";
-
-    fn fill(&self, row: &mut Row) {
-        let streams: Vec<_> = self.streams.iter().map(|it| &*it.stream).collect();
-        row.text(&self.producer)
-            .text(self.side)
-            .show(self.epoch)
-            .text(self.state())
-            .show(self.waiting)
-            .text(&streams.join(", "));
-    }
-}
-
-impl Answer for ProducerLine {
-    fn describe(&self, block: &mut Block) {
-        block.heading(&self.producer);
-        block.field("side", self.side);
-        block.field("id", &self.id);
-        block.field("epoch", self.epoch);
-        block.field("state", self.state());
-        for stream in &self.streams {
-            let ProducerStreamLine {
-                stream,
-                target,
-                confirmed,
-                waiting,
-                ..
-            } = stream;
-            block.field(
-                "stream",
-                format_args!("{stream} to {target}: {confirmed} confirmed, {waiting} waiting"),
-            );
-        }
-    }
 }

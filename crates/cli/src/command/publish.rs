@@ -1,10 +1,7 @@
 //! `semel publish`: rows to a broker, under an identity that outlives the process.
 
 mod named_store;
-mod report;
-mod rows;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,12 +9,15 @@ use semel_backends::{producers, sink, store};
 use semel_config::{SinkPlace, SinkSettings};
 use semel_core::port::producer::{AnyProducerJournal, ProducerJournal};
 use semel_core::producer::{Incarnation, Opening, ProducerName};
-use semel_core::{Certainty, Clock, Entropy, Error, ErrorKind, Result};
+use semel_core::{Clock, Entropy, Error, ErrorKind, Result};
 use semel_engine::system::{SystemClock, SystemEntropy};
 use semel_outbox::Producer;
-use semel_outbox::producer::{ProducerSettings, ProducerSummary, Submission};
+use semel_outbox::producer::{
+    CheckedInput, Feed, ProducerSettings, ProducerSummary, RowInput, RowSelectors, close_or_stop,
+};
+use semel_render::run::publication::{PublicationReport, PublicationTeller};
 use semel_worker::effect::Target;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::args::Publish;
@@ -27,8 +27,6 @@ use crate::shell::quoted;
 use crate::{Exit, output};
 
 use self::named_store::NamedStore;
-use self::report::{Report, Teller};
-use self::rows::{Checked, Input, Rows, Rules};
 
 /// Publishes the rows of an input.
 pub(crate) fn publish(arguments: &Publish) -> Result<Exit> {
@@ -58,7 +56,7 @@ pub(crate) fn publish(arguments: &Publish) -> Result<Exit> {
         .map_err(|error| Error::new(ErrorKind::Unavailable, "cannot start").with_source(error))?;
     let result = runtime.block_on(async {
         let journal = producers::open(&store.url)?;
-        let input = Input::open(arguments.input.as_deref())?;
+        let input = RowInput::open(arguments.input.as_deref())?;
         let job = Job {
             arguments,
             address: settings.address(),
@@ -91,9 +89,9 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    async fn run(&self, mut input: Input) -> Result<Exit> {
+    async fn run(&self, mut input: RowInput) -> Result<Exit> {
         let bars = Bars::new();
-        let rules = Rules {
+        let rules = RowSelectors {
             order: self.arguments.order.clone(),
             id: self.arguments.id.clone(),
         };
@@ -122,7 +120,7 @@ impl Job<'_> {
         };
         let warnings = self.warned(&bars).await?;
         let bar = bars.of_work("publish", Unit::Records, None);
-        let teller = Arc::new(Teller::new(
+        let teller = Arc::new(PublicationTeller::new(
             bars.clone(),
             bar,
             &self.address,
@@ -158,18 +156,20 @@ impl Job<'_> {
         let (stop, stopped) = watch::channel(false);
         let mut beside = JoinSet::new();
         beside.spawn(listen(stop, bars.clone())?);
-        let mut report = Report::of(&incarnation, &self.arguments.stream, &self.address, skipped);
+        let mut report =
+            PublicationReport::of(&incarnation, &self.arguments.stream, &self.address, skipped);
         report.warnings = warnings;
         let is_left = !checked.is_some_and(|it| it.bytes <= bytes && it.rows > 0);
         let (name, is_kept) = (input.name.clone(), input.is_kept);
         let rows = is_left.then(|| input.read(rules, checked, (skipped, bytes)));
         let mut handed_over = Feed::default();
         let fed = handed_over
-            .rows(&producer, rows, &mut report, stopped.clone())
+            .hand_over(&producer, rows, stopped.clone())
             .await;
+        report.count(handed_over.rows, handed_over.blank);
         let summary = match &fed {
             // An input that breaks off does not take along what came before.
-            Ok(true) | Err(_) => closed(producer, stopped).await,
+            Ok(true) | Err(_) => close_or_stop(producer, stopped).await,
             Ok(false) => producer.stop().await.map(|summary| (summary, true)),
         };
         beside.shutdown().await;
@@ -194,7 +194,7 @@ impl Job<'_> {
     /// Prints the summary, and says what is to be done.
     fn end(
         &self,
-        mut report: Report,
+        mut report: PublicationReport,
         summary: &ProducerSummary,
         stop: Option<&str>,
         is_frozen: bool,
@@ -257,7 +257,7 @@ impl Job<'_> {
     }
 
     /// Returns the rows and bytes of an input that were appended before.
-    async fn progress(&self, of: &Incarnation, checked: &Checked) -> Result<(u64, u64)> {
+    async fn progress(&self, of: &Incarnation, checked: &CheckedInput) -> Result<(u64, u64)> {
         let stream = &self.arguments.stream;
         let mark = self.journal.input(of, stream, &checked.digest).await?;
         Ok(mark.map_or((0, 0), |it| (it.rows, it.bytes)))
@@ -266,9 +266,9 @@ impl Job<'_> {
     /// Reads everything, asks the broker for the place, and publishes and opens nothing.
     async fn try_out(
         &self,
-        input: Input,
-        rules: Rules,
-        checked: Option<Checked>,
+        input: RowInput,
+        rules: RowSelectors,
+        checked: Option<CheckedInput>,
         bars: &Bars,
     ) -> Result<Exit> {
         self.target.inspect().await?;
@@ -288,7 +288,8 @@ impl Job<'_> {
             }
             _ => (0, 0),
         };
-        let mut report = Report::trial(&self.producer, &self.arguments.stream, &self.address);
+        let mut report =
+            PublicationReport::trial(&self.producer, &self.arguments.stream, &self.address);
         report.warnings = warnings;
         report.skipped = skipped.0;
         report.waiting = Some(stream.map_or(0, semel_core::producer::StreamEntry::waiting));
@@ -296,7 +297,8 @@ impl Job<'_> {
         if is_left {
             let mut rows = input.read(rules, checked, skipped);
             while let Some(rows) = rows.recv().await {
-                report.count(&rows?);
+                let rows = rows?;
+                report.count(rows.messages.len() as u64, rows.blank);
             }
         }
         report.print(self.arguments.format.output)?;
@@ -304,105 +306,5 @@ impl Job<'_> {
     }
 }
 
-/// The rows that were handed over.
-#[derive(Default)]
-struct Feed {
-    /// The number of the last row of which it is known that the store has it.
-    taken: u64,
-    /// Those behind it, each with the number of its last row.
-    submitted: VecDeque<(u64, Submission)>,
-}
-
-impl Feed {
-    /// Hands rows over until the input ends, or a stop is asked for; tells whether it ended.
-    async fn rows(
-        &mut self,
-        producer: &Producer,
-        rows: Option<mpsc::Receiver<Result<Rows>>>,
-        report: &mut Report,
-        mut stopped: watch::Receiver<bool>,
-    ) -> Result<bool> {
-        let Some(mut rows) = rows else {
-            return Ok(true);
-        };
-        loop {
-            let read = tokio::select! {
-                biased;
-                _ = stopped.wait_for(|stop| *stop) => break,
-                read = rows.recv() => read,
-            };
-            let Some(read) = read else {
-                return Ok(true);
-            };
-            self.hand_over(producer, read?, report).await?;
-            if self.submitted.len() > AHEAD {
-                let first = self.first_confirmed();
-                tokio::select! {
-                    biased;
-                    _ = stopped.wait_for(|stop| *stop) => break,
-                    confirmed = first => confirmed?,
-                }
-            }
-        }
-        // What was read of a pipe cannot be read again.
-        while let Ok(Ok(read)) = rows.try_recv() {
-            self.hand_over(producer, read, report).await?;
-        }
-        Ok(false)
-    }
-
-    /// Hands rows over: there is room, since a few are handed over ahead, and no more.
-    async fn hand_over(
-        &mut self,
-        producer: &Producer,
-        rows: Rows,
-        report: &mut Report,
-    ) -> Result<()> {
-        report.count(&rows);
-        let last = rows.last;
-        let submission = producer.submit(rows.messages, rows.mark).await?;
-        self.submitted.push_back((last, submission));
-        Ok(())
-    }
-
-    async fn first_confirmed(&mut self) -> Result<()> {
-        if let Some((last, first)) = self.submitted.front_mut() {
-            let last = *last;
-            first.confirmed().await?;
-            self.taken = last;
-            self.submitted.pop_front();
-        }
-        Ok(())
-    }
-
-    /// Returns the number of the last row that the store has, once the producer has ended.
-    async fn taken(mut self) -> u64 {
-        while let Some((last, mut submission)) = self.submitted.pop_front() {
-            match submission.confirmed().await {
-                Err(error) if error.certainty() == Certainty::NotApplied => break,
-                Ok(_) | Err(_) => self.taken = last,
-            }
-        }
-        self.taken
-    }
-}
-
-/// Waits until everything is confirmed or kept; tells whether a stop came first.
-async fn closed(
-    producer: Producer,
-    mut stopped: watch::Receiver<bool>,
-) -> Result<(ProducerSummary, bool)> {
-    let last = producer.clone();
-    let closing = producer.close();
-    tokio::select! {
-        biased;
-        closed = closing => return Ok((closed?, false)),
-        _ = stopped.wait_for(|stop| *stop) => {}
-    }
-    Ok((last.stop().await?, true))
-}
-
 /// The time after which a broker that has not answered at the begin is told of.
 const IMPATIENCE: Duration = Duration::from_secs(1);
-/// Batches that are handed over before the first of them is confirmed.
-const AHEAD: usize = 6;

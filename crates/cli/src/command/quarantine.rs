@@ -10,8 +10,8 @@ use crate::Exit;
 use crate::args::Rerun;
 use crate::args::quarantine::{Drop, List, Quarantine, Release, Show, Which};
 use crate::command::operate::{self, Ground, note_of, usage};
-use crate::command::parked::{self, Running, SHORT, drop_all};
-use crate::output::{self, Column, Entry, Go, Row};
+use crate::command::parked::{self, Running, drop_all};
+use crate::output::{self, Go};
 
 /// Carries out one of the verbs.
 pub(crate) fn run(verb: &Quarantine) -> Result<Exit> {
@@ -92,32 +92,5 @@ fn of_names(ground: &Ground, names: Names, filter: Filter) -> Search {
         within: ground.selection(),
         names: Arc::new(names),
         filter,
-    }
-}
-
-impl Entry for Quarantined {
-    const COLUMNS: &'static [Column] = &[
-        Column::word("id"),
-        Column::text("key"),
-        Column::text("pipeline"),
-        Column::text("tenant").if_any(),
-        Column::word("reason"),
-        Column::time("since"),
-        Column::number("size_bytes").or("bytes"),
-        Column::text("coordinates"),
-        Column::text("detail"),
-    ];
-    const NONE: &'static str = "nothing in quarantine";
-
-    fn fill(&self, row: &mut Row) {
-        row.text(&self.id[..SHORT])
-            .show_some(self.key.as_ref())
-            .text(&self.pipeline)
-            .show_some(self.tenant.as_ref())
-            .text(&self.reason)
-            .time(self.since.0)
-            .show(self.size_bytes)
-            .text(&self.coordinates)
-            .text(&self.detail);
     }
 }

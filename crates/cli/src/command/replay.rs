@@ -12,6 +12,7 @@ use semel_core::{Claimant, Error, ErrorKind, Result};
 use semel_engine::pipeline::REPLAY_ID;
 use semel_engine::surroundings::Surroundings;
 use semel_engine::system::SystemEntropy;
+use semel_render::run::{Console, notices, summary};
 use semel_supervisor::replay::{Age, Replay, age, has_times};
 use semel_supervisor::{PipelineResult, StoreWatch, VerbTraces, preflight, same_file};
 use semel_worker::run::Run;
@@ -21,18 +22,15 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::args::{self, Output};
-use crate::command::notices;
 use crate::command::operate::{self, Ground, usage};
-use crate::command::run::console::Console;
 use crate::command::run::listen;
-use crate::command::summary;
 use crate::output::Plan;
 use crate::progress::Bars;
 use crate::shell::quoted;
 use crate::{Exit, output};
 
 /// Forecasts what would be run again, and with `--yes` runs it.
-pub(crate) fn replay(arguments: &args::Replay) -> Result<Exit> {
+pub(crate) fn replay(arguments: &args::ReplayArguments) -> Result<Exit> {
     output::set_log(arguments.log.format);
     let verb = async |ground: &Ground| {
         let settings = pipeline(ground)?;
@@ -111,7 +109,7 @@ fn source(settings: &PipelineSettings, from: Option<&Path>) -> SourceSettings {
 fn refuse(
     settings: &PipelineSettings,
     source: &SourceSettings,
-    arguments: &args::Replay,
+    arguments: &args::ReplayArguments,
 ) -> Result<()> {
     if let EffectSettings::Streamed(_) = &settings.effect {
         let message = format!(
@@ -179,7 +177,7 @@ async fn replay_one(
     ground: &Ground,
     settings: &PipelineSettings,
     source: &SourceSettings,
-    arguments: &args::Replay,
+    arguments: &args::ReplayArguments,
 ) -> Result<Exit> {
     let stores = ground.stores.as_ref().ok_or_else(|| {
         let message = "the store was not opened to run effects";
@@ -189,7 +187,7 @@ async fn replay_one(
     preflight::preflight(&ground.url, ground.accepted, stores, all, notices::print).await?;
     let store_watch = StoreWatch::of(&ground.url);
     let bars = Bars::new();
-    let log = bars.event_log(arguments.log);
+    let log = bars.event_log(arguments.log.format, arguments.log.level);
     let stop = watch::channel(false).0;
     let mut beside = JoinSet::new();
     beside.spawn(listen(stop.clone(), bars.clone())?);

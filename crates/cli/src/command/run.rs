@@ -1,8 +1,5 @@
 //! `semel run`: runs every pipeline of a configuration, until its sources end or a signal asks to stop.
 
-pub(super) mod console;
-mod restoration;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,15 +8,14 @@ use semel_core::{Error, ErrorKind, Result};
 use semel_engine::summary::Fate;
 use semel_engine::system::{SystemClock, SystemEntropy};
 use semel_http::Sockets;
+use semel_render::run::{Console, summary};
 use semel_supervisor::event_log::EventLog;
 use semel_supervisor::{Opened, Options, PipelineSummary, Results, Supervisor, same_file};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use self::console::Console;
 use crate::args::{self, FailOn, Output};
-use crate::command::summary;
 use crate::configuration::load;
 use crate::progress::Bars;
 use crate::{Exit, output, sockets};
@@ -56,7 +52,7 @@ async fn run_all(settings: Settings, arguments: &args::Run, sockets: Sockets) ->
     let format = arguments.format.output;
     let accepted = settings.accepted;
     let bars = Bars::new();
-    let log = bars.event_log(arguments.log);
+    let log = bars.event_log(arguments.log.format, arguments.log.level);
     let stop = watch::channel(false).0;
     // A server may be slow to answer, and a stop can be asked for while the run waits.
     let is_early = settings.store.is_server();

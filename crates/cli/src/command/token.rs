@@ -1,18 +1,18 @@
 //! `semel token`: makes, lists and revokes the tokens of callers.
 
 use semel_config::Overrides;
-use semel_core::{Clock, Result, Timestamp};
+use semel_core::{Clock, Result};
 use semel_engine::system::{SystemClock, SystemEntropy};
 use semel_http::tokens::{self, TokenFile};
 use semel_http::{Role, Tenant};
-use semel_operate::value::Time;
+use semel_render::reports::tokens::TokenLine;
 use serde::Serialize;
 
 use crate::Exit;
 use crate::args::Output;
 use crate::args::token::{self as args, Kept, Token};
 use crate::configuration::load;
-use crate::output::{self, Column, Entry, Plan, Row};
+use crate::output::{self, Plan};
 
 /// Carries out one of the verbs.
 pub(crate) fn run(verb: &Token) -> Result<Exit> {
@@ -45,7 +45,7 @@ fn create(arguments: &args::Create) -> Result<Exit> {
     let secret = secret.as_ref().map(tokens::Secret::as_str);
     let made = Made {
         token: secret,
-        listed: Listed::of(&token, clock.now()),
+        listed: TokenLine::of(&token, clock.now()),
     };
     if !file.add(token.clone())? {
         output::note(format_args!(
@@ -79,7 +79,7 @@ fn list(arguments: &args::List) -> Result<Exit> {
     let (tokens, now) = (file.read()?, SystemClock::new().now());
     let mut list = output::List::new(&arguments.listing);
     for token in tokens.iter() {
-        if list.push(&Listed::of(token, now))?.is_break() {
+        if list.push(&TokenLine::of(token, now))?.is_break() {
             break;
         }
     }
@@ -101,7 +101,7 @@ fn revoke(arguments: &args::Revoke) -> Result<Exit> {
         return Ok(Exit::No);
     };
     let mut plan = Plan::new("revoke", "token", "tokens");
-    plan.add(Listed::of(token, SystemClock::new().now()));
+    plan.add(TokenLine::of(token, SystemClock::new().now()));
     plan.remark("whoever uses it is refused within two seconds");
     if let std::ops::ControlFlow::Break(exit) = plan.confirmed(arguments.confirm) {
         return Ok(exit);
@@ -129,73 +129,5 @@ struct Made<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<&'a str>,
     #[serde(flatten)]
-    listed: Listed,
-}
-
-/// A token without its secret.
-#[derive(Serialize)]
-struct Listed {
-    name: Box<str>,
-    role: Role,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tenant: Option<Tenant>,
-    created: Time,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    expires: Option<Time>,
-    is_expired: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    subject: Option<Box<str>>,
-}
-
-impl Listed {
-    fn of(token: &tokens::Token, now: Timestamp) -> Self {
-        Self {
-            name: token.name.clone(),
-            role: token.role,
-            tenant: token.tenant.clone(),
-            created: Time(token.created),
-            expires: token.expires.map(Time),
-            is_expired: token.is_expired(now),
-            subject: token.subject().map(Into::into),
-        }
-    }
-}
-
-impl std::fmt::Display for Listed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}  {}", self.name, self.role)?;
-        if let Some(tenant) = &self.tenant {
-            write!(f, "  tenant {}", tenant.as_str())?;
-        }
-        if let Some(subject) = &self.subject {
-            write!(f, "  certificate of {subject}")?;
-        }
-        write!(f, "  made {}", self.created.0)
-    }
-}
-
-impl Entry for Listed {
-    const COLUMNS: &'static [Column] = &[
-        Column::text("name"),
-        Column::word("role"),
-        Column::text("tenant"),
-        Column::time("created"),
-        Column::word("expires"),
-        Column::text("subject"),
-    ];
-    const NONE: &'static str = "no tokens";
-
-    fn fill(&self, row: &mut Row) {
-        let expires = match self.expires {
-            Some(_) if self.is_expired => "expired".to_owned(),
-            Some(Time(at)) => at.to_string(),
-            None => "never".to_owned(),
-        };
-        row.text(&self.name)
-            .text(self.role.as_str())
-            .text(self.tenant.as_ref().map_or("", Tenant::as_str))
-            .time(self.created.0)
-            .text(&expires)
-            .text(self.subject.as_deref().unwrap_or_default());
-    }
+    listed: TokenLine,
 }

@@ -9,8 +9,8 @@ use rustix::fs::{Access, access, statvfs};
 use semel_config::StoreUrl;
 use semel_operate::check::{Disk, Finding, Room, fail, warn};
 
-use super::report::bytes;
-use crate::command::notices::{exposed, hide};
+use semel_render::reports::check::bytes_text as bytes;
+use semel_render::run::notices::{exposed, hide};
 
 /// Lists what stands, or may stand, in the way of a store at `url`. A database that is not yet a store
 /// (`is_store`) is for its owner to protect.

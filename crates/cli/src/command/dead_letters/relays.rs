@@ -16,15 +16,14 @@ use semel_core::port::outbox::AnyOutbox;
 use semel_core::port::outbox::operations::OutboxOperations;
 use semel_core::{Clock, Result};
 use semel_engine::system::SystemClock;
-use semel_operate::relative_time::when;
 use semel_operate::relays::{RelayDeadLetter, Search, WholeRelayDeadLetter};
-use serde::Serialize;
+use semel_render::reports::parked::Listed;
+use semel_render::reports::relays::ShownDeadLetter;
 
-use super::listing::Listed;
 use crate::Exit;
 use crate::args::{Format, Listing};
 use crate::command::operate::{self, usage};
-use crate::output::{self, Answer, Answers, Block, Go, List, Stream};
+use crate::output::{self, Answers, Go, List, Stream};
 
 /// Lists the dead letters of these relays.
 pub(super) fn list(relays: &[RelaySettings], listing: &Listing) -> Result<Exit> {
@@ -84,11 +83,9 @@ pub(super) fn show(
                     let _ = stdout.write(&whole.message.payload)?;
                     stdout.flush()?
                 } else {
-                    answers.print(&Told {
-                        whole: WholeRelayDeadLetter::of(&relay.name, &relay.stream, &whole),
-                        since_text: when(whole.facts.dead_at, now).to_string(),
-                        payload: &whole.message.payload,
-                    })?
+                    let letter = WholeRelayDeadLetter::of(&relay.name, &relay.stream, &whole);
+                    let (payload, times) = (&whole.message.payload, (whole.facts.dead_at, now));
+                    answers.print(&ShownDeadLetter::of(letter, payload, times))?
                 };
                 if go.is_break() {
                     return Ok(Exit::Done);
@@ -133,46 +130,6 @@ fn open(relay: &RelaySettings) -> Result<AnyOutbox> {
 /// Returns the error with the place of the relay's outbox.
 fn at(relay: &RelaySettings, error: semel_core::Error) -> semel_core::Error {
     store::at_store(&relay.store, error)
-}
-
-/// A dead letter as it is printed.
-#[derive(Serialize)]
-struct Told<'a> {
-    #[serde(flatten)]
-    whole: WholeRelayDeadLetter<'a>,
-    #[serde(skip)]
-    since_text: String,
-    #[serde(skip)]
-    payload: &'a [u8],
-}
-
-impl Answer for Told<'_> {
-    fn describe(&self, block: &mut Block) {
-        let letter = &self.whole.letter;
-        block
-            .field("id", &letter.id)
-            .field("relay", &letter.relay)
-            .field("stream", &letter.stream)
-            .some("order key", letter.order_key.as_ref())
-            .field("state", letter.state)
-            .field("since", &self.since_text)
-            .field("written", letter.created_at.0)
-            .field("attempts", letter.attempts)
-            .field("error", &letter.error)
-            .some("headers", self.whole.headers_error)
-            .field("size", format_args!("{} bytes", letter.size_bytes))
-            .bytes("payload", self.payload);
-        if !self.whole.headers.is_empty() {
-            block.heading("Headers");
-            for header in &self.whole.headers {
-                match (&header.value, &header.value_base64) {
-                    (Some(value), _) => block.field(&header.name, value),
-                    (None, Some(value)) => block.field(&header.name, value),
-                    (None, None) => block,
-                };
-            }
-        }
-    }
 }
 
 /// Refuses what a person who means relays cannot mean.

@@ -6,12 +6,12 @@ use semel_core::key::KeySelector;
 use semel_core::{Clock, Result};
 use semel_engine::summary::Fate;
 use semel_engine::system::{SystemClock, SystemEntropy};
+use semel_render::run::summary;
 use semel_worker::dedup::{Counts, Dedup, Ephemeral, Format, Input, Shown};
 
 use super::ends::{SummaryFile, Target};
 use super::format::without_keys;
 use crate::args;
-use crate::command::summary;
 use crate::progress::Bars;
 use crate::{Exit, output};
 

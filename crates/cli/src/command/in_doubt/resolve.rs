@@ -14,14 +14,15 @@ use semel_operate::in_doubt::{
 };
 use semel_operate::keys::Arrival;
 use semel_operate::order::{BATCH, refusal_text};
+use semel_render::names::place_text;
 
 use super::select::{Left, Selection, obstacle_text, scopes_of, select};
 use crate::Exit;
 use crate::args::in_doubt::Resolve;
 use crate::args::{Format, Listing, Output};
 use crate::command::dead_letters::keys;
-use crate::command::operate::{self, Ground, note_of, place_text, usage};
-use crate::output::{self, Column, Entry, List, Plan, Row, key_text, state_text};
+use crate::command::operate::{self, Ground, note_of, usage};
+use crate::output::{self, List, Plan, key_text, state_text};
 
 /// Writes a person's statement into the records, and moves the kept messages where they belong then.
 pub(super) fn resolve(arguments: &Resolve) -> Result<Exit> {
@@ -243,27 +244,6 @@ fn list(format: Format) -> List<Resolved> {
         format,
         limit: None,
     })
-}
-
-impl Entry for Resolved {
-    const COLUMNS: &'static [Column] = &[
-        Column::key("key"),
-        Column::text("pipeline"),
-        Column::text("tenant").if_any(),
-        Column::word("before"),
-        Column::word("after"),
-        Column::word("message"),
-    ];
-    const NONE: &'static str = "nothing was resolved";
-
-    fn fill(&self, row: &mut Row) {
-        row.text(&key_text(&self.key))
-            .text(&self.pipeline)
-            .show_some(self.tenant.as_ref())
-            .text(&self.before.replace('_', " "))
-            .text(&self.after)
-            .text(&self.message.as_str().replace('_', " "));
-    }
 }
 
 /// The bytes of the outcome that the person handed over; without one, an empty outcome.

@@ -5,9 +5,9 @@ use semel_operate::in_doubt::{WholeDoubt, message_of};
 
 use crate::Exit;
 use crate::args::in_doubt::Show;
-use crate::command::keys::{describe_bytes, tell_missing};
+use crate::command::keys::tell_missing;
 use crate::command::operate::{self, Found};
-use crate::output::{self, Answer, Answers, Block, key_text, state_text};
+use crate::output::{self, Answers, key_text, state_text};
 
 /// Prints the record of a key in doubt, and its message.
 pub(super) fn show(arguments: &Show) -> Result<Exit> {
@@ -36,24 +36,4 @@ pub(super) fn show(arguments: &Show) -> Result<Exit> {
         let _ = Answers::new(arguments.format).print(&doubt)?;
         Ok(Exit::Done)
     })
-}
-
-impl Answer for WholeDoubt<'_> {
-    fn describe(&self, block: &mut Block) {
-        self.record.describe(block);
-        block.heading("Message");
-        let Some(message) = &self.message else {
-            block.prose(self.arrival.of(
-                "none is kept yet: it is, when it is delivered again",
-                "none: clients claim the key, and nothing is kept of what they ask for",
-                "none: the key comes in requests, and nothing is kept of them",
-            ));
-            return;
-        };
-        let detail = Some(&message.detail).filter(|detail| !detail.is_empty());
-        block
-            .field("coordinates", &message.coordinates)
-            .some("detail", detail);
-        describe_bytes("payload", message.payload(), message.withheld, block);
-    }
 }

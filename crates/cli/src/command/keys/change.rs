@@ -11,13 +11,14 @@ use semel_operate::keys::{Beside, Changed, KeyChange, Planned, Proposal, Seen, s
 use semel_operate::order::{BATCH, refusal_text};
 use semel_operate::paging::for_each_page;
 use semel_operate::relative_time::when;
+use semel_render::names::place_text;
 
 use super::unknown::tell_all_unknown;
 use crate::Exit;
 use crate::args::keys::{Change, Hold};
 use crate::args::{Listing, Output};
-use crate::command::operate::{self, Ground, keys_from, note_of, place_text, usage};
-use crate::output::{self, Column, Entry, Go, List, Plan, Row, key_text, state_text};
+use crate::command::operate::{self, Ground, keys_from, note_of, usage};
+use crate::output::{self, Go, List, Plan, key_text, state_text};
 
 /// Lets the next delivery of these keys run at once.
 pub(crate) fn release(arguments: &Change) -> Result<Exit> {
@@ -67,7 +68,7 @@ pub(super) fn change(arguments: &Change, name: &'static str, verb: KeyChange) ->
 
 /// Returns the exit of a verb that does nothing; `None` means to do it.
 pub(super) fn confirmed(arguments: &Change, plan: &Plan) -> Result<Option<Exit>> {
-    let ControlFlow::Break(exit) = plan.confirmed(arguments.confirm) else {
+    let ControlFlow::Break(exit) = plan.confirmed::<Exit>(arguments.confirm) else {
         return Ok(None);
     };
     if exit == Exit::Done && arguments.format.output == Output::Json {
@@ -247,27 +248,6 @@ pub(super) fn list(arguments: &Change) -> List<Changed> {
         format: arguments.format,
         limit: None,
     })
-}
-
-impl Entry for Changed {
-    const COLUMNS: &'static [Column] = &[
-        Column::key("key"),
-        Column::text("pipeline"),
-        Column::text("tenant").if_any(),
-        Column::word("action"),
-        Column::word("before"),
-        Column::word("after"),
-    ];
-    const NONE: &'static str = "nothing was changed";
-
-    fn fill(&self, row: &mut Row) {
-        row.text(&key_text(&self.key))
-            .text(&self.pipeline)
-            .show_some(self.tenant.as_ref())
-            .text(&self.action)
-            .text(&self.before)
-            .text(&self.after);
-    }
 }
 
 /// Up to this number, records are looked up one by one.

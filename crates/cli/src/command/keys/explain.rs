@@ -2,12 +2,13 @@
 
 use semel_core::{Operation, Record, Result};
 use semel_operate::keys::{Explanation, Facts, Traces, scopes_of};
+use semel_render::names::which_scope;
+use semel_render::reports::keys::Command;
 
-use super::explanation::Command;
 use super::unknown::tell_missing;
 use crate::Exit;
 use crate::args::keys::Explain;
-use crate::command::operate::{self, Found, Ground, usage, which_scope};
+use crate::command::operate::{self, Found, Ground, usage};
 use crate::output::Answers;
 
 /// Prints the whole story of one key.
@@ -74,7 +75,8 @@ fn tell(
         beside: ground.beside,
     };
     let explanation = Explanation::of(&facts);
-    let explanation = explanation.with_choices(|choice| Command::of(ground, &choice));
+    let explanation = explanation
+        .with_choices(|choice| Command::new(&choice, ground.command_for(&choice.action)));
     let _ = Answers::new(arguments.format).print(&explanation)?;
     Ok(Exit::Done)
 }

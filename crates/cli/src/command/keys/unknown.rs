@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use semel_core::port::store::Store;
 use semel_core::{Key, Operation, Record, Result, Scope};
+use semel_render::names::place_text;
 
-use crate::command::operate::{Ground, place_text};
+use crate::command::operate::Ground;
 use crate::output::{self, key_text, state_text};
 
 /// Reports that `operation` is not on record, and suggests what comes near: the same key in other pipelines of

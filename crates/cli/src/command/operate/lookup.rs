@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use semel_core::{Key, Operation, Record, Result};
 use semel_operate::keys::candidates;
+use semel_render::names::several;
 
 use super::Ground;
-use super::names::several;
 
 /// The records found for a KEY.
 pub(crate) enum Found {

@@ -7,6 +7,7 @@ use semel_backends::store::{self, OpenStore};
 use semel_config::{Accepted, StoreUrl, suggestion};
 use semel_core::{Clock, Error, ErrorKind, Result, Scope};
 use semel_engine::system::SystemClock;
+use semel_render::run::notices;
 use semel_supervisor::Notice;
 use tokio::runtime::Runtime;
 
@@ -14,7 +15,6 @@ use super::Ground;
 use super::named::{Named, place, typed};
 use super::selection::invalid;
 use crate::args::Common;
-use crate::command::notices;
 use crate::{Exit, output};
 
 /// The purpose for which a verb opens its store.

@@ -7,8 +7,8 @@ use semel_core::key::InvalidScope;
 use semel_core::port::store::ListQuery;
 use semel_core::{Error, Key, Operation, Result, Scope};
 use semel_operate::keys::{Places, in_list};
+use semel_render::names::several;
 
-use super::names::several;
 use super::{Ground, usage};
 use crate::output::Plan;
 use crate::shell::quoted;

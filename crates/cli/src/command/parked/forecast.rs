@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use semel_core::{Key, Result, Scope, Timestamp};
 use semel_operate::parked::{self, Foretold, Found, Search};
+use semel_render::names::place_text;
+use semel_render::reports::parked::name_of;
 use semel_worker::replay::{Assessor, Kind, Prospect};
 
-use super::removal::name_of;
 use crate::args::{Format, Listing};
-use crate::command::operate::{Ground, place_text};
-use crate::output::{Column, Entry, Go, List, Plan, Row};
+use crate::command::operate::Ground;
+use crate::output::{Go, List, Plan};
 
 /// A plan, and facts that are known once it is made.
 pub(super) struct Forecast {
@@ -105,27 +106,4 @@ pub(super) async fn assess(
     };
     let (pipelines, now) = (&ground.pipelines, ground.now());
     parked::assess(pipelines, how, assessors, found, look_up, now).await
-}
-
-impl Entry for Foretold {
-    const COLUMNS: &'static [Column] = &[
-        Column::word("id"),
-        Column::text("key"),
-        Column::text("pipeline"),
-        Column::text("tenant").if_any(),
-        Column::word("state"),
-        Column::word("predicted"),
-        Column::text("detail"),
-    ];
-    const NONE: &'static str = "none";
-
-    fn fill(&self, row: &mut Row) {
-        row.text(&self.id[..super::removal::SHORT])
-            .show_some(self.key.as_ref())
-            .text(&self.pipeline)
-            .show_some(self.tenant.as_ref())
-            .text(&self.state.replace('_', " "))
-            .text(&self.predicted.replace('_', " "))
-            .text(&self.detail);
-    }
 }

@@ -5,10 +5,11 @@ use std::ops::ControlFlow;
 
 use semel_core::{Result, Scope};
 use semel_operate::parked::{LookUp, Meaning, Names, NotAName, Search};
+use semel_render::names::which_scope;
 use semel_worker::replay::Kind;
 
 use crate::args::value::key;
-use crate::command::operate::{Ground, usage, which_scope};
+use crate::command::operate::{Ground, usage};
 use crate::output;
 use crate::shell::quoted;
 

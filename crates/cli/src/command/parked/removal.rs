@@ -2,17 +2,18 @@
 
 use std::ops::ControlFlow;
 
-use semel_core::{Key, Note, Parked, Result, Timestamp};
+use semel_core::{Note, Result, Timestamp};
 use semel_operate::parked::Search;
 use semel_operate::relative_time::when;
+use semel_render::names::place_text;
+use semel_render::reports::parked::{Dropped, name_of};
 use semel_worker::replay::Kind;
-use serde::Serialize;
 
 use super::name::{Messages, look_up};
 use crate::Exit;
 use crate::args::{Confirm, Format};
-use crate::command::operate::{Ground, place_text};
-use crate::output::{Answer, Answers, Block, Go, Plan};
+use crate::command::operate::Ground;
+use crate::output::{Answers, Go, Plan};
 use crate::progress::{Bars, Unit};
 
 /// Drops the selected messages, once the operator confirmed. A message that is parked after the plan was made
@@ -79,27 +80,3 @@ async fn plan(ground: &Ground, search: &Search) -> Result<(Plan, Timestamp)> {
     plan.remark("nothing else keeps them: what is not delivered again is lost");
     Ok((plan, until))
 }
-
-/// The key, or the beginning of the id if there is no key.
-pub(super) fn name_of(message: &Parked) -> String {
-    let id = || message.id().to_string()[..SHORT].to_owned();
-    message
-        .key
-        .as_ref()
-        .map_or_else(id, |key| Key::as_str(key).to_owned())
-}
-
-/// The number of messages that are gone.
-#[derive(Default, Serialize)]
-pub(crate) struct Dropped {
-    pub(crate) dropped: u64,
-}
-
-impl Answer for Dropped {
-    fn describe(&self, block: &mut Block) {
-        block.field("dropped", self.dropped);
-    }
-}
-
-/// The number of digits of an id that tell it apart from others.
-pub(crate) const SHORT: usize = 12;

@@ -14,6 +14,9 @@ use semel_engine::surroundings::Surroundings;
 use semel_engine::system::{SystemClock, SystemEntropy};
 use semel_operate::order::{BATCH, refusal_text};
 use semel_operate::parked::Search;
+use semel_render::names::place_text;
+use semel_render::reports::parked::parked_line;
+use semel_render::run::{Console, notices, summary};
 use semel_supervisor::event_log::EventLog;
 use semel_supervisor::replay::ReplayResult;
 use semel_supervisor::{PipelineSummary, StoreWatch, VerbTraces, preflight};
@@ -26,10 +29,8 @@ use super::forecast::Forecast;
 use super::name::{Messages, look_up};
 use super::publishing::{Sent, publish};
 use crate::args::{Confirm, Format, Log, Output, Rerun, Within};
-use crate::command::notices;
-use crate::command::operate::{self, Ground, note_of, place_text, usage};
-use crate::command::run::{console::Console, listen};
-use crate::command::summary;
+use crate::command::operate::{self, Ground, note_of, usage};
+use crate::command::run::listen;
 use crate::output::key_text;
 use crate::progress::Bars;
 use crate::{Exit, output};
@@ -224,7 +225,7 @@ async fn run_all(
     let all = preflight::effects(pipelines);
     preflight::preflight(&ground.url, ground.accepted, stores, all, notices::print).await?;
     let bars = Bars::new();
-    let log = bars.event_log(running.log);
+    let log = bars.event_log(running.log.format, running.log.level);
     let stop = watch::channel(false).0;
     let mut beside = JoinSet::new();
     beside.spawn(listen(stop.clone(), bars.clone())?);
@@ -350,14 +351,4 @@ impl Print {
         };
         output::data(text).map_err(output::cannot_print)
     }
-}
-
-/// The line about the messages that were run, under the table of their run.
-pub(crate) fn parked_line(name: &str, kind: Kind, dropped: u64, left: u64) -> String {
-    let place = match kind {
-        Kind::DeadLetters => "dead letters",
-        Kind::InDoubt => "messages of doubts",
-        Kind::Quarantined => "quarantine",
-    };
-    format!("\n{name}: {place}: {dropped} dropped, {left} kept")
 }

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use semel_core::{Code, Key, Result, Scope};
 use semel_operate::order::{Left, note};
 use semel_remote::{Done, Failure, Planned};
+use semel_render::names::place_text;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -13,7 +14,7 @@ use super::door::Door;
 use crate::Exit;
 use crate::args::dead_letters::Matching;
 use crate::args::{Audit, Confirm, Within};
-use crate::command::operate::{place_text, usage};
+use crate::command::operate::usage;
 use crate::output::{self, Plan, key_text};
 
 /// An order as it is told to a worker.
@@ -128,7 +129,7 @@ pub(super) async fn consented<C: DeserializeOwned>(
             plan.ask_for_reason();
         }
     }
-    if let ControlFlow::Break(exit) = plan.confirmed(order.confirm) {
+    if let ControlFlow::Break(exit) = plan.confirmed::<Exit>(order.confirm) {
         let is_none = exit == Exit::Done;
         let exit = if is_whole { exit } else { Exit::No };
         return Ok(Consented::Over(exit, is_none));

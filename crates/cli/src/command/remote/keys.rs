@@ -3,6 +3,7 @@
 use semel_core::{Key, Result};
 use semel_operate::action::Advice;
 use semel_operate::keys::{Changed, Detail, Explanation, KeyEntry};
+use semel_render::reports::keys::Command;
 use serde::Deserialize;
 
 use super::consent::{Order, Ordered, Unmet, add, body_within, carried};
@@ -11,7 +12,7 @@ use super::through;
 use crate::Exit;
 use crate::args::keys::{Change, Explain, Keys, List, Show};
 use crate::args::{Listing, Output};
-use crate::command::keys::{Command, wanted};
+use crate::command::keys::wanted;
 use crate::command::operate::usage;
 use crate::command::parked::print_payload;
 use crate::output::{self, Answers, Plan, key_text};

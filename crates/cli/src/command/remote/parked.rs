@@ -6,6 +6,7 @@ use semel_core::{Key, Result};
 use semel_operate::parked::{Quarantined, WholeMessage};
 use semel_operate::relative_time::when;
 use semel_operate::value::Time;
+use semel_render::reports::parked::{Dropped, Listed, SHORT, ShownMessage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -16,9 +17,9 @@ use crate::Exit;
 use crate::args::dead_letters::{DeadLetters, Matching, OfRelay};
 use crate::args::quarantine::Quarantine;
 use crate::args::{Audit, Confirm, Format, Within};
-use crate::command::dead_letters::{Listed, keys};
+use crate::command::dead_letters::keys;
 use crate::command::operate::usage;
-use crate::command::parked::{Dropped, SHORT, Told, print_payload};
+use crate::command::parked::print_payload;
 use crate::command::quarantine::named;
 use crate::output::{self, Answers, Go, Plan, key_text};
 
@@ -275,7 +276,10 @@ async fn show(
             };
             return print_payload(bytes).map(|_| Exit::Done);
         }
-        if answers.print(&Told::of(message, door.now()))?.is_break() {
+        if answers
+            .print(&ShownMessage::of(message, door.now()))?
+            .is_break()
+        {
             break;
         }
     }

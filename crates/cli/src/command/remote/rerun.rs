@@ -9,6 +9,8 @@ use semel_core::{Code, Error, ErrorKind, Result};
 use semel_operate::keys::Changed;
 use semel_operate::parked::Foretold;
 use semel_remote::{Failure, Run};
+use semel_render::reports::parked::{SHORT, parked_line};
+use semel_render::run::summary::result_table;
 use semel_supervisor::replay::ReplayResult;
 use semel_worker::replay::Kind;
 use serde::Deserialize;
@@ -18,8 +20,6 @@ use super::consent::{Consented, Order, Unmet, add, consented, interrupted, told}
 use super::door::Door;
 use crate::Exit;
 use crate::args::{Listing, Output, Rerun};
-use crate::command::parked::{SHORT, parked_line};
-use crate::command::summary::result_table;
 use crate::output::{self, List, Plan};
 
 /// A change of a plan: a message with its prospect, or a doubt without one.

@@ -1,12 +1,12 @@
 //! `semel store stats`.
 
-use semel_core::{Result, StateKind};
-use semel_operate::store::{Holdings, Records, Statistics};
+use semel_core::Result;
+use semel_operate::store::{Holdings, Statistics};
 
 use crate::Exit;
 use crate::args::store::Whole;
 use crate::command::operate;
-use crate::output::{Answer, Answers, Block, TextStyle, state_text};
+use crate::output::Answers;
 
 /// Counts what the store holds.
 pub(super) fn stats(arguments: &Whole) -> Result<Exit> {
@@ -16,83 +16,4 @@ pub(super) fn stats(arguments: &Whole) -> Result<Exit> {
         let _ = Answers::new(arguments.format).print(&Statistics::of(&holdings))?;
         Ok(Exit::Done)
     })
-}
-
-impl Answer for Statistics<'_> {
-    fn describe(&self, block: &mut Block) {
-        let used_by = if self.shared {
-            "several processes"
-        } else {
-            "one process at a time"
-        };
-        block
-            .field("store", &self.url)
-            .field("survives", self.durability.replace('_', " "))
-            .field("used by", used_by)
-            .some("on disk", self.disk_bytes.map(bytes));
-        for name in &self.accepted {
-            block.styled(TextStyle::Attention, "accepted", name);
-        }
-        for warning in &*self.warnings {
-            block.styled(TextStyle::Attention, "warning", warning);
-        }
-        block.heading("Records");
-        let Records {
-            total,
-            claimed,
-            started,
-            released,
-            completed,
-            dead,
-            in_doubt,
-        } = self.records;
-        let counts = [claimed, started, released, completed, dead, in_doubt];
-        for (state, count) in StateKind::ALL.into_iter().zip(counts) {
-            let style = if count > 0 {
-                TextStyle::of(state)
-            } else {
-                TextStyle::Faint
-            };
-            block.styled(style, state_text(state), &count.to_string());
-        }
-        block.field("total", total);
-        block.some("past their window", self.remembered);
-        block.heading("Version gate");
-        block.field("entities", self.entities);
-        block.heading("Messages kept");
-        for (reason, count) in &*self.parked {
-            block.field(reason, count);
-        }
-        block.field("total", self.parked.values().sum::<u64>());
-        block.heading("Audit trail");
-        block.field("entries", self.audit_entries);
-    }
-}
-
-/// A size as people read it, with the exact count.
-fn bytes(count: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let (mut whole, mut tenths, mut unit) = (count, 0, 0);
-    while whole >= 1024 && unit + 1 < UNITS.len() {
-        tenths = whole % 1024 * 10 / 1024;
-        whole /= 1024;
-        unit += 1;
-    }
-    if unit == 0 {
-        return format!("{count} B");
-    }
-    format!("{whole}.{tenths} {} ({count} bytes)", UNITS[unit])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_size_is_said_in_the_largest_unit_and_exactly() {
-        assert_eq!(bytes(0), "0 B");
-        assert_eq!(bytes(1023), "1023 B");
-        assert_eq!(bytes(1536), "1.5 KiB (1536 bytes)");
-        assert_eq!(bytes(3 << 40), "3.0 TiB (3298534883328 bytes)");
-    }
 }

@@ -8,7 +8,7 @@ use semel_operate::store::{SweepEnd, SweepForecast, SweepResult};
 use crate::Exit;
 use crate::args::store::Sweep;
 use crate::command::operate::{self, Ground, note_of};
-use crate::output::{self, Answer, Answers, Block, Plan};
+use crate::output::{self, Answers, Plan};
 use crate::progress::{Bars, Unit};
 
 /// Removes the records whose window has passed.
@@ -65,13 +65,4 @@ fn plan(ground: &Ground, due: SweepForecast) -> Plan {
     ));
     ground.remark_on_use(&mut plan);
     plan
-}
-
-impl Answer for SweepResult {
-    fn describe(&self, block: &mut Block) {
-        block
-            .field("removed", self.removed)
-            .field("found in doubt", self.doubted)
-            .field("abandoned", self.abandoned);
-    }
 }

@@ -8,11 +8,11 @@ use std::path::Path;
 use semel_config::same_file::are_one;
 use semel_core::port::store::Store;
 use semel_core::{Code, Error, ErrorKind, Result};
+use semel_render::reports::transfer::counts_text as in_words;
 use semel_supervisor::same_file;
-use semel_worker::transfer::{self, Counts};
+use semel_worker::transfer::{self, Counts, WholeFile};
 
-use super::target::Target;
-use super::{in_words, moves};
+use super::moves;
 use crate::Exit;
 use crate::args::transfer::Export;
 use crate::command::operate::{self, Ground};
@@ -42,7 +42,7 @@ async fn to_file(ground: &Ground, path: &Path) -> Result<Exit> {
     {
         return Err(same_file::error(&path.display().to_string(), "the store"));
     }
-    let (target, file) = Target::create(path)?;
+    let (target, file) = WholeFile::create(path)?;
     let (file, counts) = write(ground, file, &Bars::new()).await?;
     target.finish(&file)?;
     output::note(format_args!("{}: {}", path.display(), in_words(counts)));

@@ -9,14 +9,14 @@ use semel_config::StoreUrl;
 use semel_core::port::store::Store;
 use semel_core::port::transfer::{Item, TransferStore};
 use semel_core::{Audited, Code, Error, ErrorKind, Result};
+use semel_render::reports::transfer::{ImportResult, counts_text as in_words, things};
 use semel_worker::transfer::{self, Counts, Head, Imported, Reader};
-use serde::Serialize;
 
-use super::{Kinds, in_words, moves, things};
+use super::moves;
 use crate::Exit;
 use crate::args::transfer::Import;
 use crate::command::operate::{self, Ground, note_of};
-use crate::output::{self, Answer, Answers, Block, Plan};
+use crate::output::{self, Answers, Plan};
 use crate::progress::{Bars, Unit};
 
 /// Adds everything that an export holds and the store does not.
@@ -168,34 +168,9 @@ async fn carry_out<R: std::io::Read + Send + 'static>(
     let _ = store
         .import([Item::Audited(Box::new(entry))].into())
         .await?;
-    let done = Done {
-        read: read.into(),
-        new: new.into(),
-        words: (read, new),
-    };
+    let done = ImportResult::of(read, new);
     let _ = Answers::new(arguments.format).print(&done)?;
     Ok(Exit::Done)
-}
-
-#[derive(Serialize)]
-struct Done {
-    read: Kinds,
-    new: Kinds,
-    #[serde(skip)]
-    words: (Counts, Counts),
-}
-
-impl Answer for Done {
-    fn describe(&self, block: &mut Block) {
-        let (read, new) = self.words;
-        block.field("read", in_words(read)).field(
-            "new",
-            match things(new) {
-                0 => "nothing: all of it was there".to_owned(),
-                _ => in_words(new),
-            },
-        );
-    }
 }
 
 fn open(path: &Path) -> Result<File> {

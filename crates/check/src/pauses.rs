@@ -1,0 +1,40 @@
+//! The orders that pause pipelines, as far as the store tells of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_backends::store;
+use semel_config::{Settings, StoreUrl};
+use semel_core::{Clock, Result};
+use semel_operate::check::{Finding, Inspection, paused};
+use semel_operate::pipelines::ordered_pauses;
+use tokio::time::timeout;
+
+/// Finds, for each pipeline in its place, that an order pauses it. A store that does not answer is another finding.
+pub async fn pauses(
+    settings: &Settings,
+    inspected: &Result<Inspection>,
+    clock: Arc<dyn Clock>,
+) -> Vec<Option<Finding>> {
+    let nothing = || settings.pipelines.iter().map(|_| None).collect();
+    let is_there = inspected.as_ref().is_ok_and(|it| it.is_there);
+    if !is_there || settings.store == StoreUrl::Memory {
+        return nothing();
+    }
+    let names = settings.pipelines.iter().map(|it| &*it.pipeline.name);
+    let names: Vec<&str> = names.collect();
+    let now = clock.now();
+    let asked = async {
+        let opened = store::open_for_reading(&settings.store, clock).await?;
+        ordered_pauses(&opened.store, &names).await
+    };
+    let Ok(Ok(orders)) = timeout(PATIENCE, asked).await else {
+        return nothing();
+    };
+    let each = names.iter().zip(orders);
+    each.map(|(name, order)| order.map(|it| paused(name, &it, now)))
+        .collect()
+}
+
+/// The longest wait for the store, which was looked at before.
+const PATIENCE: Duration = Duration::from_secs(5);

@@ -1,0 +1,71 @@
+//! The producers whose messages wait in the store.
+
+use semel_backends::producers;
+use semel_config::StoreUrl;
+use semel_core::port::producer::{AnyProducerJournal, ProducerJournal};
+use semel_core::producer::{Incarnation, ProducerEntry};
+use semel_core::{Code, Error, ErrorKind, Result, Timestamp};
+use semel_operate::check::ProducerReport;
+
+/// Looks at the producers of a store; returns also the first failure of its journal. A journal that may
+/// not be read is passed over: whoever runs pipelines need not have a right to the producers beside them.
+pub async fn waiting_producers(
+    store: &StoreUrl,
+    now: Timestamp,
+) -> (Vec<ProducerReport>, Option<Error>) {
+    let mut reports = Vec::new();
+    let mut failure = None;
+    let listed = match producers::open(store) {
+        Ok(journal) => journal.list().await.map(|entries| (journal, entries)),
+        Err(error) => Err(error),
+    };
+    let (journal, entries) = match listed {
+        Ok(listed) => listed,
+        Err(error) if is_passed_over(&error) => return (reports, None),
+        Err(error) => return (reports, Some(error)),
+    };
+    for entry in entries {
+        let report = match oldest(&journal, &entry).await {
+            Ok(oldest) => oldest.and_then(|oldest| ProducerReport::of(&entry, oldest, now)),
+            Err(error) => {
+                failure.get_or_insert(error);
+                continue;
+            }
+        };
+        reports.extend(report);
+    }
+    (reports, failure)
+}
+
+/// Tells whether there is no journal to look at, or no right to.
+fn is_passed_over(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Unsupported | ErrorKind::InvalidConfig
+    ) && error.code() != Code::StoreNewer
+}
+
+/// Returns the time at which the oldest message was appended that is not confirmed; none if there is none, or if another
+/// process opens the producer meanwhile: then it is sent.
+async fn oldest(journal: &AnyProducerJournal, entry: &ProducerEntry) -> Result<Option<Timestamp>> {
+    let incarnation = Incarnation {
+        name: entry.name.clone(),
+        id: entry.id.clone(),
+        epoch: entry.epoch,
+    };
+    let mut oldest: Option<Timestamp> = None;
+    for stream in entry.streams.iter().filter(|it| it.waiting() > 0) {
+        let first = journal
+            .pending(&incarnation, &stream.stream, stream.confirmed, 1)
+            .await;
+        match first {
+            Ok(batches) => {
+                let first = batches.first().map(|it| it.at);
+                oldest = oldest.into_iter().chain(first).min();
+            }
+            Err(error) if error.kind() == ErrorKind::ClaimLost => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(oldest)
+}

@@ -1,0 +1,71 @@
+//! The relays of a configuration.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_backends::{outbox, store};
+use semel_config::{RelaySettings, RelaySink, Settings};
+use semel_core::{Clock, Error, Result};
+use semel_engine::system::SystemClock;
+use semel_operate::check::{Finding, RelayReport, relay_orders_unread, relay_paused};
+use semel_operate::pipelines::ordered_pauses;
+use tokio::time::timeout;
+
+/// Looks at every relay; returns also the failure of a server that was not reached.
+pub async fn relays(settings: &Settings) -> (Vec<RelayReport>, Option<Error>) {
+    let (mut reports, mut away) = (Vec::new(), None);
+    for relay in &settings.relays {
+        let seen = outbox::inspect(&relay.store, &relay.stream).await;
+        let sink = inspect(relay).await;
+        for error in [seen.as_ref().err(), sink.as_ref().err()] {
+            if let Some(error) = error.filter(|it| it.advice() != semel_core::Advice::Fix) {
+                away.get_or_insert_with(|| error.clone());
+            }
+        }
+        let same = settings.relays.iter().filter(|it| it.store == relay.store);
+        let relayed: Vec<&str> = same.map(|it| &*it.stream).collect();
+        let sink = sink.as_ref().copied();
+        // Without an outbox there is nothing to pause.
+        let paused = if seen.is_ok() {
+            paused(relay, settings).await
+        } else {
+            None
+        };
+        let report = RelayReport::of(relay, seen.as_ref(), sink, &relayed, paused);
+        reports.push(report);
+    }
+    (reports, away)
+}
+
+/// Finds that an order pauses a relay, or that none could: it would be read from nowhere.
+async fn paused(relay: &RelaySettings, settings: &Settings) -> Option<Finding> {
+    // What is wrong with the worker's own store is told of that; it may not have been made yet.
+    let is_elsewhere = relay.store != settings.store;
+    let clock = Arc::new(SystemClock::new());
+    let now = clock.now();
+    let asked = async {
+        let Some(store) = store::beside_outbox(&relay.store, clock).await? else {
+            return Ok(None);
+        };
+        let orders = ordered_pauses(&store, &[&*relay.name]).await?;
+        Ok::<_, Error>(Some(orders.into_iter().next().flatten()))
+    };
+    let why = match timeout(PATIENCE, asked).await {
+        Ok(Ok(Some(order))) => return order.map(|it| relay_paused(&relay.name, &it, now)),
+        Ok(Ok(None)) => "no store is seen beside its outbox".to_owned(),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("the store beside its outbox has not answered within {PATIENCE:?}"),
+    };
+    is_elsewhere.then(|| relay_orders_unread(&why))
+}
+
+/// Asks whether the place of a sink is there, without publishing anything.
+async fn inspect(relay: &RelaySettings) -> Result<()> {
+    match &relay.sink {
+        RelaySink::Broker(target) => target.inspect().await.map(drop),
+        RelaySink::Http(_) | RelaySink::File(_) => Ok(()),
+    }
+}
+
+/// The longest wait for an order, of a database that was looked at before.
+const PATIENCE: Duration = Duration::from_secs(5);

@@ -1,0 +1,118 @@
+//! Hands the rows of an input over to a producer, a few batches ahead of what is confirmed, until the input ends or a stop
+//! is asked for.
+
+use std::collections::VecDeque;
+
+use semel_core::{Certainty, Result};
+use tokio::sync::{mpsc, watch};
+
+use super::rows::Rows;
+use super::{Producer, ProducerSummary, Submission};
+
+/// The rows that were handed over.
+#[derive(Debug, Default)]
+pub struct Feed {
+    /// The rows that were read, blank ones left out.
+    pub rows: u64,
+    /// The rows without anything.
+    pub blank: u64,
+    /// The number of the last row of which it is known that the store has it.
+    taken: u64,
+    /// Those behind it, each with the number of its last row.
+    submitted: VecDeque<(u64, Submission)>,
+}
+
+impl Feed {
+    /// Hands rows over until the input ends, or a stop is asked for; tells whether it ended.
+    ///
+    /// # Errors
+    ///
+    /// Those of the input and of the producer
+    pub async fn hand_over(
+        &mut self,
+        producer: &Producer,
+        rows: Option<mpsc::Receiver<Result<Rows>>>,
+        mut stopped: watch::Receiver<bool>,
+    ) -> Result<bool> {
+        let Some(mut rows) = rows else {
+            return Ok(true);
+        };
+        loop {
+            let read = tokio::select! {
+                biased;
+                _ = stopped.wait_for(|stop| *stop) => break,
+                read = rows.recv() => read,
+            };
+            let Some(read) = read else {
+                return Ok(true);
+            };
+            self.submit(producer, read?).await?;
+            if self.submitted.len() > AHEAD {
+                let first = self.first_confirmed();
+                tokio::select! {
+                    biased;
+                    _ = stopped.wait_for(|stop| *stop) => break,
+                    confirmed = first => confirmed?,
+                }
+            }
+        }
+        // What was read of a pipe cannot be read again.
+        while let Ok(Ok(read)) = rows.try_recv() {
+            self.submit(producer, read).await?;
+        }
+        Ok(false)
+    }
+
+    /// Hands rows over: there is room, since a few are handed over ahead, and no more.
+    async fn submit(&mut self, producer: &Producer, rows: Rows) -> Result<()> {
+        self.rows += rows.messages.len() as u64;
+        self.blank += rows.blank;
+        let last = rows.last;
+        let submission = producer.submit(rows.messages, rows.mark).await?;
+        self.submitted.push_back((last, submission));
+        Ok(())
+    }
+
+    async fn first_confirmed(&mut self) -> Result<()> {
+        if let Some((last, first)) = self.submitted.front_mut() {
+            let last = *last;
+            first.confirmed().await?;
+            self.taken = last;
+            self.submitted.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Returns the number of the last row that the store has, once the producer has ended.
+    pub async fn taken(mut self) -> u64 {
+        while let Some((last, mut submission)) = self.submitted.pop_front() {
+            match submission.confirmed().await {
+                Err(error) if error.certainty() == Certainty::NotApplied => break,
+                Ok(_) | Err(_) => self.taken = last,
+            }
+        }
+        self.taken
+    }
+}
+
+/// Waits until everything is confirmed or kept; tells whether a stop came first.
+///
+/// # Errors
+///
+/// Those of the producer
+pub async fn close_or_stop(
+    producer: Producer,
+    mut stopped: watch::Receiver<bool>,
+) -> Result<(ProducerSummary, bool)> {
+    let last = producer.clone();
+    let closing = producer.close();
+    tokio::select! {
+        biased;
+        closed = closing => return Ok((closed?, false)),
+        _ = stopped.wait_for(|stop| *stop) => {}
+    }
+    Ok((last.stop().await?, true))
+}
+
+/// Batches that are handed over before the first of them is confirmed.
+const AHEAD: usize = 6;

@@ -1,0 +1,374 @@
+//! The rows of an input: read line by line, by a thread of their own, and made messages of.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use bytes::Bytes;
+use semel_core::producer::{InputMark, ProducerMessage};
+use semel_core::select::{Message, Selected, Selector, View};
+use semel_core::{Code, Error, ErrorKind, Result};
+use tokio::sync::mpsc;
+
+/// An input: a file, or what flows through standard input.
+#[derive(Debug)]
+pub struct RowInput {
+    /// The name, for people.
+    pub name: String,
+    file: File,
+    /// True if it can be read again from its beginning.
+    pub is_kept: bool,
+}
+
+impl RowInput {
+    /// Opens a file; standard input without a path, or with `-`.
+    ///
+    /// # Errors
+    /// `source-unavailable`
+    pub fn open(path: Option<&Path>) -> Result<Self> {
+        let unread = |name: &str, error: std::io::Error| {
+            Error::new(
+                ErrorKind::Unavailable,
+                format!("cannot read {name}: {error}"),
+            )
+            .with_code(Code::SourceUnavailable)
+            .not_applied()
+            .with_source(error)
+        };
+        let (name, file) = match path {
+            Some(path) if path != Path::new("-") => {
+                let name = path.display().to_string();
+                let file = File::open(path).map_err(|error| unread(&name, error))?;
+                (name, file)
+            }
+            Some(_) | None => {
+                let name = "standard input".to_owned();
+                let file = std::io::stdin().as_fd().try_clone_to_owned();
+                (
+                    name.clone(),
+                    file.map_err(|error| unread(&name, error))?.into(),
+                )
+            }
+        };
+        let about = file.metadata().map_err(|error| unread(&name, error))?;
+        if about.is_dir() {
+            let error = std::io::Error::from(std::io::ErrorKind::IsADirectory);
+            return Err(unread(&name, error));
+        }
+        Ok(Self {
+            name,
+            is_kept: about.is_file(),
+            file,
+        })
+    }
+
+    fn unreadable(&self, error: std::io::Error) -> Error {
+        Error::new(
+            ErrorKind::Unavailable,
+            format!("cannot read {}: {error}", self.name),
+        )
+        .with_code(Code::SourceUnavailable)
+        .with_source(error)
+    }
+
+    /// Reads a kept input from its beginning to its end: returns its hash, its length, and the number of its rows, each
+    /// of which is one that can be published.
+    ///
+    /// # Errors
+    /// `source-unavailable`; `row-unpublishable`
+    pub fn checked(&mut self, target: &str, rules: &RowSelectors) -> Result<CheckedInput> {
+        self.file.rewind().map_err(|error| self.unreadable(error))?;
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(target.as_bytes());
+        hasher.update(b"\0");
+        let mut reader = BufReader::with_capacity(BUFFER, &self.file);
+        let mut checked = CheckedInput::default();
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let read = read_line(&mut reader, &mut line).map_err(|error| self.unreadable(error))?;
+            if read == 0 {
+                break;
+            }
+            hasher.update(&line);
+            checked.rows += 1;
+            checked.bytes += read;
+            if rules.needs_check(&line) {
+                let row = Bytes::copy_from_slice(&line);
+                rules.message(&self.name, checked.rows, &row)?;
+            }
+        }
+        checked.digest = *hasher.finalize().as_bytes();
+        Ok(checked)
+    }
+
+    /// Reads the rows behind so many, on a thread of its own. A kept input is read to the length that it had.
+    pub fn read(
+        mut self,
+        rules: RowSelectors,
+        checked: Option<CheckedInput>,
+        begin: (u64, u64),
+    ) -> mpsc::Receiver<Result<Rows>> {
+        let (sender, receiver) = mpsc::channel(4);
+        // Read in full or not, the thread ends with the process.
+        std::thread::spawn(move || {
+            if let Err(error) = self.send_rows(&rules, checked, begin, &sender) {
+                // The other side may have stopped reading.
+                let _ = sender.blocking_send(Err(error));
+            }
+        });
+        receiver
+    }
+
+    fn send_rows(
+        &mut self,
+        rules: &RowSelectors,
+        checked: Option<CheckedInput>,
+        (mut rows, mut bytes): (u64, u64),
+        to: &mpsc::Sender<Result<Rows>>,
+    ) -> Result<()> {
+        if checked.is_some() {
+            let sought = self.file.seek(SeekFrom::Start(bytes));
+            sought.map_err(|error| self.unreadable(error))?;
+        }
+        let left = checked.map_or(u64::MAX, |it| it.bytes - bytes);
+        let mut reader = BufReader::with_capacity(BUFFER, (&self.file).take(left));
+        let mut batch = Rows::default();
+        let mut size = 0;
+        loop {
+            let mut line = Vec::new();
+            let read = read_line(&mut reader, &mut line).map_err(|error| self.unreadable(error))?;
+            let is_end = read == 0;
+            if !is_end {
+                rows += 1;
+                bytes += read;
+                size += line.len();
+                match rules.message(&self.name, rows, &line.into()) {
+                    Ok(Some(message)) => batch.messages.push(message),
+                    Ok(None) => batch.blank += 1,
+                    Err(error) => {
+                        // What came before it is published, and known to be.
+                        batch.last = rows - 1;
+                        batch.mark = checked.map(|it| InputMark {
+                            digest: it.digest,
+                            rows: rows - 1,
+                            bytes: bytes - read,
+                            is_whole: false,
+                        });
+                        let _ = to.blocking_send(Ok(batch));
+                        return Err(error);
+                    }
+                }
+            }
+            let is_full = batch.messages.len() >= MOST_ROWS || size >= MOST_BYTES;
+            // A pipe that has nothing more for now may not have for long.
+            let is_idle = checked.is_none() && reader.buffer().is_empty();
+            if is_end || is_full || is_idle {
+                batch.mark = checked.map(|it| InputMark {
+                    digest: it.digest,
+                    rows,
+                    bytes,
+                    is_whole: bytes >= it.bytes,
+                });
+                batch.last = rows;
+                size = 0;
+                if to.blocking_send(Ok(std::mem::take(&mut batch))).is_err() || is_end {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// Reads a line with its end; nothing at the end of the input, or where a line is longer than any message.
+fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<u64> {
+    let read = reader
+        .by_ref()
+        .take(MOST_LINE as u64)
+        .read_until(b'\n', line)?;
+    if read == MOST_LINE && line.last() != Some(&b'\n') {
+        let message = format!("a line has more than {} MiB", MOST_LINE >> 20);
+        return Err(std::io::Error::new(
+            std::io::ErrorKind::InvalidData,
+            message,
+        ));
+    }
+    Ok(read as u64)
+}
+
+/// A kept input that was read once.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CheckedInput {
+    /// The hash of its target and its bytes.
+    pub digest: [u8; 32],
+    /// The number of its rows.
+    pub rows: u64,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// Rows that were read together.
+#[derive(Debug, Default)]
+pub struct Rows {
+    /// Their messages.
+    pub messages: Vec<ProducerMessage>,
+    /// The number of those without anything.
+    pub blank: u64,
+    /// The number of the last of them in the input.
+    pub last: u64,
+    /// The progress in a kept input behind them.
+    pub mark: Option<InputMark>,
+}
+
+/// The selectors of a message.
+#[derive(Clone, Debug)]
+pub struct RowSelectors {
+    /// The selector of the order key.
+    pub order: Option<Selector>,
+    /// The selector of the id.
+    pub id: Option<Selector>,
+}
+
+impl RowSelectors {
+    /// Tells whether a row may be one that cannot be published.
+    fn needs_check(&self, line: &[u8]) -> bool {
+        self.order.is_some() || self.id.is_some() || line.len() > MOST_PAYLOAD
+    }
+
+    /// Makes a message of a line; nothing of one that is blank.
+    fn message(&self, input: &str, number: u64, line: &Bytes) -> Result<Option<ProducerMessage>> {
+        let end = line.len() - usize::from(line.ends_with(b"\n"));
+        let end = end - usize::from(line[..end].ends_with(b"\r"));
+        let payload = line.slice(..end);
+        if payload.iter().all(u8::is_ascii_whitespace) {
+            return Ok(None);
+        }
+        let refused = |why: String| {
+            let message = format!(
+                "{input}, line {number}: {why}; correct the line, or leave it out, and publish once more"
+            );
+            Error::new(ErrorKind::InvalidInput, message)
+                .with_code(Code::RowUnpublishable)
+                .not_applied()
+        };
+        if payload.len() > MOST_PAYLOAD {
+            let most = MOST_PAYLOAD >> 20;
+            return Err(refused(format!("it has more than {most} MiB")));
+        }
+        let view = View::new(Message {
+            payload: &payload,
+            headers: &[],
+            coordinates: "",
+        });
+        let value = |flag: &str, selector: &Option<Selector>| -> Result<Option<Bytes>> {
+            let Some(selector) = selector else {
+                return Ok(None);
+            };
+            let selected = view.select(selector);
+            let selected = selected.map_err(|why| refused(format!("{flag} {selector}: {why}")))?;
+            let bytes = match selected {
+                Some(Selected::Text(text) | Selected::Number(text)) => {
+                    Bytes::copy_from_slice(text.as_bytes())
+                }
+                Some(Selected::Bytes(bytes)) => Bytes::copy_from_slice(bytes),
+                Some(Selected::Event(source, id)) => format!("{source} {id}").into(),
+                Some(Selected::Null | Selected::Bool(_) | Selected::Nested(_)) | None => {
+                    let found = selected.map_or("nothing", |it| it.noun());
+                    return Err(refused(format!("{flag} {selector} finds {found}")));
+                }
+            };
+            if bytes.is_empty() || bytes.len() > MOST_KEY {
+                let why = format!(
+                    "{flag} {selector} finds {} bytes, not 1 to {MOST_KEY}",
+                    bytes.len()
+                );
+                return Err(refused(why));
+            }
+            Ok(Some(bytes))
+        };
+        let order = value("--order", &self.order)?;
+        let id = value("--id", &self.id)?.map(|id| {
+            let text = semel_core::ByteString::try_from(id).ok();
+            let text = text.filter(|it| !it.contains(char::is_control));
+            text.ok_or_else(|| {
+                refused("the value of --id is no text, or has control characters".into())
+            })
+        });
+        Ok(Some(ProducerMessage {
+            id: id.transpose()?,
+            order,
+            headers: Vec::new(),
+            payload: payload.clone(),
+        }))
+    }
+}
+
+const MOST_ROWS: usize = super::MOST_AT_ONCE as usize;
+const MOST_BYTES: usize = 4 << 20;
+const MOST_PAYLOAD: usize = 16 << 20;
+const MOST_LINE: usize = MOST_PAYLOAD + (1 << 20);
+const MOST_KEY: usize = 1_024;
+const BUFFER: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(order: &str, id: &str) -> RowSelectors {
+        RowSelectors {
+            order: order.parse().ok(),
+            id: id.parse().ok(),
+        }
+    }
+
+    #[test]
+    fn a_line_is_a_message_with_the_values_of_its_selectors() {
+        let rules = rules("json:/customer", "json:/id");
+        let line = Bytes::from_static(b"{\"id\": 7, \"customer\": \"a\"}\r\n");
+        let message = rules.message("x", 1, &line).expect("a row").expect("one");
+        assert_eq!(message.id.as_deref(), Some("7"));
+        assert_eq!(message.order.as_deref(), Some(&b"a"[..]));
+        assert_eq!(&*message.payload, b"{\"id\": 7, \"customer\": \"a\"}");
+        let blank = rules.message("x", 1, &Bytes::from_static(b" \n"));
+        assert_eq!(blank.expect("a row"), None);
+    }
+
+    #[tokio::test]
+    async fn what_comes_before_a_row_that_turned_bad_is_marked_as_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("rows");
+        std::fs::write(&path, "{\"id\":1}\n\n{\"id\":3}\n").expect("written");
+        let mut input = RowInput::open(Some(&path)).expect("a file");
+        let rules = rules("", "json:/id");
+        let checked = input.checked("x", &rules).expect("sound rows");
+        // Somebody changes it between the check and the reading.
+        std::fs::write(&path, "{\"id\":1}\n\n{\"di\":3}\n").expect("written");
+        let mut rows = input.read(rules, Some(checked), (0, 0));
+        let before = rows.recv().await.expect("rows").expect("sound ones");
+        let mark = before.mark.expect("a mark");
+        assert_eq!((before.last, mark.rows, mark.bytes), (2, 2, 10));
+        assert!(!mark.is_whole);
+        let error = rows.recv().await.expect("an answer").expect_err("bad");
+        assert_eq!(error.code(), Code::RowUnpublishable);
+    }
+
+    #[test]
+    fn a_row_without_a_value_is_refused_with_its_line() {
+        let rules = rules("json:/customer", "");
+        for (line, words) in [
+            (
+                "{\"id\": 7}",
+                "line 9: --order json:/customer finds nothing",
+            ),
+            ("{\"customer\": null}", "finds"),
+            ("{\"customer\": {}}", "finds"),
+            ("{\"customer\": \"\"}", "0 bytes"),
+            ("no json", "line 9: --order json:/customer"),
+        ] {
+            let error = rules.message("x", 9, &line.into()).expect_err(line);
+            assert_eq!(error.code(), Code::RowUnpublishable);
+            assert!(error.to_string().contains(words), "{error}");
+        }
+    }
+}
