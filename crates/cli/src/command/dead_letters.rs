@@ -1,7 +1,7 @@
 //! `semel dead-letters`: messages whose operations Semel gave up, and those that relays gave up.
 
 mod listing;
-mod relays;
+pub(crate) mod relays;
 
 use std::sync::Arc;
 

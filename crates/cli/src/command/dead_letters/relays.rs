@@ -5,7 +5,9 @@ mod order;
 mod selection;
 
 pub(super) use order::Order;
-pub(super) use selection::{Meant, ids, meant, search};
+pub(crate) use order::{OrderedLetters, consequence, line, plan_of};
+pub(crate) use selection::ids;
+pub(super) use selection::{Meant, meant, search};
 
 use std::collections::BTreeSet;
 
@@ -14,7 +16,7 @@ use semel_config::RelaySettings;
 use semel_core::outbox::OutboxId;
 use semel_core::port::outbox::AnyOutbox;
 use semel_core::port::outbox::operations::OutboxOperations;
-use semel_core::{Clock, Result};
+use semel_core::{Clock, Result, Timestamp};
 use semel_engine::system::SystemClock;
 use semel_operate::relative_time::when;
 use semel_operate::relays::{RelayDeadLetter, Search, WholeRelayDeadLetter};
@@ -23,6 +25,7 @@ use serde::Serialize;
 use super::listing::Listed;
 use crate::Exit;
 use crate::args::{Format, Listing};
+use crate::command::keys::describe_bytes;
 use crate::command::operate::{self, usage};
 use crate::output::{self, Answer, Answers, Block, Go, List, Stream};
 
@@ -84,11 +87,8 @@ pub(super) fn show(
                     let _ = stdout.write(&whole.message.payload)?;
                     stdout.flush()?
                 } else {
-                    answers.print(&Told {
-                        whole: WholeRelayDeadLetter::of(&relay.name, &relay.stream, &whole),
-                        since_text: when(whole.facts.dead_at, now).to_string(),
-                        payload: &whole.message.payload,
-                    })?
+                    let whole = WholeRelayDeadLetter::of(&relay.name, &relay.stream, &whole);
+                    answers.print(&ToldLetter::of(whole, now))?
                 };
                 if go.is_break() {
                     return Ok(Exit::Done);
@@ -137,34 +137,46 @@ fn at(relay: &RelaySettings, error: semel_core::Error) -> semel_core::Error {
 
 /// A dead letter as it is printed.
 #[derive(Serialize)]
-struct Told<'a> {
+pub(crate) struct ToldLetter<'a> {
     #[serde(flatten)]
     whole: WholeRelayDeadLetter<'a>,
     #[serde(skip)]
     since_text: String,
-    #[serde(skip)]
-    payload: &'a [u8],
 }
 
-impl Answer for Told<'_> {
+impl<'a> ToldLetter<'a> {
+    /// Lays out a dead letter as it is at the time `now`.
+    pub(crate) fn of(whole: WholeRelayDeadLetter<'a>, now: Timestamp) -> Self {
+        let since_text = when(whole.letter.since.0, now).to_string();
+        Self { whole, since_text }
+    }
+}
+
+impl Answer for ToldLetter<'_> {
     fn describe(&self, block: &mut Block) {
-        let letter = &self.whole.letter;
+        let WholeRelayDeadLetter {
+            letter,
+            headers,
+            headers_error,
+            ..
+        } = &self.whole;
         block
             .field("id", &letter.id)
             .field("relay", &letter.relay)
             .field("stream", &letter.stream)
             .some("order key", letter.order_key.as_ref())
-            .field("state", letter.state)
+            .field("state", &letter.state)
             .field("since", &self.since_text)
             .field("written", letter.created_at.0)
             .field("attempts", letter.attempts)
             .field("error", &letter.error)
-            .some("headers", self.whole.headers_error)
-            .field("size", format_args!("{} bytes", letter.size_bytes))
-            .bytes("payload", self.payload);
-        if !self.whole.headers.is_empty() {
+            .some("headers", headers_error.as_ref())
+            .field("size", format_args!("{} bytes", letter.size_bytes));
+        let (payload, withheld) = (self.whole.payload(), self.whole.withheld);
+        describe_bytes("payload", payload, withheld, block);
+        if !headers.is_empty() {
             block.heading("Headers");
-            for header in &self.whole.headers {
+            for header in headers {
                 match (&header.value, &header.value_base64) {
                     (Some(value), _) => block.field(&header.name, value),
                     (None, Some(value)) => block.field(&header.name, value),
