@@ -3,6 +3,11 @@
 //! [`semel_operate`], as it is for the verbs.
 
 mod execution;
+mod extension;
+mod extension_plan;
+mod letter;
+mod letter_order;
+mod letter_plan;
 mod lookup;
 mod messages;
 mod pauses;
@@ -34,7 +39,7 @@ use crate::settings::{Lent, Settings};
 use execution::Execution;
 use plan::{Plan, PlanAnswer, Work};
 use request::Order;
-use runs::{Asked, RunTask};
+use runs::{Asked, ExtensionTask, RunTask, Subject};
 use token::PlanToken;
 
 pub(crate) use request::Action;
@@ -198,18 +203,33 @@ impl Orders {
         }
         let lent = readings.lent()?;
         let note = note(&caller.name, &reason);
+        let asked = Asked {
+            caller,
+            action,
+            token: &sent,
+            reason: &note.reason,
+            at: now,
+        };
+        if let Work::Extension(extension) = plan.work {
+            let subject = Subject::of_keys(&extension.pipeline);
+            let entropy = &*settings.entropy;
+            let run = self.runs.begin(&asked, plan.changes, subject, entropy);
+            let task = ExtensionTask {
+                run: Arc::clone(&run),
+                extension,
+                lent,
+                note,
+                clock: Arc::clone(&settings.clock),
+                end: self.runs.end(),
+            };
+            self.begin(task.run());
+            return Ok(Prepared::Run(run));
+        }
         if let Work::Rerun(rerun) = plan.work {
             let runner = lent.runner.clone().ok_or_else(no_runner)?;
-            let asked = Asked {
-                caller,
-                action,
-                token: &sent,
-                reason: &note.reason,
-                at: now,
-            };
-            let run = self
-                .runs
-                .begin(&asked, plan.changes, &rerun, &*settings.entropy);
+            let subject = Subject::of_rerun(&rerun);
+            let entropy = &*settings.entropy;
+            let run = self.runs.begin(&asked, plan.changes, subject, entropy);
             let task = RunTask {
                 run: Arc::clone(&run),
                 rerun,

@@ -21,7 +21,7 @@ use crate::page::List;
 use crate::query::{Query, invalid};
 use crate::reading::Readings;
 use crate::settings::Settings;
-use crate::{audit, keys, parked, producers, series, worker};
+use crate::{audit, keys, parked, producers, relay_letters, series, worker};
 
 /// Everything that a request is answered with.
 struct Service {
@@ -70,7 +70,7 @@ type Path = (
     MethodRouter<Arc<Service>>,
 );
 
-fn paths() -> [Path; 21] {
+fn paths() -> [Path; 23] {
     [
         ("/v1/status", &[], get(status)),
         ("/v1/pipelines", &[], get(pipelines)),
@@ -88,6 +88,16 @@ fn paths() -> [Path; 21] {
         ),
         ("/v1/quarantine", parked::MEMBERS, get(list_quarantine)),
         ("/v1/quarantine/show", parked::NAMED, get(show_quarantined)),
+        (
+            "/v1/relays/dead-letters",
+            relay_letters::MEMBERS,
+            get(list_relay_letters),
+        ),
+        (
+            "/v1/relays/dead-letters/show",
+            relay_letters::NAMED,
+            get(show_relay_letter),
+        ),
         ("/v1/producers", producers::MEMBERS, get(list_producers)),
         ("/v1/audit", audit::MEMBERS, get(list_audit)),
         ("/v1/store", &[], get(store)),
@@ -238,6 +248,18 @@ async fn show_quarantined(service: Shared, head: Parts) -> Answer {
 async fn show_message(State(service): Shared, head: Parts, kind: Kind) -> Answer {
     let query = Query::read(&head, parked::NAMED)?;
     let text = parked::show(&service.readings, &service.settings, &query, kind).await?;
+    Ok(json_text(text.into()))
+}
+
+async fn list_relay_letters(State(service): Shared, head: Parts) -> Answer {
+    let query = Query::read(&head, relay_letters::MEMBERS)?;
+    let (readings, settings) = (&service.readings, &service.settings);
+    json(&relay_letters::list(readings, settings, &*settings.clock, &query).await?)
+}
+
+async fn show_relay_letter(State(service): Shared, head: Parts) -> Answer {
+    let query = Query::read(&head, relay_letters::NAMED)?;
+    let text = relay_letters::show(&service.readings, &service.settings, &query).await?;
     Ok(json_text(text.into()))
 }
 

@@ -5,8 +5,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use semel_config::{ConsoleSettings, PipelineSettings};
+use semel_core::port::outbox::AnyOutbox;
 use semel_core::port::transfer::AnyTransferStore;
-use semel_core::{AnyStore, Clock, Entropy, Result};
+use semel_core::{AnyStore, Clock, Entropy, Error, Result};
 use semel_operate::producers::Producers;
 use semel_worker::replay::Job;
 use serde_json::Value;
@@ -25,7 +26,7 @@ pub struct Settings {
     pub accepted: Vec<&'static str>,
     /// The pipelines of the configuration.
     pub pipelines: Vec<PipelineSettings>,
-    /// The relays of the configuration.
+    /// The relays of the configuration, by name.
     pub relays: Vec<RelayPlace>,
     /// The producers of the store; none where it keeps none.
     pub producers: Option<Producers>,
@@ -45,13 +46,31 @@ pub struct Settings {
     pub entropy: Arc<dyn Entropy>,
 }
 
-/// A relay, and the store that has the orders about it.
+/// A relay, its outbox, and the store that has the orders about it.
 #[derive(Clone, Debug)]
 pub struct RelayPlace {
     /// The relay. No pipeline has its name.
     pub name: Box<str>,
-    /// The store beside its outbox, once it is open; none if the worker's own store has the orders.
-    pub elsewhere: Option<watch::Receiver<Option<AnyStore>>>,
+    /// The stream that it publishes.
+    pub stream: Box<str>,
+    /// Its outbox; none where this program knows none of that kind.
+    pub outbox: Option<AnyOutbox>,
+    /// The store beside its outbox; none if the worker's own store has the orders.
+    pub elsewhere: Option<watch::Receiver<OrderStore>>,
+}
+
+/// The store beside an outbox, which has the orders about its relays, as a worker found it last.
+#[derive(Clone, Debug, Default)]
+pub enum OrderStore {
+    /// Nobody has looked yet.
+    #[default]
+    Unseen,
+    /// It is open.
+    Open(AnyStore),
+    /// There is none in the database.
+    Absent,
+    /// It could not be opened.
+    Failed(Error),
 }
 
 /// The store, as the worker lends it.
@@ -98,6 +117,12 @@ pub trait Worker: Send + Sync + 'static {
 
     /// Returns the name of each of its pipelines, with an object that says how that is and what it has done.
     fn pipelines(&self) -> Vec<(Box<str>, Value)>;
+
+    /// Returns the name of each of its relays, with an object that says how that is and what waits in its outbox. The
+    /// object has the name as `pipeline`, and `relay`, which is true.
+    fn relays(&self) -> Vec<(Box<str>, Value)> {
+        Vec::new()
+    }
 
     /// Returns the last hour of the series that are wanted.
     fn series(&self, wanted: SeriesQuery<'_>) -> Series;

@@ -17,13 +17,13 @@ pub(crate) fn status(settings: &Settings, query: &Query) -> Result<Value, Proble
     Ok(settings.worker.status())
 }
 
-/// Lists the pipelines of the worker.
+/// Lists the pipelines of the worker, and then its relays.
 pub(crate) fn pipelines(settings: &Settings, query: &Query) -> Result<List<Value>, Problem> {
     // Its counts are those of all tenants.
     query.sees_everything()?;
-    let pipelines = settings.worker.pipelines().into_iter();
-    let pipelines = pipelines.map(|(_, pipeline)| pipeline);
-    Ok(List::whole(pipelines.collect()))
+    let (pipelines, relays) = (settings.worker.pipelines(), settings.worker.relays());
+    let all = pipelines.into_iter().chain(relays).map(|(_, it)| it);
+    Ok(List::whole(all.collect()))
 }
 
 /// Returns what the store holds and promises: the object of `semel store stats`.

@@ -87,7 +87,7 @@ pub struct OfRelay {
     #[arg(
         long,
         value_name = "NAME",
-        conflicts_with_all = ["pipeline", "tenant", "store", "admin"]
+        conflicts_with_all = ["pipeline", "tenant", "store"]
     )]
     pub relay: Option<String>,
 }

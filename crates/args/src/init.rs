@@ -13,19 +13,19 @@ pub struct Init {
     /// The folder to write into; made if it is not there
     #[arg(value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
-    /// Where messages come from
+    /// The source of the messages
     #[arg(long, value_parser = one_of(SOURCES), value_name = "KIND", default_value = "file")]
     pub source: SourceKind,
-    /// Where operations are remembered [default: embedded, or sqlite for the effect sql]
+    /// The store that remembers the operations [default: embedded, or sqlite for the effect sql]
     #[arg(long, value_parser = one_of(STORES), value_name = "KIND")]
     pub store: Option<StoreKind>,
-    /// What happens once per key [default: file, or exec for the store redis]
+    /// The effect that happens once per key [default: file, or exec for the store redis]
     #[arg(long, value_parser = one_of(EFFECTS), value_name = "KIND")]
     pub effect: Option<EffectKind>,
     /// A reverse proxy that gives an API idempotency keys, in place of a pipeline
     #[arg(long, conflicts_with_all = ["source", "effect", "level"])]
     pub gateway: bool,
-    /// How much of it to configure
+    /// The extent of the configuration
     #[arg(long, value_parser = one_of(LEVELS), value_name = "LEVEL", default_value = "beginner")]
     pub level: Level,
     #[command(flatten)]
@@ -96,7 +96,7 @@ pub const EFFECTS: &[(&str, &str, EffectKind)] = &[
 pub const LEVELS: &[(&str, &str, Level)] = &[
     (
         "beginner",
-        "What it takes to run: a short window, one process",
+        "The least that it takes to run: a short window, one process",
         Level::Beginner,
     ),
     (

@@ -9,7 +9,7 @@ use super::value::one_of;
 
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Log {
-    /// What standard error is for
+    /// The use of standard error
     #[arg(
         long = "log",
         value_parser = format(),
@@ -17,7 +17,7 @@ pub struct Log {
         default_value = "text"
     )]
     pub format: LogFormat,
-    /// Which decisions are told
+    /// The decisions that are told
     #[arg(
         long = "log-level",
         value_parser = level(),

@@ -19,7 +19,7 @@ pub use explanation::{
     AuditEntry, Beside, Choice, Event, Explanation, Facts, KeptMessage, Prospect,
 };
 pub use lookup::{Candidates, ENOUGH, ID_DIGITS, Places, candidates, in_list, of_keys};
-pub use order::{Changed, Planned};
+pub use order::{Changed, Extended, Planned};
 pub use proposal::{KeyChange, Proposal, Seen};
 pub use summary::{reason, signature, since, state_of};
 pub use traces::{Traces, scopes_of};

@@ -72,6 +72,15 @@ pub struct PlannedProducer {
     waiting: u64,
 }
 
+/// A sentence that says why an order would change nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unchanged {
+    /// The producer is as the order would make it.
+    Already(&'static str),
+    /// The order is of no use to it.
+    Impossible(&'static str),
+}
+
 /// The result for one producer: the documented object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ProducerChange {
@@ -224,16 +233,18 @@ impl PlannedProducer {
     ///
     /// # Errors
     ///
-    /// A sentence that says why nothing would change
+    /// Why nothing would change
     pub fn of(
         side: Side,
         entry: &ProducerEntry,
         order: ProducerOrder,
-    ) -> std::result::Result<Self, &'static str> {
+    ) -> std::result::Result<Self, Unchanged> {
         match (order, entry.is_frozen) {
-            (ProducerOrder::Freeze, true) => Err("it is frozen already"),
-            (ProducerOrder::Thaw, false) => Err("it is not frozen"),
-            (ProducerOrder::Release, false) => Err("it is not frozen: nothing of it is kept"),
+            (ProducerOrder::Freeze, true) => Err(Unchanged::Already("it is frozen already")),
+            (ProducerOrder::Thaw, false) => Err(Unchanged::Already("it is not frozen")),
+            (ProducerOrder::Release, false) => Err(Unchanged::Impossible(
+                "it is not frozen: nothing of it is kept",
+            )),
             (ProducerOrder::Freeze, false)
             | (ProducerOrder::Thaw | ProducerOrder::Release, true) => Ok(Self {
                 side,

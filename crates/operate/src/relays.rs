@@ -1,17 +1,19 @@
 //! The dead letters of relays: the model of `semel dead-letters` where a message never left its outbox. Selects them page
 //! by page, and lays them out.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use semel_core::Result;
+use semel_core::json::Mask;
 use semel_core::outbox::OutboxId;
 use semel_core::port::outbox::operations::{
     DeadMessage, DeadPosition, MOST_ORDERED, OutboxOperations, WholeDeadMessage,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::parked::{Filter, Header};
+use crate::parked::{Filter, HIDDEN, Header, Withheld, either, masked};
 use crate::value::{Base64, Time, text_or_base64};
 
 /// A selection of the dead letters of a relay.
@@ -73,7 +75,7 @@ impl Search {
 }
 
 /// A dead letter of a relay in a list: the documented object.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RelayDeadLetter {
     /// The id of the message in the outbox, by which it goes.
     pub id: String,
@@ -84,7 +86,7 @@ pub struct RelayDeadLetter {
     /// The order key; what comes behind it there waits.
     pub order_key: Option<String>,
     /// The state: dead.
-    pub state: &'static str,
+    pub state: Cow<'static, str>,
     /// The time at which the relay gave it up.
     pub since: Time,
     /// The time at which it was written.
@@ -105,7 +107,7 @@ impl RelayDeadLetter {
             relay: relay.to_owned(),
             stream: stream.to_owned(),
             order_key: message.order_key.map(|key| (*key).to_owned()),
-            state: "dead",
+            state: "dead".into(),
             since: Time(message.dead_at),
             created_at: Time(message.created_at),
             attempts: message.attempts,
@@ -116,7 +118,7 @@ impl RelayDeadLetter {
 }
 
 /// All of a dead letter of a relay; in JSON an object whose members are stable.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WholeRelayDeadLetter<'a> {
     /// The facts that a list has.
     #[serde(flatten)]
@@ -125,13 +127,16 @@ pub struct WholeRelayDeadLetter<'a> {
     pub headers: Vec<Header<'a>>,
     /// The reason why the headers cannot be sent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub headers_error: Option<&'a str>,
+    pub headers_error: Option<Cow<'a, str>>,
     /// The payload, if it is text.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub payload: Option<&'a str>,
+    pub payload: Option<Cow<'a, str>>,
     /// The same, if it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload_base64: Option<Base64<'a>>,
+    /// The reason why the payload is not here, or not all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub withheld: Option<Withheld>,
 }
 
 impl<'a> WholeRelayDeadLetter<'a> {
@@ -141,7 +146,7 @@ impl<'a> WholeRelayDeadLetter<'a> {
         let headers = whole.message.headers.as_ref();
         let (headers, headers_error) = match headers {
             Ok(headers) => (&headers[..], None),
-            Err(why) => (&[][..], Some(&**why)),
+            Err(why) => (&[][..], Some(Cow::Borrowed(&**why))),
         };
         let headers = headers.iter().map(|(name, value)| {
             let (value, value_base64) = text_or_base64(value);
@@ -155,8 +160,44 @@ impl<'a> WholeRelayDeadLetter<'a> {
             letter: RelayDeadLetter::of(relay, stream, whole.facts.clone()),
             headers: headers.collect(),
             headers_error,
-            payload,
+            payload: payload.map(Into::into),
             payload_base64,
+            withheld: None,
         }
+    }
+
+    /// Returns the payload; nothing where it is withheld.
+    pub fn payload(&self) -> Option<&[u8]> {
+        either(self.payload.as_deref(), self.payload_base64.as_ref())
+    }
+
+    /// Leaves out the payload, the values of the headers and what is wrong with them, which not everybody may see.
+    #[must_use]
+    pub fn without_payload(mut self) -> Self {
+        (self.payload, self.payload_base64) = (None, None);
+        for header in &mut self.headers {
+            (header.value, header.value_base64) = (None, None);
+        }
+        self.headers_error = None;
+        self.withheld = Some(Withheld::Role);
+        self
+    }
+
+    /// Hides members of the payload, and the values of headers of such a name. Where members cannot be told, the whole
+    /// payload is left out.
+    #[must_use]
+    pub fn masked(mut self, mask: &Mask) -> Self {
+        if mask.is_empty() {
+            return self;
+        }
+        for header in &mut self.headers {
+            if mask.has_name(&header.name) {
+                (header.value, header.value_base64) = (Some(HIDDEN.into()), None);
+            }
+        }
+        let (shown, withheld) = masked(self.payload.take(), self.letter.size_bytes, mask);
+        (self.payload, self.payload_base64) = (shown, None);
+        self.withheld = self.withheld.or(withheld);
+        self
     }
 }

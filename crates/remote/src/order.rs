@@ -11,7 +11,8 @@ use serde_json::{Map, Value, json};
 
 use crate::effects::Effects;
 use crate::problem::Problem;
-use crate::worker::{Failure, Worker};
+use crate::report::of_format;
+use crate::worker::{Failure, VERSION, Worker};
 
 /// A plan: what would change, and what is left as it is.
 #[derive(Debug, Deserialize)]
@@ -44,6 +45,8 @@ pub struct Carried<C> {
     pub result: String,
     /// The reason, or what is left to do.
     pub why: Option<String>,
+    /// False if no audit trail has it, where that can be.
+    pub audited: Option<bool>,
 }
 
 /// Messages that are run again.
@@ -89,7 +92,7 @@ impl<C> Planned<C> {
 impl<C: DeserializeOwned> Planned<C> {
     /// Returns the new plan of an order whose plan no longer holds.
     pub fn of_stale(problem: &Problem) -> Option<Self> {
-        Self::deserialize(Value::Object(problem.members.clone())).ok()
+        of_format(Value::Object(problem.members.clone()), VERSION, "plans").ok()
     }
 }
 
@@ -110,7 +113,7 @@ impl Worker {
     ) -> Result<Planned<C>, Failure> {
         let path = format!("/v1/{action}/plan");
         let sent = self.post(&path, order, PLANNING, Effects::None).await?;
-        Planned::deserialize(sent).map_err(|why| self.incompatible(&path, &why.to_string()))
+        of_format(sent, VERSION, "plans").map_err(|why| self.incompatible(&path, &why))
     }
 
     /// Carries out what was planned, if it still holds; else it is refused with `plan-stale`, and the new plan.
@@ -130,7 +133,8 @@ impl Worker {
     ) -> Result<Done<C>, Failure> {
         let path = format!("/v1/{action}/do");
         let sent = self.give(&path, token, reason).await?;
-        Done::deserialize(sent).map_err(|why| self.unread(&path, &why.to_string(), Effects::Some))
+        let done = of_format(sent, VERSION, "answers to orders");
+        done.map_err(|why| self.unread(&path, &why, Effects::Some))
     }
 
     /// Begins to run messages again that were planned. It goes on without the one who asks: [`Worker::run`] tells how far
@@ -146,7 +150,8 @@ impl Worker {
     pub async fn begin(&self, action: &str, token: &str, reason: &str) -> Result<Run, Failure> {
         let path = format!("/v1/{action}/do");
         let sent = self.give(&path, token, reason).await?;
-        Run::deserialize(sent).map_err(|why| self.unread(&path, &why.to_string(), Effects::Some))
+        let run = of_format(sent, VERSION, "runs");
+        run.map_err(|why| self.unread(&path, &why, Effects::Some))
     }
 
     /// Tells how far a run is.
@@ -161,7 +166,8 @@ impl Worker {
     pub async fn run(&self, id: &str) -> Result<Run, Failure> {
         let path = format!("/v1/runs/{id}");
         let text = self.text(&path, &[]).await?;
-        serde_json::from_slice(&text).map_err(|why| self.incompatible(&path, &why.to_string()))
+        let sent = self.json(&text, Effects::None)?;
+        of_format(sent, VERSION, "runs").map_err(|why| self.incompatible(&path, &why))
     }
 
     async fn give(&self, path: &str, token: &str, reason: &str) -> Result<Value, Failure> {

@@ -90,10 +90,15 @@ impl Problem {
         }
     }
 
-    /// The kind of failure: that of which the code is the usual one, else what the status says.
+    /// The kind of failure: that of which the code is the usual one, else what the status says. One that cannot be done
+    /// here has a status of its own, whatever its code is.
     fn kind(&self) -> ErrorKind {
+        if self.status == StatusCode::NOT_IMPLEMENTED {
+            return ErrorKind::Unsupported;
+        }
         let kinds = [
             ErrorKind::InvalidInput,
+            ErrorKind::InvalidConfig,
             ErrorKind::Unsupported,
             ErrorKind::Conflict,
             ErrorKind::Throttled,
@@ -148,6 +153,18 @@ mod tests {
             ),
             (503, "timeout", "maybe_applied", ErrorKind::Timeout),
             (503, "throttled", "", ErrorKind::Throttled),
+            (
+                501,
+                "store-unavailable",
+                "not_applied",
+                ErrorKind::Unsupported,
+            ),
+            (
+                500,
+                "invalid-config",
+                "not_applied",
+                ErrorKind::InvalidConfig,
+            ),
         ] {
             let text =
                 format!("{{\"code\":\"{code}\",\"detail\":\"x\",\"certainty\":\"{certainty}\"}}");

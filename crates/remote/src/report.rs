@@ -29,6 +29,25 @@ impl<R: DeserializeOwned + Serialize> Read<R> {
     }
 }
 
+/// Reads an object that has the number of its format; `what` names objects of its kind.
+///
+/// # Errors
+///
+/// The reason why it is none of this version
+pub(crate) fn of_format<T: DeserializeOwned>(
+    sent: Value,
+    known: u64,
+    what: &str,
+) -> Result<T, String> {
+    match sent.get("semel").map(Value::as_u64) {
+        Some(Some(format)) if format == known => T::deserialize(sent).map_err(|it| it.to_string()),
+        Some(Some(format)) => Err(format!(
+            "its {what} have the format {format}, and this version knows {known}"
+        )),
+        Some(None) | None => Err(format!("its {what} have no number of a format")),
+    }
+}
+
 /// Finds a member of `sent` that `printed` lacks.
 fn unknown(sent: &Value, printed: &Value, at: &str) -> Option<String> {
     match (sent, printed) {
@@ -67,6 +86,24 @@ mod tests {
         name: String,
         #[serde(skip_serializing_if = "Option::is_none")]
         detail: Option<String>,
+    }
+
+    #[test]
+    fn an_object_of_another_format_is_none_of_this_version() {
+        let read = |sent: Value| of_format::<Part>(sent, 1, "parts").map(|it| it.name);
+        let part = json!({"semel": 1, "name": "a"});
+        assert_eq!(read(part).as_deref(), Ok("a"));
+        // The number is looked at first: the rest may be anything.
+        for (sent, why) in [
+            (json!({"semel": 2, "title": "a"}), "have the format 2"),
+            (json!({"semel": "1", "name": "a"}), "have no number"),
+            (json!({"name": "a"}), "have no number"),
+            (json!([]), "have no number"),
+            (json!({"semel": 1}), "name"),
+        ] {
+            let refused = read(sent).expect_err("none of this version");
+            assert!(refused.contains(why), "{refused}");
+        }
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::address::Address;
 use crate::connection::{Answer, Broken, MOST_BYTES, exchange};
 use crate::effects::Effects;
 use crate::problem::Problem;
-use crate::report::Read;
+use crate::report::{Read, of_format};
 
 /// The way to a worker: what it is shown, and what it is trusted by.
 #[derive(Clone, Debug, Default)]
@@ -92,7 +92,6 @@ pub struct Page<E> {
 /// A page as it is sent.
 #[derive(Deserialize)]
 struct SentPage {
-    semel: u32,
     items: Vec<Value>,
     next: Option<String>,
 }
@@ -199,10 +198,8 @@ impl Worker {
         let members: Vec<_> = members.iter().copied().chain(cursor).collect();
         let text = self.text(path, &members).await?;
         let wrong = |why: String| self.incompatible(path, &why);
-        let sent: SentPage = serde_json::from_slice(&text).map_err(|why| wrong(why.to_string()))?;
-        if sent.semel != VERSION {
-            return Err(wrong(format!("its lists have the format {}", sent.semel)));
-        }
+        let sent = self.json(&text, Effects::None)?;
+        let sent: SentPage = of_format(sent, VERSION, "lists").map_err(wrong)?;
         let mut page = Page {
             items: Vec::with_capacity(sent.items.len()),
             next: sent.next,
@@ -329,7 +326,7 @@ impl Worker {
         })
     }
 
-    fn json(&self, text: &[u8], effects: Effects) -> Result<Value, Failure> {
+    pub(crate) fn json(&self, text: &[u8], effects: Effects) -> Result<Value, Failure> {
         serde_json::from_slice(text).map_err(|why| {
             let message = format!("its answer is no JSON: {why}");
             Failure::Failed(self.other(&message, effects))
@@ -381,7 +378,7 @@ fn is_of_a_proxy(status: StatusCode) -> bool {
     )
 }
 
-/// The version of the format of lists and plans.
-const VERSION: u32 = 1;
+/// The version of the format of lists, plans, answers to orders and runs.
+pub(crate) const VERSION: u64 = 1;
 /// The time that an answer takes which changes nothing; a worker gives up a reading after seven seconds.
 const READING: Duration = Duration::from_secs(30);

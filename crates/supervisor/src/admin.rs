@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use semel_admin::{Lent, Orders, RelayPlace};
-use semel_backends::producers;
+use semel_backends::{outbox, producers};
 use semel_config::Settings;
 use semel_core::{Clock, Entropy, Error, Result};
 use semel_http::Access;
@@ -62,12 +62,15 @@ pub(crate) fn encryption(settings: &Settings) -> Result<Option<ServerConfig>> {
     })
 }
 
-/// Returns each relay, with the place of the orders about it.
+/// Returns each relay, with its outbox and the place of the orders about it.
 fn relay_places(settings: &Settings, orders: &RelayOrders) -> Vec<RelayPlace> {
     let mut elsewhere = orders.stores();
     let relays = settings.relays.iter();
     let places = relays.map(|it| RelayPlace {
         name: it.name.clone(),
+        stream: it.stream.clone(),
+        // A relay without one ends the run when it begins.
+        outbox: outbox::open(&it.store).ok(),
         elsewhere: elsewhere.remove(&it.name),
     });
     places.collect()

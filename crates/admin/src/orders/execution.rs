@@ -19,6 +19,7 @@ use semel_operate::producers::{PlannedProducer, Producers};
 use semel_operate::store::{SweepResult, sweep};
 use serde::Serialize;
 
+use super::letter::batches;
 use super::plan::{Change, Discard, Plan, VERSION, Work, snapshot};
 use crate::settings::Lent;
 
@@ -52,6 +53,9 @@ pub(super) enum Fate {
         #[serde(skip_serializing_if = "Option::is_none")]
         why: Option<String>,
     },
+    /// It was made, and there is no audit trail beside it that could have an entry.
+    #[serde(rename = "done")]
+    Unaudited { audited: bool },
     /// It was not made: something else happened meanwhile.
     Refused { why: String },
     /// It was not made, for this failure.
@@ -106,9 +110,17 @@ impl Execution<'_> {
                     }
                 }
             }
+            Work::Letters(order, letters) => {
+                for batch in batches(&letters) {
+                    let given = self.order_letters(order, batch);
+                    if self.stops() || fates.add(given.await, batch.len()).is_break() {
+                        break;
+                    }
+                }
+            }
             Work::Sweep(before) => return self.sweep(before).await,
             // That is done by a run, not by an order.
-            Work::Rerun(_) => {}
+            Work::Rerun(_) | Work::Extension(_) => {}
             // An order that the audit trail could not tell of is not given.
             Work::Producers(..) if self.lent.trail.is_none() => return Err(no_trail()),
             Work::Producers(producers, all) => {
@@ -319,7 +331,7 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    const fn whole(fates: Vec<Fate>) -> Self {
+    pub(super) const fn whole(fates: Vec<Fate>) -> Self {
         Self {
             fates,
             next: ControlFlow::Continue(()),
@@ -412,6 +424,7 @@ impl Fate {
     pub(super) fn parts(&self) -> (&'static str, Option<&str>) {
         match self {
             Self::Done { why } => ("done", why.as_deref()),
+            Self::Unaudited { .. } => ("done", None),
             Self::Refused { why } => ("refused", Some(why)),
             Self::Failed { why } => ("failed", Some(why)),
             Self::Unknown { why } => ("unknown", Some(why)),
@@ -430,8 +443,9 @@ impl Fate {
 
 impl Answer {
     fn of(changes: Vec<Carried>) -> Self {
-        let is_done = |it: &&Carried| matches!(it.fate, Fate::Done { .. });
-        let is_whole = |it: &Carried| it.fate == Fate::Done { why: None };
+        let is_done = |it: &&Carried| matches!(it.fate, Fate::Done { .. } | Fate::Unaudited { .. });
+        let is_whole =
+            |it: &Carried| matches!(it.fate, Fate::Done { why: None } | Fate::Unaudited { .. });
         Self {
             semel: VERSION,
             complete: changes.iter().all(is_whole),

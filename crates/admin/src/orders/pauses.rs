@@ -1,13 +1,14 @@
 //! Plans of orders that pause pipelines and relays, or let them run again. Both have one namespace.
 
-use semel_core::{AnyStore, Timestamp};
+use axum::http::StatusCode;
+use semel_core::{AnyStore, Code, Timestamp};
 use semel_http::Problem;
 use semel_operate::order::Left;
 use semel_operate::pipelines::{OrderedPause, PipelineOrder, ordered_pauses};
 
 use super::plan::{Change, Digest, Plan, Work};
-use crate::reading::Reading;
-use crate::settings::Settings;
+use crate::reading::{Reading, later};
+use crate::settings::{OrderStore, RelayPlace, Settings};
 
 /// The names that an order is about, with the one store that has the orders about all of them.
 struct Place<'a> {
@@ -17,6 +18,10 @@ struct Place<'a> {
 }
 
 /// Makes the plan of an order about what has these names.
+///
+/// # Errors
+///
+/// Those of [`Reading::within`]; 501, or that of the store: the one beside the outbox of a relay is not open
 pub(super) async fn plan(
     reading: &Reading,
     settings: &Settings,
@@ -24,7 +29,7 @@ pub(super) async fn plan(
     names: &[String],
     at: Timestamp,
 ) -> Result<Plan, Problem> {
-    let (places, mut left) = places(reading, settings, names);
+    let (places, mut left) = places(reading, settings, names)?;
     let (mut all, mut changes, mut digest) = (Vec::new(), Vec::new(), Digest::default());
     for Place {
         store,
@@ -57,12 +62,12 @@ pub(super) async fn plan(
     ))
 }
 
-/// Finds the store of each name, and those names that have none.
+/// Finds the store of each name, and the names that nothing has.
 fn places<'a>(
     reading: &Reading,
     settings: &Settings,
     names: &'a [String],
-) -> (Vec<Place<'a>>, Vec<Left>) {
+) -> Result<(Vec<Place<'a>>, Vec<Left>), Problem> {
     let (mut places, mut left) = (Vec::new(), Vec::new());
     let is_pipeline = |name: &str| {
         let mut pipelines = settings.pipelines.iter();
@@ -82,18 +87,11 @@ fn places<'a>(
             ));
             continue;
         };
-        let store = match &relay.elsewhere {
-            None => Some(reading.store.clone()),
-            Some(store) => store.borrow().clone(),
-        };
-        match store {
-            Some(store) => places.push(Place {
-                store,
-                names: vec![name],
-                is_of_relays: true,
-            }),
-            None => left.push(Left::pipeline(name, NO_STORE)),
-        }
+        places.push(Place {
+            store: store_of(reading, relay)?,
+            names: vec![name],
+            is_of_relays: true,
+        });
     }
     if !pipelines.is_empty() {
         let place = Place {
@@ -103,13 +101,39 @@ fn places<'a>(
         };
         places.insert(0, place);
     }
-    (places, left)
+    Ok((places, left))
+}
+
+/// Returns the store that has the orders about a relay.
+///
+/// # Errors
+///
+/// The reason why it is not open. Whoever asks changed nothing.
+fn store_of(reading: &Reading, relay: &RelayPlace) -> Result<AnyStore, Problem> {
+    let Some(elsewhere) = &relay.elsewhere else {
+        return Ok(reading.store.clone());
+    };
+    let name = &relay.name;
+    let found = elsewhere.borrow().clone();
+    match found {
+        OrderStore::Open(store) => Ok(store),
+        OrderStore::Unseen => {
+            let detail = format!("relay {name}: its database was not looked at yet; ask again");
+            let problem = later(Code::StoreUnavailable.as_str(), detail);
+            Err(problem.with("certainty", "not_applied"))
+        }
+        OrderStore::Absent => {
+            let detail = format!(
+                "relay {name}: its database has no store, which would keep the order beside the outbox; \
+                 `semel store migrate --yes` makes it"
+            );
+            let (status, code) = (StatusCode::NOT_IMPLEMENTED, Code::StoreUnavailable.as_str());
+            Err(Problem::new(status, code, detail).with("certainty", "not_applied"))
+        }
+        OrderStore::Failed(error) => Err(Problem::from(&error.not_applied())),
+    }
 }
 
 fn since(before: &OrderedPause) -> (&'static str, u64) {
     (before.kind.as_str(), before.since.as_millis())
 }
-
-/// The obstacle to an order about a relay whose database has no store that could keep it.
-const NO_STORE: &str = "the store beside its outbox, which keeps such an order, is not open: it does not answer, is not \
-                        there (`semel store migrate --yes` makes it) or has another format; the log says which";

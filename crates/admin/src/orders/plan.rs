@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use semel_core::port::outbox::operations::DeadOrder;
 use semel_core::{AnyStore, Key, Operation, Parked, ParkedId, Record, State, StateKind, Timestamp};
 use semel_operate::action::Advice;
 use semel_operate::in_doubt::{Case, Resolved};
@@ -12,10 +13,14 @@ use semel_operate::order::Left;
 use semel_operate::parked::{DeadLetter, Foretold, Found, Quarantined};
 use semel_operate::pipelines::{PipelineChange, PlannedPipeline};
 use semel_operate::producers::{PlannedProducer, ProducerChange, Producers};
+use semel_operate::relays::RelayDeadLetter;
 use semel_operate::store::SweepResult;
 use semel_worker::replay::Kind;
 use serde::Serialize;
 use serde_json::{Map, Value};
+
+use super::extension::{Extension, PlannedExtension};
+use super::letter::Letter;
 
 /// A plan.
 #[derive(Debug)]
@@ -66,6 +71,8 @@ pub(super) enum Work {
     Orders(Vec<(Planned, String)>),
     /// Messages are dropped.
     Messages(Vec<Discard>),
+    /// Dead letters of relays are tried again or dropped.
+    Letters(DeadOrder, Vec<Letter>),
     /// The store is swept, in which about so many records are past their window.
     Sweep(Option<u64>),
     /// Pipelines and relays are paused, drained or resumed, each by an order in this store.
@@ -74,6 +81,8 @@ pub(super) enum Work {
     Producers(Producers, Vec<PlannedProducer>),
     /// Messages are run again.
     Rerun(Rerun),
+    /// The finished keys of a pipeline are remembered for longer.
+    Extension(Extension),
 }
 
 /// Messages and doubts that are to be run again.
@@ -141,7 +150,9 @@ pub(super) enum Change {
     },
     DeadLetter(Box<DeadLetter>),
     Quarantined(Box<Quarantined>),
+    RelayDeadLetter(Box<RelayDeadLetter>),
     Foretold(Box<Foretold>),
+    Extension(PlannedExtension),
     Forecast {
         /// About as many; none if the store cannot tell.
         removed: Option<u64>,

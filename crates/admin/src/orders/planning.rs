@@ -13,7 +13,7 @@ use super::lookup::{Doubts, doubts, left_by, named, refuse_streamed};
 use super::plan::{Change, Digest, Plan, Work, snapshot};
 use super::request::Order;
 use super::selection::Selection;
-use super::{Bounds, messages, pauses, producing, rerun};
+use super::{Bounds, extension_plan, letter_plan, messages, pauses, producing, rerun};
 use crate::keys::declared;
 use crate::query::invalid;
 use crate::reading::Reading;
@@ -37,9 +37,15 @@ pub(super) async fn plan(
         Order::Change(change, selection) => {
             change_keys(reading, settings, *change, selection, bounds.at).await
         }
+        Order::ExtendAll(window, within) => {
+            extension_plan::plan(reading, settings, (*window, within), bounds.at).await
+        }
         Order::Drop(kind, selection) => messages::drop(reading, *kind, selection, bounds).await,
         Order::Rerun(kind, selection, key) => {
             rerun::plan(reading, settings, (*kind, key.as_ref()), selection, bounds).await
+        }
+        Order::Letters(order, selection) => {
+            letter_plan::plan(reading, settings, *order, selection, bounds).await
         }
         Order::Sweep => sweep(reading, bounds.at).await,
         Order::Pipelines(order, names) => {

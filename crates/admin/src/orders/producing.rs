@@ -4,8 +4,9 @@ use semel_core::Timestamp;
 use semel_core::producer::ProducerOrder;
 use semel_http::Problem;
 use semel_operate::order::Left;
-use semel_operate::producers::{PlannedProducer, Side, matching};
+use semel_operate::producers::{PlannedProducer, Side, Unchanged, matching};
 
+use super::execution::no_trail;
 use super::plan::{Change, Digest, Plan, Work};
 use crate::producers;
 use crate::reading::Reading;
@@ -20,16 +21,25 @@ pub(super) async fn plan(
     at: Timestamp,
 ) -> Result<Plan, Problem> {
     let producers = producers::of(settings)?;
+    if !reading.has_trail {
+        return Err(no_trail());
+    }
     let entries = reading.within(producers.list()).await?;
     let (mut all, mut changes, mut left) = (Vec::new(), Vec::new(), Vec::new());
     let mut digest = Digest::default();
     for name in names {
         let planned = match matching(&entries, name, only)[..] {
-            [(side, entry)] => PlannedProducer::of(*side, entry, order).map(|it| (it, entry)),
-            [] => Err("there is no such producer"),
-            _ => Err(
+            [(side, entry)] => PlannedProducer::of(*side, entry, order)
+                .map(|it| (it, entry))
+                .map_err(|unchanged| match unchanged {
+                    Unchanged::Already(why) => Left::producer(name, why).already(),
+                    Unchanged::Impossible(why) => Left::producer(name, why),
+                }),
+            [] => Err(Left::producer(name, "there is no such producer")),
+            _ => Err(Left::producer(
+                name,
                 "one of this name publishes from here, and one sends its messages here; say which with `side`",
-            ),
+            )),
         };
         match planned {
             Ok((planned, entry)) => {
@@ -42,7 +52,7 @@ pub(super) async fn plan(
                 changes.push(Change::Producer(change));
                 all.push(planned);
             }
-            Err(why) => left.push(Left::producer(name, why)),
+            Err(unchanged) => left.push(unchanged),
         }
     }
     let work = Work::Producers(producers.clone(), all);

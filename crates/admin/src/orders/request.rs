@@ -1,7 +1,10 @@
 //! Requests for plans, read strictly: which order, and what it is about.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use semel_core::json::Node;
+use semel_core::port::outbox::operations::DeadOrder;
 use semel_core::port::store::ListQuery;
 use semel_core::producer::{ProducerName, ProducerOrder};
 use semel_core::units;
@@ -14,7 +17,7 @@ use semel_operate::pipelines::PipelineOrder;
 use semel_operate::producers::Side;
 use semel_worker::replay::Kind;
 
-use super::selection::{Parts, Selection, Which, names};
+use super::selection::{LetterSelection, Parts, Selection, Which, names};
 use crate::query::sees_everything;
 
 /// The orders that can be given.
@@ -32,6 +35,10 @@ pub(crate) enum Action {
     ReplayDeadLetters,
     /// Runs messages in quarantine.
     ReleaseQuarantined,
+    /// Lets relays try their dead letters again.
+    ReplayRelayLetters,
+    /// Drops dead letters of relays.
+    DropRelayLetters,
     /// Ends leases and backoffs.
     Release,
     /// Removes records.
@@ -65,8 +72,12 @@ pub(super) enum Order {
     Drop(Kind, Selection),
     /// Messages of this kind are run again; one in quarantine perhaps as an operation of its own, under a key.
     Rerun(Kind, Selection, Option<Key>),
+    /// Dead letters of relays are tried again or dropped.
+    Letters(DeadOrder, LetterSelection),
     /// Records of keys are changed.
     Change(KeyChange, Selection),
+    /// Every finished key of a pipeline is remembered for longer.
+    ExtendAll(Duration, ListQuery),
     /// The store is swept.
     Sweep,
     /// Pipelines are paused, drained or resumed.
@@ -77,13 +88,15 @@ pub(super) enum Order {
 
 impl Action {
     /// Every order.
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 19] = [
         Self::Resolve,
         Self::DropDeadLetters,
         Self::DropQuarantined,
         Self::Retry,
         Self::ReplayDeadLetters,
         Self::ReleaseQuarantined,
+        Self::ReplayRelayLetters,
+        Self::DropRelayLetters,
         Self::Release,
         Self::Forget,
         Self::Hold,
@@ -106,6 +119,8 @@ impl Action {
             Self::Retry => "in-doubt/retry",
             Self::ReplayDeadLetters => "dead-letters/replay",
             Self::ReleaseQuarantined => "quarantine/release",
+            Self::ReplayRelayLetters => "relays/dead-letters/replay",
+            Self::DropRelayLetters => "relays/dead-letters/drop",
             Self::Release => "keys/release",
             Self::Forget => "keys/forget",
             Self::Hold => "keys/hold",
@@ -129,6 +144,8 @@ impl Action {
             | Self::Retry
             | Self::ReplayDeadLetters
             | Self::ReleaseQuarantined
+            | Self::ReplayRelayLetters
+            | Self::DropRelayLetters
             | Self::Release
             | Self::Forget
             | Self::Hold
@@ -161,6 +178,8 @@ impl Order {
             Action::Retry => Self::rerun(root, caller, Kind::InDoubt),
             Action::ReplayDeadLetters => Self::rerun(root, caller, Kind::DeadLetters),
             Action::ReleaseQuarantined => Self::release(root, caller),
+            Action::ReplayRelayLetters => Self::letters(root, caller, DeadOrder::TryAgain),
+            Action::DropRelayLetters => Self::letters(root, caller, DeadOrder::Drop),
             Action::Release => Self::change(root, caller, KeyChange::Release),
             Action::Forget => Self::change(root, caller, KeyChange::Forget),
             Action::Hold => Self::hold(root, caller),
@@ -259,6 +278,20 @@ impl Order {
         Ok(Selection::read(&parts, within)?)
     }
 
+    /// Reads an order about dead letters of relays. They have messages of every tenant.
+    fn letters(root: Node<'_>, caller: &Caller, order: DeadOrder) -> Result<Self, Problem> {
+        let names = ["relay", "ids", "all", "older_than", "reason_like"];
+        let [relay, ids, all, older_than, reason_like] = members(root, "", names)?;
+        sees_everything(caller)?;
+        let parts = Parts {
+            all,
+            older_than,
+            reason_like,
+            ..Parts::named(None, ids)
+        };
+        Ok(Self::Letters(order, LetterSelection::read(relay, &parts)?))
+    }
+
     /// Reads an order about pipelines. They have messages of every tenant.
     fn pipelines(root: Node<'_>, caller: &Caller, order: PipelineOrder) -> Result<Self, Problem> {
         let [pipelines] = members(root, "", ["pipelines"])?;
@@ -296,14 +329,22 @@ impl Order {
         Ok(Self::Change(KeyChange::Hold(!is_off), selection))
     }
 
+    /// Reads an order to remember keys for longer: some, or every finished one of a pipeline.
     fn extend(root: Node<'_>, caller: &Caller) -> Result<Self, Problem> {
-        let [keys, ids, pipeline, tenant, window] =
-            members(root, "", ["keys", "ids", "pipeline", "tenant", "window"])?;
+        let names = ["keys", "ids", "all", "pipeline", "tenant", "window"];
+        let [keys, ids, all, pipeline, tenant, window] = members(root, "", names)?;
         let window = required(window, "", "window")?;
         let wanted = units::window(&window.text()?).map_err(|why| window.fault(why))?;
         let within = within(caller, pipeline, tenant)?;
-        let selection = Selection::read(&Parts::named(keys, ids), within)?;
-        Ok(Self::Change(KeyChange::Extend(wanted), selection))
+        let parts = Parts {
+            all,
+            ..Parts::named(keys, ids)
+        };
+        let selection = Selection::read(&parts, within)?;
+        Ok(match selection.which {
+            Which::All { .. } => Self::ExtendAll(wanted, selection.within),
+            Which::Keys(_) | Which::Ids(_) => Self::Change(KeyChange::Extend(wanted), selection),
+        })
     }
 
     fn change(root: Node<'_>, caller: &Caller, change: KeyChange) -> Result<Self, Problem> {

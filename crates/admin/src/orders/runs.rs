@@ -1,8 +1,9 @@
-//! Runs: messages that are run again in the process of the worker, beside its pipelines. A run goes on without whoever
-//! asked for it, and tells at any time what has come of its messages. What is remembered of runs is bounded, and ends with
+//! Runs: messages that are run again in the process of the worker, beside its pipelines, and keys of a whole pipeline that
+//! are remembered for longer. A run goes on without whoever asked for it, and tells at any time what has come of it. What is remembered of runs is bounded, and ends with
 //! the worker: the records that they changed and the messages that they dropped stand in the audit trail.
 
 mod audit_entries;
+mod extension_task;
 mod report;
 mod stop;
 mod task;
@@ -14,6 +15,7 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use semel_core::{Code, Entropy, Fate, Key, Parked, ParkedId, Record, Timestamp};
 use semel_http::{Caller, Problem, Tenant};
+use semel_operate::keys::Extended;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -23,6 +25,7 @@ use super::plan::{Change, Plan, Rerun, Standing, Work};
 use super::request::Action;
 use crate::reading::later;
 
+pub(super) use extension_task::ExtensionTask;
 use stop::StopOrder;
 pub(super) use task::RunTask;
 
@@ -34,7 +37,7 @@ pub(crate) struct Runs {
     end: watch::Sender<bool>,
 }
 
-/// A run of messages.
+/// A run.
 #[derive(Debug)]
 pub(crate) struct Run {
     id: String,
@@ -105,6 +108,36 @@ pub(super) struct Asked<'a> {
     pub(super) at: Timestamp,
 }
 
+/// The subject of a run.
+#[derive(Default)]
+pub(super) struct Subject {
+    key: Option<Key>,
+    pipelines: Vec<Box<str>>,
+    places: BTreeMap<ParkedId, (usize, Standing)>,
+}
+
+impl Subject {
+    /// Messages and doubts.
+    pub(super) fn of_rerun(rerun: &Rerun) -> Self {
+        let first = rerun.alone.len();
+        let places = (first..).zip(&rerun.messages);
+        let places = places.map(|(at, (id, standing))| (*id, (at, standing.clone())));
+        Self {
+            key: rerun.key.clone(),
+            pipelines: rerun.pipelines.keys().cloned().collect(),
+            places: places.collect(),
+        }
+    }
+
+    /// The keys of a pipeline.
+    pub(super) fn of_keys(pipeline: &str) -> Self {
+        Self {
+            pipelines: vec![pipeline.into()],
+            ..Self::default()
+        }
+    }
+}
+
 impl Runs {
     /// Finds the run that was begun with a token: an order that is sent twice is one.
     pub(super) fn begun_with(&self, token: &str) -> Option<Arc<Run>> {
@@ -119,16 +152,17 @@ impl Runs {
     ///
     /// 409 `run-unfinished` with the id of the other `run`, if the caller may see that; 503 `throttled`
     pub(super) fn check(&self, plan: &Plan, caller: &Caller) -> Result<(), Problem> {
-        let Work::Rerun(rerun) = &plan.work else {
-            return Ok(());
+        let pipelines: Vec<&str> = match &plan.work {
+            Work::Rerun(rerun) => rerun.pipelines.keys().map(|it| &**it).collect(),
+            Work::Extension(extension) => vec![&*extension.pipeline],
+            _ => return Ok(()),
         };
         let all = self.all();
         let going = all.iter().filter(|it| it.is_running());
         let going: Vec<_> = going.collect();
         let meets = |run: &Run| {
-            run.pipelines
-                .iter()
-                .any(|it| rerun.pipelines.contains_key(it))
+            let mut theirs = run.pipelines.iter();
+            theirs.any(|it| pipelines.contains(&&**it))
         };
         if let Some(run) = going.iter().find(|it| meets(it)) {
             let (status, code) = (StatusCode::CONFLICT, Code::RunUnfinished.as_str());
@@ -156,12 +190,16 @@ impl Runs {
         &self,
         asked: &Asked<'_>,
         changes: Vec<Change>,
-        rerun: &Rerun,
+        subject: Subject,
         entropy: &dyn Entropy,
     ) -> Arc<Run> {
         let mut id = [0; 8];
         entropy.fill(&mut id);
-        let first = rerun.alone.len();
+        let Subject {
+            key,
+            pipelines,
+            places,
+        } = subject;
         let run = Arc::new(Run {
             id: format!("{:016x}", u64::from_be_bytes(id)),
             token: digest(asked.token),
@@ -169,13 +207,10 @@ impl Runs {
             by: asked.caller.name.clone(),
             reason: asked.reason.into(),
             tenant: asked.caller.tenant.clone(),
-            key: rerun.key.clone(),
+            key,
             begun: asked.at,
-            pipelines: rerun.pipelines.keys().cloned().collect(),
-            places: (first..)
-                .zip(&rerun.messages)
-                .map(|(at, (id, standing))| (*id, (at, standing.clone())))
-                .collect(),
+            pipelines,
+            places,
             progress: Mutex::new(Progress {
                 state: RunState::Running,
                 ended: None,
@@ -292,6 +327,17 @@ impl Run {
             progress.results[*at].get_or_insert(Came::Order(execution::Fate::changed()));
         }
         is_same
+    }
+
+    /// Tells how far a run about keys is.
+    fn reports(&self, done: &Extended) {
+        let report = serde_json::to_value(done).unwrap_or_default();
+        self.progress().reports = vec![report];
+    }
+
+    /// Notes what has come of every change.
+    fn came_of_all(&self, came: Came) {
+        self.progress().results.fill(Some(came));
     }
 
     fn note(&self, at: usize, came: Came) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use semel_core::Key;
 use semel_core::json::Kind;
+use semel_core::outbox::OutboxId;
 use semel_core::port::store::ListQuery;
 use semel_http::member::{Fault, Member, printed_key};
 
@@ -25,6 +26,25 @@ pub(super) enum Which {
     /// Those with these ids, of operations or of messages, in lower case.
     Ids(Vec<String>),
     /// All of them, or those that are older, or have this in their reason.
+    All {
+        older_than: Option<Duration>,
+        reason_like: Option<String>,
+    },
+}
+
+/// The dead letters of relays that an order is about.
+#[derive(Debug)]
+pub(super) struct LetterSelection {
+    /// The relay; none where all are meant.
+    pub(super) relay: Option<String>,
+    pub(super) which: WhichLetters,
+}
+
+#[derive(Debug)]
+pub(super) enum WhichLetters {
+    /// Those with these ids.
+    Ids(Vec<OutboxId>),
+    /// All of them, or those that are older, or have this in their error.
     All {
         older_than: Option<Duration>,
         reason_like: Option<String>,
@@ -54,22 +74,72 @@ impl<'n> Parts<'n> {
     }
 }
 
+impl Parts<'_> {
+    /// Tells whether all are meant; else there are no conditions on them.
+    fn is_all(&self) -> Result<bool, Fault> {
+        let all = self.all.map(|it| it.boolean()).transpose()?;
+        let is_all = all.unwrap_or_default();
+        match self.older_than.or(self.reason_like).filter(|_| !is_all) {
+            Some(condition) => Err(condition.fault("this is a condition on `all`")),
+            None => Ok(is_all),
+        }
+    }
+
+    /// Reads the conditions on all of them.
+    fn conditions(&self) -> Result<(Option<Duration>, Option<String>), Fault> {
+        let older_than = self.older_than.map(|it| it.duration()).transpose()?;
+        let like = self.reason_like.map(|it| it.text_within(MOST_LIKE_BYTES));
+        let like = like.transpose()?.map(std::borrow::Cow::into_owned);
+        Ok((older_than, like))
+    }
+}
+
+impl LetterSelection {
+    /// Reads what is selected, of a relay or of all.
+    pub(super) fn read(relay: Option<Member<'_>>, parts: &Parts<'_>) -> Result<Self, Fault> {
+        let which = match (parts.ids, parts.is_all()?) {
+            (Some(ids), false) => {
+                WhichLetters::Ids(names(&ids, |text| {
+                    let id = text.parse::<OutboxId>();
+                    id.map_err(|why| format!("a dead letter of a relay goes by the id of its message, and this is {why}"))
+                })?)
+            }
+            (None, true) => {
+                let (older_than, reason_like) = parts.conditions()?;
+                WhichLetters::All {
+                    older_than,
+                    reason_like,
+                }
+            }
+            (None, false) => {
+                let detail = "which ones? name them with `ids`, or say `all`";
+                return Err(Fault::new("", detail));
+            }
+            (Some(_), true) => {
+                let detail = "name what is meant in one way: `ids` or `all`";
+                return Err(Fault::new("", detail));
+            }
+        };
+        let relay = relay.map(|it| it.text().map(std::borrow::Cow::into_owned));
+        Ok(Self {
+            relay: relay.transpose()?,
+            which,
+        })
+    }
+}
+
 impl Selection {
     /// Reads what is selected.
     pub(super) fn read(parts: &Parts<'_>, within: ListQuery) -> Result<Self, Fault> {
-        let all = parts.all.map(|it| it.boolean()).transpose()?;
-        let is_all = all.unwrap_or_default();
-        if let Some(condition) = parts.older_than.or(parts.reason_like).filter(|_| !is_all) {
-            return Err(condition.fault("this is a condition on `all`"));
-        }
+        let is_all = parts.is_all()?;
         let which = match (parts.keys, parts.ids, is_all) {
             (Some(keys), None, false) => Which::Keys(names(&keys, printed_key)?),
             (None, Some(ids), false) => Which::Ids(names(&ids, id)?),
             (None, None, true) => {
-                let like = parts.reason_like.map(|it| it.text_within(MOST_LIKE_BYTES));
+                let (older_than, reason_like) = parts.conditions()?;
                 Which::All {
-                    older_than: parts.older_than.map(|it| it.duration()).transpose()?,
-                    reason_like: like.transpose()?.map(std::borrow::Cow::into_owned),
+                    older_than,
+                    reason_like,
                 }
             }
             (None, None, false) => {

@@ -3,7 +3,10 @@
 
 mod bounds;
 mod description;
+mod extension;
+mod letters;
 mod orders;
+mod outbox;
 mod payloads;
 mod runs;
 mod site;

@@ -41,6 +41,10 @@ impl Worker for Idle {
         vec![("pay".into(), json!({ "pipeline": "pay" }))]
     }
 
+    fn relays(&self) -> Vec<(Box<str>, Value)> {
+        vec![("out".into(), json!({ "pipeline": "out", "relay": true }))]
+    }
+
     fn series(&self, wanted: SeriesQuery<'_>) -> Series {
         let plot = Plot {
             family: wanted.family.unwrap_or("semel_in_flight").into(),

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use semel_admin::{Lent, RelayPlace};
-use semel_core::AnyStore;
+use semel_admin::{Lent, OrderStore, RelayPlace};
 use semel_core::port::producer::{AnyProducerJournal, ProducerJournal};
 use semel_core::port::transfer::AnyTransferStore;
 use semel_core::producer::{Opening, ProducerName};
+use semel_core::{AnyStore, Code, Error, ErrorKind};
 use semel_http::{Caller, Role};
 use semel_operate::producers::Producers;
 use semel_store_memory::MemoryProducers;
@@ -44,33 +44,59 @@ fn lend(site: &Site) {
 }
 
 #[tokio::test]
+async fn relays_follow_the_pipelines_in_one_list() {
+    let listed = Site::new().good("/v1/pipelines").await;
+    let items = listed["items"].as_array().cloned().unwrap_or_default();
+    let told: Vec<_> = items
+        .iter()
+        .map(|it| (it["pipeline"].as_str(), it["relay"] == true))
+        .collect();
+    assert_eq!(told, [(Some("pay"), false), (Some("out"), true)]);
+}
+
+#[tokio::test]
 async fn an_order_about_a_relay_goes_to_the_store_beside_its_outbox() {
-    let (opened, elsewhere) = watch::channel(None);
+    let (opened, elsewhere) = watch::channel(OrderStore::Unseen);
     let relay = |name: &str, elsewhere| RelayPlace {
         name: name.into(),
+        stream: name.into(),
+        outbox: None,
         elsewhere,
     };
     let relays = vec![relay("here", None), relay("there", Some(elsewhere))];
     let site = Site::of(|settings| settings.relays = relays);
     lend(&site);
     let order = json!({ "pipelines": ["here", "there", "nowhere"] });
-    let (status, planned) = plan(&site, "pipelines/pause", &order).await;
-    assert_eq!(status, 200, "{planned}");
     let names = |of: &Value| -> Vec<String> {
         let all = of.as_array().into_iter().flatten();
         all.map(|it| it["pipeline"].as_str().unwrap_or_default().to_owned())
             .collect()
     };
+    let away = Error::new(ErrorKind::Unavailable, "no connection");
+    let newer = Error::new(ErrorKind::InvalidConfig, "format 99").with_code(Code::StoreNewer);
+    // Nothing is planned where the store of one of them is not open, and why it is not is told.
+    for (found, status, code) in [
+        (OrderStore::Unseen, 503, "store-unavailable"),
+        (OrderStore::Failed(away), 503, "store-unavailable"),
+        (OrderStore::Failed(newer), 500, "store-newer"),
+        (OrderStore::Absent, 501, "store-unavailable"),
+    ] {
+        opened.send_replace(found);
+        let (refused, problem) = plan(&site, "pipelines/pause", &order).await;
+        let told = (refused, &problem["code"], &problem["certainty"]);
+        assert_eq!(told, (status, &json!(code), &json!("not_applied")));
+        is_described(&problem, "Problem");
+    }
+    // The others can be planned without it.
+    let (_, planned) = plan(&site, "pipelines/pause", &json!({ "pipelines": ["here"] })).await;
     assert_eq!(names(&planned["changes"]), ["here"]);
-    assert_eq!(names(&planned["left"]), ["there", "nowhere"]);
-    let why = planned["left"][0]["why"].as_str().unwrap_or_default();
-    assert!(why.contains("is not open"), "{why}");
 
     let memory = site.memory();
     let there = AnyStore::new(memory);
-    opened.send_replace(Some(there.clone()));
+    opened.send_replace(OrderStore::Open(there.clone()));
     let (planned, _) = done(&site, "pipelines/pause", &order).await;
     assert_eq!(names(&planned["changes"]), ["here", "there"]);
+    assert_eq!(names(&planned["left"]), ["nowhere"]);
     is_described(&planned["changes"][1], "Change");
     let own = site.good("/v1/audit").await;
     assert_eq!(names(&own["items"]), ["here"]);
@@ -173,13 +199,45 @@ async fn an_order_about_a_producer_that_no_trail_could_tell_of_is_not_given() {
         runner: None,
     }));
     let order = json!({ "producers": ["billing"] });
+    let (status, refused) = plan(&site, "producers/freeze", &order).await;
+    assert_eq!(status, 501, "{refused}");
+    // A plan of a worker whose store takes entries is of no use here, either.
+    lend(&site);
     let (_, plan) = plan(&site, "producers/freeze", &order).await;
+    site.store.send_replace(Some(Lent {
+        store: AnyStore::new(site.memory()),
+        trail: None,
+        runner: None,
+    }));
     let order = json!({ "token": plan["token"], "reason": "INC-7" });
     let caller = Some(Caller::loopback());
     let (status, body) = site.post("/v1/producers/freeze/do", &order, caller).await;
     assert_eq!(status, 501, "{body}");
+    assert_eq!(body["certainty"], "not_applied", "{body}");
     let all = journal.list().await.expect("a list");
     assert!(!all[0].is_frozen, "{all:?}");
+}
+
+#[tokio::test]
+async fn a_producer_that_is_as_the_order_would_make_it_is_told_so() {
+    let (site, journal) = with_producers(&["billing"]).await;
+    let order = json!({ "producers": ["billing", "none"] });
+    let told = async |action: &str| {
+        let (status, plan) = plan(&site, &format!("producers/{action}"), &order).await;
+        assert_eq!(status, 200, "{plan}");
+        let left = plan["left"].as_array().cloned().unwrap_or_default();
+        let already: Vec<_> = left.iter().map(|it| it["already"] == true).collect();
+        (plan["changes"].as_array().map_or(0, Vec::len), already)
+    };
+    // What is not frozen has nothing that could be released: that is no state to be in already.
+    assert_eq!(told("thaw").await, (0, vec![true, false]));
+    assert_eq!(told("release").await, (0, vec![false, false]));
+    assert_eq!(told("freeze").await, (1, vec![false]));
+    let name = "billing".parse().expect("a name");
+    let freeze = semel_core::producer::ProducerOrder::Freeze;
+    assert!(journal.order(&name, freeze).await.expect("frozen"));
+    assert_eq!(told("freeze").await, (0, vec![true, false]));
+    assert_eq!(told("thaw").await, (1, vec![false]));
 }
 
 #[tokio::test]

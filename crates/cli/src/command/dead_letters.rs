@@ -1,6 +1,6 @@
 //! `semel dead-letters`: messages whose operations Semel gave up, and those that relays gave up.
 
-mod relays;
+pub(crate) mod relays;
 
 use std::sync::Arc;
 

@@ -11,8 +11,10 @@
 
 mod consent;
 mod door;
+mod extension;
 mod in_doubt;
 mod keys;
+mod letters;
 mod parked;
 mod pipelines;
 mod rerun;

@@ -1,7 +1,9 @@
 //! Verbs asked of a worker with `--admin`: what they print is what they print of the store, byte for byte.
 
 mod answers;
+mod extension;
 mod failures;
+mod letters;
 mod orders;
 mod runs;
 
@@ -271,18 +273,12 @@ fn a_verb_that_no_worker_answers_is_refused_by_name() {
         (&["replay", "--id", "x"][..], "semel replay"),
         (&["producers", "list"], "semel producers"),
         (&["store", "migrate"], "semel store migrate"),
-        (&["keys", "extend", "--all", "--window", "3d"], "--all"),
         (&["config", "show"], "--output json"),
     ] {
         asked.there(words).code(2).says(name);
     }
     // Those of this machine have no such option.
-    for words in [
-        &["store", "export"][..],
-        &["check"],
-        &["run"],
-        &["dead-letters", "list", "--relay", "out"],
-    ] {
+    for words in [&["store", "export"][..], &["check"], &["run"]] {
         let words = [words, &["--admin", "http://127.0.0.1:1"]].concat();
         asked.here(&words).code(2).says("--admin");
     }

@@ -59,6 +59,8 @@ async fn of_worker(api: &Api, caller: &Caller) -> Markup {
     ];
     let series = super::series(api, caller, families).await;
     let may = caller.may(Role::Operator).is_ok();
+    let all = list(&pipelines, "items").iter();
+    let (relays, pipelines): (Vec<_>, Vec<_>) = all.partition(|it| is_relay(it));
     html! {
         h1 { "Overview" }
         p.worker {
@@ -66,14 +68,22 @@ async fn of_worker(api: &Api, caller: &Caller) -> Markup {
             " · version " (text(&status, "version")) " · store " code { (text(&status, "store")) }
         }
         (super::key::search("", "", ""))
-        @if list(&pipelines, "items").is_empty() {
+        @if pipelines.is_empty() {
             p { "No pipeline is configured." }
         }
-        @for pipeline in list(&pipelines, "items") {
+        @for pipeline in pipelines {
             (of_pipeline(pipeline, &series, may))
         }
-        (services(&status, may))
+        @for relay in relays {
+            (of_relay(relay, may))
+        }
+        (services(&status))
     }
+}
+
+/// Tells whether an entry of the list of pipelines is a relay.
+pub(super) fn is_relay(entry: &Value) -> bool {
+    entry["relay"] == true
 }
 
 fn of_pipeline(pipeline: &Value, series: &Value, may: bool) -> Markup {
@@ -208,30 +218,44 @@ fn waiting(pipeline: &Value) -> Markup {
     }
 }
 
-/// The services beside pipelines: relays, each with the orders about it, the claim API and a gateway.
-fn services(status: &Value, may: bool) -> Markup {
-    let relays = status["relays"].as_object().into_iter().flatten();
+/// A relay, with what waits in its outbox and the orders about it.
+fn of_relay(relay: &Value, may: bool) -> Markup {
+    let name = text(relay, "pipeline");
+    let id = format!("r-{}", identifier(name));
+    html! {
+        section.card aria-labelledby=(id) {
+            h2 #(id) { "relay " (foreign(name)) }
+            div data-refresh={ "facts-" (id) } {
+                p { (state(text(relay, "state"))) }
+                @for reason in list(relay, "reasons") {
+                    p.notice.bad {
+                        (words(text(reason, "reason"))) ": " (foreign(text(reason, "error")))
+                    }
+                }
+                (paused(&relay["paused"]))
+                dl.facts {
+                    @for (member, words) in [("waiting", "Waits to be published"), ("dead", "Dead")] {
+                        div { dt { (words) } dd {
+                            @match relay["backlog"][member].as_u64() {
+                                Some(count) => { (grouped(&count.to_string())) }
+                                None => { "–" }
+                            }
+                        } }
+                    }
+                }
+            }
+            @if may { (orders(name, &relay["paused"])) }
+        }
+    }
+}
+
+/// The services beside pipelines and relays: the claim API and a gateway.
+fn services(status: &Value) -> Markup {
     let others = [("claims", "claim API"), ("gateway", "gateway")];
     let others = others.map(|(member, name)| (name, &status[member]));
     let others = others.into_iter().filter(|(_, it)| it.is_object());
     let others: Vec<_> = others.collect();
     html! {
-        @for (name, relay) in relays {
-            @let id = format!("r-{}", identifier(name));
-            section.card aria-labelledby=(id) {
-                h2 #(id) { "relay " (foreign(name)) }
-                div data-refresh={ "facts-" (id) } {
-                    p { (state(text(relay, "state"))) }
-                    @for reason in list(relay, "reasons") {
-                        p.notice.bad {
-                            (words(text(reason, "reason"))) ": " (foreign(text(reason, "error")))
-                        }
-                    }
-                    (paused(&relay["paused"]))
-                }
-                @if may { (orders(name, &relay["paused"])) }
-            }
-        }
         @if !others.is_empty() {
             section.card aria-labelledby="services" {
                 h2 #services { "Beside pipelines" }

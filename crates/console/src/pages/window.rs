@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use serde_json::Value;
 
+use super::overview::is_relay;
 use crate::api::Api;
 use crate::form::Form;
 use crate::layout::{Place, page, refused};
@@ -22,6 +23,9 @@ pub(crate) async fn show(State(api): State<Api>, head: Parts) -> Response {
         Ok(pipelines) => pipelines,
         Err(refusal) => return refused(&caller, Place::Window, &refusal),
     };
+    let all = list(&pipelines, "items").iter();
+    // A relay remembers nothing.
+    let pipelines: Vec<_> = all.filter(|it| !is_relay(it)).collect();
     let again = super::series(&api, &caller, ["semel_expired_again_total"]).await;
     let content = html! {
         h1 { "Window" }
@@ -36,11 +40,11 @@ pub(crate) async fn show(State(api): State<Api>, head: Parts) -> Response {
                 th scope="col" { "Margin" } th scope="col" { "Verdict" }
             } }
             tbody {
-                @for pipeline in list(&pipelines, "items") { (row(pipeline)) }
+                @for pipeline in &pipelines { (row(pipeline)) }
             }
         } }
         div.plots data-refresh="plots-window" {
-            @for pipeline in list(&pipelines, "items") {
+            @for pipeline in &pipelines {
                 @let name = text(pipeline, "pipeline");
                 @let of = Selection {
                     family: "semel_expired_again_total",

@@ -142,6 +142,7 @@ async fn pipelines_are_paused_drained_and_resumed_from_the_overview() {
         .has("/orders/plan/pipelines/resume")
         .has(">relay <")
         .has("INC-9")
+        .has("Waits to be published")
         .lacks("pipelines/drain");
     assert_eq!(page.hidden("pipelines"), "pay");
     let form = [("pipelines", "pay")];

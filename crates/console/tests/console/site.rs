@@ -103,13 +103,19 @@ const BUSY: [(&str, &str, &[&str]); 4] = [
 
 impl Worker for Pipelines {
     fn status(&self) -> Value {
-        let paused = json!({
-            "order": "pause", "since": "2026-11-29T03:04:05.120Z", "by": "ann", "reason": "INC-9",
+        json!({ "state": "running", "ready": true, "version": "1.2.3", "store": self.0[0] })
+    }
+
+    fn relays(&self) -> Vec<(Box<str>, Value)> {
+        let all = self.0.iter().map(|name| {
+            let relay = json!({
+                "pipeline": name, "relay": true, "state": "paused",
+                "paused": { "order": "pause", "since": "2026-11-29T03:04:05.120Z", "by": "ann", "reason": "INC-9" },
+                "backlog": { "waiting": 4_321, "dead": 6, "oldest_secs": 9 },
+            });
+            (name.as_str().into(), relay)
         });
-        let relay = json!({ "state": "paused", "paused": paused });
-        let relays = self.0.iter().map(|name| (name.clone(), relay.clone()));
-        let relays: serde_json::Map<_, _> = relays.collect();
-        json!({ "state": "running", "ready": true, "version": "1.2.3", "store": self.0[0], "relays": relays })
+        all.collect()
     }
 
     fn pipelines(&self) -> Vec<(Box<str>, Value)> {

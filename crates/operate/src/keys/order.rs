@@ -42,6 +42,20 @@ pub struct Changed {
     pub after: Box<str>,
 }
 
+/// The result of an order about all finished keys of a pipeline: the documented object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extended {
+    /// The name of the pipeline.
+    pub pipeline: String,
+    /// The tenant, if only one was meant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// Keys that are remembered for longer now.
+    pub extended: u64,
+    /// Keys of which something else became between the look at them and the order.
+    pub refused: u64,
+}
+
 impl Planned {
     /// Plans an order about a record.
     pub fn new(operation: Operation, record: &Record, order: Order) -> Self {

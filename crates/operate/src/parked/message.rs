@@ -158,7 +158,11 @@ impl Header<'_> {
     }
 }
 
-fn either<'a>(text: Option<&'a str>, base64: Option<&'a Base64<'_>>) -> Option<&'a [u8]> {
+/// The bytes of what is text or base64.
+pub(crate) fn either<'a>(
+    text: Option<&'a str>,
+    base64: Option<&'a Base64<'_>>,
+) -> Option<&'a [u8]> {
     text.map(str::as_bytes).or(base64.map(|it| &*it.0))
 }
 
@@ -222,7 +226,7 @@ pub(crate) fn masked_http(text: &str, mask: &Mask) -> (Option<String>, Option<Wi
 }
 
 /// The value of a hidden header.
-const HIDDEN: &str = "***";
+pub(crate) const HIDDEN: &str = "***";
 
 #[cfg(test)]
 mod tests {

@@ -3,6 +3,7 @@
 mod detail;
 mod entry;
 mod explanation;
+mod extension;
 
 pub use detail::describe_bytes;
 pub use explanation::Command;

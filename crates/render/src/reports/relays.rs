@@ -5,6 +5,7 @@ use semel_operate::relative_time::when;
 use semel_operate::relays::WholeRelayDeadLetter;
 use serde::Serialize;
 
+use super::keys::describe_bytes;
 use crate::{Answer, Block};
 
 /// A dead letter as it is printed.
@@ -14,44 +15,41 @@ pub struct ShownDeadLetter<'a> {
     whole: WholeRelayDeadLetter<'a>,
     #[serde(skip)]
     since_text: String,
-    #[serde(skip)]
-    payload: &'a [u8],
 }
 
 impl<'a> ShownDeadLetter<'a> {
-    /// Lays out a message that was given up at a time, as it is at the time `now`.
-    pub fn of(
-        whole: WholeRelayDeadLetter<'a>,
-        payload: &'a [u8],
-        (dead_at, now): (Timestamp, Timestamp),
-    ) -> Self {
-        Self {
-            whole,
-            since_text: when(dead_at, now).to_string(),
-            payload,
-        }
+    /// Lays out a dead letter as it is at the time `now`.
+    pub fn of(whole: WholeRelayDeadLetter<'a>, now: Timestamp) -> Self {
+        let since_text = when(whole.letter.since.0, now).to_string();
+        Self { whole, since_text }
     }
 }
 
 impl Answer for ShownDeadLetter<'_> {
     fn describe(&self, block: &mut Block) {
-        let letter = &self.whole.letter;
+        let WholeRelayDeadLetter {
+            letter,
+            headers,
+            headers_error,
+            ..
+        } = &self.whole;
         block
             .field("id", &letter.id)
             .field("relay", &letter.relay)
             .field("stream", &letter.stream)
             .some("order key", letter.order_key.as_ref())
-            .field("state", letter.state)
+            .field("state", &letter.state)
             .field("since", &self.since_text)
             .field("written", letter.created_at.0)
             .field("attempts", letter.attempts)
             .field("error", &letter.error)
-            .some("headers", self.whole.headers_error)
-            .field("size", format_args!("{} bytes", letter.size_bytes))
-            .bytes("payload", self.payload);
-        if !self.whole.headers.is_empty() {
+            .some("headers", headers_error.as_ref())
+            .field("size", format_args!("{} bytes", letter.size_bytes));
+        let (payload, withheld) = (self.whole.payload(), self.whole.withheld);
+        describe_bytes("payload", payload, withheld, block);
+        if !headers.is_empty() {
             block.heading("Headers");
-            for header in &self.whole.headers {
+            for header in headers {
                 match (&header.value, &header.value_base64) {
                     (Some(value), _) => block.field(&header.name, value),
                     (None, Some(value)) => block.field(&header.name, value),

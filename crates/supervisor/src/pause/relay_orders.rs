@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use semel_admin::OrderStore;
 use semel_backends::store;
 use semel_config::{Settings, StoreUrl};
-use semel_core::{AnyStore, Clock, Code, Error, Result};
+use semel_core::{Clock, Code, Error, Result};
 use semel_operate::pipelines::{OrderedPause, ordered_pauses};
 use semel_outbox::{Event, Observer};
 use tokio::sync::watch;
@@ -25,8 +26,8 @@ pub(crate) struct RelayOrders(Vec<Arc<Place>>);
 struct Place {
     url: StoreUrl,
     pauses: Arc<Pauses>,
-    /// The store beside the outbox, once it is open.
-    store: watch::Sender<Option<AnyStore>>,
+    /// The store beside the outbox, as it was found last.
+    store: watch::Sender<OrderStore>,
 }
 
 impl RelayOrders {
@@ -47,7 +48,7 @@ impl RelayOrders {
             Arc::new(Place {
                 url: url.clone(),
                 pauses: Pauses::about(names),
-                store: watch::Sender::new(None),
+                store: watch::Sender::new(OrderStore::Unseen),
             })
         });
         Self(places.collect())
@@ -67,8 +68,8 @@ impl RelayOrders {
         place.map(|it| &it.pauses)
     }
 
-    /// Returns, for each of these relays, the channel that has the store of its orders, once it is open.
-    pub(crate) fn stores(&self) -> BTreeMap<Box<str>, watch::Receiver<Option<AnyStore>>> {
+    /// Returns, for each of these relays, the channel that has the store of its orders.
+    pub(crate) fn stores(&self) -> BTreeMap<Box<str>, watch::Receiver<OrderStore>> {
         let places = self.0.iter();
         let all = places.flat_map(|place| {
             let names = place.pauses.0.keys();
@@ -95,6 +96,25 @@ impl RelayOrders {
     }
 }
 
+impl Place {
+    /// Notes what keeps the store from being open, for whoever gives an order. One that is open stays so: it answers for
+    /// itself.
+    fn note(&self, asked: &Result<Option<Vec<Option<OrderedPause>>>>) {
+        let found = match asked {
+            Ok(Some(_)) => return,
+            Ok(None) => OrderStore::Absent,
+            Err(error) => OrderStore::Failed(store::at_store(&self.url, error.clone())),
+        };
+        self.store.send_if_modified(|known| {
+            let is_open = matches!(known, OrderStore::Open(_));
+            if !is_open {
+                *known = found;
+            }
+            !is_open
+        });
+    }
+}
+
 /// Asks one database.
 struct Asking {
     place: Arc<Place>,
@@ -111,6 +131,7 @@ impl Asking {
         let mut is_without_store_told = false;
         loop {
             let asked = within(PATIENCE, self.orders()).await;
+            self.place.note(&asked);
             let now = Instant::now();
             let stands_in_the_way = match &asked {
                 Ok(_) => false,
@@ -158,14 +179,15 @@ impl Asking {
     /// Reads the orders; nothing if there is no store beside the outbox.
     async fn orders(&self) -> Result<Option<Vec<Option<OrderedPause>>>> {
         let known = self.place.store.borrow().clone();
-        let store = if let Some(store) = known {
+        let store = if let OrderStore::Open(store) = known {
             store
         } else {
             let opened = store::beside_outbox(&self.place.url, Arc::clone(&self.clock)).await?;
             let Some(store) = opened else {
                 return Ok(None);
             };
-            self.place.store.send_replace(Some(store.clone()));
+            let known = OrderStore::Open(store.clone());
+            self.place.store.send_replace(known);
             store
         };
         let names: Vec<_> = self.place.pauses.0.keys().cloned().collect();

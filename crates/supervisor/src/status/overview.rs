@@ -10,7 +10,7 @@ use semel_telemetry::history;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{BUILD, PipelineReadiness, Readiness, Status};
+use super::{BUILD, PipelineReadiness, Readiness, ServiceReadiness, Status};
 use crate::results::{PipelineResult, PipelineSummary};
 
 /// The worker: what `/readyz` answers, and what it is.
@@ -40,6 +40,27 @@ struct PipelineOverview<'a> {
     set_aside: Option<BTreeMap<&'static str, u64>>,
     /// The counts since the start, as the run prints them at its end, without those of a cache or a filter.
     so_far: PipelineResult<'a>,
+}
+
+/// A relay of the worker, in the list of pipelines.
+#[derive(Serialize)]
+struct RelayOverview<'a> {
+    pipeline: &'a str,
+    /// True, which tells it from a pipeline.
+    relay: bool,
+    #[serde(flatten)]
+    readiness: ServiceReadiness,
+    /// What waits in the outbox; none while it was not counted of late.
+    backlog: Option<BacklogOverview>,
+}
+
+/// The counts of messages that are not published.
+#[derive(Serialize)]
+struct BacklogOverview {
+    waiting: u64,
+    dead: u64,
+    /// The time since the oldest of those that wait was written; none if none waits.
+    oldest_secs: Option<u64>,
 }
 
 impl semel_admin::Worker for Status {
@@ -84,6 +105,26 @@ impl semel_admin::Worker for Status {
             };
             let overview = value(&overview);
             Some((name, overview))
+        });
+        overviews.collect()
+    }
+
+    fn relays(&self) -> Vec<(Box<str>, Value)> {
+        let mut backlogs = self.relays.backlogs();
+        let relays = self.readiness().relays.into_iter();
+        let overviews = relays.map(|(name, readiness)| {
+            let backlog = backlogs.remove(&name).map(|it| BacklogOverview {
+                waiting: it.waiting,
+                dead: it.dead,
+                oldest_secs: it.oldest.map(|it| it.as_secs()),
+            });
+            let overview = value(&RelayOverview {
+                pipeline: &name,
+                relay: true,
+                readiness,
+                backlog,
+            });
+            (name, overview)
         });
         overviews.collect()
     }

@@ -87,6 +87,16 @@ impl Relays {
         all.collect()
     }
 
+    /// Returns the counts of what waits in the outboxes, of those relays of which it was counted of late.
+    pub(super) fn backlogs(&self) -> BTreeMap<Box<str>, Backlog> {
+        let known = self.lock();
+        let counted = known.iter().filter_map(|(name, it)| {
+            let backlog = *it.backlog.as_ref()?.value()?;
+            Some((name.clone(), backlog))
+        });
+        counted.collect()
+    }
+
     /// Counts what waits over and over for as long as the future is polled: every few seconds, and more seldom where that
     /// takes long, see [`Pace`].
     pub(crate) async fn count(&self, relay: &str, stream: &str, outbox: impl OutboxOperations) {

@@ -435,3 +435,17 @@ async fn an_address_of_the_status_that_is_taken_is_an_error() {
     let refused = refused.err().expect("it is refused");
     assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
 }
+
+#[tokio::test]
+async fn a_relay_is_told_as_the_list_of_pipelines_has_it() {
+    let (_stop, stopped) = watch::channel(false);
+    let status = status(stopped);
+    status.expects_relay("out");
+    let told = |state: &str| {
+        let relay = json!({ "pipeline": "out", "relay": true, "state": state, "backlog": null });
+        vec![("out".into(), relay)]
+    };
+    assert_eq!(semel_admin::Worker::relays(&*status), told("starting"));
+    status.begin();
+    assert_eq!(semel_admin::Worker::relays(&*status), told("running"));
+}

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use semel_core::port::transfer::{Item, TransferStore};
 use semel_core::{Audited, Error, Note, Timestamp};
 
+use super::super::request::Action;
 use super::{Run, RunState};
 use crate::settings::Lent;
 
@@ -27,6 +28,14 @@ impl Run {
         for (word, count) in came {
             let _ = write!(after, ", {count} {word}");
         }
+        if self.is_about_keys() {
+            let progress = self.progress();
+            for word in ["extended", "refused"] {
+                let report = progress.reports.first();
+                let count = report.and_then(|it| it[word].as_u64()).unwrap_or(0);
+                let _ = write!(after, ", {count} keys {word}");
+            }
+        }
         // Who stopped it, and why, where somebody did.
         let stopped = stopped.map(|it| Note {
             by: it.by().into(),
@@ -35,6 +44,10 @@ impl Run {
         let _ = self
             .leave(lent, stopped.as_ref().unwrap_or(note), at, after)
             .await;
+    }
+
+    fn is_about_keys(&self) -> bool {
+        self.action == Action::Extend
     }
 
     async fn leave(
@@ -48,7 +61,11 @@ impl Run {
             return Ok(());
         };
         let of: Vec<&str> = self.pipelines.iter().map(|it| &**it).collect();
-        let before = format!("{} of {}", self.changes.len(), of.join(", "));
+        let before = if self.is_about_keys() {
+            format!("the finished keys of {}", of.join(", "))
+        } else {
+            format!("{} of {}", self.changes.len(), of.join(", "))
+        };
         let entry = Audited {
             at,
             note: note.clone(),

@@ -134,7 +134,7 @@ impl RunTask {
 
 /// Recalls a run when the worker ends, when somebody stops it, when one of its pipelines is paused, or when it has lasted for too long; comes to no
 /// end itself.
-async fn recall_in_time(
+pub(super) async fn recall_in_time(
     recall: watch::Sender<bool>,
     (mut end, mut stop): (watch::Receiver<bool>, watch::Receiver<bool>),
     paused: Paused,
@@ -150,9 +150,9 @@ async fn recall_in_time(
 }
 
 /// Notes that a run broke off, unless it has ended otherwise.
-struct Unfinished<'a> {
-    run: &'a Run,
-    clock: &'a dyn Clock,
+pub(super) struct Unfinished<'a> {
+    pub(super) run: &'a Run,
+    pub(super) clock: &'a dyn Clock,
 }
 
 impl Drop for Unfinished<'_> {

@@ -5,7 +5,9 @@ mod order;
 mod selection;
 
 pub(super) use order::Order;
-pub(super) use selection::{Meant, ids, meant, search};
+pub(crate) use order::{OrderedLetters, consequence, line, plan_of};
+pub(crate) use selection::ids;
+pub(super) use selection::{Meant, meant, search};
 
 use std::collections::BTreeSet;
 
@@ -83,9 +85,8 @@ pub(super) fn show(
                     let _ = stdout.write(&whole.message.payload)?;
                     stdout.flush()?
                 } else {
-                    let letter = WholeRelayDeadLetter::of(&relay.name, &relay.stream, &whole);
-                    let (payload, times) = (&whole.message.payload, (whole.facts.dead_at, now));
-                    answers.print(&ShownDeadLetter::of(letter, payload, times))?
+                    let whole = WholeRelayDeadLetter::of(&relay.name, &relay.stream, &whole);
+                    answers.print(&ShownDeadLetter::of(whole, now))?
                 };
                 if go.is_break() {
                     return Ok(Exit::Done);

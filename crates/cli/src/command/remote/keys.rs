@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::consent::{Order, Ordered, Unmet, add, body_within, carried};
 use super::door::{Door, place};
-use super::through;
+use super::{extension, through};
 use crate::Exit;
 use crate::args::keys::{Change, Explain, Keys, List, Show};
 use crate::args::{Listing, Output};
@@ -41,11 +41,7 @@ pub(super) fn run(verb: &Keys) -> Option<Result<Exit>> {
         Keys::Extend(arguments) => {
             let window = semel_core::units::duration_text(arguments.window);
             if arguments.all {
-                return through(arguments.change.common.door(), async |_| {
-                    Err(usage(
-                        "a worker extends the keys that are named: --all is for the store or its configuration",
-                    ))
-                });
+                return extension::run(arguments);
             }
             change(
                 &arguments.change,

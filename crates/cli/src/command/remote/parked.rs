@@ -2,19 +2,21 @@
 
 use std::collections::BTreeSet;
 
+use semel_core::port::outbox::operations::DeadOrder;
 use semel_core::{Key, Result};
 use semel_operate::parked::{Quarantined, WholeMessage};
 use semel_operate::relative_time::when;
 use semel_operate::value::Time;
-use semel_render::reports::parked::{Dropped, Listed, SHORT, ShownMessage};
+use semel_render::reports::parked::{Dropped, SHORT, ShownMessage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::consent::{Order, Ordered, Unmet, add, body_within, carried, select};
 use super::door::{Door, place};
+use super::letters::{self, Owners};
 use super::{rerun, through};
 use crate::Exit;
-use crate::args::dead_letters::{DeadLetters, Matching, OfRelay};
+use crate::args::dead_letters::{DeadLetters, DeadWhich, Matching};
 use crate::args::quarantine::Quarantine;
 use crate::args::{Audit, Confirm, Format, Within};
 use crate::command::dead_letters::keys;
@@ -26,58 +28,60 @@ use crate::output::{self, Answers, Go, Plan, key_text};
 pub(super) fn dead_letters(verb: &DeadLetters) -> Option<Result<Exit>> {
     match verb {
         DeadLetters::List(arguments) => through(arguments.common.door(), async |door| {
-            of_pipelines(&arguments.of)?;
+            let owners = Owners::of(door, &arguments.common, &arguments.of).await?;
             let members = place(&arguments.common);
-            let listing = &arguments.listing;
-            door.print_list::<Listed>(DEAD_LETTERS, &members, listing)
-                .await
+            let of_pipelines = (DEAD_LETTERS, &*members);
+            letters::list(door, &owners, of_pipelines, &arguments.listing).await
         }),
         DeadLetters::Show(arguments) => through(arguments.common.door(), async |door| {
-            of_pipelines(&arguments.of)?;
-            if arguments.payload && arguments.keys.len() != 1 {
+            let (keys, format, payload) = (&arguments.keys, arguments.format, arguments.payload);
+            if payload && keys.len() != 1 {
                 return Err(usage("--payload prints the payload of one key; name one"));
             }
-            let names: Vec<_> = arguments.keys.iter().map(Name::Key).collect();
-            let (common, format) = (&arguments.common, arguments.format);
+            let owners = Owners::of(door, &arguments.common, &arguments.of).await?;
+            if let Owners::Relays(relay) = owners.of_keys(door, keys).await? {
+                return letters::show(door, relay.as_deref(), keys, format, payload).await;
+            }
+            let names: Vec<_> = keys.iter().map(Name::Key).collect();
             show(
                 door,
                 DEAD_LETTERS,
                 &names,
-                common,
+                &arguments.common,
                 format,
-                arguments.payload,
+                payload,
             )
             .await
         }),
         DeadLetters::Replay(arguments) => through(arguments.common.door(), async |door| {
-            of_pipelines(&arguments.which.of)?;
-            let which = &arguments.which.which;
+            let DeadWhich { which, of } = &arguments.which;
+            let keys = keys(which)?;
+            let owners = Owners::of(door, &arguments.common, of).await?;
+            if let Owners::Relays(relay) = owners.of_keys(door, &keys).await? {
+                let what = (DeadOrder::TryAgain, relay.as_deref());
+                let how = (&arguments.audit, arguments.confirm, arguments.format);
+                return letters::order(door, what, (which, &keys), how).await;
+            }
             let mut body = body_within(&arguments.common);
-            select(&mut body, &keys(which)?, &which.matching);
+            select(&mut body, &keys, &which.matching);
             let plan = Plan::new("replay", "dead letter", "dead letters");
             let how = ("dead-letters/replay", Unmet::Stops);
             rerun::run(door, how, body, arguments, plan).await
         }),
         DeadLetters::Drop(arguments) => through(arguments.common.door(), async |door| {
-            of_pipelines(&arguments.which.of)?;
-            let which = &arguments.which.which;
-            let mut body = body_within(&arguments.common);
-            select(&mut body, &keys(which)?, &which.matching);
-            let plan = Plan::new("drop", "dead letter", "dead letters");
+            let DeadWhich { which, of } = &arguments.which;
+            let keys = keys(which)?;
             let how = (&arguments.audit, arguments.confirm, arguments.format);
+            let owners = Owners::of(door, &arguments.common, of).await?;
+            if let Owners::Relays(relay) = owners.of_keys(door, &keys).await? {
+                let what = (DeadOrder::Drop, relay.as_deref());
+                return letters::order(door, what, (which, &keys), how).await;
+            }
+            let mut body = body_within(&arguments.common);
+            select(&mut body, &keys, &which.matching);
+            let plan = Plan::new("drop", "dead letter", "dead letters");
             drop_all(door, "dead-letters/drop", body, how, plan).await
         }),
-    }
-}
-
-/// Refuses those of a relay, of which a worker would take the dead letters of its pipelines instead.
-fn of_pipelines(of: &OfRelay) -> Result<()> {
-    match &of.relay {
-        None => Ok(()),
-        Some(_) => Err(usage(
-            "a worker is not asked for the dead letters of a relay: name the configuration with --config FILE, \
-             or leave out --relay",
-        )),
     }
 }
 

@@ -28,10 +28,12 @@ pub(super) fn run(verb: &Pipelines) -> Option<Result<Exit>> {
     }
 }
 
-/// A pipeline of a worker, of which the verb prints the order that stands about it, and nothing else.
+/// A pipeline or a relay of a worker, of which the verb prints the order that stands about it, and nothing else.
 #[derive(Deserialize, Serialize)]
 struct Told {
     pipeline: Box<str>,
+    #[serde(default, rename = "relay", skip_serializing_if = "std::ops::Not::not")]
+    is_relay: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     paused: Option<Paused>,
     #[serde(flatten)]
@@ -51,7 +53,10 @@ async fn list(door: &Door, arguments: &List) -> Result<Exit> {
     // It comes as a whole: a worker has few.
     let page = door.worker.page::<Told>("/v1/pipelines", &[], None);
     for told in page.await.map_err(semel_core::Error::from)?.items {
-        let mut line = PipelineLine::of(&told.pipeline, None);
+        let mut line = PipelineLine {
+            is_relay: told.is_relay,
+            ..PipelineLine::of(&told.pipeline, None)
+        };
         if let Some(paused) = told.paused {
             line = PipelineLine {
                 order: paused.order.into(),

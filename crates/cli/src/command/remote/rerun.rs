@@ -148,7 +148,7 @@ fn tell_undone(run: &Run) -> bool {
 }
 
 /// Waits until a run has ended; nothing once the operator has had enough.
-async fn follow(
+pub(super) async fn follow(
     door: &Door,
     mut run: Run,
     mut interrupt: Pin<&mut impl Future<Output = ()>>,
@@ -197,9 +197,9 @@ async fn follow(
 }
 
 /// Tells where a run that is not followed any more can be looked at.
-fn leave(door: &Door, standing: &str, path: &str) {
+pub(super) fn leave(door: &Door, standing: &str, path: &str) {
     output::note(format_args!(
-        "the run {standing}: {}{path} tells how far it is, and a pause of its pipeline ends it",
+        "the run {standing}: {}{path} tells how far it is, and POST to its path with /stop ends it",
         door.worker.address()
     ));
 }

@@ -12,6 +12,8 @@ use crate::site::{Site, wait_for};
 #[cfg(feature = "amqp")]
 mod amqp;
 #[cfg(feature = "kafka-tls")]
+mod authority;
+#[cfg(feature = "kafka-tls")]
 mod kafka;
 #[cfg(feature = "nats")]
 mod nats;

@@ -336,7 +336,7 @@ fn a_stale_plan_is_shown_anew_and_refused_and_nothing_is_sent_again() {
         format!("\"token\":\"of {before}\",\"changes\":[{change}],\"left\":[],\"complete\":true}}")
     };
     let stale = format!(
-        "{{\"code\":\"plan-stale\",\"status\":409,\"detail\":\"it is not as it was\",{}",
+        "{{\"code\":\"plan-stale\",\"status\":409,\"detail\":\"it is not as it was\",\"semel\":1,{}",
         plan("completed")
     );
     let played = Played::new(vec![

@@ -167,19 +167,45 @@ fn of_an_order_whose_answer_says_nothing_it_is_told_that_it_may_have_been_given(
 }
 
 #[test]
-fn dead_letters_of_a_relay_are_not_asked_of_the_worker_of_the_variable() {
-    let why = ["--reason", "why", "--yes"];
-    for (words, more) in [
-        (&["dead-letters", "list", "--relay", "out"][..], &[][..]),
-        (&["dead-letters", "show", "a", "--relay", "out"], &[]),
-        (&["dead-letters", "drop", "--all", "--relay", "out"], &why),
-        (&["dead-letters", "replay", "--all", "--relay", "out"], &why),
+fn a_plan_an_answer_and_a_run_of_another_format_are_refused_by_its_number() {
+    let of_tomorrow = |sent: String| sent.replace("{\"semel\":1,", "{\"semel\":2,");
+    let done = answer(
+        "200 OK",
+        "",
+        "{\"semel\":2,\"changes\":[],\"done\":0,\"complete\":true}",
+    );
+    let format = "have the format 2, and this version knows 1";
+    for (words, sent, may_be_given) in [
+        (&FORGET[..], vec![of_tomorrow(plan())], false),
+        (&FORGET[..], vec![plan(), done], true),
+        (&RETRY[..], vec![of_tomorrow(plan())], false),
+        (
+            &RETRY[..],
+            vec![plan(), of_tomorrow(run("ended", ""))],
+            true,
+        ),
+        (
+            &RETRY[..],
+            vec![plan(), run("running", ""), of_tomorrow(run("ended", ""))],
+            false,
+        ),
+        (&["keys", "list"], vec![of_tomorrow(list())], false),
     ] {
-        let played = Played::new(vec![plan(), plan()]);
-        let refused = played.ask(&[words, more].concat()).code(2);
-        refused.says("leave out --relay");
-        assert!(played.requests().is_empty(), "{words:?}: nothing is asked");
+        let count = sent.len();
+        let played = Played::new(sent);
+        let ended = played.ask(words).code(3).says(format);
+        let ended = ended.says("[worker-incompatible]");
+        let says = ended.stderr.contains("may have been given");
+        assert_eq!(says, may_be_given, "{words:?}: {ended:#?}");
+        assert_eq!(ended.stdout, "", "{words:?}");
+        assert_eq!(played.requests().len(), count, "{words:?}: nothing more");
     }
+}
+
+/// An empty list.
+fn list() -> String {
+    let list = "{\"semel\":1,\"items\":[],\"complete\":true}";
+    answer("200 OK", "", list)
 }
 
 #[test]

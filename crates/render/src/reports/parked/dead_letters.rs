@@ -58,7 +58,7 @@ impl Entry for Listed {
                     .nothing()
                     .text(&it.relay)
                     .nothing()
-                    .text(it.state)
+                    .text(&it.state)
                     .time(it.since.0)
                     .show(it.size_bytes)
                     .nothing()

@@ -2,7 +2,7 @@ use std::sync::Mutex;
 
 use semel_config::PipelineSettings;
 use semel_conformance::TestClock;
-use semel_core::{ErrorKind, Operation, Record, Store, forward_store};
+use semel_core::{AnyStore, ErrorKind, Operation, Record, Store, forward_store};
 use semel_engine::surroundings::OnProgress;
 use semel_store_memory::MemoryStore;
 
@@ -78,7 +78,7 @@ impl Lab {
             place: Arc::new(Place {
                 url: StoreUrl::Memory,
                 pauses,
-                store: watch::Sender::new(Some(store)),
+                store: watch::Sender::new(OrderStore::Open(store)),
             }),
             status,
             reporter: Arc::clone(&told) as _,

@@ -6,10 +6,10 @@ use std::ops::ControlFlow;
 use semel_config::RelaySettings;
 use semel_core::outbox::OutboxId;
 use semel_core::port::outbox::operations::{DeadOrder, OutboxOperations};
-use semel_core::{Clock, Note, Result};
+use semel_core::{Clock, Note, Result, Timestamp};
 use semel_engine::system::SystemClock;
 use semel_operate::relative_time::when;
-use semel_operate::relays::Search;
+use semel_operate::relays::{RelayDeadLetter, Search};
 use serde::Serialize;
 
 use super::{at, one_relay_each, open, pages, tell_unknown};
@@ -44,13 +44,7 @@ impl Order<'_> {
                 ControlFlow::Break(exit) => return Ok(exit),
                 ControlFlow::Continue(planned) => planned,
             };
-            if is_drop {
-                plan.remark(
-                    "they are never published; what waits behind them in their order keys goes out",
-                );
-            } else {
-                plan.remark("each goes out in its place; what comes behind it in its order key waits for it");
-            }
+            plan.remark(consequence(self.what));
             if lacks_reason {
                 plan.remark("it takes a reason: --reason TEXT");
             }
@@ -63,13 +57,7 @@ impl Order<'_> {
                     continue;
                 }
                 let done = self.done(relay, search, &ids).await?;
-                if is_drop && done.count() > 0 && !done.audited {
-                    output::note(format_args!(
-                        "{}: its database has no audit trail to keep the reason",
-                        relay.name
-                    ));
-                }
-                if answers.print(&done)?.is_break() {
+                if done.print(&mut answers)?.is_break() {
                     break;
                 }
             }
@@ -83,11 +71,7 @@ impl Order<'_> {
         relays: &[RelaySettings],
         search: &Search,
     ) -> Result<ControlFlow<Exit, Planned>> {
-        let verb = match self.what {
-            DeadOrder::TryAgain => "replay",
-            DeadOrder::Drop => "drop",
-        };
-        let mut plan = Plan::new(verb, "dead letter", "dead letters");
+        let mut plan = plan_of(self.what);
         let now = SystemClock::new().now();
         let mut known: BTreeSet<OutboxId> = BTreeSet::new();
         let mut ids = Vec::with_capacity(relays.len());
@@ -99,12 +83,8 @@ impl Order<'_> {
                         return Err(one_relay_each(it.id));
                     }
                     of_relay.insert(it.id);
-                    let key = it.order_key.as_deref().unwrap_or("no order key");
-                    let since = when(it.dead_at, now);
-                    plan.add(format_args!(
-                        "relay {}  {}  {key}  {}  dead since {since}",
-                        relay.name, it.id, it.error
-                    ));
+                    let letter = RelayDeadLetter::of(&relay.name, &relay.stream, it);
+                    plan.add(line(&letter, now));
                 }
                 if search.ids.is_empty() {
                     known.clear();
@@ -126,7 +106,7 @@ impl Order<'_> {
         relay: &RelaySettings,
         search: &Search,
         planned: &BTreeSet<OutboxId>,
-    ) -> Result<Done> {
+    ) -> Result<OrderedLetters> {
         let outbox = open(relay)?;
         let (mut count, mut audited) = (0, true);
         pages(relay, search, async |found| {
@@ -141,17 +121,39 @@ impl Order<'_> {
             Ok(Go::Continue(()))
         })
         .await?;
-        let (replayed, dropped) = match self.what {
-            DeadOrder::TryAgain => (Some(count), None),
-            DeadOrder::Drop => (None, Some(count)),
-        };
-        Ok(Done {
-            relay: relay.name.to_string(),
-            replayed,
-            dropped,
-            audited,
-        })
+        Ok(OrderedLetters::of(&relay.name, self.what, count, audited))
     }
+}
+
+/// An empty plan of an order.
+pub(crate) fn plan_of(order: DeadOrder) -> Plan {
+    let verb = match order {
+        DeadOrder::TryAgain => "replay",
+        DeadOrder::Drop => "drop",
+    };
+    Plan::new(verb, "dead letter", "dead letters")
+}
+
+/// The consequence of an order.
+pub(crate) const fn consequence(order: DeadOrder) -> &'static str {
+    match order {
+        DeadOrder::TryAgain => {
+            "each goes out in its place; what comes behind it in its order key waits for it"
+        }
+        DeadOrder::Drop => {
+            "they are never published; what waits behind them in their order keys goes out"
+        }
+    }
+}
+
+/// The line of a plan about a dead letter.
+pub(crate) fn line(letter: &RelayDeadLetter, now: Timestamp) -> String {
+    let RelayDeadLetter {
+        id, relay, error, ..
+    } = letter;
+    let key = letter.order_key.as_deref().unwrap_or("no order key");
+    let since = when(letter.since.0, now);
+    format!("relay {relay}  {id}  {key}  {error}  dead since {since}")
 }
 
 /// A plan, and the messages of each relay in it, 16 bytes each: what is given up later was not confirmed.
@@ -162,8 +164,8 @@ struct Planned {
 
 /// The result for one relay.
 #[derive(Serialize)]
-struct Done {
-    relay: String,
+pub(crate) struct OrderedLetters {
+    pub(crate) relay: String,
     /// Messages that go out in their places.
     #[serde(skip_serializing_if = "Option::is_none")]
     replayed: Option<u64>,
@@ -171,16 +173,37 @@ struct Done {
     #[serde(skip_serializing_if = "Option::is_none")]
     dropped: Option<u64>,
     /// True if each is on an audit trail.
-    audited: bool,
+    pub(crate) audited: bool,
 }
 
-impl Done {
-    fn count(&self) -> u64 {
-        self.replayed.or(self.dropped).unwrap_or(0)
+impl OrderedLetters {
+    /// The result of an order that changed so many.
+    pub(crate) fn of(relay: &str, order: DeadOrder, count: u64, audited: bool) -> Self {
+        let (replayed, dropped) = match order {
+            DeadOrder::TryAgain => (Some(count), None),
+            DeadOrder::Drop => (None, Some(count)),
+        };
+        Self {
+            relay: relay.to_owned(),
+            replayed,
+            dropped,
+            audited,
+        }
+    }
+
+    /// Prints it; tells where no audit trail keeps the reason of what was dropped.
+    pub(crate) fn print(&self, answers: &mut Answers) -> Result<Go> {
+        if self.dropped.is_some_and(|it| it > 0) && !self.audited {
+            output::note(format_args!(
+                "{}: its database has no audit trail to keep the reason",
+                self.relay
+            ));
+        }
+        answers.print(self)
     }
 }
 
-impl Answer for Done {
+impl Answer for OrderedLetters {
     fn describe(&self, block: &mut Block) {
         block
             .field("relay", &self.relay)
