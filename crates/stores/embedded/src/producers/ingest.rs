@@ -119,8 +119,10 @@ impl IngestJournal for EmbeddedIngest {
         self.0.call(settle).await
     }
 
-    async fn list(&self) -> Result<Vec<ProducerEntry>> {
-        self.0.call(super::Shared::list).await
+    async fn page(&self, after: Option<&ProducerName>, most: u32) -> Result<Vec<ProducerEntry>> {
+        let after = after.cloned();
+        let page = move |shared: &super::Shared| shared.page(after.as_ref(), most);
+        self.0.call(page).await
     }
 
     async fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {
