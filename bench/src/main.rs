@@ -7,6 +7,7 @@
 )]
 
 mod claims;
+mod console;
 mod dedup;
 mod embedded;
 mod figures;
@@ -44,7 +45,7 @@ fn main() -> ExitCode {
     if let Some(served) = http::serve(&wanted) {
         return ended("http", served);
     }
-    let known: [Bench; 22] = [
+    let known: [Bench; 23] = [
         ("embedded", embedded::rate),
         ("memory", embedded::memory),
         ("sql", sql::rate),
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         ("jsonl", parts::jsonl),
         ("dedup", dedup::time),
         ("operate", operate::beside),
+        ("console", console::beside),
         ("postgres", postgres::rate),
         ("redis", redis::rate),
         ("mysql", mysql::rate),

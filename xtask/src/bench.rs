@@ -42,7 +42,8 @@ fn measure(workspace: &Workspace, args: &[&str], servers: Option<&Borrowed>) -> 
 }
 
 /// Benchmarks of the binary.
-const OF_THE_BINARY: [&str; 14] = [
+const OF_THE_BINARY: [&str; 15] = [
+    "console",
     "dedup",
     "operate",
     "sql",

@@ -52,7 +52,7 @@ usage: cargo xtask VERB
                                    try to break the promise, tier by tier; keep the results for the book
   prove --page                     write the book's page of the results that are kept
   readme                           run the checked examples of the README and the book
-  picture                          draw the pictures of the README and of examples/observability
+  picture                          draw the pictures of the README, of examples/observability and of the console
   openapi [--requests N]           ask target/debug/semel what its description of the claim API allows, by chance
   examples                         fetch the public webhook examples into target/
   bench [ARGS…]                    build the benchmarks in release mode and run them

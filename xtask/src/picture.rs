@@ -1,7 +1,9 @@
-//! `cargo xtask picture`: the pictures of the README and of an example, drawn by code so that they can be changed like code.
+//! `cargo xtask picture`: the pictures of the README and of an example, drawn by code so that they can be changed like code,
+//! and those of the console, taken of a worker that runs.
 //!
 //! They have their own background and follow the reader's colour scheme, so they read in light and dark.
 
+mod console;
 mod observability;
 
 use std::fmt::Write;
@@ -19,7 +21,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result {
     let drawn = observability::drawn(workspace)?;
     std::fs::write(workspace.root.join(observability::FILE), drawn)?;
     println!("{}", observability::FILE);
-    Ok(())
+    console::take(workspace)
 }
 
 /// The picture as SVG.

@@ -2,9 +2,9 @@
 
 use axum::http::StatusCode;
 use bytes::Bytes;
-use semel_core::Code;
 use semel_core::port::store::Page;
-use semel_core::producer::ProducerEntry;
+use semel_core::producer::{ProducerEntry, ProducerName};
+use semel_core::{Code, Error, ErrorKind, Result};
 use semel_http::Problem;
 use semel_operate::producers::{ProducerLine, Producers, Side};
 
@@ -21,38 +21,43 @@ pub(crate) async fn list(
     readings: &Readings,
     settings: &Settings,
     query: &Query,
-) -> Result<List<ProducerLine>, Problem> {
+) -> std::result::Result<List<ProducerLine>, Problem> {
     // They have messages of every tenant.
     query.sees_everything()?;
     let producers = of(settings)?;
     let cursor = Cursor::read("producers", query)?;
     let reading = readings.begin().await?;
     let fetch = |after: Option<Bytes>, limit| async move {
-        let all = producers.list().await?;
-        Ok(behind(all, after.as_ref(), limit))
+        let after = after.as_ref().map(|it| place_of(it)).transpose()?;
+        page(producers, after.as_ref(), limit).await
     };
     let line = |(side, entry): (Side, ProducerEntry)| Some(ProducerLine::of(side, &entry));
     cursor.fill(&reading, fetch, line).await
 }
 
-/// Returns those behind one, in the order of their sides and names; whoever comes or goes meanwhile shifts nobody else.
-fn behind(
-    mut all: Vec<(Side, ProducerEntry)>,
-    after: Option<&Bytes>,
+/// Reads those behind one, in the order of their sides and names; whoever comes or goes meanwhile shifts nobody else.
+async fn page(
+    producers: &Producers,
+    after: Option<&(Side, ProducerName)>,
     limit: usize,
-) -> Page<(Side, ProducerEntry)> {
-    let place = |(side, entry): &(Side, ProducerEntry)| {
-        format!("{} {}", side.word(), entry.name.as_str()).into_bytes()
+) -> Result<Page<(Side, ProducerEntry)>> {
+    // One more says whether there is a next page.
+    let most = u32::try_from(limit.saturating_add(1)).unwrap_or(u32::MAX);
+    let mut items = producers.page(after, most).await?;
+    let is_more = items.len() > limit;
+    items.truncate(limit);
+    let last = items.last().filter(|_| is_more);
+    let next = last.map(|(side, entry)| format!("{} {}", side.word(), entry.name).into());
+    Ok(Page { items, next })
+}
+
+/// Reads a place in the order.
+fn place_of(cursor: &[u8]) -> Result<(Side, ProducerName)> {
+    let read = || {
+        let (side, name) = std::str::from_utf8(cursor).ok()?.split_once(' ')?;
+        Some((Side::of_word(side)?, ProducerName::of_sender(name).ok()?))
     };
-    all.sort_by_cached_key(place);
-    if let Some(after) = after {
-        all.retain(|it| place(it)[..] > after[..]);
-    }
-    let is_more = all.len() > limit;
-    all.truncate(limit);
-    let last = all.last().filter(|_| is_more);
-    let next = last.map(|it| place(it).into());
-    Page { items: all, next }
+    read().ok_or_else(|| Error::new(ErrorKind::InvalidInput, "no cursor of producers"))
 }
 
 /// Returns the producers of the store.
@@ -60,7 +65,7 @@ fn behind(
 /// # Errors
 ///
 /// 501: it keeps none
-pub(crate) fn of(settings: &Settings) -> Result<&Producers, Problem> {
+pub(crate) fn of(settings: &Settings) -> std::result::Result<&Producers, Problem> {
     settings.producers.as_ref().ok_or_else(|| {
         let detail = "a store of this kind keeps no producers";
         let status = StatusCode::NOT_IMPLEMENTED;

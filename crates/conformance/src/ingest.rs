@@ -109,6 +109,7 @@ macro_rules! ingest_laws {
                 streams_and_producers_are_apart;
                 what_nobody_numbers_is_known_by_its_digest;
                 the_longest_names_have_a_place;
+                producers_are_listed_page_by_page;
                 nothing_is_on_record_before_the_first_message;
             }
             $crate::__ingest_tests! { silence Tested

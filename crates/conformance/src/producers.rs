@@ -87,6 +87,7 @@ macro_rules! producer_laws {
                 messages_that_wait_for_one_place_are_not_published_to_another;
                 a_frozen_producer_keeps_its_messages_until_they_are_released;
                 streams_and_producers_are_apart;
+                producers_are_listed_page_by_page;
                 nothing_is_on_record_before_the_first_opening;
                 processes_that_fence_each_other_give_out_each_sequence_once;
                 an_order_beside_appends_takes_hold_with_its_answer;

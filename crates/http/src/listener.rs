@@ -1,6 +1,7 @@
 //! Listens at an address, and serves connections: a bounded number at once, none of which can stay for long without
 //! progress.
 
+mod newcomers;
 mod succession;
 
 use std::convert::Infallible;
@@ -8,8 +9,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 #[cfg(feature = "protocols")]
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use axum::Router;
@@ -26,6 +28,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+use self::newcomers::{Newcomer, Newcomers};
 pub use self::succession::Reserved;
 use self::succession::Succession;
 use crate::limits::Limits;
@@ -192,40 +195,64 @@ impl Listener {
         let Self {
             socket, succession, ..
         } = self;
-        let places = Arc::new(Semaphore::new(limits.room()));
+        let room = limits.room();
+        let places = Arc::new(Semaphore::new(room));
         let (stopping, stopped) = watch::channel(false);
         let mut running = JoinSet::new();
-        let begin = move |running: &mut JoinSet<()>, (stream, address, place)| {
-            let (opener, service) = (opener.clone(), service.clone());
-            let stop = Stop {
-                asked: stopped.clone(),
-                linger: succession.linger(),
+        let begin =
+            move |running: &mut JoinSet<()>, newcomer: Arc<Newcomer>, accepted: Accepted| {
+                let (stream, address, place) = accepted;
+                let (opener, service) = (opener.clone(), service.clone());
+                let stop = Stop {
+                    asked: stopped.clone(),
+                    linger: succession.linger(),
+                };
+                running.spawn(async move {
+                    let requests = Arc::clone(&newcomer.requests);
+                    let client = (stream, address, requests);
+                    let connection = newcomer.run(answer(opener, client, service, limits, stop));
+                    match limits.connection {
+                        Some(longest) => drop(timeout(longest, connection).await),
+                        None => connection.await,
+                    }
+                    drop::<Option<OwnedSemaphorePermit>>(place);
+                });
             };
-            running.spawn(async move {
-                let connection = answer(opener, (stream, address), service, limits, stop);
-                match limits.connection {
-                    Some(longest) => drop(timeout(longest, connection).await),
-                    None => connection.await,
-                }
-                drop::<Option<OwnedSemaphorePermit>>(place);
-            });
-        };
         tokio::pin!(stop);
+        let mut newcomers = Newcomers::default();
+        // The one that waits for a place.
+        let mut next = None;
         loop {
+            let is_any_next = next.is_some();
             tokio::select! {
                 biased;
                 () = &mut stop => break,
                 Some(_) = running.join_next() => {}
-                accepted = accept(&socket, &places) => if let Some(accepted) = accepted {
-                    begin(&mut running, accepted);
-                },
+                place = Arc::clone(&places).acquire_owned(), if is_any_next => {
+                    if let Some((stream, address)) = next.take() {
+                        let newcomer = newcomers.add(room);
+                        begin(&mut running, newcomer, (stream, address, place.ok()));
+                    }
+                }
+                // The one that was told to leave has asked something, or has no turn.
+                () = sleep(PATIENCE), if is_any_next => newcomers.give_up_a_place(),
+                arrived = arrival(&socket), if !is_any_next => {
+                    next = arrived;
+                    if next.is_some() && places.available_permits() == 0 {
+                        newcomers.give_up_a_place();
+                    }
+                }
             }
+        }
+        if let Some((stream, address)) = next {
+            begin(&mut running, Arc::default(), (stream, address, None));
         }
         let deadline = Instant::now() + limits.drain;
         if succession == Succession::OwnSocket {
             let _ = stopping.send(true);
             let running = &mut running;
-            succession::leave(&socket, &places, move |it| begin(running, it)).await;
+            let begin = move |it| begin(running, Arc::default(), it);
+            succession::leave(&socket, &places, begin).await;
         }
         drop(socket);
         let _ = stopping.send(true);
@@ -256,7 +283,7 @@ impl Stop {
 /// Answers the requests of a connection until its end, or to the one in hand once a stop is due.
 async fn answer<S, B>(
     opener: Opener,
-    (stream, address): (TcpStream, SocketAddr),
+    (stream, address, requests): (TcpStream, SocketAddr, Arc<AtomicU64>),
     service: S,
     limits: Limits,
     mut stop: Stop,
@@ -280,7 +307,8 @@ async fn answer<S, B>(
         address,
         is_encrypted: agreed.is_encrypted,
     };
-    let service = WithPeer::new(service, peer, agreed.certificate, stop.asked.clone());
+    let identity = (peer, agreed.certificate);
+    let service = WithPeer::new(service, identity, requests, stop.asked.clone());
     let stream = TokioIo::new(agreed.stream);
     // A client that hangs up early does not need the answer.
     #[cfg(feature = "protocols")]
@@ -334,8 +362,16 @@ async fn idle(requests: &AtomicU64, time: Duration) {
 /// # Cancel safety   safe: no connection is lost
 async fn accept(socket: &TcpListener, places: &Arc<Semaphore>) -> Option<Accepted> {
     let place = Arc::clone(places).acquire_owned().await.ok()?;
+    let (stream, peer) = arrival(socket).await?;
+    Some((stream, peer, Some(place)))
+}
+
+/// Waits for a connection; nothing if it could not be taken.
+///
+/// # Cancel safety   safe: no connection is lost
+async fn arrival(socket: &TcpListener) -> Option<(TcpStream, SocketAddr)> {
     if let Ok((stream, peer)) = socket.accept().await {
-        return Some((prepared(stream), peer, Some(place)));
+        return Some((prepared(stream), peer));
     }
     // The process is out of files, for example; that passes.
     sleep(AGAIN).await;
@@ -392,6 +428,8 @@ fn unusable(setting: &str, address: SocketAddr, error: std::io::Error) -> Error 
     Error::new(ErrorKind::InvalidConfig, format!("{setting}: {why}")).with_source(error)
 }
 
+/// The wait for a place before one more connection is told to give its own up.
+const PATIENCE: Duration = Duration::from_millis(50);
 /// The wait after a connection could not be accepted.
 const AGAIN: Duration = Duration::from_millis(200);
 /// The silence of a client after which it is asked whether it is still there.

@@ -140,15 +140,15 @@ pub(crate) struct WithPeer<S> {
 impl<S> WithPeer<S> {
     pub(crate) fn new(
         inner: S,
-        peer: Peer,
-        certificate: Option<ClientCertificate>,
+        (peer, certificate): (Peer, Option<ClientCertificate>),
+        requests: Arc<AtomicU64>,
         stop: watch::Receiver<bool>,
     ) -> Self {
         Self {
             inner,
             peer,
             certificate,
-            requests: Arc::default(),
+            requests,
             stop: Arc::new(stop),
         }
     }

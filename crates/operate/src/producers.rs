@@ -2,6 +2,7 @@
 //! orders that freeze and release them. Whoever opens their journals hands them in.
 
 use std::fmt;
+use std::ops::ControlFlow;
 
 use semel_core::port::ingest::{AnyIngestJournal, IngestJournal};
 use semel_core::port::producer::{AnyProducerJournal, ProducerJournal};
@@ -140,20 +141,75 @@ impl Side {
 }
 
 impl Producers {
-    /// Lists the producers of both sides, those that publish from here first.
+    /// Reads a page of the producers of both sides, by name, those that publish from here first: of those behind `after`,
+    /// the first `most`, at least one. Fewer are the end.
     ///
     /// # Errors
     ///
     /// Those of the store.
-    pub async fn list(&self) -> Result<Vec<(Side, ProducerEntry)>> {
-        let own = self.own.list().await?.into_iter();
-        let others = match &self.others {
-            Some(others) => others.list().await?,
-            None => Vec::new(),
-        };
-        let own = own.map(|it| (Side::Publishes, it));
-        let others = others.into_iter().map(|it| (Side::Sends, it));
-        Ok(own.chain(others).collect())
+    pub async fn page(
+        &self,
+        after: Option<&(Side, ProducerName)>,
+        most: u32,
+    ) -> Result<Vec<(Side, ProducerEntry)>> {
+        let most = most.max(1);
+        let behind = |side| after.filter(|it| it.0 == side).map(|it| &it.1);
+        let mut page = Vec::new();
+        if after.is_none_or(|it| it.0 == Side::Publishes) {
+            let own = self.own.page(behind(Side::Publishes), most).await?;
+            page.extend(own.into_iter().map(|it| (Side::Publishes, it)));
+        }
+        let rest = most.saturating_sub(u32::try_from(page.len()).unwrap_or(u32::MAX));
+        if let Some(others) = self.others.as_ref().filter(|_| rest > 0) {
+            let others = others.page(behind(Side::Sends), rest).await?;
+            page.extend(others.into_iter().map(|it| (Side::Sends, it)));
+        }
+        Ok(page)
+    }
+
+    /// Reads all of them, page by page, and hands each to `each` until that says that it is enough.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store, and of `each`.
+    pub async fn visit(
+        &self,
+        mut each: impl FnMut(Side, ProducerEntry) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        let mut after = None;
+        loop {
+            let page = self.page(after.as_ref(), PAGE).await?;
+            let is_end = page.len() < PAGE as usize;
+            after = page.last().map(|(side, it)| (*side, it.name.clone()));
+            for (side, entry) in page {
+                if each(side, entry)?.is_break() {
+                    return Ok(());
+                }
+            }
+            if is_end {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Returns those that [`matching`] may choose from, for any of these names or ids: of the others nothing is kept.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub async fn named(&self, names: &[&str]) -> Result<Vec<(Side, ProducerEntry)>> {
+        let mut found = Vec::new();
+        let visit = self.visit(|side, entry| {
+            if names
+                .iter()
+                .any(|it| *it == entry.name.as_str() || *it == &*entry.id)
+            {
+                found.push((side, entry));
+            }
+            Ok(ControlFlow::Continue(()))
+        });
+        visit.await?;
+        Ok(found)
     }
 
     /// Carries out an order about a producer. Tells whether there is one.
@@ -349,6 +405,9 @@ const fn state(is_frozen: bool) -> &'static str {
 fn waiting(entry: &ProducerEntry) -> u64 {
     entry.streams.iter().map(StreamEntry::waiting).sum()
 }
+
+/// The producers that are read at once.
+const PAGE: u32 = 1_000;
 
 #[cfg(test)]
 mod tests {

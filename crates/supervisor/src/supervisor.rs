@@ -344,7 +344,13 @@ impl Worker {
         let runner = WorkerRunner::of(of_worker, &around, &observer, (&stop, &pauses));
         runner.lend(&store, &lent);
         let pipelines = &settings.pipelines;
-        let outlooks = outlooks(pipelines, &*around.clock, &*reporter, stop.subscribe()).await?;
+        let outlooks = outlooks(
+            pipelines,
+            &status,
+            (&*around.clock, &*reporter),
+            stop.subscribe(),
+        );
+        let outlooks = outlooks.await?;
         beside.spawn(store_watch.clone().watch(stop.clone()));
         let shutdown = Shutdown::new(stop.subscribe(), settings.shutdown);
         beside.spawn(stop_orders(Arc::clone(&orders), stop.subscribe()));

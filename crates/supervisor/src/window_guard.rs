@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::notice::{Notice, Reporter};
-use crate::status::Health;
+use crate::status::{Health, Status};
 
 /// The knowledge about the broker of one pipeline when a run begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,8 +48,8 @@ pub(crate) type Known = (Outlook, Option<Error>);
 /// # Errors   `InvalidConfig`; those of a source that cannot be used
 pub(crate) async fn outlooks(
     pipelines: &[PipelineSettings],
-    clock: &dyn Clock,
-    reporter: &dyn Reporter,
+    status: &Status,
+    (clock, reporter): (&dyn Clock, &dyn Reporter),
     mut stop: watch::Receiver<bool>,
 ) -> Result<Vec<Known>> {
     let mut looks = JoinSet::new();
@@ -89,7 +89,9 @@ pub(crate) async fn outlooks(
         outlooks[place] = match horizons {
             Ok(None) => (Outlook::NoBroker, None),
             Ok(Some(horizons)) => {
-                let judgement = judge(&pipelines[place], &horizons, clock, reporter)?;
+                let settings = &pipelines[place];
+                let judgement = judge(settings, &horizons, clock, reporter)?;
+                status.windows().rest_on(&settings.pipeline.name, &horizons);
                 (Outlook::Judged(judgement), None)
             }
             Err(error) if source::is_away(&error) => {

@@ -37,6 +37,7 @@ pub(crate) async fn watch(
         status.health().source_reached(pipeline);
         let judgement = Terms::of(&settings).judge(&horizons, clock.now());
         status.windows().needs(pipeline, judgement.needed);
+        status.windows().rest_on(pipeline, &horizons);
         if let Some(why) = turn(&mut verdict, &judgement, &settings) {
             reporter.report(&Notice::Window {
                 pipeline,

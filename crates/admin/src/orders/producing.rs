@@ -24,7 +24,8 @@ pub(super) async fn plan(
     if !reading.has_trail {
         return Err(no_trail());
     }
-    let entries = reading.within(producers.list()).await?;
+    let asked: Vec<_> = names.iter().map(String::as_str).collect();
+    let entries = reading.within(producers.named(&asked)).await?;
     let (mut all, mut changes, mut left) = (Vec::new(), Vec::new(), Vec::new());
     let mut digest = Digest::default();
     for name in names {

@@ -29,13 +29,10 @@ pub(crate) fn run(verb: &Producers) -> Result<Exit> {
 
 fn list(arguments: &List) -> Result<Exit> {
     operate::at(&arguments.place.common(), async |url| {
-        let entries = open(url)?.list().await?;
         let mut list = output::List::new(&arguments.listing);
-        for (side, entry) in &entries {
-            if list.push(&ProducerLine::of(*side, entry))?.is_break() {
-                break;
-            }
-        }
+        let producers = open(url)?;
+        let shown = producers.visit(|side, entry| list.push(&ProducerLine::of(side, &entry)));
+        shown.await?;
         list.end()?;
         Ok(Exit::Done)
     })
@@ -43,7 +40,7 @@ fn list(arguments: &List) -> Result<Exit> {
 
 fn show(arguments: &Show) -> Result<Exit> {
     operate::at(&arguments.place.common(), async |url| {
-        let entries = open(url)?.list().await?;
+        let entries = open(url)?.named(&[arguments.producer.as_str()]).await?;
         let Some((side, entry)) = find(&entries, arguments) else {
             return Ok(Exit::No);
         };
@@ -55,7 +52,8 @@ fn show(arguments: &Show) -> Result<Exit> {
 fn change(arguments: &Change, order: ProducerOrder) -> Result<Exit> {
     operate::at(&arguments.which.place.common(), async |url| {
         let journals = open(url)?;
-        let entries = journals.list().await?;
+        let asked = arguments.which.producer.as_str();
+        let entries = journals.named(&[asked]).await?;
         let Some((side, entry)) = find(&entries, &arguments.which) else {
             return Ok(Exit::No);
         };

@@ -3,6 +3,7 @@
 
 pub(crate) mod access;
 mod browser;
+mod connections;
 mod encrypted;
 mod live;
 mod orders;

@@ -7,8 +7,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::process::Signal;
 use semel_conformance::proxy::Proxy;
 use semel_core::port::sink::{Publication, Sink};
+use serde_json::Value;
 use tokio::runtime::Runtime;
 
+use crate::claims::server::{Request, ask};
 use crate::pauses::{gated, order};
 use crate::ready::{Admin, Outage};
 use crate::site::{Running, Site, Summary, wait_for};
@@ -221,6 +223,15 @@ fn an_idle_worker_says_that_its_broker_is_gone_and_that_it_is_back<P: Place>() {
     let is_told = !site.text("semel.toml").contains("amqp");
     let needed = "semel_window_needed_seconds{pipeline=\"payments\"} ";
     assert_eq!(admin.metrics().contains(needed), is_told);
+    let pipelines = ask(admin.address().port(), &Request::get("/v1/pipelines")).body;
+    let settings = pipelines["items"][0]["broker"].as_array();
+    let is_whole = |it: &Value| {
+        ["setting", "value", "meaning"]
+            .iter()
+            .all(|of| it[of].is_string())
+    };
+    let is_told = settings.is_some_and(|all| !all.is_empty() && all.iter().all(is_whole));
+    assert!(is_told, "the settings of the broker: {pipelines}");
     let outage = Outage {
         pipeline: "payments",
         reason: "source-away",

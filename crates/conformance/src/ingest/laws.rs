@@ -342,6 +342,47 @@ pub async fn the_longest_names_have_a_place<S: IngestSubject>(store: S) {
     assert_eq!(listed, names);
 }
 
+/// Pages have the producers by name, in the order of their bytes, as many as asked for, and each with all its streams;
+/// fewer than asked for are the end.
+pub async fn producers_are_listed_page_by_page<S: IngestSubject>(store: S) {
+    let journal = store.journal().await;
+    let mut names = ["till", "Billing", "stock", "a", "~", "!"];
+    for (name, stream) in names
+        .map(|it| (it, "orders"))
+        .into_iter()
+        .chain([("stock", "refunds")])
+    {
+        let mut submission = sent(1, 1, &["a"]);
+        submission.stream = stream.into();
+        if let Numbering::Sender { producer: id, .. } = &mut submission.numbering {
+            *id = producer(name);
+        }
+        assert_eq!(submit(&journal, &submission).await, taken(0, 1, 2));
+    }
+    names.sort_unstable();
+    let streams = |name: &str| if name == "stock" { 2 } else { 1 };
+    let expected: Vec<_> = names.map(|it| (it.to_owned(), streams(it))).into();
+    for most in 0..=7 {
+        let (mut all, mut after) = (Vec::new(), None);
+        loop {
+            let page = journal.page(after.as_ref(), most).await.expect("a page");
+            let asked = most.max(1) as usize;
+            assert!(page.len() <= asked, "{most}: {page:?}");
+            all.extend(
+                page.iter()
+                    .map(|it| (it.name.to_string(), it.streams.len())),
+            );
+            if page.len() < asked {
+                break;
+            }
+            after = page.last().map(|it| it.name.clone());
+        }
+        assert_eq!(all, expected, "by {most}");
+    }
+    let behind = journal.page(Some(&producer("b")), 1).await.expect("a page");
+    assert_eq!(behind[0].name.as_str(), "stock", "behind nobody");
+}
+
 /// A store that nobody sent anything to has no producers, and makes none by being read.
 pub async fn nothing_is_on_record_before_the_first_message<S: IngestSubject>(store: S) {
     let journal = store.journal().await;

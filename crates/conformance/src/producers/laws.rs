@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use semel_core::port::producer::ProducerJournal;
 use semel_core::producer::{
-    Batch, Incarnation, InputMark, MOST_INPUTS, Opened, Opening, ProducerMessage, ProducerOrder,
-    Standing, StoredBatch, decode, encode,
+    Batch, Incarnation, InputMark, MOST_INPUTS, Opened, Opening, ProducerEntry, ProducerMessage,
+    ProducerOrder, Standing, StoredBatch, decode, encode,
 };
 use semel_core::{Certainty, Code, ErrorKind, Result, Timestamp};
 use tokio::task::JoinSet;
@@ -356,6 +356,56 @@ pub async fn streams_and_producers_are_apart<S: ProducerSubject>(store: S) {
             ("shipping=./1", 1, vec![("orders", 2)])
         ]
     );
+}
+
+/// Pages have the producers by name, in the order of their bytes, as many as asked for, and each with all its streams;
+/// who comes in the meantime shifts nobody, and fewer than asked for are the end.
+pub async fn producers_are_listed_page_by_page<S: ProducerSubject>(store: S) {
+    let (writer, journal) = (store.journal().await, store.journal().await);
+    let mut names = [
+        "till", "Billing", "stock", "a", "ingest", "ingest!", "~", "!",
+    ];
+    for name in names {
+        open(&writer, name, "orders").await;
+    }
+    open(&writer, "stock", "refunds").await;
+    names.sort_unstable();
+    let read = async |after: Option<&str>, most| {
+        let after = after.map(|it| it.parse().expect("a name"));
+        let page = journal.page(after.as_ref(), most).await.expect("a page");
+        let streams = |it: &ProducerEntry| it.streams.len();
+        let page = page.iter().map(|it| (it.name.to_string(), streams(it)));
+        page.collect::<Vec<_>>()
+    };
+    let streams = |name: &str| if name == "stock" { 2 } else { 1 };
+    let expected: Vec<_> = names.map(|it| (it.to_owned(), streams(it))).into();
+    for most in 1..=9 {
+        let mut all = Vec::new();
+        loop {
+            let after = all.last().map(|it: &(String, usize)| it.0.clone());
+            let page = read(after.as_deref(), most).await;
+            assert!(page.len() <= most as usize, "{most}: {page:?}");
+            let is_end = page.len() < most as usize;
+            all.extend(page);
+            if is_end {
+                break;
+            }
+        }
+        assert_eq!(all, expected, "by {most}");
+    }
+    assert_eq!(read(None, 0).await, expected[..1], "one at least");
+    assert_eq!(read(Some("b"), 2).await, expected[3..5], "behind nobody");
+    assert_eq!(read(Some("~"), 9).await, []);
+    let before = read(None, 3).await;
+    open(&writer, "#", "orders").await;
+    open(&writer, "zoo", "orders").await;
+    let behind = read(Some(&before[2].0), 9).await;
+    let mut expected = expected[3..].to_vec();
+    expected.insert(4, ("zoo".to_owned(), 1));
+    assert_eq!(behind, expected);
+    let all = journal.list().await.expect("a list");
+    assert_eq!(all.len(), 10);
+    assert!(all.is_sorted_by(|one, other| one.name < other.name));
 }
 
 /// A store that no producer was opened in lists none, and takes no order.

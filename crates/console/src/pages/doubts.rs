@@ -27,6 +27,10 @@ pub(crate) async fn show(State(api): State<Api>, head: Parts) -> Response {
             "Nobody knows whether these effects happened. Look each up where it would have had its effect, by its key; then "
             "say what you found. Nothing is run again by itself."
         }
+        p.hint {
+            "A provider that takes idempotency keys got the one in the last column: from an effect " code { "http" } ", " code { "exec" }
+            " or " code { "jsonl" } ", and from a caller of the claim API that handed it on. A gateway hands on the key itself."
+        }
         form.filter method="get" action="/in-doubt" role="search" {
             div { label for="pipeline" { "Pipeline" } input #pipeline name="pipeline" value=(pipeline); }
             div { label for="tenant" { "Tenant" } input #tenant name="tenant" value=(tenant); }
@@ -138,6 +142,7 @@ fn table(doubts: &[Value], may: bool) -> Markup {
                     th scope="col" { "Key" } th scope="col" { "Pipeline" } th scope="col" { "Tenant" }
                     th scope="col" { "Since" } th.number scope="col" { "Attempts" }
                     th.number scope="col" { "Perhaps repeated" } th scope="col" { "What is known" }
+                    th scope="col" { "Idempotency key" }
                 } }
                 tbody {
                     @for doubt in doubts { (row(doubt, may)) }
@@ -161,6 +166,7 @@ fn row(doubt: &Value, may: bool) -> Markup {
             td.number { (shown(&doubt["attempts"])) }
             td.number { (shown(&doubt["possible_repeats"])) }
             td { (text(doubt, "reason")) }
+            td { code.key { (id) } }
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::api::{Api, Refusal};
 use crate::form::{Form, MOST_REASON_LETTERS};
 use crate::layout::{Place, page, page_with, refusal};
 use crate::pages::runs;
-use crate::text::{key_address, list, shown, text};
+use crate::text::{grouped, key_address, list, shown, text};
 
 /// Reads an order that a page sends.
 async fn read(path: &str, request: Request) -> Result<(Caller, &'static Order, Form), Response> {
@@ -219,7 +219,7 @@ fn done(caller: &Caller, order: &Order, terms: &Terms, told: &Value) -> Response
 fn number(changes: &[Value]) -> String {
     match changes.len() {
         1 => "one change".to_owned(),
-        count => format!("{count} changes"),
+        count => format!("{} changes", grouped(&count.to_string())),
     }
 }
 

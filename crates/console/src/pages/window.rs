@@ -11,7 +11,7 @@ use crate::api::Api;
 use crate::form::Form;
 use crate::layout::{Place, page, refused};
 use crate::plot::{Selection, Unit, lines, plot};
-use crate::text::{list, shown, text};
+use crate::text::{foreign, list, shown, text};
 
 /// Shows the windows.
 pub(crate) async fn show(State(api): State<Api>, head: Parts) -> Response {
@@ -43,6 +43,7 @@ pub(crate) async fn show(State(api): State<Api>, head: Parts) -> Response {
                 @for pipeline in &pipelines { (row(pipeline)) }
             }
         } }
+        @for pipeline in &pipelines { (broker(pipeline)) }
         div.plots data-refresh="plots-window" {
             @for pipeline in &pipelines {
                 @let name = text(pipeline, "pipeline");
@@ -76,6 +77,29 @@ fn row(pipeline: &Value) -> Markup {
             td { (shown(&pipeline["window_needed"])) }
             td { (margin.map_or("–".to_owned(), duration)) }
             td { span.state.(kind) { (verdict) } }
+        }
+    }
+}
+
+/// The settings of the broker of a pipeline, from which the time follows that is needed.
+fn broker(pipeline: &Value) -> Markup {
+    let (settings, name) = (list(pipeline, "broker"), text(pipeline, "pipeline"));
+    html! {
+        @if !settings.is_empty() {
+            h2 { "The broker of " (foreign(name)) }
+            div.wide tabindex="0" role="region" aria-label={ "Settings of the broker of " (name) } { table {
+                caption.hidden { "Settings of the broker of " (name) }
+                thead { tr { th scope="col" { "Setting" } th scope="col" { "Value" } th scope="col" { "So" } } }
+                tbody {
+                    @for setting in settings {
+                        tr {
+                            th scope="row" { (foreign(text(setting, "setting"))) }
+                            td { (foreign(text(setting, "value"))) }
+                            td { (foreign(text(setting, "meaning"))) }
+                        }
+                    }
+                }
+            } }
         }
     }
 }

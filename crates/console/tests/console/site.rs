@@ -123,7 +123,8 @@ impl Worker for Pipelines {
             let pipeline = json!({
                 "pipeline": name, "effect": "http", "class": "keyed", "state": "store-away", "owner": name,
                 "runbook": name, "reasons": [{ "reason": "store-away", "error": name }], "window": "72h",
-                "window_needed": "24h", "paused": { "order": "drain", "since": "2026-11-29T03:04:05.120Z", "by": name, "reason": name },
+                "window_needed": "24h", "broker": [{ "setting": name, "value": name, "meaning": name }],
+                "paused": { "order": "drain", "since": "2026-11-29T03:04:05.120Z", "by": name, "reason": name },
                 "set_aside": { "dead": 3, "in_doubt": 1_234, "quarantined": 0 },
                 "so_far": { "applied": 20_000, "replayed": 7 },
             });

@@ -55,11 +55,36 @@ pub trait IngestJournal: Send + Sync + 'static {
         settled: Settled,
     ) -> impl Future<Output = Result<()>> + Send;
 
-    /// Lists the producers that have sent messages here, by name.
+    /// Lists a page of the producers that have sent messages here, by name: of those behind `after`, the first `most`, at least one.
     ///
-    /// # Errors   those of a store that is away
+    /// # Guarantee   who is there from the first page to the last is on one of them. Fewer than `most` are the end
+    /// # Cost        the state of a page; where names are found by no index, those of all besides
+    /// # Errors      those of a store that is away
     /// # Cancel safety   safe
-    fn list(&self) -> impl Future<Output = Result<Vec<ProducerEntry>>> + Send;
+    fn page(
+        &self,
+        after: Option<&ProducerName>,
+        most: u32,
+    ) -> impl Future<Output = Result<Vec<ProducerEntry>>> + Send;
+
+    /// Lists all of them, page by page. No journal has its own way to.
+    ///
+    /// # Errors   as [`IngestJournal::page`]
+    /// # Cancel safety   safe
+    fn list(&self) -> impl Future<Output = Result<Vec<ProducerEntry>>> + Send {
+        async {
+            let mut all = Vec::new();
+            loop {
+                let last = all.last().map(|it: &ProducerEntry| it.name.clone());
+                let page = self.page(last.as_ref(), PAGE).await?;
+                let is_end = page.len() < PAGE as usize;
+                all.extend(page);
+                if is_end {
+                    return Ok(all);
+                }
+            }
+        }
+    }
 
     /// Carries out an order about a producer. Tells whether there is one of that name.
     ///
@@ -147,8 +172,8 @@ impl IngestJournal for AnyIngestJournal {
         self.0.settle(producer, stream, settled).await
     }
 
-    async fn list(&self) -> Result<Vec<ProducerEntry>> {
-        self.0.list().await
+    async fn page(&self, after: Option<&ProducerName>, most: u32) -> Result<Vec<ProducerEntry>> {
+        self.0.page(after, most).await
     }
 
     async fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {
@@ -166,8 +191,11 @@ erase!(
         submit(submission: &'a Submission) -> GateAnswer;
         accepted(producer: &'a ProducerName, stream: &'a str, after: u64, most: u32) -> Option<Accepted>;
         settle(producer: &'a ProducerName, stream: &'a str, settled: Settled) -> ();
-        list() -> Vec<ProducerEntry>;
+        page(after: Option<&'a ProducerName>, most: u32) -> Vec<ProducerEntry>;
         order(name: &'a ProducerName, order: ProducerOrder) -> bool;
         forget(silence: &'a Silence) -> Forgotten;
     }
 );
+
+/// The producers that are read at once to list all.
+const PAGE: u32 = 1_000;

@@ -78,11 +78,36 @@ pub trait ProducerJournal: Send + Sync + 'static {
         digest: &[u8; 32],
     ) -> impl Future<Output = Result<Option<InputMark>>> + Send;
 
-    /// Lists the producers, by name; none where nobody has opened any.
+    /// Lists a page of the producers, by name: of those behind `after`, the first `most`, at least one; none where nobody has opened any.
     ///
-    /// # Errors   those of a store that is away
+    /// # Guarantee   who is there from the first page to the last is on one of them. Fewer than `most` are the end
+    /// # Cost        the state of a page; where names are found by no index, those of all besides
+    /// # Errors      those of a store that is away
     /// # Cancel safety   safe
-    fn list(&self) -> impl Future<Output = Result<Vec<ProducerEntry>>> + Send;
+    fn page(
+        &self,
+        after: Option<&ProducerName>,
+        most: u32,
+    ) -> impl Future<Output = Result<Vec<ProducerEntry>>> + Send;
+
+    /// Lists all of them, page by page. No journal has its own way to.
+    ///
+    /// # Errors   as [`ProducerJournal::page`]
+    /// # Cancel safety   safe
+    fn list(&self) -> impl Future<Output = Result<Vec<ProducerEntry>>> + Send {
+        async {
+            let mut all = Vec::new();
+            loop {
+                let last = all.last().map(|it: &ProducerEntry| it.name.clone());
+                let page = self.page(last.as_ref(), PAGE).await?;
+                let is_end = page.len() < PAGE as usize;
+                all.extend(page);
+                if is_end {
+                    return Ok(all);
+                }
+            }
+        }
+    }
 
     /// Carries out an order about a producer. Tells whether there is one of that name.
     ///
@@ -160,8 +185,8 @@ impl ProducerJournal for AnyProducerJournal {
         self.0.input(incarnation, stream, digest).await
     }
 
-    async fn list(&self) -> Result<Vec<ProducerEntry>> {
-        self.0.list().await
+    async fn page(&self, after: Option<&ProducerName>, most: u32) -> Result<Vec<ProducerEntry>> {
+        self.0.page(after, most).await
     }
 
     async fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {
@@ -177,7 +202,10 @@ erase!(
         confirm(incarnation: &'a Incarnation, stream: &'a str, through: u64) -> Standing;
         pending(incarnation: &'a Incarnation, stream: &'a str, after: u64, most: u32) -> Vec<StoredBatch>;
         input(incarnation: &'a Incarnation, stream: &'a str, digest: &'a [u8; 32]) -> Option<InputMark>;
-        list() -> Vec<ProducerEntry>;
+        page(after: Option<&'a ProducerName>, most: u32) -> Vec<ProducerEntry>;
         order(name: &'a ProducerName, order: ProducerOrder) -> bool;
     }
 );
+
+/// The producers that are read at once to list all.
+const PAGE: u32 = 1_000;

@@ -99,6 +99,8 @@ async fn a_hundred_silent_connections_keep_nobody_from_an_answer_and_are_closed(
     }
 }
 
+const SLOW: &str = "GET /slow HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+
 #[tokio::test]
 async fn connections_beyond_the_bound_wait_for_a_place() {
     let bound = Limits {
@@ -106,12 +108,72 @@ async fn connections_beyond_the_bound_wait_for_a_place() {
         ..SHORT
     };
     let served = served(bound).await;
-    let first = [served.connect().await, served.connect().await];
-    let began = Instant::now();
-    // The first two have places until their time for the head of a request is over.
+    let mut slow = [served.connect().await, served.connect().await];
+    for it in &mut slow {
+        it.write_all(SLOW.as_bytes()).await.expect("sent");
+    }
+    // Both have places until they are answered.
+    let [first, second] = &mut slow;
+    let both = async { tokio::join!(rest(first), rest(second)) };
+    let answered = async {
+        let answer = served.asked(GET).await;
+        assert!(answer.ends_with("now"), "{answer}");
+    };
+    tokio::pin!(answered);
+    tokio::select! {
+        biased;
+        (first, second) = both => assert!(first.ends_with("late") && second.ends_with("late")),
+        () = &mut answered => panic!("it did not wait"),
+    }
+    answered.await;
+}
+
+#[tokio::test]
+async fn those_that_have_not_asked_anything_give_up_their_places_the_oldest_first() {
+    let patient = Limits {
+        connections: 2,
+        head: Duration::from_secs(600),
+        ..SHORT
+    };
+    let served = served(patient).await;
+    let mut silent = Vec::new();
+    for at in 0..40 {
+        let mut stream = served.connect().await;
+        if at % 2 == 0 {
+            // It may be closed by then.
+            let _ = stream.write_all(b"GET / HTTP/1.1\r\nho").await;
+        }
+        silent.push(stream);
+    }
     assert!(served.asked(GET).await.ends_with("now"));
-    assert!(began.elapsed() >= Duration::from_millis(400), "it waited");
-    drop(first);
+    // Of two places one was for whoever asked.
+    for stream in &mut silent[..39] {
+        assert_eq!(rest(stream).await, "");
+    }
+    let last = &mut silent[39];
+    last.write_all(GET.as_bytes()).await.expect("sent");
+    assert!(rest(last).await.ends_with("now"), "it was there still");
+}
+
+#[tokio::test]
+async fn one_that_has_asked_keeps_its_place() {
+    let patient = Limits {
+        connections: 1,
+        head: Duration::from_secs(600),
+        ..SHORT
+    };
+    let served = served(patient).await;
+    let mut kept = served.connect().await;
+    kept.write_all(KEPT.as_bytes()).await.expect("sent");
+    let mut answer = vec![0; 4];
+    kept.read_exact(&mut answer).await.expect("an answer");
+    let mut other = served.connect().await;
+    other.write_all(GET.as_bytes()).await.expect("sent");
+    // It is looked for several times.
+    sleep(PATIENCE * 4).await;
+    kept.write_all(GET.as_bytes()).await.expect("sent");
+    assert_eq!(rest(&mut kept).await.matches("now").count(), 2);
+    assert!(rest(&mut other).await.ends_with("now"), "its turn came");
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Compares the answers of the live broker with the window.
 
 use semel_config::{PipelineSettings, SourceSettings};
-use semel_core::port::horizon::HorizonReport;
+use semel_core::port::horizon::{Fact, HorizonReport};
 use semel_core::units::duration_text;
 use semel_core::{Error, Timestamp};
 use semel_engine::effect::Class;
@@ -175,15 +175,22 @@ pub struct UnreadSetting<'a> {
     pub why: &'a str,
 }
 
+impl<'a> BrokerFact<'a> {
+    /// Lays out a fact.
+    pub const fn of(fact: &'a Fact) -> Self {
+        Self {
+            setting: &fact.name,
+            value: &fact.value,
+            meaning: &fact.meaning,
+        }
+    }
+}
+
 impl<'a> Reached<'a> {
     /// Takes the answers of `broker`; nothing if there is no broker or the look failed.
     pub fn of(broker: &'a Broker, settings: &PipelineSettings) -> Option<Self> {
         let (horizons, judgement) = broker.judgement(settings)?;
-        let facts = horizons.facts.iter().map(|fact| BrokerFact {
-            setting: &fact.name,
-            value: &fact.value,
-            meaning: &fact.meaning,
-        });
+        let facts = horizons.facts.iter().map(BrokerFact::of);
         let unread = horizons.unread.iter().map(|unread| UnreadSetting {
             setting: &unread.name,
             why: &unread.why,

@@ -172,10 +172,15 @@ impl Shared {
         }
     }
 
-    fn list(&self) -> Result<Vec<ProducerEntry>> {
-        let names = self.names()?;
-        let mut entries = Vec::with_capacity(names.len());
-        for name in names {
+    /// Reads the producers behind one, as many as a page has; of the others, their names.
+    fn page(&self, after: Option<&ProducerName>, most: u32) -> Result<Vec<ProducerEntry>> {
+        let most = usize::try_from(most.max(1)).unwrap_or(usize::MAX);
+        let names = self.names()?.into_iter();
+        let mut entries = Vec::new();
+        for name in names.filter(|it| after.is_none_or(|after| it > after)) {
+            if entries.len() == most {
+                break;
+            }
             let entry = self.with(&name, false, |log, _| Ok(log.ledger()?.entry()))?;
             entries.extend(entry);
         }
@@ -299,8 +304,10 @@ impl ProducerJournal for EmbeddedProducers {
         .await
     }
 
-    async fn list(&self) -> Result<Vec<ProducerEntry>> {
-        self.call(Shared::list).await
+    async fn page(&self, after: Option<&ProducerName>, most: u32) -> Result<Vec<ProducerEntry>> {
+        let after = after.cloned();
+        self.call(move |shared| shared.page(after.as_ref(), most))
+            .await
     }
 
     async fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {

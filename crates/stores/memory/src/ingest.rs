@@ -10,7 +10,7 @@ use semel_core::port::ingest::{Accepted, Forgotten, IngestJournal, Settled, Sile
 use semel_core::producer::ledger::Ledger;
 use semel_core::producer::{ProducerEntry, ProducerName, ProducerOrder};
 
-use crate::producers::page_behind;
+use crate::producers::{page_behind, page_of};
 
 type State = BTreeMap<ProducerName, Ledger<Bytes>>;
 
@@ -75,8 +75,8 @@ impl IngestJournal for MemoryIngest {
         Ok(())
     }
 
-    async fn list(&self) -> Result<Vec<ProducerEntry>> {
-        Ok(self.state().values().map(Ledger::entry).collect())
+    async fn page(&self, after: Option<&ProducerName>, most: u32) -> Result<Vec<ProducerEntry>> {
+        Ok(page_of(&self.state(), after, most))
     }
 
     async fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {

@@ -1,6 +1,7 @@
 //! The journal of producers in memory: the plainest one, for tests and for comparison.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -31,6 +32,18 @@ pub(crate) fn page_behind(
         at: it.at,
     });
     Ok(batches.collect())
+}
+
+/// Returns a page of the producers behind one, by name.
+pub(crate) fn page_of(
+    state: &BTreeMap<ProducerName, Ledger<Bytes>>,
+    after: Option<&ProducerName>,
+    most: u32,
+) -> Vec<ProducerEntry> {
+    let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
+    let behind = state.range::<ProducerName, _>((begin, Bound::Unbounded));
+    let most = usize::try_from(most.max(1)).unwrap_or(usize::MAX);
+    behind.take(most).map(|(_, it)| it.entry()).collect()
 }
 
 /// A journal that ends with the process.
@@ -109,8 +122,8 @@ impl ProducerJournal for MemoryProducers {
         self.of(incarnation, |ledger| ledger.input(stream, digest))
     }
 
-    async fn list(&self) -> Result<Vec<ProducerEntry>> {
-        Ok(self.state().values().map(Ledger::entry).collect())
+    async fn page(&self, after: Option<&ProducerName>, most: u32) -> Result<Vec<ProducerEntry>> {
+        Ok(page_of(&self.state(), after, most))
     }
 
     async fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {

@@ -208,9 +208,9 @@ impl IngestJournal for MysqlIngest {
         sets.await.map(drop)
     }
 
-    async fn list(&self) -> Result<Vec<ProducerEntry>> {
+    async fn page(&self, after: Option<&ProducerName>, most: u32) -> Result<Vec<ProducerEntry>> {
         let text = &self.journal.session.ingest.list;
-        self.journal.list(text, stored_sender).await
+        self.journal.page(text, (after, most), stored_sender).await
     }
 
     async fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {

@@ -150,17 +150,20 @@ impl Journal {
         ran
     }
 
-    /// Lists the producers, by names that `named` reads; none where there is no journal.
-    pub(crate) async fn list(
+    /// Lists a page of the producers, by names that `named` reads; none where there is no journal.
+    pub(crate) async fn page(
         &self,
         text: &Text,
+        (after, most): (Option<&ProducerName>, u32),
         named: impl Fn(&str) -> Result<ProducerName>,
     ) -> Result<Vec<ProducerEntry>> {
         if !self.is_there().await? {
             return Ok(Vec::new());
         }
         let mut script = Script::default();
-        script.add(text, &[]);
+        let after = after.map_or("", ProducerName::as_str);
+        let after = Literal::bytes(after.as_bytes());
+        script.add(text, &[&after, &Literal::number(most.max(1).into())]);
         let sets = self.session.ask(&script).await?;
         entries(
             &sets.first().ok_or_else(|| damaged("producer"))?.rows,

@@ -223,9 +223,9 @@ impl ProducerJournal for MysqlProducers {
         found.map(|row| mark(row, *digest)).transpose()
     }
 
-    async fn list(&self) -> Result<Vec<ProducerEntry>> {
+    async fn page(&self, after: Option<&ProducerName>, most: u32) -> Result<Vec<ProducerEntry>> {
         let text = &self.journal.session.producers.list;
-        self.journal.list(text, stored_name).await
+        self.journal.page(text, (after, most), stored_name).await
     }
 
     async fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {

@@ -1,4 +1,10 @@
+-- A page of the producers, by name, each with its streams. $1 behind, $2 most.
 SELECT producers.producer, producers.producer, producers.epoch, producers.frozen, streams.stream, 'ingest',
        streams.next, streams.confirmed, streams.released
-FROM semel.ingest_producers AS producers JOIN semel.ingest_streams AS streams ON streams.producer = producers.producer
+FROM (
+    SELECT * FROM semel.ingest_producers AS listed
+    WHERE listed.producer > $1::text
+      AND EXISTS (SELECT 1 FROM semel.ingest_streams AS own WHERE own.producer = listed.producer)
+    ORDER BY listed.producer LIMIT $2::bigint
+) AS producers JOIN semel.ingest_streams AS streams ON streams.producer = producers.producer
 ORDER BY producers.producer, streams.stream

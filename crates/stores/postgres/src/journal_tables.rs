@@ -104,16 +104,20 @@ impl Journal {
         Ok(Some(client))
     }
 
-    /// Lists the producers, by names that `named` reads; none where there is no journal.
-    pub(crate) async fn list(
+    /// Lists a page of the producers, by names that `named` reads; none where there is no journal.
+    pub(crate) async fn page(
         &self,
         text: &Text,
+        (after, most): (Option<&ProducerName>, u32),
         named: impl Fn(&str) -> Result<ProducerName>,
     ) -> Result<Vec<ProducerEntry>> {
         let Some(client) = self.present().await? else {
             return Ok(Vec::new());
         };
-        entries(&self.session.run(&client, text, &[]).await?, named)
+        let after = after.map_or("", ProducerName::as_str);
+        let most = i64::from(most.max(1));
+        let rows = self.session.run(&client, text, &[&after, &most]).await?;
+        entries(&rows, named)
     }
 
     /// Carries out an order about a producer by its statement; tells whether there is such a producer.

@@ -212,9 +212,9 @@ impl ProducerJournal for PostgresProducers {
         mark.map_err(undone)
     }
 
-    async fn list(&self) -> Result<Vec<ProducerEntry>> {
+    async fn page(&self, after: Option<&ProducerName>, most: u32) -> Result<Vec<ProducerEntry>> {
         let text = &self.journal.session.texts.producer_list;
-        self.journal.list(text, stored_name).await
+        self.journal.page(text, (after, most), stored_name).await
     }
 
     async fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {

@@ -9,6 +9,7 @@ mod values;
 
 pub use settings::PRODUCERS_FORMAT;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use redis::Value;
@@ -303,25 +304,29 @@ impl ProducerJournal for RedisProducers {
         values::stored_mark(&reply.bytes()?, *digest)
     }
 
-    async fn list(&self) -> Result<Vec<ProducerEntry>> {
+    async fn page(&self, after: Option<&ProducerName>, most: u32) -> Result<Vec<ProducerEntry>> {
         let Some(buckets) = self.present().await? else {
             return Ok(Vec::new());
         };
-        let mut entries = Vec::new();
+        // Nothing has their order: all names are read, and the streams of those alone that are on the page.
+        let mut producers = BTreeMap::new();
         for bucket in buckets.all() {
-            let slot = buckets.slot(bucket);
-            for (name, value) in self
-                .pairs(slot, buckets.key(bucket, Name::Producers))
-                .await?
-            {
+            let key = buckets.key(bucket, Name::Producers);
+            for (name, value) in self.pairs(buckets.slot(bucket), key).await? {
                 let name = String::from_utf8(name).map_err(|_| damaged("producer"))?;
                 let name = stored_name(&name)?;
-                let key = named(buckets, Name::ProducerStreams, &name, None);
-                let streams = self.pairs(slot, key).await?;
-                entries.push(values::entry(name, &value, &streams)?);
+                if after.is_none_or(|after| name > *after) {
+                    producers.insert(name, (buckets.slot(bucket), value));
+                }
             }
         }
-        entries.sort_by(|one: &ProducerEntry, other| one.name.cmp(&other.name));
+        let most = usize::try_from(most.max(1)).unwrap_or(usize::MAX);
+        let mut entries = Vec::new();
+        for (name, (slot, value)) in producers.into_iter().take(most) {
+            let key = named(buckets, Name::ProducerStreams, &name, None);
+            let streams = self.pairs(slot, key).await?;
+            entries.push(values::entry(name, &value, &streams)?);
+        }
         Ok(entries)
     }
 

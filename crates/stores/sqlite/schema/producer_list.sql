@@ -1,3 +1,10 @@
+-- A page of the producers, by name, each with its streams. ?1 behind; ?2 beginning of the names, ?3 behind the last of
+-- them; ?4 most.
 SELECT p.producer, p.id, p.epoch, p.frozen, s.stream, s.target, s.next, s.confirmed, s.released
-FROM semel_producers p JOIN semel_producer_streams s ON s.producer = p.producer
+FROM (
+    SELECT producer, id, epoch, frozen FROM semel_producers AS listed
+    WHERE producer > ?1 AND producer >= ?2 AND producer < ?3
+      AND EXISTS (SELECT 1 FROM semel_producer_streams AS own WHERE own.producer = listed.producer)
+    ORDER BY producer LIMIT ?4
+) AS p JOIN semel_producer_streams s ON s.producer = p.producer
 ORDER BY p.producer, s.stream

@@ -15,6 +15,7 @@ use semel_core::producer::{
 };
 use tokio::sync::OnceCell;
 
+use self::statements::Names;
 use crate::config::Options;
 use crate::connection_thread::ConnectionThread;
 use crate::error::undone;
@@ -199,9 +200,11 @@ impl ProducerJournal for SqliteProducers {
         self.thread().await?.read(input).await
     }
 
-    async fn list(&self) -> Result<Vec<ProducerEntry>> {
-        let listed = self.look(|connection| statements::list(connection, "", str::parse));
-        Ok(listed.await?.unwrap_or_default())
+    async fn page(&self, after: Option<&ProducerName>, most: u32) -> Result<Vec<ProducerEntry>> {
+        let after = after.cloned();
+        let read =
+            move |connection: &Connection| statements::page(connection, &OWN, after.as_ref(), most);
+        Ok(self.look(read).await?.unwrap_or_default())
     }
 
     async fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {
@@ -224,3 +227,12 @@ impl fmt::Debug for SqliteProducers {
             .finish_non_exhaustive()
     }
 }
+
+/// The names of the producers of this store, which have no space, on both sides of those of [`ingest`].
+const OWN: Names = Names {
+    prefix: "",
+    ranges: &[("", ingest::PREFIX), (ingest::BEHIND_PREFIX, BEHIND_ALL)],
+    read: str::parse,
+};
+/// Behind every name: they are printable characters of ASCII.
+const BEHIND_ALL: &str = "\u{7f}";

@@ -6,6 +6,7 @@ use semel_admin::{Plot, Series, SeriesQuery};
 use semel_config::Accepted;
 use semel_core::port::horizon::Horizon;
 use semel_core::units::duration_text;
+use semel_operate::check::BrokerFact;
 use semel_telemetry::history;
 use serde::Serialize;
 use serde_json::Value;
@@ -36,6 +37,9 @@ struct PipelineOverview<'a> {
     window: Option<String>,
     /// The time for which a message can come again; none while that is not known.
     window_needed: Option<String>,
+    /// The settings of its broker from which that follows; none before it was looked at, and without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    broker: Option<Vec<BrokerFact<'a>>>,
     /// The number of things that wait for a person, by why; none while they were not counted.
     set_aside: Option<BTreeMap<&'static str, u64>>,
     /// The counts since the start, as the run prints them at its end, without those of a cache or a filter.
@@ -89,6 +93,8 @@ impl semel_admin::Worker for Status {
                 (so_far.fail, so_far.waived) = (declared.fail, declared.waived);
             }
             let (window, needed) = self.windows.of(&name).unzip();
+            let facts = self.windows.facts(&name);
+            let facts = facts.as_deref().map(|it| it.iter().map(BrokerFact::of));
             let overview = PipelineOverview {
                 pipeline: &name,
                 effect: declared.map(|it| it.effect),
@@ -100,6 +106,7 @@ impl semel_admin::Worker for Status {
                     Some(Horizon::Endless) => Some("endless".to_owned()),
                     Some(Horizon::Unknown) | None => None,
                 },
+                broker: facts.map(Iterator::collect),
                 set_aside: (!counts.is_empty()).then_some(counts),
                 so_far: PipelineResult::of(&name, &so_far, Accepted::default()),
             };

@@ -1,10 +1,10 @@
 //! Gauges that are sampled beside the work: what the store holds, and how long the windows have to be.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use semel_core::port::horizon::Horizon;
+use semel_core::port::horizon::{Fact, Horizon, HorizonReport};
 use semel_core::port::store::{Stats, Store};
 use semel_core::{Result, StateKind};
 use semel_telemetry::{Sample, SampledFamily};
@@ -85,9 +85,13 @@ impl StoreSamples {
     }
 }
 
-/// The windows of the pipelines, and the times for which their messages can come again.
+/// The windows of the pipelines, the times for which their messages can come again, and the settings of their brokers from
+/// which these follow.
 #[derive(Debug, Default)]
-pub(crate) struct Windows(Mutex<ByPipeline>);
+pub(crate) struct Windows {
+    lengths: Mutex<ByPipeline>,
+    facts: Mutex<BTreeMap<Box<str>, Arc<[Fact]>>>,
+}
 
 /// The window of each pipeline, and how long it has to be as far as that is known.
 type ByPipeline = BTreeMap<Box<str>, (Duration, Option<Horizon>)>;
@@ -103,6 +107,19 @@ impl Windows {
         if let Some((_, known)) = self.lock().get_mut(pipeline) {
             *known = Some(needed);
         }
+    }
+
+    /// Notes the settings of the broker of a pipeline, as they were when it was looked at last.
+    pub(crate) fn rest_on(&self, pipeline: &str, horizons: &HorizonReport) {
+        let facts = horizons.facts.as_slice().into();
+        let mut known = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(pipeline.into(), facts);
+    }
+
+    /// The settings of the broker of a pipeline; nothing where there is none, or it was not looked at yet.
+    pub(super) fn facts(&self, pipeline: &str) -> Option<Arc<[Fact]>> {
+        let known = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(pipeline).cloned()
     }
 
     /// The window of a pipeline, and for how long its messages can come again as far as that is known.
@@ -137,7 +154,7 @@ impl Windows {
     }
 
     fn lock(&self) -> MutexGuard<'_, ByPipeline> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lengths.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

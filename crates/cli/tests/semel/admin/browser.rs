@@ -1,6 +1,8 @@
 //! The console in a real Chromium, over a worker that runs: each page, each action, and a worker that ends meanwhile.
 
+mod doubts;
 mod driver;
+mod pictures;
 mod wholes;
 
 use std::io::Write;
@@ -135,7 +137,6 @@ fn each_page_is_whole_quiet_and_usable_and_asks_nobody_else() {
         desk.shows("Payload");
         desk.is_usable(&axe, &format!("a message of {path}"));
     }
-    pictures(&desk);
 }
 
 #[test]
@@ -383,29 +384,4 @@ fn axe() -> String {
     });
     let script = std::fs::read_to_string(Path::new(&folder).join("axe.min.js"));
     script.expect("axe-core")
-}
-
-/// Takes a picture of each page, at three widths, in the light and in the dark, if `SEMEL_TEST_PICTURES` names a folder.
-fn pictures(desk: &Desk) {
-    let folder = std::env::var("SEMEL_TEST_PICTURES").unwrap_or_default();
-    if folder.is_empty() {
-        return;
-    }
-    let is_absolute = Path::new(&folder).is_absolute();
-    assert!(
-        is_absolute,
-        "SEMEL_TEST_PICTURES: {folder} would be a folder of the sources"
-    );
-    for (at, (path, _)) in PAGES.into_iter().enumerate() {
-        for (width, height) in [(360, 800), (1_280, 900), (2_560, 1_440)] {
-            for is_dark in [false, true] {
-                desk.browser.looks(width, height, is_dark);
-                desk.open(path);
-                let dark = if is_dark { "dark" } else { "light" };
-                let name = format!("{at}-{width}-{dark}.png");
-                let picture = std::fs::write(Path::new(&folder).join(name), desk.browser.picture());
-                picture.expect("written");
-            }
-        }
-    }
 }

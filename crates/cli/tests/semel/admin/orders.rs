@@ -7,20 +7,21 @@ use serde_json::{Value, json};
 
 use super::access::{listens, token};
 use crate::claims::server::{Reply, Request, ask};
+use crate::operator::items;
 use crate::postgres::Schema;
 use crate::site::{Running, Site, wait_for};
 
 /// A worker that runs a pipeline, serves claims, and takes orders.
-struct Ordered {
-    site: Site,
+pub(super) struct Ordered {
+    pub(super) site: Site,
     claims: u16,
-    admin: u16,
+    pub(super) admin: u16,
     running: Running,
 }
 
 impl Ordered {
     /// Starts one over this store, whose API is asked at this address.
-    fn start(store: &str, host: &str) -> Self {
+    pub(super) fn start(store: &str, host: &str) -> Self {
         let site = Site::new();
         let take = || free_port::take().expect("a free port");
         let (claims, admin) = (take(), take());
@@ -69,7 +70,7 @@ impl Ordered {
     }
 
     /// Leaves keys of these numbers in doubt.
-    fn doubt(&self, from: usize, to: usize) {
+    pub(super) fn doubt(&self, from: usize, to: usize) {
         let claims = (from..to).map(|at| {
             json!({ "operation": "charge", "key": format!("pay-{at}"), "class": "unkeyed", "on_doubt": "park" })
         });
@@ -95,26 +96,26 @@ impl Ordered {
         reply.body
     }
 
-    fn post(&self, path: &str, body: &Value, token: &str) -> Reply {
+    pub(super) fn post(&self, path: &str, body: &Value, token: &str) -> Reply {
         send(self.admin, path, body, &[("authorization", token)])
     }
 
     /// Plans, and expects a plan of so many changes.
     #[track_caller]
-    fn plan(&self, body: &Value, count: usize, token: &str) -> Value {
+    pub(super) fn plan(&self, body: &Value, count: usize, token: &str) -> Value {
         let plan = self.post("/v1/in-doubt/resolve/plan", body, token);
         assert_eq!(plan.status, 200, "{plan:?}");
         assert_eq!(count_of(&plan.body), count, "{:?}", plan.body["left"]);
         plan.body
     }
 
-    fn carry_out(&self, plan: &Value, token: &str) -> Reply {
+    pub(super) fn carry_out(&self, plan: &Value, token: &str) -> Reply {
         let body = json!({ "token": plan["token"], "reason": "found at the provider" });
         self.post("/v1/in-doubt/resolve/do", &body, token)
     }
 
     /// The entries of the audit trail, whole.
-    fn audit(&self, token: &str) -> Vec<Value> {
+    pub(super) fn audit(&self, token: &str) -> Vec<Value> {
         let (mut all, mut next) = (Vec::new(), String::new());
         loop {
             let headers = [("authorization", token)];
@@ -144,10 +145,15 @@ impl Ordered {
     }
 
     fn count_in_doubt(&self) -> usize {
+        self.in_doubt().len()
+    }
+
+    /// The operation ids of what is in doubt.
+    pub(super) fn in_doubt(&self) -> Vec<String> {
         let words = ["in-doubt", "list", "--output", "json"];
-        let listed: Value =
-            serde_json::from_str(&self.site.semel(&words).done().stdout).expect("JSON");
-        listed["items"].as_array().map_or(0, Vec::len)
+        let items = items(&self.site.semel(&words).done());
+        let ids = items.iter().map(|it| it["operation_id"].as_str());
+        ids.map(|it| it.expect("an id").to_owned()).collect()
     }
 }
 

@@ -221,8 +221,8 @@ impl ProducerJournal for Journal {
         self.0.journal.input(by, stream, digest).await
     }
 
-    async fn list(&self) -> Result<Vec<ProducerEntry>> {
-        self.0.journal.list().await
+    async fn page(&self, after: Option<&ProducerName>, most: u32) -> Result<Vec<ProducerEntry>> {
+        self.0.journal.page(after, most).await
     }
 
     async fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {

@@ -142,8 +142,9 @@ impl ProducerJournal for SimulatedJournal {
             .await
     }
 
-    async fn list(&self) -> Result<Vec<ProducerEntry>> {
-        self.call(|journal| async move { journal.list().await })
+    async fn page(&self, after: Option<&ProducerName>, most: u32) -> Result<Vec<ProducerEntry>> {
+        let after = after.cloned();
+        self.call(move |journal| async move { journal.page(after.as_ref(), most).await })
             .await
     }
 

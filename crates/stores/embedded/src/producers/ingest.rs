@@ -103,8 +103,10 @@ impl IngestJournal for EmbeddedIngest {
         self.logs.call(settle).await
     }
 
-    async fn list(&self) -> Result<Vec<ProducerEntry>> {
-        self.logs.call(super::Shared::list).await
+    async fn page(&self, after: Option<&ProducerName>, most: u32) -> Result<Vec<ProducerEntry>> {
+        let after = after.cloned();
+        let page = move |shared: &super::Shared| shared.page(after.as_ref(), most);
+        self.logs.call(page).await
     }
 
     async fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {

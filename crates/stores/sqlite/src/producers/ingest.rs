@@ -11,7 +11,7 @@ use semel_core::producer::{ProducerEntry, ProducerName, ProducerOrder, Standing}
 use semel_core::{Result, Timestamp};
 
 use super::SqliteProducers;
-use super::statements::{self, number, stored, text};
+use super::statements::{self, Names, number, stored, text};
 use crate::config::Options;
 use crate::error::undone;
 use crate::sql;
@@ -72,11 +72,13 @@ impl IngestJournal for SqliteIngest {
         self.0.thread().await?.write(settle).await
     }
 
-    async fn list(&self) -> Result<Vec<ProducerEntry>> {
-        let list =
-            |connection: &Connection| statements::list(connection, PREFIX, ProducerName::of_sender);
+    async fn page(&self, after: Option<&ProducerName>, most: u32) -> Result<Vec<ProducerEntry>> {
+        let after = after.cloned();
+        let page = move |connection: &Connection| {
+            statements::page(connection, &SENDERS, after.as_ref(), most)
+        };
         match self.0.present().await? {
-            Some(thread) => thread.read(list).await,
+            Some(thread) => thread.read(page).await,
             None => Ok(Vec::new()),
         }
     }
@@ -294,6 +296,12 @@ fn row_name(producer: &ProducerName) -> String {
     format!("{PREFIX}{producer}")
 }
 
-const PREFIX: &str = "ingest ";
+/// The names of those that send here.
+const SENDERS: Names = Names {
+    prefix: PREFIX,
+    ranges: &[(PREFIX, BEHIND_PREFIX)],
+    read: ProducerName::of_sender,
+};
+pub(super) const PREFIX: &str = "ingest ";
 /// The first text behind those that begin with it.
-const BEHIND_PREFIX: &str = "ingest!";
+pub(super) const BEHIND_PREFIX: &str = "ingest!";

@@ -275,26 +275,55 @@ pub(super) fn remembered(
     found.map_err(undone)
 }
 
-/// Lists the producers whose names `named` reads behind `prefix`: what is not of those has a space where they have none,
-/// or another beginning.
-pub(super) fn list(
+/// The names of one journal in the rows, which two share.
+pub(super) struct Names {
+    /// The beginning of each, before the name of the producer.
+    pub(super) prefix: &'static str,
+    /// The ranges in which they are, in order: each from a text on, and up to one behind the last.
+    pub(super) ranges: &'static [(&'static str, &'static str)],
+    /// Reads the name of a producer.
+    pub(super) read: fn(&str) -> Result<ProducerName>,
+}
+
+/// Reads a page of the producers of these names.
+pub(super) fn page(
     connection: &Connection,
-    prefix: &str,
-    named: impl Fn(&str) -> Result<ProducerName>,
+    names: &Names,
+    after: Option<&ProducerName>,
+    most: u32,
 ) -> Result<Vec<ProducerEntry>> {
+    let after = after.map_or_else(String::new, |it| format!("{}{it}", names.prefix));
+    let most = usize::try_from(most.max(1)).unwrap_or(usize::MAX);
+    let mut entries = Vec::new();
+    for range in names.ranges {
+        if entries.len() < most {
+            let rest = most - entries.len();
+            entries.extend(page_of_range(connection, names, (&after, range), rest)?);
+        }
+    }
+    Ok(entries)
+}
+
+fn page_of_range(
+    connection: &Connection,
+    names: &Names,
+    (after, (begin, end)): (&str, &(&str, &str)),
+    most: usize,
+) -> Result<Vec<ProducerEntry>> {
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
     let mut ask = text(connection, sql::PRODUCER_LIST)?;
-    let mut rows = ask.query([]).map_err(undone)?;
+    let mut rows = ask
+        .query(params![after, begin, end, most])
+        .map_err(undone)?;
     let mut entries: Vec<ProducerEntry> = Vec::new();
     while let Some(row) = rows.next().map_err(undone)? {
         let words = |column| row.get::<_, String>(column).map_err(undone);
         let whole = |column| row.get::<_, i64>(column).map(number).map_err(undone);
         let name = words(0)?;
-        let Some(name) = name.strip_prefix(prefix).filter(|it| !it.contains(' ')) else {
-            continue;
-        };
+        let name = name.strip_prefix(names.prefix).unwrap_or(&name);
         if entries.last().is_none_or(|it| it.name.as_str() != name) {
             entries.push(ProducerEntry {
-                name: named(name).map_err(|_| damaged("name"))?,
+                name: (names.read)(name).map_err(|_| damaged("name"))?,
                 id: words(1)?.into(),
                 epoch: whole(2)?,
                 is_frozen: row.get(3).map_err(undone)?,

@@ -159,9 +159,10 @@ impl Browser {
         self.chromium("Emulation.setEmulatedMedia", &features);
     }
 
-    /// A picture of the page, in PNG.
-    pub(super) fn picture(&self) -> Vec<u8> {
-        let picture = self.chromium("Page.captureScreenshot", &json!({ "format": "png" }));
+    /// A picture of the page, in PNG or WebP.
+    pub(super) fn picture(&self, format: &str) -> Vec<u8> {
+        let wanted = json!({ "format": format, "quality": 85 });
+        let picture = self.chromium("Page.captureScreenshot", &wanted);
         let text = picture["data"].as_str().expect("a picture");
         STANDARD.decode(text).expect("base64")
     }

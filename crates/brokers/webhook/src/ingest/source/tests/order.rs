@@ -62,8 +62,8 @@ impl IngestJournal for Staged {
         self.journal.settle(producer, stream, settled).await
     }
 
-    async fn list(&self) -> Result<Vec<ProducerEntry>> {
-        self.journal.list().await
+    async fn page(&self, after: Option<&ProducerName>, most: u32) -> Result<Vec<ProducerEntry>> {
+        self.journal.page(after, most).await
     }
 
     async fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {

@@ -1,0 +1,31 @@
+//! The pictures of the console in the book: a test takes them in Chromium, from a worker that it runs.
+
+use crate::builds::tested;
+use crate::failure::{Failure, Result};
+use crate::workspace::Workspace;
+
+/// Takes them anew, which takes a few minutes, and puts them beside the page of the book.
+pub(super) fn take(workspace: &Workspace) -> Result {
+    let folder = workspace.target.join("pictures");
+    std::fs::create_dir_all(&folder)?;
+    let mut command = workspace.cargo(["test"]);
+    command
+        .args(tested(workspace))
+        .args(["--test", "semel", "--", "--exact", TEST])
+        .env("SEMEL_TEST_PICTURES", &folder);
+    if !command.status()?.success() {
+        return Err(Failure::no("the console was not pictured"));
+    }
+    for entry in std::fs::read_dir(&folder)? {
+        let name = entry?.file_name();
+        let is_of_book = name.to_str().is_some_and(|it| it.ends_with(".webp"));
+        if is_of_book {
+            std::fs::copy(folder.join(&name), workspace.root.join(BOOK).join(&name))?;
+            println!("{BOOK}/{}", name.display());
+        }
+    }
+    Ok(())
+}
+
+const TEST: &str = "admin::browser::pictures::each_page_can_be_pictured";
+const BOOK: &str = "docs/book/src/operations";
