@@ -6,10 +6,6 @@ use clap::Args;
 
 /// For every verb that a worker can answer.
 #[derive(Clone, Debug, Default, Args)]
-#[expect(
-    clippy::struct_field_names,
-    reason = "the option that names the worker is called --admin"
-)]
 pub struct Admin {
     /// Ask the worker whose admin API has this address, instead of the store [default: `SEMEL_ADMIN`]
     #[arg(long, value_name = "URL", conflicts_with_all = ["config", "store"])]

@@ -14,6 +14,7 @@ use super::text;
 use super::text_style::TextStyle;
 
 /// A column: its title is the name of the JSON member that it shows.
+#[must_use]
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     title: &'static str,

@@ -23,7 +23,7 @@ use crate::args::{Check, Format, Listing, Output};
 use crate::command::config;
 use crate::command::operate::usage;
 use crate::configuration::load;
-use crate::output::{self, Answers, List};
+use crate::output::{self, Answer, Answers, List};
 use crate::shell::quoted;
 
 /// Looks at every pipeline; exit code 1 if one of them must not run like this, or with `--strict` should not. With
@@ -40,8 +40,7 @@ pub(crate) fn check(arguments: &Check) -> Result<Exit> {
 }
 
 async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
-    let pipelines = settings.pipelines.iter();
-    let asked: Vec<Statements> = pipelines.filter_map(statements).collect();
+    let asked: Vec<Statements> = settings.pipelines.iter().filter_map(statements).collect();
     let clock = Arc::new(SystemClock::new());
     let now = Arc::clone(&clock);
     let store = inspect(settings, Arc::clone(&clock) as _, &asked).await;
@@ -88,9 +87,8 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
         let mut found = certificate(pipeline);
         found.extend_from_slice(&targets.findings);
         found.extend(paused);
-        let place = store.as_ref().ok();
-        let place =
-            place.map(|looked| store_path::findings(&settings.store, looked.is_there, &room));
+        let looked = store.as_ref().ok();
+        let place = looked.map(|it| store_path::findings(&settings.store, it.is_there, &room));
         let subject = Subject {
             settings,
             pipeline,
@@ -119,32 +117,19 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
         }
     }
     if before_production.is_none() {
-        for report in semel_check::claims(settings, store.as_ref(), &*now) {
-            worst = worst.max(report.verdict);
-            // Nobody reading is no reason to stop: these are the last answers.
-            let _ = answers.print(&report)?;
-        }
+        let of_claims = semel_check::claims(settings, store.as_ref(), &*now);
+        worst = worst.max(print_all(&of_claims, |it| it.verdict, &mut answers)?);
     }
     let look = before_production.as_ref();
     worst = worst.max(gateway::look(settings, store.as_ref(), look, &mut answers)?);
     let (of_relays, relay_away) = semel_check::relays(settings).await;
-    for report in &of_relays {
-        worst = worst.max(report.verdict);
-        if answers.print(report)?.is_break() {
-            break;
-        }
-    }
+    worst = worst.max(print_all(&of_relays, |it| it.verdict, &mut answers)?);
     let (of_producers, producers_away) = match &store {
         Ok(_) => semel_check::waiting_producers(&settings.store, now.now()).await,
         // That is told first.
         Err(_) => (Vec::new(), None),
     };
-    for report in &of_producers {
-        worst = worst.max(report.verdict);
-        if answers.print(report)?.is_break() {
-            break;
-        }
-    }
+    worst = worst.max(print_all(&of_producers, |it| it.verdict, &mut answers)?);
     let away = away.or(relay_away).or(producers_away);
     table(&windows, arguments.format)?;
     match (store, away, worst) {
@@ -154,6 +139,20 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
         (Ok(_), None, Severity::Warn) if arguments.strict => Ok(Exit::No),
         (Ok(_), None, Severity::Ok | Severity::Warn) => Ok(Exit::Done),
     }
+}
+
+/// Prints reports until nobody reads any more; returns the worst finding of all.
+fn print_all<R: Answer>(
+    reports: &[R],
+    verdict: impl Fn(&R) -> Severity,
+    answers: &mut Answers,
+) -> Result<Severity> {
+    for report in reports {
+        if answers.print(report)?.is_break() {
+            break;
+        }
+    }
+    Ok(reports.iter().map(verdict).max().unwrap_or(Severity::Ok))
 }
 
 /// Measures the room of the store, and what all of its pipelines need at the given rate: also those that `--pipeline`
