@@ -4,10 +4,10 @@
 mod bounds;
 mod description;
 mod extension;
-mod letters;
 mod orders;
 mod outbox;
 mod payloads;
+mod relay_dead_letters;
 mod runs;
 mod site;
 mod tenants;

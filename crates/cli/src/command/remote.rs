@@ -14,9 +14,9 @@ mod door;
 mod extension;
 mod in_doubt;
 mod keys;
-mod letters;
 mod parked;
 mod pipelines;
+mod relay_dead_letters;
 mod rerun;
 mod store;
 

@@ -3,8 +3,8 @@
 mod answers;
 mod extension;
 mod failures;
-mod letters;
 mod orders;
+mod relay_dead_letters;
 mod runs;
 
 use std::process::Stdio;

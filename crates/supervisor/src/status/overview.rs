@@ -54,7 +54,7 @@ struct RelayOverview<'a> {
     relay: bool,
     #[serde(flatten)]
     readiness: ServiceReadiness,
-    /// What waits in the outbox; none while it was not counted of late.
+    /// The messages that wait in the outbox; none while they were not counted of late.
     backlog: Option<BacklogOverview>,
 }
 

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::consent::{Order, Ordered, Unmet, add, body_within, carried, select};
 use super::door::{Door, place};
-use super::letters::{self, Owners};
+use super::relay_dead_letters::{self, Owners};
 use super::{rerun, through};
 use crate::Exit;
 use crate::args::dead_letters::{DeadLetters, DeadWhich, Matching};
@@ -31,7 +31,7 @@ pub(super) fn dead_letters(verb: &DeadLetters) -> Option<Result<Exit>> {
             let owners = Owners::of(door, &arguments.common, &arguments.of).await?;
             let members = place(&arguments.common);
             let of_pipelines = (DEAD_LETTERS, &*members);
-            letters::list(door, &owners, of_pipelines, &arguments.listing).await
+            relay_dead_letters::list(door, &owners, of_pipelines, &arguments.listing).await
         }),
         DeadLetters::Show(arguments) => through(arguments.common.door(), async |door| {
             let (keys, format, payload) = (&arguments.keys, arguments.format, arguments.payload);
@@ -40,7 +40,8 @@ pub(super) fn dead_letters(verb: &DeadLetters) -> Option<Result<Exit>> {
             }
             let owners = Owners::of(door, &arguments.common, &arguments.of).await?;
             if let Owners::Relays(relay) = owners.of_keys(door, keys).await? {
-                return letters::show(door, relay.as_deref(), keys, format, payload).await;
+                return relay_dead_letters::show(door, relay.as_deref(), keys, format, payload)
+                    .await;
             }
             let names: Vec<_> = keys.iter().map(Name::Key).collect();
             show(
@@ -60,7 +61,7 @@ pub(super) fn dead_letters(verb: &DeadLetters) -> Option<Result<Exit>> {
             if let Owners::Relays(relay) = owners.of_keys(door, &keys).await? {
                 let what = (DeadOrder::TryAgain, relay.as_deref());
                 let how = (&arguments.audit, arguments.confirm, arguments.format);
-                return letters::order(door, what, (which, &keys), how).await;
+                return relay_dead_letters::order(door, what, (which, &keys), how).await;
             }
             let mut body = body_within(&arguments.common);
             select(&mut body, &keys, &which.matching);
@@ -75,7 +76,7 @@ pub(super) fn dead_letters(verb: &DeadLetters) -> Option<Result<Exit>> {
             let owners = Owners::of(door, &arguments.common, of).await?;
             if let Owners::Relays(relay) = owners.of_keys(door, &keys).await? {
                 let what = (DeadOrder::Drop, relay.as_deref());
-                return letters::order(door, what, (which, &keys), how).await;
+                return relay_dead_letters::order(door, what, (which, &keys), how).await;
             }
             let mut body = body_within(&arguments.common);
             select(&mut body, &keys, &which.matching);

@@ -1,4 +1,4 @@
-//! Which dead letters the arguments mean: those of pipelines, of relays, or of both.
+//! The dead letters that the arguments mean: those of pipelines, of relays, or of both.
 
 use std::collections::BTreeSet;
 use std::path::Path;
