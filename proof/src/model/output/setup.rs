@@ -260,24 +260,11 @@ fn admitted() -> Vec<Setup> {
                 torn: 1,
                 lost: 1,
                 redelivered: 1,
-                ..Budget::default()
-            },
-            ..Setup::of("output, admitted")
-        },
-        Setup {
-            posts: TWO,
-            batch: 2,
-            admitting: 2,
-            ticks: 1,
-            before: 1,
-            budget: Budget {
-                crashes: 1,
-                redelivered: 1,
                 failures: 1,
                 refused: 1,
                 ..Budget::default()
             },
-            ..Setup::of("output, admitted, then refused")
+            ..Setup::of("output, admitted")
         },
         Setup {
             posts: TWICE,
