@@ -128,8 +128,11 @@ pub(super) const BUGS: &[Bug] = &[
     store(
         "X43",
         EMBEDDED,
-        "answers that messages are known which a full disk refused",
-        &["ingest::submissions::what_a_full_disk_refused_is_new_when_it_comes_again"],
+        "decides about submissions that are written together as if each were alone",
+        &[
+            "ingest::submissions::what_waits_for_the_disk_shares_a_write_and_a_sync",
+            "ingest::submissions::what_is_written_together_is_read_where_it_lies",
+        ],
     ),
     running(
         "X20",

@@ -12,7 +12,7 @@
 use bytes::Bytes;
 use semel_core::ingest::SENDERS_TARGET;
 use semel_core::producer::ledger::{Ledger, Stream};
-use semel_core::producer::{Batch, Opened, Opening, ProducerName};
+use semel_core::producer::{Opened, Opening, ProducerName};
 use semel_core::{Error, ErrorKind, Result, Timestamp};
 
 use super::frame::{
@@ -23,7 +23,6 @@ use super::name::{log_name, next_name};
 use super::record::{Location, Record, apply};
 use crate::error;
 use crate::files::{File, Files};
-use crate::wire::Put;
 
 /// The log as far as it was read.
 #[derive(Default)]
@@ -36,7 +35,7 @@ pub(super) struct JournalFile {
     end: u64,
     /// The state; none if there is no log.
     pub(super) ledger: Option<Ledger<Location>>,
-    /// The end from which on the log is looked at for what is of no use in it.
+    /// The end from which on the log is looked through for what is of no use in it.
     looked_at_end: u64,
     /// Set once a write failed, so that nobody knows what is on the disk.
     is_poisoned: bool,
@@ -74,6 +73,7 @@ impl JournalFile {
             self.generation = generation;
             self.version = version;
             self.end = HEADER_LEN as u64;
+            self.looked_at_end = 0;
             self.ledger = None;
         }
         let file_end = file.len_bytes();
@@ -159,50 +159,27 @@ impl JournalFile {
     }
 
     /// Writes a log anew that is long, and mostly of no use any more.
-    pub(super) fn shorten(&mut self, files: &dyn Files) -> Result<()> {
-        if self.end < self.looked_at_end.max(REWRITTEN_FROM) {
+    fn shorten(&mut self, files: &dyn Files) -> Result<()> {
+        if self.end < REWRITTEN_FROM {
             return Ok(());
         }
-        if self.is_mostly_done() {
+        let is_due = self.end >= self.looked_at_end;
+        if self.is_done_before_its_half() || is_due && self.is_mostly_done() {
             let ledger = self.renewed().ok_or_else(not_there)?;
             self.rewrite(files, &ledger)?;
         }
-        self.looked_at_end = self.end + self.end / 8;
-        Ok(())
-    }
-
-    /// Takes an append into the state that is to be written with others; `place` is behind those.
-    pub(super) fn stage(
-        &mut self,
-        stream: &str,
-        batch: &Batch,
-        staged: &mut Vec<u8>,
-    ) -> Result<()> {
-        let mut record = Vec::new();
-        Record::Append(stream, batch).write(&mut record);
-        staged.put_bytes(&record);
-        let place = staged.len() - record.len();
-        let record_at = self.end + (FRAME_LEN + KIND_LEN + place) as u64;
-        if apply(&mut self.ledger, &record, record_at).is_none() {
-            self.ledger = None;
-            return Err(self.damaged(self.end, "no such record"));
+        if is_due {
+            self.looked_at_end = self.end + self.end / 8;
         }
         Ok(())
     }
 
-    /// Makes staged appends durable, which are in the state already. After an error the state is that of the log again.
-    pub(super) fn add_staged(&mut self, files: &dyn Files, staged: &[u8]) -> Result<()> {
-        let mut bytes = Vec::with_capacity(FRAME_LEN + KIND_LEN + staged.len());
-        let record = Record::Together(staged);
-        let put = put_frame(&mut bytes, &record, self.end, self.generation);
-        if let Err(error) = put.and_then(|()| self.write(files, &bytes)) {
-            if !semel_core::planted("X43") {
-                self.ledger = None;
-            }
-            return Err(error);
-        }
-        self.end += bytes.len() as u64;
-        Ok(())
+    /// Tells whether all that is kept lies in the later half of the log.
+    fn is_done_before_its_half(&self) -> bool {
+        let streams = self.ledger.iter().flat_map(|it| it.streams.values());
+        let firsts = streams.filter_map(|it| it.batches.front());
+        let first = firsts.map(|it| it.body.offset).min();
+        first.unwrap_or(self.end) > self.end / 2
     }
 
     /// Writes behind what was read, and syncs.
@@ -216,6 +193,8 @@ impl JournalFile {
         }
         if let Err(why) = cut.and_then(|()| file.write_at(bytes, self.end)) {
             if error::is_full(&why) && file.truncate(self.end).is_ok() {
+                // What is settled since may be most of it.
+                self.looked_at_end = 0;
                 return Err(error::full(why));
             }
             self.is_poisoned = true;
@@ -269,6 +248,7 @@ impl JournalFile {
             return Err(error::unknown("syncing the folder of the producers", why));
         }
         (self.generation, self.end, self.ledger) = (generation, end, state);
+        self.looked_at_end = 0;
         self.version = version;
         Ok(())
     }
@@ -349,7 +329,5 @@ fn is_of_sender(stream: &Stream<Location>) -> bool {
     &*stream.target == SENDERS_TARGET
 }
 
-/// The length of the kind of a record.
-const KIND_LEN: usize = 1;
 /// The length from which a log is written anew, once half of it is of no use.
 const REWRITTEN_FROM: u64 = 32 * 1_024 * 1_024;

@@ -18,8 +18,8 @@ use super::record::Record;
 use super::{EmbeddedProducers, Folder, INGEST_FOLDER, page_behind};
 use crate::files::Files;
 
-/// The journal of messages that others send, in the folder of an embedded store. Submissions that wait for the disk at the
-/// same time share a write and a sync.
+/// The journal of messages that others send, in the folder of an embedded store. Submissions of one producer that wait for
+/// the disk at the same time share a write and a sync.
 #[derive(Clone)]
 pub struct EmbeddedIngest {
     logs: EmbeddedProducers,

@@ -1,9 +1,10 @@
 //! Submissions that wait for the disk: while some are written, the others gather, and are written together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use semel_core::ingest::{GateAnswer, Submission};
+use semel_core::ingest::{GateAnswer, Position, Submission};
 use semel_core::producer::ProducerName;
 use semel_core::producer::ledger::Ledger;
 use semel_core::{ErrorKind, Result};
@@ -13,6 +14,7 @@ use crate::files::Files;
 use crate::producers::file::JournalFile;
 use crate::producers::record::{Location, Record};
 use crate::producers::{Shared, no_folder};
+use crate::wire::Put;
 
 /// The submissions of one journal that are not written yet.
 #[derive(Default)]
@@ -38,14 +40,18 @@ impl Submissions {
         submission: Submission,
     ) -> oneshot::Receiver<Result<GateAnswer>> {
         let (answer, answered) = oneshot::channel();
-        let mut state = self.lock();
-        state.waiting.push(Waiting { submission, answer });
-        if !std::mem::replace(&mut state.has_writer, true) {
+        let has_writer = {
+            let mut state = self.lock();
+            state.waiting.push(Waiting { submission, answer });
+            std::mem::replace(&mut state.has_writer, true)
+        };
+        if !has_writer {
             let writer = Writer {
                 submissions: Arc::clone(self),
                 is_done: false,
             };
             let shared = Arc::clone(shared);
+            // A runtime that ends drops the writer here and now, which takes the lock again.
             tokio::task::spawn_blocking(move || writer.run(&shared));
         }
         answered
@@ -72,7 +78,9 @@ impl Writer {
             }
             for (producer, group) in by_producer {
                 let submissions: Vec<_> = group.iter().map(|it| &it.submission).collect();
-                let answers = submit(shared, &producer, &submissions);
+                // A panic is over this producer alone: nothing was taken into its state that is not on the disk.
+                let answers = AssertUnwindSafe(|| submit(shared, &producer, &submissions));
+                let answers = catch_unwind(answers).unwrap_or_default();
                 for (one, answer) in group.into_iter().zip(answers) {
                     // Who stopped waiting sends it again, and it is known.
                     let _ = one.answer.send(answer);
@@ -108,7 +116,9 @@ fn submit(
 ) -> Vec<Result<GateAnswer>> {
     let mut answers = Answers::default();
     let submitted = answers.of(shared, name, submissions);
-    let Answers { mut all, durable } = answers;
+    let Answers {
+        mut all, durable, ..
+    } = answers;
     if let Err(error) = submitted {
         // What was decided by a state that is not on the disk is not decided.
         all.truncate(durable);
@@ -117,20 +127,26 @@ fn submit(
     all
 }
 
-/// The answers to submissions of one producer.
+/// The answers to submissions of one producer, and what is to be written before they are told.
 #[derive(Default)]
-struct Answers {
+struct Answers<'s> {
     all: Vec<Result<GateAnswer>>,
     /// The number of those whose state is on the disk.
     durable: usize,
+    /// Records of new messages, each with its length before it.
+    staged: Vec<u8>,
+    /// The sequence of the next message behind those, by stream.
+    next: BTreeMap<&'s str, u64>,
+    /// Their digests.
+    digests: BTreeSet<(&'s str, [u8; 32])>,
 }
 
-impl Answers {
+impl<'s> Answers<'s> {
     fn of(
         &mut self,
         shared: &Shared,
         name: &ProducerName,
-        submissions: &[&Submission],
+        submissions: &[&'s Submission],
     ) -> Result<()> {
         if !shared.has_log(name)? {
             // What is refused leaves nothing, neither a folder nor a lock.
@@ -143,37 +159,38 @@ impl Answers {
             }
         }
         let submitted = shared.with(name, true, |log, files| {
-            log.shorten(files)?;
-            let mut staged = Vec::new();
             for submission in submissions {
-                self.decide(log, files, submission, &mut staged)?;
+                let answer = self.take(log, files, submission)?;
+                self.all.push(answer);
+                if self.staged.is_empty() {
+                    self.durable = self.all.len();
+                } else if self.staged.len() >= MOST_BYTES_TOGETHER {
+                    self.write(log, files)?;
+                }
             }
-            self.make_durable(log, files, &mut staged)
+            self.write(log, files)
         });
         submitted?.ok_or_else(no_folder)
     }
 
-    fn decide(
+    /// Decides about a submission, and stages what is new.
+    fn take(
         &mut self,
         log: &mut JournalFile,
         files: &dyn Files,
-        submission: &Submission,
-        staged: &mut Vec<u8>,
-    ) -> Result<()> {
-        let answer = submission.decide_in(log.ledger.as_ref());
+        submission: &'s Submission,
+    ) -> Result<Result<GateAnswer>> {
+        let answer = self.decide(log, submission);
         let GateAnswer::Taken {
             known, new, next, ..
         } = answer
         else {
-            self.all.push(Ok(answer));
-            return Ok(());
+            return Ok(Ok(answer));
         };
-        let position = log
-            .ledger
-            .as_ref()
-            .map(|it| it.position(&submission.stream));
+        let stream = &*submission.stream;
+        let position = log.ledger.as_ref().map(|it| it.position(stream));
         if position.is_none_or(|it| it.epoch < submission.epoch() || it.next.is_none()) {
-            self.make_durable(log, files, staged)?;
+            self.write(log, files)?;
             let ledger = log.renewed();
             let mut ledger = ledger.unwrap_or_else(|| Ledger::of_sender(&submission.producer()));
             log.begin_at(submission.at.as_millis());
@@ -181,38 +198,56 @@ impl Answers {
             // With the power off in between, nothing was promised: the same messages come again, or none.
             log.rewrite(files, &ledger)?;
         }
-        let mut answer = Ok(answer);
-        if new > 0 {
-            let batch = submission.batch(known, new, next);
-            if log.has_groups() && batch.body.len() < MOST_BYTES_TOGETHER {
-                log.stage(&submission.stream, &batch, staged)?;
-            } else {
-                self.make_durable(log, files, staged)?;
-                let added = log.add(files, &Record::Append(&submission.stream, &batch));
-                match added {
-                    // Nothing of the others.
-                    Err(error) if error.kind() == ErrorKind::InvalidInput => answer = Err(error),
-                    added => added?,
-                }
-            }
+        if new == 0 {
+            return Ok(Ok(answer));
         }
-        self.all.push(answer);
-        if staged.len() >= MOST_BYTES_TOGETHER {
-            self.make_durable(log, files, staged)?;
+        let batch = submission.batch(known, new, next);
+        let record = Record::Append(stream, &batch);
+        if log.has_groups() && batch.body.len() < MOST_BYTES_TOGETHER {
+            let mut bytes = Vec::with_capacity(batch.body.len() + 128);
+            record.write(&mut bytes);
+            self.staged.put_bytes(&bytes);
+            self.next.insert(stream, next);
+            let digest = submission.digest();
+            self.digests.extend(digest.map(|it| (stream, *it)));
+            return Ok(Ok(answer));
         }
-        Ok(())
+        self.write(log, files)?;
+        match log.add(files, &record) {
+            // Nothing of the others.
+            Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(Err(error)),
+            added => added.map(|()| Ok(answer)),
+        }
+    }
+
+    /// Decides by the state of the log, and of what is staged behind it.
+    fn decide(&self, log: &JournalFile, submission: &Submission) -> GateAnswer {
+        let stream = &*submission.stream;
+        if self.staged.is_empty() || semel_core::planted("X43") {
+            return submission.decide_in(log.ledger.as_ref());
+        }
+        let ledger = log.ledger.as_ref();
+        let position = ledger.map(|it| it.position(stream)).map(|it| Position {
+            next: self.next.get(stream).copied().or(it.next),
+            ..it
+        });
+        let is_staged = |digest: &[u8; 32]| self.digests.contains(&(stream, *digest));
+        let is_known = |digest: &[u8; 32]| {
+            let input = ledger.and_then(|it| it.input(stream, digest).ok()?);
+            input.is_some()
+        };
+        let digest = submission.digest();
+        let is_remembered = digest.is_some_and(|it| is_staged(it) || is_known(it));
+        submission.decide(position, is_remembered)
     }
 
     /// Writes what is staged. What was decided until now is on the disk then.
-    fn make_durable(
-        &mut self,
-        log: &mut JournalFile,
-        files: &dyn Files,
-        staged: &mut Vec<u8>,
-    ) -> Result<()> {
-        if !staged.is_empty() {
-            log.add_staged(files, staged)?;
-            staged.clear();
+    fn write(&mut self, log: &mut JournalFile, files: &dyn Files) -> Result<()> {
+        if !self.staged.is_empty() {
+            log.add(files, &Record::Together(&self.staged))?;
+            self.staged.clear();
+            self.next.clear();
+            self.digests.clear();
         }
         self.durable = self.all.len();
         Ok(())
