@@ -186,7 +186,6 @@ impl IngestJournal for AnyIngestJournal {
 }
 
 erase!(
-    #[expect(clippy::elidable_lifetime_names, reason = "most methods need the name")]
     Erased from IngestJournal {
         submit(submission: &'a Submission) -> GateAnswer;
         accepted(producer: &'a ProducerName, stream: &'a str, after: u64, most: u32) -> Option<Accepted>;

@@ -195,7 +195,6 @@ impl ProducerJournal for AnyProducerJournal {
 }
 
 erase!(
-    #[expect(clippy::elidable_lifetime_names, reason = "most methods need the name")]
     Erased from ProducerJournal {
         open(opening: &'a Opening) -> Opened;
         append(incarnation: &'a Incarnation, stream: &'a str, batch: &'a Batch) -> Standing;
