@@ -26,7 +26,7 @@ pub(crate) enum Subject {
     Records,
     /// The outboxes of relays.
     Outboxes,
-    /// What is named, or the store as a whole.
+    /// Things that are named, or the store as a whole.
     Named,
 }
 

@@ -214,7 +214,7 @@ pub(crate) fn sums(title: &str, sums: &Value) -> Markup {
     }
 }
 
-/// How far a run about keys is; nothing of one about messages, or of one that has told nothing yet.
+/// The progress of a run about keys; nothing of one about messages, or of one that has told nothing yet.
 fn of_keys(run: &Value) -> Option<&Value> {
     if text(run, "action") == EXTEND {
         items(run, "results").first()
