@@ -195,7 +195,7 @@ impl Orders {
             self.runs.check(&plan, caller)?;
             Some(plan).filter(|it| it.digest == shown.digest())
         };
-        let Some(mut plan) = plan else {
+        let Some(plan) = plan else {
             let fresh = made(readings, settings, &order, None).await?;
             let token = token_of(caller, action, shown.order(), &fresh)?;
             return Err(stale(&PlanAnswer::of(&fresh, token)));
@@ -203,10 +203,6 @@ impl Orders {
         if self.is_stopping.load(Ordering::Relaxed) {
             let detail = "the worker ends, and takes no more orders; ask the next one";
             return Err(later(Code::StoreUnavailable.as_str(), detail));
-        }
-        if plan.changes.is_empty() {
-            // Nothing takes no run.
-            plan.work = Work::Orders(Vec::new());
         }
         let lent = readings.lent()?;
         let note = note(&caller.name, &reason);
@@ -338,7 +334,12 @@ async fn made(
     };
     let reading = readings.begin().await?.of(subject);
     let bounds = bounds.unwrap_or_else(|| Bounds::from_now(settings.clock.now()));
-    planning::plan(&reading, settings, order, bounds).await
+    let mut plan = planning::plan(&reading, settings, order, bounds).await?;
+    if plan.changes.is_empty() {
+        // Nothing takes no run.
+        plan.work = Work::Orders(Vec::new());
+    }
+    Ok(plan)
 }
 
 /// The time of a plan, and how late what is planned may have begun: what comes after is in no plan that was made before.

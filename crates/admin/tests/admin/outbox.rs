@@ -22,7 +22,8 @@ struct State {
     orders: Vec<(DeadOrder, usize, Note)>,
     failure: Option<Error>,
     has_no_trail: bool,
-    counts_one_less: bool,
+    /// The messages of each order that it changes and does not count.
+    uncounted: u64,
     hangs: bool,
     hangs_in_orders: bool,
     /// The pages that were read.
@@ -74,7 +75,7 @@ impl DeadOutbox {
 
     /// Answers each order with one less than it has changed, as if somebody else had changed that one.
     pub(crate) fn counts_one_less(&self) {
-        self.state().counts_one_less = true;
+        self.state().uncounted = 1;
     }
 
     /// Answers no more.
@@ -169,7 +170,7 @@ impl OutboxOperations for DeadOutbox {
             let note = note.cloned().expect("every order has its note");
             state.orders.push((order, count, note));
             Changed {
-                count: (count - usize::from(state.counts_one_less)) as u64,
+                count: count as u64 - state.uncounted,
                 is_audited: !state.has_no_trail,
             }
         };
