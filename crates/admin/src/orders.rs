@@ -19,6 +19,7 @@ mod rerun;
 mod runs;
 mod selection;
 mod token;
+mod traces;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,13 +35,14 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::answer::text;
-use crate::reading::{Readings, later};
+use crate::reading::{Readings, Subject as Read, later};
 use crate::settings::{Lent, Settings};
 use execution::Execution;
 use plan::{Plan, PlanAnswer, Work};
 use request::Order;
 use runs::{Asked, ExtensionTask, RunTask, Subject};
 use token::PlanToken;
+use traces::place_of;
 
 pub(crate) use request::Action;
 #[cfg(test)]
@@ -132,15 +134,16 @@ impl Orders {
                 return Ok(Carried::Run(run));
             }
         };
+        let place = place_of(&order.plan.work, &settings.relays);
         self.begin(order.run());
         let (detail, code) = match timeout(EXECUTION, done).await {
             Ok(Ok(answer)) => return Ok(Carried::Order(text(&answer?)?)),
             Ok(Err(_)) => (
-                "the order was not carried to its end; look at /v1/audit for what was done",
+                format!("the order was not carried to its end; look at {place} for what was done"),
                 Code::StoreUnavailable,
             ),
             Err(_) => (
-                "the order goes on; look at /v1/audit for what was done",
+                format!("the order goes on; look at {place} for what was done"),
                 Code::Timeout,
             ),
         };
@@ -324,9 +327,19 @@ async fn made(
     order: &Order,
     bounds: Option<Bounds>,
 ) -> Result<Plan, Problem> {
-    let reading = readings.begin().await?;
+    let subject = match order {
+        Order::Letters(..) => Read::Outboxes,
+        Order::Pipelines(..) | Order::Producers(..) | Order::Sweep => Read::Named,
+        _ => Read::Records,
+    };
+    let reading = readings.begin().await?.of(subject);
     let bounds = bounds.unwrap_or_else(|| Bounds::from_now(settings.clock.now()));
-    planning::plan(&reading, settings, order, bounds).await
+    let mut plan = planning::plan(&reading, settings, order, bounds).await?;
+    if plan.changes.is_empty() {
+        // Nothing takes no run.
+        plan.work = Work::Orders(Vec::new());
+    }
+    Ok(plan)
 }
 
 /// The time of a plan, and how late what is planned may have begun: what comes after is in no plan that was made before.

@@ -19,12 +19,24 @@ pub(crate) struct Readings {
     places: Arc<Semaphore>,
 }
 
+/// The subject of a reading, by which a request can be narrowed down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// Records and messages of the store.
+    Records,
+    /// The outboxes of relays.
+    Outboxes,
+    /// Things that are named, or the store as a whole.
+    Named,
+}
+
 /// One of the readings that go on.
 #[derive(Debug)]
 pub(crate) struct Reading {
     pub(crate) store: AnyStore,
     /// True if the store takes audit entries about itself.
     pub(crate) has_trail: bool,
+    subject: Subject,
     end: Instant,
     _place: OwnedSemaphorePermit,
 }
@@ -66,6 +78,7 @@ impl Readings {
         Ok(Reading {
             store,
             has_trail: trail.is_some(),
+            subject: Subject::Records,
             end: Instant::now() + PATIENCE,
             _place: place,
         })
@@ -73,6 +86,12 @@ impl Readings {
 }
 
 impl Reading {
+    /// The same of this subject.
+    pub(crate) const fn of(mut self, subject: Subject) -> Self {
+        self.subject = subject;
+        self
+    }
+
     /// Waits for an answer of the store, for as long as the reading may take.
     ///
     /// # Errors
@@ -83,9 +102,16 @@ impl Reading {
         answer: impl Future<Output = semel_core::Result<T>>,
     ) -> Result<T, Problem> {
         let Ok(answer) = timeout_at(self.end, answer).await else {
+            let (who, advice) = match self.subject {
+                Subject::Records => (
+                    "store",
+                    "narrow it down with `pipeline` and `tenant`, or use",
+                ),
+                Subject::Outboxes => ("outbox of a relay", "name one with `relay`, or use"),
+                Subject::Named => ("store", "ask again, or use"),
+            };
             let detail = format!(
-                "the store did not answer within {} s; narrow it down with `pipeline` and `tenant`, or use the \
-                 command line, which has no such bound",
+                "the {who} did not answer within {} s; {advice} the command line, which has no such bound",
                 PATIENCE.as_secs()
             );
             return Err(later(Code::Timeout.as_str(), detail));

@@ -20,7 +20,7 @@ use crate::answer::text;
 use crate::page::{Cursor, List};
 use crate::parked::sees_payloads;
 use crate::query::{Query, invalid};
-use crate::reading::Readings;
+use crate::reading::{Readings, Subject};
 use crate::settings::{RelayPlace, Settings};
 
 /// The members that a query may have.
@@ -53,7 +53,7 @@ pub(crate) async fn list(
     );
     let filter = Filter::new(older_than, like, clock.now());
     let cursor = Cursor::read("relay-dead-letters", query)?;
-    let reading = readings.begin().await?;
+    let reading = readings.begin().await?.of(Subject::Outboxes);
     let fetch = |after: Option<Bytes>, limit| page(&relays, id, after, limit);
     let entry = |(relay, message): (&RelayPlace, DeadMessage)| {
         let is_meant = filter.fits(message.dead_at, &[&message.error]);
@@ -72,7 +72,7 @@ pub(crate) async fn show(
     let id = query.text("id").unwrap_or_default();
     let id = read_id(id, "id")?;
     let relays = chosen(settings, query.text("relay"))?;
-    let reading = readings.begin().await?;
+    let reading = readings.begin().await?.of(Subject::Outboxes);
     let mut found = None;
     for relay in relays {
         let outbox = outbox_of(relay)?;

@@ -25,6 +25,7 @@ mod report;
 mod worker;
 
 pub use address::Address;
+pub use effects::place_of;
 pub use order::{Carried, Done, Planned, Run};
 pub use problem::Problem;
 pub use report::Read;

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use crate::effects::Effects;
+use crate::effects::{Effects, place_of};
 use crate::problem::Problem;
 use crate::report::of_format;
 use crate::worker::{Failure, VERSION, Worker};
@@ -132,9 +132,10 @@ impl Worker {
         reason: &str,
     ) -> Result<Done<C>, Failure> {
         let path = format!("/v1/{action}/do");
-        let sent = self.give(&path, token, reason).await?;
+        let effects = Effects::Some(place_of(action));
+        let sent = self.give(&path, (token, reason), effects).await?;
         let done = of_format(sent, VERSION, "answers to orders");
-        done.map_err(|why| self.unread(&path, &why, Effects::Some))
+        done.map_err(|why| self.unread(&path, &why, effects))
     }
 
     /// Begins to run messages again that were planned. It goes on without the one who asks: [`Worker::run`] tells how far
@@ -149,9 +150,10 @@ impl Worker {
     /// The run may have begun. Given once more, it is found again.
     pub async fn begin(&self, action: &str, token: &str, reason: &str) -> Result<Run, Failure> {
         let path = format!("/v1/{action}/do");
-        let sent = self.give(&path, token, reason).await?;
+        let effects = Effects::Some(place_of(action));
+        let sent = self.give(&path, (token, reason), effects).await?;
         let run = of_format(sent, VERSION, "runs");
-        run.map_err(|why| self.unread(&path, &why, Effects::Some))
+        run.map_err(|why| self.unread(&path, &why, effects))
     }
 
     /// Tells how far a run is.
@@ -170,9 +172,14 @@ impl Worker {
         of_format(sent, VERSION, "runs").map_err(|why| self.incompatible(&path, &why))
     }
 
-    async fn give(&self, path: &str, token: &str, reason: &str) -> Result<Value, Failure> {
+    async fn give(
+        &self,
+        path: &str,
+        (token, reason): (&str, &str),
+        effects: Effects,
+    ) -> Result<Value, Failure> {
         let body = json!({"token": token, "reason": reason});
-        self.post(path, &body, EXECUTION, Effects::Some).await
+        self.post(path, &body, EXECUTION, effects).await
     }
 }
 

@@ -7,7 +7,7 @@ use semel_core::{Code, Error, ErrorKind};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::effects::{Effects, IN_DOUBT};
+use crate::effects::{Effects, in_doubt};
 
 /// The refusal of a request.
 #[derive(Clone, Debug)]
@@ -57,12 +57,17 @@ impl Problem {
         let is_told = self.members.contains_key("certainty");
         let is_silent = self.status >= 500 && !is_told;
         match effects {
-            Effects::Some if self.is_open || is_silent => Self {
+            Effects::Some(place) if self.is_open || is_silent => Self {
                 is_open: true,
-                detail: self.detail + IN_DOUBT,
+                detail: self.detail + &in_doubt(place),
                 ..self
             },
-            Effects::Some | Effects::None => self,
+            Effects::Some(_) => self,
+            // Whatever failed, it was a look.
+            Effects::None => Self {
+                is_open: false,
+                ..self
+            },
         }
     }
 
@@ -190,13 +195,14 @@ mod tests {
         ] {
             let text = format!("{{\"code\":\"internal\",\"detail\":\"x\"{certainty}}}");
             let sent = || read(status, &text).expect("a problem");
-            let error = sent().after(Effects::Some).error();
+            let error = sent().after(Effects::Some("a place")).error();
             let said = error.to_string().contains("may have been given");
             let certain = error.certainty() != Certainty::MaybeApplied;
             assert_eq!((said, !certain), (is_open, is_open), "{status} {certainty}");
             // Whoever only looked changed nothing.
             let looked = sent().after(Effects::None).error();
             assert_eq!(looked.to_string(), "x");
+            assert_ne!(looked.certainty(), Certainty::MaybeApplied, "{certainty}");
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use semel_core::Timestamp;
 use semel_core::outbox::OutboxId;
 use semel_core::port::outbox::operations::{
-    DeadMessage, DeadOrder, DeadPosition, MOST_ORDERED, OutboxOperations,
+    DeadMessage, DeadOrder, DeadPosition, OutboxOperations,
 };
 use semel_http::Problem;
 use semel_operate::order::Left;
@@ -49,7 +49,8 @@ impl Oldest {
         filter: &Filter,
     ) -> Result<(), Problem> {
         let outbox = outbox_of(relay)?;
-        let most = u32::try_from(MOST_ORDERED).unwrap_or(u32::MAX);
+        // MySQL reads all of them for each page.
+        let most = u32::try_from(MOST_CHANGES).unwrap_or(u32::MAX);
         let mut after: Option<DeadPosition> = None;
         loop {
             let page = async {

@@ -8,6 +8,7 @@ use semel_operate::pipelines::{OrderedPause, PipelineOrder, ordered_pauses};
 
 use super::plan::{Change, Digest, Plan, Work};
 use crate::reading::{Reading, later};
+use crate::relay_letters::at;
 use crate::settings::{OrderStore, RelayPlace, Settings};
 
 /// The names that an order is about, with the one store that has the orders about all of them.
@@ -130,7 +131,7 @@ fn store_of(reading: &Reading, relay: &RelayPlace) -> Result<AnyStore, Problem> 
             let (status, code) = (StatusCode::NOT_IMPLEMENTED, Code::StoreUnavailable.as_str());
             Err(Problem::new(status, code, detail).with("certainty", "not_applied"))
         }
-        OrderStore::Failed(error) => Err(Problem::from(&error.not_applied())),
+        OrderStore::Failed(error) => Err(Problem::from(&at(relay, error.not_applied()))),
     }
 }
 

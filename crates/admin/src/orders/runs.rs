@@ -1,6 +1,7 @@
 //! Runs: messages that are run again in the process of the worker, beside its pipelines, and keys of a whole pipeline that
-//! are remembered for longer. A run goes on without whoever asked for it, and tells at any time what has come of it. What is remembered of runs is bounded, and ends with
-//! the worker: the records that they changed and the messages that they dropped stand in the audit trail.
+//! are remembered for longer. A run goes on without whoever asked for it, and tells at any time what has come of it. What
+//! is remembered of runs is bounded, and ends with the worker: the records that they changed and the messages that they
+//! dropped stand in the audit trail.
 
 mod audit_entries;
 mod extension_task;
@@ -167,12 +168,17 @@ impl Runs {
         if let Some(run) = going.iter().find(|it| meets(it)) {
             let (status, code) = (StatusCode::CONFLICT, Code::RunUnfinished.as_str());
             if !run.is_seen_by(caller) {
-                let detail = "messages of another tenant are run by the same pipeline, and nothing of this order was done: \
+                let detail = "a run of another tenant about the same pipeline goes on, and nothing of this order was done: \
                               plan again in a while";
                 return Err(Problem::new(status, code, detail));
             }
+            let work = if run.is_about_keys() {
+                "extends the keys of"
+            } else {
+                "runs messages of"
+            };
             let detail = format!(
-                "{} runs messages of the same pipeline, and nothing of this order was done; /v1/runs/{} tells how far it is: \
+                "{} {work} the same pipeline, and nothing of this order was done; /v1/runs/{} tells how far it is: \
                  plan again once it has ended",
                 run.by, run.id
             );

@@ -1,9 +1,11 @@
 //! The order that remembers every finished key of a pipeline for longer: counted, carried out batch by batch, and stopped.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use semel_admin::Lent;
-use semel_core::decide::{Directed, Directive};
+use semel_core::decide::{Directed, Directive, Refusal};
 use semel_core::port::transfer::AnyTransferStore;
 use semel_core::{
     AnyStore, ClaimId, ClaimRequest, Error, ErrorKind, Outcome, Result, Settlement, Step, Store,
@@ -24,6 +26,8 @@ struct Gated {
     inner: Arc<MemoryStore>,
     permits: Arc<Semaphore>,
     failure: Arc<Mutex<Option<Error>>>,
+    /// True if the first of each batch is gone by then.
+    refuses_one: Arc<AtomicBool>,
 }
 
 impl Store for Gated {
@@ -33,6 +37,11 @@ impl Store for Gated {
         let failure = self.failure.lock().expect("no panic").clone();
         match failure {
             Some(error) => Err(error),
+            None if self.refuses_one.load(Ordering::Relaxed) => {
+                let mut answers = self.inner.operate(batch).await?;
+                answers[0] = Directed::Refused(Refusal::Absent);
+                Ok(answers)
+            }
             None => self.inner.operate(batch).await,
         }
     }
@@ -54,6 +63,7 @@ impl Finished {
             inner: Arc::clone(&inner),
             permits: Arc::new(Semaphore::new(0)),
             failure: Arc::default(),
+            refuses_one: Arc::default(),
         };
         for (at, name) in (0..).zip(numbered(0, count + 1)) {
             let claim_id = ClaimId::from_u128(at);
@@ -178,6 +188,8 @@ async fn a_run_about_keys_is_stopped_after_the_batch_in_hand() {
     // Nobody else begins one about the same pipeline.
     let (status, refused) = finished.begin(&another, bob.clone()).await;
     assert_eq!((status, &refused["code"]), (409, &json!("run-unfinished")));
+    let detail = refused["detail"].as_str().unwrap_or_default();
+    assert!(detail.starts_with("ada extends the keys of"), "{refused}");
 
     let path = format!("/v1/runs/{}", run["id"].as_str().unwrap_or_default());
     let because = json!({ "reason": "wrong window" });
@@ -216,6 +228,58 @@ async fn a_store_that_fails_in_the_middle_is_told_with_what_was_done() {
     assert_eq!(run["state"], "failed", "{run}");
     assert_eq!(run["results"], result(500));
     assert_eq!(run["problem"]["certainty"], "maybe_applied", "{run}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_about_keys_that_is_broken_off_may_have_extended_some() {
+    let finished = Finished::with(1_200).await;
+    let ada = operator("ada");
+    let (_, plan) = finished.plan(&order(), ada.clone()).await;
+    finished.lets(1);
+    let (_, run) = finished.begin(&plan, ada.clone()).await;
+    assert_eq!(run["state"], "running", "{run}");
+    // The second batch waits for its permit.
+    let orders = &finished.site.orders;
+    orders.ended(Duration::from_millis(50)).await;
+    let path = format!("/v1/runs/{}", run["id"].as_str().unwrap_or_default());
+    let run = finished.site.good(&path).await;
+    assert_eq!(run["state"], "failed", "{run}");
+    assert_eq!(run["changes"][0]["result"], "unknown", "{run}");
+    assert_eq!(run["differ"], 0, "nothing was foretold: {run}");
+    let detail = run["problem"]["detail"].as_str().unwrap_or_default();
+    assert!(detail.contains("keys"), "{run}");
+    assert!(!detail.contains("set aside"), "{run}");
+    assert_eq!(finished.trail("extend").await.len(), 500);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_was_refused_keys_is_not_complete() {
+    let finished = Finished::with(3).await;
+    finished.store.refuses_one.store(true, Ordering::Relaxed);
+    let ada = operator("ada");
+    let (_, plan) = finished.plan(&order(), ada.clone()).await;
+    finished.lets(1);
+    let (_, run) = finished.begin(&plan, ada).await;
+    assert_eq!(
+        (&run["state"], &run["complete"]),
+        (&json!("ended"), &json!(false))
+    );
+    assert_eq!(run["results"][0]["refused"], 1);
+    let why = run["changes"][0]["why"].as_str().unwrap_or_default();
+    assert!(why.starts_with("1 keys"), "{run}");
+}
+
+#[tokio::test]
+async fn an_order_about_no_keys_begins_no_run() {
+    let finished = Finished::with(0).await;
+    let ada = operator("ada");
+    let (_, plan) = finished.plan(&order(), ada.clone()).await;
+    assert_eq!(plan["changes"], json!([]));
+    let (status, done) = finished.begin(&plan, ada).await;
+    assert_eq!((status, &done["complete"]), (200, &json!(true)), "{done}");
+    is_described(&done, "Done");
+    let runs = finished.site.good("/v1/runs").await;
+    assert_eq!(runs["items"], json!([]));
 }
 
 #[tokio::test]

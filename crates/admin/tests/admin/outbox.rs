@@ -22,6 +22,12 @@ struct State {
     orders: Vec<(DeadOrder, usize, Note)>,
     failure: Option<Error>,
     has_no_trail: bool,
+    /// The messages of each order that it changes and does not count.
+    uncounted: u64,
+    hangs: bool,
+    hangs_in_orders: bool,
+    /// The pages that were read.
+    reads: usize,
 }
 
 impl DeadOutbox {
@@ -67,6 +73,32 @@ impl DeadOutbox {
         self.state().has_no_trail = true;
     }
 
+    /// Answers each order with one less than it has changed, as if somebody else had changed that one.
+    pub(crate) fn counts_one_less(&self) {
+        self.state().uncounted = 1;
+    }
+
+    /// Answers no more.
+    pub(crate) fn hangs(&self) {
+        self.state().hangs = true;
+    }
+
+    /// Answers no order any more, each of which it carries out.
+    pub(crate) fn hangs_in_orders(&self) {
+        self.state().hangs_in_orders = true;
+    }
+
+    /// The pages that were read.
+    pub(crate) fn reads(&self) -> usize {
+        self.state().reads
+    }
+
+    async fn waits(&self) {
+        if self.state().hangs {
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// The orders that were given: what, about how many, by whom and why.
     pub(crate) fn orders(&self) -> Vec<(DeadOrder, usize, String)> {
         let state = self.state();
@@ -106,6 +138,8 @@ impl OutboxOperations for DeadOutbox {
         after: Option<&DeadPosition>,
         most: u32,
     ) -> Result<Vec<DeadMessage>> {
+        self.waits().await;
+        self.state().reads += 1;
         let place = |it: &DeadPosition| (it.order_key.clone().map(|key| key.to_string()), it.id);
         let state = self.answers()?;
         let mut found: Vec<_> = state.messages.iter().map(|it| it.facts.clone()).collect();
@@ -128,16 +162,22 @@ impl OutboxOperations for DeadOutbox {
         order: DeadOrder,
         note: Option<&Note>,
     ) -> Result<Changed> {
-        let mut state = self.answers()?;
-        let before = state.messages.len();
-        state.messages.retain(|it| !ids.contains(&it.facts.id));
-        let count = before - state.messages.len();
-        let note = note.cloned().expect("every order has its note");
-        state.orders.push((order, count, note));
-        Ok(Changed {
-            count: count as u64,
-            is_audited: !state.has_no_trail,
-        })
+        let changed = {
+            let mut state = self.answers()?;
+            let before = state.messages.len();
+            state.messages.retain(|it| !ids.contains(&it.facts.id));
+            let count = before - state.messages.len();
+            let note = note.cloned().expect("every order has its note");
+            state.orders.push((order, count, note));
+            Changed {
+                count: count as u64 - state.uncounted,
+                is_audited: !state.has_no_trail,
+            }
+        };
+        if self.state().hangs_in_orders {
+            std::future::pending::<()>().await;
+        }
+        Ok(changed)
     }
 
     async fn backlog(&self, _: &str) -> Result<Backlog> {

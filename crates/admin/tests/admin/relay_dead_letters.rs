@@ -1,5 +1,7 @@
 //! Dead letters of relays: lists, one as a whole, and orders about them.
 
+use std::time::Duration;
+
 use semel_admin::MOST_CHANGES;
 use semel_config::ConsoleSettings;
 use semel_core::port::outbox::operations::DeadOrder;
@@ -269,6 +271,8 @@ async fn a_plan_takes_the_oldest_and_says_that_there_are_more() {
     let found = numbers(&planned["changes"]);
     assert_eq!((found.len(), found[0]), (MOST_CHANGES, 9_999));
     assert!(!found.contains(&0), "it is the youngest");
+    // MySQL reads all of them for each page.
+    assert!(out.reads() <= 2, "{}", out.reads());
     let (_, done) = carry_out(&site, "replay", &planned).await;
     assert_eq!(done["done"], MOST_CHANGES);
     let counts: usize = out.orders().iter().map(|(_, count, _)| count).sum();
@@ -294,6 +298,63 @@ async fn an_outbox_that_fails_is_told_with_what_is_known_of_the_order() {
     assert_eq!(told, (503, &json!("not_applied")), "it was compared first");
     out.fails(None);
     assert_eq!(listed(&site, "relay=out").await.0.len(), 3);
+}
+
+#[tokio::test]
+async fn a_batch_of_which_somebody_else_changed_some_is_unknown() {
+    let (site, [bills, out]) = site();
+    out.counts_one_less();
+    let (_, planned) = plan(&site, "drop", &json!({ "all": true })).await;
+    let (status, done) = carry_out(&site, "drop", &planned).await;
+    assert_eq!((status, &done["complete"]), (200, &json!(false)), "{done}");
+    assert_eq!(done["done"], 1, "that of the other relay: {done}");
+    assert_eq!(bills.orders().len(), 1);
+    let of_out = done["changes"].as_array().into_iter().flatten();
+    let of_out: Vec<_> = of_out.filter(|it| it["relay"] == "out").collect();
+    assert_eq!(of_out.len(), 3);
+    for change in of_out {
+        assert_eq!(change["result"], "unknown", "{done}");
+        let why = change["why"].as_str().unwrap_or_default();
+        assert!(why.starts_with("2 of 3"), "{done}");
+        assert_eq!(change.get("audited"), None, "nobody knows");
+    }
+}
+
+#[tokio::test]
+async fn an_order_that_is_broken_off_sends_people_to_the_outbox() {
+    let (site, [_, out]) = site();
+    let (_, planned) = plan(&site, "drop", &json!({ "relay": "out", "all": true })).await;
+    let order = json!({ "token": planned["token"], "reason": "INC-7" });
+    let path = format!("{LIST}/drop/do");
+    let caller = Some(Caller::loopback());
+    out.hangs_in_orders();
+    let ends = async {
+        while out.orders().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        site.orders.ended(Duration::from_millis(50)).await;
+    };
+    let ((status, problem), ()) = tokio::join!(site.post(&path, &order, caller), ends);
+    let told = (status, &problem["certainty"]);
+    assert_eq!(told, (503, &json!("maybe_applied")), "{problem}");
+    let detail = problem["detail"].as_str().unwrap_or_default();
+    assert!(detail.contains(LIST), "{problem}");
+    assert!(!detail.contains("/v1/audit"), "it has no entry: {problem}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outbox_that_does_not_answer_in_time_is_named_with_what_narrows_it_down() {
+    let (site, [_, out]) = site();
+    out.hangs();
+    let listed = site.ask(LIST, Some(Caller::loopback())).await;
+    let planned = plan(&site, "drop", &json!({ "all": true })).await;
+    for (status, problem) in [listed, planned] {
+        assert_eq!((status, &problem["code"]), (503, &json!("timeout")));
+        let detail = problem["detail"].as_str().unwrap_or_default();
+        assert!(detail.contains("outbox"), "{problem}");
+        assert!(detail.contains("`relay`"), "{problem}");
+        assert!(!detail.contains("`pipeline`"), "{problem}");
+    }
 }
 
 #[tokio::test]

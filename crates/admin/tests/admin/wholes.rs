@@ -85,6 +85,8 @@ async fn an_order_about_a_relay_goes_to_the_store_beside_its_outbox() {
         let (refused, problem) = plan(&site, "pipelines/pause", &order).await;
         let told = (refused, &problem["code"], &problem["certainty"]);
         assert_eq!(told, (status, &json!(code), &json!("not_applied")));
+        let detail = problem["detail"].as_str().unwrap_or_default();
+        assert!(detail.starts_with("relay there: "), "{problem}");
         is_described(&problem, "Problem");
     }
     // The others can be planned without it.

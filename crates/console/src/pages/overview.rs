@@ -4,6 +4,7 @@ use axum::extract::State;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
+use semel_core::port::outbox::operations::MOST_COUNTED;
 use semel_http::{Caller, Role};
 use serde_json::Value;
 
@@ -237,7 +238,10 @@ fn of_relay(relay: &Value, may: bool) -> Markup {
                     @for (member, words) in [("waiting", "Waits to be published"), ("dead", "Dead")] {
                         div { dt { (words) } dd {
                             @match relay["backlog"][member].as_u64() {
-                                Some(count) => { (grouped(&count.to_string())) }
+                                Some(count) => {
+                                    @if count >= u64::from(MOST_COUNTED) { "at least " }
+                                    (grouped(&count.to_string()))
+                                }
                                 None => { "–" }
                             }
                         } }

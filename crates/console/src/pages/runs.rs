@@ -1,4 +1,4 @@
-//! Runs: messages that were run again, what was foretold, and what has come of it.
+//! Runs: messages that were run again, what was foretold, and what has come of it; and keys that are remembered for longer.
 
 use axum::extract::{Path, Request, State};
 use axum::http::request::Parts;
@@ -22,10 +22,11 @@ pub(crate) async fn list(State(api): State<Api>, head: Parts) -> Response {
     let told = api.get(&caller, "/v1/runs", &[]).await;
     let content = html! {
         h1 { "Runs" }
-        p { "Messages that were run again, the latest first. The worker remembers the last ones." }
+        p { "Messages that were run again, and keys of a pipeline that were extended, the latest first. The worker remembers \
+             the last ones." }
         @match &told {
             Ok(told) => @if items(told, "items").is_empty() {
-                p.notice { "No messages were run again since the worker began." }
+                p.notice { "There was no run since the worker began." }
             } @else {
                 (runs(items(told, "items")))
             },
@@ -35,7 +36,7 @@ pub(crate) async fn list(State(api): State<Api>, head: Parts) -> Response {
     page(&caller, Place::Elsewhere, "Runs", &content)
 }
 
-/// Shows a run, and each of its messages.
+/// Shows a run, and each of its changes.
 pub(crate) async fn show(State(api): State<Api>, Path(id): Path<String>, head: Parts) -> Response {
     let (caller, _) = match Form::of_query(&head) {
         Ok(read) => read,
@@ -48,6 +49,7 @@ pub(crate) async fn show(State(api): State<Api>, Path(id): Path<String>, head: P
         Ok("in-doubt/retry") => (Place::InDoubt, "Call again"),
         Ok("dead-letters/replay") => (Place::DeadLetters, "Run again"),
         Ok("quarantine/release") => (Place::Quarantine, "Release"),
+        Ok(EXTEND) => (Place::Key, "Extend"),
         Ok(_) | Err(_) => (Place::Elsewhere, "Run"),
     };
     let content = html! {
@@ -107,7 +109,7 @@ pub(crate) fn stopping(run: &Value) -> Markup {
     html! {
         @if run["state"] == "running" && run["stopped"].is_null() {
             form.confirm method="post" action={ (path(run)) "/stop" } {
-                label for="reason" { "Stop it: what is in hand is finished, the rest stays set aside. Why?" }
+                label for="reason" { "Stop it: what is in hand is finished, the rest stays as it is. Why?" }
                 input #reason name="reason" required maxlength=(MOST_REASON_LETTERS) autocomplete="off";
                 button { "Stop the run" }
             }
@@ -130,7 +132,12 @@ fn runs(runs: &[Value]) -> Markup {
                             td { a href=(path(run)) { (time(&run["begun"])) } }
                             td { (words(text(run, "action"))) }
                             td { (state(text(run, "state"))) }
-                            td.number { (shown(&run["done"])) }
+                            td.number {
+                                @match of_keys(run) {
+                                    Some(result) => { (shown(&result["extended"])) " keys" }
+                                    None => { (shown(&run["done"])) }
+                                }
+                            }
                             td { (foreign(text(run, "by"))) }
                             td { (foreign(text(run, "reason"))) }
                         }
@@ -156,7 +163,14 @@ pub(crate) fn report(verb: &str, run: &Value) -> Markup {
     html! {
         h1 { (verb) ": " (title) }
         p.notice.good[is_whole].bad[!is_whole && !is_running] role="status" {
-            (shown(&run["done"])) " of " (grouped(&changes.len().to_string())) " done."
+            @match of_keys(run) {
+                Some(result) => {
+                    (shown(&result["extended"])) " keys extended, " (shown(&result["refused"])) " refused."
+                }
+                None => {
+                    (shown(&run["done"])) " of " (grouped(&changes.len().to_string())) " done."
+                }
+            }
             @if run["differ"] != 0 && !is_running { " " (shown(&run["differ"])) " not as foretold." }
             @if is_running { " It goes on without this page: " a href=(path(run)) { "look again" } "." }
         }
@@ -179,7 +193,7 @@ pub(crate) fn report(verb: &str, run: &Value) -> Markup {
             }
         }
         (sums("Foretold", &run["foretold"]))
-        (sums("So far", &run["came"]))
+        @if text(run, "action") != EXTEND { (sums("So far", &run["came"])) }
         @if !changes.is_empty() { (table(changes, true)) }
     }
 }
@@ -200,6 +214,18 @@ pub(crate) fn sums(title: &str, sums: &Value) -> Markup {
     }
 }
 
+/// The progress of a run about keys; nothing of one about messages, or of one that has told nothing yet.
+fn of_keys(run: &Value) -> Option<&Value> {
+    if text(run, "action") == EXTEND {
+        items(run, "results").first()
+    } else {
+        None
+    }
+}
+
 fn path(run: &Value) -> String {
     address(&format!("/runs/{}", text(run, "id")), &[])
 }
+
+/// The order whose run is about keys.
+const EXTEND: &str = "keys/extend";

@@ -1,9 +1,15 @@
 //! Messages that are run again from their pages: what is foretold, and what has come of it.
 
+use axum::body::Body;
+use axum::http::Request;
+use axum::http::header::{CONTENT_TYPE, HOST};
 use bytes::Bytes;
-use semel_core::{Parked, Reason, Store, Timestamp};
+use semel_core::{
+    ClaimId, ClaimRequest, Operation, Outcome, Parked, Reason, Settlement, Step, Store, Timestamp,
+    Window,
+};
 use semel_http::Role;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::markup;
 use crate::orders::{done, planned};
@@ -133,6 +139,76 @@ async fn a_doubt_that_may_not_be_called_again_is_left_and_the_verdict_is_no_part
         .lacks("it happened");
 }
 
+/// Completes a key.
+async fn complete(site: &Site, name: &str, id: u128) {
+    let (scope, claim_id) = (scope("", "pay"), ClaimId::from_u128(id));
+    let claim = ClaimRequest::new(scope.clone(), key(name), claim_id);
+    site.store.claim([claim].into()).await.expect("a claim");
+    let settlement = Settlement {
+        operation: Operation::new(scope, key(name)),
+        claim_id,
+        step: Step::Complete {
+            outcome: Outcome::Kept {
+                codec: 0,
+                bytes: Bytes::new(),
+            },
+            window: Window::DEFAULT,
+        },
+    };
+    let settled = site.store.settle([settlement].into()).await;
+    settled.expect("an end");
+}
+
+/// Sends JSON to the API that the console is over.
+async fn api(site: &Site, path: &str, body: &Value) -> Value {
+    let request = Request::post(path)
+        .header(HOST, "127.0.0.1:9464")
+        .header(CONTENT_TYPE, "application/json")
+        .body(Body::from(body.to_string()));
+    let answer = site.answer(request.expect("a request")).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    serde_json::from_str(&answer.text).expect("JSON")
+}
+
+#[tokio::test]
+async fn a_run_about_keys_is_told_by_its_keys() {
+    let site = Site::configured();
+    for (id, name) in (1..).zip(["pay-1", "pay-2", "pay-3"]) {
+        complete(&site, name, id).await;
+    }
+    let order = json!({ "all": true, "pipeline": "pay", "window": "30d" });
+    let plan = api(&site, "/v1/keys/extend/plan", &order).await;
+    let order = json!({ "token": plan["token"], "reason": "INC-7" });
+    let run = api(&site, "/v1/keys/extend/do", &order).await;
+    assert_eq!(run["state"], "ended", "{run}");
+
+    let listed = site.get("/runs").await;
+    listed.has("keys/extend").has("3 keys");
+    markup::check(&listed.text);
+    let page = site.get(&listed.link("/runs/")).await;
+    page.has("<h1>Extend: done</h1>")
+        .has("3 keys extended, 0 refused.")
+        .has("Finished keys")
+        .has("30d")
+        .lacks("set aside")
+        .lacks("foretold")
+        .lacks("1 of 1");
+    markup::check(&page.text);
+}
+
+#[tokio::test]
+async fn a_backlog_that_is_not_counted_to_its_end_is_told_as_such() {
+    let (site, _) = Site::with(
+        "127.0.0.1:9464",
+        &["busy".to_owned(), "pay".to_owned()],
+        &[],
+    );
+    let page = site.get("/").await;
+    page.has("at least 100\u{202f}000")
+        .has("4\u{202f}321")
+        .lacks("at least 4\u{202f}321");
+}
+
 #[tokio::test]
 async fn a_viewer_runs_nothing_and_sees_what_was_run() {
     let tokens = [("eve", Role::Viewer, None)];
@@ -145,7 +221,7 @@ async fn a_viewer_runs_nothing_and_sees_what_was_run() {
         .lacks("Run the selected")
         .lacks("formaction");
     let page = site.get_with("/runs", &headers).await;
-    page.has("No messages were run again since the worker began.");
+    page.has("There was no run since the worker began.");
     let page = site.get_with("/runs/0123456789abcdef", &headers).await;
     page.has("the worker remembers no run by this id");
     let page = site.get_with("/runs/..%2Fconfig", &headers).await;

@@ -108,10 +108,15 @@ impl Worker for Pipelines {
 
     fn relays(&self) -> Vec<(Box<str>, Value)> {
         let all = self.0.iter().map(|name| {
+            let waiting = if name.starts_with("busy") {
+                100_000
+            } else {
+                4_321
+            };
             let relay = json!({
                 "pipeline": name, "relay": true, "state": "paused",
                 "paused": { "order": "pause", "since": "2026-11-29T03:04:05.120Z", "by": "ann", "reason": "INC-9" },
-                "backlog": { "waiting": 4_321, "dead": 6, "oldest_secs": 9 },
+                "backlog": { "waiting": waiting, "dead": 6, "oldest_secs": 9 },
             });
             (name.as_str().into(), relay)
         });

@@ -46,7 +46,7 @@ impl Run {
             .await;
     }
 
-    fn is_about_keys(&self) -> bool {
+    pub(super) fn is_about_keys(&self) -> bool {
         self.action == Action::Extend
     }
 

@@ -56,6 +56,8 @@ impl ExtensionTask {
 
     async fn work(&self, recalled: &watch::Receiver<bool>) -> Result<(), Error> {
         self.run.note_begin(&self.lent, &self.note).await?;
+        // If it breaks off from now on, some may be done.
+        self.run.came_of_all(Came::Taken);
         let mut done = self.extension.result();
         let mut next = Some(self.extension.first());
         while let Some(query) = next {
@@ -84,7 +86,11 @@ impl ExtensionTask {
             tokio::task::yield_now().await;
         }
         self.run.reports(&done);
-        self.run.came_of_all(Came::Order(Fate::Done { why: None }));
+        let why = (done.refused > 0).then(|| {
+            let refused = done.refused;
+            format!("{refused} keys were refused, since they changed meanwhile; plan again")
+        });
+        self.run.came_of_all(Came::Order(Fate::Done { why }));
         Ok(())
     }
 }

@@ -146,7 +146,9 @@ impl<'r> Followed<'r> {
             }
             None | Some(Came::Taken) if state == RunState::Running => ("waiting", None, false),
             // Whether its effect was called, and what came of it, nobody was told.
-            Some(Came::Taken) if state == RunState::Failed => ("unknown", None, true),
+            Some(Came::Taken) if state == RunState::Failed => {
+                ("unknown", None, !predicted.is_empty())
+            }
             None | Some(Came::Taken) => ("left", None, !matches!(predicted, "" | "waits")),
         };
         Self {

@@ -157,8 +157,12 @@ pub(super) struct Unfinished<'a> {
 
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
-        let detail = "the run was broken off: what was in hand may have happened, and waits for its leases; the rest is still set \
-                      aside";
+        let detail = if self.run.is_about_keys() {
+            "the run was broken off: `results` has how many keys were extended at least, and some more may be; the same order \
+             again extends the rest"
+        } else {
+            "the run was broken off: what was in hand may have happened, and waits for its leases; the rest is still set aside"
+        };
         let status = StatusCode::SERVICE_UNAVAILABLE;
         let problem = Problem::new(status, Code::StoreUnavailable.as_str(), detail);
         self.run

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use semel_core::{Code, Key, Result, Scope};
 use semel_operate::order::{Left, note};
-use semel_remote::{Done, Failure, Planned};
+use semel_remote::{Done, Failure, Planned, place_of};
 use semel_render::names::place_text;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -71,8 +71,9 @@ impl<C: DeserializeOwned> Ordered<C> {
             biased;
             () = interrupted() => {
                 output::note(format_args!(
-                    "the order may have been given: {}/v1/audit has what was done",
-                    door.worker.address()
+                    "the order may have been given; what {} has done is to be seen at {}",
+                    door.worker.address(),
+                    place_of(order.action)
                 ));
                 return Ok(Self::Over(Exit::Environment, false));
             }

@@ -1,12 +1,12 @@
 //! The dead letters of relays, asked of a worker.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use semel_core::outbox::OutboxId;
 use semel_core::port::outbox::operations::DeadOrder;
 use semel_core::{Code, Error, Key, Result};
 use semel_operate::relays::{RelayDeadLetter, WholeRelayDeadLetter};
-use semel_remote::Failure;
+use semel_remote::{Carried, Failure};
 use semel_render::reports::parked::Listed;
 use semel_render::reports::relays::ShownDeadLetter;
 use serde_json::{Map, Value};
@@ -240,17 +240,17 @@ pub(super) async fn order(
         Ordered::Over(exit, _) => return Ok(exit),
         Ordered::Done(done, is_whole) => (done, is_whole),
     };
-    let mut counts: BTreeMap<String, (u64, bool)> = BTreeMap::new();
-    for it in &done.changes {
-        let (count, audited) = counts.entry(it.change.relay.clone()).or_insert((0, true));
-        *count += u64::from(it.result == "done");
-        *audited &= it.audited != Some(false);
-    }
+    let results = results(what, &done.changes);
     let name = |it: &RelayDeadLetter| format!("relay {}  {}", it.relay, it.id);
     let exit = carried(done, is_whole, name, |_| Ok(()))?;
     let mut answers = Answers::new(format);
-    for (relay, (count, audited)) in counts {
-        let result = OrderedLetters::of(&relay, what, count, audited);
+    for (relay, result) in results {
+        let Some(result) = result else {
+            output::note(format_args!(
+                "{relay}: how many were changed is not known; semel dead-letters list --relay {relay} has what is left"
+            ));
+            continue;
+        };
         if result.print(&mut answers)?.is_break() {
             break;
         }
@@ -258,8 +258,87 @@ pub(super) async fn order(
     Ok(exit)
 }
 
+/// The result for each relay whose letters were tried; nothing for one of which nobody knows how many were changed.
+fn results(
+    what: DeadOrder,
+    changes: &[Carried<RelayDeadLetter>],
+) -> Vec<(String, Option<OrderedLetters>)> {
+    let relays: BTreeSet<&str> = changes.iter().map(|it| &*it.change.relay).collect();
+    let results = relays.into_iter().filter_map(|relay| {
+        let of_relay = || changes.iter().filter(|it| it.change.relay == relay);
+        let has = |results: &[&str]| of_relay().any(|it| results.contains(&&*it.result));
+        if !of_relay().all(|it| KNOWN.contains(&&*it.result)) {
+            return Some((relay.to_owned(), None));
+        }
+        if !has(&["done", "refused"]) {
+            return None;
+        }
+        let done = || of_relay().filter(|it| it.result == "done");
+        let is_audited = done().all(|it| it.audited != Some(false));
+        let result = OrderedLetters::of(relay, what, done().count() as u64, is_audited);
+        Some((relay.to_owned(), Some(result)))
+    });
+    results.collect()
+}
+
 fn of_relay(relay: Option<&str>) -> Members<'_> {
     relay.map(|it| ("relay", it)).into_iter().collect()
 }
 
 const LETTERS: &str = "/v1/relays/dead-letters";
+/// The results after which it is known whether a change was made.
+const KNOWN: [&str; 4] = ["done", "refused", "failed", "not_tried"];
+
+#[cfg(test)]
+mod tests {
+    use semel_core::port::outbox::operations::DeadOrder;
+    use semel_operate::relays::RelayDeadLetter;
+    use semel_remote::Carried;
+    use serde_json::{Value, json};
+
+    use super::results;
+
+    fn change((relay, result, audited): (&str, &str, Option<bool>)) -> Carried<RelayDeadLetter> {
+        let mut change = json!({
+            "id": "7", "relay": relay, "stream": "orders", "order_key": null, "state": "dead",
+            "since": "2026-11-29T03:04:05.120Z", "created_at": "2026-11-29T03:04:05.120Z",
+            "attempts": 8, "error": "HTTP 413", "size_bytes": 1, "result": result,
+        });
+        if let Some(audited) = audited {
+            change["audited"] = audited.into();
+        }
+        serde_json::from_value(change).expect("a change")
+    }
+
+    #[test]
+    fn a_count_is_told_only_where_it_is_known() {
+        let changes = [
+            // One batch was changed, of the next one nobody knows how many.
+            ("a", "done", None),
+            ("a", "unknown", None),
+            ("b", "done", Some(false)),
+            ("b", "refused", None),
+            ("c", "done", None),
+            ("c", "failed", None),
+            ("c", "not_tried", None),
+            ("d", "not_tried", None),
+            ("e", "refused", None),
+        ]
+        .map(change);
+        let told: Vec<_> = results(DeadOrder::Drop, &changes)
+            .into_iter()
+            .map(|(relay, result)| (relay, serde_json::to_value(result).expect("JSON")))
+            .collect();
+        let one = |relay: &str, dropped: u64, audited: bool| {
+            let result = json!({ "relay": relay, "dropped": dropped, "audited": audited });
+            (relay.to_owned(), result)
+        };
+        let expected = [
+            ("a".to_owned(), Value::Null),
+            one("b", 1, false),
+            one("c", 1, true),
+            one("e", 0, true),
+        ];
+        assert_eq!(told, expected);
+    }
+}

@@ -14,6 +14,8 @@ enum Kind {
     Pipelines,
     Producers,
     Sweep,
+    /// Every finished key of a pipeline.
+    Extension,
 }
 
 impl Kind {
@@ -21,6 +23,8 @@ impl Kind {
         let has = |name| changes.iter().any(|it| it.get(name).is_some());
         if has("removed") {
             Self::Sweep
+        } else if has("counted") {
+            Self::Extension
         } else if has("predicted") {
             Self::Runs
         } else if has("size_bytes") {
@@ -53,6 +57,7 @@ impl Kind {
             Self::Pipelines => &["Pipeline", "Order", "Before", "After"],
             Self::Producers => &["Producer", "Side", "Order", "Before", "After", "Waiting"],
             Self::Sweep => &["Records removed"],
+            Self::Extension => &["Pipeline", "Tenant", "Order", "Window", "Finished keys"],
         }
     }
 }
@@ -133,12 +138,24 @@ fn cells(change: &Value, kind: Kind, is_done: bool) -> Markup {
             td { (text(change, "after")) }
             td { (shown(&change["waiting"])) }
         },
+        Kind::Extension => extension(change),
         Kind::Sweep => html! {
             td {
                 @if !is_done { "about " }
                 @if change["removed"].is_null() { "as many as there are" } @else { (shown(&change["removed"])) }
             }
         },
+    }
+}
+
+/// The pipeline whose keys are extended.
+fn extension(change: &Value) -> Markup {
+    html! {
+        th scope="row" { (foreign(text(change, "pipeline"))) }
+        td { (foreign(text(change, "tenant"))) }
+        td { (words(text(change, "action"))) }
+        td { "at least " (text(change, "window")) }
+        td.number { @if change["counted"] == false { "at least " } (shown(&change["keys"])) }
     }
 }
 
