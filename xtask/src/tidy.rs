@@ -115,7 +115,7 @@ fn find(workspace: &Workspace) -> Result<Vec<Finding>> {
     let tree = Tree::read(&workspace.root)?;
     let sources = sources(&tree);
     Ok([
-        architecture::check(&tree),
+        architecture::check(&tree, &sources),
         arrows::check(&workspace.metadata),
         graph::check(workspace)?,
         licences::check(workspace, &tree)?,

@@ -1,15 +1,20 @@
 //! The looks of `semel check`: asks the store, the brokers and the targets of a configuration what its rules want to
-//! know, and hands it to the reports of [`semel_operate::check`]. Changes nothing, calls no target, and prints nothing.
+//! know, and hands it to the reports of [`semel_operate::check`]. Changes nothing, a target least of all, and prints
+//! nothing.
 //!
 //! ```
 //! use semel_config::Settings;
 //! use semel_core::Error;
-//! use semel_operate::check::{RelayReport, Severity};
+//! use semel_operate::check::Severity;
 //!
 //! async fn worst(settings: &Settings) -> (Severity, Option<Error>) {
-//!     let (reports, away) = semel_check::relays(settings).await;
-//!     let verdicts = reports.iter().map(|report: &RelayReport| report.verdict);
-//!     (verdicts.max().unwrap_or(Severity::Ok), away)
+//!     let (mut worst, mut away) = (Severity::Ok, None);
+//!     for relay in &settings.relays {
+//!         let (report, failure) = semel_check::relay(settings, relay).await;
+//!         worst = worst.max(report.verdict);
+//!         away = away.or(failure);
+//!     }
+//!     (worst, away)
 //! }
 //! ```
 
@@ -24,14 +29,14 @@ mod targets;
 use semel_backends::webhook;
 use semel_config::PipelineSettings;
 use semel_core::port::transactional::Statements;
-use semel_operate::check::{Finding, fail};
+use semel_operate::check::{Finding, certificate_refused};
 use semel_worker::settings::EffectSettings;
 
 pub use claims::claims;
 pub use pauses::pauses;
-pub use producers::waiting_producers;
+pub use producers::StoreProducers;
 pub use production::ProductionLook;
-pub use relays::relays;
+pub use relays::relay;
 pub use sample::sample;
 pub use targets::Targets;
 
@@ -41,8 +46,7 @@ pub fn certificate(pipeline: &PipelineSettings) -> Vec<Finding> {
         return Vec::new();
     };
     let refused = webhook::check_certificate(door).err();
-    let advice = "correct `source.tls`; check as the user that runs the worker";
-    let found = refused.map(|error| fail("source-unavailable", error.to_string(), advice));
+    let found = refused.map(|error| certificate_refused(&error));
     found.into_iter().collect()
 }
 

@@ -11,6 +11,8 @@ use semel_operate::pipelines::ordered_pauses;
 use tokio::time::timeout;
 
 /// Finds, for each pipeline in its place, that an order pauses it. A store that does not answer is another finding.
+///
+/// # Cancel safety   safe
 pub async fn pauses(
     settings: &Settings,
     inspected: &Result<Inspection>,

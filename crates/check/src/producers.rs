@@ -7,34 +7,50 @@ use semel_core::producer::{Incarnation, ProducerEntry};
 use semel_core::{Code, Error, ErrorKind, Result, Timestamp};
 use semel_operate::check::ProducerReport;
 
-/// Looks at the producers of a store; returns also the first failure of its journal. A journal that may
-/// not be read is passed over: whoever runs pipelines need not have a right to the producers beside them.
-pub async fn waiting_producers(
-    store: &StoreUrl,
-    now: Timestamp,
-) -> (Vec<ProducerReport>, Option<Error>) {
-    let mut reports = Vec::new();
-    let mut failure = None;
-    let listed = match producers::open(store) {
-        Ok(journal) => journal.list().await.map(|entries| (journal, entries)),
-        Err(error) => Err(error),
-    };
-    let (journal, entries) = match listed {
-        Ok(listed) => listed,
-        Err(error) if is_passed_over(&error) => return (reports, None),
-        Err(error) => return (reports, Some(error)),
-    };
-    for entry in entries {
-        let report = match oldest(&journal, &entry).await {
-            Ok(oldest) => oldest.and_then(|oldest| ProducerReport::of(&entry, oldest, now)),
-            Err(error) => {
-                failure.get_or_insert(error);
-                continue;
-            }
+/// The producers of a store, which are looked at one by one.
+#[derive(Debug)]
+pub struct StoreProducers {
+    journal: AnyProducerJournal,
+    /// Each of them.
+    pub entries: Vec<ProducerEntry>,
+}
+
+impl StoreProducers {
+    /// Lists the producers of a store. A journal that may not be read is passed over, and none: whoever runs pipelines need
+    /// not have a right to the producers beside them.
+    ///
+    /// # Errors
+    ///
+    /// Those of the journal
+    ///
+    /// # Cancel safety   safe
+    pub async fn list(store: &StoreUrl) -> Result<Option<Self>> {
+        let listed = match producers::open(store) {
+            Ok(journal) => journal.list().await.map(|entries| (journal, entries)),
+            Err(error) => Err(error),
         };
-        reports.extend(report);
+        match listed {
+            Ok((journal, entries)) => Ok(Some(Self { journal, entries })),
+            Err(error) if is_passed_over(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
-    (reports, failure)
+
+    /// Looks at one of them; none if no message of it waits.
+    ///
+    /// # Errors
+    ///
+    /// Those of the journal
+    ///
+    /// # Cancel safety   safe
+    pub async fn report(
+        &self,
+        entry: &ProducerEntry,
+        now: Timestamp,
+    ) -> Result<Option<ProducerReport>> {
+        let oldest = oldest(&self.journal, entry).await?;
+        Ok(oldest.and_then(|oldest| ProducerReport::of(entry, oldest, now)))
+    }
 }
 
 /// Tells whether there is no journal to look at, or no right to.

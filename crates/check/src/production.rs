@@ -24,6 +24,8 @@ pub struct ProductionLook {
 
 impl ProductionLook {
     /// Opens the store to look at it, if it is there, and asks the worker for its metrics.
+    ///
+    /// # Cancel safety   safe
     pub async fn begin(
         settings: &Settings,
         inspected: &Result<Inspection>,
@@ -60,6 +62,8 @@ impl ProductionLook {
     }
 
     /// Goes through the list of a pipeline.
+    ///
+    /// # Cancel safety   safe
     pub async fn list<'a>(&self, subject: &Subject<'a>, report: &Report<'_>) -> Production<'a> {
         let selection = subject.pipeline.pipeline.selection();
         let counted = match &self.store {

@@ -1,4 +1,4 @@
-//! The relays of a configuration.
+//! The relays of a configuration, one by one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,30 +11,26 @@ use semel_operate::check::{Finding, RelayReport, relay_orders_unread, relay_paus
 use semel_operate::pipelines::ordered_pauses;
 use tokio::time::timeout;
 
-/// Looks at every relay; returns also the failure of a server that was not reached.
-pub async fn relays(settings: &Settings) -> (Vec<RelayReport>, Option<Error>) {
-    let (mut reports, mut away) = (Vec::new(), None);
-    for relay in &settings.relays {
-        let seen = outbox::inspect(&relay.store, &relay.stream).await;
-        let sink = inspect(relay).await;
-        for error in [seen.as_ref().err(), sink.as_ref().err()] {
-            if let Some(error) = error.filter(|it| it.advice() != semel_core::Advice::Fix) {
-                away.get_or_insert_with(|| error.clone());
-            }
-        }
-        let same = settings.relays.iter().filter(|it| it.store == relay.store);
-        let relayed: Vec<&str> = same.map(|it| &*it.stream).collect();
-        let sink = sink.as_ref().copied();
-        // Without an outbox there is nothing to pause.
-        let paused = if seen.is_ok() {
-            paused(relay, settings).await
-        } else {
-            None
-        };
-        let report = RelayReport::of(relay, seen.as_ref(), sink, &relayed, paused);
-        reports.push(report);
-    }
-    (reports, away)
+/// Looks at a relay of `settings`; returns also the failure of a server that was not reached.
+///
+/// # Cancel safety   safe
+pub async fn relay(settings: &Settings, relay: &RelaySettings) -> (RelayReport, Option<Error>) {
+    let seen = outbox::inspect(&relay.store, &relay.stream).await;
+    let sink = inspect(relay).await;
+    let mut failures = seen.as_ref().err().into_iter().chain(sink.as_ref().err());
+    let away = failures.find(|it| it.advice() != semel_core::Advice::Fix);
+    let away = away.cloned();
+    let same = settings.relays.iter().filter(|it| it.store == relay.store);
+    let relayed: Vec<&str> = same.map(|it| &*it.stream).collect();
+    let sink = sink.as_ref().copied();
+    // Without an outbox there is nothing to pause.
+    let paused = if seen.is_ok() {
+        paused(relay, settings).await
+    } else {
+        None
+    };
+    let report = RelayReport::of(relay, seen.as_ref(), sink, &relayed, paused);
+    (report, away)
 }
 
 /// Finds that an order pauses a relay, or that none could: it would be read from nowhere.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use semel_backends::{sink, source};
 use semel_config::{PipelineSettings, SinkPlace, SinkSettings, SourceSettings};
 use semel_core::Error;
-use semel_operate::check::{Finding, fail};
+use semel_operate::check::{Finding, target_unavailable};
 use semel_worker::effect::Target;
 use semel_worker::effect::publish::Promise;
 use semel_worker::settings::EffectSettings;
 
-/// The findings.
+/// The targets of a pipeline, as they were found.
 pub struct Targets {
     /// The settings of the pipeline, completed by what only its broker knew.
     pub settings: PipelineSettings,
@@ -22,6 +22,8 @@ pub struct Targets {
 
 impl Targets {
     /// Looks at the target of the effect and at that of the dead letters.
+    ///
+    /// # Cancel safety   safe
     pub async fn look(settings: &PipelineSettings) -> Self {
         let mut targets = Self {
             settings: settings.clone(),
@@ -62,10 +64,7 @@ impl Targets {
     }
 
     fn failed(&mut self, whose: &str, error: Error) {
-        let advice = "correct the setting, or make what it names";
-        let message = format!("of {whose}: {error}");
-        self.findings
-            .push(fail("target-unavailable", message, advice));
+        self.findings.push(target_unavailable(whose, &error));
         if source::is_away(&error) {
             self.away.get_or_insert(error);
         }

@@ -94,7 +94,7 @@ laws! {
     AdmittedTogether = "MRK-2",
     /// A parked message is kept once, whole, until somebody drops it.
     ParkedOnce = "PRK-1",
-    /// Every answer of a durable store survives reopening it.
+    /// Records of a durable store survive reopening it.
     Durable = "DUR-1",
     /// Lists are complete and paged without a repeat while nothing changes.
     ListComplete = "LST-1",
@@ -102,7 +102,7 @@ laws! {
     ReleaseOrdered = "ORD-1",
     /// An order with a note leaves one audit entry, written together with its change.
     AuditedOnce = "AUD-1",
-    /// Records that were exported and are imported elsewhere are decided there as they were here.
+    /// A store that imported an export decides every key as the exported store would have.
     Transferred = "XFR-1",
     /// An import adds what is not there and replaces nothing.
     ImportAdds = "XFR-2",

@@ -19,6 +19,7 @@ mod rules;
 mod sample;
 mod set_aside;
 mod storage;
+mod unavailable;
 mod webhook;
 pub mod window;
 
@@ -36,3 +37,4 @@ pub use rules::Subject;
 pub use sample::{Conflict, Sample, Unusable};
 pub use set_aside::{Pile, SetAside};
 pub use storage::{AtRate, Storage};
+pub use unavailable::{certificate_refused, target_unavailable};

@@ -141,10 +141,15 @@ impl Plan {
         self.count
     }
 
-    /// Prints the plan on standard error, and returns whether to carry it out: the operator said `--yes`, or did not.
+    /// Prints the plan on standard error, and returns whether to carry it out: the operator said `--yes`, or did not. Then
+    /// it prints the command that would: the words that were typed, and `--yes`.
     ///
     /// # Shape   `Continue`: do it; `Break`: end with this, because there is nothing to do or no `--yes`
-    pub fn confirmed<E: From<Unconfirmed>>(&self, yes: impl Into<bool>) -> ControlFlow<E> {
+    pub fn confirmed<E: From<Unconfirmed>>(
+        &self,
+        yes: impl Into<bool>,
+        typed: impl Iterator<Item = impl AsRef<OsStr>>,
+    ) -> ControlFlow<E> {
         self.tell();
         if self.count == 0 {
             return ControlFlow::Break(Unconfirmed::Nothing.into());
@@ -166,7 +171,7 @@ impl Plan {
                 let tenant = tenant.map(String::as_str);
                 note("nothing was changed; to carry it out:");
                 let reason = Some("--reason WHY").filter(|_| self.lacks_reason);
-                let command = with_yes(std::env::args_os(), tenant, reason);
+                let command = with_yes(typed, tenant, reason);
                 note(format_args!("  {command}"));
             }
         }

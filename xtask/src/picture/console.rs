@@ -1,5 +1,7 @@
 //! The pictures of the console in the book: a test takes them in Chromium, from a worker that it runs.
 
+use std::path::Path;
+
 use crate::builds::tested;
 use crate::failure::{Failure, Result};
 use crate::workspace::Workspace;
@@ -18,8 +20,7 @@ pub(super) fn take(workspace: &Workspace) -> Result {
     }
     for entry in std::fs::read_dir(&folder)? {
         let name = entry?.file_name();
-        let is_of_book = name.to_str().is_some_and(|it| it.ends_with(".webp"));
-        if is_of_book {
+        if Path::new(&name).extension().is_some_and(|it| it == "webp") {
             std::fs::copy(folder.join(&name), workspace.root.join(BOOK).join(&name))?;
             println!("{BOOK}/{}", name.display());
         }

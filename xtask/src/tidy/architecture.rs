@@ -1,7 +1,9 @@
 //! `ARCHITECTURE.md` holds: every package has a place in its code map, and each step of its walk-throughs names what is
 //! in the files of that step. That the files are there is the check of all links.
 
-use crate::rust::is_word;
+use std::collections::BTreeMap;
+
+use crate::rust::{Source, is_word};
 use crate::tree::Tree;
 
 use super::links::{prose, targets};
@@ -12,7 +14,9 @@ const PAGE: &str = "ARCHITECTURE.md";
 const WALK: &str = "step by step";
 
 /// Compares the page with the packages and their sources.
-pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+pub(super) fn check(tree: &Tree, sources: &[(&str, Source<'_>)]) -> Vec<Finding> {
+    let sources: BTreeMap<&str, &Source<'_>> =
+        sources.iter().map(|(path, it)| (*path, it)).collect();
     let page = tree.text(PAGE).unwrap_or_default();
     let mut findings = Vec::new();
     for package in packages(tree) {
@@ -32,9 +36,10 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         if let [_, files, types] = cells[..]
             && walks
         {
-            let missing = missing(tree, files, types);
+            let missing = missing(&sources, files, types);
             steps += usize::from(missing.is_some());
-            findings.extend(missing.into_iter().flatten().map(|name| {
+            let names = missing.unwrap_or_else(|| spans(types).collect());
+            findings.extend(names.into_iter().map(|name| {
                 let message = format!("no file of this step names `{name}`");
                 Finding::error(PAGE, number, message)
             }));
@@ -47,17 +52,21 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The types and functions that a row names and that none of its files has; `None` for a row without files.
-fn missing<'a>(tree: &Tree, files: &'a str, types: &'a str) -> Option<Vec<&'a str>> {
+/// The types and functions that a row names and that the code of none of its files has; `None` for a row without files.
+fn missing<'a>(
+    sources: &BTreeMap<&str, &Source<'_>>,
+    files: &'a str,
+    types: &'a str,
+) -> Option<Vec<&'a str>> {
     let linked = prose(files);
-    let texts: Vec<&str> = targets(&linked)
+    let codes: Vec<&str> = targets(&linked)
         .into_iter()
-        .filter_map(|(_, target)| tree.text(target))
+        .filter_map(|(_, target)| sources.get(target).map(|it| it.code()))
         .collect();
     let functions = spans(files).filter(|span| !span.contains(['.', '/']));
-    let has = |name: &&str| texts.iter().any(|text| has_word(text, name));
+    let has = |name: &&str| codes.iter().any(|code| has_word(code, name));
     let names = functions.chain(spans(types)).filter(|name| !has(name));
-    (!texts.is_empty()).then(|| names.collect())
+    (!codes.is_empty()).then(|| names.collect())
 }
 
 /// Tells whether `text` has `word`, and not only as a part of a longer one.
@@ -77,17 +86,19 @@ fn spans(text: &str) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sources;
     use super::*;
 
     const CODE: (&str, &str) = (
         "crates/a/src/b.rs",
-        "pub struct Claim; fn take() { mistook() }",
+        "pub struct Claim; fn take() { mistook(\"Held\") } // Word",
     );
 
     fn found(page: &str) -> Vec<String> {
         let package = ("crates/a/Cargo.toml", "");
         let tree = Tree::of(&[(PAGE, page), package, CODE]);
-        check(&tree).iter().map(ToString::to_string).collect()
+        let findings = check(&tree, &sources(&tree));
+        findings.iter().map(ToString::to_string).collect()
     }
 
     fn page(row: &str) -> String {
@@ -106,6 +117,11 @@ mod tests {
             ["took", "Claims"]
                 .map(|it| format!("error: {PAGE}:7: no file of this step names `{it}`"))
         );
+        let spoken_of = page("| It | [`a/b.rs`](crates/a/src/b.rs) | `Word`, `Held` |");
+        assert_eq!(found(&spoken_of).len(), 2, "neither comments nor strings");
+        let without_files = format!("{good}| It | nowhere | `Claim` |\n");
+        let error = format!("error: {PAGE}:8: no file of this step names `Claim`");
+        assert_eq!(found(&without_files), [error]);
         let elsewhere = good.replace("A call, step by step", "Words");
         assert!(found(&elsewhere)[0].contains("has no walk-through"));
         assert!(found(&page("")).concat().contains("has no walk-through"));

@@ -1,7 +1,8 @@
 //! `semel check`: reports what each pipeline promises, what the promise rests on, and what stands in its way.
-//! Changes nothing and calls no target.
+//! Changes nothing, a target least of all.
 
 mod gateway;
+mod services;
 mod store_path;
 
 use std::path::Path;
@@ -23,7 +24,7 @@ use crate::args::{Check, Format, Listing, Output};
 use crate::command::config;
 use crate::command::operate::usage;
 use crate::configuration::load;
-use crate::output::{self, Answer, Answers, List};
+use crate::output::{self, Answers, List};
 use crate::shell::quoted;
 
 /// Looks at every pipeline; exit code 1 if one of them must not run like this, or with `--strict` should not. With
@@ -117,19 +118,21 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
         }
     }
     if before_production.is_none() {
-        let of_claims = semel_check::claims(settings, store.as_ref(), &*now);
-        worst = worst.max(print_all(&of_claims, |it| it.verdict, &mut answers)?);
+        for report in semel_check::claims(settings, store.as_ref(), &*now) {
+            worst = worst.max(report.verdict);
+            // Nobody reading is no reason to stop: all of them were looked at.
+            let _ = answers.print(&report)?;
+        }
     }
     let look = before_production.as_ref();
     worst = worst.max(gateway::look(settings, store.as_ref(), look, &mut answers)?);
-    let (of_relays, relay_away) = semel_check::relays(settings).await;
-    worst = worst.max(print_all(&of_relays, |it| it.verdict, &mut answers)?);
+    let (of_relays, relay_away) = services::relays(settings, &mut answers).await?;
     let (of_producers, producers_away) = match &store {
-        Ok(_) => semel_check::waiting_producers(&settings.store, now.now()).await,
+        Ok(_) => services::producers(&settings.store, now.now(), &mut answers).await?,
         // That is told first.
-        Err(_) => (Vec::new(), None),
+        Err(_) => (Severity::Ok, None),
     };
-    worst = worst.max(print_all(&of_producers, |it| it.verdict, &mut answers)?);
+    worst = worst.max(of_relays).max(of_producers);
     let away = away.or(relay_away).or(producers_away);
     table(&windows, arguments.format)?;
     match (store, away, worst) {
@@ -139,20 +142,6 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
         (Ok(_), None, Severity::Warn) if arguments.strict => Ok(Exit::No),
         (Ok(_), None, Severity::Ok | Severity::Warn) => Ok(Exit::Done),
     }
-}
-
-/// Prints reports until nobody reads any more; returns the worst finding of all.
-fn print_all<R: Answer>(
-    reports: &[R],
-    verdict: impl Fn(&R) -> Severity,
-    answers: &mut Answers,
-) -> Result<Severity> {
-    for report in reports {
-        if answers.print(report)?.is_break() {
-            break;
-        }
-    }
-    Ok(reports.iter().map(verdict).max().unwrap_or(Severity::Ok))
 }
 
 /// Measures the room of the store, and what all of its pipelines need at the given rate: also those that `--pipeline`

@@ -3,6 +3,7 @@
 mod relays;
 
 use std::collections::BTreeSet;
+use std::env::args_os;
 use std::ops::ControlFlow;
 
 use semel_config::suggestion;
@@ -159,7 +160,7 @@ impl Orders {
         if let Some(ground) = ground {
             ground.remark_on_use(&mut self.plan);
         }
-        if let ControlFlow::Break(exit) = self.plan.confirmed(arguments.confirm) {
+        if let ControlFlow::Break(exit) = self.plan.confirmed(arguments.confirm, args_os()) {
             if exit == Exit::Done && arguments.format.output == Output::Json {
                 // "Nothing to do" is an answer, and prints a document.
                 changes(arguments).end()?;

@@ -2,6 +2,7 @@
 
 mod audit_entry;
 
+use std::env::args_os;
 use std::ops::ControlFlow;
 
 use semel_backends::producers::open_all as open;
@@ -73,7 +74,7 @@ fn change(arguments: &Change, order: ProducerOrder) -> Result<Exit> {
         let mut plan = Plan::new(verb, "producer", "producers");
         plan.add(ProducerLine::of(*side, entry));
         plan.remark(means);
-        if let ControlFlow::Break(exit) = plan.confirmed(arguments.confirm) {
+        if let ControlFlow::Break(exit) = plan.confirmed(arguments.confirm, args_os()) {
             return Ok(exit);
         }
         // An order is not given where the trail cannot be opened, but for what `Trail::open` warns of.

@@ -1,5 +1,6 @@
 //! `semel replay`: runs messages once more through their pipeline, each marked with the id of the replay.
 
+use std::env::args_os;
 use std::ffi::OsStr;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -61,7 +62,7 @@ pub(crate) fn replay(arguments: &args::ReplayArguments) -> Result<Exit> {
             plan.remark(remark);
         }
         ground.remark_on_use(&mut plan);
-        if let ControlFlow::Break(exit) = plan.confirmed(arguments.confirm) {
+        if let ControlFlow::Break(exit) = plan.confirmed(arguments.confirm, args_os()) {
             return Ok(exit);
         }
         replay_one(ground, settings, &source, arguments).await

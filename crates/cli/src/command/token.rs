@@ -1,5 +1,7 @@
 //! `semel token`: makes, lists and revokes the tokens of callers.
 
+use std::env::args_os;
+
 use semel_config::Overrides;
 use semel_core::{Clock, Result};
 use semel_engine::system::{SystemClock, SystemEntropy};
@@ -103,7 +105,7 @@ fn revoke(arguments: &args::Revoke) -> Result<Exit> {
     let mut plan = Plan::new("revoke", "token", "tokens");
     plan.add(TokenLine::of(token, SystemClock::new().now()));
     plan.remark("whoever uses it is refused within two seconds");
-    if let std::ops::ControlFlow::Break(exit) = plan.confirmed(arguments.confirm) {
+    if let std::ops::ControlFlow::Break(exit) = plan.confirmed(arguments.confirm, args_os()) {
         return Ok(exit);
     }
     // Somebody else may have been faster; it is gone in any case.

@@ -449,6 +449,22 @@ fn an_outbox_that_is_missing_in_a_file_is_told_and_made_on_order() {
     shop.0.semel(&["check"]).done();
 }
 
+#[test]
+fn a_relay_whose_report_nobody_would_read_is_not_looked_at() {
+    let shop = InFile::new();
+    let second = CONFIG.replace("relays.out", "relays.second");
+    let config = format!("{CONFIG}{}", second.replace("shop.db", "gone.db"));
+    shop.0.write("semel.toml", config);
+    let read = shop.0.semel(&["check", "--output", "json"]).code(1);
+    assert_eq!(read.stdout.lines().count(), 2, "{read:?}");
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut unread = shop.0.command();
+    unread.args(["check", "--output", "json"]).stdout(writer);
+    let unread = unread.output().expect("the semel binary");
+    assert_eq!(unread.status.code(), Some(0), "{unread:?}");
+}
+
 const MIGRATE: [&str; 5] = ["store", "migrate", "--yes", "--store", "sqlite:shop.db"];
 const CONFIG: &str = "[relays.out]\nstore = \"sqlite:shop.db\"\nstream = \"orders\"\nlease = \"3s\"\n\
                       [relays.out.sink]\nkind = \"file\"\npath = \"out\"\n";

@@ -28,6 +28,8 @@ impl Feed {
     /// # Errors
     ///
     /// Those of the input and of the producer
+    ///
+    /// # Cancel safety   not safe: rows that were taken from `rows` and not handed over are lost. It is ended by `stopped`
     pub async fn hand_over(
         &mut self,
         producer: &Producer,
@@ -84,6 +86,8 @@ impl Feed {
     }
 
     /// Returns the number of the last row that the store has, once the producer has ended.
+    ///
+    /// # Cancel safety   the number is lost, and nothing else
     pub async fn taken(mut self) -> u64 {
         while let Some((last, mut submission)) = self.submitted.pop_front() {
             match submission.confirmed().await {
@@ -100,6 +104,8 @@ impl Feed {
 /// # Errors
 ///
 /// Those of the producer
+///
+/// # Cancel safety   as a kill
 pub async fn close_or_stop(
     producer: Producer,
     mut stopped: watch::Receiver<bool>,

@@ -132,7 +132,7 @@ impl RowInput {
             let sought = self.file.seek(SeekFrom::Start(bytes));
             sought.map_err(|error| self.unreadable(error))?;
         }
-        let left = checked.map_or(u64::MAX, |it| it.bytes - bytes);
+        let left = checked.map_or(u64::MAX, |it| it.bytes.saturating_sub(bytes));
         let mut reader = BufReader::with_capacity(BUFFER, (&self.file).take(left));
         let mut batch = Rows::default();
         let mut size = 0;

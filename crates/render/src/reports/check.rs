@@ -9,5 +9,5 @@ pub use windows::WindowLine;
 
 /// A number of bytes in the largest unit that it fills, with two digits.
 pub fn bytes_text(count: u64) -> String {
-    pipeline::bytes(count)
+    indicatif::BinaryBytes(count).to_string()
 }

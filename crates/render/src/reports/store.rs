@@ -61,7 +61,7 @@ impl Answer for Statistics<'_> {
             .field("store", &self.url)
             .field("survives", self.durability.replace('_', " "))
             .field("used by", used_by)
-            .some("on disk", self.disk_bytes.map(bytes));
+            .some("on disk", self.disk_bytes.map(exact_size));
         for name in &self.accepted {
             block.styled(TextStyle::Attention, "accepted", name);
         }
@@ -102,7 +102,7 @@ impl Answer for Statistics<'_> {
 }
 
 /// A size as people read it, with the exact count.
-fn bytes(count: u64) -> String {
+fn exact_size(count: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let (mut whole, mut tenths, mut unit) = (count, 0, 0);
     while whole >= 1024 && unit + 1 < UNITS.len() {
@@ -122,9 +122,9 @@ mod tests {
 
     #[test]
     fn a_size_is_said_in_the_largest_unit_and_exactly() {
-        assert_eq!(bytes(0), "0 B");
-        assert_eq!(bytes(1023), "1023 B");
-        assert_eq!(bytes(1536), "1.5 KiB (1536 bytes)");
-        assert_eq!(bytes(3 << 40), "3.0 TiB (3298534883328 bytes)");
+        assert_eq!(exact_size(0), "0 B");
+        assert_eq!(exact_size(1023), "1023 B");
+        assert_eq!(exact_size(1536), "1.5 KiB (1536 bytes)");
+        assert_eq!(exact_size(3 << 40), "3.0 TiB (3298534883328 bytes)");
     }
 }

@@ -21,8 +21,7 @@ use tower::{Layer, ServiceExt, service_fn};
 
 use crate::seeded::broker::Feed;
 use crate::seeded::effect::{Request as Called, run};
-use crate::seeded::life::Life;
-use crate::seeded::life::Mortal;
+use crate::seeded::life::{Life, Mortal};
 use crate::seeded::once::{attend, kept, leaves_after, once, others};
 use crate::seeded::payload::{number_in, number_of};
 use crate::seeded::plan::WorkerPlan;

@@ -1,6 +1,7 @@
 //! `semel in-doubt resolve`: a person states the fate of an effect.
 
 use std::borrow::Cow;
+use std::env::args_os;
 use std::ffi::OsStr;
 use std::io::Read;
 use std::ops::ControlFlow;
@@ -52,7 +53,7 @@ pub(super) fn resolve(arguments: &Resolve) -> Result<Exit> {
         if !are_all_open {
             plan.refuse();
         }
-        if let ControlFlow::Break(exit) = plan.confirmed(arguments.confirm) {
+        if let ControlFlow::Break(exit) = plan.confirmed(arguments.confirm, args_os()) {
             if exit == Exit::Done && arguments.format.output == Output::Json {
                 // "Nothing to do" is an answer, and prints a document.
                 list(arguments.format).end()?;

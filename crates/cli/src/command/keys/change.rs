@@ -2,6 +2,7 @@
 //! results.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::env::args_os;
 use std::ops::ControlFlow;
 
 use semel_core::decide::Directed;
@@ -68,7 +69,7 @@ pub(super) fn change(arguments: &Change, name: &'static str, verb: KeyChange) ->
 
 /// Returns the exit of a verb that does nothing; `None` means to do it.
 pub(super) fn confirmed(arguments: &Change, plan: &Plan) -> Result<Option<Exit>> {
-    let ControlFlow::Break(exit) = plan.confirmed::<Exit>(arguments.confirm) else {
+    let ControlFlow::Break(exit) = plan.confirmed::<Exit>(arguments.confirm, args_os()) else {
         return Ok(None);
     };
     if exit == Exit::Done && arguments.format.output == Output::Json {

@@ -1,5 +1,6 @@
 //! Drops parked messages: a plan, the operator's consent, then page by page.
 
+use std::env::args_os;
 use std::ops::ControlFlow;
 
 use semel_core::{Note, Result, Timestamp};
@@ -32,7 +33,7 @@ pub(crate) async fn drop_all(
     let (mut plan, until) = plan(ground, &search).await?;
     ground.remark_on_use(&mut plan);
     ground.bind_tenants(&mut plan, &scopes);
-    if let ControlFlow::Break(exit) = plan.confirmed(confirm) {
+    if let ControlFlow::Break(exit) = plan.confirmed(confirm, args_os()) {
         return Ok(exit);
     }
     let bars = Bars::new();

@@ -1,6 +1,7 @@
 //! Runs parked messages again: the forecast, the operator's consent, and a run per pipeline.
 
 use std::collections::BTreeSet;
+use std::env::args_os;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -152,7 +153,7 @@ pub(crate) fn replay(
                 ground.refuse_its_file(settings)?;
             }
         }
-        if let ControlFlow::Break(exit) = forecast.plan.confirmed(running.confirm) {
+        if let ControlFlow::Break(exit) = forecast.plan.confirmed(running.confirm, args_os()) {
             return Ok(if is_refused { Exit::No } else { exit });
         }
         let is_released = release(ground, &alone, running).await?;

@@ -1,6 +1,7 @@
 //! Orders: the plan of a worker is shown as that of a store of this machine is, and carried out with its token once the
 //! operator said yes.
 
+use std::env::args_os;
 use std::ops::ControlFlow;
 
 use semel_core::{Code, Key, Result, Scope};
@@ -130,7 +131,7 @@ pub(super) async fn consented<C: DeserializeOwned>(
             plan.ask_for_reason();
         }
     }
-    if let ControlFlow::Break(exit) = plan.confirmed::<Exit>(order.confirm) {
+    if let ControlFlow::Break(exit) = plan.confirmed::<Exit>(order.confirm, args_os()) {
         let is_none = exit == Exit::Done;
         let exit = if is_whole { exit } else { Exit::No };
         return Ok(Consented::Over(exit, is_none));

@@ -1,5 +1,6 @@
 //! `semel store migrate`.
 
+use std::env::args_os;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ pub(super) fn migrate(arguments: &Migrate) -> Result<Exit> {
         let tables_before = producers::has_tables(url).await.unwrap_or(None);
         // A store of this machine is brought forward by whatever writes to it, without asking.
         if let Some(plan) = plan(url, before, tables_before)
-            && let ControlFlow::Break(exit) = plan.confirmed(arguments.confirm)
+            && let ControlFlow::Break(exit) = plan.confirmed(arguments.confirm, args_os())
         {
             return Ok(exit);
         }

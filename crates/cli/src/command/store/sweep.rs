@@ -1,5 +1,6 @@
 //! `semel store sweep`.
 
+use std::env::args_os;
 use std::ops::ControlFlow;
 
 use semel_core::{Error, ErrorKind, Result};
@@ -16,7 +17,8 @@ pub(super) fn sweep(arguments: &Sweep) -> Result<Exit> {
     let common = arguments.whole.place.common();
     operate::plan(&common, arguments.confirm, async |ground| {
         let due = SweepForecast::of(&ground.store, ground.now()).await?;
-        if let ControlFlow::Break(exit) = plan(ground, due).confirmed(arguments.confirm) {
+        if let ControlFlow::Break(exit) = plan(ground, due).confirmed(arguments.confirm, args_os())
+        {
             return Ok(exit);
         }
         let trail = ground.transfer.as_ref().ok_or_else(|| {

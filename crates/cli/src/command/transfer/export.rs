@@ -1,5 +1,6 @@
 //! `semel store export`.
 
+use std::env::args_os;
 use std::fs::File;
 use std::io::ErrorKind as IoKind;
 use std::ops::ControlFlow;
@@ -26,7 +27,7 @@ pub(crate) fn export(arguments: &Export) -> Result<Exit> {
     {
         let mut plan = Plan::new("replace", "file", "files");
         plan.add(path.display());
-        if let ControlFlow::Break(exit) = plan.confirmed(arguments.confirm) {
+        if let ControlFlow::Break(exit) = plan.confirmed(arguments.confirm, args_os()) {
             return Ok(exit);
         }
     }

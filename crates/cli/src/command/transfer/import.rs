@@ -1,5 +1,6 @@
 //! `semel store import`.
 
+use std::env::args_os;
 use std::fmt::Display;
 use std::fs::File;
 use std::ops::ControlFlow;
@@ -102,7 +103,7 @@ fn confirmed(arguments: &Import, source: &Source<'_>) -> Result<ControlFlow<Exit
     };
     plan.remark(into(arguments, &url, is_there)?);
     plan.remark("what is there already stays as it is");
-    Ok(plan.confirmed(arguments.confirm))
+    Ok(plan.confirmed(arguments.confirm, args_os()))
 }
 
 /// Describes the store that the items go into. Creates nothing.

@@ -10,6 +10,7 @@ use semel_operate::check::{
     Storage, StoreReport, UnreadSetting,
 };
 
+use super::bytes_text;
 use crate::{Answer, Block, TextStyle};
 
 impl Answer for Report<'_> {
@@ -204,17 +205,13 @@ impl std::fmt::Display for StorageText<'_> {
                 "; at {} new keys a second {} keys: {} of disk, {} of memory; {} after a month",
                 at.keys_per_second,
                 at.keys,
-                bytes(at.disk_bytes),
-                bytes(at.memory_bytes),
-                bytes(at.first_month_disk_bytes),
+                bytes_text(at.disk_bytes),
+                bytes_text(at.memory_bytes),
+                bytes_text(at.first_month_disk_bytes),
             )?;
         }
         Ok(())
     }
-}
-
-pub(super) fn bytes(count: u64) -> String {
-    indicatif::BinaryBytes(count).to_string()
 }
 
 /// The findings of a sample on one line.

@@ -1,6 +1,7 @@
 //! An order about dead letters of relays: the plan, the operator's consent, then page by page.
 
 use std::collections::BTreeSet;
+use std::env::args_os;
 use std::ops::ControlFlow;
 
 use semel_config::RelaySettings;
@@ -48,7 +49,7 @@ impl Order<'_> {
             if lacks_reason {
                 plan.remark("it takes a reason: --reason TEXT");
             }
-            if let ControlFlow::Break(exit) = plan.confirmed(self.confirm) {
+            if let ControlFlow::Break(exit) = plan.confirmed(self.confirm, args_os()) {
                 return Ok(exit);
             }
             let mut answers = Answers::new(self.format);

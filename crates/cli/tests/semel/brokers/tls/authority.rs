@@ -1,4 +1,4 @@
-//! What an order lets run again while the file of a certificate is missing. Nobody listens where the brokers are.
+//! Messages that an order lets run again while the file of a certificate is missing. Nobody listens where the brokers are.
 
 use rustix::process::Signal;
 
@@ -18,7 +18,7 @@ fn encrypted(site: &Site) -> String {
     )
 }
 
-/// What librdkafka says of an authority that it cannot read.
+/// The words of librdkafka about an authority that it cannot read.
 const UNREADABLE: &str = "ssl.ca.location failed";
 
 /// Gives an order, and waits until the worker has a line with this.
