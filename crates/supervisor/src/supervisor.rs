@@ -362,18 +362,10 @@ impl Worker {
             gateway.open(lent.clone(), &breaker, &around, &*reporter)?;
         }
         if let Some(claims) = &claims {
-            claims.open(
-                &settings,
-                gateway.as_ref().map(Gateway::address),
-                lent,
-                &breaker,
-                &claim_watch::watching(
-                    &around,
-                    is_scraped.then(|| status.metrics()),
-                    traces.as_ref(),
-                ),
-                &*reporter,
-            );
+            let metrics = is_scraped.then(|| status.metrics());
+            let watch = claim_watch::watching(&around, metrics, traces.as_ref());
+            let at = gateway.as_ref().map(Gateway::address);
+            claims.open(&settings, at, lent, &breaker, &watch, &*reporter);
         }
         let shared = Shared {
             around,
