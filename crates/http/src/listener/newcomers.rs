@@ -53,8 +53,9 @@ impl Newcomers {
     /// Adds a connection that has a place from now on; `room` is the number of those that can be open at once.
     pub(super) fn add(&mut self, room: usize, now: Instant) -> Arc<Newcomer> {
         if self.0.len() > room.saturating_mul(2) {
-            let is_one =
-                |(_, it): &(Instant, Weak<Newcomer>)| it.upgrade().is_some_and(|it| !it.has_asked());
+            let is_one = |(_, it): &(Instant, Weak<Newcomer>)| {
+                it.upgrade().is_some_and(|it| !it.has_asked())
+            };
             self.0.retain(is_one);
         }
         let newcomer = Arc::<Newcomer>::default();
