@@ -97,7 +97,7 @@ async fn a_newer_log_is_refused() {
     let journal = EmbeddedProducers::new(folder.path());
     journal.open(&opening()).await.expect("opened");
     let mut header = Vec::from(*b"SLPJ");
-    header.extend(3_u32.to_le_bytes());
+    header.extend(4_u32.to_le_bytes());
     header.extend(1_u64.to_le_bytes());
     header.extend(crc32fast::hash(&header).to_le_bytes());
     std::fs::write(log(&folder), header).expect("written");
