@@ -199,7 +199,7 @@ impl Access {
             }
             if place.is_none() && read.len() > SMALL_BYTES {
                 let Some(taken) = self.place().await else {
-                    drain(body).await;
+                    drain(body, DISCARD).await;
                     return Err(no_place());
                 };
                 place = Some(taken);
@@ -230,20 +230,20 @@ impl Access {
 
     /// Takes what is left of the body of a request that is refused. A client that sends before it listens would find
     /// the connection closed otherwise, and no answer.
-    async fn discard(&self, headers: &HeaderMap, body: Body) {
+    async fn discard(&self, headers: &HeaderMap, body: Body, longest: Duration) {
         if headers.contains_key(EXPECT) {
             return;
         }
         let most = self.max_body_bytes.saturating_mul(DISCARDED_TIMES);
-        drain(Limited::new(body, most)).await;
+        drain(Limited::new(body, most), longest).await;
     }
 }
 
 /// Takes what is left of a body, up to its limit.
-async fn drain(mut body: Limited<Body>) {
+async fn drain(mut body: Limited<Body>, longest: Duration) {
     let discard = async { while let Some(Ok(_)) = body.frame().await {} };
     // A client that sends more or takes longer has to live without the answer.
-    let _ = timeout(DISCARD, discard).await;
+    let _ = timeout(longest, discard).await;
 }
 
 /// Tells whether a listener at this address lets in nobody without a token.
@@ -261,12 +261,13 @@ async fn admit(State(rules): State<Arc<Access>>, request: Request, next: Next) -
     let caller = match caller {
         Ok(caller) => caller,
         Err(refused) => {
-            rules.discard(&parts.headers, body).await;
-            return refused.into_response();
+            // Whoever is not let in has no place for long, and none for a next request.
+            rules.discard(&parts.headers, body, STRANGER).await;
+            return closing(refused).into_response();
         }
     };
     if body.size_hint().lower() > u64::try_from(rules.max_body_bytes).unwrap_or(u64::MAX) {
-        rules.discard(&parts.headers, body).await;
+        rules.discard(&parts.headers, body, DISCARD).await;
         return rules.too_large().into_response();
     }
     match rules.body(body).await {
@@ -321,6 +322,8 @@ fn closing(problem: Problem) -> Problem {
 const BODY: Duration = Duration::from_secs(30);
 /// The time for the rest of the body of a refused request.
 const DISCARD: Duration = Duration::from_secs(5);
+/// The same where nobody knows who sends it.
+const STRANGER: Duration = Duration::from_secs(1);
 /// So many times the largest body are discarded.
 const DISCARDED_TIMES: usize = 4;
 /// The largest body that needs no place.

@@ -8,8 +8,8 @@ use rustix::process::{Resource, getrlimit};
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// The number of connections at once, if the process may open as many files; see [`Limits::room`]. For one beyond it,
-    /// the oldest that has not asked anything yet is closed; if there is none, the new one waits, and those after it
-    /// wait in the queue of the system.
+    /// the oldest that has not asked anything for a quarter of a second is closed; if there is none, the new one waits,
+    /// and those after it wait in the queue of the system.
     pub connections: usize,
     /// The time for the head of a request, the wait for a next one included, and for the beginning of TLS.
     pub head: Duration,

@@ -230,17 +230,23 @@ impl Listener {
                 Some(_) = running.join_next() => {}
                 place = Arc::clone(&places).acquire_owned(), if is_any_next => {
                     if let Some((stream, address)) = next.take() {
-                        let newcomer = newcomers.add(room);
+                        let newcomer = newcomers.add(room, Instant::now());
                         begin(&mut running, newcomer, (stream, address, place.ok()));
                     }
                 }
-                // The one that was told to leave has asked something, or has no turn.
-                () = sleep(PATIENCE), if is_any_next => newcomers.give_up_a_place(),
-                arrived = arrival(&socket), if !is_any_next => {
-                    next = arrived;
-                    if next.is_some() && places.available_permits() == 0 {
-                        newcomers.give_up_a_place();
+                // Nobody was old enough, or the one that was told to leave has asked something, or has no turn.
+                () = sleep(PATIENCE), if is_any_next => newcomers.give_up_a_place(Instant::now()),
+                arrived = arrival(&socket), if !is_any_next => match arrived {
+                    Some(arrived) => {
+                        next = Some(arrived);
+                        if places.available_permits() == 0 {
+                            newcomers.give_up_a_place(Instant::now());
+                        }
                     }
+                    // Other listeners of the process may have taken its files.
+                    None => for _ in 0..FOR_FILES {
+                        newcomers.give_up_a_place(Instant::now());
+                    },
                 }
             }
         }
@@ -431,7 +437,9 @@ fn unusable(setting: &str, address: SocketAddr, error: std::io::Error) -> Error 
 /// The wait for a place before one more connection is told to give its own up.
 const PATIENCE: Duration = Duration::from_millis(50);
 /// The wait after a connection could not be accepted.
-const AGAIN: Duration = Duration::from_millis(200);
+const AGAIN: Duration = Duration::from_millis(50);
+/// So many connections give up their places then, and with them their files, which others may take first.
+const FOR_FILES: usize = 16;
 /// The silence of a client after which it is asked whether it is still there.
 const SILENCE: Duration = Duration::from_secs(60);
 /// The time for its answer, and the questions without one after which it is not.

@@ -57,11 +57,7 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
     let mut worst = Severity::Ok;
     let mut away = None;
     let mut windows = Vec::new();
-    if arguments.sample.as_deref() == Some(Path::new("-")) && settings.pipelines.len() > 1 {
-        return Err(usage(
-            "--sample: standard input can be read once; name one pipeline with --pipeline NAME",
-        ));
-    }
+    one_reader_of_standard_input(arguments, settings)?;
     for (pipeline, paused) in settings.pipelines.iter().zip(paused) {
         let sample = match &arguments.sample {
             Some(file) => Some(semel_check::sample(file, pipeline, arguments.limit.get()).await?),
@@ -142,6 +138,16 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
         (Ok(_), None, Severity::Warn) if arguments.strict => Ok(Exit::No),
         (Ok(_), None, Severity::Ok | Severity::Warn) => Ok(Exit::Done),
     }
+}
+
+/// Refuses samples of several pipelines from an input that can be read once.
+fn one_reader_of_standard_input(arguments: &Check, settings: &Settings) -> Result<()> {
+    if arguments.sample.as_deref() == Some(Path::new("-")) && settings.pipelines.len() > 1 {
+        return Err(usage(
+            "--sample: standard input can be read once; name one pipeline with --pipeline NAME",
+        ));
+    }
+    Ok(())
 }
 
 /// Measures the room of the store, and what all of its pipelines need at the given rate: also those that `--pipeline`

@@ -403,6 +403,21 @@ async fn a_body_is_read_whole_up_to_the_limit() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_is_not_let_in_keeps_no_place() {
+    let door = door("10.0.0.1:8181", &[], &[("ada", Role::Viewer, None, None)]);
+    let began = Instant::now();
+    let refused = door.asked(&[LOCAL], Body::new(SILENT)).await;
+    assert_eq!(refused.status(), 401);
+    assert_eq!(refused.headers()[CONNECTION], "close");
+    assert!(began.elapsed() < STRANGER * 2, "{:?}", began.elapsed());
+    let token = door.bearer(0);
+    let headers = [LOCAL, ("authorization", &*token)];
+    let answer = door.asked(&headers, "{}").await;
+    assert_eq!(answer.status(), 200);
+    assert!(!answer.headers().contains_key(CONNECTION));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_body_that_does_not_come_is_not_waited_for_long() {
     let door = door("127.0.0.1:8181", &[], &[]);
     let answer = door.asked(&[LOCAL], Body::new(SILENT)).await;

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use semel_core::port::producer::ProducerJournal;
-use semel_core::producer::ledger::Append;
+use semel_core::producer::ledger::{Append, Ledger};
 use semel_core::producer::{
     Batch, Incarnation, InputMark, Opened, Opening, Page, ProducerEntry, ProducerName,
     ProducerOrder, Standing, StoredBatch,
@@ -175,16 +175,39 @@ impl Shared {
     /// Reads the producers behind one, as many as a page has; of the others, their names.
     fn page(&self, after: Option<&ProducerName>, most: u32) -> Result<Vec<ProducerEntry>> {
         let most = usize::try_from(most.max(1)).unwrap_or(usize::MAX);
+        let Some(files) = self.files(false)? else {
+            return Ok(Vec::new());
+        };
         let names = self.names()?.into_iter();
         let mut entries = Vec::new();
         for name in names.filter(|it| after.is_none_or(|after| it > after)) {
             if entries.len() == most {
                 break;
             }
-            let entry = self.with(&name, false, |log, _| Ok(log.ledger()?.entry()))?;
-            entries.extend(entry);
+            entries.extend(self.entry(&*files, &name)?);
         }
         Ok(entries)
+    }
+
+    /// Reads one producer for a list, and keeps it in memory only if it was there before.
+    fn entry(&self, files: &dyn Files, name: &ProducerName) -> Result<Option<ProducerEntry>> {
+        let mut known = self.known();
+        let _lock = lock(files, &name::lock_name(name))?;
+        let Some(log) = known.get_mut(name) else {
+            let mut log = JournalFile::default();
+            if let Err(why) = log.refresh(files, name) {
+                // What it knows of a disk that fails is not forgotten.
+                known.insert(name.clone(), log);
+                return Err(why);
+            }
+            return Ok(log.ledger.as_ref().map(Ledger::entry));
+        };
+        log.refresh(files, name)?;
+        let entry = log.ledger.as_ref().map(Ledger::entry);
+        if entry.is_none() {
+            known.remove(name);
+        }
+        Ok(entry)
     }
 
     fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {
@@ -347,3 +370,33 @@ pub(crate) const INGEST_FOLDER: &str = "ingest";
 const BETWEEN_TRIES: Duration = Duration::from_millis(2);
 /// Ten seconds: a process that is stopped in the middle of a call is told of then.
 const MOST_TRIES: u32 = 5_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opening(name: &str) -> Opening {
+        Opening {
+            name: name.parse().expect("a name"),
+            stream: "orders".into(),
+            target: "kafka".into(),
+            chance: [7; 8],
+        }
+    }
+
+    #[tokio::test]
+    async fn a_list_keeps_no_producer_in_memory_that_was_not_there() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let writer = EmbeddedProducers::new(folder.path());
+        for name in ["a", "b", "c"] {
+            writer.open(&opening(name)).await.expect("opened");
+        }
+        let reader = EmbeddedProducers::new(folder.path());
+        assert_eq!(reader.list().await.expect("a list").len(), 3);
+        assert_eq!(reader.shared.known().len(), 0);
+        reader.open(&opening("b")).await.expect("opened");
+        assert_eq!(reader.page(None, 2).await.expect("a page").len(), 2);
+        let known: Vec<_> = reader.shared.known().keys().cloned().collect();
+        assert_eq!(known, [opening("b").name]);
+    }
+}

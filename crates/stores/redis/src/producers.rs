@@ -308,7 +308,9 @@ impl ProducerJournal for RedisProducers {
         let Some(buckets) = self.present().await? else {
             return Ok(Vec::new());
         };
-        // Nothing has their order: all names are read, and the streams of those alone that are on the page.
+        let most = usize::try_from(most.max(1)).unwrap_or(usize::MAX);
+        // Nothing has their order: all names are read, a bucket at a time, of which the first are kept, and then the
+        // streams of those alone.
         let mut producers = BTreeMap::new();
         for bucket in buckets.all() {
             let key = buckets.key(bucket, Name::Producers);
@@ -318,11 +320,13 @@ impl ProducerJournal for RedisProducers {
                 if after.is_none_or(|after| name > *after) {
                     producers.insert(name, (buckets.slot(bucket), value));
                 }
+                if producers.len() > most {
+                    producers.pop_last();
+                }
             }
         }
-        let most = usize::try_from(most.max(1)).unwrap_or(usize::MAX);
         let mut entries = Vec::new();
-        for (name, (slot, value)) in producers.into_iter().take(most) {
+        for (name, (slot, value)) in producers {
             let key = named(buckets, Name::ProducerStreams, &name, None);
             let streams = self.pairs(slot, key).await?;
             entries.push(values::entry(name, &value, &streams)?);

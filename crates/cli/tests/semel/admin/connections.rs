@@ -1,10 +1,10 @@
 //! Ten thousand connections that say nothing or not enough: the worker goes on, and whoever asks is answered.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
 
 use super::Served;
 use crate::claims::server::{Request, ask};
@@ -14,6 +14,8 @@ use crate::site::wait_for;
 fn ten_thousand_idle_connections_hold_up_neither_the_worker_nor_whoever_asks() {
     let count = as_many_files_as(CONNECTIONS) / 1_000 * 1_000;
     let mut served = Served::start("embedded:data");
+    // It has what a system gives, however many this process may have.
+    served.may_open(FILES);
     let mut idle = Vec::new();
     for at in 0..count {
         let mut stream = TcpStream::connect(("127.0.0.1", served.port)).expect("connected");
@@ -42,25 +44,60 @@ fn ten_thousand_idle_connections_hold_up_neither_the_worker_nor_whoever_asks() {
             wait_for("the effect", || effect.exists());
         }
     }
-    let worker = served.running.0.id();
-    let open = std::fs::read_dir(format!("/proc/{worker}/fd")).expect("its files");
-    let open = open.count();
+    let open = served.open_files();
     assert!(open < 400, "{open} files are open for 256 connections");
-    // The first of those that said nothing was told so: it is closed, and has no answer.
-    let mut first = Vec::new();
-    let limit = Some(Duration::from_secs(60));
-    idle[0].set_read_timeout(limit).expect("a limit");
-    let _ = idle[0].read_to_end(&mut first);
-    assert_eq!(first, b"");
+    // The first of those that said nothing has made way: it is closed, and has no answer.
+    assert!(is_closed(&mut idle[0]), "the first one is open still");
     drop(idle);
     assert_eq!(ask(served.port, &Request::get("/readyz")).status, 200);
+}
+
+#[test]
+fn a_worker_that_is_out_of_files_closes_silent_connections_and_answers() {
+    let served = Served::start("embedded:data");
+    // The listener knows nothing of it: it would take 256.
+    served.may_open(served.open_files() + 40);
+    let mut idle = Vec::new();
+    for _ in 0..200 {
+        idle.push(TcpStream::connect(("127.0.0.1", served.port)).expect("connected"));
+    }
+    assert_eq!(status(served.port, "/healthz"), 200);
+    assert!(is_closed(&mut idle[0]), "the first one is open still");
+}
+
+impl Served {
+    /// Sets the files that the worker may open from now on.
+    fn may_open(&self, files: u64) {
+        let worker = i32::try_from(self.running.0.id()).expect("a process");
+        let limit = Rlimit {
+            current: Some(files),
+            maximum: Some(files),
+        };
+        prlimit(Pid::from_raw(worker), Resource::Nofile, limit).expect("less than it may");
+    }
+
+    fn open_files(&self) -> u64 {
+        let files = format!("/proc/{}/fd", self.running.0.id());
+        std::fs::read_dir(files).expect("its files").count() as u64
+    }
+}
+
+/// Tells whether the other end has closed a connection, without an answer.
+fn is_closed(stream: &mut TcpStream) -> bool {
+    stream.set_read_timeout(Some(SOON)).expect("a limit");
+    let mut answer = Vec::new();
+    let read = stream.read_to_end(&mut answer);
+    assert_eq!(answer, b"");
+    match read {
+        Ok(_) => true,
+        Err(error) => error.kind() == ErrorKind::ConnectionReset,
+    }
 }
 
 /// The status of an answer, whatever its body is.
 fn status(port: u16, path: &str) -> u16 {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
-    let limit = Some(Duration::from_secs(60));
-    stream.set_read_timeout(limit).expect("a limit");
+    stream.set_read_timeout(Some(SOON)).expect("a limit");
     let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).expect("sent");
     let mut answer = Vec::new();
@@ -71,6 +108,7 @@ fn status(port: u16, path: &str) -> u16 {
 }
 
 /// Lets this process have as many connections, or as many as the system allows and other tests leave; says how many.
+#[expect(clippy::print_stderr, reason = "a smaller test says how small")]
 fn as_many_files_as(connections: u64) -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let wanted = connections + OTHER_FILES;
@@ -92,3 +130,7 @@ fn as_many_files_as(connections: u64) -> u64 {
 const CONNECTIONS: u64 = 10_000;
 /// The files of the other tests in this process.
 const OTHER_FILES: u64 = 1_000;
+/// The files of a worker.
+const FILES: u64 = 1_024;
+/// Less than the time for the head of a request (10 s), after which silent ones are closed anyway.
+const SOON: Duration = Duration::from_secs(5);

@@ -313,7 +313,7 @@ fn page_of_range(
     let most = i64::try_from(most).unwrap_or(i64::MAX);
     let mut ask = text(connection, sql::PRODUCER_LIST)?;
     let mut rows = ask
-        .query(params![after, begin, end, most])
+        .query(params![after, begin, end, most, names.prefix])
         .map_err(undone)?;
     let mut entries: Vec<ProducerEntry> = Vec::new();
     while let Some(row) = rows.next().map_err(undone)? {

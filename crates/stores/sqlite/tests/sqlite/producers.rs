@@ -167,6 +167,29 @@ async fn the_input_used_longest_ago_is_forgotten_first() {
     }
 }
 
+/// The file may have been written by another version, or by hand.
+#[tokio::test]
+async fn rows_of_neither_journal_are_on_no_page() {
+    let subject = Ingest::open().await;
+    let path = subject.0.path().join("semel.db");
+    let own = semel_conformance::ingest::sent(1, 1, &["x"]);
+    subject.journal().await.submit(&own).await.expect("taken");
+    let file = Connection::open(&path).expect("a file");
+    file.execute_batch(
+        "INSERT INTO semel_producers VALUES
+             ('another journal', 'a', 1, 0), ('ingest of another', 'b', 1, 0), ('zone a', 'c', 1, 0), ('own', 'd', 1, 0);
+         INSERT INTO semel_producer_streams
+             SELECT producer, 'orders', 'kafka', 4, 3, 0 FROM semel_producers WHERE epoch = 1 AND id IN ('a', 'b', 'c', 'd')",
+    )
+    .expect("rows");
+    let senders = subject.journal().await.page(None, 9).await;
+    assert_eq!(senders.expect("a page").len(), 1);
+    let producers = SqliteProducers::new(&path, Options::default()).expect("a journal");
+    let own = producers.page(None, 9).await.expect("a page");
+    let own: Vec<_> = own.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(own, ["own"]);
+}
+
 /// The rows are those that a version without times has left: sequences 1 to 3, in epoch 3.
 #[tokio::test]
 async fn a_journal_of_an_older_version_is_read_and_who_sent_there_is_silent_from_now_on() {

@@ -91,17 +91,10 @@ fn two_thousand_doubts_are_resolved_once_each_beside_somebody_else() {
         assert_eq!(stale.body["changes"], json!([]));
         assert_eq!(ordered.in_doubt().len(), left, "nothing is done twice");
 
-        let of_ada = if is_by_rows {
-            "resolve-applied"
-        } else {
-            "abandon"
-        };
-        let by = |at| {
-            if at < of_bob.len() {
-                ("bob", "resolve-applied")
-            } else {
-                ("ada", of_ada)
-            }
+        let by = |at| match (at < of_bob.len(), is_by_rows) {
+            (true, _) => ("bob", "resolve-applied"),
+            (false, true) => ("ada", "resolve-applied"),
+            (false, false) => ("ada", "abandon"),
         };
         for (at, id) in chosen.iter().enumerate() {
             assert!(

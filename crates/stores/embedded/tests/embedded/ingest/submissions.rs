@@ -13,7 +13,7 @@ async fn submit_together(
     disk: &Disk,
     submissions: Vec<Submission>,
 ) -> Vec<Result<GateAnswer>> {
-    let held = disk.lock("billing-0a.lock").ok().expect("nobody has it");
+    let held = disk.lock("billing-0a.lock").expect("nobody has it");
     let calls = submissions.into_iter().map(|submission| {
         let journal = journal.clone();
         tokio::spawn(async move { journal.submit(&submission).await })
@@ -42,15 +42,14 @@ async fn life_of_groups(disk: &Disk) -> (State, State) {
     for (first, group) in [(1, &["a"][..]), (2, &["b", "c", "d", "e", "f", "g"])] {
         tried.epoch = 1;
         tried.taken += group.len() as u64;
-        for answer in submit_together(&journal, disk, letters(first, group)).await {
-            if let Ok(answer) = answer {
-                promised.epoch = 1;
-                promised.taken += 1;
-                let next = promised.taken + 1;
-                let is_next =
-                    matches!(answer, GateAnswer::Taken { new: 1, next: it, .. } if it == next);
-                assert!(is_next, "{answer:?} for {next}");
-            }
+        let answers = submit_together(&journal, disk, letters(first, group)).await;
+        for answer in answers.into_iter().flatten() {
+            promised.epoch = 1;
+            promised.taken += 1;
+            let next = promised.taken + 1;
+            let is_next =
+                matches!(answer, GateAnswer::Taken { new: 1, next: it, .. } if it == next);
+            assert!(is_next, "{answer:?} for {next}");
         }
     }
     (promised, tried)
@@ -194,7 +193,7 @@ async fn the_same_request_twice_in_a_group_is_taken_once() {
         ..sent(1, 1, &[payload])
     };
     journal.submit(&arrived("a")).await.expect("taken");
-    let held = disk.lock("semel-ingest.lock").ok().expect("nobody has it");
+    let held = disk.lock("semel-ingest.lock").expect("nobody has it");
     let calls = ["b", "c", "b", "a", "c"].map(|it| {
         let (journal, submission) = (journal.clone(), arrived(it));
         tokio::spawn(async move { journal.submit(&submission).await })
