@@ -100,13 +100,11 @@ mod tests {
                 newcomer.requests.fetch_add(1, Ordering::Relaxed);
             }
             context.waker().wake_by_ref();
-            match turns {
-                1..10 => std::task::Poll::Pending,
-                _ => {
-                    has_ended = true;
-                    std::task::Poll::Ready(())
-                }
+            if turns < 10 {
+                return std::task::Poll::Pending;
             }
+            has_ended = true;
+            std::task::Poll::Ready(())
         });
         let run = timeout(Duration::from_secs(60), newcomer.run(connection));
         run.await.expect("it comes to an end");
