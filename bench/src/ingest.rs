@@ -6,6 +6,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
 
 use crate::figures::Figures;
 use crate::http;
@@ -45,12 +47,13 @@ pub(crate) fn rate() -> crate::Outcome {
     let mut p99 = [const { Vec::new() }; 4];
     for round in 0..ROUNDS {
         let turn = |url: &str, script: &Path| wrk::asked(url, script, &format!("turn-{round}"));
-        let asked = [
-            turn(&bare, &one)?,
-            turn(&ours, &one)?,
-            turn(&bare, &many)?,
-            turn(&ours, &many)?,
-        ];
+        let mut asked = Vec::new();
+        for script in [&one, &many] {
+            asked.push(turn(&bare, script)?);
+            asked.push(turn(&ours, script)?);
+            // What it took and has not run yet would be work beside the next turn.
+            at_rest(&folder.join("orders.ndjson"))?;
+        }
         for (at, asked) in asked.into_iter().enumerate() {
             let of_each = if at < 2 { 1.0 } else { f64::from(BATCH) };
             runs[at].push(asked.rate * of_each);
@@ -72,6 +75,18 @@ pub(crate) fn rate() -> crate::Outcome {
         );
     }
     Ok(())
+}
+
+/// Waits until a file has not grown for a while.
+fn at_rest(file: &Path) -> crate::Outcome {
+    let mut before = None;
+    loop {
+        let length = fs::metadata(file)?.len();
+        if before.replace(length) == Some(length) {
+            return Ok(());
+        }
+        sleep(Duration::from_secs(1));
+    }
 }
 
 const NAMES: [&str; 4] = [

@@ -36,8 +36,8 @@ pub struct Listing {
 /// A list on standard output.
 ///
 /// # Shape   `Break` from [`push`](Self::push) or [`pause`](Self::pause) means that the work is to
-///           stop: nobody reads any more, or `--limit` is reached. Then, and after the last entry,
-///           call [`end`](Self::end).
+/// stop: nobody reads any more, or `--limit` is reached. Then, and after the last entry,
+/// call [`end`](Self::end).
 /// # Cost    holds the first page of a table, else one entry
 /// # Errors  `target-unavailable`: standard output takes nothing
 pub struct List<E, W: Write = Stdout> {

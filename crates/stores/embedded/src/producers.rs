@@ -13,7 +13,7 @@ mod record;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::port::producer::ProducerJournal;
@@ -23,6 +23,7 @@ use semel_core::producer::{
     ProducerOrder, Standing, StoredBatch,
 };
 use semel_core::{Error, ErrorKind, Result};
+use tokio::sync::{Mutex, MutexGuard};
 
 use crate::error;
 use crate::files::{Files, Lock, LockError, RealFiles};
@@ -39,7 +40,8 @@ pub struct EmbeddedProducers {
 
 struct Shared {
     folder: Folder,
-    /// The producers that were read before.
+    /// The producers that were read before. A lock that is given in the order of asking: the thread that writes what
+    /// others send takes it again at once, and everybody else would wait for as long as they send.
     known: Mutex<BTreeMap<ProducerName, JournalFile>>,
 }
 
@@ -112,7 +114,7 @@ impl Shared {
     }
 
     fn known(&self) -> MutexGuard<'_, BTreeMap<ProducerName, JournalFile>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.blocking_lock()
     }
 
     /// Calls with the log of a producer as it is now, while no other process touches it.

@@ -211,6 +211,30 @@ async fn a_log_of_the_second_format_is_read_and_stays_one_until_it_is_written_an
     assert!(read.begun > 0);
 }
 
+/// The same in one record of the third format.
+const THIRD_FORMAT: &[u8] = include_bytes!("../golden/ingest/3.journal");
+
+#[tokio::test]
+async fn a_log_of_the_third_format_is_read() {
+    let folder = TempDir::new().expect("a folder");
+    std::fs::create_dir(folder.path().join("ingest")).expect("a folder");
+    let log = folder.path().join("ingest/billing-0a.journal");
+    std::fs::write(log, THIRD_FORMAT).expect("a log");
+    let (journal, billing) = (EmbeddedIngest::new(folder.path()), producer("billing-0a"));
+    let read = journal.accepted(&billing, "orders", 0, 9).await;
+    let read = read.expect("an answer").expect("a stream");
+    let messages = read
+        .batches
+        .iter()
+        .flat_map(|it| decode(&it.body).expect("a batch"));
+    let payloads: Vec<_> = messages.map(|it| it.payload).collect();
+    assert_eq!(
+        payloads,
+        ["{\"order\":1}", "{\"order\":2}", "{\"order\":3}"]
+    );
+    assert_eq!((read.batches.len(), read.next), (2, 4));
+}
+
 /// The state that was promised, or tried.
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
