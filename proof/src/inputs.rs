@@ -117,7 +117,7 @@ fn corpus(name: &str) -> Result<Vec<Vec<u8>>, String> {
 /// The folder of the inputs that people thought of, or found.
 pub(crate) const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus");
 /// Inputs per target that every merge tries.
-const CASES: u64 = 20_000;
+const CASES: u64 = 10_000;
 /// The most violations to report: one bug fails many inputs, and a few of them show all.
 const MOST_VIOLATIONS: usize = 5;
 const MOST_SHRINKS: usize = 2_000;

@@ -190,7 +190,7 @@ fn said(payload: &(dyn std::any::Any + Send)) -> String {
 }
 
 /// Orders of each scenario at a merge.
-const MERGE: u64 = 5_000;
+const MERGE: u64 = 2_500;
 /// Orders in one block, which has one seed and one way to choose.
 const BLOCK: u64 = 500;
 /// The number of blocks, of half the length, within which a scenario sees its break.

@@ -244,9 +244,9 @@ fn counted(told: Told) -> Row {
 }
 
 /// Seeds of each kind for a merge.
-const MERGE: u64 = 1_000;
+const MERGE: u64 = 500;
 /// The same where clocks are wild: some scenarios take days.
-const MERGE_OF_CLOCKS: u64 = 200;
+const MERGE_OF_CLOCKS: u64 = 80;
 /// Seeds of one kind before the next one has its turn.
 const ROUND: u64 = if cfg!(semel_planted) { 50 } else { 2_000 };
 /// One of this many seeds is played twice.

@@ -18,7 +18,7 @@ const VERSION: &str = "4.32.5";
 const SEED: &str = "20261128";
 
 /// The requests by chance, beside those that the description itself gives.
-pub(crate) const REQUESTS: u32 = 200;
+pub(crate) const REQUESTS: u32 = 120;
 
 /// The pairs of a path and a method over which they are spread: fewer than there are, since some of them have few requests
 /// that differ.

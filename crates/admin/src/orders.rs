@@ -335,8 +335,8 @@ async fn made(
     let reading = readings.begin().await?.of(subject);
     let bounds = bounds.unwrap_or_else(|| Bounds::from_now(settings.clock.now()));
     let mut plan = planning::plan(&reading, settings, order, bounds).await?;
-    if plan.changes.is_empty() {
-        // Nothing takes no run.
+    if plan.changes.is_empty() && matches!(plan.work, Work::Extension(_)) {
+        // No key takes no run.
         plan.work = Work::Orders(Vec::new());
     }
     Ok(plan)
