@@ -6,15 +6,16 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{BufWriter, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{scope, sleep};
 use std::time::Duration;
 
-use crate::figures::{Figures, Stopwatch, timed};
+use crate::figures::{Figures, timed};
+use crate::load::Load;
 use crate::process::address;
 
 type Failure = Box<dyn std::error::Error>;
@@ -63,13 +64,6 @@ pub(crate) fn beside() -> crate::Outcome {
         );
     }
     Ok(())
-}
-
-/// The messages of a run.
-#[derive(Clone, Copy)]
-struct Load {
-    pace: Option<usize>,
-    messages: usize,
 }
 
 /// The figures of a run.
@@ -122,7 +116,7 @@ impl Site {
             for _ in 0..pages {
                 scope.spawn(|| self.events(&is_over));
             }
-            let fed = feed(&mut worker, load);
+            let fed = load.feed(&mut worker);
             let ended = worker.wait();
             // Before anything fails: the pages look at it.
             is_over.store(true, Ordering::Relaxed);
@@ -143,11 +137,7 @@ impl Site {
                 drawn,
             })
         })?;
-        let text = std::fs::read(self.path("out"))?;
-        let copied = text.split(|byte| *byte == b'\n').count() - 1;
-        if copied != load.messages {
-            return Err(format!("{copied} of {} are in the file", load.messages).into());
-        }
+        load.check(&self.path("out"))?;
         if pages > 0 && (run.views.is_empty() || run.drawn == 0) {
             return Err("nobody has seen the console".into());
         }
@@ -208,37 +198,11 @@ impl Site {
     }
 }
 
-/// Writes the messages, all at once or this many a second; the time runs from the first.
-fn feed(worker: &mut Child, load: Load) -> Result<Stopwatch, Failure> {
-    let stdin = worker.stdin.take().ok_or("no standard input")?;
-    let mut stdin = BufWriter::with_capacity(1 << 16, stdin);
-    let since = Stopwatch::start();
-    let piece = load.pace.map_or(load.messages, |pace| pace / TICKS);
-    for first in (0..load.messages).step_by(piece) {
-        for number in first..(first + piece).min(load.messages) {
-            writeln!(
-                stdin,
-                r#"{{"id":"pay-{number}","amount":{},"note":"of a benchmark that is looked at"}}"#,
-                number % 1_000
-            )?;
-        }
-        stdin.flush()?;
-        if load.pace.is_some() {
-            let due = TICK * u32::try_from(first / piece + 1)?;
-            sleep(due.saturating_sub(since.elapsed()));
-        }
-    }
-    Ok(since)
-}
-
 const ROUNDS: usize = 6;
 const PAGES: usize = 2;
 const REFRESH: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The number of pieces of a second, at a pace.
-const TICKS: usize = 100;
-const TICK: Duration = Duration::from_millis(10);
 
 const CONFIG: &str = r#"
 [store]

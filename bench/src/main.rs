@@ -16,6 +16,7 @@ mod http;
 mod ingest;
 mod kafka;
 mod keys;
+mod load;
 mod mysql;
 mod nats;
 mod operate;

@@ -4,14 +4,14 @@
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{scope, sleep};
 use std::time::Duration;
 
-use crate::figures::{Figures, Stopwatch};
+use crate::figures::Figures;
+use crate::load::Load;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -87,6 +87,10 @@ impl Site {
 
     /// Messages per second, and the number of orders that this many people had carried out meanwhile.
     fn run(&self, pace: Option<usize>, people: usize) -> Result<(f64, usize), Failure> {
+        let load = Load {
+            pace,
+            messages: MESSAGES,
+        };
         let mut worker = self
             .command(&["run"])
             .stdin(Stdio::piped())
@@ -100,7 +104,7 @@ impl Site {
             for _ in 0..people {
                 at_work.push(scope.spawn(|| self.resolve(&next, &is_over)));
             }
-            let fed = feed(&mut worker, pace);
+            let fed = load.feed(&mut worker);
             let ended = worker.wait();
             is_over.store(true, Ordering::Relaxed);
             let mut orders = 0;
@@ -116,10 +120,7 @@ impl Site {
         if self.doubts()? != KEYS - orders {
             return Err(format!("{orders} resolved, and {} are left", self.doubts()?).into());
         }
-        let copied = count(&self.path("out"))?;
-        if copied != MESSAGES {
-            return Err(format!("{copied} of {MESSAGES} are in the file").into());
-        }
+        load.check(&self.path("out"))?;
         let messages = f64::from(u32::try_from(MESSAGES)?);
         Ok((messages / taken.as_secs_f64(), orders))
     }
@@ -157,43 +158,12 @@ impl Site {
     }
 }
 
-/// Writes the messages, all at once or this many a second; the time runs from the first.
-fn feed(worker: &mut Child, pace: Option<usize>) -> Result<Stopwatch, Failure> {
-    let stdin = worker.stdin.take().ok_or("no standard input")?;
-    let mut stdin = BufWriter::with_capacity(1 << 16, stdin);
-    let since = Stopwatch::start();
-    let piece = pace.map_or(MESSAGES, |pace| pace / TICKS);
-    for first in (0..MESSAGES).step_by(piece) {
-        for number in first..(first + piece).min(MESSAGES) {
-            writeln!(
-                stdin,
-                r#"{{"id":"pay-{number}","amount":{},"note":"of a benchmark that has people beside it"}}"#,
-                number % 1_000
-            )?;
-        }
-        stdin.flush()?;
-        if pace.is_some() {
-            let due = TICK * u32::try_from(first / piece + 1)?;
-            sleep(due.saturating_sub(since.elapsed()));
-        }
-    }
-    Ok(since)
-}
-
-fn count(path: &Path) -> std::io::Result<usize> {
-    let text = std::fs::read(path)?;
-    Ok(text.split(|byte| *byte == b'\n').count() - 1)
-}
-
 const ROUNDS: usize = 5;
 const MESSAGES: usize = 500_000;
 const KEYS: usize = 300;
 const PEOPLE: usize = 2;
 /// The least time that a person who types takes between two orders.
 const PAUSE: Duration = Duration::from_millis(500);
-/// The number of pieces of a second, at a pace.
-const TICKS: usize = 100;
-const TICK: Duration = Duration::from_millis(10);
 
 const DOUBTS: &str = r#"
 [store]

@@ -9,8 +9,8 @@ mod removal;
 
 pub use forecast::{Foretold, assess};
 pub use listing::{DeadLetter, Quarantined};
-pub(crate) use message::{HIDDEN, either, masked, masked_http};
 pub use message::{Header, WholeMessage, Withheld};
+pub(crate) use message::{either, mask_values, masked, masked_http, withhold_values};
 pub use names::{LookUp, Meaning, Names, NotAName};
 
 use std::ops::ControlFlow;

@@ -13,7 +13,7 @@ use semel_core::port::outbox::operations::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::parked::{Filter, HIDDEN, Header, Withheld, either, masked};
+use crate::parked::{Filter, Header, Withheld, either, mask_values, masked, withhold_values};
 use crate::value::{Base64, Time, text_or_base64};
 
 /// A selection of the dead letters of a relay.
@@ -175,9 +175,7 @@ impl<'a> WholeRelayDeadLetter<'a> {
     #[must_use]
     pub fn without_payload(mut self) -> Self {
         (self.payload, self.payload_base64) = (None, None);
-        for header in &mut self.headers {
-            (header.value, header.value_base64) = (None, None);
-        }
+        withhold_values(&mut self.headers);
         self.headers_error = None;
         self.withheld = Some(Withheld::Role);
         self
@@ -190,11 +188,7 @@ impl<'a> WholeRelayDeadLetter<'a> {
         if mask.is_empty() {
             return self;
         }
-        for header in &mut self.headers {
-            if mask.has_name(&header.name) {
-                (header.value, header.value_base64) = (Some(HIDDEN.into()), None);
-            }
-        }
+        mask_values(&mut self.headers, mask);
         let (shown, withheld) = masked(self.payload.take(), self.letter.size_bytes, mask);
         (self.payload, self.payload_base64) = (shown, None);
         self.withheld = self.withheld.or(withheld);

@@ -238,32 +238,16 @@ fn without_a_link(text: &str, link: &impl Fn(&str, &str) -> String) -> Option<St
 
 /// Breaks a text into lines of at most `most` columns; marks take none.
 fn broken(marked: &str, most: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    let mut used = 0;
-    for word in marked.split(' ').filter(|word| !word.is_empty()) {
-        let seen: String = word
-            .chars()
-            .filter(|c| !MARKS.contains(c))
-            .map(|c| if c == GLUE { ' ' } else { c })
-            .collect();
-        // Room for the quotes that code may get.
-        let quotes = word.chars().filter(|c| [CODE, END].contains(c)).count();
-        let wide = text::width(&seen) + quotes;
-        if used > 0 && used + 1 + wide > most {
-            lines.push(String::new());
-            used = 0;
-        }
-        // `lines` is never empty.
-        if let Some(line) = lines.last_mut() {
-            if used > 0 {
-                line.push(' ');
-                used += 1;
-            }
-            line.push_str(word);
-        }
-        used += wide;
-    }
-    lines
+    let words = marked.split(' ').filter(|word| !word.is_empty());
+    text::lines(words.map(|word| (word, columns(word))), most)
+}
+
+/// Returns the columns of a word, with room for the quotes that code may get.
+fn columns(word: &str) -> usize {
+    let seen = word.chars().filter(|c| !MARKS.contains(c));
+    let seen: String = seen.map(|c| if c == GLUE { ' ' } else { c }).collect();
+    let quotes = word.chars().filter(|c| [CODE, END].contains(c)).count();
+    text::width(&seen) + quotes
 }
 
 /// Returns a path of the book as seen from `folder`.

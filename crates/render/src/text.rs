@@ -102,10 +102,14 @@ pub(super) fn write_spaces(mut count: usize, to: &mut String) {
 
 /// Breaks a text at its spaces into lines of at most `most` columns; a longer word gets its own line.
 pub(super) fn wrapped(text: &str, most: usize) -> Vec<String> {
+    lines(text.split(' ').map(|word| (word, width(word))), most)
+}
+
+/// Puts words, each with its columns, into lines of at most `most` columns; a longer word gets its own line.
+pub(super) fn lines<'w>(words: impl Iterator<Item = (&'w str, usize)>, most: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;
-    for word in text.split(' ') {
-        let wide = width(word);
+    for (word, wide) in words {
         if used > 0 && used + 1 + wide > most {
             lines.push(String::new());
             used = 0;

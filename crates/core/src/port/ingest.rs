@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use super::erased::erase;
+use super::producer::Pages;
 use crate::error::Result;
 use crate::ingest::{GateAnswer, Submission};
 use crate::producer::{ProducerEntry, ProducerName, ProducerOrder, Standing, StoredBatch};
@@ -55,7 +56,8 @@ pub trait IngestJournal: Send + Sync + 'static {
         settled: Settled,
     ) -> impl Future<Output = Result<()>> + Send;
 
-    /// Lists a page of the producers that have sent messages here, by name: of those behind `after`, the first `most`, at least one.
+    /// Lists a page of the producers that have sent messages here, by name: of those behind `after`, the first `most`, at
+    /// least one.
     ///
     /// # Guarantee   who is there from the first page to the last is on one of them. Fewer than `most` are the end
     /// # Cost        the state of a page; where names are found by no index, those of all besides
@@ -73,16 +75,9 @@ pub trait IngestJournal: Send + Sync + 'static {
     /// # Cancel safety   safe
     fn list(&self) -> impl Future<Output = Result<Vec<ProducerEntry>>> + Send {
         async {
-            let mut all = Vec::new();
-            loop {
-                let last = all.last().map(|it: &ProducerEntry| it.name.clone());
-                let page = self.page(last.as_ref(), PAGE).await?;
-                let is_end = page.len() < PAGE as usize;
-                all.extend(page);
-                if is_end {
-                    return Ok(all);
-                }
-            }
+            let mut pages = Pages::default();
+            while pages.take(self.page(pages.last(), Pages::SIZE).await?) {}
+            Ok(pages.into_all())
         }
     }
 
@@ -195,6 +190,3 @@ erase!(
         forget(silence: &'a Silence) -> Forgotten;
     }
 );
-
-/// The producers that are read at once to list all.
-const PAGE: u32 = 1_000;

@@ -78,7 +78,8 @@ pub trait ProducerJournal: Send + Sync + 'static {
         digest: &[u8; 32],
     ) -> impl Future<Output = Result<Option<InputMark>>> + Send;
 
-    /// Lists a page of the producers, by name: of those behind `after`, the first `most`, at least one; none where nobody has opened any.
+    /// Lists a page of the producers, by name: of those behind `after`, the first `most`, at least one; none where nobody
+    /// has opened any.
     ///
     /// # Guarantee   who is there from the first page to the last is on one of them. Fewer than `most` are the end
     /// # Cost        the state of a page; where names are found by no index, those of all besides
@@ -96,16 +97,9 @@ pub trait ProducerJournal: Send + Sync + 'static {
     /// # Cancel safety   safe
     fn list(&self) -> impl Future<Output = Result<Vec<ProducerEntry>>> + Send {
         async {
-            let mut all = Vec::new();
-            loop {
-                let last = all.last().map(|it: &ProducerEntry| it.name.clone());
-                let page = self.page(last.as_ref(), PAGE).await?;
-                let is_end = page.len() < PAGE as usize;
-                all.extend(page);
-                if is_end {
-                    return Ok(all);
-                }
-            }
+            let mut pages = Pages::default();
+            while pages.take(self.page(pages.last(), Pages::SIZE).await?) {}
+            Ok(pages.into_all())
         }
     }
 
@@ -206,5 +200,27 @@ erase!(
     }
 );
 
-/// The producers that are read at once to list all.
-const PAGE: u32 = 1_000;
+/// A list of producers that is read page by page.
+#[derive(Default)]
+pub(super) struct Pages(Vec<ProducerEntry>);
+
+impl Pages {
+    /// The producers of a page.
+    pub(super) const SIZE: u32 = 1_000;
+
+    /// Returns the name that the next page begins behind.
+    pub(super) fn last(&self) -> Option<&ProducerName> {
+        self.0.last().map(|it| &it.name)
+    }
+
+    /// Takes a page; tells whether there may be another.
+    pub(super) fn take(&mut self, page: Vec<ProducerEntry>) -> bool {
+        let is_full = page.len() >= Self::SIZE as usize;
+        self.0.extend(page);
+        is_full
+    }
+
+    pub(super) fn into_all(self) -> Vec<ProducerEntry> {
+        self.0
+    }
+}

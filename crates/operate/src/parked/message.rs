@@ -125,9 +125,7 @@ impl<'a> WholeMessage<'a> {
     #[must_use]
     pub fn without_payload(mut self) -> Self {
         (self.payload, self.payload_base64) = (None, None);
-        for header in &mut self.headers {
-            (header.value, header.value_base64) = (None, None);
-        }
+        withhold_values(&mut self.headers);
         self.withheld = Some(Withheld::Role);
         self
     }
@@ -139,15 +137,27 @@ impl<'a> WholeMessage<'a> {
         if mask.is_empty() {
             return self;
         }
-        for header in &mut self.headers {
-            if mask.has_name(&header.name) {
-                (header.value, header.value_base64) = (Some(HIDDEN.into()), None);
-            }
-        }
+        mask_values(&mut self.headers, mask);
         let (shown, withheld) = masked(self.payload.take(), self.size_bytes as u64, mask);
         (self.payload, self.payload_base64) = (shown, None);
         self.withheld = self.withheld.or(withheld);
         self
+    }
+}
+
+/// Leaves out the values of headers.
+pub(crate) fn withhold_values(headers: &mut [Header<'_>]) {
+    for header in headers {
+        (header.value, header.value_base64) = (None, None);
+    }
+}
+
+/// Hides the values of headers of a name that the mask has.
+pub(crate) fn mask_values(headers: &mut [Header<'_>], mask: &Mask) {
+    for header in headers {
+        if mask.has_name(&header.name) {
+            (header.value, header.value_base64) = (Some(HIDDEN.into()), None);
+        }
     }
 }
 
@@ -226,7 +236,7 @@ pub(crate) fn masked_http(text: &str, mask: &Mask) -> (Option<String>, Option<Wi
 }
 
 /// The value of a hidden header.
-pub(crate) const HIDDEN: &str = "***";
+const HIDDEN: &str = "***";
 
 #[cfg(test)]
 mod tests {

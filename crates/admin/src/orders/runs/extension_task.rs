@@ -4,14 +4,13 @@ use std::future::pending;
 use std::sync::Arc;
 
 use semel_core::{Certainty, Clock, Error, Note};
-use semel_http::Problem;
 use tokio::select;
 use tokio::sync::watch;
 
 use super::super::execution::Fate;
 use super::super::extension::Extension;
 use super::task::{Unfinished, recall_in_time};
-use super::{Came, Run, RunState};
+use super::{Came, Run};
 use crate::settings::Lent;
 
 /// The work of a run, and everything that it takes.
@@ -44,14 +43,9 @@ impl ExtensionTask {
             // A pause of the pipeline has nothing to do with it.
             () = recall_in_time(recall, ends, Box::pin(pending())) => Ok(()),
         };
-        let (state, problem) = match ended {
-            Ok(()) if *recalled.borrow() && !self.run.is_through() => (RunState::Stopped, None),
-            Ok(()) => (RunState::Ended, None),
-            Err(error) => (RunState::Failed, Some(Problem::from(&error))),
-        };
-        let now = self.clock.now();
-        self.run.note_end(&self.lent, &self.note, state, now).await;
-        unfinished.run.end(state, now, problem);
+        let is_recalled = *recalled.borrow();
+        let place = (&self.lent, &self.note);
+        unfinished.ended(ended, is_recalled, place).await;
     }
 
     async fn work(&self, recalled: &watch::Receiver<bool>) -> Result<(), Error> {

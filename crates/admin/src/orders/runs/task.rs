@@ -53,15 +53,9 @@ impl RunTask {
             ended = self.work(&recalled) => ended,
             () = recall_in_time(recall, (self.end.clone(), self.run.stop.subscribe()), paused) => Ok(()),
         };
-        let (state, problem) = match ended {
-            // All may have been through by then.
-            Ok(()) if *recalled.borrow() && !self.run.is_through() => (RunState::Stopped, None),
-            Ok(()) => (RunState::Ended, None),
-            Err(error) => (RunState::Failed, Some(Problem::from(&error))),
-        };
-        let now = self.clock.now();
-        self.run.note_end(&self.lent, &self.note, state, now).await;
-        unfinished.run.end(state, now, problem);
+        let is_recalled = *recalled.borrow();
+        let place = (&self.lent, &self.note);
+        unfinished.ended(ended, is_recalled, place).await;
     }
 
     async fn work(&self, recalled: &watch::Receiver<bool>) -> Result<(), Error> {
@@ -153,6 +147,26 @@ pub(super) async fn recall_in_time(
 pub(super) struct Unfinished<'a> {
     pub(super) run: &'a Run,
     pub(super) clock: &'a dyn Clock,
+}
+
+impl Unfinished<'_> {
+    /// Notes that the run ended with this, on record as well; `is_recalled` if it was to end before it is through.
+    pub(super) async fn ended(
+        self,
+        ended: Result<(), Error>,
+        is_recalled: bool,
+        (lent, note): (&Lent, &Note),
+    ) {
+        let (state, problem) = match ended {
+            // All may have been through by then.
+            Ok(()) if is_recalled && !self.run.is_through() => (RunState::Stopped, None),
+            Ok(()) => (RunState::Ended, None),
+            Err(error) => (RunState::Failed, Some(Problem::from(&error))),
+        };
+        let now = self.clock.now();
+        self.run.note_end(lent, note, state, now).await;
+        self.run.end(state, now, problem);
+    }
 }
 
 impl Drop for Unfinished<'_> {

@@ -6,8 +6,8 @@ mod selection;
 
 pub(super) use order::Order;
 pub(crate) use order::{OrderedLetters, consequence, line, plan_of};
-pub(crate) use selection::ids;
 pub(super) use selection::{Meant, meant, search};
+pub(crate) use selection::{NamedIds, ids};
 
 use std::collections::BTreeSet;
 

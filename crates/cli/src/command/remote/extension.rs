@@ -1,15 +1,13 @@
 //! `semel keys extend --all`, asked of a worker, which carries it out in a run.
 
-use std::pin::pin;
-
 use semel_core::{Error, Result};
 use semel_operate::keys::Extended;
 use semel_remote::Run;
 use serde::Deserialize;
 
-use super::consent::{Consented, Order, Unmet, body_within, consented, interrupted, told};
+use super::consent::{Consented, Order, Unmet, body_within, consented, told};
 use super::door::Door;
-use super::rerun::{follow, leave};
+use super::rerun::{Begun, begin};
 use super::through;
 use crate::Exit;
 use crate::args::keys::Extend;
@@ -58,23 +56,10 @@ async fn extend(door: &Door, arguments: &Extend) -> Result<Exit> {
         Consented::Over(exit, _) => return Ok(exit),
         Consented::Yes(planned, reason, _) => (planned, reason),
     };
-    // One for all that follows: an interrupt during a request is lost on whoever listens only later.
-    let mut interrupt = pin!(interrupted());
-    let begun = tokio::select! {
-        biased;
-        () = &mut interrupt => None,
-        begun = door.worker.begin(ACTION, planned.token(), &reason) => Some(begun),
-    };
-    let run = match begun {
-        None => {
-            leave(door, "may have begun", "/v1/runs");
-            return Ok(Exit::No);
-        }
-        Some(Ok(run)) => run,
-        Some(Err(failure)) => return told(failure, plan(), &fill),
-    };
-    let Some(run) = follow(door, run, interrupt).await? else {
-        return Ok(Exit::No);
+    let run = match begin(door, ACTION, (planned.token(), &reason)).await? {
+        Begun::Ended(run) => run,
+        Begun::Left => return Ok(Exit::No),
+        Begun::Refused(failure) => return told(failure, plan(), &fill),
     };
     let is_done = report(door, &run, &mut Answers::new(change.format))?;
     match run.failure() {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use semel_core::outbox::OutboxId;
 use semel_core::port::outbox::operations::DeadOrder;
 use semel_core::{Code, Error, Key, Result};
 use semel_operate::relays::{RelayDeadLetter, WholeRelayDeadLetter};
@@ -16,8 +15,9 @@ use super::door::{Door, Members};
 use crate::Exit;
 use crate::args::dead_letters::{OfRelay, Which};
 use crate::args::{Audit, Confirm, Format, Listing, Within};
-use crate::command::dead_letters::relays::{OrderedLetters, consequence, ids, line, plan_of};
-use crate::command::operate::usage;
+use crate::command::dead_letters::relays::{
+    NamedIds, OrderedLetters, consequence, ids, line, plan_of,
+};
 use crate::command::parked::print_payload;
 use crate::output::{self, Answers, Go, List, Plan};
 
@@ -69,11 +69,8 @@ impl Owners {
         let Self::Both = self else {
             return Ok(self);
         };
-        let parsed: Vec<Option<OutboxId>> =
-            keys.iter().map(|key| key.as_str().parse().ok()).collect();
-        let ids: BTreeSet<OutboxId> = parsed.iter().copied().flatten().collect();
-        let mut found = BTreeSet::new();
-        for id in &ids {
+        let mut named = NamedIds::of(keys);
+        for id in named.ids.clone() {
             let text = id.to_string();
             let members = [("id", &*text)];
             match door
@@ -82,25 +79,23 @@ impl Owners {
                 .await
             {
                 Ok(page) if page.items.is_empty() => {}
-                Ok(_) => _ = found.insert(*id),
+                Ok(_) => _ = named.found.insert(id),
                 // The keys may be those of a pipeline.
                 Err(failure) => {
                     let error = Error::from(failure);
+                    if !named.found.is_empty() {
+                        return Err(error);
+                    }
                     output::warning(format_args!("relays are left out: {error}"));
                     break;
                 }
             }
         }
-        if found.is_empty() {
-            Ok(Self::Both)
-        } else if found == ids && parsed.iter().all(Option::is_some) {
-            Ok(Self::Relays(None))
+        Ok(if named.are_of_relays()? {
+            Self::Relays(None)
         } else {
-            Err(usage(
-                "some of these are dead letters of relays, others are not; name those of a relay with --relay NAME, and \
-                 the others apart",
-            ))
-        }
+            Self::Both
+        })
     }
 }
 

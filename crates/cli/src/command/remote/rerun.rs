@@ -65,27 +65,14 @@ pub(super) async fn run<W: Args>(
         Consented::Over(exit, _) => return Ok(exit),
         Consented::Yes(planned, reason, is_whole) => (planned, reason, is_whole),
     };
-    // One for all that follows: an interrupt during a request is lost on whoever listens only later.
-    let mut interrupt = pin!(interrupted());
-    let begun = tokio::select! {
-        biased;
-        () = &mut interrupt => None,
-        begun = door.worker.begin(action, planned.token(), &reason) => Some(begun),
-    };
-    let run = match begun {
-        None => {
-            leave(door, "may have begun", "/v1/runs");
-            return Ok(Exit::No);
-        }
-        Some(Ok(run)) => run,
-        Some(Err(failure)) => {
+    let run = match begin(door, action, (planned.token(), &reason)).await? {
+        Begun::Ended(run) => run,
+        Begun::Left => return Ok(Exit::No),
+        Begun::Refused(failure) => {
             return told(failure, again, &|plan: &mut Plan, changes: &[Change]| {
                 fill(plan, changes);
             });
         }
-    };
-    let Some(run) = follow(door, run, interrupt).await? else {
-        return Ok(Exit::No);
     };
     let kind = match action {
         "in-doubt/retry" => Kind::InDoubt,
@@ -147,8 +134,43 @@ fn tell_undone(run: &Run) -> bool {
     undone.is_empty()
 }
 
+/// The end of an order that is carried out in a run.
+pub(super) enum Begun {
+    /// The run has ended.
+    Ended(Run),
+    /// The operator has had enough, and was told so.
+    Left,
+    /// It did not begin.
+    Refused(Failure),
+}
+
+/// Begins a run with a token and a reason, and waits until it has ended.
+pub(super) async fn begin(
+    door: &Door,
+    action: &str,
+    (token, reason): (&str, &str),
+) -> Result<Begun> {
+    // One for all that follows: an interrupt during a request is lost on whoever listens only later.
+    let mut interrupt = pin!(interrupted());
+    let begun = tokio::select! {
+        biased;
+        () = &mut interrupt => None,
+        begun = door.worker.begin(action, token, reason) => Some(begun),
+    };
+    let run = match begun {
+        None => {
+            leave(door, "may have begun", "/v1/runs");
+            return Ok(Begun::Left);
+        }
+        Some(Ok(run)) => run,
+        Some(Err(failure)) => return Ok(Begun::Refused(failure)),
+    };
+    let run = follow(door, run, interrupt).await?;
+    Ok(run.map_or(Begun::Left, Begun::Ended))
+}
+
 /// Waits until a run has ended; nothing once the operator has had enough.
-pub(super) async fn follow(
+async fn follow(
     door: &Door,
     mut run: Run,
     mut interrupt: Pin<&mut impl Future<Output = ()>>,
@@ -197,7 +219,7 @@ pub(super) async fn follow(
 }
 
 /// Tells where a run that is not followed any more can be looked at.
-pub(super) fn leave(door: &Door, standing: &str, path: &str) {
+fn leave(door: &Door, standing: &str, path: &str) {
     output::note(format_args!(
         "the run {standing}: {}{path} tells how far it is, and POST to its path with /stop ends it",
         door.worker.address()

@@ -87,20 +87,17 @@ impl Meant {
         let Self::Both(relays) = self else {
             return Ok(self);
         };
-        let parsed: Vec<Option<OutboxId>> =
-            keys.iter().map(|key| key.as_str().parse().ok()).collect();
-        let ids: BTreeSet<OutboxId> = parsed.iter().copied().flatten().collect();
-        if ids.is_empty() {
+        let mut named = NamedIds::of(keys);
+        if named.ids.is_empty() {
             return Ok(Self::Both(relays));
         }
-        let mut found = BTreeSet::new();
         operate::alone(async || {
             for relay in &relays {
                 let outbox = open(relay)?;
-                for id in &ids {
-                    match outbox.dead_whole(&relay.stream, *id).await {
+                for id in named.ids.clone() {
+                    match outbox.dead_whole(&relay.stream, id).await {
                         Ok(Some(_)) => {
-                            found.insert(*id);
+                            named.found.insert(id);
                         }
                         Ok(None) => {}
                         // The keys may be those of a pipeline, whose store answers.
@@ -117,16 +114,11 @@ impl Meant {
             }
             Ok(Exit::Done)
         })?;
-        if found.is_empty() {
-            Ok(Self::Both(relays))
-        } else if found == ids && parsed.iter().all(Option::is_some) {
-            Ok(Self::Relays(relays))
+        Ok(if named.are_of_relays()? {
+            Self::Relays(relays)
         } else {
-            Err(usage(
-                "some of these are dead letters of relays, others are not; name those of a relay with --relay NAME, and \
-                 the others apart",
-            ))
-        }
+            Self::Both(relays)
+        })
     }
 }
 
@@ -160,4 +152,41 @@ pub(crate) fn search(which: &Which, keys: &[Key]) -> Result<Search> {
         ids: ids(keys)?,
         ..Search::default()
     })
+}
+
+/// The keys of a command, as ids of dead letters of relays.
+pub(crate) struct NamedIds {
+    pub(crate) ids: BTreeSet<OutboxId>,
+    /// Those that a relay has.
+    pub(crate) found: BTreeSet<OutboxId>,
+    /// False if some of the keys are none.
+    are_all_ids: bool,
+}
+
+impl NamedIds {
+    pub(crate) fn of(keys: &[Key]) -> Self {
+        let parsed = keys.iter().map(|key| key.as_str().parse().ok());
+        let parsed: Vec<Option<OutboxId>> = parsed.collect();
+        Self {
+            ids: parsed.iter().copied().flatten().collect(),
+            found: BTreeSet::new(),
+            are_all_ids: parsed.iter().all(Option::is_some),
+        }
+    }
+
+    /// Tells whether all of them are of relays; otherwise none is.
+    ///
+    /// # Errors   `InvalidInput`: some are, others are not
+    pub(crate) fn are_of_relays(&self) -> Result<bool> {
+        if self.found.is_empty() {
+            Ok(false)
+        } else if self.are_all_ids && self.found == self.ids {
+            Ok(true)
+        } else {
+            Err(usage(
+                "some of these are dead letters of relays, others are not; name those of a relay with --relay NAME, and \
+                 the others apart",
+            ))
+        }
+    }
 }
