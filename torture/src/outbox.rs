@@ -43,7 +43,7 @@ pub fn what_is_committed_arrives(from: Origin, to: Target, seed: u64) {
     drop(inside);
     let mut crew = Crew::start(&database, &destination);
     let writers = Writers::default();
-    let least = scaled(2_500, 200_000);
+    let least = scaled(1_500, 200_000);
     thread::scope(|scope| {
         let _ending = writers.ending();
         let writing: Vec<_> = (0..WRITERS)

@@ -13,7 +13,7 @@ use torture::{Broker, Kafka, Provider, Publish, Site, scaled, tell};
 fn a_backlog_fills_no_memory_and_a_killed_worker_is_soon_replaced() {
     let mut kafka = Kafka::start();
     kafka.create("payments", 6);
-    let messages = scaled(500_000, 1_000_000);
+    let messages = scaled(400_000, 1_000_000);
     publish(kafka.publisher(), messages);
     // The broker misses a killed worker after three seconds; or its successor has its name, and gets its messages at
     // once, whatever the session: by default it lasts 45 seconds.

@@ -20,7 +20,7 @@ fn outputs_are_committed_once() {
         .replace("TRANSFORM", transform);
     let config = config + &kafka.reader("payments");
     let site = Site::with(&[("semel.toml", &config), ("same.py", SAME)]);
-    let mut storm = Storm::seeded(62, scaled(30_000, 1_000_000), Crew::Three);
+    let mut storm = Storm::seeded(62, scaled(15_000, 1_000_000), Crew::Three);
     // Its store is in memory only.
     let kinds = [Kind::Revoked];
     let figures = storm.over(&mut kafka, &mut || false, &site, &["payments"], &kinds);

@@ -22,7 +22,7 @@ fn versions_of_an_account_are_applied_in_their_order() {
     let config = config + &kafka.reader("moves");
     let site = Site::with(&[("semel.toml", &config)]);
     let mut moments = Moments::seeded(65);
-    let versions = Versions::generate(500, scaled(10_000, 200_000), &mut moments);
+    let versions = Versions::generate(500, scaled(6_000, 200_000), &mut moments);
     let mut storm = Storm::of(versions, moments, Crew::Three);
     let mut kill_store = || {
         server.kill_and_restart();

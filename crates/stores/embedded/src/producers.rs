@@ -395,10 +395,10 @@ mod tests {
         }
         let reader = EmbeddedProducers::new(folder.path());
         assert_eq!(reader.list().await.expect("a list").len(), 3);
-        assert_eq!(reader.shared.known().len(), 0);
+        assert_eq!(reader.shared.known.lock().await.len(), 0);
         reader.open(&opening("b")).await.expect("opened");
         assert_eq!(reader.page(None, 2).await.expect("a page").len(), 2);
-        let known: Vec<_> = reader.shared.known().keys().cloned().collect();
+        let known: Vec<_> = reader.shared.known.lock().await.keys().cloned().collect();
         assert_eq!(known, [opening("b").name]);
     }
 }

@@ -6,12 +6,13 @@ use lapin::{Connection, ConnectionProperties};
 use semel_broker_amqp::{AmqpSink, SinkOptions};
 use semel_core::port::sink::Publication;
 
-use super::{Place, Way, behind, name, runtime, send, server};
+use super::{Place, behind, behind_a_proxy, name, runtime, send, server};
 
 /// A quorum queue.
 pub(super) struct Queue(pub(super) String);
 
 behind!(Queue);
+behind_a_proxy!(Queue);
 
 impl Place for Queue {
     fn new() -> Self {
@@ -50,10 +51,6 @@ impl Place for Queue {
 
     fn address() -> String {
         server("SEMEL_TEST_AMQP_URL", "rabbitmq")
-    }
-
-    fn way() -> Option<(Way, String)> {
-        Some(Way::to(&Self::address()))
     }
 
     fn send(&self, batch: &[Publication]) {

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use semel_broker_kafka::{KafkaSink, SinkOptions};
 use semel_core::port::sink::Publication;
 
-use super::{Place, Way, behind, name, payments, runtime, send, server};
+use super::{Place, behind, name, payments, runtime, send, server};
 use crate::ready::Admin;
 use crate::site::{Site, wait_for};
 
@@ -55,12 +55,6 @@ impl Place for Topic {
 
     fn address() -> String {
         server("SEMEL_TEST_KAFKA_URL", "kafka")
-    }
-
-    /// Makes no proxy, because the brokers themselves announce their addresses. The tests of the adapter cover
-    /// their absence.
-    fn way() -> Option<(Way, String)> {
-        None
     }
 
     fn send(&self, batch: &[Publication]) {

@@ -6,7 +6,8 @@ use semel_broker_nats::{NatsSink, SinkOptions};
 use semel_core::port::sink::Publication;
 
 use super::{
-    Place, Way, behind, each_is_there_once, name, payments, runtime, send, server, site, until,
+    Place, behind, behind_a_proxy, each_is_there_once, name, payments, runtime, send, server, site,
+    until,
 };
 use crate::gameday::{alerts, failures, played};
 use crate::site::Site;
@@ -15,6 +16,7 @@ use crate::site::Site;
 pub(crate) struct Stream(pub(super) String);
 
 behind!(Stream);
+behind_a_proxy!(Stream);
 
 impl Stream {
     /// Makes a stream that drops messages at this age.
@@ -58,10 +60,6 @@ impl Place for Stream {
 
     fn address() -> String {
         server("SEMEL_TEST_NATS_URL", "nats")
-    }
-
-    fn way() -> Option<(Way, String)> {
-        Some(Way::to(&Self::address()))
     }
 
     fn send(&self, batch: &[Publication]) {
