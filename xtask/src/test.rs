@@ -7,6 +7,7 @@ mod table;
 
 use std::num::NonZero;
 use std::process::{Command, ExitStatus};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use self::busy_loops::BusyLoops;
@@ -169,24 +170,30 @@ fn with_programs(
     let mut steps = vec![
         step("clients", || clients(clients::tests(workspace, &semel))),
         step("tests", || run::run(workspace, servers, built.tests)),
+    ];
+    let openapi = || {
         step("openapi", || {
             told(openapi::run(workspace, &semel, openapi::REQUESTS))
-        }),
-    ];
+        })
+    };
     let Some(proof) = proof else {
+        steps.push(openapi());
         steps.extend(LONG.map(|name| not_run(name, "--quick")));
         return steps;
     };
-    steps.extend([
-        step("torture", || {
-            run::torture(workspace, servers, &built.torture)
-        }),
-        step("readme", || match readme::run(workspace, servers) {
+    steps.push(step("torture", || {
+        run::torture(workspace, servers, &built.torture)
+    }));
+    // The one computes while the other waits.
+    thread::scope(|scope| {
+        let openapi = scope.spawn(openapi);
+        steps.push(step("readme", || match readme::run(workspace, servers) {
             Ok(passed) => Report::passed(passed, format!("{passed} checked blocks")),
             Err(failure) => Report::failed(failure.to_string()),
-        }),
-        step("proof", || proof::end(workspace, proof)),
-    ]);
+        }));
+        steps.push(openapi.join().expect("a step does not panic"));
+    });
+    steps.push(step("proof", || proof::end(workspace, proof)));
     steps
 }
 

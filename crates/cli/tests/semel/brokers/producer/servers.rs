@@ -70,7 +70,7 @@ kept_on!(redis, crate::redis::Prefix);
 fn connections_that_are_cut_lose_nothing<S: Shelf>() {
     let (shelf, target, site) = (S::new(), Stream::new(), Site::new());
     let (proxy, url) = Way::to(&shelf.url());
-    let count = 20_000;
+    let count = 12_000;
     site.write("rows.ndjson", rows(0..count));
     let store = ["--store", &url, "rows.ndjson"];
     let publish = arguments(&target, &Stream::address(), &store);
