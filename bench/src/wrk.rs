@@ -28,14 +28,20 @@ pub(crate) fn asked(url: &str, script: &Path, argument: &str) -> Result<Asked, F
     if !output.status.success() || said.contains("Non-2xx") || said.contains("Socket errors") {
         return Err(said.into());
     }
-    let behind = |words: &str| {
-        let (_, rest) = said.split_once(words)?;
-        rest.split_whitespace().next()
+    let word_behind = |text: &str, words: &str| {
+        let (_, rest) = text.split_once(words)?;
+        rest.split_whitespace().next().map(str::to_owned)
     };
-    let rate = behind("Requests/sec:").ok_or("no rate")?.parse()?;
+    let rate = word_behind(&said, "Requests/sec:")
+        .ok_or("no rate")?
+        .parse()?;
     let (count, _) = said.split_once(" requests in").ok_or("no count")?;
     let count = count.split_whitespace().last().ok_or("no count")?.parse()?;
-    let p99 = milliseconds(behind("99%").ok_or("no percentile")?)?;
+    // Among the figures of the threads before it, a share of 99 % may stand too.
+    let (_, latencies) = said
+        .split_once("Latency Distribution")
+        .ok_or("no latencies")?;
+    let p99 = milliseconds(&word_behind(latencies, "99%").ok_or("no percentile")?)?;
     Ok(Asked { rate, count, p99 })
 }
 
