@@ -51,7 +51,9 @@ pub use matrix::{Keep, happens_once};
 pub use moments::Moments;
 pub use mysql::Mysql;
 pub use nats::Nats;
-pub use outbox::{Origin, Target, what_is_committed_arrives};
+pub use outbox::{
+    Origin, Target, orders_arrive_end_to_end, serve_orders, what_is_committed_arrives,
+};
 pub use payments::{Payment, Payments, Stream};
 pub use postgres::Postgres;
 pub use provider::Provider;

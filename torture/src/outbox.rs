@@ -3,13 +3,16 @@
 //!
 //! The oracle is the producer's table, which the same transactions write: what is in it was committed.
 
+mod chain;
 mod client;
 mod database;
 mod destination;
 mod faults;
 mod orders;
+mod relay;
 mod writers;
 
+pub use chain::{orders_arrive_end_to_end, serve_orders};
 pub use database::Origin;
 pub use destination::Target;
 
@@ -23,8 +26,9 @@ use tokio::runtime::Runtime;
 use self::client::Ended;
 use self::database::Database;
 pub(crate) use self::destination::Destination;
-use self::faults::{Crew, PATIENCE};
+use self::faults::Crew;
 use self::orders::{End, Order, Place, Transaction, judged, repeated};
+use self::relay::PATIENCE;
 use self::writers::Writers;
 use crate::moments::now;
 use crate::{Moments, scaled, tell};

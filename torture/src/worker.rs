@@ -86,6 +86,15 @@ impl Site {
         Run(child.expect("a shell"))
     }
 
+    /// Starts another program than `semel` here.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such program.
+    pub(crate) fn start_program(&self, program: &Path, arguments: &[&str]) -> Run {
+        self.spawn_program(program, arguments, Stdio::piped())
+    }
+
     fn append(&self, name: &str) -> File {
         let mut options = File::options();
         let file = options.create(true).append(true).open(self.path(name));
@@ -93,14 +102,18 @@ impl Site {
     }
 
     fn spawn(&self, arguments: &[&str], stdout: Stdio) -> Run {
-        let child = Command::new(semel())
+        self.spawn_program(&semel(), arguments, stdout)
+    }
+
+    fn spawn_program(&self, program: &Path, arguments: &[&str], stdout: Stdio) -> Run {
+        let child = Command::new(program)
             .args(arguments)
             .current_dir(self.0.path())
             .stdin(Stdio::null())
             .stdout(stdout)
             .stderr(self.append("stderr.log"))
             .spawn()
-            .expect("SEMEL_BIN names the semel binary");
+            .expect("a program");
         Run(child)
     }
 

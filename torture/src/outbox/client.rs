@@ -44,7 +44,7 @@ impl Dialect {
     }
 
     /// The messages of a transaction.
-    fn messages(self, transaction: &Transaction) -> String {
+    pub(super) fn messages(self, transaction: &Transaction) -> String {
         let mut sql = String::new();
         for order in &transaction.orders {
             let key = match &*order.account {
@@ -66,7 +66,7 @@ impl Dialect {
 
     /// The orders themselves. A number of an account rises in the order of commits: whoever takes one keeps others
     /// waiting to its end.
-    fn orders(transaction: &Transaction) -> String {
+    pub(super) fn orders(transaction: &Transaction) -> String {
         let mut sql = String::new();
         for account in transaction.accounts() {
             let next =

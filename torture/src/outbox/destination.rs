@@ -3,6 +3,7 @@
 use semel_conformance::proxy::Proxy;
 
 use super::orders::Order;
+use crate::worker::Site;
 use crate::{Broker, Kafka, Nats, RabbitMq};
 
 /// The place that relays publish to.
@@ -142,6 +143,21 @@ impl Destination {
             Kind::Consumer => return false,
         }
         true
+    }
+
+    /// Waits until the consumers under this name have acknowledged everything.
+    ///
+    /// # Panics
+    ///
+    /// If they get no further.
+    pub(super) fn is_acknowledged(&self, reader: &str, site: &Site) {
+        let broker: &dyn Broker = match &self.broker {
+            Kind::Kafka(broker) => broker,
+            Kind::Nats(broker) => broker,
+            Kind::RabbitMq(broker) => broker,
+            Kind::Consumer => return,
+        };
+        broker.wait_until_acknowledged(reader, site);
     }
 
     /// The url and the place of `semel publish`.

@@ -8,6 +8,7 @@ use semel_conformance::proxy::Proxy;
 
 use super::database::Database;
 use super::destination::Destination;
+use super::relay::{PATIENCE, RUN, Relay};
 use crate::moments::now;
 use crate::worker::{Run, Site};
 use crate::{Moments, scaled};
@@ -65,62 +66,10 @@ const ROUND: [Blow; 14] = [
     Blow::KillUnrecorded,
 ];
 
-struct Relay {
-    site: Site,
-    running: Option<Run>,
-    /// The number of bytes that it had printed when it was started.
-    before: u64,
-}
-
-impl Relay {
-    fn start(&mut self) {
-        self.before = self.site.said();
-        self.running = Some(self.site.start(RUN));
-    }
-
-    /// The number of partitions that it publishes.
-    fn partitions(&self) -> u64 {
-        let said = self.site.said_behind(self.before);
-        let told = said.rsplit("publishes ").next();
-        let told = told.filter(|it| it.len() < said.len());
-        let number = told.and_then(|it| it.split(' ').next()?.parse().ok());
-        number.unwrap_or(0)
-    }
-
-    /// Waits until it publishes partitions.
-    fn is_at_work(&self) {
-        let began = now();
-        while self.partitions() == 0 {
-            let words = || self.site.last_words();
-            assert!(began.elapsed() < PATIENCE, "no partitions:\n{}", words());
-            sleep(MS(5));
-        }
-    }
-
-    fn run(&mut self) -> Run {
-        self.running.take().expect("it runs")
-    }
-
-    fn signal(&self, signal: Signal) {
-        self.running.as_ref().expect("it runs").signal(signal);
-    }
-}
-
 impl Crew {
     /// Starts two relays and a consumer.
     pub(super) fn start(database: &Database, destination: &Destination) -> Self {
-        let relay = |_| {
-            let config = RELAY
-                .replace("URL", &database.relay_url())
-                .replace("SINK", &destination.sink());
-            let mut relay = Relay {
-                site: Site::with(&[("semel.toml", &config)]),
-                running: None,
-                before: 0,
-            };
-            relay.start();
-            relay
-        };
+        let relay = |_| Relay::of(&database.relay_url(), &destination.sink());
         let config = CONSUMER
             .replace("URL", &database.url())
             .replace("KEY", destination.key())
@@ -347,18 +296,6 @@ const BYTES_OF_NO_MESSAGE: u64 = 300;
 const CUTS: u64 = 3;
 /// The lease of a partition, the shortest that there is.
 const LEASE: Duration = Duration::from_secs(3);
-/// The time for what must happen, however busy the machine is.
-pub(super) const PATIENCE: Duration = Duration::from_secs(180);
-const RUN: &[&str] = &["run", "--output", "json"];
-
-/// The tries of a message are those of the defaults: none of these blows may make a dead one.
-const RELAY: &str = r#"
-[relays.out]
-store = "URL"
-stream = "orders"
-lease = "3s"
-[relays.out.sink]
-SINK"#;
 
 const CONSUMER: &str = r#"
 [store]

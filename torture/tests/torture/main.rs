@@ -4,6 +4,7 @@
 mod amqp;
 mod backlog;
 mod certainty;
+mod chain;
 mod claim_steps;
 mod claims;
 mod dedup;
