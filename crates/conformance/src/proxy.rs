@@ -95,6 +95,7 @@ impl Proxy {
             plan: Mutex::new(Plan::default()),
             gate: watch::Sender::new(Gate::default()),
             cut: watch::Sender::new(()),
+            loss: watch::Sender::new(()),
             seen: watch::Sender::new(Seen::default()),
         });
         let accepting = runtime.spawn(accept(Arc::clone(&shared))).abort_handle();
@@ -150,6 +151,12 @@ impl Proxy {
     /// Wait with [`until`](Self::until) to know that they are gone.
     pub fn cut_now(&self) {
         self.shared.cut.send_replace(());
+    }
+
+    /// Loses every connection that is open, as a network does that forgets them: nothing is carried on them any more, and
+    /// neither side is told. Connections that are made later pass. What was lost stays so until it is cut.
+    pub fn lose_now(&self) {
+        self.shared.loss.send_replace(());
     }
 
     /// Lets cuts reset connections from now on, instead of closing them; a client then gets an
@@ -218,7 +225,7 @@ impl Proxy {
     }
 
     /// Passes everything on again: no cut that is still to come, no delay, nothing held, no connection
-    /// refused. Connections that were cut stay so.
+    /// refused. Connections that were cut or lost stay so.
     ///
     /// # Panics
     ///
@@ -275,6 +282,8 @@ struct Shared {
     gate: watch::Sender<Gate>,
     /// Changes whenever every connection is to be cut.
     cut: watch::Sender<()>,
+    /// Changes whenever every connection is to be lost.
+    loss: watch::Sender<()>,
     seen: watch::Sender<Seen>,
 }
 
@@ -289,7 +298,8 @@ async fn accept(shared: Arc<Shared>) {
                     seen.connections += 1;
                     seen.accepted += 1;
                 });
-                connections.spawn(wire::carry(Arc::clone(&shared), shared.cut.subscribe(), client));
+                let ends = (shared.cut.subscribe(), shared.loss.subscribe());
+                connections.spawn(wire::carry(Arc::clone(&shared), ends, client));
             }
         }
     }

@@ -136,3 +136,31 @@ fn a_run_that_waits_for_input_stops_too() {
     });
     assert!(status.is_some_and(|status| status.success()), "{status:?}");
 }
+
+/// A test that waits in vain for a process has to show this: it may not see the same again.
+#[test]
+fn a_process_that_does_not_end_is_described() {
+    let site = site(
+        "echo $$ >> calls.log; exec sleep 20",
+        "shutdown = \"600s\"",
+        "",
+    );
+    let mut run = site.start(&["run", "--output", "json"]);
+    wait_for("the first pair of calls", || calls(&site) == 2);
+    run.signal(Signal::TERM);
+    wait_for("the word of the worker", || {
+        run.stderr().contains("stopping:")
+    });
+    let found = run.diagnosis();
+    for said in [
+        "stopping: finishing what is running",
+        "\nthread semel: ",
+        ": sleep 20",
+        "\nSigCgt:",
+        "\nfile 2: ",
+    ] {
+        assert!(found.contains(said), "no {said:?} in {found}");
+    }
+    run.signal(Signal::TERM);
+    run.wait().code(128 + 15);
+}

@@ -1,5 +1,7 @@
 //! A folder of its own with input and configuration, in which `semel` runs.
 
+mod diagnosis;
+
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::path::PathBuf;
@@ -180,9 +182,26 @@ impl Running {
         self.child.try_wait().expect("a child").is_none()
     }
 
-    /// Waits for its end; a process that hangs is killed and fails the test.
+    /// Tells what it has printed so far, and what the system knows of it: for a failure to show.
+    pub(crate) fn diagnosis(&mut self) -> String {
+        let stdout = text(&mut self.stdout);
+        let (from, _) = stdout.char_indices().nth_back(TAIL).unwrap_or_default();
+        format!(
+            "--- standard error\n{}\n--- standard output\n{}\n--- process {}\n{}",
+            text(&mut self.stderr),
+            &stdout[from..],
+            self.child.id(),
+            diagnosis::of(self.child.id())
+        )
+    }
+
+    /// Waits for its end; a process that hangs is killed and fails the test, with what is known of it.
+    #[track_caller]
     pub(crate) fn wait(mut self) -> Ended {
-        wait_for("the end of semel", || !self.is_running());
+        if !comes_within(LONGEST_RUN, || !self.is_running()) {
+            let diagnosis = self.diagnosis();
+            panic!("waited {LONGEST_RUN:?} for the end of semel\n{diagnosis}");
+        }
         let status = self.child.wait().expect("a child");
         Ended {
             status,
@@ -334,19 +353,24 @@ pub(crate) fn wait_for(what: &str, is_there: impl FnMut() -> bool) {
 
 /// The same for so long at most.
 #[track_caller]
+pub(crate) fn wait_within(limit: Duration, what: &str, is_there: impl FnMut() -> bool) {
+    assert!(comes_within(limit, is_there), "waited {limit:?} for {what}");
+}
+
+/// Waits for so long at most, and tells whether the condition came to hold.
 #[expect(
     clippy::disallowed_methods,
     reason = "a test that waits in vain must end"
 )]
-pub(crate) fn wait_within(limit: Duration, what: &str, mut is_there: impl FnMut() -> bool) {
+fn comes_within(limit: Duration, mut is_there: impl FnMut() -> bool) -> bool {
     let since = Instant::now();
     while since.elapsed() < limit {
         if is_there() {
-            return;
+            return true;
         }
         sleep(Duration::from_millis(5));
     }
-    panic!("waited {limit:?} for {what}");
+    false
 }
 
 /// A line for each item.
@@ -376,5 +400,7 @@ pub(crate) const FATES: [&str; 9] = [
 ];
 /// Much longer than any test takes.
 pub(crate) const LONGEST_RUN: Duration = Duration::from_secs(60);
+/// The number of characters of its standard output that a failure shows.
+const TAIL: usize = 4_096;
 /// The words with which a waiting run says so.
 pub(crate) const WAITS: &str = "trying again";

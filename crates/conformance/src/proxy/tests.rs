@@ -303,6 +303,25 @@ async fn while_it_refuses_nobody_listens_and_open_connections_stay() {
 }
 
 #[tokio::test]
+async fn a_lost_connection_stays_open_and_silent_and_new_ones_pass() {
+    let rig = rig().await;
+    let mut lost = rig.connect().await;
+    say(&mut lost, "one").await;
+    assert_eq!(hear(&mut lost, 3).await, "one");
+    rig.proxy.lose_now();
+    say(&mut lost, "two").await;
+    passes(&rig).await;
+    assert_eq!(rig.echo.heard(16).await, "onedoes it pass?");
+    let answer = tokio::time::timeout(Duration::from_millis(20), hear(&mut lost, 1)).await;
+    assert!(answer.is_err(), "{answer:?}");
+    rig.proxy.cut_now();
+    let seen = rig.proxy.until(|seen| seen.connections == 0).await;
+    assert!(seen.cuts >= 1, "{seen:?}");
+    // What it sent was never read, so its end is a reset.
+    assert_eq!(hear_out(&mut lost).await.0, "");
+}
+
+#[tokio::test]
 async fn healed_it_passes_everything_on_again() {
     let rig = rig().await;
     rig.proxy.cut_after_client_bytes(1);

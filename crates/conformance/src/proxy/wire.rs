@@ -42,11 +42,25 @@ impl From<io::Error> for End {
 }
 
 /// Carries one connection to its end.
-pub(super) async fn carry(shared: Arc<Shared>, mut cut: watch::Receiver<()>, client: TcpStream) {
+pub(super) async fn carry(
+    shared: Arc<Shared>,
+    (mut cut, mut loss): (watch::Receiver<()>, watch::Receiver<()>),
+    client: TcpStream,
+) {
     let mut streams = [Some(client), None];
+    let is_cut = || {
+        Err(End::Cut {
+            reset: locked(&shared.plan).reset,
+        })
+    };
     let end = tokio::select! {
         biased;
-        Ok(()) = cut.changed() => Err(End::Cut { reset: locked(&shared.plan).reset }),
+        Ok(()) = cut.changed() => is_cut(),
+        Ok(()) = loss.changed() => {
+            // The streams stay open, and nobody reads them.
+            let _ = cut.changed().await;
+            is_cut()
+        }
         end = relay(&shared, &mut streams) => end,
     };
     let reset = match end {

@@ -20,7 +20,8 @@ pub struct Options {
     pub connections: usize,
     /// The longest wait for a connection, and for a cluster that is busy with itself.
     pub patience: Duration,
-    /// The longest wait for an answer. After that, the caller does not know whether the call was applied.
+    /// The longest wait for an answer. After that, the caller does not know whether the call was applied, and the next
+    /// call has another connection. It is shorter than the wait of the engine, which then repeats the call.
     pub answer_timeout: Duration,
     /// Uses even a server that evicts keys when its memory is full: it forgets records inside their window, and takes a
     /// duplicate of them for new.
@@ -34,7 +35,7 @@ impl Default for Options {
             create: true,
             connections: 2,
             patience: Duration::from_secs(5),
-            answer_timeout: Duration::from_secs(30),
+            answer_timeout: Duration::from_secs(25),
             allow_eviction: false,
         }
     }

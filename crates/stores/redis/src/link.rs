@@ -95,6 +95,13 @@ impl Link {
         *self.slot() = None;
     }
 
+    /// Makes the next call reconnect if this connection is still the one of this place; returns whether it was.
+    pub(crate) fn let_go_of(&self, live: &Live) -> bool {
+        let mut slot = self.slot();
+        let known = slot.take_if(|it| Arc::ptr_eq(&it.is_gone, &live.is_gone));
+        known.is_some()
+    }
+
     fn current(&self) -> Option<Live> {
         let live = self.slot().clone();
         live.filter(|live| !live.is_gone.load(Ordering::Acquire))

@@ -156,11 +156,14 @@ impl Server {
                 answer => answer,
             },
         };
-        if answer
-            .as_ref()
-            .is_err_and(RedisError::is_unrecoverable_error)
-        {
-            link.let_go();
+        if let Err(error) = &answer {
+            // The network may have lost the connection without a word, and the others with it: then no answer comes on
+            // them any more, and each would be waited for in turn.
+            if error.is_timeout() && link.let_go_of(&live) {
+                node.let_go();
+            } else if error.is_unrecoverable_error() {
+                link.let_go_of(&live);
+            }
         }
         Ok(answer)
     }

@@ -1,7 +1,10 @@
 //! Connections that break in the middle of a call.
 
+use std::time::Duration;
+
 use semel_conformance::proxy;
 use semel_core::{Admission, Certainty, Code, Settled, StateKind, Store};
+use semel_store_redis::{Options, RedisStore};
 
 use crate::lab::{claim, completion, connect_to, grant, record, request};
 use crate::proxy::{Cut, Proxy};
@@ -130,4 +133,31 @@ async fn a_cut_connection_answers_everybody_who_waits() {
         assert!(again.resumed || !was_answered, "an answered claim is there");
         assert_eq!(again.attempt, 1, "nothing was sent twice");
     }
+}
+
+/// A network that forgets connections, as at a failover, tells nobody: the answers never come. Those connections are
+/// given up with the first call that waited in vain, all of them.
+#[tokio::test]
+async fn connections_that_are_lost_without_a_word_cost_one_call_its_answer() {
+    let server = Server::durable();
+    let proxy = proxy::Proxy::start(([127, 0, 0, 1], server.port).into());
+    let mut options = Options::default();
+    options.answer_timeout = Duration::from_secs(2);
+    let url = format!("redis://{}?connections=3", proxy.address());
+    let store = RedisStore::connect(&url, options).await.expect("a store");
+    for number in 0..3 {
+        let _ = grant(&store, &request(&format!("first-{number}"), 1)).await;
+    }
+    assert_eq!(proxy.connections(), 3);
+    proxy.lose_now();
+    let request = request("pay", 1);
+    let lost = store.claim([request.clone()].into()).await;
+    let error = lost.expect_err("nobody answers");
+    assert_eq!(error.code(), Code::Timeout, "{error:?}");
+    assert_eq!(error.certainty(), Certainty::MaybeApplied, "{error:?}");
+    for number in 0..3 {
+        let _ = grant(&store, &crate::lab::request(&format!("next-{number}"), 1)).await;
+    }
+    let again = grant(&store, &request).await;
+    assert_eq!((again.resumed, again.attempt), (false, 1));
 }
