@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use semel_core::producer::{ProducerEntry, StreamEntry};
 use semel_core::{Timestamp, units};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::finding::{Finding, Severity, warn};
 use crate::value::Span;
 
 /// The documented object; the names and the order of its members are stable.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct ProducerReport {
     /// The name.
     pub producer: String,

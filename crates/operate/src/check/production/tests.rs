@@ -102,7 +102,7 @@ impl World {
         read.unwrap_or_else(|faults| panic!("{faults:?}: {text}"))
     }
 
-    fn with_list<T>(&self, visit: impl FnOnce(&Production<'_>) -> T) -> T {
+    fn with_list<T>(&self, visit: impl FnOnce(&Production) -> T) -> T {
         let settings = self.settings();
         let pipeline = &settings.pipelines[0];
         let rules = &pipeline.pipeline;
