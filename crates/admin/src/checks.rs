@@ -103,7 +103,7 @@ impl Checks {
             return Err(later(Code::Throttled.as_str(), detail));
         };
         let store = settings.store.borrow().as_ref().map(|it| it.store.clone());
-        let Ok(checked) = timeout(LONGEST, checker.check(question, store)).await else {
+        let Ok(answer) = timeout(LONGEST, checker.check(question, store)).await else {
             let detail = format!(
                 "the check did not end within {} s: several servers do not answer; ask about one `pipeline`, or use the \
                  command line with the configuration, which has no such bound",
@@ -111,8 +111,8 @@ impl Checks {
             );
             return Err(later(Code::Timeout.as_str(), detail));
         };
-        let checked = checked.map_err(|error| Problem::from(&error))?;
-        text(&checked).map(Bytes::from)
+        let answer = answer.map_err(|error| Problem::from(&error))?;
+        text(&answer).map(Bytes::from)
     }
 }
 

@@ -43,7 +43,7 @@ pub struct Check<'a> {
     pub means: Means,
 }
 
-/// What follows from all reports.
+/// The conclusion from all reports.
 #[derive(Debug)]
 pub struct Conclusion {
     /// The worst of the findings; with the list before production, `Fail` if a line of it fails.
