@@ -302,7 +302,7 @@ mod tests {
             panic!("{reports:?}");
         };
         assert_eq!((&*all.route, all.verdict), ("*", Severity::Ok));
-        assert_eq!((all.class, all.guarantee), ("unkeyed", "at most once"));
+        assert_eq!((&*all.class, &*all.guarantee), ("unkeyed", "at most once"));
         assert_eq!(
             all.unprotected,
             ["every method but POST, PATCH", "requests without a key"]
@@ -315,7 +315,11 @@ mod tests {
     fn what_weakens_a_route_is_found() {
         let codes = |more: &str| -> Vec<_> {
             let reports = reports(more, Durability::PowerCut);
-            reports[0].findings.iter().map(|it| it.code).collect()
+            reports[0]
+                .findings
+                .iter()
+                .map(|it| it.code.clone())
+                .collect()
         };
         for (more, code) in [
             ("shadow = true", "route-in-shadow"),

@@ -98,12 +98,15 @@ mod tests {
             };
             assert!(finding.message.contains(&format!("{waiting} messages")));
             assert!(finding.message.ends_with("the oldest for 1h"), "{report:?}");
-            Some(finding.code)
+            Some(finding.code.clone())
         };
-        assert_eq!(code(entry(true, 8, 3), hour), Some("producer-frozen"));
+        assert_eq!(
+            code(entry(true, 8, 3), hour),
+            Some("producer-frozen".into())
+        );
         assert_eq!(
             code(entry(false, 8, 3), hour + 999),
-            Some("producer-waiting")
+            Some("producer-waiting".into())
         );
         assert_eq!(code(entry(true, 8, 3), hour - 1), None);
         assert_eq!(code(entry(true, 8, 7), 9 * hour), None, "all is confirmed");
