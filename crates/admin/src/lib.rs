@@ -6,7 +6,7 @@
 //! the [`Caller`](semel_http::Caller) into each request, and opens the store.
 //!
 //! The cost of a request is bounded: [`MOST_ITEMS`] entries a page, [`READINGS`] readings of the store at once, each of
-//! them [`PATIENCE`] at most, a page of the store at a time. Orders are carried out one after another, of
+//! them [`PATIENCE`] at most, a page of the store at a time; one check at once, for [`LONGEST_CHECK`] at most. Orders are carried out one after another, of
 //! [`MOST_CHANGES`] changes at most.
 //!
 //! ```
@@ -54,6 +54,7 @@
 //!     config: "{}".to_owned(),
 //!     console: ConsoleSettings::default(),
 //!     worker: Arc::new(Idle),
+//!     checker: None,
 //!     clock,
 //!     entropy: Arc::new(SystemEntropy),
 //! };
@@ -64,6 +65,7 @@
 
 mod answer;
 mod audit;
+mod checks;
 mod events;
 mod keys;
 mod openapi;
@@ -79,6 +81,7 @@ mod series;
 mod settings;
 mod worker;
 
+pub use checks::LONGEST as LONGEST_CHECK;
 pub use events::STREAMS;
 pub use openapi::OPENAPI;
 pub use orders::{LONGEST, MOST_BODY_BYTES, MOST_CHANGES, Orders};
@@ -88,4 +91,7 @@ pub use router::router;
 pub use semel_operate::producers::Producers;
 pub use semel_worker::replay::Job;
 pub use series::{Plot, Series, SeriesQuery};
-pub use settings::{Lent, OrderStore, Paused, Ran, RelayPlace, Runner, Settings, Worker};
+pub use settings::{
+    CheckQuestion, Checker, Checking, Lent, OrderStore, Paused, Ran, RelayPlace, Runner, Settings,
+    Worker,
+};

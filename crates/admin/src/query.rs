@@ -1,6 +1,7 @@
 //! The query of a request, read strictly: a member that is unknown, occurs twice or has a value that cannot be meant is
 //! refused, with a pointer to it.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use axum::http::StatusCode;
@@ -70,6 +71,16 @@ impl Query {
             Some("true") => Ok(true),
             Some(_) => Err(invalid(name, "this must be `true` or `false`")),
         }
+    }
+
+    /// A member that is a number above zero.
+    pub(crate) fn count(&self, name: &'static str) -> Result<Option<NonZeroU32>, Problem> {
+        let read = |text: &str| {
+            let is_number = text.bytes().all(|it| it.is_ascii_digit());
+            let count = text.parse().ok().filter(|_| is_number);
+            count.ok_or_else(|| invalid(name, "this must be a number above zero"))
+        };
+        self.text(name).map(read).transpose()
     }
 
     /// A member that is a duration, as in `90s`.

@@ -14,6 +14,7 @@ use semel_operate::parked::{DeadLetter, Quarantined};
 use semel_worker::replay::Kind;
 
 use crate::answer::{Answer, json, json_text};
+use crate::checks::{self, Checks};
 use crate::events::Events;
 use crate::openapi::OPENAPI;
 use crate::orders::{self, Action, Carried, MOST_BODY_BYTES, Orders, Run};
@@ -29,6 +30,7 @@ struct Service {
     readings: Readings,
     orders: Arc<Orders>,
     events: Events,
+    checks: Checks,
 }
 
 type Shared = State<Arc<Service>>;
@@ -44,6 +46,7 @@ pub fn router(settings: Settings, orders: Arc<Orders>) -> Router {
         readings,
         orders,
         events: Events::new(),
+        checks: Checks::new(),
     });
     let paths = paths().into_iter();
     let router = paths.fold(Router::new(), |router, (path, _, method)| {
@@ -70,7 +73,7 @@ type Path = (
     MethodRouter<Arc<Service>>,
 );
 
-fn paths() -> [Path; 23] {
+fn paths() -> [Path; 24] {
     [
         ("/v1/status", &[], get(status)),
         ("/v1/pipelines", &[], get(pipelines)),
@@ -101,6 +104,7 @@ fn paths() -> [Path; 23] {
         ("/v1/producers", producers::MEMBERS, get(list_producers)),
         ("/v1/audit", audit::MEMBERS, get(list_audit)),
         ("/v1/store", &[], get(store)),
+        ("/v1/check", checks::MEMBERS, get(check)),
         ("/v1/config", &[], get(config)),
         ("/v1/runs", &[], get(list_runs)),
         ("/v1/runs/{id}", &[], get(show_run)),
@@ -144,6 +148,7 @@ async fn answered(State(service): Shared, request: Request, action: Action, step
         readings,
         orders,
         events: _,
+        checks: _,
     } = &*service;
     let text = match step {
         Step::Plan => orders::plan(readings, settings, &caller, action, &body).await?,
@@ -304,6 +309,12 @@ async fn stop_run(State(service): Shared, request: Request) -> Answer {
 async fn store(State(service): Shared, head: Parts) -> Answer {
     let query = Query::read(&head, &[])?;
     let text = worker::store(&service.readings, &service.settings, &query).await?;
+    Ok(json_text(text.into()))
+}
+
+async fn check(State(service): Shared, head: Parts) -> Answer {
+    let query = Query::read(&head, checks::MEMBERS)?;
+    let text = service.checks.answer(&service.settings, &query).await?;
     Ok(json_text(text.into()))
 }
 

@@ -1,6 +1,7 @@
 //! Everything that the service tells of, and what it asks.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use semel_config::{ConsoleSettings, PipelineSettings};
 use semel_core::port::outbox::AnyOutbox;
 use semel_core::port::transfer::AnyTransferStore;
 use semel_core::{AnyStore, Clock, Entropy, Error, Result};
+use semel_operate::check::Checked;
 use semel_operate::producers::Producers;
 use semel_worker::replay::Job;
 use serde_json::Value;
@@ -40,6 +42,8 @@ pub struct Settings {
     pub console: ConsoleSettings,
     /// The worker.
     pub worker: Arc<dyn Worker>,
+    /// Checks the settings that the worker runs with; none where nobody can.
+    pub checker: Option<Arc<dyn Checker>>,
     /// The clock that ages are measured on.
     pub clock: Arc<dyn Clock>,
     /// The entropy that the records of orders are named by.
@@ -109,6 +113,27 @@ impl fmt::Debug for dyn Runner {
         f.write_str("Runner")
     }
 }
+
+/// Checks the settings that a worker runs with, in the process of the worker.
+pub trait Checker: Send + Sync + 'static {
+    /// Looks at everything that the settings name, and waits for no single server for long. `store` is the store as the worker
+    /// has it open, if it has.
+    fn check(&self, question: CheckQuestion, store: Option<AnyStore>) -> Checking;
+}
+
+/// The question that a check answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckQuestion {
+    /// The only pipeline; none: everything is looked at.
+    pub pipeline: Option<Box<str>>,
+    /// New keys of each pipeline in a second.
+    pub rate: Option<NonZeroU32>,
+    /// True to go through the list before production instead.
+    pub production: bool,
+}
+
+/// A check that goes on. Dropping it ends it.
+pub type Checking = Pin<Box<dyn Future<Output = Result<Checked>> + Send>>;
 
 /// A worker as the service sees it. Every call reads memory alone.
 pub trait Worker: Send + Sync + 'static {

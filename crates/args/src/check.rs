@@ -6,12 +6,14 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::shared::count;
-use super::{Format, Named};
+use super::{Admin, Door, Format, Named};
 
 #[derive(Debug, Args)]
 pub struct Check {
     #[command(flatten)]
     pub named: Named,
+    #[command(flatten)]
+    admin: Admin,
     /// Read captured messages from this file and say what each pipeline makes of them; - is standard
     /// input
     #[arg(long, value_name = "FILE")]
@@ -37,4 +39,15 @@ pub struct Check {
     pub strict: bool,
     #[command(flatten)]
     pub format: Format,
+}
+
+impl Check {
+    pub const fn door(&self) -> Door<'_> {
+        Door {
+            admin: &self.admin,
+            is_here: self.named.is_here(),
+            pipeline: None,
+            tenant: None,
+        }
+    }
 }

@@ -43,12 +43,9 @@ pub struct ConfigShow {
 
 impl ConfigShow {
     pub const fn door(&self) -> Door<'_> {
-        let named = &self.named;
         Door {
             admin: &self.admin,
-            is_here: named.file.is_some()
-                || named.common.config.is_some()
-                || named.common.store.is_some(),
+            is_here: self.named.is_here(),
             pipeline: None,
             tenant: None,
         }
@@ -66,6 +63,11 @@ pub struct Named {
 }
 
 impl Named {
+    /// True if a store or a configuration was typed.
+    pub(crate) const fn is_here(&self) -> bool {
+        self.file.is_some() || self.common.config.is_some() || self.common.store.is_some()
+    }
+
     /// The file, whichever way it was named.
     pub fn file(&self) -> Option<&Path> {
         self.file.as_deref().or(self.common.config.as_deref())

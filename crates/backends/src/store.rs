@@ -5,9 +5,11 @@ mod format;
 mod inspection;
 pub mod server;
 
-pub use files::is_exposed;
+pub use files::{exposed, hide, is_exposed};
 pub use format::Formats;
-pub use inspection::{Inspected, brought_forward, exists, formats, inspect, migrate, older_format};
+pub use inspection::{
+    Inspected, brought_forward, exists, formats, inspect, inspect_opened, migrate, older_format,
+};
 pub(crate) use server::{check_url, is_built_in};
 
 use std::path::Path;

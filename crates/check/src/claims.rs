@@ -7,7 +7,7 @@ use semel_http::tokens::TokenFile;
 use semel_operate::check::{ClaimsReport, Inspection, TokensSeen};
 
 /// Looks at every listener of the claim API, and at its tokens.
-pub fn claims(
+pub(crate) fn claims(
     settings: &Settings,
     store: Result<&Inspection, &Error>,
     clock: &dyn Clock,

@@ -3,27 +3,50 @@
 //! nothing.
 //!
 //! ```
-//! use semel_config::Settings;
-//! use semel_core::Error;
-//! use semel_operate::check::Severity;
+//! use std::ops::ControlFlow;
+//! use std::sync::Arc;
 //!
-//! async fn worst(settings: &Settings) -> (Severity, Option<Error>) {
-//!     let (mut worst, mut away) = (Severity::Ok, None);
-//!     for relay in &settings.relays {
-//!         let (report, failure) = semel_check::relay(settings, relay).await;
-//!         worst = worst.max(report.verdict);
-//!         away = away.or(failure);
-//!     }
-//!     (worst, away)
+//! use semel_check::{Check, Conclusion, Means};
+//! use semel_config::Settings;
+//! use semel_core::Result;
+//! use semel_engine::system::SystemClock;
+//! use semel_operate::check::CheckReport;
+//!
+//! /// Prints the name of each pipeline, and whether something stands in its way.
+//! async fn verdicts(settings: &Settings) -> Result<Conclusion> {
+//!     let check = Check {
+//!         settings,
+//!         all: &settings.pipelines,
+//!         rate: None,
+//!         sample: None,
+//!         production: false,
+//!         clock: Arc::new(SystemClock::new()),
+//!         means: Means::default(),
+//!     };
+//!     let mut read = |report| {
+//!         if let CheckReport::Pipeline(report) = report {
+//!             println!("{}: {}", report.pipeline, report.verdict.as_str());
+//!         }
+//!         Ok(ControlFlow::Continue(()))
+//!     };
+//!     check.run(&mut read).await
 //! }
 //! ```
+//!
+//! A worker that checks itself hands in what it has open, as [`Means`]: its own lock would be in the way of a second
+//! opening, and its own address in that of a request.
 
+mod check;
 mod claims;
+mod inspection;
+mod means;
+mod patience;
 mod pauses;
 mod producers;
 mod production;
 mod relays;
 mod sample;
+mod store_path;
 mod targets;
 
 use semel_backends::webhook;
@@ -32,16 +55,12 @@ use semel_core::port::transactional::Statements;
 use semel_operate::check::{Finding, certificate_refused};
 use semel_worker::settings::EffectSettings;
 
-pub use claims::claims;
-pub use pauses::pauses;
-pub use producers::StoreProducers;
-pub use production::ProductionLook;
-pub use relays::relay;
-pub use sample::sample;
-pub use targets::Targets;
+pub use check::{Check, Conclusion, Reader};
+pub use means::Means;
+pub use patience::Patience;
 
 /// Finds that a worker could not listen with its certificate.
-pub fn certificate(pipeline: &PipelineSettings) -> Vec<Finding> {
+fn certificate(pipeline: &PipelineSettings) -> Vec<Finding> {
     let Some(door) = pipeline.source.door() else {
         return Vec::new();
     };
@@ -51,7 +70,7 @@ pub fn certificate(pipeline: &PipelineSettings) -> Vec<Finding> {
 }
 
 /// Returns the statements that the database is asked to prepare.
-pub fn statements(pipeline: &PipelineSettings) -> Option<Statements> {
+fn statements(pipeline: &PipelineSettings) -> Option<Statements> {
     match &pipeline.effect {
         EffectSettings::Sql(binding) => Some(binding.statements().clone()),
         EffectSettings::File { .. }

@@ -10,23 +10,31 @@ use semel_operate::check::{Finding, Inspection, paused};
 use semel_operate::pipelines::ordered_pauses;
 use tokio::time::timeout;
 
+use crate::means::Means;
+
 /// Finds, for each pipeline in its place, that an order pauses it. A store that does not answer is another finding.
 ///
 /// # Cancel safety   safe
-pub async fn pauses(
-    settings: &Settings,
+pub(crate) async fn pauses(
+    (settings, means): (&Settings, &Means),
     inspected: &Result<Inspection>,
-    clock: Arc<dyn Clock>,
+    clock: &Arc<dyn Clock>,
 ) -> Vec<Option<Finding>> {
+    let opened = means.store.as_ref();
     let nothing = || settings.pipelines.iter().map(|_| None).collect();
     let is_there = inspected.as_ref().is_ok_and(|it| it.is_there);
-    if !is_there || settings.store == StoreUrl::Memory {
+    // Another process has none of what is in memory.
+    if !is_there || (opened.is_none() && settings.store == StoreUrl::Memory) {
         return nothing();
     }
     let names = settings.pipelines.iter().map(|it| &*it.pipeline.name);
     let names: Vec<&str> = names.collect();
     let now = clock.now();
     let asked = async {
+        if let Some(store) = opened {
+            return ordered_pauses(store, &names).await;
+        }
+        let clock = Arc::clone(clock);
         let opened = store::open_for_reading(&settings.store, clock).await?;
         ordered_pauses(&opened.store, &names).await
     };

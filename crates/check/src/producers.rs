@@ -9,10 +9,10 @@ use semel_operate::check::ProducerReport;
 
 /// The producers of a store, which are looked at one by one.
 #[derive(Debug)]
-pub struct StoreProducers {
+pub(crate) struct StoreProducers {
     journal: AnyProducerJournal,
     /// Each of them.
-    pub entries: Vec<ProducerEntry>,
+    pub(crate) entries: Vec<ProducerEntry>,
 }
 
 impl StoreProducers {
@@ -24,7 +24,7 @@ impl StoreProducers {
     /// Those of the journal
     ///
     /// # Cancel safety   safe
-    pub async fn list(store: &StoreUrl) -> Result<Option<Self>> {
+    pub(crate) async fn list(store: &StoreUrl) -> Result<Option<Self>> {
         let listed = match producers::open(store) {
             Ok(journal) => journal.list().await.map(|entries| (journal, entries)),
             Err(error) => Err(error),
@@ -43,7 +43,7 @@ impl StoreProducers {
     /// Those of the journal
     ///
     /// # Cancel safety   safe
-    pub async fn report(
+    pub(crate) async fn report(
         &self,
         entry: &ProducerEntry,
         now: Timestamp,

@@ -6,68 +6,78 @@ use std::time::Duration;
 
 use semel_backends::store;
 use semel_config::{Settings, StoreUrl};
-use semel_core::units::duration_text;
-use semel_core::{AnyStore, Clock, Code, Error, ErrorKind, Result};
+use semel_core::{AnyStore, Clock, Result};
 use semel_operate::check::{Inspection, Observed, Production, Report, Room, Scrape};
 use semel_operate::check::{SetAside, Subject};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use crate::means::Means;
+use crate::patience::{Patience, STORE};
+
 /// The answers that serve all pipelines.
-pub struct ProductionLook {
+pub(crate) struct ProductionLook {
     /// The store to count in; nothing if there is nothing to count.
     store: Option<Result<AnyStore>>,
     scrape: Scrape,
     room: Room,
+    patience: Patience,
 }
 
 impl ProductionLook {
     /// Opens the store to look at it, if it is there, and asks the worker for its metrics.
     ///
     /// # Cancel safety   safe
-    pub async fn begin(
-        settings: &Settings,
+    pub(crate) async fn begin(
+        (settings, means): (&Settings, &Means),
         inspected: &Result<Inspection>,
         room: Room,
-        clock: Arc<dyn Clock>,
+        clock: &Arc<dyn Clock>,
     ) -> Self {
         // One that no worker can use may still be looked at.
         let is_store = inspected.as_ref().is_ok_and(|it| it.is_there);
-        let store = if is_store && settings.store != StoreUrl::Memory {
-            let opening = store::open_for_reading(&settings.store, clock);
-            let opened = within(PATIENCE, opening).await;
+        let store = if let (true, Some(store)) = (is_store, &means.store) {
+            Some(Ok(store.clone()))
+        } else if is_store && settings.store != StoreUrl::Memory {
+            let opening = store::open_for_reading(&settings.store, Arc::clone(clock));
+            let opened = PATIENCE.within(STORE, opening).await;
             Some(opened.map(|it| it.store))
         } else {
             None
         };
-        let scrape = match settings.admin.listen {
-            Some(address) if settings.admin.tls.is_some() => Scrape::Silent(
+        let scrape = match (settings.admin.listen, &means.scrape) {
+            (Some(_), Some(own)) => own.clone(),
+            (Some(address), None) if settings.admin.tls.is_some() => Scrape::Silent(
                 address,
                 "it encrypts, and this check trusts no authority".to_owned(),
             ),
-            Some(address) => scrape(address).await,
-            None => Scrape::Off,
+            (Some(address), None) => scrape(address).await,
+            (None, _) => Scrape::Off,
         };
         Self {
             store,
             scrape,
             room,
+            patience: Patience(means.patience.0.or(PATIENCE.0)),
         }
     }
 
     /// The answer at the address of the metrics.
-    pub const fn scrape(&self) -> &Scrape {
+    pub(crate) const fn scrape(&self) -> &Scrape {
         &self.scrape
     }
 
     /// Goes through the list of a pipeline.
     ///
     /// # Cancel safety   safe
-    pub async fn list<'a>(&self, subject: &Subject<'a>, report: &Report<'_>) -> Production<'a> {
+    pub(crate) async fn list(&self, subject: &Subject<'_>, report: &Report) -> Production {
         let selection = subject.pipeline.pipeline.selection();
         let counted = match &self.store {
-            Some(Ok(store)) => Some(within(PATIENCE, SetAside::of(store, &selection)).await),
+            Some(Ok(store)) => {
+                let counting = SetAside::of(store, &selection);
+                Some(self.patience.within(STORE, counting).await)
+            }
             Some(Err(error)) => Some(Err(error.clone())),
             None => None,
         };
@@ -80,26 +90,9 @@ impl ProductionLook {
     }
 }
 
-/// Waits so long for a store.
-///
-/// # Errors
-///
-/// Those of `answer`; `store-unavailable` if there is none in time
-async fn within<T>(patience: Duration, answer: impl Future<Output = Result<T>>) -> Result<T> {
-    let late = || {
-        let why = format!(
-            "the store gave no answer within {}",
-            duration_text(patience)
-        );
-        Error::new(ErrorKind::Unavailable, why).with_code(Code::StoreUnavailable)
-    };
-    let answered = timeout(patience, answer).await;
-    answered.unwrap_or_else(|_| Err(late()))
-}
-
 /// Asks for the metrics, as a scraper on this machine would.
 async fn scrape(address: SocketAddr) -> Scrape {
-    let asked = timeout(PATIENCE, metrics(reached(address)));
+    let asked = timeout(LONGEST, metrics(reached(address)));
     match asked.await {
         Ok(Ok(text)) => Scrape::Answered(address, text),
         Ok(Err(error)) => Scrape::Silent(address, error.kind().to_string()),
@@ -128,23 +121,13 @@ async fn metrics(address: SocketAddr) -> std::io::Result<String> {
 }
 
 /// The longest time for an answer of the worker or the store, which may have much to do, and the longest answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const LONGEST: Duration = Duration::from_secs(10);
+const PATIENCE: Patience = Patience(Some(LONGEST));
 const MOST_BYTES: u64 = 16 << 20;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[tokio::test]
-    async fn a_store_that_does_not_answer_is_not_waited_for() {
-        let answered = within(PATIENCE, async { Ok(7) }).await;
-        assert_eq!(answered.expect("an answer"), 7);
-        let patience = Duration::from_millis(1);
-        let late = within(patience, std::future::pending::<Result<()>>()).await;
-        let error = late.expect_err("no answer");
-        assert_eq!(error.code(), Code::StoreUnavailable);
-        assert!(error.to_string().contains("within 1ms"), "{error}");
-    }
 
     #[test]
     fn a_listener_at_every_address_is_asked_on_this_machine() {

@@ -3,20 +3,33 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join;
 use semel_backends::{outbox, store};
 use semel_config::{RelaySettings, RelaySink, Settings};
-use semel_core::{Clock, Error, Result};
+use semel_core::{AnyStore, Clock, Code, Error, Result};
 use semel_engine::system::SystemClock;
 use semel_operate::check::{Finding, RelayReport, relay_orders_unread, relay_paused};
 use semel_operate::pipelines::ordered_pauses;
 use tokio::time::timeout;
 
+use crate::means::Means;
+
 /// Looks at a relay of `settings`; returns also the failure of a server that was not reached.
 ///
 /// # Cancel safety   safe
-pub async fn relay(settings: &Settings, relay: &RelaySettings) -> (RelayReport, Option<Error>) {
-    let seen = outbox::inspect(&relay.store, &relay.stream).await;
-    let sink = inspect(relay).await;
+pub(crate) async fn relay(
+    settings: &Settings,
+    relay: &RelaySettings,
+    means: &Means,
+) -> (RelayReport, Option<Error>) {
+    let patience = means.patience;
+    let asking = outbox::inspect(&relay.store, &relay.stream);
+    let asking = patience.within(
+        ("the database of the outbox", Code::StoreUnavailable),
+        asking,
+    );
+    let place = ("the place of the sink", Code::TargetUnavailable);
+    let (seen, sink) = join(asking, patience.within(place, inspect(relay))).await;
     let mut failures = seen.as_ref().err().into_iter().chain(sink.as_ref().err());
     let away = failures.find(|it| it.advice() != semel_core::Advice::Fix);
     let away = away.cloned();
@@ -25,7 +38,7 @@ pub async fn relay(settings: &Settings, relay: &RelaySettings) -> (RelayReport, 
     let sink = sink.as_ref().copied();
     // Without an outbox there is nothing to pause.
     let paused = if seen.is_ok() {
-        paused(relay, settings).await
+        paused(relay, settings, means.store.as_ref()).await
     } else {
         None
     };
@@ -34,13 +47,21 @@ pub async fn relay(settings: &Settings, relay: &RelaySettings) -> (RelayReport, 
 }
 
 /// Finds that an order pauses a relay, or that none could: it would be read from nowhere.
-async fn paused(relay: &RelaySettings, settings: &Settings) -> Option<Finding> {
+async fn paused(
+    relay: &RelaySettings,
+    settings: &Settings,
+    opened: Option<&AnyStore>,
+) -> Option<Finding> {
     // What is wrong with the worker's own store is told of that; it may not have been made yet.
     let is_elsewhere = relay.store != settings.store;
     let clock = Arc::new(SystemClock::new());
     let now = clock.now();
     let asked = async {
-        let Some(store) = store::beside_outbox(&relay.store, clock).await? else {
+        let store = match opened {
+            Some(store) if !is_elsewhere => Some(store.clone()),
+            Some(_) | None => store::beside_outbox(&relay.store, clock).await?,
+        };
+        let Some(store) = store else {
             return Ok(None);
         };
         let orders = ordered_pauses(&store, &[&*relay.name]).await?;

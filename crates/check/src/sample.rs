@@ -14,7 +14,7 @@ use semel_operate::check::Sample;
 /// Those of the source
 ///
 /// # Cancel safety   safe for a file; what was read of standard input is lost
-pub async fn sample(file: &Path, settings: &PipelineSettings, limit: u64) -> Result<Sample> {
+pub(crate) async fn sample(file: &Path, settings: &PipelineSettings, limit: u64) -> Result<Sample> {
     let format = match settings.source {
         SourceSettings::File { format, .. } | SourceSettings::Stdin { format } => format,
         // One message per line, the usual way to write them down.

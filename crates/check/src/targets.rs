@@ -2,36 +2,65 @@
 
 use std::sync::Arc;
 
+use futures_util::future::join3;
 use semel_backends::{sink, source};
 use semel_config::{PipelineSettings, SinkPlace, SinkSettings, SourceSettings};
-use semel_core::Error;
+use semel_core::{Code, Error};
 use semel_operate::check::{Finding, target_unavailable};
 use semel_worker::effect::Target;
 use semel_worker::effect::publish::Promise;
 use semel_worker::settings::EffectSettings;
 
+use crate::patience::Patience;
+
 /// The targets of a pipeline, as they were found.
-pub struct Targets {
+pub(crate) struct Targets {
     /// The settings of the pipeline, completed by what only its broker knew.
-    pub settings: PipelineSettings,
+    pub(crate) settings: PipelineSettings,
     /// The faults of the targets.
-    pub findings: Vec<Finding>,
+    pub(crate) findings: Vec<Finding>,
     /// The reason why one of the targets could not be looked at.
-    pub away: Option<Error>,
+    pub(crate) away: Option<Error>,
 }
 
 impl Targets {
     /// Looks at the target of the effect and at that of the dead letters.
     ///
     /// # Cancel safety   safe
-    pub async fn look(settings: &PipelineSettings) -> Self {
+    pub(crate) async fn look(settings: &PipelineSettings, patience: Patience) -> Self {
         let mut targets = Self {
             settings: settings.clone(),
             findings: Vec::new(),
             away: None,
         };
-        if let EffectSettings::Publish(publish) = &settings.effect {
-            let facts = publish.target.inspect().await;
+        let place = ("its place", Code::TargetUnavailable);
+        let published = match &settings.effect {
+            EffectSettings::Publish(publish) => Some(publish),
+            EffectSettings::Exec(..)
+            | EffectSettings::File { .. }
+            | EffectSettings::Http(..)
+            | EffectSettings::Jsonl(..)
+            | EffectSettings::Sql(_)
+            | EffectSettings::Stdout(_)
+            | EffectSettings::Streamed(_) => None,
+        };
+        let output = output(settings);
+        let (facts, of_output, of_dead_letters) = join3(
+            asked(published.map(|it| patience.within(place, it.target.inspect()))),
+            asked(
+                output
+                    .as_ref()
+                    .map(|it| patience.within(place, it.inspect())),
+            ),
+            asked(
+                settings
+                    .dead_letter
+                    .as_ref()
+                    .map(|it| patience.within(place, it.inspect())),
+            ),
+        )
+        .await;
+        if let (Some(publish), Some(facts)) = (published, facts) {
             let looked = facts.and_then(|facts| publish.class_at(facts).map(|_| facts));
             match (looked, publish.promise) {
                 (
@@ -50,14 +79,10 @@ impl Targets {
                 (Err(error), _) => targets.failed("the effect", error),
             }
         }
-        if let Some(output) = output(settings)
-            && let Err(error) = output.inspect().await
-        {
+        if let Some(Err(error)) = of_output {
             targets.failed("the effect", error);
         }
-        if let Some(target) = &settings.dead_letter
-            && let Err(error) = target.inspect().await
-        {
+        if let Some(Err(error)) = of_dead_letters {
             targets.failed("dead letters", error);
         }
         targets
@@ -68,6 +93,14 @@ impl Targets {
         if source::is_away(&error) {
             self.away.get_or_insert(error);
         }
+    }
+}
+
+/// Waits for what was asked, if anything was.
+async fn asked<T>(answer: Option<impl Future<Output = T>>) -> Option<T> {
+    match answer {
+        Some(answer) => Some(answer.await),
+        None => None,
     }
 }
 

@@ -97,6 +97,17 @@ impl Settings {
         !self.claims_listeners().is_empty()
     }
 
+    /// Returns the settings as `--pipeline` leaves them: with this pipeline alone, nothing relayed, and neither claims nor an
+    /// API served. None if there is no such pipeline.
+    pub fn of_pipeline(&self, name: &str) -> Option<Self> {
+        let mut alone = self.clone();
+        alone.pipelines.retain(|it| *it.pipeline.name == *name);
+        alone.relays.clear();
+        alone.claims.listen = None;
+        alone.gateway = None;
+        (!alone.pipelines.is_empty()).then_some(alone)
+    }
+
     /// Reads the text of a configuration called `name`, with defaults under it, and the environment and then
     /// the flags over it.
     ///

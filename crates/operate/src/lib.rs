@@ -12,7 +12,8 @@
 //! decides what a change of its record would do, [`in_doubt`] decides what a person's statement about a doubt
 //! leads to, [`parked`] finds the messages that were set aside, [`relays`] the dead letters of
 //! relays, [`pipelines`] pauses and resumes pipelines and relays, [`producers`] freezes and releases producers, and [`store`] counts what a store holds. Each of them
-//! names the next step as an [`Action`](action::Action): a door makes a command or a button of it.
+//! names the next step as an [`Action`](action::Action): a door makes a command or a button of it. [`shell`] quotes the words
+//! of such a command.
 
 pub mod action;
 pub mod check;
@@ -27,5 +28,7 @@ pub mod relative_time;
 pub mod relays;
 #[cfg(test)]
 mod samples;
+pub mod shell;
 pub mod store;
+pub mod terminal;
 pub mod value;

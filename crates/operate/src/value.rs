@@ -43,6 +43,26 @@ impl<'de> Deserialize<'de> for Span {
     }
 }
 
+/// Returns a number of bytes in the largest unit that it fills, with two digits.
+#[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
+pub fn bytes_text(count: u64) -> String {
+    let units = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let mut filled = count as f64;
+    let mut unit = "B";
+    for larger in units {
+        if filled < 1_024.0 {
+            break;
+        }
+        filled /= 1_024.0;
+        unit = larger;
+    }
+    if unit == "B" {
+        format!("{count} B")
+    } else {
+        format!("{filled:.2} {unit}")
+    }
+}
+
 /// Returns the tenant of a scope, as it is printed: none if it is the empty one.
 pub fn tenant(scope: &Scope) -> Option<&str> {
     Some(scope.tenant()).filter(|tenant| !tenant.is_empty())
@@ -175,6 +195,21 @@ mod tests {
         }
         for text in ["Zg", "Zg=", "Z===", "Zg==Zg==", "Zm9v?A=="] {
             assert_eq!(decoded(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_number_of_bytes_has_the_largest_unit_that_it_fills() {
+        for (count, text) in [
+            (0, "0 B"),
+            (1_023, "1023 B"),
+            (1_024, "1.00 KiB"),
+            (1_536, "1.50 KiB"),
+            (768 << 20, "768.00 MiB"),
+            ((1 << 30) + 1, "1.00 GiB"),
+            (u64::MAX, "16.00 EiB"),
+        ] {
+            assert_eq!(bytes_text(count), text);
         }
     }
 

@@ -98,7 +98,7 @@ enum Part {
     Item {
         verdict: &'static str,
         style: TextStyle,
-        name: &'static str,
+        name: String,
         text: String,
         advice: Option<String>,
     },
@@ -184,14 +184,14 @@ impl Block {
         &mut self,
         style: TextStyle,
         verdict: &'static str,
-        name: &'static str,
+        name: &str,
         text: &str,
         advice: Option<&str>,
     ) -> &mut Self {
         self.parts.push(Part::Item {
             verdict,
             style,
-            name,
+            name: text::escaped(name).into_owned(),
             text: text::escaped(text).into_owned(),
             advice: advice.map(|advice| text::escaped(advice).into_owned()),
         });

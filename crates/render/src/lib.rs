@@ -65,10 +65,8 @@ pub mod progress;
 pub mod reports;
 pub mod run;
 mod screen;
-pub mod shell;
 mod stream;
 mod table;
-mod terminal;
 mod text;
 mod text_style;
 
@@ -81,6 +79,7 @@ pub use list::{Entry, List, Listing};
 pub use markdown::plain;
 pub use plan::{Plan, Unconfirmed};
 pub use screen::set_colour;
+pub use semel_operate::shell;
 pub use stream::{Go, Stream, cannot_print};
 pub use table::{Column, Row};
 pub use text::key_text;

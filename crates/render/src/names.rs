@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use semel_core::{Error, ErrorKind, Key, Operation, Record, Scope};
 use semel_operate::keys::ID_DIGITS;
+use semel_operate::shell::quoted;
 
-use crate::shell::quoted;
 use crate::{key_text, state_text};
 
 /// The pipeline of a scope, and its tenant if it has one, for people.

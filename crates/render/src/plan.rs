@@ -8,9 +8,9 @@ use std::os::unix::ffi::OsStrExt;
 
 use semel_config::masked;
 use semel_core::Scope;
+use semel_operate::shell::{self, quoted};
 
 use super::{note, text};
-use crate::shell::{self, quoted};
 
 /// The plan of a verb that changes something: its verb, the count, and the first few things.
 ///

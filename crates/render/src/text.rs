@@ -5,9 +5,8 @@ use std::borrow::Cow;
 use std::fmt::Write;
 
 use semel_core::json::write_string;
+use semel_operate::terminal::is_unsafe;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
-
-use crate::terminal::is_unsafe;
 
 /// Returns the text with every character escaped that a terminal would obey or hide.
 pub(crate) fn escaped(text: &str) -> Cow<'_, str> {

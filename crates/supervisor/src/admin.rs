@@ -15,13 +15,15 @@ use tokio_rustls::rustls::ServerConfig;
 
 use crate::gateway;
 use crate::pause::RelayOrders;
+use crate::self_check::SelfCheck;
 use crate::status::Status;
 use crate::tokens::Known;
 
-/// Makes the admin API of a listener at `address`, and the console before it, which reads the store once there is one in `store`.
+/// Makes the admin API of a listener at `address`, and the console before it, which reads the store once there is one in
+/// `store`. `written` are the settings as they are checked.
 pub(crate) fn router(
     address: SocketAddr,
-    settings: &Settings,
+    (settings, written): (&Settings, &Settings),
     status: &Arc<Status>,
     (tokens, clock, entropy): (Known, &Arc<dyn Clock>, &Arc<dyn Entropy>),
     (store, orders, relays): (watch::Receiver<Option<Lent>>, Arc<Orders>, &RelayOrders),
@@ -39,6 +41,7 @@ pub(crate) fn router(
         config: settings.effective.json(false),
         console: settings.console.clone(),
         worker: Arc::clone(status) as _,
+        checker: Some(Arc::new(SelfCheck::new(written, status, address, clock))),
         clock: Arc::clone(clock),
         entropy: Arc::clone(entropy),
     };

@@ -85,6 +85,7 @@ mod results;
 mod route_watch;
 mod runner;
 pub mod same_file;
+mod self_check;
 mod shared;
 mod source_lag;
 mod status;

@@ -114,6 +114,7 @@ impl Supervisor {
     ///
     /// Safe.
     pub async fn with_sockets(mut options: Options, mut sockets: Sockets) -> Result<Self> {
+        let written = options.settings.clone();
         if options.settings.has_relays_alone() {
             // They keep nothing, and the store that is there or not is none of theirs.
             options.settings.store = StoreUrl::Memory;
@@ -140,6 +141,7 @@ impl Supervisor {
                 let tokens = tokens.clone().filter(|_| settings.admin.api)?;
                 let callers = (tokens, clock, entropy);
                 let given = (opened, Arc::clone(&orders), &*relay_orders);
+                let settings = (settings, &written);
                 Some(admin::router(address, settings, &status, callers, given))
             };
             let at = (address, admin::encryption(settings)?);

@@ -87,6 +87,8 @@ const ALLOWED: &[Arrow] = &[
     Arrow("crates/args", "crates/worker", Use::Normal),
     // What a check looks at.
     Arrow("crates/cli", "crates/check", Use::Normal),
+    // A worker checks itself, for its admin API.
+    Arrow("crates/supervisor", "crates/check", Use::Normal),
     Arrow("crates/check", "crates/backends", Use::Normal),
     Arrow("crates/check", "crates/brokers/file", Use::Normal),
     Arrow("crates/check", "crates/config", Use::Normal),

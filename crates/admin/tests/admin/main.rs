@@ -2,6 +2,7 @@
 //! changes what.
 
 mod bounds;
+mod checks;
 mod description;
 mod extension;
 mod orders;

@@ -90,6 +90,7 @@ impl Site {
             config: "{\"settings\":{}}".to_owned(),
             console: ConsoleSettings::default(),
             worker: Arc::new(Idle),
+            checker: None,
             clock: clock.clone(),
             entropy: Arc::new(SystemEntropy),
         };

@@ -9,6 +9,7 @@ use rustix::process::{Pid, test_kill_process};
 use semel_config::StoreUrl;
 use semel_core::{Code, Error};
 use semel_engine::system::SystemClock;
+use semel_operate::shell::quoted_path;
 use semel_store_embedded::Inspector;
 use semel_worker::control::SOCKET;
 
@@ -64,6 +65,26 @@ pub fn is_exposed(url: &StoreUrl) -> bool {
         StoreUrl::Sqlite(file) => mode(file) & OTHERS_READ != 0,
         StoreUrl::Embedded(_) | StoreUrl::Memory | StoreUrl::Server(_) => false,
     }
+}
+
+/// The warning that other users of this machine can read the store at `url`; nothing if only its owner can.
+pub fn exposed(url: &StoreUrl) -> Option<String> {
+    let path = url.path().filter(|_| is_exposed(url))?;
+    Some(format!(
+        "other users of this machine can read {}, and the messages that are kept in it",
+        path.display()
+    ))
+}
+
+/// Returns the command that takes the right to read away from other users.
+pub fn hide(url: &StoreUrl) -> Option<String> {
+    let path = quoted_path(url.path()?);
+    Some(match url {
+        StoreUrl::Embedded(_) => format!("chmod -R go= {path}"),
+        StoreUrl::Memory | StoreUrl::Sqlite(_) | StoreUrl::Server(_) => {
+            format!("chmod go= {path}*")
+        }
+    })
 }
 
 /// Tells whether a process has ended and its parent has not collected its status: it keeps its number, but no

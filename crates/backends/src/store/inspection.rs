@@ -1,10 +1,11 @@
 //! Looks at stores without changing them, and brings them forward.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use semel_config::{Accepted, StoreUrl};
 use semel_core::port::transactional::Statements;
-use semel_core::{Clock, Result, Store};
+use semel_core::{AnyStore, Clock, Error, ErrorKind, Result, Store};
 use semel_engine::system::SystemClock;
 use semel_operate::check::Inspection;
 use semel_store_embedded::Inspector;
@@ -66,7 +67,7 @@ pub async fn inspect(
             }))
         }
         StoreUrl::Sqlite(path) => {
-            let looked = semel_store_sqlite::inspect(path, statements)?;
+            let looked = of_file(path, statements, semel_store_sqlite::inspect).await?;
             let inspection = looked.map_or(nothing, |looked| Inspection {
                 is_there: looked.is_store,
                 capabilities: Some(looked.capabilities),
@@ -83,6 +84,52 @@ pub async fn inspect(
             })
         }
     }
+}
+
+/// Inspects a store that this process has open. One that it alone can have open is asked as it is: a second handle would
+/// find the lock of the first, or drop it.
+///
+/// # Errors
+///
+/// Those of a store that cannot be read.
+pub async fn inspect_opened(
+    store: &AnyStore,
+    url: &StoreUrl,
+    accepted: Accepted,
+    clock: Arc<dyn Clock>,
+    statements: &[Statements],
+) -> Result<Inspected> {
+    match url {
+        StoreUrl::Memory | StoreUrl::Embedded(_) => Ok(Inspected::local(Inspection {
+            is_there: true,
+            capabilities: Some(store.preflight().await?),
+            refused: Vec::new(),
+            unfit: None,
+        })),
+        StoreUrl::Sqlite(path) => {
+            let looked = of_file(path, statements, semel_store_sqlite::inspect_opened).await?;
+            Ok(Inspected::local(Inspection {
+                is_there: looked.is_store,
+                capabilities: Some(looked.capabilities),
+                refused: looked.refused,
+                unfit: None,
+            }))
+        }
+        StoreUrl::Server(_) => inspect(url, accepted, clock, statements).await,
+    }
+}
+
+/// Looks at a file in a thread of its own: it may be on a slow disk or locked for a while, and whoever asks may be a worker.
+async fn of_file<T: Send + 'static>(
+    path: &Path,
+    statements: &[Statements],
+    look: fn(&Path, &[Statements]) -> Result<T>,
+) -> Result<T> {
+    let (path, statements) = (path.to_owned(), statements.to_vec());
+    let looked = tokio::task::spawn_blocking(move || look(&path, &statements)).await;
+    looked.map_err(|error| {
+        Error::new(ErrorKind::Internal, "the look at the store ended").with_source(error)
+    })?
 }
 
 /// The store's format, if opening the store would bring it forward.

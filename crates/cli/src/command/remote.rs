@@ -9,6 +9,7 @@
     reason = "a verb runs alone, on the thread that it began on"
 )]
 
+mod check;
 mod consent;
 mod door;
 mod extension;
@@ -37,6 +38,7 @@ pub(crate) fn run(command: &Command) -> Option<Result<Exit>> {
         Command::Pipelines(verb) => pipelines::run(verb),
         Command::Store(verb) => store::run(verb),
         Command::Config(Config::Show(arguments)) => store::show_config(arguments),
+        Command::Check(verb) => check::run(verb),
         Command::Replay(verb) => refused(
             verb.common.door(),
             "replay",
@@ -56,7 +58,6 @@ pub(crate) fn run(command: &Command) -> Option<Result<Exit>> {
         | Command::Publish(_)
         | Command::Explain(_)
         | Command::Init(_)
-        | Command::Check(_)
         | Command::Gameday(_)
         | Command::Config(Config::Check(_) | Config::Reference)
         | Command::Token(_)

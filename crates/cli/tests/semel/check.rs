@@ -197,7 +197,7 @@ fn every_finding_has_its_row_in_the_book() {
         + include_str!("../../../operate/src/check/broker.rs")
         + include_str!("../../../operate/src/check/paused.rs")
         + include_str!("../../../operate/src/check/webhook.rs")
-        + include_str!("../../src/command/check/store_path.rs");
+        + include_str!("../../../check/src/store_path.rs");
     let book = include_str!("../../../../docs/book/src/reference/check.md");
     let mut codes = BTreeSet::new();
     for call in ["warn(", "fail(", "found("] {

@@ -1,6 +1,7 @@
 //! Verbs asked of a worker with `--admin`: what they print is what they print of the store, byte for byte.
 
 mod answers;
+mod check;
 mod extension;
 mod failures;
 mod orders;
@@ -278,7 +279,7 @@ fn a_verb_that_no_worker_answers_is_refused_by_name() {
         asked.there(words).code(2).says(name);
     }
     // Those of this machine have no such option.
-    for words in [&["store", "export"][..], &["check"], &["run"]] {
+    for words in [&["store", "export"][..], &["config", "check"], &["run"]] {
         let words = [words, &["--admin", "http://127.0.0.1:1"]].concat();
         asked.here(&words).code(2).says("--admin");
     }

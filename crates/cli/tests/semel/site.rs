@@ -148,6 +148,11 @@ impl Running {
         self.child.stdin.take().expect("a pipe")
     }
 
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         kill_process(id.expect("a process id"), signal).expect("the process is there");

@@ -259,6 +259,7 @@ impl Site {
                 viewers_see_payloads: false,
             },
             worker: Arc::new(Pipelines(pipelines.to_vec())),
+            checker: None,
             clock: clock.clone(),
             entropy: Arc::new(Counting(std::sync::Mutex::new(0))),
         };

@@ -1,14 +1,16 @@
 //! Compares the answers of the live broker with the window.
 
+use std::borrow::Cow;
+
 use semel_config::{PipelineSettings, SourceSettings};
 use semel_core::port::horizon::{Fact, HorizonReport};
 use semel_core::units::duration_text;
 use semel_core::{Error, Timestamp};
 use semel_engine::effect::Class;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::attempts;
-use super::finding::{Finding, Place, fail, of_error, warn};
+use super::finding::{Finding, Place, cows, fail, of_error, warn};
 use super::window::{Gate, Judgement, Shown, Terms, Verdict};
 use crate::value::{Span, Time};
 
@@ -131,8 +133,8 @@ fn of_transactions(settings: &PipelineSettings) -> Option<Finding> {
 }
 
 /// The answers of the live broker about a pipeline: the documented object `reach` of its report.
-#[derive(Clone, Debug, Serialize)]
-pub struct Reached<'a> {
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Reached {
     /// The time for which a message that was not acknowledged can come again.
     pub redelivery: Shown,
     /// The time for which a message that was acknowledged can be read again.
@@ -146,54 +148,54 @@ pub struct Reached<'a> {
     /// The comparison of the window with the time that is needed.
     pub verdict: Verdict,
     /// The names of the accepted findings.
-    pub accepted: Vec<&'static str>,
+    pub accepted: Vec<Cow<'static, str>>,
     /// The time at which the broker took in the oldest message that it still has.
     pub oldest: Option<Time>,
     /// The settings of the broker from which the answers follow.
-    pub facts: Vec<BrokerFact<'a>>,
+    pub facts: Vec<BrokerFact>,
     /// The settings that could not be read.
-    pub unread: Vec<UnreadSetting<'a>>,
+    pub unread: Vec<UnreadSetting>,
 }
 
 /// A setting of the broker.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct BrokerFact<'a> {
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct BrokerFact {
     /// Its name at the broker.
-    pub setting: &'a str,
+    pub setting: String,
     /// Its value at the broker.
-    pub value: &'a str,
+    pub value: String,
     /// The consequence of the value.
-    pub meaning: &'a str,
+    pub meaning: String,
 }
 
 /// A setting of the broker that could not be read.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct UnreadSetting<'a> {
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct UnreadSetting {
     /// Its name at the broker.
-    pub setting: &'a str,
+    pub setting: String,
     /// The reason why it could not be read.
-    pub why: &'a str,
+    pub why: String,
 }
 
-impl<'a> BrokerFact<'a> {
+impl BrokerFact {
     /// Lays out a fact.
-    pub const fn of(fact: &'a Fact) -> Self {
+    pub fn of(fact: &Fact) -> Self {
         Self {
-            setting: &fact.name,
-            value: &fact.value,
-            meaning: &fact.meaning,
+            setting: fact.name.to_string(),
+            value: fact.value.to_string(),
+            meaning: fact.meaning.to_string(),
         }
     }
 }
 
-impl<'a> Reached<'a> {
+impl Reached {
     /// Takes the answers of `broker`; nothing if there is no broker or the look failed.
-    pub fn of(broker: &'a Broker, settings: &PipelineSettings) -> Option<Self> {
+    pub fn of(broker: &Broker, settings: &PipelineSettings) -> Option<Self> {
         let (horizons, judgement) = broker.judgement(settings)?;
         let facts = horizons.facts.iter().map(BrokerFact::of);
         let unread = horizons.unread.iter().map(|unread| UnreadSetting {
-            setting: &unread.name,
-            why: &unread.why,
+            setting: unread.name.to_string(),
+            why: unread.why.to_string(),
         });
         Some(Self {
             redelivery: Shown(horizons.redelivery),
@@ -202,7 +204,7 @@ impl<'a> Reached<'a> {
             set: Span(settings.pipeline.window.duration()),
             age_gate: judgement.gate,
             verdict: judgement.verdict,
-            accepted: settings.waived.names(),
+            accepted: cows(settings.waived.names()),
             oldest: horizons.oldest.map(Time),
             facts: facts.collect(),
             unread: unread.collect(),

@@ -1,9 +1,11 @@
 //! The report of the claim API: where it listens, what protects it, and what its store promises.
 
+use std::borrow::Cow;
+
 use semel_config::{ClaimsListener, Settings};
 use semel_core::{Error, Result};
 use semel_engine::effect::{Class, OnDoubt};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::finding::{Finding, Severity, fail, warn};
 use super::inspection::Inspection;
@@ -12,12 +14,12 @@ use super::rules::of_store;
 use crate::value::Span;
 
 /// The documented object; the names and the order of its members are stable.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct ClaimsReport {
     /// The address.
     pub claims: String,
     /// The setting of the address: `claims.listen` or `gateway.listen`.
-    pub listener: &'static str,
+    pub listener: Cow<'static, str>,
     /// The worst of the findings.
     pub verdict: Severity,
     /// True if every caller needs a token.
@@ -60,7 +62,7 @@ impl ClaimsReport {
         let severities = findings.iter().map(|finding| finding.severity);
         Self {
             claims: listener.address.to_string(),
-            listener: listener.setting,
+            listener: listener.setting.into(),
             verdict: severities.max().unwrap_or(Severity::Ok),
             needs_token,
             tokens: tokens.as_ref().map_or(0, |it| it.usable),

@@ -1,13 +1,15 @@
 //! The findings of a check. Each code has a row in the book, `reference/check.md`.
 
+use std::borrow::Cow;
+
 use semel_core::Error;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// One fact that the operator should know before the pipeline runs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// The stable code.
-    pub code: &'static str,
+    pub code: Cow<'static, str>,
     /// Its weight.
     pub severity: Severity,
     /// The fact, one clause.
@@ -29,7 +31,7 @@ pub enum Place {
 }
 
 /// The weight of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// There is nothing to report.
@@ -54,7 +56,7 @@ impl Severity {
 /// Makes a finding about something that may be intended.
 pub fn warn(code: &'static str, message: impl Into<String>, advice: impl Into<String>) -> Finding {
     Finding {
-        code,
+        code: Cow::Borrowed(code),
         severity: Severity::Warn,
         message: message.into(),
         advice: advice.into(),
@@ -78,4 +80,9 @@ pub fn fail(code: &'static str, message: impl Into<String>, advice: impl Into<St
         severity: Severity::Fail,
         ..warn(code, message, advice)
     }
+}
+
+/// The names as a report has them.
+pub(super) fn cows(names: Vec<&'static str>) -> Vec<Cow<'static, str>> {
+    names.into_iter().map(Cow::Borrowed).collect()
 }

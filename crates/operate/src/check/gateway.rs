@@ -1,11 +1,13 @@
 //! The report of a route of a gateway: what it promises, to whom, and what it leaves unprotected.
 
+use std::borrow::Cow;
+
 use semel_config::{GatewaySettings, RouteSettings, Settings, TenantProof};
 use semel_core::Error;
 use semel_core::units::{duration_text, spelled};
 use semel_engine::effect::{Class, OnDoubt, within_provider_window};
 use semel_gateway::{BodyPart, Mode, OnOutage, Parts, Route, TenantFrom};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::finding::{Finding, Severity, warn};
 use super::inspection::Inspection;
@@ -14,13 +16,10 @@ use super::rules::of_store;
 use crate::value::Span;
 
 /// The documented object; the names and the order of its members are stable.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct RouteReport {
     /// The path of the route; `*` for every path that no route before it has.
     pub route: String,
-    /// The heading of the report.
-    #[serde(skip)]
-    pub title: String,
     /// The worst of the findings.
     pub verdict: Severity,
     /// The address of the gateway.
@@ -32,17 +31,17 @@ pub struct RouteReport {
     /// The methods that are guarded.
     pub methods: Vec<String>,
     /// The class of what is behind the route.
-    pub class: &'static str,
+    pub class: Cow<'static, str>,
     /// The promise of the class.
-    pub guarantee: &'static str,
+    pub guarantee: Cow<'static, str>,
     /// The treatment of an unkeyed request whose end is unknown.
-    pub on_doubt: Option<&'static str>,
+    pub on_doubt: Option<Cow<'static, str>>,
     /// The fate of a request whose end is unknown, a sentence.
     pub doubt: String,
     /// The requests that have no protection, a clause each.
     pub unprotected: Vec<String>,
     /// The place of the key.
-    pub key: &'static str,
+    pub key: Cow<'static, str>,
     /// The place of the tenant; none where there is only one.
     pub tenant: Option<String>,
     /// The parts that must be the same under one key.
@@ -60,7 +59,7 @@ pub struct RouteReport {
     /// The answers that are remembered.
     pub outcomes: String,
     /// The dialect of the answers.
-    pub mode: &'static str,
+    pub mode: Cow<'static, str>,
     /// All findings.
     pub findings: Vec<Finding>,
 }
@@ -86,32 +85,28 @@ impl RouteReport {
         let severities = findings.iter().map(|finding| finding.severity);
         Self {
             route: path.to_string(),
-            title: match &**path {
-                "*" => "gateway".to_owned(),
-                path => format!("gateway {path}"),
-            },
             verdict: severities.max().unwrap_or(Severity::Ok),
             gateway: gateway.listen.to_string(),
             upstreams: gateway.upstreams.iter().map(ToString::to_string).collect(),
             operation: route.operation.to_string(),
             methods: route.methods.iter().map(ToString::to_string).collect(),
-            class: route.class.as_str(),
+            class: route.class.as_str().into(),
             guarantee: if route.shadow {
-                "nothing: every request passes, and is counted"
+                "nothing: every request passes, and is counted".into()
             } else {
-                guarantee(route.class)
+                guarantee(route.class).into()
             },
             on_doubt: match route.class {
-                Class::Unkeyed(OnDoubt::Park) => Some("park"),
-                Class::Unkeyed(OnDoubt::Repeat) => Some("repeat"),
+                Class::Unkeyed(OnDoubt::Park) => Some("park".into()),
+                Class::Unkeyed(OnDoubt::Repeat) => Some("repeat".into()),
                 Class::Keyed { .. } | Class::Transactional | Class::Streamed => None,
             },
             doubt: doubt(route),
             unprotected: unprotected(route),
             key: if route.derive {
-                "derived"
+                "derived".into()
             } else {
-                "Idempotency-Key"
+                "Idempotency-Key".into()
             },
             tenant: match (&route.tenant, proof) {
                 (TenantFrom::Header(name), _) => Some(format!("header:{name}")),
@@ -127,10 +122,20 @@ impl RouteReport {
             timeout: Span(route.upstream_timeout),
             outcomes: route.outcomes.to_string(),
             mode: match route.mode {
-                Mode::Ietf => "ietf",
-                Mode::Stripe => "stripe",
+                Mode::Ietf => "ietf".into(),
+                Mode::Stripe => "stripe".into(),
             },
             findings,
+        }
+    }
+}
+
+impl RouteReport {
+    /// Returns the heading of the report.
+    pub fn title(&self) -> String {
+        match &*self.route {
+            "*" => "gateway".to_owned(),
+            path => format!("gateway {path}"),
         }
     }
 }
@@ -297,7 +302,7 @@ mod tests {
             panic!("{reports:?}");
         };
         assert_eq!((&*all.route, all.verdict), ("*", Severity::Ok));
-        assert_eq!((all.class, all.guarantee), ("unkeyed", "at most once"));
+        assert_eq!((&*all.class, &*all.guarantee), ("unkeyed", "at most once"));
         assert_eq!(
             all.unprotected,
             ["every method but POST, PATCH", "requests without a key"]
@@ -310,7 +315,11 @@ mod tests {
     fn what_weakens_a_route_is_found() {
         let codes = |more: &str| -> Vec<_> {
             let reports = reports(more, Durability::PowerCut);
-            reports[0].findings.iter().map(|it| it.code).collect()
+            reports[0]
+                .findings
+                .iter()
+                .map(|it| it.code.clone())
+                .collect()
         };
         for (more, code) in [
             ("shadow = true", "route-in-shadow"),

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use semel_core::producer::{ProducerEntry, StreamEntry};
 use semel_core::{Timestamp, units};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::finding::{Finding, Severity, warn};
 use crate::value::Span;
 
 /// The documented object; the names and the order of its members are stable.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct ProducerReport {
     /// The name.
     pub producer: String,
@@ -98,12 +98,15 @@ mod tests {
             };
             assert!(finding.message.contains(&format!("{waiting} messages")));
             assert!(finding.message.ends_with("the oldest for 1h"), "{report:?}");
-            Some(finding.code)
+            Some(finding.code.clone())
         };
-        assert_eq!(code(entry(true, 8, 3), hour), Some("producer-frozen"));
+        assert_eq!(
+            code(entry(true, 8, 3), hour),
+            Some("producer-frozen".into())
+        );
         assert_eq!(
             code(entry(false, 8, 3), hour + 999),
-            Some("producer-waiting")
+            Some("producer-waiting".into())
         );
         assert_eq!(code(entry(true, 8, 3), hour - 1), None);
         assert_eq!(code(entry(true, 8, 7), 9 * hour), None, "all is confirmed");

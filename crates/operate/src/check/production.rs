@@ -8,7 +8,7 @@ mod routes;
 use std::net::SocketAddr;
 
 use semel_core::Error;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use line::{Line, Standing};
 
@@ -65,10 +65,10 @@ pub enum Scrape {
 }
 
 /// The list of one pipeline: the documented object; the names and the order of its members are stable.
-#[derive(Debug, Serialize)]
-pub struct Production<'a> {
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Production {
     /// The name of the pipeline, or `gateway` and the path of a route.
-    pub pipeline: &'a str,
+    pub pipeline: String,
     /// The worst of the verdicts.
     pub verdict: Standing,
     /// The number of lines that pass.
@@ -81,14 +81,14 @@ pub struct Production<'a> {
     pub lines: Vec<Line>,
 }
 
-impl<'a> Production<'a> {
+impl Production {
     /// Goes through the list.
-    pub fn of(subject: &Subject<'a>, report: &Report<'_>, observed: &Observed<'_>) -> Self {
+    pub fn of(subject: &Subject<'_>, report: &Report, observed: &Observed<'_>) -> Self {
         let lines = lines::all(subject, report, observed);
-        Self::of_lines(&subject.pipeline.pipeline.name, lines)
+        Self::of_lines(subject.pipeline.pipeline.name.to_string(), lines)
     }
 
-    fn of_lines(pipeline: &'a str, lines: Vec<Line>) -> Self {
+    fn of_lines(pipeline: String, lines: Vec<Line>) -> Self {
         let count = |standing| lines.iter().filter(|it| it.verdict == standing).count();
         Self {
             pipeline,

@@ -3,13 +3,13 @@
 use semel_config::RelaySettings;
 use semel_core::port::outbox::OutboxContents;
 use semel_core::{Error, Result};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::finding::{Finding, Severity, fail, warn};
 use crate::value::Span;
 
 /// The documented object; the names and the order of its members are stable.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct RelayReport {
     /// The name.
     pub relay: String,

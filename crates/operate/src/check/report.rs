@@ -1,5 +1,7 @@
 //! The report of one pipeline: its promise, the foundation of the promise, and what stands in its way.
 
+use std::borrow::Cow;
+
 use semel_config::{Front, Settings};
 use semel_core::Error;
 use semel_core::fingerprint::FingerprintSelector;
@@ -10,10 +12,10 @@ use semel_engine::effect::{Class, OnDoubt, within_provider_window};
 use semel_worker::effect::http::masked;
 use semel_worker::effect::publish::{Promise, Settings as PublishSettings};
 use semel_worker::settings::EffectSettings;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::broker::Reached;
-use super::finding::{Finding, Severity};
+use super::finding::{Finding, Severity, cows};
 use super::inspection::Inspection;
 use super::rules::Subject;
 use super::sample::Sample;
@@ -22,18 +24,18 @@ use super::window::{Gate, Verdict};
 use crate::value::Span;
 
 /// The documented object; the names and the order of its members are stable.
-#[derive(Debug, Serialize)]
-pub struct Report<'a> {
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Report {
     /// The name of the pipeline.
-    pub pipeline: &'a str,
+    pub pipeline: String,
     /// The worst of the findings.
     pub verdict: Severity,
     /// The class of its effect.
-    pub class: &'static str,
+    pub class: Cow<'static, str>,
     /// The promise of the class.
-    pub guarantee: &'static str,
+    pub guarantee: Cow<'static, str>,
     /// The treatment of an unkeyed call whose end is unknown.
-    pub on_doubt: Option<&'static str>,
+    pub on_doubt: Option<Cow<'static, str>>,
     /// Its source.
     pub source: String,
     /// Its effect.
@@ -53,6 +55,8 @@ pub struct Report<'a> {
     pub transport: Option<String>,
     /// Selector of the time of birth.
     pub birth: Option<String>,
+    /// The time that the age gate uses.
+    pub age_gate: Gate,
     /// The time for which a key is remembered.
     pub window: Span,
     /// The part of the window that is kept back.
@@ -66,18 +70,15 @@ pub struct Report<'a> {
     /// The space that the store will take.
     pub storage: Storage,
     /// The captured messages as the pipeline reads them.
-    pub sample: Option<&'a Sample>,
+    pub sample: Option<Sample>,
     /// All findings.
     pub findings: Vec<Finding>,
     /// The answers of the live broker; nothing if there is no broker.
-    pub reach: Option<Reached<'a>>,
-    /// The time that the age gate uses.
-    #[serde(skip)]
-    pub gate: Gate,
+    pub reach: Option<Reached>,
 }
 
 /// The reach of the promise. R009
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Coverage {
     /// The reach in a word.
     pub protection: Protection,
@@ -86,7 +87,7 @@ pub struct Coverage {
 }
 
 /// The reach of the promise, in a word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protection {
     /// Everywhere, for messages of any origin.
@@ -98,27 +99,24 @@ pub enum Protection {
 }
 
 /// The store as the check found it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct StoreReport {
     /// Its URL, without secrets.
     pub url: String,
     /// True if the store exists.
     pub is_there: bool,
     /// The worst event that an answer survives; unknown before the store exists or if it cannot be seen.
-    pub survives: Option<&'static str>,
+    pub survives: Option<Cow<'static, str>>,
     /// True if several processes may use it at once.
     pub shared: Option<bool>,
     /// The names of its weaknesses that are accepted.
-    pub accepted: Vec<&'static str>,
+    pub accepted: Vec<Cow<'static, str>>,
     /// The reason why the check could not look at the store.
     pub error: Option<String>,
-    /// True if several machines may reach it.
-    #[serde(skip)]
-    pub is_server: bool,
 }
 
 /// The attempts of an effect, and the waits between them.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct RetryReport {
     /// The attempts that fail before the message is dead.
     pub attempts: u32,
@@ -132,22 +130,22 @@ pub struct RetryReport {
     pub longest: Span,
 }
 
-impl<'a> Report<'a> {
+impl Report {
     /// Applies every rule to the known facts.
-    pub fn of(subject: &Subject<'a>) -> Self {
+    pub fn of(subject: &Subject<'_>) -> Self {
         let settings = subject.pipeline;
         let pipeline = &settings.pipeline;
         let findings = subject.findings();
         let severities = findings.iter().map(|finding| finding.severity);
         let class = settings.effect.class();
         Self {
-            pipeline: &pipeline.name,
+            pipeline: pipeline.name.to_string(),
             verdict: severities.max().unwrap_or(Severity::Ok),
-            class: class.as_str(),
-            guarantee: guarantee(class),
+            class: class.as_str().into(),
+            guarantee: guarantee(class).into(),
             on_doubt: match class {
-                Class::Unkeyed(OnDoubt::Park) => Some("park"),
-                Class::Unkeyed(OnDoubt::Repeat) => Some("repeat"),
+                Class::Unkeyed(OnDoubt::Park) => Some("park".into()),
+                Class::Unkeyed(OnDoubt::Repeat) => Some("repeat".into()),
                 Class::Keyed { .. } | Class::Transactional | Class::Streamed => None,
             },
             source: settings.source.to_string(),
@@ -164,6 +162,7 @@ impl<'a> Report<'a> {
             },
             transport: pipeline.transport.as_ref().map(ToString::to_string),
             birth: pipeline.birth.as_ref().map(ToString::to_string),
+            age_gate: subject.broker.gate(settings),
             window: Span(pipeline.window.duration()),
             margin: Span(pipeline.window.margin()),
             lease: Span(pipeline.lease),
@@ -176,10 +175,9 @@ impl<'a> Report<'a> {
                 longest: Span(subject.horizon()),
             },
             storage: subject.storage.clone(),
-            sample: subject.sample,
+            sample: subject.sample.cloned(),
             findings,
             reach: Reached::of(subject.broker, settings),
-            gate: subject.broker.gate(settings),
         }
     }
 }
@@ -274,20 +272,25 @@ impl Coverage {
 }
 
 impl StoreReport {
+    /// Tells whether several machines may reach it.
+    pub fn is_server(&self) -> bool {
+        let local = ["memory:", "embedded:", "sqlite:"];
+        !local.iter().any(|kind| self.url.starts_with(kind))
+    }
+
     pub(super) fn of(settings: &Settings, store: Result<&Inspection, &Error>) -> Self {
         let found = store.ok().and_then(|looked| looked.capabilities.as_ref());
         Self {
             url: settings.store.to_string(),
             is_there: store.is_ok_and(|looked| looked.is_there),
             survives: found.map(|found| match found.durability {
-                Durability::Process => "nothing",
-                Durability::Kill => "kill",
-                Durability::PowerCut => "power-cut",
-                Durability::NodeLoss => "node-loss",
+                Durability::Process => "nothing".into(),
+                Durability::Kill => "kill".into(),
+                Durability::PowerCut => "power-cut".into(),
+                Durability::NodeLoss => "node-loss".into(),
             }),
             shared: found.map(|found| found.shared),
-            accepted: settings.accepted.names(),
-            is_server: settings.store.is_server(),
+            accepted: cows(settings.accepted.names()),
             error: store.err().map(ToString::to_string),
         }
     }

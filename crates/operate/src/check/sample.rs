@@ -11,12 +11,12 @@ use semel_core::port::source::{Fetched, Source};
 use semel_core::{ClaimId, Operation, Result, Start, Unusable as Reason};
 use semel_engine::pipeline::{Incoming, Pipeline, Scratch};
 use semel_worker::settings::EffectSettings;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::value::tenant;
 
 /// The findings in a sample.
-#[derive(Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Sample {
     /// The name of the file.
     pub file: String,
@@ -37,14 +37,14 @@ pub struct Sample {
     /// The first of the conflicts.
     pub first_conflicts: Vec<Conflict>,
     /// Messages without a tenant, although their pipeline has tenants; they are among the unusable ones.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub without_tenant: u64,
     /// Messages without a usable key or tenant, by reason.
     pub unusable: BTreeMap<Box<str>, Unusable>,
 }
 
 /// Two messages with the same key and different content.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Conflict {
     /// Their key.
     pub key: String,
@@ -58,7 +58,7 @@ pub struct Conflict {
 }
 
 /// Messages that yield no key, for one reason.
-#[derive(Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Unusable {
     /// The number of these messages.
     pub count: u64,

@@ -43,7 +43,7 @@ impl SetAside {
     ///
     /// # Cost
     ///
-    /// Reads messages with their payloads, a group of pages at a time, until it has found so many.
+    /// Reads messages with their payloads, a small group at a time, until it has found so many.
     ///
     /// # Errors
     ///
@@ -105,10 +105,13 @@ async fn messages(store: &AnyStore, within: &ListQuery, kind: Kind) -> Result<Pi
         filter: Filter::default(),
     };
     let mut pile = Pile::default();
-    let count = async |found: Vec<crate::parked::Found>| {
-        Ok(pile.add(found.iter().map(|it| it.message.since)))
-    };
-    search.pages(store, count).await?;
+    // A worker that checks itself has other work to do.
+    let mut groups = search.small_groups();
+    while let Some(found) = groups.next(store).await? {
+        if pile.add(found.iter().map(|it| it.message.since)).is_break() {
+            break;
+        }
+    }
     Ok(pile)
 }
 

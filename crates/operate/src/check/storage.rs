@@ -5,10 +5,10 @@ use std::num::NonZeroU32;
 use semel_config::{ServerKind, StoreUrl};
 use semel_core::Window;
 use semel_core::fingerprint::{FingerprintSelector, Members};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The space of one key, and of all keys at a given rate.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Storage {
     /// Bytes on disk, for keys of 16 bytes; outcomes come on top. With the payload as fingerprint, for messages of
     /// eight members.
@@ -20,7 +20,7 @@ pub struct Storage {
 }
 
 /// The space of all keys at a rate of new keys.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AtRate {
     /// New keys.
     pub keys_per_second: u32,

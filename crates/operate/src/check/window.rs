@@ -1,15 +1,17 @@
 //! Compares the window of a pipeline with its broker: the time for which a message can come again with the time
 //! for which its key is remembered. The broker's adapter asks the broker.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
 use semel_config::{Front, PipelineSettings, SourceSettings};
 use semel_core::port::horizon::{Horizon, HorizonReport};
-use semel_core::units::{duration_text, spelled};
+use semel_core::units::{self, duration_text, spelled};
 use semel_core::{Error, ErrorKind, Result, Timestamp, Window};
 use semel_engine::effect::{Class, OnDoubt, within_provider_window};
-use serde::Serialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::attempts;
 
@@ -42,7 +44,7 @@ pub struct Judgement {
 }
 
 /// The time that the age gate of a pipeline uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Gate {
     /// The time at which the broker took the message in.
@@ -54,7 +56,7 @@ pub enum Gate {
 }
 
 /// The comparison of a window with the time that is needed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// The window outlasts the broker.
@@ -314,6 +316,17 @@ impl Serialize for Shown {
             Horizon::Endless => to.serialize_str("endless"),
             Horizon::Unknown => to.serialize_str("unknown"),
         }
+    }
+}
+
+impl<'de> Deserialize<'de> for Shown {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        let text = <Cow<'de, str>>::deserialize(from)?;
+        Ok(Self(match &*text {
+            "endless" => Horizon::Endless,
+            "unknown" => Horizon::Unknown,
+            text => Horizon::Within(units::duration(text).map_err(D::Error::custom)?),
+        }))
     }
 }
 

@@ -5,9 +5,19 @@ mod production;
 mod services;
 mod windows;
 
-pub use windows::WindowLine;
+use semel_operate::check::CheckReport;
 
-/// A number of bytes in the largest unit that it fills, with two digits.
-pub fn bytes_text(count: u64) -> String {
-    indicatif::BinaryBytes(count).to_string()
+use crate::{Answer, Block};
+
+impl Answer for CheckReport {
+    fn describe(&self, block: &mut Block) {
+        match self {
+            Self::Pipeline(report) => report.describe(block),
+            Self::Production(list) => list.describe(block),
+            Self::Claims(report) => report.describe(block),
+            Self::Route(report) => report.describe(block),
+            Self::Relay(report) => report.describe(block),
+            Self::Producer(report) => report.describe(block),
+        }
+    }
 }

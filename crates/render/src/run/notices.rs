@@ -12,12 +12,12 @@ use semel_engine::pipeline::Fail;
 use semel_gateway::OnOutage;
 use semel_operate::check::window::Gate;
 use semel_operate::pipelines::{OrderedPause, PauseKind};
+use semel_operate::shell::quoted_path;
 use semel_outbox::Event;
 use semel_supervisor::event_log::lasted_text;
 use semel_supervisor::{Keys, Notice, Protection};
 
 use super::summary;
-use crate::shell::quoted_path;
 use crate::{self as output, Level};
 
 /// Prints a notice while no bar is shown.
@@ -42,8 +42,8 @@ pub fn text(notice: &Notice<'_>) -> Option<(Level, String)> {
         }
         Notice::StoreWarning { url, warning: text } => warning(format!("store {url}: {text}")),
         Notice::StoreExposed { url } => {
-            let exposed = exposed(url)?;
-            let hide = hide(url)?;
+            let exposed = store::exposed(url)?;
+            let hide = store::hide(url)?;
             warning(format!(
                 "store {url}: {exposed}; take the right away: {hide}"
             ))
@@ -367,26 +367,6 @@ fn forward(url: &StoreUrl, from: i64, to: i64) -> String {
         "{url} was brought forward from format {from} to format {to}; versions of semel that write format {from} \
          cannot open it any more"
     )
-}
-
-/// The warning that other users of this machine can read the store at `url`; nothing if only its owner can.
-pub fn exposed(url: &StoreUrl) -> Option<String> {
-    let path = url.path().filter(|_| store::is_exposed(url))?;
-    Some(format!(
-        "other users of this machine can read {}, and the messages that are kept in it",
-        path.display()
-    ))
-}
-
-/// Returns the command that takes the right to read away from other users.
-pub fn hide(url: &StoreUrl) -> Option<String> {
-    let path = quoted_path(url.path()?);
-    Some(match url {
-        StoreUrl::Embedded(_) => format!("chmod -R go= {path}"),
-        StoreUrl::Memory | StoreUrl::Sqlite(_) | StoreUrl::Server(_) => {
-            format!("chmod go= {path}*")
-        }
-    })
 }
 
 /// The line that announces a pipeline when it starts.

@@ -38,10 +38,26 @@ pub fn inspect(path: &Path, statements: &[Statements]) -> Result<Option<Inspecti
     if std::fs::metadata(path).map_or(0, |found| found.len()) == 0 {
         return Ok(None);
     }
+    look(path, uri(path, may_be_unused(path)), statements).map(Some)
+}
+
+/// Looks at a file that this process has open as a store. SQLite alone opens it, and in its own way: a handle beside it,
+/// and one that takes no locks, would drop those of this process when they are closed, where the file has no write-ahead
+/// log.
+///
+/// # Errors
+///
+/// As [`inspect`]
+pub fn inspect_opened(path: &Path, statements: &[Statements]) -> Result<Inspection> {
+    let path = &*open::absolute(path)?;
+    look(path, uri(path, false), statements)
+}
+
+fn look(path: &Path, uri: OsString, statements: &[Statements]) -> Result<Inspection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_URI;
-    let connection = Connection::open_with_flags(uri(path), flags)
+    let connection = Connection::open_with_flags(uri, flags)
         .and_then(|connection| {
             connection.busy_timeout(Options::default().busy_timeout)?;
             Ok(connection)
@@ -57,22 +73,26 @@ pub fn inspect(path: &Path, statements: &[Statements]) -> Result<Option<Inspecti
         .iter()
         .map(|statements| statements::prepare(&connection, statements).err())
         .collect();
-    Ok(Some(Inspection {
+    Ok(Inspection {
         is_store,
         format,
         capabilities: preflight::of_path(path),
         refused,
-    }))
+    })
 }
 
-/// Returns the path for SQLite. Without a journal beside it no process is using it, and SQLite need not leave files of
-/// its own there either.
-fn uri(path: &Path) -> OsString {
+/// Tells whether no process may be using a file: there is no journal beside it.
+fn may_be_unused(path: &Path) -> bool {
     let beside = |suffix: &str| {
         let mut name = path.as_os_str().to_owned();
         name.push(suffix);
         Path::new(&name).exists()
     };
+    !beside("-wal") && !beside("-journal")
+}
+
+/// Returns the path for SQLite, which need not leave files of its own beside a file that nobody uses.
+fn uri(path: &Path, is_unused: bool) -> OsString {
     let mut uri = b"file:".to_vec();
     for &byte in path.as_os_str().as_bytes() {
         match byte {
@@ -80,7 +100,7 @@ fn uri(path: &Path) -> OsString {
             byte => uri.push(byte),
         }
     }
-    if !beside("-wal") && !beside("-journal") {
+    if is_unused {
         uri.extend_from_slice(b"?immutable=1");
     }
     OsString::from_vec(uri)

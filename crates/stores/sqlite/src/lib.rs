@@ -71,7 +71,7 @@ mod writer;
 
 pub use config::Options;
 pub use inbox::InboxSteps;
-pub use inspection::{Inspection, inspect};
+pub use inspection::{Inspection, inspect, inspect_opened};
 pub use outbox::{OUTBOX_FORMAT, SqliteOutbox, SqliteOutboxStore};
 pub use producers::{SqliteIngest, SqliteProducers};
 pub use rusqlite;

@@ -39,7 +39,7 @@ struct PipelineOverview<'a> {
     window_needed: Option<String>,
     /// The settings of its broker from which that follows; none before it was looked at, and without one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    broker: Option<Vec<BrokerFact<'a>>>,
+    broker: Option<Vec<BrokerFact>>,
     /// The number of things that wait for a person, by why; none while they were not counted.
     set_aside: Option<BTreeMap<&'static str, u64>>,
     /// The counts since the start, as the run prints them at its end, without those of a cache or a filter.

@@ -1,14 +1,16 @@
 //! One line of the list, and the findings that belong to it.
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 
 use crate::check::finding::{Finding, Place, Severity};
 
 /// One line of the list, with its verdict.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {
     /// The stable name of the line.
-    pub line: &'static str,
+    pub line: Cow<'static, str>,
     /// Its verdict.
     pub verdict: Standing,
     /// The reason, one clause.
@@ -16,11 +18,11 @@ pub struct Line {
     /// The next step; nothing if it passes.
     pub advice: Option<String>,
     /// The codes of the findings that it rests on.
-    pub findings: Vec<&'static str>,
+    pub findings: Vec<Cow<'static, str>>,
 }
 
 /// The verdict of a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Standing {
     /// It holds.
@@ -45,7 +47,7 @@ impl Standing {
 impl Line {
     pub(super) fn pass(line: &'static str, why: impl Into<String>) -> Self {
         Self {
-            line,
+            line: Cow::Borrowed(line),
             verdict: Standing::Pass,
             why: why.into(),
             advice: None,
@@ -88,11 +90,11 @@ impl Line {
         let mut advice: Vec<_> = findings.iter().map(|it| &*it.advice).collect();
         advice.dedup();
         Some(Self {
-            line,
+            line: Cow::Borrowed(line),
             verdict,
             why: why.join("; "),
             advice: Some(advice.join("; ")),
-            findings: findings.iter().map(|finding| finding.code).collect(),
+            findings: findings.iter().map(|it| it.code.clone()).collect(),
         })
     }
 
@@ -108,7 +110,7 @@ impl Line {
 fn standing(finding: &Finding) -> Standing {
     match finding.severity {
         Severity::Fail => Standing::Fail,
-        Severity::Warn if UNMET.contains(&finding.code) => Standing::Fail,
+        Severity::Warn if UNMET.contains(&&*finding.code) => Standing::Fail,
         Severity::Warn | Severity::Ok => Standing::Unknown,
     }
 }
@@ -118,7 +120,7 @@ pub(super) fn line_of(finding: &Finding) -> Option<&'static str> {
     match finding.place {
         Some(Place::Store) => Some("store"),
         Some(Place::Source) => Some("source"),
-        None => line_of_code(finding.code),
+        None => line_of_code(&finding.code),
     }
 }
 

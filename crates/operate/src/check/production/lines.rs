@@ -17,11 +17,7 @@ use crate::check::rules::Subject;
 use crate::check::window::{Gate, Verdict};
 
 /// Judges every line, in the order of the list.
-pub(super) fn all(
-    subject: &Subject<'_>,
-    report: &Report<'_>,
-    observed: &Observed<'_>,
-) -> Vec<Line> {
+pub(super) fn all(subject: &Subject<'_>, report: &Report, observed: &Observed<'_>) -> Vec<Line> {
     let judge = Judge { subject, report };
     vec![
         judge.owner(),
@@ -44,7 +40,7 @@ pub(super) fn all(
 
 struct Judge<'j> {
     subject: &'j Subject<'j>,
-    report: &'j Report<'j>,
+    report: &'j Report,
 }
 
 impl Judge<'_> {
@@ -64,7 +60,7 @@ impl Judge<'_> {
         if let Some(found) = self.found("key") {
             return found.after(&key);
         }
-        match self.report.sample {
+        match &self.report.sample {
             Some(sample) => Line::pass(
                 "key",
                 format!(
@@ -112,7 +108,7 @@ impl Judge<'_> {
         };
         let why = format!("{class}: {guarantee}{accepted}");
         let breaks = self.report.findings.iter().find(|finding| {
-            finding.severity == Severity::Fail && BREAKS_THE_PROMISE.contains(&finding.code)
+            finding.severity == Severity::Fail && BREAKS_THE_PROMISE.contains(&&*finding.code)
         });
         if let Some(Finding { code, advice, .. }) = breaks {
             let mut line = Line::fail(
@@ -120,7 +116,7 @@ impl Judge<'_> {
                 format!("{why}; that does not hold here: {code}"),
                 advice,
             );
-            line.findings.push(code);
+            line.findings.push(code.clone());
             return line;
         }
         if let Some(found) = self.found("class") {
@@ -191,7 +187,7 @@ impl Judge<'_> {
                 format!("{set}; the broker could not be asked"),
                 "see the line `source`, then check again",
             ),
-            _ if self.report.gate == Gate::Off => Line::unknown(
+            _ if self.report.age_gate == Gate::Off => Line::unknown(
                 "window",
                 format!("{set}; there is no broker: what is read again after that counts as new"),
                 "read it again within the window, or name `birth`",
@@ -209,7 +205,7 @@ impl Judge<'_> {
             return found;
         }
         let window = duration_text(self.report.window.0);
-        match (self.report.gate, &self.report.birth) {
+        match (self.report.age_gate, &self.report.birth) {
             (Gate::Birth, Some(birth)) => self.birth(birth, &window),
             (Gate::Birth | Gate::Appended | Gate::Off, _) => Line::unknown(
                 "producers",
@@ -227,7 +223,7 @@ impl Judge<'_> {
         let kept = format!(
             "what is published again keeps its birth, {birth}; past {window} it is set aside, not repeated"
         );
-        let Some(sample) = self.report.sample else {
+        let Some(sample) = &self.report.sample else {
             return Line::unknown(
                 "producers",
                 format!("{kept}; whether real messages have it was not looked at"),

@@ -8,9 +8,9 @@ use super::lines::people::alerts;
 use super::{Production, Scrape};
 use crate::check::gateway::RouteReport;
 
-impl<'a> Production<'a> {
+impl Production {
     /// Goes through those lines of the list that concern a route.
-    pub fn of_route(report: &'a RouteReport, settings: &Settings, scrape: &Scrape) -> Self {
+    pub fn of_route(report: &RouteReport, settings: &Settings, scrape: &Scrape) -> Self {
         let lines = vec![
             key(report),
             tenants(report),
@@ -21,7 +21,7 @@ impl<'a> Production<'a> {
             encryption(settings),
             alerts("route", &report.operation, scrape),
         ];
-        Self::of_lines(&report.title, lines)
+        Self::of_lines(report.title(), lines)
     }
 }
 

@@ -9,11 +9,11 @@ use semel_operate::check::{
     BrokerFact, Coverage, Finding, Protection, Reached, Report, RetryReport, Sample, Severity,
     Storage, StoreReport, UnreadSetting,
 };
+use semel_operate::value::bytes_text;
 
-use super::bytes_text;
 use crate::{Answer, Block, TextStyle};
 
-impl Answer for Report<'_> {
+impl Answer for Report {
     fn describe(&self, block: &mut Block) {
         let (window, margin) = (duration_text(self.window.0), duration_text(self.margin.0));
         let lease = duration_text(self.lease.0);
@@ -42,7 +42,7 @@ impl Answer for Report<'_> {
             .field("fingerprint", self.fingerprint.join(" + "))
             .some("transport", self.transport.as_ref())
             .field("window", format!("{window}, margin {margin}"));
-        match (self.gate, &self.birth) {
+        match (self.age_gate, &self.birth) {
             (Gate::Appended, _) => block.field("age gate", "on, by the broker's time"),
             (Gate::Birth | Gate::Off, Some(birth)) => {
                 block.field("age gate", format!("on, by {birth}"))
@@ -64,7 +64,7 @@ impl Answer for Report<'_> {
             )
             .field("lease", format!("{lease}, renewed at a third{timeout}"))
             .field("storage", StorageText(&self.storage))
-            .some("sample", self.sample.map(SampleText));
+            .some("sample", self.sample.as_ref().map(SampleText));
         findings(&self.findings, block);
     }
 }
@@ -100,7 +100,7 @@ fn sum_text(sum: Duration) -> String {
 }
 
 /// Describes the broker's answers.
-fn describe_reach(reach: &Reached<'_>, block: &mut Block) {
+fn describe_reach(reach: &Reached, block: &mut Block) {
     let style = match reach.verdict {
         Verdict::Enough => TextStyle::Good,
         Verdict::Unknown | Verdict::SetsAside | Verdict::RepeatsBorne => TextStyle::Attention,
@@ -115,7 +115,7 @@ fn describe_reach(reach: &Reached<'_>, block: &mut Block) {
     let verdict = reach.verdict.as_str();
     let mut needed = format!("{needed}, {outlasts}; set {set}: {verdict}");
     for name in &reach.accepted {
-        needed.extend(["; accepted: ", name]);
+        needed.extend(["; accepted: ", &**name]);
     }
     block
         .field("redelivery", reach.redelivery)
@@ -165,7 +165,7 @@ impl std::fmt::Display for StoreText<'_> {
         if let Some(error) = &it.error {
             return write!(f, ", not to be opened: {error}");
         }
-        match it.survives {
+        match it.survives.as_deref() {
             Some("nothing") => f.write_str(", forgets everything with its process")?,
             Some("kill") => f.write_str(", survives kill -9, not a power cut")?,
             Some("power-cut") => f.write_str(", survives a power cut")?,
@@ -173,7 +173,7 @@ impl std::fmt::Display for StoreText<'_> {
             None => {}
         }
         match it.shared {
-            Some(true) if it.is_server => f.write_str(", for any number of workers")?,
+            Some(true) if it.is_server() => f.write_str(", for any number of workers")?,
             Some(true) => f.write_str(", for several processes of this machine")?,
             Some(false) => f.write_str(", for one process")?,
             None => {}

@@ -4,7 +4,7 @@ use semel_operate::check::{Line, Production, Standing};
 
 use crate::{Answer, Block, TextStyle};
 
-impl Answer for Production<'_> {
+impl Answer for Production {
     fn describe(&self, block: &mut Block) {
         let counts = [
             (self.failed, if self.failed == 1 { "fails" } else { "fail" }),

@@ -17,7 +17,7 @@ impl Answer for ClaimsReport {
             .heading(&format!("claims: {}", self.verdict.as_str()))
             .field(
                 "address",
-                match self.listener {
+                match &*self.listener {
                     "gateway.listen" => format!("{}, that of the gateway", self.claims),
                     _ => self.claims.clone(),
                 },
@@ -40,13 +40,13 @@ impl Answer for RouteReport {
     fn describe(&self, block: &mut Block) {
         let upstreams = self.upstreams.join(", ");
         block
-            .heading(&format!("{}: {}", self.title, self.verdict.as_str()))
+            .heading(&format!("{}: {}", self.title(), self.verdict.as_str()))
             .field("serves", format!("{} before {upstreams}", self.gateway))
             .field("guards", self.methods.join(", "))
             .field("class", format!("{}: {}", self.class, self.guarantee))
             .field("doubt", &self.doubt)
             .field("unprotected", self.unprotected.join("; "))
-            .field("key", self.key)
+            .field("key", &self.key)
             .field("operation", &self.operation)
             .some("tenant", self.tenant.as_ref())
             .field("fingerprint", self.fingerprint.join(" + "))

@@ -1,11 +1,12 @@
 //! Inspection of a file that is or may become a store.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 
 use rusqlite::Connection;
 use semel_core::Code;
 use semel_core::port::transactional::Statements;
-use semel_store_sqlite::{Options, inspect};
+use semel_store_sqlite::{Options, inspect, inspect_opened};
 
 use crate::lab::{Lab, open};
 
@@ -35,6 +36,34 @@ fn looking_leaves_no_trace_whatever_the_name() {
         assert!(inspection.is_store && inspection.refused.is_empty());
         assert_eq!((names(&lab), fs::read(&path).expect("a file")), before);
     }
+}
+
+/// The number of locks that this process has on a file.
+fn locks(lab: &Lab) -> usize {
+    let inode = fs::metadata(lab.path()).expect("a file").ino();
+    let (process, place) = (format!(" {} ", std::process::id()), format!(":{inode} "));
+    let locks = fs::read_to_string("/proc/locks").expect("the locks of the system");
+    let is_ours = |line: &&str| line.contains(&process) && line.contains(&place);
+    locks.lines().filter(is_ours).count()
+}
+
+#[test]
+fn a_look_at_a_file_that_this_process_has_open_takes_no_lock_away() {
+    let lab = Lab::new();
+    drop(open(&lab.path(), &lab.clock, Options::default()).expect("a store"));
+    let database = Connection::open(lab.path()).expect("a database");
+    // Where there can be no write-ahead log, nothing beside the file says that somebody uses it.
+    database
+        .execute_batch("pragma journal_mode = delete; begin immediate")
+        .expect("a lock");
+    let before = locks(&lab);
+    assert!(before > 0, "a transaction holds locks");
+    let looked = inspect_opened(&lab.path(), &[]).expect("a store");
+    assert!(looked.is_store);
+    assert_eq!(locks(&lab), before);
+    // The look of another process: here it has taken them away.
+    inspect(&lab.path(), &[]).expect("a store");
+    assert_eq!(locks(&lab), 0);
 }
 
 #[test]

@@ -79,7 +79,7 @@ impl Judge<'_> {
             }
             return found;
         }
-        let survives = match store.survives {
+        let survives = match store.survives.as_deref() {
             Some("power-cut") => "survives a power cut",
             Some("node-loss") => "survives the loss of a machine",
             // Whatever the class, and behind a filter too, for which there is no finding.

@@ -1,7 +1,7 @@
 //! Characters that a terminal would obey or hide.
 
-/// Controls, and marks without a width that turn the direction of the text or separate lines.
-pub(crate) fn is_unsafe(c: char) -> bool {
+/// Finds controls, and marks without a width that turn the direction of the text or separate lines.
+pub fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(
             c,

@@ -28,7 +28,7 @@ pub fn quoted_path(path: &Path) -> String {
 }
 
 /// Quotes bytes for bash, zsh, ksh and busybox.
-pub(crate) fn escaped(bytes: &[u8]) -> String {
+pub fn escaped(bytes: &[u8]) -> String {
     let mut word = String::from("$'");
     let hex = |bytes: &[u8], word: &mut String| {
         for byte in bytes {

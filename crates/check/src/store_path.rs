@@ -6,15 +6,15 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use rustix::fs::{Access, access, statvfs};
+use semel_backends::store::{exposed, hide};
 use semel_config::StoreUrl;
 use semel_operate::check::{Disk, Finding, Room, fail, warn};
-
-use semel_render::reports::check::bytes_text as bytes;
-use semel_render::run::notices::{exposed, hide};
+use semel_operate::shell::quoted_path;
+use semel_operate::value::bytes_text as bytes;
 
 /// Lists what stands, or may stand, in the way of a store at `url`. A database that is not yet a store
 /// (`is_store`) is for its owner to protect.
-pub(super) fn findings(url: &StoreUrl, is_store: bool, needs: &Room) -> Vec<Finding> {
+pub(crate) fn findings(url: &StoreUrl, is_store: bool, needs: &Room) -> Vec<Finding> {
     let Some(path) = url.path() else {
         return Vec::new();
     };
@@ -44,10 +44,7 @@ pub(super) fn findings(url: &StoreUrl, is_store: bool, needs: &Room) -> Vec<Find
         findings.push(warn(
             "store-exposed",
             format!("every user of this machine can change {name}, and so what counts as done"),
-            format!(
-                "take the right away: chmod o-w {}",
-                crate::shell::quoted_path(path)
-            ),
+            format!("take the right away: chmod o-w {}", quoted_path(path)),
         ));
     } else if is_store && let (Some(exposed), Some(hide)) = (exposed(url), hide(url)) {
         let advice = format!("take the right away: {hide}");
@@ -61,7 +58,7 @@ pub(super) fn findings(url: &StoreUrl, is_store: bool, needs: &Room) -> Vec<Find
 
 /// Measures the disk of a store; nothing if that cannot be read. What the store has of it already is for a comparison
 /// with what it needs (`is_compared`), and nothing if it cannot be read: that room then has to be free.
-pub(super) fn disk(url: &StoreUrl, is_compared: bool) -> Option<Disk> {
+pub(crate) fn disk(url: &StoreUrl, is_compared: bool) -> Option<Disk> {
     let path = url.path()?;
     let found = statvfs(nearest(path)).ok()?;
     let held = is_compared.then(|| held(url, path).ok()).flatten();
