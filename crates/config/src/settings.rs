@@ -14,6 +14,7 @@ use super::console::{self, ConsoleSettings};
 use super::diagnostics::Diagnostics;
 use super::fields::Fields;
 use super::gateway::{self, GatewaySettings};
+use super::ingest::{self, Lenders};
 use super::listener::{self, Door};
 use super::node::{Node, Origin};
 use super::pipeline::{self, PipelineSettings, Shared};
@@ -206,7 +207,7 @@ impl Settings {
         );
         let serves = ["claims", "gateway", "relays"];
         let serves = serves.into_iter().any(|it| fields.is_written(it));
-        let pipelines = pipelines(&mut fields, shared, overrides, serves);
+        let mut pipelines = pipelines(&mut fields, shared, overrides, serves);
         if let (Some((url, _)), Some(gateway)) = (&store, &gateway)
             && gateway.reuse_port
             && !url.is_shared()
@@ -218,6 +219,13 @@ impl Settings {
                 fields.fault_at(&["relays", &relay.name], SAME_NAME);
             }
         }
+        let admin = admin::read(&mut fields);
+        let console = console::read(&mut fields);
+        let lenders = Lenders {
+            gateway: gateway.as_ref(),
+            admin: &admin,
+        };
+        ingest::enter(&fields, lenders, &mut pipelines);
         if overrides.pipeline.is_some() {
             gateway = None;
             relays.clear();
@@ -225,8 +233,6 @@ impl Settings {
                 claims.listen = None;
             }
         }
-        let admin = admin::read(&mut fields);
-        let console = console::read(&mut fields);
         let listeners = [
             ("admin", admin.listen),
             ("claims", claims.as_ref().and_then(|it| it.listen)),

@@ -87,6 +87,7 @@ mod runner;
 pub mod same_file;
 mod shared;
 mod source_lag;
+mod source_paths;
 mod status;
 mod store_opening;
 mod store_watch;
