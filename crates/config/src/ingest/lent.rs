@@ -60,7 +60,7 @@ pub(super) fn check(source: &mut Fields<'_>, entrance: Entrance, path: &str) {
             refuse(source, "token_file", message);
             let message = "is for sources with a listener of their own; set `admin.hosts`";
             refuse(source, "hosts", message);
-            if !path.strip_prefix(BELOW).is_some_and(|it| !it.is_empty()) {
+            if path.strip_prefix(BELOW).is_none_or(str::is_empty) {
                 let message = format!(
                     "must begin with `{BELOW}` at the admin's listener: its other paths are those of the admin API and the \
                      console, as in `{BELOW}orders`"
