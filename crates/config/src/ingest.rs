@@ -1,6 +1,6 @@
 //! `[pipelines.NAME.source]` of kind `ingest`: the address and path that producers send messages to.
 
-mod lent;
+mod entrance;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,8 +12,6 @@ use semel_broker_webhook::{Entrance, IngestOptions, Token};
 use super::fields::Fields;
 use super::listener::{self, Certificate, host};
 use super::webhook::{self, is_readable_by_others};
-
-pub(super) use lent::{Lenders, enter};
 
 /// The path of a listener that producers send messages to.
 #[derive(Clone, PartialEq, Eq)]
@@ -73,7 +71,7 @@ impl fmt::Debug for IngestSettings {
 
 /// Reads the settings of a source.
 pub(super) fn read(source: &mut Fields<'_>) -> Option<IngestSettings> {
-    let entrance = lent::entrance(source);
+    let entrance = entrance::read(source);
     let path = webhook::path(source);
     let tls = listener::tls_alone(source, "has no place here: `token_file` says who may send");
     let token_file = source.path("token_file");
@@ -87,7 +85,7 @@ pub(super) fn read(source: &mut Fields<'_>) -> Option<IngestSettings> {
         source.fault("hosts", node, message);
     }
     if let (Some(entrance), Some(path)) = (entrance, &path) {
-        lent::check(source, entrance, path);
+        entrance::check(source, entrance, path);
     }
     if let Some(Entrance::Own(listen)) = entrance
         && !is_guarded

@@ -14,7 +14,8 @@ use super::console::{self, ConsoleSettings};
 use super::diagnostics::Diagnostics;
 use super::fields::Fields;
 use super::gateway::{self, GatewaySettings};
-use super::ingest::{self, Lenders};
+use super::ingest::IngestSettings;
+use super::lenders::{self, Lenders};
 use super::listener::{self, Door};
 use super::node::{Node, Origin};
 use super::pipeline::{self, PipelineSettings, Shared};
@@ -225,7 +226,7 @@ impl Settings {
             gateway: gateway.as_ref(),
             admin: &admin,
         };
-        ingest::enter(&fields, lenders, &mut pipelines);
+        lenders::enter(&fields, lenders, ingests(&mut pipelines));
         if overrides.pipeline.is_some() {
             gateway = None;
             relays.clear();
@@ -291,6 +292,16 @@ fn check_kept(fields: &Fields<'_>, store: &StoreUrl, pipelines: &[PipelineSettin
             fields.refuse_at(&place, Refusal::unsupported(message));
         }
     }
+}
+
+/// Returns the sources that producers send to, each with the name of its pipeline.
+fn ingests(
+    pipelines: &mut [PipelineSettings],
+) -> impl Iterator<Item = (&str, &mut IngestSettings)> {
+    pipelines.iter_mut().filter_map(|it| match &mut it.source {
+        SourceSettings::Ingest(source) => Some((&*it.pipeline.name, source)),
+        _ => None,
+    })
 }
 
 /// Returns the places that sources listen at, each with the name of its pipeline.

@@ -2,10 +2,9 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use semel_http::Limits;
-
-use super::listeners::LIMITS;
 
 /// The listener that the requests of a source come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,3 +57,9 @@ impl fmt::Display for Entrance {
         self.address().fmt(f)
     }
 }
+
+/// The bounds of what providers can take. A request has its own time; what is left of answers at the end is written at once.
+pub(crate) const LIMITS: Limits = Limits {
+    drain: Duration::from_secs(5),
+    ..Limits::API
+};

@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use semel_core::port::ingest::AnyIngestJournal;
 use semel_core::{Clock, Code, Error, ErrorKind, Result};
-use semel_http::{Limits, Listener, Problem};
+use semel_http::{Listener, Problem};
 use semel_tls::Identity;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -20,7 +19,7 @@ use tokio::time::timeout;
 use super::answer;
 use super::answers::Answers;
 use super::arrivals::Arrivals;
-use super::entrance::Entrance;
+use super::entrance::{Entrance, LIMITS};
 use super::ingest::{Gate, IngestOptions, MAX_HEADERS_BYTES};
 use super::options::Options;
 use super::request_body::unread;
@@ -316,9 +315,3 @@ impl fmt::Debug for Listeners {
         f.debug_set().entries(self.doors.keys()).finish()
     }
 }
-
-/// The bounds of what providers can take. A request has its own time; what is left of answers at the end is written at once.
-pub(crate) const LIMITS: Limits = Limits {
-    drain: Duration::from_secs(5),
-    ..Limits::API
-};

@@ -2,7 +2,7 @@
 //! answered, over plain HTTP.
 
 mod counts;
-mod lent;
+mod listeners;
 mod workers;
 
 use std::io::{Read, Write};
