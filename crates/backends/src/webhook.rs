@@ -14,7 +14,7 @@ use semel_core::units::spelled;
 use semel_core::{Clock, Error, ErrorKind, Result};
 use tokio::sync::watch;
 
-pub use semel_broker_webhook::{Answers, Listeners};
+pub use semel_broker_webhook::{Answers, Entrance, Listeners};
 
 use crate::ingest;
 
@@ -34,9 +34,9 @@ pub async fn listeners(
     stopping: watch::Receiver<bool>,
 ) -> Result<Listeners> {
     let doors = pipelines.iter().filter_map(|it| it.source.door());
-    let identity = |it: Door<'_>| Some((it.listen, identity(it.tls?)));
+    let identity = |it: Door<'_>| Some((it.entrance.address(), identity(it.tls?)));
     let tls: BTreeMap<_, _> = doors.clone().filter_map(identity).collect();
-    let places: Vec<_> = doors.map(|it| (it.listen, it.path.into())).collect();
+    let places: Vec<_> = doors.map(|it| (it.entrance, it.path.into())).collect();
     Listeners::bind(places, &tls, clock, Some(stopping)).await
 }
 
@@ -123,7 +123,7 @@ pub(crate) async fn open_ingest(
         return Err(Error::new(ErrorKind::Unsupported, message));
     };
     let IngestSettings {
-        listen,
+        entrance,
         path,
         tls: _,
         tokens,
@@ -150,7 +150,8 @@ pub(crate) async fn open_ingest(
         max_waiting: (*max_waiting).into(),
         max_producers: usize::try_from(*max_producers).unwrap_or(usize::MAX),
         forget_producers: *forget_producers,
-        ..IngestOptions::new(*listen, path.clone(), inlet.pipeline)
+        entrance: *entrance,
+        ..IngestOptions::new(entrance.address(), path.clone(), inlet.pipeline)
     };
     let journal = ingest::open(inlet.store)?;
     let source = IngestSource::on(inlet.listeners, options, journal).await?;

@@ -101,6 +101,30 @@ impl RouteSettings {
     }
 }
 
+impl GatewaySettings {
+    /// Names who answers at a path already: a route that names it, or paths that it is one of, or the claim API. Routes of every
+    /// path leave some to others.
+    pub(super) fn taken(&self, path: &str) -> Option<String> {
+        let covers = |it: &&RouteSettings| *it.path != *path::ALL && path::covers(&it.path, path);
+        if let Some(route) = self.routes.iter().find(covers) {
+            return Some(format!("the route of `{}`", route.path));
+        }
+        let is_own = |root: &&str| path == *root || path::covers(&format!("{root}/*"), path);
+        let is_taken = self.claims && CLAIM_PATHS.iter().any(is_own);
+        is_taken.then(|| "the claim API (`claims = true`)".to_owned())
+    }
+}
+
+/// Tells whether a path is one alone, which nobody behind the gateway reads as another.
+pub(super) fn is_exact(path: &str) -> bool {
+    path::check(path).is_ok() && !path.contains('*')
+}
+
+/// Tells whether an address of a gateway is written, be it one of use or not.
+pub(super) fn is_served(fields: &Fields<'_>) -> bool {
+    has(fields, "gateway", "listen")
+}
+
 /// Reads `[gateway]`; nothing if it names no address.
 pub(super) fn read(fields: &mut Fields<'_>, window: Window) -> Option<GatewaySettings> {
     let is_written = |name| fields.is_written(name);

@@ -1,12 +1,13 @@
 //! `[pipelines.NAME.source]` of kind `ingest`: the address and path that producers send messages to.
 
+mod entrance;
+
 use std::collections::BTreeSet;
 use std::fmt;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use semel_broker_webhook::{IngestOptions, Token};
+use semel_broker_webhook::{Entrance, IngestOptions, Token};
 
 use super::fields::Fields;
 use super::listener::{self, Certificate, host};
@@ -15,11 +16,12 @@ use super::webhook::{self, is_readable_by_others};
 /// The path of a listener that producers send messages to.
 #[derive(Clone, PartialEq, Eq)]
 pub struct IngestSettings {
-    /// The address to listen at; other pipelines may share it.
-    pub listen: SocketAddr,
+    /// The listener that its requests come to; other pipelines may share it.
+    pub entrance: Entrance,
     /// The path, byte for byte.
     pub path: Box<str>,
-    /// The certificate that producers see; without one, they are answered in the clear.
+    /// The certificate that producers see, that of the lender where the listener is lent; without one, they are answered in
+    /// the clear.
     pub tls: Option<Certificate>,
     /// The tokens of which a request shows one; none means that whoever reaches the address may send.
     pub tokens: Vec<Token>,
@@ -57,7 +59,7 @@ impl IngestSettings {
 impl fmt::Display for IngestSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let http = if self.tls.is_some() { "https" } else { "http" };
-        write!(f, "{http}://{}{}", self.listen, self.path)
+        write!(f, "{http}://{}{}", self.entrance, self.path)
     }
 }
 
@@ -69,7 +71,7 @@ impl fmt::Debug for IngestSettings {
 
 /// Reads the settings of a source.
 pub(super) fn read(source: &mut Fields<'_>) -> Option<IngestSettings> {
-    let listen = webhook::listen(source);
+    let entrance = entrance::read(source);
     let path = webhook::path(source);
     let tls = listener::tls_alone(source, "has no place here: `token_file` says who may send");
     let token_file = source.path("token_file");
@@ -82,7 +84,10 @@ pub(super) fn read(source: &mut Fields<'_>) -> Option<IngestSettings> {
         let message = "is for sources without `token_file`; who shows a token may call the listener by any name";
         source.fault("hosts", node, message);
     }
-    if let Some(listen) = listen
+    if let (Some(entrance), Some(path)) = (entrance, &path) {
+        entrance::check(source, entrance, path);
+    }
+    if let Some(Entrance::Own(listen)) = entrance
         && !is_guarded
         && !listen.ip().to_canonical().is_loopback()
     {
@@ -111,7 +116,7 @@ pub(super) fn read(source: &mut Fields<'_>) -> Option<IngestSettings> {
         source.fault("forget_producers", node, "must be at least `1s`");
     }
     Some(IngestSettings {
-        listen: listen?,
+        entrance: entrance?,
         path: path?,
         tls: tls?,
         tokens: match tokens {

@@ -42,6 +42,7 @@ mod fields;
 mod gateway;
 mod ingest;
 mod layers;
+mod lenders;
 mod listener;
 mod node;
 mod ownership;

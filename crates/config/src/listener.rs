@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use semel_broker_webhook::Entrance;
+
 use super::fields::Fields;
 
 /// A certificate and its key, and the authority of those of clients.
@@ -19,12 +21,14 @@ pub struct Certificate {
 /// The place that a source listens at.
 #[derive(Clone, Copy, Debug)]
 pub struct Door<'s> {
-    /// The address.
-    pub listen: SocketAddr,
+    /// The listener.
+    pub entrance: Entrance,
     /// The path.
     pub path: &'s str,
     /// The certificate, if it encrypts.
     pub tls: Option<&'s Certificate>,
+    /// True if it may be at the listener of the gateway or of the admin API.
+    pub can_borrow: bool,
 }
 
 /// Reads the certificate; nothing if it cannot be read, and none if there is none.

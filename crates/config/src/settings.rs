@@ -14,6 +14,8 @@ use super::console::{self, ConsoleSettings};
 use super::diagnostics::Diagnostics;
 use super::fields::Fields;
 use super::gateway::{self, GatewaySettings};
+use super::ingest::IngestSettings;
+use super::lenders::{self, Lenders};
 use super::listener::{self, Door};
 use super::node::{Node, Origin};
 use super::pipeline::{self, PipelineSettings, Shared};
@@ -217,7 +219,7 @@ impl Settings {
         );
         let serves = ["claims", "gateway", "relays"];
         let serves = serves.into_iter().any(|it| fields.is_written(it));
-        let pipelines = pipelines(&mut fields, shared, overrides, serves);
+        let mut pipelines = pipelines(&mut fields, shared, overrides, serves);
         if let (Some((url, _)), Some(gateway)) = (&store, &gateway)
             && gateway.reuse_port
             && !url.is_shared()
@@ -229,6 +231,13 @@ impl Settings {
                 fields.fault_at(&["relays", &relay.name], SAME_NAME);
             }
         }
+        let admin = admin::read(&mut fields);
+        let console = console::read(&mut fields);
+        let lenders = Lenders {
+            gateway: gateway.as_ref(),
+            admin: &admin,
+        };
+        lenders::enter(&fields, lenders, ingests(&mut pipelines));
         if overrides.pipeline.is_some() {
             gateway = None;
             relays.clear();
@@ -236,8 +245,6 @@ impl Settings {
                 claims.listen = None;
             }
         }
-        let admin = admin::read(&mut fields);
-        let console = console::read(&mut fields);
         let listeners = [
             ("admin", admin.listen),
             ("claims", claims.as_ref().and_then(|it| it.listen)),
@@ -296,6 +303,16 @@ fn check_kept(fields: &Fields<'_>, store: &StoreUrl, pipelines: &[PipelineSettin
             fields.refuse_at(&place, Refusal::unsupported(message));
         }
     }
+}
+
+/// Returns the sources that producers send to, each with the name of its pipeline.
+fn ingests(
+    pipelines: &mut [PipelineSettings],
+) -> impl Iterator<Item = (&str, &mut IngestSettings)> {
+    pipelines.iter_mut().filter_map(|it| match &mut it.source {
+        SourceSettings::Ingest(source) => Some((&*it.pipeline.name, source)),
+        _ => None,
+    })
 }
 
 /// Returns the places that sources listen at, each with the name of its pipeline.

@@ -134,14 +134,16 @@ impl SourceSettings {
     pub fn door(&self) -> Option<Door<'_>> {
         match self {
             Self::Webhook(it) => Some(Door {
-                listen: it.listen,
+                entrance: it.listen.into(),
                 path: &it.path,
                 tls: it.tls.as_ref(),
+                can_borrow: false,
             }),
             Self::Ingest(it) => Some(Door {
-                listen: it.listen,
+                entrance: it.entrance,
                 path: &it.path,
                 tls: it.tls.as_ref(),
+                can_borrow: true,
             }),
             Self::File { .. }
             | Self::Stdin { .. }

@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use semel_broker_webhook::{Encoding, Options, Scheme, Verification};
+use semel_broker_webhook::{Encoding, Entrance, Options, Scheme, Verification};
 
 use super::fields::Fields;
 use super::listener::{self, Certificate, Door, host, meet};
@@ -279,16 +279,25 @@ pub(super) fn check_together(
         let fault = |setting: &str, message: String| {
             fields.fault_at(&["pipelines", name, "source", setting], message);
         };
-        let met = others
-            .iter()
-            .filter_map(|(setting, listen)| Some((setting, (*listen)?)))
-            .find(|(_, listen)| meet(webhook.listen, *listen));
-        if let Some((setting, _)) = met {
-            let message = format!("meets the address of `{setting}`; set another port");
-            fault("listen", message);
+        if let Entrance::Own(listen) = webhook.entrance {
+            let met = others
+                .iter()
+                .filter_map(|(setting, other)| Some((setting, (*other)?)))
+                .find(|(_, other)| meet(listen, *other));
+            if let Some((setting, _)) = met {
+                let lender = setting.split('.').next().unwrap_or_default();
+                let message = if webhook.can_borrow && lender != "claims" {
+                    format!(
+                        "meets the address of `{setting}`; write `listen = \"{lender}\"` to have a path there, or set another port"
+                    )
+                } else {
+                    format!("meets the address of `{setting}`; set another port")
+                };
+                fault("listen", message);
+            }
         }
         for (other, earlier) in &webhooks[..at] {
-            if webhook.listen == earlier.listen {
+            if webhook.entrance == earlier.entrance {
                 if webhook.path == earlier.path {
                     let message = format!("`{other}` has this path at the same address");
                     fault("path", message);
@@ -298,7 +307,10 @@ pub(super) fn check_together(
                         format!("differs from that of `{other}`, which has the same address");
                     fault("tls", message);
                 }
-            } else if meet(webhook.listen, earlier.listen) {
+            } else if let (Entrance::Own(one), Entrance::Own(another)) =
+                (webhook.entrance, earlier.entrance)
+                && meet(one, another)
+            {
                 let message = format!(
                     "meets the address of `{other}`; write the same address to share it, or set another port"
                 );

@@ -91,6 +91,34 @@ impl Access {
             .layer(middleware::from_fn_with_state(rules, admit))
     }
 
+    /// Puts the rules before a service that reads bodies itself, within bounds of its own: it finds a [`Caller`] among the
+    /// extensions of a request, and the body unread.
+    pub fn protect_unread(self, router: Router) -> Router {
+        let rules = Arc::new(self);
+        router.layer(middleware::from_fn_with_state(rules, admit_unread))
+    }
+
+    /// Lets a request in, and finds out who asks; answers one that it refuses.
+    async fn let_in(&self, request: Request) -> Result<(Parts, Body), Response> {
+        let (mut parts, body) = request.into_parts();
+        let checked = self.hosts.check(&parts).and_then(|()| self.fetch(&parts));
+        let caller = match checked {
+            Ok(()) => self.caller(&parts).await,
+            Err(refused) => Err(refused),
+        };
+        match caller {
+            Ok(caller) => {
+                parts.extensions.insert(caller);
+                Ok((parts, body))
+            }
+            Err(refused) => {
+                // Whoever is not let in has no place for long, and none for a next request.
+                self.discard(&parts.headers, body, STRANGER).await;
+                Err(closing(refused).into_response())
+            }
+        }
+    }
+
     /// Refuses what pages of other origins ask for.
     fn fetch(&self, head: &Parts) -> Result<(), Problem> {
         if self.takes_cookies {
@@ -252,19 +280,9 @@ pub fn needs_token(address: SocketAddr) -> bool {
 }
 
 async fn admit(State(rules): State<Arc<Access>>, request: Request, next: Next) -> Response {
-    let (mut parts, body) = request.into_parts();
-    let checked = rules.hosts.check(&parts).and_then(|()| rules.fetch(&parts));
-    let caller = match checked {
-        Ok(()) => rules.caller(&parts).await,
-        Err(refused) => Err(refused),
-    };
-    let caller = match caller {
-        Ok(caller) => caller,
-        Err(refused) => {
-            // Whoever is not let in has no place for long, and none for a next request.
-            rules.discard(&parts.headers, body, STRANGER).await;
-            return closing(refused).into_response();
-        }
+    let (mut parts, body) = match rules.let_in(request).await {
+        Ok(admitted) => admitted,
+        Err(refused) => return refused,
     };
     if body.size_hint().lower() > u64::try_from(rules.max_body_bytes).unwrap_or(u64::MAX) {
         rules.discard(&parts.headers, body, DISCARD).await;
@@ -272,13 +290,19 @@ async fn admit(State(rules): State<Arc<Access>>, request: Request, next: Next) -
     }
     match rules.body(body).await {
         Ok((body, place)) => {
-            parts.extensions.insert(caller);
             if let Some(place) = place {
                 parts.extensions.insert(place);
             }
             next.run(Request::from_parts(parts, Body::from(body))).await
         }
         Err(refused) => refused.into_response(),
+    }
+}
+
+async fn admit_unread(State(rules): State<Arc<Access>>, request: Request, next: Next) -> Response {
+    match rules.let_in(request).await {
+        Ok((parts, body)) => next.run(Request::from_parts(parts, body)).await,
+        Err(refused) => refused,
     }
 }
 

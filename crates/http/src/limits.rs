@@ -35,6 +35,16 @@ impl Limits {
         drain: Duration::from_secs(30),
     };
 
+    /// The bounds of a listener that a worker tells of itself at: a request a connection.
+    pub const ADMIN: Self = Self {
+        connections: 256,
+        head: Duration::from_secs(10),
+        write: Duration::from_secs(10),
+        connection: None,
+        keep_alive: false,
+        drain: Duration::ZERO,
+    };
+
     /// The number of connections that are really taken at once: at most half of the files that the process may open,
     /// so that its store, its brokers and its other listeners find some.
     pub fn room(&self) -> usize {

@@ -27,7 +27,7 @@ use crate::headers::strip_request;
 use crate::idle_limit::IdleLimited;
 use crate::in_flight::Place;
 use crate::path::{can_be_shortened, climbs, merged, normalized, resolved, without_parameters};
-use crate::settings::{PathRoute, Settings};
+use crate::settings::{OwnPaths, PathRoute, Settings};
 use crate::tenant;
 use crate::upstreams::Upstreams;
 
@@ -50,8 +50,8 @@ struct Shared {
 /// The one who answers a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
-    /// The proxy itself.
-    Own,
+    /// The proxy itself, by its own paths at this place.
+    Own(usize),
     /// An upstream, by the rules of the route at this place.
     Route(usize),
     /// An upstream, without any rules.
@@ -224,14 +224,20 @@ impl Shared {
         if let Some(detail) = self.misread(&head.method, path, target) {
             return self.refuse(framing::refusal(detail, head.version));
         }
-        let at = match (target, &self.settings.own) {
-            (Target::Route(at), _) => at,
-            (Target::Own, Some(own)) => {
+        let at = match target {
+            Target::Route(at) => at,
+            Target::Own(at) => {
+                let own = &self.settings.own[at];
+                if own.needs_certificate
+                    && let Some(problem) = self.nameless(&head)
+                {
+                    return self.refuse(problem);
+                }
                 let request = Request::from_parts(head, body);
                 let Ok(response) = own.service.clone().oneshot(request).await;
                 return response;
             }
-            (Target::Own, None) | (Target::Upstream, _) => {
+            Target::Upstream => {
                 self.unmatched.fetch_add(1, Ordering::Relaxed);
                 if let Some(problem) = self.nameless(&head) {
                     return self.refuse(problem);
@@ -279,9 +285,9 @@ impl Shared {
 
     /// Finds out who answers a request: the proxy itself, the first route that matches, or an upstream without any.
     fn target(&self, method: &Method, path: &str) -> Target {
-        let own = self.settings.own.iter().flat_map(|own| &own.paths);
-        if { own }.any(|it| it.matches(path)) {
-            return Target::Own;
+        let is_own = |own: &OwnPaths| own.paths.iter().any(|it| it.matches(path));
+        if let Some(at) = self.settings.own.iter().position(is_own) {
+            return Target::Own(at);
         }
         let matches = |it: &PathRoute| {
             it.path.matches(path) && (it.methods.is_empty() || it.methods.contains(method))

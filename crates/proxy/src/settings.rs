@@ -50,10 +50,10 @@ pub struct Settings {
     /// The words of a request about the clients behind its sender (`X-Forwarded-*`, `X-Real-IP`, `Forwarded`) are kept,
     /// and added to, instead of replaced; false. Only where every client is a proxy of one's own.
     pub trust_forwarded: bool,
-    /// The paths that the proxy answers itself, if there are any.
-    pub own: Option<OwnPaths>,
-    /// Requests of clients that have shown no certificate are refused, but for the proxy's own paths; false. Where the
-    /// listener asks for one.
+    /// The paths that the proxy answers itself.
+    pub own: Vec<OwnPaths>,
+    /// Requests of clients that have shown no certificate are refused, but for the proxy's own paths that do not need one;
+    /// false. Where the listener asks for one.
     pub needs_certificate: bool,
 }
 
@@ -62,6 +62,8 @@ pub struct Settings {
 pub struct OwnPaths {
     /// The paths. They go before every route.
     pub paths: Vec<PathPattern>,
+    /// Its clients show a certificate, too, where those of routes have to.
+    pub needs_certificate: bool,
     /// The service that answers. It decides itself whom it lets in.
     pub service: Router,
 }
@@ -133,7 +135,7 @@ impl Settings {
             most_in_flight: 4_096,
             keep_host: true,
             trust_forwarded: false,
-            own: None,
+            own: Vec::new(),
             needs_certificate: false,
         }
     }

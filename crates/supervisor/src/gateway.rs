@@ -25,6 +25,7 @@ use tokio_rustls::rustls::ServerConfig;
 
 use crate::door::Door;
 use crate::notice::{Notice, Reporter};
+use crate::source_paths::SourcesAt;
 use crate::status::Status;
 use crate::window_guard::PROMPT;
 
@@ -51,7 +52,7 @@ pub(crate) struct OfWorker<'a> {
 }
 
 impl Gateway {
-    /// Listens, and begins to serve; with `claims`, the claim API as well.
+    /// Listens, and begins to serve; with `claims`, the claim API as well, and the paths of `sources`.
     ///
     /// # Errors   `InvalidConfig`: a certificate is of no use; `Unavailable`: the address cannot be listened at
     pub(crate) async fn begin(
@@ -59,7 +60,7 @@ impl Gateway {
         around: Surroundings,
         worker: OfWorker<'_>,
         sockets: &mut Sockets,
-        claims: Option<Router>,
+        (claims, sources): (Option<Router>, SourcesAt<'_>),
     ) -> Result<Self> {
         let OfWorker {
             drain,
@@ -72,10 +73,13 @@ impl Gateway {
         let once = Once::with(store.clone(), around, once::Settings::default(), None);
         let verifier = settings.jwt.as_ref().map(|it| verifier(it, &clock));
         let verifier = verifier.transpose()?;
-        let proxy = Proxy::new(&once, proxy_settings(settings, verifier.as_ref(), claims)?)?;
         let tls = settings.tls.as_ref().map(encryption).transpose()?;
         let is_shared = settings.reuse_port;
         let (door, opened) = Door::new("gateway", settings.listen, is_shared, sockets).await?;
+        let claims = claims.map(claim_paths).into_iter();
+        let sources = sources.at_gateway(settings.listen, door.address());
+        let own = claims.chain(sources).collect::<Result<_>>()?;
+        let proxy = Proxy::new(&once, proxy_settings(settings, verifier.as_ref(), own)?)?;
         let limits = Limits {
             drain,
             ..Limits::API
@@ -167,7 +171,7 @@ impl Gateway {
 fn proxy_settings(
     settings: &GatewaySettings,
     verifier: Option<&Arc<JwtVerifier>>,
-    claims: Option<Router>,
+    own: Vec<OwnPaths>,
 ) -> Result<semel_proxy::Settings> {
     let invalid = |why: String| Error::new(ErrorKind::InvalidConfig, format!("gateway: {why}"));
     let upstreams = settings.upstreams.iter().map(|url| {
@@ -225,7 +229,7 @@ fn proxy_settings(
         upgrade_idle: settings.upgrade_idle,
         keep_host: settings.keep_host,
         trust_forwarded: settings.trust_forwarded,
-        own: claims.map(claim_paths).transpose()?,
+        own,
         needs_certificate: settings.tls.as_ref().is_some_and(asks_clients),
         ..semel_proxy::Settings::new(upstreams.collect::<Result<_>>()?)
     })
@@ -278,7 +282,11 @@ fn claim_paths(service: Router) -> Result<OwnPaths> {
     });
     let paths = paths.collect::<std::result::Result<_, _>>();
     let paths = paths.map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
-    Ok(OwnPaths { paths, service })
+    Ok(OwnPaths {
+        paths,
+        needs_certificate: false,
+        service,
+    })
 }
 
 fn stopped(stop: &watch::Sender<bool>) -> impl Future<Output = ()> + Send + 'static {
@@ -387,7 +395,8 @@ mod tests {
             "class = 'keyed'\nprovider_window = '1h'\nkey = 'derive'\ntenant = 'header:X-Tenant'\nshadow = true",
             "[[gateway.routes]]\npath = '/a/100%'\nlease = '100ms'\nwindow = '1s'",
         ] {
-            let settings = proxy_settings(&gateway(more), None, None).expect("settings of a proxy");
+            let settings =
+                proxy_settings(&gateway(more), None, Vec::new()).expect("settings of a proxy");
             let routes = settings.routes.len();
             // A file is read when it is needed.
             if !more.contains("ca.pem") {

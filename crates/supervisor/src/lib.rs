@@ -88,6 +88,7 @@ pub mod same_file;
 mod self_check;
 mod shared;
 mod source_lag;
+mod source_paths;
 mod status;
 mod store_opening;
 mod store_watch;

@@ -195,10 +195,10 @@ fn report_webhook(
         }
     }
     if let SourceSettings::Ingest(ingest) = source
-        && let Some(listen) = webhooks.address(ingest.listen)
+        && let Some(address) = webhooks.address(ingest.entrance)
     {
         let ingest = &IngestSettings {
-            listen,
+            entrance: address.into(),
             ..ingest.clone()
         };
         reporter.report(&Notice::MessagesTaken { pipeline, ingest });

@@ -31,6 +31,7 @@ use crate::relays::Relays;
 use crate::results::Results;
 use crate::runner::WorkerRunner;
 use crate::shared::Shared;
+use crate::source_paths::{self, SourcesAt};
 use crate::status::{self, Status};
 use crate::store_opening;
 use crate::store_watch::StoreWatch;
@@ -133,27 +134,33 @@ impl Supervisor {
             ..
         } = &options;
         let tokens = tokens::begin(settings, reporter, &mut beside)?;
+        source_paths::check(settings)?;
+        let stopping = options.stop.subscribe();
+        let webhooks = webhook::listeners(&settings.pipelines, Arc::clone(clock), stopping).await?;
+        let sources = SourcesAt {
+            pipelines: &settings.pipelines,
+            listeners: &webhooks,
+        };
         let (store, opened) = watch::channel(None);
         let orders: Arc<Orders> = Arc::default();
         let relay_orders = Arc::new(RelayOrders::of(settings));
         if let Some(address) = settings.admin.listen {
             let api = |address| {
                 let tokens = tokens.clone().filter(|_| settings.admin.api)?;
-                let callers = (tokens, clock, entropy);
+                let callers = (tokens.clone(), clock, entropy);
                 let given = (opened, Arc::clone(&orders), &*relay_orders);
-                let settings = (settings, &written);
-                Some(admin::router(address, settings, &status, callers, given))
+                let of_api = (settings, &written);
+                let router = admin::router(address, of_api, &status, callers, given);
+                Some(sources.at_admin(router, address, settings, (tokens, clock)))
             };
             let at = (address, admin::encryption(settings)?);
             beside.spawn(status::serve(at, Arc::clone(&status), api).await?);
         }
         let stopping = options.stop.subscribe();
         let mut claims = Claims::begin(settings, clock, tokens, stopping, &mut sockets).await?;
-        let stopping = options.stop.subscribe();
-        let webhooks = webhook::listeners(&settings.pipelines, Arc::clone(clock), stopping).await?;
         for pipeline in &settings.pipelines {
             if let Some(door) = pipeline.source.door()
-                && let Some(answers) = webhooks.answers(door.listen, door.path)
+                && let Some(answers) = webhooks.answers(door.entrance, door.path)
             {
                 status.takes_webhooks(&pipeline.pipeline.name, answers);
             }
@@ -178,7 +185,8 @@ impl Supervisor {
                     stop: &options.stop,
                 };
                 let claims = claims.as_mut().and_then(Claims::for_gateway);
-                Some(Gateway::begin(gateway, around, worker, &mut sockets, claims).await?)
+                let inside = (claims, sources);
+                Some(Gateway::begin(gateway, around, worker, &mut sockets, inside).await?)
             }
             None => None,
         };

@@ -5,7 +5,7 @@
 //! sources may share an address, each with a path of its own ([`Listeners`]). The answers are in `docs/spec/sources.md`.
 //!
 //! [`IngestSource`] takes messages of anybody who numbers them, and answers once they are kept in the store's journal: their
-//! effects run behind the answer.
+//! effects run behind the answer. They may come to a listener of another part as well ([`Entrance`]).
 //!
 //! Not for answers that a client waits for: a provider learns that its event was taken, and nothing else.
 //!
@@ -33,6 +33,7 @@
 mod answer;
 mod answers;
 mod arrivals;
+mod entrance;
 mod inbox;
 mod ingest;
 mod listeners;
@@ -45,9 +46,11 @@ mod scheme;
 mod secrets;
 mod signature;
 mod source;
+mod unanswered;
 mod verification;
 
 pub use answers::Answers;
+pub use entrance::Entrance;
 pub use ingest::{IngestOptions, IngestSource, Token};
 pub use listeners::Listeners;
 pub use options::Options;

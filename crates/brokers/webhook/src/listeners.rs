@@ -3,47 +3,51 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use semel_core::port::ingest::AnyIngestJournal;
 use semel_core::{Clock, Code, Error, ErrorKind, Result};
-use semel_http::{Limits, Listener, Problem};
+use semel_http::{Listener, Problem};
 use semel_tls::Identity;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use super::answer;
 use super::answers::Answers;
 use super::arrivals::Arrivals;
+use super::entrance::{Entrance, LIMITS};
 use super::ingest::{Gate, IngestOptions, MAX_HEADERS_BYTES};
 use super::options::Options;
 use super::request_body::unread;
 use super::route::Route;
+use super::unanswered::Unanswered;
 
 /// The addresses that webhooks come to. They are listened at from the beginning, so that a provider is told to come again
 /// while the sources are not there yet, and once they are closed.
 pub struct Listeners {
     clock: Arc<dyn Clock>,
-    /// By the address that was asked for.
-    doors: BTreeMap<SocketAddr, Door>,
+    doors: BTreeMap<Entrance, Door>,
     serving: Mutex<JoinSet<()>>,
     stop: watch::Sender<bool>,
 }
 
-/// One address.
+/// One listener.
 struct Door {
-    address: SocketAddr,
+    /// With the port that the system chose; of one that is lent, once that is told.
+    address: OnceLock<SocketAddr>,
     is_encrypted: bool,
     paths: Arc<Paths>,
 }
 
-/// The paths of one address.
+/// The paths of one listener.
 struct Paths {
     places: Mutex<Places>,
+    /// Of a listener that is lent: its own requests are awaited where it ends.
+    unanswered: Unanswered,
     /// Turned `true` once no further requests are wanted.
     is_stopping: Option<watch::Receiver<bool>>,
 }
@@ -84,6 +88,7 @@ impl Taker {
 impl Listeners {
     /// Listens at these addresses for requests with these paths, encrypted where an address has a certificate in `tls`. Once
     /// `stopping` is true, new requests are told to come again later, and only those in hand are answered with their fates.
+    /// For a listener that is lent, [`router`](Self::router) answers.
     ///
     /// # Errors
     ///
@@ -94,50 +99,53 @@ impl Listeners {
     ///
     /// Safe.
     pub async fn bind(
-        places: impl IntoIterator<Item = (SocketAddr, Box<str>)> + Send,
+        places: impl IntoIterator<Item = (impl Into<Entrance>, Box<str>)> + Send,
         tls: &BTreeMap<SocketAddr, Identity>,
         clock: Arc<dyn Clock>,
         stopping: Option<watch::Receiver<bool>>,
     ) -> Result<Self> {
-        let mut by_address = BTreeMap::<_, Places>::new();
-        for (listen, path) in places {
-            let places = by_address.entry(listen).or_default();
+        let mut by_entrance = BTreeMap::<_, Places>::new();
+        for (entrance, path) in places {
+            let places = by_entrance.entry(entrance.into()).or_default();
             places.insert(path, Place::default());
         }
         let (stop, stopped) = watch::channel(false);
         let mut doors = BTreeMap::new();
         let mut serving = JoinSet::new();
-        for (listen, places) in by_address {
-            let tls = tls.get(&listen).map(Identity::config).transpose()?;
-            let is_encrypted = tls.is_some();
-            let listener = Listener::bind("source.listen", listen).await?;
-            let address = listener.address();
+        for (entrance, places) in by_entrance {
             let paths = Arc::new(Paths {
                 places: Mutex::new(places),
+                unanswered: Unanswered::default(),
                 is_stopping: stopping.clone(),
             });
-            let router = Router::new()
-                .fallback(receive)
-                .with_state(Arc::clone(&paths));
-            let mut stopped = stopped.clone();
-            serving.spawn(async move {
-                let stop = async move {
-                    let _ = stopped.wait_for(|is_asked| *is_asked).await;
-                };
-                match tls.map(Arc::new) {
-                    Some(tls) => {
-                        let serving = listener.serve_router_encrypted(tls, LIMITS, router, stop);
-                        serving.await;
-                    }
-                    None => listener.serve_router(LIMITS, router, stop).await,
-                }
-            });
+            let identity = tls.get(&entrance.address());
             let door = Door {
-                address,
-                is_encrypted,
-                paths,
+                address: OnceLock::new(),
+                is_encrypted: identity.is_some(),
+                paths: Arc::clone(&paths),
             };
-            doors.insert(listen, door);
+            if let Entrance::Own(listen) = entrance {
+                let tls = identity.map(Identity::config).transpose()?;
+                let listener = Listener::bind("source.listen", listen).await?;
+                // Nobody else has told it.
+                let _ = door.address.set(listener.address());
+                let router = Router::new().fallback(receive).with_state(paths);
+                let mut stopped = stopped.clone();
+                serving.spawn(async move {
+                    let stop = async move {
+                        let _ = stopped.wait_for(|is_asked| *is_asked).await;
+                    };
+                    match tls.map(Arc::new) {
+                        Some(tls) => {
+                            let serving =
+                                listener.serve_router_encrypted(tls, LIMITS, router, stop);
+                            serving.await;
+                        }
+                        None => listener.serve_router(LIMITS, router, stop).await,
+                    }
+                });
+            }
+            doors.insert(entrance, door);
         }
         Ok(Self {
             clock,
@@ -147,23 +155,36 @@ impl Listeners {
         })
     }
 
-    /// Returns the address that is listened at in place of this one: with the port that the system chose, if none was
-    /// asked for.
-    pub fn address(&self, listen: SocketAddr) -> Option<SocketAddr> {
-        self.doors.get(&listen).map(|door| door.address)
+    /// Returns the address that is listened at: with the port that the system chose, if none was asked for.
+    pub fn address(&self, entrance: impl Into<Entrance>) -> Option<SocketAddr> {
+        let entrance = entrance.into();
+        let door = self.doors.get(&entrance)?;
+        let bound = door.address.get().copied();
+        Some(bound.unwrap_or(entrance.address()))
     }
 
-    /// The scheme of the URLs at this address.
-    fn scheme(&self, listen: SocketAddr) -> &'static str {
-        match self.doors.get(&listen) {
+    /// Returns what answers the requests of the paths of a listener that is lent, which really has this address; nothing if
+    /// no source has one there.
+    pub fn router(&self, entrance: Entrance, address: SocketAddr) -> Option<Router> {
+        entrance.lender()?;
+        let door = self.doors.get(&entrance)?;
+        // It is lent once.
+        let _ = door.address.set(address);
+        let paths = Arc::clone(&door.paths);
+        Some(Router::new().fallback(receive_lent).with_state(paths))
+    }
+
+    /// The scheme of the URLs of a listener.
+    fn scheme(&self, entrance: Entrance) -> &'static str {
+        match self.doors.get(&entrance) {
             Some(door) if door.is_encrypted => "https",
             Some(_) | None => "http",
         }
     }
 
     /// Returns the counts of what the requests of one path were answered; nothing if it was not named before.
-    pub fn answers(&self, listen: SocketAddr, path: &str) -> Option<Arc<Answers>> {
-        let places = self.doors.get(&listen)?.paths.lock();
+    pub fn answers(&self, entrance: impl Into<Entrance>, path: &str) -> Option<Arc<Answers>> {
+        let places = self.doors.get(&entrance.into())?.paths.lock();
         places.get(path).map(|place| Arc::clone(&place.answers))
     }
 
@@ -171,8 +192,8 @@ impl Listeners {
     ///
     /// # Errors   `InvalidConfig`: the path was not named before, or another source has it
     pub(crate) fn open(&self, options: Options) -> Result<Arc<Route>> {
-        let (listen, path) = (options.listen, options.path.clone());
-        self.take(listen, &path, |paths, _| {
+        let (entrance, path) = (Entrance::Own(options.listen), options.path.clone());
+        self.take(entrance, &path, |paths, _| {
             let route = Route::new(options, Arc::clone(&self.clock), LIMITS.room(), paths);
             let route = Arc::new(route);
             (Taker::Webhook(Arc::clone(&route)), route)
@@ -187,10 +208,10 @@ impl Listeners {
         options: IngestOptions,
         journal: AnyIngestJournal,
     ) -> Result<Arc<Gate>> {
-        let (listen, path) = (options.listen, options.path.clone());
-        self.take(listen, &path, |paths, answers| {
+        let (entrance, path) = (options.entrance, options.path.clone());
+        self.take(entrance, &path, |paths, answers| {
             let longest = options.max_body_bytes.saturating_add(MAX_HEADERS_BYTES);
-            let arrivals = Arrivals::new(longest, LIMITS.room(), paths);
+            let arrivals = Arrivals::new(longest, entrance.limits().room(), paths);
             let clock = Arc::clone(&self.clock);
             let gate = Gate::new(options, journal, clock, arrivals, answers);
             let gate = Arc::new(gate);
@@ -201,17 +222,17 @@ impl Listeners {
     /// Gives a path to whom `make` makes of the number of paths at the address, and of its counts.
     fn take<T>(
         &self,
-        listen: SocketAddr,
+        entrance: Entrance,
         path: &str,
         make: impl FnOnce(usize, Arc<Answers>) -> (Taker, T),
     ) -> Result<T> {
         let refused = |why: &str| {
-            let scheme = self.scheme(listen);
-            let message = format!("{scheme}://{listen}{path} {why}");
+            let scheme = self.scheme(entrance);
+            let message = format!("{scheme}://{entrance}{path} {why}");
             let error = Error::new(ErrorKind::InvalidConfig, message);
             Err(error.with_code(Code::SourceUnavailable))
         };
-        let Some(door) = self.doors.get(&listen) else {
+        let Some(door) = self.doors.get(&entrance) else {
             return refused("is not listened at");
         };
         let mut places = door.paths.lock();
@@ -229,7 +250,7 @@ impl Listeners {
     }
 
     /// Stops to listen, and waits until the requests in hand are answered. The sources should be closed by then: no request
-    /// waits for longer than a few seconds.
+    /// waits for longer than a few seconds. A listener that is lent goes on, and has new requests told to come again.
     ///
     /// # Cancel safety
     ///
@@ -240,7 +261,16 @@ impl Listeners {
             let mut serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::take(&mut *serving)
         };
-        while serving.join_next().await.is_some() {}
+        let lent = self.doors.iter();
+        let lent = lent.filter(|(entrance, _)| entrance.lender().is_some());
+        let answered = async {
+            for (_, door) in lent {
+                door.paths.unanswered.none().await;
+            }
+        };
+        // Both have their time from now on.
+        let own = async { while serving.join_next().await.is_some() {} };
+        let _ = tokio::join!(own, timeout(LIMITS.drain, answered));
     }
 }
 
@@ -268,6 +298,13 @@ async fn receive(State(paths): State<Arc<Paths>>, request: Request) -> Response 
     response
 }
 
+/// The same at a listener that is lent, whose requests are awaited here.
+async fn receive_lent(paths: State<Arc<Paths>>, request: Request) -> Response {
+    let begun = paths.unanswered.begin();
+    let response = receive(paths, request).await;
+    response.map(|body| begun.until_gone(body))
+}
+
 async fn refuse(problem: Problem, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     unread(problem, &parts.headers, body).await
@@ -275,13 +312,6 @@ async fn refuse(problem: Problem, request: Request) -> Response {
 
 impl fmt::Debug for Listeners {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let addresses = self.doors.values().map(|door| door.address);
-        f.debug_set().entries(addresses).finish()
+        f.debug_set().entries(self.doors.keys()).finish()
     }
 }
-
-/// The bounds of what providers can take. A request has its own time; what is left of answers at the end is written at once.
-const LIMITS: Limits = Limits {
-    drain: Duration::from_secs(5),
-    ..Limits::API
-};

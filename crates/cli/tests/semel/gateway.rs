@@ -7,7 +7,7 @@ mod pools;
 mod proofs;
 pub(crate) mod server;
 mod status;
-mod upstream;
+pub(crate) mod upstream;
 
 use rustix::process::Signal;
 use serde_json::Value;

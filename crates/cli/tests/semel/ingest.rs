@@ -2,6 +2,7 @@
 //! answered, over plain HTTP.
 
 mod counts;
+mod listeners;
 mod workers;
 
 use std::io::{Read, Write};
@@ -232,54 +233,58 @@ fn messages_of_a_pipeline_that_was_renamed_are_told_at_the_start() {
 fn producers_that_send_until_they_are_answered_are_complete_whatever_was_killed() {
     for store in ["embedded:data", "sqlite:semel.db"] {
         let client = Provider::new();
-        let site = site(&client, store, "");
-        let (names, each) = (["a-0a", "b-0b", "c-0c"], 120);
-        let taken = AtomicUsize::new(0);
-        let mut running = start(&site, &client);
-        std::thread::scope(|scope| {
-            for name in names {
-                let (client, taken) = (&client, &taken);
-                scope.spawn(move || {
-                    let mut next = 1_u64;
-                    while next <= each {
-                        // A part is known, and a part is new; each third time as a later opening.
-                        let first = next.saturating_sub(3).max(1);
-                        let sent = messages(name, first..=(next + 4).min(each));
-                        wait_for("an answer with success", || {
-                            let reply = send(client, name, 1 + next / 30, first, &sent);
-                            reply.is_some_and(|it| it.status == 200)
-                        });
-                        next = (next + 5).min(each + 1);
-                        taken.fetch_add(1, Ordering::SeqCst);
-                    }
-                });
-            }
-            for kill in 1..=4 {
-                wait_for("some progress", || {
-                    taken.load(Ordering::SeqCst) >= kill * 14
-                });
-                running.signal(Signal::KILL);
-                wait_for("the end", || !running.is_running());
-                running = site.start(&["run", "--output", "json"]);
-            }
-        });
-        let all = names.len() * usize::try_from(each).expect("few");
-        wait_for("the effects", || has_lines(&site, all));
-        running.signal(Signal::TERM);
-        running.wait().done();
-        let text = site.text("orders.ndjson");
-        assert_eq!(text.lines().count(), all, "{store}: none twice");
+        complete_whatever_is_killed(&site(&client, store, ""), &client, store);
+    }
+}
+
+/// Has producers send until they are answered, to a worker that is killed again and again: each message runs once.
+fn complete_whatever_is_killed(site: &Site, client: &Provider, store: &str) {
+    let (names, each) = (["a-0a", "b-0b", "c-0c"], 120);
+    let taken = AtomicUsize::new(0);
+    let mut running = start(site, client);
+    std::thread::scope(|scope| {
         for name in names {
-            // What a dead worker had in hand waits for its lease, and later messages do not wait for it.
-            let own = text
-                .lines()
-                .filter(|it| it.contains(&format!("\"{name}\"")));
-            let mut own: Vec<_> = own.map(str::to_owned).collect();
-            let mut expected = messages(name, 1..=each);
-            own.sort_unstable();
-            expected.sort_unstable();
-            assert_eq!(own, expected, "{store}");
+            let taken = &taken;
+            scope.spawn(move || {
+                let mut next = 1_u64;
+                while next <= each {
+                    // A part is known, and a part is new; each third time as a later opening.
+                    let first = next.saturating_sub(3).max(1);
+                    let sent = messages(name, first..=(next + 4).min(each));
+                    wait_for("an answer with success", || {
+                        let reply = send(client, name, 1 + next / 30, first, &sent);
+                        reply.is_some_and(|it| it.status == 200)
+                    });
+                    next = (next + 5).min(each + 1);
+                    taken.fetch_add(1, Ordering::SeqCst);
+                }
+            });
         }
+        for kill in 1..=4 {
+            wait_for("some progress", || {
+                taken.load(Ordering::SeqCst) >= kill * 14
+            });
+            running.signal(Signal::KILL);
+            wait_for("the end", || !running.is_running());
+            running = site.start(&["run", "--output", "json"]);
+        }
+    });
+    let all = names.len() * usize::try_from(each).expect("few");
+    wait_for("the effects", || has_lines(site, all));
+    running.signal(Signal::TERM);
+    running.wait().done();
+    let text = site.text("orders.ndjson");
+    assert_eq!(text.lines().count(), all, "{store}: none twice");
+    for name in names {
+        // What a dead worker had in hand waits for its lease, and later messages do not wait for it.
+        let own = text
+            .lines()
+            .filter(|it| it.contains(&format!("\"{name}\"")));
+        let mut own: Vec<_> = own.map(str::to_owned).collect();
+        let mut expected = messages(name, 1..=each);
+        own.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(own, expected, "{store}");
     }
 }
 

@@ -234,3 +234,196 @@ fn a_request_has_one_message_where_its_key_is_that_of_the_operation() {
         assert_eq!(ingest.is_key_whole, is_whole, "{key}");
     }
 }
+
+const GATEWAY: &str = "[gateway]\nlisten = '127.0.0.1:8080'\nupstream = 'http://127.0.0.1:9000'\n";
+const ADMIN: &str = "[admin]\nlisten = '127.0.0.1:9464'\n";
+const AT_GATEWAY: &str = "listen = 'gateway'\npath = '/ingest/orders'";
+const AT_ADMIN: &str = "listen = 'admin'\npath = '/v1/ingest/orders'";
+
+#[test]
+fn a_source_is_at_the_listener_of_the_gateway_or_the_admin_api() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let tls = |name: &str| format!("[{name}.tls]\ncert = 'c.pem'\nkey = 'k.pem'\n");
+    for (tables, source, entrance, shown) in [
+        (
+            GATEWAY.to_owned(),
+            AT_GATEWAY,
+            Entrance::Gateway("127.0.0.1:8080".parse().expect("an address")),
+            "http://127.0.0.1:8080/ingest/orders",
+        ),
+        (
+            format!("{ADMIN}{}", tls("admin")),
+            AT_ADMIN,
+            Entrance::Admin("127.0.0.1:9464".parse().expect("an address")),
+            "https://127.0.0.1:9464/v1/ingest/orders",
+        ),
+        (
+            format!("{GATEWAY}{}", tls("gateway")),
+            "listen = 'gateway'\npath = '/ingest/orders'\nhosts = ['api.example']",
+            Entrance::Gateway("127.0.0.1:8080".parse().expect("an address")),
+            "https://127.0.0.1:8080/ingest/orders",
+        ),
+        // A route of every path leaves this one, and so does a path beside it.
+        (
+            format!(
+                "{GATEWAY}claims = true\n[[gateway.routes]]\npath = '/ingest/orders/*'\n[[gateway.routes]]\npath = '*'\n"
+            ),
+            AT_GATEWAY,
+            Entrance::Gateway("127.0.0.1:8080".parse().expect("an address")),
+            "http://127.0.0.1:8080/ingest/orders",
+        ),
+        // Whoever shows a certificate is known.
+        (
+            format!(
+                "{}{}client_ca = 'ca.pem'\n",
+                GATEWAY.replace("127.0.0.1:8080", "0.0.0.0:8080"),
+                tls("gateway")
+            ),
+            AT_GATEWAY,
+            Entrance::Gateway("0.0.0.0:8080".parse().expect("an address")),
+            "https://0.0.0.0:8080/ingest/orders",
+        ),
+        (
+            ADMIN.replace("127.0.0.1", "0.0.0.0"),
+            AT_ADMIN,
+            Entrance::Admin("0.0.0.0:9464".parse().expect("an address")),
+            "http://0.0.0.0:9464/v1/ingest/orders",
+        ),
+    ] {
+        let text = format!("{tables}{}", pipeline("p", source));
+        let settings = read(&folder, &text).map_err(|faults| format!("{tables}: {faults:?}"));
+        let SourceSettings::Ingest(ingest) = settings.expect("sound").pipelines.remove(0).source
+        else {
+            panic!("another source")
+        };
+        assert_eq!(ingest.entrance, entrance, "{tables}");
+        assert_eq!(ingest.to_string(), shown, "{tables}");
+    }
+}
+
+#[test]
+fn what_another_listener_cannot_lend_is_refused_by_its_setting() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("tokens"), "0123456789abcdef\n").expect("a file");
+    let route = |path: &str| format!("{GATEWAY}[[gateway.routes]]\npath = '{path}'\n");
+    let open = GATEWAY.replace("127.0.0.1:8080", "0.0.0.0:8080");
+    let mapped = GATEWAY.replace("127.0.0.1:8080", "[::ffff:10.0.0.1]:8080");
+    let with = |place: &str, more: &str| format!("{place}\n{more}");
+    let at = |listen: &str, path: &str| format!("listen = '{listen}'\npath = '{path}'");
+    let claims = format!("{GATEWAY}claims = true\n");
+    let no_api = format!("{ADMIN}api = false\n");
+    for (tables, source, setting, told) in [
+        ("", AT_GATEWAY, "listen", "set `gateway.listen`"),
+        ("", AT_ADMIN, "listen", "set `admin.listen`"),
+        (GATEWAY, AT_ADMIN, "listen", "set `admin.listen`"),
+        (&no_api, AT_ADMIN, "listen", "admin.api = false"),
+        (&open, AT_GATEWAY, "listen", "set `token_file`"),
+        (&mapped, AT_GATEWAY, "listen", "set `token_file`"),
+        (
+            &route("/ingest/orders"),
+            AT_GATEWAY,
+            "path",
+            "the route of `/ingest/orders`",
+        ),
+        (
+            &route("/ingest/*"),
+            AT_GATEWAY,
+            "path",
+            "the route of `/ingest/*`",
+        ),
+        (
+            &claims,
+            &at("gateway", "/v1/claims/orders"),
+            "path",
+            "the claim API",
+        ),
+        (
+            &claims,
+            &at("gateway", "/v1/settle"),
+            "path",
+            "the claim API",
+        ),
+        (GATEWAY, &at("gateway", "/in/../orders"), "path", "`..`"),
+        (GATEWAY, &at("gateway", "/in/*"), "path", "`*`"),
+        (GATEWAY, &at("gateway", "/in/%61"), "path", "`%`"),
+        (ADMIN, &at("admin", "/v1/keys"), "path", "/v1/ingest/"),
+        (ADMIN, &at("admin", "/v1/ingest/"), "path", "/v1/ingest/"),
+        (ADMIN, &at("admin", "/metrics"), "path", "/v1/ingest/"),
+        (
+            ADMIN,
+            &with(AT_ADMIN, "token_file = 'tokens'"),
+            "token_file",
+            "semel token create",
+        ),
+        (
+            ADMIN,
+            &with(AT_ADMIN, "hosts = ['a']"),
+            "hosts",
+            "`admin.hosts`",
+        ),
+        (
+            ADMIN,
+            &with(AT_ADMIN, "tls = { cert = 'c', key = 'k' }"),
+            "tls",
+            "`admin.tls`",
+        ),
+        (
+            GATEWAY,
+            &with(AT_GATEWAY, "tls = { cert = 'c', key = 'k' }"),
+            "tls",
+            "`gateway.tls`",
+        ),
+        (
+            GATEWAY,
+            &at("127.0.0.1:8080", "/in"),
+            "listen",
+            "`listen = \"gateway\"`",
+        ),
+        (
+            ADMIN,
+            &at("127.0.0.1:9464", "/in"),
+            "listen",
+            "`listen = \"admin\"`",
+        ),
+        (ADMIN, &at("console", "/in"), "listen", "`gateway` or"),
+    ] {
+        let found = faults(&folder, &format!("{tables}{}", pipeline("p", source)));
+        let is_told = |it: &String| {
+            it.contains(&format!("pipelines.p.source.{setting}: ")) && it.contains(told)
+        };
+        assert!(
+            found.len() == 1 && is_told(&found[0]),
+            "{tables}{source}: {found:?}"
+        );
+    }
+    let two = format!(
+        "{GATEWAY}{}{}",
+        pipeline("p", AT_GATEWAY),
+        pipeline("q", AT_GATEWAY)
+    );
+    let found = faults(&folder, &two);
+    assert!(
+        found.len() == 1 && found[0].contains("`p` has this path"),
+        "{found:?}"
+    );
+    // A gateway that cannot be read says so itself.
+    let faulty = GATEWAY.replace("127.0.0.1:8080", "here");
+    let found = faults(&folder, &format!("{faulty}{}", pipeline("p", AT_GATEWAY)));
+    assert!(
+        found.len() == 1 && found[0].contains("gateway.listen"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn the_same_path_at_two_listeners_is_two_paths() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let of = |name: &str, listen: &str| {
+        let source = format!("listen = '{listen}'\npath = '/v1/ingest/orders'");
+        pipeline(name, &source)
+    };
+    let (p, q, r) = (of("p", "gateway"), of("q", "admin"), of("r", "127.0.0.1:0"));
+    let any_port = |it: &str| it.replace(":8080", ":0").replace(":9464", ":0");
+    let tables = any_port(&format!("{GATEWAY}{ADMIN}"));
+    assert_eq!(faults(&folder, &format!("{tables}{p}{q}{r}")), [""; 0]);
+}

@@ -544,3 +544,41 @@ fn a_listener_without_pages_is_called_by_no_page_at_all() {
     assert_eq!(check(&programs, &[], old), Ok(()));
     assert_eq!(check(&programs, &own[1..], old), Err("origin-refused"));
 }
+
+#[tokio::test]
+async fn a_service_that_reads_bodies_itself_knows_its_caller_first() {
+    let (known, tokens) = watch::channel(Arc::new(Tokens::default()));
+    let clock = Arc::new(TestClock::new());
+    let of = |address: &str| {
+        let address = address.parse().expect("an address");
+        let access = Access::new(address, &[], tokens.clone(), 10, clock.clone());
+        let tell = async |Extension(caller): Extension<Caller>, body: Body| {
+            let length = body.size_hint().exact();
+            format!("{} {length:?}", caller.name)
+        };
+        access.protect_unread(Router::new().route("/", post(tell)))
+    };
+    let ask = async |router: Router, headers: &[(&str, &str)]| {
+        // It is longer than the rules would read.
+        let mut request = Request::new(Body::from("x".repeat(1_000)));
+        *request.method_mut() = Method::POST;
+        for (name, value) in headers {
+            let name: axum::http::HeaderName = name.parse().expect("a name");
+            let value = value.parse().expect("a value");
+            request.headers_mut().append(name, value);
+        }
+        let answered: Result<_, Infallible> = router.oneshot(request).await;
+        answered.expect("an answer")
+    };
+    let (own, other) = (of("127.0.0.1:8181"), of("10.0.0.1:8181"));
+    let told = ask(own.clone(), &[LOCAL]).await;
+    assert_eq!(text(told).await, "loopback Some(1000)");
+    let refused = ask(own, &[("host", "evil.example")]).await;
+    assert_eq!(code(refused).await, "host-refused");
+    let refused = ask(other, &[LOCAL]).await;
+    assert_eq!(
+        (refused.status(), code(refused).await),
+        (StatusCode::UNAUTHORIZED, "unauthorized".to_owned())
+    );
+    drop(known);
+}

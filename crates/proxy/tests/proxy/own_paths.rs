@@ -9,10 +9,11 @@ use crate::upstream::{Upstream, answer};
 
 fn own(settings: &mut Settings) {
     let pattern = |text: &str| text.parse::<PathPattern>().expect("a pattern");
-    settings.own = Some(OwnPaths {
+    settings.own = vec![OwnPaths {
         paths: vec![pattern("/v1/claims"), pattern("/v1/claims/*")],
         service: Router::new().fallback(any(async || "own")),
-    });
+        needs_certificate: false,
+    }];
 }
 
 #[tokio::test]

@@ -258,12 +258,8 @@ fn with(code: StatusCode, kind: &'static str, body: Bytes) -> Response<Full<Byte
 const OPEN: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 /// One request for each connection, within a few seconds, or as long as an order takes.
 const LIMITS: Limits = Limits {
-    connections: 256,
-    head: Duration::from_secs(10),
-    write: Duration::from_secs(10),
     connection: Some(semel_admin::LONGEST.saturating_add(Duration::from_secs(10))),
-    keep_alive: false,
-    drain: Duration::ZERO,
+    ..Limits::ADMIN
 };
 /// The time in which the runtime of a worker takes a turn.
 const TURN: Duration = Duration::from_secs(1);

@@ -151,3 +151,13 @@ pub(crate) fn unauthorized() -> Problem {
     problem(StatusCode::UNAUTHORIZED, Code::Unauthorized, detail)
         .with_header(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
 }
+
+pub(crate) fn from_page() -> Problem {
+    let detail = "web pages may not send messages, not even those of this listener";
+    problem(StatusCode::FORBIDDEN, Code::OriginRefused, detail)
+}
+
+pub(crate) fn confined() -> Problem {
+    let detail = "a message may be of any tenant, and the token is confined to one; use a token without a tenant";
+    problem(StatusCode::FORBIDDEN, Code::Forbidden, detail)
+}

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::body::{Body, HttpBody};
 use axum::extract::Request;
-use axum::http::header::AUTHORIZATION;
+use axum::http::header::{AUTHORIZATION, ORIGIN};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method};
 use axum::response::{IntoResponse, Response};
@@ -12,7 +12,7 @@ use bytes::Bytes;
 use semel_core::ingest::{GateAnswer, Submission};
 use semel_core::port::ingest::{AnyIngestJournal, IngestJournal};
 use semel_core::{Clock, Timestamp};
-use semel_http::{Hosts, Problem, needs_token};
+use semel_http::{Caller, Hosts, Problem, Role, needs_token};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -26,13 +26,14 @@ use super::refusals;
 use crate::answer as common;
 use crate::answers::Answers;
 use crate::arrivals::{Arrival, Arrivals};
+use crate::entrance::Entrance;
 use crate::request_body::{self, Bounds};
 
 /// One path that takes messages, and the journal behind it.
 pub(crate) struct Gate {
     options: IngestOptions,
     journal: AnyIngestJournal,
-    /// Of a listener without tokens: no web page may call it.
+    /// Of a path without tokens, unless its listener has checked them: no web page may call it.
     hosts: Option<Hosts>,
     clock: Arc<dyn Clock>,
     arrivals: Arc<Arrivals>,
@@ -54,8 +55,9 @@ impl Gate {
         answers.show(Arc::clone(&lanes));
         let clients = options.tokens.iter().filter_map(Token::client);
         answers.refusals.expect(clients);
-        let hosts = options.tokens.is_empty().then(|| {
-            let is_loopback = !needs_token(options.listen);
+        let is_open = options.tokens.is_empty() && !is_of_admin(&options);
+        let hosts = is_open.then(|| {
+            let is_loopback = !needs_token(options.entrance.address());
             Hosts::new(&options.hosts, is_loopback).without_pages()
         });
         Self {
@@ -123,18 +125,18 @@ impl Gate {
     }
 
     /// Checks a request before its body is read.
-    fn admit(
-        &self,
-        parts: &Parts,
+    fn admit<'r>(
+        &'r self,
+        parts: &'r Parts,
         body: &Body,
-    ) -> Result<(Option<&str>, Identity, Arrival), Problem> {
+    ) -> Result<(Option<&'r str>, Identity, Arrival), Problem> {
         if let Some(hosts) = &self.hosts {
             hosts.check(parts)?;
         }
         if parts.method != Method::POST {
             return Err(common::method_not_allowed());
         }
-        let client = self.authorize(&parts.headers)?;
+        let client = self.authorize(parts)?;
         if self.is_closed() {
             return Err(common::closed());
         }
@@ -159,9 +161,12 @@ impl Gate {
     }
 
     /// Asks for a token, if there is any; returns the name of its client, if it has one.
-    fn authorize(&self, headers: &HeaderMap) -> Result<Option<&str>, Problem> {
+    fn authorize<'r>(&'r self, parts: &'r Parts) -> Result<Option<&'r str>, Problem> {
+        if is_of_admin(&self.options) {
+            return operator(parts).map(Some);
+        }
         let tokens = &self.options.tokens;
-        let shown = headers.get(AUTHORIZATION).and_then(|it| {
+        let shown = parts.headers.get(AUTHORIZATION).and_then(|it| {
             let (scheme, token) = it.as_bytes().split_at_checked(7)?;
             scheme
                 .eq_ignore_ascii_case(b"bearer ")
@@ -242,4 +247,25 @@ impl Gate {
     fn calls(&self) -> MutexGuard<'_, JoinSet<()>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Tells whether the listener of the admin API has found out who sends.
+const fn is_of_admin(options: &IngestOptions) -> bool {
+    matches!(options.entrance, Entrance::Admin(_))
+}
+
+/// Returns the name of a caller of the admin API who may send: an operator of every tenant, as a message may be of any. The
+/// console has no page that sends messages, so no page may, not even its own.
+fn operator(parts: &Parts) -> Result<&str, Problem> {
+    let headers = &parts.headers;
+    if headers.contains_key(ORIGIN) || headers.contains_key("sec-fetch-site") {
+        return Err(answer::from_page());
+    }
+    let caller = parts.extensions.get::<Caller>();
+    let caller = caller.ok_or_else(answer::unauthorized)?;
+    caller.may(Role::Operator)?;
+    if caller.tenant.is_some() {
+        return Err(answer::confined());
+    }
+    Ok(&caller.name)
 }

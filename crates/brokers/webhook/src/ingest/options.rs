@@ -4,6 +4,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::entrance::Entrance;
+
 /// Settings of a path that takes messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(
@@ -11,13 +13,14 @@ use std::time::Duration;
     reason = "each is a setting of its own, and written by its name"
 )]
 pub struct IngestOptions {
-    /// The address to listen at.
-    pub listen: SocketAddr,
+    /// The listener that its requests come to.
+    pub entrance: Entrance,
     /// The path of its requests, byte for byte.
     pub path: Box<str>,
     /// The stream that the messages are for.
     pub stream: Box<str>,
-    /// The tokens of which a request shows one; none means that whoever reaches the address may send.
+    /// The tokens of which a request shows one; none means that whoever reaches the address may send, or that the listener
+    /// of the admin API asks for its own.
     pub tokens: Vec<Token>,
     /// The names by which requests without a token call the listener, beside those of a loopback address.
     pub hosts: Vec<Box<str>>,
@@ -48,7 +51,7 @@ impl IngestOptions {
     /// 8 MiB, and 100,000 messages that wait.
     pub fn new(listen: SocketAddr, path: impl Into<Box<str>>, stream: impl Into<Box<str>>) -> Self {
         Self {
-            listen,
+            entrance: Entrance::Own(listen),
             path: path.into(),
             stream: stream.into(),
             tokens: Vec::new(),

@@ -114,7 +114,7 @@ impl IngestSource {
         journal: AnyIngestJournal,
         clock: Arc<dyn Clock>,
     ) -> Result<Self> {
-        let place = (options.listen, options.path.clone());
+        let place = (options.entrance, options.path.clone());
         let listeners = Listeners::bind([place], &BTreeMap::new(), clock, None).await?;
         let mut source = Self::on(&listeners, options, journal).await?;
         source.own = Some(listeners);
@@ -124,7 +124,7 @@ impl IngestSource {
     /// The address, with the port that the system chose if none was asked for; nothing if others share the listener, which
     /// knows it.
     pub fn address(&self) -> Option<SocketAddr> {
-        self.own.as_ref()?.address(self.gate.options().listen)
+        self.own.as_ref()?.address(self.gate.options().entrance)
     }
 
     /// Returns what is there to be handed over now.

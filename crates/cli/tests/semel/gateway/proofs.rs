@@ -55,6 +55,47 @@ impl Client<'_> {
 }
 
 #[test]
+fn who_sends_messages_to_a_gateway_that_asks_for_certificates_shows_one() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let [server, till] = ["gateway", "till-7"].map(|it| authority.issue(it, &[]));
+    let forged = stranger.issue("till-7", &[]);
+    let upstream = Upstream::start();
+    let lines = format!(
+        "[gateway.tls]\ncert = {:?}\nkey = {:?}\nclient_ca = {:?}\n[pipelines.orders]\nkey = \"header:semel-id\"\n\
+         effect = {{ kind = \"file\", path = \"orders.ndjson\" }}\n\
+         source = {{ kind = \"ingest\", listen = \"gateway\", path = \"/ingest/orders\", hosts = [\"api.example\"] }}\n",
+        server.cert, server.key, authority.path
+    );
+    let mut gateway = Gateway::start(&upstream, &lines);
+    let place = format!(
+        "orders: takes messages at https://127.0.0.1:{}/ingest/orders",
+        gateway.port()
+    );
+    wait_for("the line", || gateway.stderr().contains(&place));
+    let send = |shows, key| {
+        let client = Client {
+            port: gateway.port(),
+            authority: &authority,
+            shows,
+        };
+        let key = [("idempotency-key", key)];
+        client.ask("POST", "/ingest/orders", &key, "{}")
+    };
+    let refused = send(None, "k-1").expect("an answer");
+    refused.is_problem(401, "unauthorized");
+    assert_eq!(send(Some(&forged), "k-1"), None);
+    let taken = send(Some(&till), "k-1").expect("an answer");
+    let expected = json!({ "accepted": 1, "duplicates": 0 });
+    assert_eq!((taken.status, taken.json()), (200, expected), "{taken:?}");
+    assert_eq!(upstream.arrivals().len(), 0);
+    wait_for("the effect", || {
+        gateway.site().path("orders.ndjson").exists()
+            && gateway.site().text("orders.ndjson") == "{}\n"
+    });
+    gateway.stopped().done();
+}
+
+#[test]
 fn a_certificate_says_whose_key_it_is_and_who_claims() {
     let (authority, stranger) = (Authority::new(), Authority::new());
     let [server, acme, other] = ["gateway", "acme", "other"].map(|it| authority.issue(it, &[]));

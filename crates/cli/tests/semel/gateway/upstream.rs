@@ -11,7 +11,7 @@ use semel_conformance::http::ArrivedRequest;
 use crate::site::wait_for;
 
 /// A server of its own, which ends with the test.
-pub(super) struct Upstream {
+pub(crate) struct Upstream {
     port: u16,
     books: Arc<Books>,
 }
@@ -33,7 +33,7 @@ struct Books {
 }
 
 impl Upstream {
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self::start_at(free_port::take().expect("a free port"))
     }
 
@@ -55,7 +55,7 @@ impl Upstream {
         Self { port, books }
     }
 
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
@@ -63,7 +63,7 @@ impl Upstream {
         *self.books.habit.lock().expect("no panic") = habit;
     }
 
-    pub(super) fn arrivals(&self) -> Vec<ArrivedRequest> {
+    pub(crate) fn arrivals(&self) -> Vec<ArrivedRequest> {
         self.books.arrivals().clone()
     }
 

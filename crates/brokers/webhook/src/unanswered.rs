@@ -1,0 +1,106 @@
+//! The requests of a listener that is another part's: who ends it has to know when the last answer has gone.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::body::{Body, Bytes, HttpBody};
+use http_body::{Frame, SizeHint};
+use tokio::sync::watch;
+
+/// The number of requests whose answers have not gone.
+#[derive(Clone, Debug)]
+pub(crate) struct Unanswered(Arc<watch::Sender<usize>>);
+
+impl Unanswered {
+    /// Counts a request until what this returns is dropped.
+    pub(crate) fn begin(&self) -> Begun {
+        self.0.send_modify(|count| *count += 1);
+        Begun(self.clone())
+    }
+
+    /// Waits until there is none.
+    ///
+    /// # Cancel safety   safe
+    pub(crate) async fn none(&self) {
+        let mut count = self.0.subscribe();
+        // The sender is in this.
+        let _ = count.wait_for(|count| *count == 0).await;
+    }
+}
+
+impl Default for Unanswered {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(0)))
+    }
+}
+
+/// A request that counts.
+#[derive(Debug)]
+pub(crate) struct Begun(Unanswered);
+
+impl Begun {
+    /// Counts until the body of its answer has gone.
+    pub(crate) fn until_gone(self, body: Body) -> Body {
+        Body::new(Going { body, _begun: self })
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        self.0.0.send_modify(|count| *count -= 1);
+    }
+}
+
+/// The body of an answer.
+struct Going {
+    body: Body,
+    _begun: Begun,
+}
+
+impl HttpBody for Going {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_request_counts_until_its_answer_has_gone() {
+        let requests = Unanswered::default();
+        requests.none().await;
+        let (one, other) = (requests.begin(), requests.begin());
+        drop(other);
+        let answer = one.until_gone(Body::from("kept"));
+        assert_eq!(answer.size_hint().exact(), Some(4));
+        let none = requests.none();
+        tokio::pin!(none);
+        let turn = tokio::task::yield_now();
+        tokio::select! {
+            biased;
+            () = &mut none => panic!("an answer has not gone"),
+            () = turn => {}
+        }
+        assert_eq!(answer.collect().await.expect("whole").to_bytes(), "kept");
+        none.await;
+    }
+}
