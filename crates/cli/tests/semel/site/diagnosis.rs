@@ -1,4 +1,4 @@
-//! What the system tells of a process that a test waits for in vain: its signals, its threads, its children and its
+//! The account of a process that a test waits for in vain: its signals, its threads, its children and its
 //! sockets.
 
 use std::collections::BTreeSet;
