@@ -1,6 +1,6 @@
 //! The parts of a run that never change: the rules, the inputs from outside, and the request to stop.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::Clock;
@@ -20,27 +20,9 @@ pub(super) struct Context {
     pub(super) shutdown: Shutdown,
     /// The share of traces to record, if anybody wants spans.
     pub(super) spans: Option<SampleShare>,
-    /// The time at which the run first noticed that a stop is requested.
-    stopping_since: OnceLock<Duration>,
 }
 
 impl Context {
-    pub(super) fn new(
-        pipeline: Arc<Pipeline>,
-        class: Class,
-        surroundings: Surroundings,
-        shutdown: Shutdown,
-    ) -> Self {
-        Self {
-            pipeline,
-            class,
-            spans: surroundings.observer.wants_spans(),
-            surroundings,
-            shutdown,
-            stopping_since: OnceLock::new(),
-        }
-    }
-
     /// Returns monotonic time.
     pub(super) fn now(&self) -> Duration {
         self.surroundings.clock.monotonic()
@@ -78,28 +60,10 @@ impl Context {
         self.shutdown.clone().stop().await;
     }
 
-    /// Returns the time at which the run noticed that a stop is requested, if one is.
-    pub(super) fn stopping_since(&self) -> Option<Duration> {
-        let is_stop = self.shutdown.is_stop();
-        is_stop.then(|| *self.stopping_since.get_or_init(|| self.now()))
-    }
-
-    /// Returns the end of a stop's patience, if one is requested.
-    pub(super) fn patience_ends(&self) -> Option<Duration> {
-        let since = self.stopping_since()?;
-        Some(since.saturating_add(self.shutdown.patience))
-    }
-
     /// Waits until a stop was requested and its patience has run out.
     pub(super) async fn patience_is_over(&self) {
-        self.time_of_stop_is_over(Duration::ZERO).await;
-    }
-
-    /// Waits until a stop was requested and its patience has run out, and at least until `earliest`.
-    pub(super) async fn time_of_stop_is_over(&self, earliest: Duration) {
         self.stop_is_requested().await;
-        let ends = self.patience_ends().unwrap_or_default().max(earliest);
-        tokio::time::sleep(ends.saturating_sub(self.now())).await;
+        tokio::time::sleep(self.shutdown.patience).await;
     }
 }
 

@@ -75,8 +75,13 @@ impl<S: Store + Clone> RunState<S> {
         let is_lenient = pipeline.pause_after == 0;
         let width = pipeline.batch.max(pipeline.concurrency);
         let circuit = Circuit::new(pipeline.pause_after, width);
-        let context = Context::new(pipeline, class, surroundings, shutdown);
-        let context = Arc::new(context);
+        let context = Arc::new(Context {
+            pipeline,
+            spans: surroundings.observer.wants_spans(),
+            surroundings,
+            shutdown,
+            class,
+        });
         Self {
             outstanding: Outstanding::new(Arc::clone(&context), source, every_lane),
             store: StoreCalls::new(Arc::clone(&context), store, outage),

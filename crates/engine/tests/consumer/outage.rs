@@ -342,28 +342,3 @@ async fn a_run_that_is_stopped_in_an_outage_ends_with_its_patience() {
     let ended = world.clock.elapsed();
     assert!(ended <= MINUTE + SECOND * 35, "{ended:?}");
 }
-
-/// A call that is under way when the stop comes, and gets no answer, does not keep the run for longer than what runs.
-#[tokio::test(start_paused = true)]
-async fn a_run_that_is_stopped_while_its_store_is_silent_ends_with_its_patience() {
-    for manner in Manner::ALL {
-        for method in [Method::Claim, Method::Settle] {
-            // What is broken off at the end is reported, which takes some time of its own.
-            for (patience, most) in [(SECOND * 12, SECOND * 18), (SECOND, SECOND * 11)] {
-                let world = World::new();
-                let broker = broker_with_many(&world, 5);
-                let mut worker = world.worker(&broker);
-                worker.patience = patience;
-                worker.plan.outage(method, MINUTE * 60, Fault::Hang);
-                let stop = worker.stop.clone();
-                let effect = Scripted::new(&world, &worker.crash, []);
-                let asked_at = SECOND * 10;
-                let (_, ()) = tokio::join!(worker.by(manner, effect, PARK), stop.after(asked_at));
-
-                let took = world.clock.elapsed().saturating_sub(asked_at);
-                assert!(took <= most, "{manner:?}, {method:?}: {took:?}");
-                assert_eq!(broker.acknowledged(), 0, "{manner:?}, {method:?}");
-            }
-        }
-    }
-}

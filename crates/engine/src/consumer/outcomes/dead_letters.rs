@@ -15,7 +15,6 @@ use tokio::task::{JoinError, JoinSet};
 
 use super::{Met, Outcomes, ToPark};
 use crate::consumer::outstanding::Outstanding;
-use crate::consumer::patience::LAST_REPORTS;
 use crate::consumer::store_calls::{Asked, StoreCalls};
 use crate::event::{Event, Wait};
 use crate::publication;
@@ -250,11 +249,10 @@ impl Outcomes {
     /// Waits at the end of a run for confirmations: until one letter fails, or for as long as running
     /// effects have. Returns the count of the letters that are not confirmed.
     pub(in crate::consumer) async fn last_letters(&mut self) -> usize {
-        let (now, patience) = (self.context.now(), self.context.shutdown.patience);
-        let end = match self.context.patience_ends() {
-            Some(ends) => ends.max(now.saturating_add(LAST_REPORTS.min(patience))),
-            None => now.saturating_add(patience),
-        };
+        let end = self
+            .context
+            .now()
+            .saturating_add(self.context.shutdown.patience);
         loop {
             self.post();
             let left = end.saturating_sub(self.context.now());

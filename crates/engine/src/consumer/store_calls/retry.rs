@@ -3,12 +3,11 @@
 use std::future::Future;
 use std::time::Duration;
 
-use semel_core::{Error, Result, Store};
+use semel_core::{Result, Store};
 
 use super::StoreCalls;
 use super::in_flight::Begun;
 use crate::consumer::outstanding::Outstanding;
-use crate::consumer::patience::LAST_REPORTS;
 use crate::event::Event;
 use crate::layer::outage::{Entry, unanswered};
 use crate::retry::{self, Pauses, hint, is_final};
@@ -121,17 +120,10 @@ impl<S: Store + Clone> StoreCalls<S> {
         T: 'static,
         Fut: Future<Output = Result<T>> + Send,
     {
-        let (since, mut failure) = (self.context.now(), None);
-        let repeated = self.repeated(outstanding, (within, gives_way), begun, call, &mut failure);
-        let earliest = since.saturating_add(LAST_REPORTS);
         tokio::select! {
             biased;
-            asked = repeated => asked,
+            asked = self.repeated(outstanding, (within, gives_way), begun, call) => asked,
             never = outstanding.keep() => match never {},
-            () = self.context.time_of_stop_is_over(earliest) => {
-                let waited = self.context.now().saturating_sub(since);
-                Err(failure.unwrap_or_else(|| unanswered(waited)))
-            }
         }
     }
 
@@ -141,7 +133,6 @@ impl<S: Store + Clone> StoreCalls<S> {
         (within, gives_way): (Option<Duration>, bool),
         mut begun: Option<Begun<T>>,
         call: impl Fn() -> Fut + Send + Sync,
-        failure: &mut Option<Error>,
     ) -> Result<Asked<T>>
     where
         T: 'static,
@@ -164,7 +155,7 @@ impl<S: Store + Clone> StoreCalls<S> {
                     Entry::Call(permit) => {
                         let result = match within {
                             Some(within) => within_limit(within, call()).await,
-                            None => call().await,
+                            None => self.within_patience(call()).await,
                         };
                         Ok((permit, result))
                     }
@@ -182,7 +173,6 @@ impl<S: Store + Clone> StoreCalls<S> {
                     }
                 }
             };
-            *failure = Some(error.clone());
             if outstanding.is_pressed() {
                 let since = *stopping_since.get_or_insert_with(|| self.context.now());
                 if self.context.now().saturating_sub(since) >= self.context.shutdown.patience {
@@ -210,6 +200,15 @@ impl<S: Store + Clone> StoreCalls<S> {
                 wait: pause,
             });
             breaker.turned_within(pause).await;
+        }
+    }
+
+    /// Waits for a call as long as the run has patience.
+    async fn within_patience<T>(&self, call: impl Future<Output = Result<T>> + Send) -> Result<T> {
+        tokio::select! {
+            biased;
+            answered = call => answered,
+            () = self.context.patience_is_over() => Err(unanswered(self.context.shutdown.patience)),
         }
     }
 }
