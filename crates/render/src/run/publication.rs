@@ -183,6 +183,8 @@ pub struct PublicationTeller {
     producer: String,
     refused: AtomicU64,
     is_frozen: AtomicBool,
+    /// It was said that the broker is waited for, and nothing was published since.
+    is_waiting: AtomicBool,
 }
 
 impl PublicationTeller {
@@ -195,6 +197,7 @@ impl PublicationTeller {
             producer: producer.to_string(),
             refused: AtomicU64::new(0),
             is_frozen: AtomicBool::new(false),
+            is_waiting: AtomicBool::new(false),
         }
     }
 
@@ -213,7 +216,10 @@ impl ProducerObserver for PublicationTeller {
     fn observe(&self, event: &ProducerEvent<'_>) {
         let (address, producer) = (&self.address, &self.producer);
         match event {
-            ProducerEvent::Published { count } => self.bar.advance(*count),
+            ProducerEvent::Published { count } => {
+                self.is_waiting.store(false, Ordering::Relaxed);
+                self.bar.advance(*count);
+            }
             ProducerEvent::Repeated { count } => self.bars.note(&format!(
                 "{count} messages of an earlier run were not confirmed; they go first, under the same ids"
             )),
@@ -232,16 +238,21 @@ impl ProducerObserver for PublicationTeller {
                 self.bars.warning(&text);
             }
             ProducerEvent::SinkAway { error } => {
+                self.is_waiting.store(true, Ordering::Relaxed);
                 self.bars.warning(&format!("{address} is away: {error}; waiting for it"));
             }
-            ProducerEvent::SinkSilent { since } => self.bars.warning(&format!(
-                "{address} has not answered for {} s; waiting for it",
-                since.as_secs()
-            )),
-            ProducerEvent::SinkBack { lasted } => self.bars.note(&format!(
-                "{address} is back after {:.1} s",
-                lasted.as_secs_f64()
-            )),
+            // Each call that waits says so: one line for all of them.
+            ProducerEvent::SinkSilent { since } if !self.is_waiting.swap(true, Ordering::Relaxed) => {
+                let text = format!(
+                    "{address} has not answered for {} s; waiting for it",
+                    since.as_secs()
+                );
+                self.bars.warning(&text);
+            }
+            ProducerEvent::SinkBack { lasted } => {
+                self.is_waiting.store(false, Ordering::Relaxed);
+                self.bars.note(&format!("{address} is back after {:.1} s", lasted.as_secs_f64()));
+            }
             ProducerEvent::JournalAway { error } => {
                 self.bars.warning(&format!("the store is away: {error}; waiting for it"));
             }
@@ -253,7 +264,7 @@ impl ProducerObserver for PublicationTeller {
                 self.is_frozen.store(false, Ordering::Relaxed);
                 self.bars.note(&format!("producer {producer} is thawed"));
             }
-            // Further refusals, and events that a later version adds, are counted at the end.
+            // Further refusals, further calls that wait, and events that a later version adds, are counted at the end.
             _ => {}
         }
     }

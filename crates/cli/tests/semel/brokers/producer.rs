@@ -5,6 +5,8 @@
     any(feature = "mysql", feature = "postgres", feature = "redis")
 ))]
 mod servers;
+#[cfg(feature = "nats")]
+mod silence;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
