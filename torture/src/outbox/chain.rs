@@ -178,7 +178,7 @@ impl Restarts {
         }
     }
 
-    /// Whether it restarts no more although it is not over: a campaign goes on to the end.
+    /// Reports whether enough of them have happened: a campaign goes on to the end.
     fn are_done(&self) -> bool {
         scaled(self.count() >= least_restarts(), false)
     }

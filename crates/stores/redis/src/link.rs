@@ -54,14 +54,14 @@ pub(crate) struct Live {
     state: Arc<State>,
 }
 
-/// What all calls on a connection share. With the last of them the connection ends, whatever is still unanswered.
+/// State that all calls on a connection share. With the last of them the connection ends, whatever is still unanswered.
 struct State {
     driver: AbortHandle,
     is_gone: Arc<AtomicBool>,
     silence: Fast<Silence>,
 }
 
-/// How long a server has left calls unanswered.
+/// The silence of a server that was asked something.
 #[derive(Default)]
 struct Silence {
     /// Calls that wait for an answer.

@@ -213,7 +213,7 @@ async fn an_answer_that_comes_late_is_heard_on_the_connection_that_was_replaced(
     assert_eq!(error.certainty(), Certainty::NotApplied, "{error:?}");
 }
 
-/// What timed out ends its connection, although something is unanswered: others that wait on it hear so at once.
+/// A call that timed out ends its connection, although something is unanswered: others that wait on it hear so at once.
 #[tokio::test]
 async fn a_connection_that_timed_out_ends_for_all_that_wait_on_it() {
     let server = Server::durable();
