@@ -180,7 +180,7 @@ struct Client<'a> {
 
 impl<'a> Client<'a> {
     fn new(number: usize, field: &'a Field) -> Self {
-        let moments = Moments::seeded(field.seed + number as u64 + 1);
+        let moments = Moments::seeded(field.seed).apart(number as u64);
         Self {
             number,
             field,

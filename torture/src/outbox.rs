@@ -123,7 +123,7 @@ impl Story<'_> {
     /// begin of their labels.
     fn goes_on_in_calm(&self, crew: &Crew, seed: u64) -> String {
         self.falls_to(0, WAITING, crew);
-        let mut moments = Moments::seeded(seed + 1);
+        let mut moments = Moments::seeded(seed).apart(1);
         for writer in WRITERS..WRITERS + 5 {
             let troubles = crew.troubles();
             let mut client = self.database.client();

@@ -208,7 +208,7 @@ struct Crowd {
 impl Crowd {
     /// Sends requests until it is over. Half of the clients keep their connections as long as they may.
     fn client(&self, number: u64) {
-        let mut moments = Moments::seeded(self.seed + number + 1);
+        let mut moments = Moments::seeded(self.seed).apart(number);
         let keeps = number.is_multiple_of(2);
         let mut kept = None;
         let mut last = None;

@@ -113,7 +113,7 @@ impl Site {
             .stdout(stdout)
             .stderr(self.append("stderr.log"))
             .spawn()
-            .expect("a program");
+            .unwrap_or_else(|error| panic!("{} does not start: {error}", program.display()));
         Run(child)
     }
 

@@ -99,7 +99,7 @@ pub(super) struct Sender<'a> {
 
 impl<'a> Sender<'a> {
     pub(super) fn new(number: usize, field: &'a Field) -> Self {
-        let moments = Moments::seeded(field.seed + number as u64 + 1);
+        let moments = Moments::seeded(field.seed).apart(number as u64);
         Self { field, moments }
     }
 

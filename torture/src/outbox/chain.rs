@@ -39,7 +39,7 @@ pub fn orders_arrive_end_to_end(to: Target, service: &Path, seed: u64) {
         (databases.join().expect("databases"), destination)
     });
     let mut links = Links::start(databases, &destination, service, seed);
-    links.are_at_work();
+    links.wait_until_at_work();
     let broker = Restarts::default();
     thread::scope(|scope| {
         let _ending = broker.ending();
@@ -50,7 +50,7 @@ pub fn orders_arrive_end_to_end(to: Target, service: &Path, seed: u64) {
             for link in mixed(&mut moments) {
                 links.kill(link, &mut moments);
                 sleep(moments.between(MS(0), scaled(MS(300), MS(1_500))));
-                let has_failed = restarting.is_finished() && broker.count() < least_restarts();
+                let has_failed = restarting.is_finished() && !broker.are_done();
                 let is_enough = missing(&links, &broker).is_none() || round >= most_rounds();
                 if has_failed || is_enough {
                     return;
@@ -163,7 +163,7 @@ impl Restarts {
     /// Kills the broker and starts it again until it is over; in a small run as often as is enough, since most take
     /// long to come up.
     fn go_on(&self, destination: &mut Destination, seed: u64) {
-        let mut moments = Moments::seeded(seed + 1);
+        let mut moments = Moments::seeded(seed).apart(1);
         loop {
             let (least, most) = scaled((MS(500), MS(1_500)), (MS(2_000), MS(12_000)));
             sleep(moments.between(least, most));
@@ -172,10 +172,15 @@ impl Restarts {
             }
             assert!(destination.kill_and_restart(), "a broker");
             self.count.fetch_add(1, Ordering::SeqCst);
-            if scaled(self.count() >= least_restarts(), false) {
+            if self.are_done() {
                 return;
             }
         }
+    }
+
+    /// Reports whether enough of them have happened: a campaign goes on to the end.
+    fn are_done(&self) -> bool {
+        scaled(self.count() >= least_restarts(), false)
     }
 
     fn count(&self) -> u64 {

@@ -119,7 +119,7 @@ impl Crew {
             Blow::CutStore => database.cuts.iter().for_each(|cuts| storm(cuts, moments)),
             Blow::CutSink => storm(cuts, moments),
             Blow::Stop => {
-                self.relays[victim].is_at_work();
+                self.relays[victim].wait_until_at_work();
                 sleep(moments.between(MS(20), MS(200)));
                 self.relays[victim].signal(Signal::STOP);
                 sleep(LEASE + moments.between(MS(300), MS(900)));
@@ -145,9 +145,9 @@ impl Crew {
     }
 
     fn kill(&mut self, victim: usize, moments: &mut Moments) {
-        self.relays[victim].is_at_work();
+        self.relays[victim].wait_until_at_work();
         let moment = moments.between(MS(0), MS(300));
-        self.is_killed(victim, moment);
+        self.kill_after(victim, moment);
     }
 
     /// Kills one of which the sink has messages and the database no record. Where the database is a server, which it
@@ -168,7 +168,7 @@ impl Crew {
             cuts.hold();
             sink.release();
         }
-        self.is_killed(victim, moments.between(MS(20), MS(120)));
+        self.kill_after(victim, moments.between(MS(20), MS(120)));
         if let Some(cuts) = &database.cuts {
             cuts.cut_now();
             cuts.release();
@@ -181,7 +181,7 @@ impl Crew {
     /// Returns true once the sink got messages of this relay; its answers are held then, and the other relay stands
     /// still. Returns false if it got none for a while, and everything goes on.
     fn publishes_unanswered(&self, relay: usize, sink: &Proxy, moments: &mut Moments) -> bool {
-        self.relays[relay].is_at_work();
+        self.relays[relay].wait_until_at_work();
         sleep(moments.between(MS(0), MS(200)));
         let other = &self.relays[1 - relay];
         other.signal(Signal::STOP);
@@ -200,7 +200,7 @@ impl Crew {
         false
     }
 
-    fn is_killed(&mut self, victim: usize, moment: Duration) {
+    fn kill_after(&mut self, victim: usize, moment: Duration) {
         let relay = &mut self.relays[victim];
         let still_ran = relay.run().kill_after(moment);
         assert!(

@@ -44,7 +44,7 @@ impl Relay {
     }
 
     /// Waits until it publishes partitions.
-    pub(super) fn is_at_work(&self) {
+    pub(super) fn wait_until_at_work(&self) {
         let began = now();
         while self.partitions() == 0 {
             let words = || self.site.last_words();

@@ -23,7 +23,7 @@ pub(super) struct Writers {
 impl Writers {
     /// Writes transactions until it is over.
     pub(super) fn write(&self, number: usize, database: &Database, seed: u64) {
-        let mut moments = Moments::seeded(seed.wrapping_mul(31) + number as u64);
+        let mut moments = Moments::seeded(seed).apart(number as u64);
         let mut client = None;
         for at in 0.. {
             if self.is_over.load(Ordering::Relaxed) {

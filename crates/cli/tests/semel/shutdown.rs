@@ -151,6 +151,8 @@ fn a_process_that_does_not_end_is_described() {
     wait_for("the word of the worker", || {
         run.stderr().contains("stopping:")
     });
+    // A handler writes its line before it becomes this.
+    wait_for("the handlers", || run.diagnosis().contains(": sleep 20"));
     let found = run.diagnosis();
     for said in [
         "stopping: finishing what is running",

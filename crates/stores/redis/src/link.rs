@@ -9,11 +9,13 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, RedisError, Value};
+use rustix::net::sockopt;
 use semel_core::{Error, Result};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
-use tokio::time::timeout;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
@@ -49,7 +51,31 @@ pub(crate) struct Live {
     connection: MultiplexedConnection,
     /// Name of the server process, so that scripts see that another one serves.
     pub(crate) run: Arc<str>,
+    state: Arc<State>,
+}
+
+/// State that all calls on a connection share. With the last of them the connection ends, whatever is still unanswered.
+struct State {
+    driver: AbortHandle,
     is_gone: Arc<AtomicBool>,
+    silence: Fast<Silence>,
+}
+
+/// The silence of a server that was asked something.
+#[derive(Default)]
+struct Silence {
+    /// Calls that wait for an answer.
+    waiting: usize,
+    /// The moment since which something is unanswered and nothing came.
+    since: Option<Instant>,
+    /// The moment up to which the server is asked for a sign of life.
+    until: Option<Instant>,
+}
+
+/// A call that waits for its answer.
+struct Waiting<'l> {
+    state: &'l State,
+    is_heard: bool,
 }
 
 impl Link {
@@ -98,13 +124,36 @@ impl Link {
     /// Makes the next call reconnect if this connection is still the one of this place; returns whether it was.
     pub(crate) fn let_go_of(&self, live: &Live) -> bool {
         let mut slot = self.slot();
-        let known = slot.take_if(|it| Arc::ptr_eq(&it.is_gone, &live.is_gone));
+        let known = slot.take_if(|it| Arc::ptr_eq(&it.state, &live.state));
         known.is_some()
+    }
+
+    /// Ends a connection on which no answer came: whoever waits on it hears so at once. Returns whether it was still
+    /// the one of this place.
+    pub(crate) fn give_up(&self, live: &Live) -> bool {
+        let was_current = self.let_go_of(live);
+        live.state.end();
+        was_current
+    }
+
+    /// Asks whether a doubted connection still carries anything, and makes the next call reconnect if it does not;
+    /// returns whether that is so. Of the callers that find it doubted at the same time, one asks. Those that wait on it
+    /// go on: the server may be slow.
+    pub(crate) async fn is_lost(&self, patience: Duration) -> bool {
+        let doubted = || self.current().filter(Live::is_doubted);
+        if doubted().is_none() {
+            return false;
+        }
+        let _asking = self.connecting.lock().await;
+        let Some(live) = doubted() else {
+            return false;
+        };
+        !live.still_hears(patience).await && self.let_go_of(&live)
     }
 
     fn current(&self) -> Option<Live> {
         let live = self.slot().clone();
-        live.filter(|live| !live.is_gone.load(Ordering::Acquire))
+        live.filter(|live| !live.state.is_gone.load(Ordering::Acquire))
     }
 
     fn slot(&self) -> std::sync::MutexGuard<'_, Option<Live>> {
@@ -115,7 +164,8 @@ impl Link {
 impl Live {
     /// Sends a command, once.
     pub(crate) async fn ask(&self, command: &Cmd) -> Result<Value, RedisError> {
-        let answer = self.connection.clone().send_packed_command(command).await?;
+        let mut connection = self.connection.clone();
+        let answer = self.heard(connection.send_packed_command(command)).await?;
         answer.extract_error()
     }
 
@@ -123,13 +173,84 @@ impl Live {
     pub(crate) async fn ask_moving(&self, command: &Cmd) -> Result<Value, RedisError> {
         let mut both = redis::Pipeline::with_capacity(2);
         both.cmd("ASKING").ignore().add_command(command.clone());
+        let mut connection = self.connection.clone();
         let mut answers = self
-            .connection
-            .clone()
-            .send_packed_commands(&both, 1, 1)
+            .heard(connection.send_packed_commands(&both, 1, 1))
             .await?;
         answers.pop().unwrap_or(Value::Nil).extract_error()
     }
+
+    /// Waits for an answer. Whether one comes decides if the connection is doubted.
+    async fn heard<T>(
+        &self,
+        call: impl Future<Output = Result<T, RedisError>>,
+    ) -> Result<T, RedisError> {
+        let mut waiting = Waiting::begin(&self.state);
+        let answer = call.await;
+        waiting.is_heard = is_said(&answer);
+        answer
+    }
+
+    fn is_doubted(&self) -> bool {
+        let since = self.state.silence().since;
+        since.is_some_and(|it| it.elapsed() >= DOUBT)
+    }
+
+    /// Asks for a sign of life, and waits for it as long as `patience`, counted from the first caller that asked: each
+    /// may have less time than that.
+    async fn still_hears(&self, patience: Duration) -> bool {
+        let least = Instant::now() + patience;
+        let until = *self.state.silence().until.get_or_insert(least);
+        let asked = timeout_at(until, self.ask(&redis::cmd("PING"))).await;
+        asked.is_ok_and(|answer| is_said(&answer))
+    }
+}
+
+impl State {
+    fn end(&self) {
+        self.is_gone.store(true, Ordering::Release);
+        self.driver.abort();
+    }
+
+    fn silence(&self) -> std::sync::MutexGuard<'_, Silence> {
+        self.silence.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        // The driver would wait for what nobody waits for any more, and for ever if the network has lost it.
+        self.end();
+    }
+}
+
+impl<'l> Waiting<'l> {
+    fn begin(state: &'l State) -> Self {
+        let mut silence = state.silence();
+        silence.waiting += 1;
+        silence.since.get_or_insert_with(Instant::now);
+        Self {
+            state,
+            is_heard: false,
+        }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut silence = self.state.silence();
+        silence.waiting -= 1;
+        if self.is_heard {
+            silence.since = (silence.waiting > 0).then(Instant::now);
+            silence.until = None;
+        }
+    }
+}
+
+/// Reports whether the server itself said this.
+fn is_said<T>(answer: &Result<T, RedisError>) -> bool {
+    let is_unheard = |error: &RedisError| error.is_timeout() || error.is_unrecoverable_error();
+    !answer.as_ref().is_err_and(is_unheard)
 }
 
 /// Connects, and reads the server's report on itself.
@@ -150,6 +271,8 @@ async fn make(address: &Address, settings: &Settings) -> Result<Live> {
     let socket = socket.map_err(|error| unreachable(error, address))?;
     // Without it, a small call waits for the one before it; no reason to fail.
     let _ = socket.set_nodelay(true);
+    // Nor is this one, without which the system takes hours to notice a server that is gone without a word.
+    let _ = notice_absence(&socket);
     match &settings.tls {
         None => speak(socket, address, settings).await,
         Some(tls) => {
@@ -167,6 +290,17 @@ async fn make(address: &Address, settings: &Settings) -> Result<Live> {
     }
 }
 
+/// Has the system ask a silent server whether it is still there, and close the connection if it does not answer.
+fn notice_absence(socket: &TcpStream) -> std::io::Result<()> {
+    sockopt::set_tcp_keepidle(socket, SILENCE)?;
+    sockopt::set_tcp_keepintvl(socket, ASKED_EVERY)?;
+    sockopt::set_tcp_keepcnt(socket, ASKED_TIMES)?;
+    sockopt::set_socket_keepalive(socket, true)?;
+    #[cfg(target_os = "linux")]
+    sockopt::set_tcp_user_timeout(socket, UNHEARD_MILLIS)?;
+    Ok(())
+}
+
 async fn speak<S>(socket: S, address: &Address, settings: &Settings) -> Result<Live>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -179,15 +313,21 @@ where
     let (connection, driver) = made.map_err(|error| not_connected(error, address))?;
     let is_gone = Arc::new(AtomicBool::new(false));
     let gone = Arc::clone(&is_gone);
-    // Ends with the connection, or with the last call that holds it.
-    tokio::spawn(async move {
+    // Ends with the connection. While something is unanswered, the driver does not end with the last call that holds
+    // it; the state does that.
+    let driving = tokio::spawn(async move {
         driver.await;
         gone.store(true, Ordering::Release);
     });
+    let state = State {
+        driver: driving.abort_handle(),
+        is_gone,
+        silence: Fast::default(),
+    };
     Ok(Live {
         connection,
         run: "".into(),
-        is_gone,
+        state: Arc::new(state),
     })
 }
 
@@ -195,3 +335,16 @@ where
 pub(crate) fn info_command() -> Cmd {
     redis::cmd("INFO")
 }
+
+/// The silence after which the next call asks for a sign of life first.
+const DOUBT: Duration = Duration::from_secs(2);
+/// The silence after which the system asks the server whether it is there; this and the next ones are as in the
+/// PostgreSQL store.
+const SILENCE: Duration = Duration::from_secs(30);
+/// The interval at which it asks again.
+const ASKED_EVERY: Duration = Duration::from_secs(5);
+/// The number of times it asks.
+const ASKED_TIMES: u32 = 4;
+/// The longest time that the server may leave what was sent to it unacknowledged.
+#[cfg(target_os = "linux")]
+const UNHEARD_MILLIS: u32 = 50_000;

@@ -159,8 +159,10 @@ impl Server {
         if let Err(error) = &answer {
             // The network may have lost the connection without a word, and the others with it: then no answer comes on
             // them any more, and each would be waited for in turn.
-            if error.is_timeout() && link.let_go_of(&live) {
-                node.let_go();
+            if error.is_timeout() {
+                if link.give_up(&live) {
+                    node.let_go();
+                }
             } else if error.is_unrecoverable_error() {
                 link.let_go_of(&live);
             }
@@ -228,6 +230,9 @@ impl Node {
 
     async fn live(&self, settings: &Settings) -> Result<(&Link, Live)> {
         let link = &self.links[self.next.fetch_add(1, Ordering::Relaxed) % self.links.len()];
+        if link.is_lost(settings.patience).await {
+            self.let_go();
+        }
         Ok((link, link.live(&self.address, settings).await?))
     }
 

@@ -143,8 +143,8 @@ impl Links {
     }
 
     /// Waits until each of the consumers has booked something.
-    pub(super) fn are_at_work(&self) {
-        self.consumers.iter().for_each(Consumer::is_at_work);
+    pub(super) fn wait_until_at_work(&self) {
+        self.consumers.iter().for_each(Consumer::wait_until_at_work);
     }
 
     /// Kills a link while it works, and starts it again.
@@ -154,18 +154,18 @@ impl Links {
         match link {
             Link::Service => {
                 let service = &mut self.services[victim];
-                service.is_at_work(&self.shop);
-                service.is_killed(moment);
+                service.wait_until_at_work(&self.shop);
+                service.kill(moment);
                 service.start(&self.shop);
             }
             Link::Shop => {
-                self.services[victim].is_at_work(&self.shop);
+                self.services[victim].wait_until_at_work(&self.shop);
                 sleep(moment);
                 self.shop.kill_and_restart();
             }
             Link::Relay => {
                 let relay = &mut self.relays[victim];
-                relay.is_at_work();
+                relay.wait_until_at_work();
                 let words = |relay: &Relay| relay.site.last_words();
                 let still_ran = relay.run().kill_after(moment);
                 assert!(still_ran, "it ended by itself:\n{}", words(relay));
@@ -173,7 +173,7 @@ impl Links {
             }
             Link::Consumer => {
                 let consumer = &mut self.consumers[victim];
-                consumer.is_at_work();
+                consumer.wait_until_at_work();
                 let still_ran = consumer.run().kill_after(moment);
                 let words = || consumer.site.last_words();
                 assert!(still_ran, "it ended by itself:\n{}", words());
@@ -181,7 +181,7 @@ impl Links {
             }
             Link::Books => {
                 // One that does not find its store at the start ends, and is for a supervisor to start again.
-                self.are_at_work();
+                self.wait_until_at_work();
                 sleep(moment);
                 self.books.kill_and_restart();
             }
@@ -192,7 +192,7 @@ impl Links {
     /// Ends the services, by a last kill, and waits until the database knows what became of their transactions.
     pub(super) fn services_end(&mut self) {
         for service in &mut self.services {
-            service.is_killed(MS(0));
+            service.kill(MS(0));
         }
         let open = "select count(*) from pg_stat_activity where application_name = 'order-service'";
         self.falls_to_none(&|links| count(&links.shop, open));
@@ -294,18 +294,24 @@ impl Consumer {
     }
 
     /// Waits until it has booked something since its start.
-    fn is_at_work(&self) {
+    fn wait_until_at_work(&self) {
         let began = now();
-        while !self
-            .site
-            .said_behind(self.before)
-            .contains("\"decision\":\"completed\"")
-        {
+        let has_booked = || {
+            let said = self.site.said_behind(self.before);
+            said.lines().any(is_booking)
+        };
+        while !has_booked() {
             let words = || self.site.last_words();
             assert!(began.elapsed() < PATIENCE, "no booking:\n{}", words());
             sleep(MS(20));
         }
     }
+}
+
+/// Reports whether a line is the word of the pipeline that books each order once.
+fn is_booking(line: &str) -> bool {
+    let told = ["\"pipeline\":\"book\"", "\"decision\":\"completed\""];
+    told.iter().all(|it| line.contains(it))
 }
 
 fn url(server: &Postgres) -> String {

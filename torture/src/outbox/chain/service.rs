@@ -35,7 +35,7 @@ pub fn serve_orders(arguments: &[String]) {
         let mut writers = JoinSet::new();
         for writer in first..first + WRITERS {
             let url = url.clone();
-            let moments = Moments::seeded(seed.wrapping_mul(31) + writer as u64);
+            let moments = Moments::seeded(seed).apart(writer as u64);
             writers.spawn(async move { write(&url, writer, moments).await });
         }
         let ended = writers.join_next().await.expect("a writer");
@@ -133,7 +133,7 @@ impl Service {
     }
 
     /// Waits until it has committed an order since its start.
-    pub(super) fn is_at_work(&self, shop: &Postgres) {
+    pub(super) fn wait_until_at_work(&self, shop: &Postgres) {
         let writers = self.first..self.first + WRITERS;
         let labels: Vec<_> = writers.map(|it| format!("label like 'w{it}-%'")).collect();
         let orders = format!(
@@ -148,7 +148,7 @@ impl Service {
         }
     }
 
-    pub(super) fn is_killed(&mut self, moment: Duration) {
+    pub(super) fn kill(&mut self, moment: Duration) {
         let run = self.running.take().expect("it runs");
         let still_ran = run.kill_after(moment);
         assert!(still_ran, "it ended by itself:\n{}", self.site.last_words());

@@ -142,7 +142,7 @@ async fn connections_that_are_lost_without_a_word_cost_one_call_its_answer() {
     let server = Server::durable();
     let proxy = proxy::Proxy::start(([127, 0, 0, 1], server.port).into());
     let mut options = Options::default();
-    options.answer_timeout = Duration::from_secs(2);
+    options.answer_timeout = Duration::from_secs(10);
     let url = format!("redis://{}?connections=3", proxy.address());
     let store = RedisStore::connect(&url, options).await.expect("a store");
     for number in 0..3 {
@@ -161,3 +161,88 @@ async fn connections_that_are_lost_without_a_word_cost_one_call_its_answer() {
     let again = grant(&store, &request).await;
     assert_eq!((again.resumed, again.attempt), (false, 1));
 }
+
+/// A caller with less time than the store has for an answer need not wait that long either: behind two seconds of
+/// silence, the next call asks for a sign of life first, and has another connection if none comes.
+#[tokio::test]
+async fn a_connection_that_is_lost_without_a_word_is_replaced_for_an_impatient_caller() {
+    let server = Server::durable();
+    let proxy = proxy::Proxy::start(([127, 0, 0, 1], server.port).into());
+    let mut options = Options::default();
+    // No call of this test lives to see it.
+    options.answer_timeout = Duration::from_secs(3_600);
+    let url = format!("redis://{}?connections=1", proxy.address());
+    let store = RedisStore::connect(&url, options).await.expect("a store");
+    let _ = grant(&store, &request("first", 1)).await;
+    proxy.lose_now();
+    let impatient = request("impatient", 1);
+    let asked = store.claim([impatient.clone()].into());
+    let left = tokio::time::timeout(Duration::from_secs(3), asked).await;
+    assert!(left.is_err(), "nobody answers");
+    let next = request("next", 1);
+    let granted = tokio::time::timeout(LONG, grant(&store, &next)).await;
+    let _ = granted.expect("another connection");
+    let again = grant(&store, &impatient).await;
+    assert_eq!((again.resumed, again.attempt), (false, 1));
+}
+
+/// A server that is slow, and not lost, is heard in the end: who waits on a doubted connection goes on.
+#[tokio::test]
+async fn an_answer_that_comes_late_is_heard_on_the_connection_that_was_replaced() {
+    let server = Server::durable();
+    let proxy = proxy::Proxy::start(([127, 0, 0, 1], server.port).into());
+    let mut options = Options::default();
+    options.answer_timeout = Duration::from_secs(3_600);
+    let url = format!("redis://{}?connections=1", proxy.address());
+    let store = RedisStore::connect(&url, options).await.expect("a store");
+    let _ = grant(&store, &request("first", 1)).await;
+    proxy.hold_answers();
+    let slow = store.claim([request("slow", 1)].into());
+    let later = async {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let refused = store.claim([request("later", 1)].into()).await;
+        proxy.release();
+        refused
+    };
+    let (slow, later) = tokio::join!(slow, later);
+    assert!(
+        matches!(slow.as_deref(), Ok([Admission::Granted(_)])),
+        "{slow:?}"
+    );
+    let error = later.expect_err("no connection");
+    assert_eq!(error.certainty(), Certainty::NotApplied, "{error:?}");
+}
+
+/// A call that timed out ends its connection, although something is unanswered: others that wait on it hear so at once.
+#[tokio::test]
+async fn a_connection_that_timed_out_ends_for_all_that_wait_on_it() {
+    let server = Server::durable();
+    let proxy = proxy::Proxy::start(([127, 0, 0, 1], server.port).into());
+    let mut options = Options::default();
+    options.answer_timeout = Duration::from_secs(10);
+    let url = format!("redis://{}?connections=1", proxy.address());
+    let store = RedisStore::connect(&url, options).await.expect("a store");
+    let _ = grant(&store, &request("first", 1)).await;
+    proxy.hold_answers();
+    let second = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        store.claim([request("second", 1)].into()).await
+    };
+    let (first, second) = tokio::join!(store.claim([request("pay", 1)].into()), second);
+    for (answer, code) in [(first, Code::Timeout), (second, Code::StoreUnavailable)] {
+        let error = answer.expect_err("no answer comes");
+        assert_eq!(error.code(), code, "{error:?}");
+        assert_eq!(error.certainty(), Certainty::MaybeApplied, "{error:?}");
+    }
+    // The proxy passes the end on to the server, whose one client is then who asks for the list.
+    let clients = || server.ask(&["CLIENT", "LIST"]).join("\n").lines().count();
+    let closed = async {
+        while clients() > 1 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(LONG, closed).await.expect("an end");
+}
+
+/// More than any wait of the tests that is as it should be.
+const LONG: Duration = Duration::from_secs(120);
