@@ -2,6 +2,7 @@
 
 mod flood;
 mod laws;
+mod lent;
 mod provider;
 mod requests;
 mod sharing;
