@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use semel_broker_webhook::Entrance;
 
 use crate::fields::Fields;
+use crate::gateway;
 
 /// Reads `listen`. The address of a listener that is lent is known once that is read, too.
 pub(super) fn read(source: &mut Fields<'_>) -> Option<Entrance> {
@@ -33,6 +34,11 @@ pub(super) fn check(source: &mut Fields<'_>, entrance: Entrance, path: &str) {
         Entrance::Own(_) => {}
         Entrance::Gateway(_) => {
             refuse_tls(source, "gateway");
+            if !source.is_written("token_file") {
+                let message = "the gateway lets in clients of the API, each of whom could send for any tenant and fence any \
+                               producer: set `token_file`, also at a loopback address and where certificates are shown";
+                source.fault_at(&["listen"], message);
+            }
         }
         Entrance::Admin(_) => {
             refuse_tls(source, "admin");
@@ -47,6 +53,10 @@ pub(super) fn check(source: &mut Fields<'_>, entrance: Entrance, path: &str) {
                      console, as in `{BELOW}orders`"
                 );
                 refuse(source, "path", &message);
+            } else if !gateway::is_exact(path) {
+                let message = "can be read as another path of the admin API by what is before it; write it without `*`, `//`, \
+                               `..`, `;` and `%`";
+                refuse(source, "path", message);
             }
         }
     }
