@@ -73,6 +73,11 @@ fn at_admin(source: &mut IngestSettings, admin: &AdminSettings, fault: &impl Fn(
                        address of its own";
         fault("listen", message.to_owned());
     }
+    if !gateway::is_exact(&source.path) {
+        let message = "can be read as another path of the admin API by what is before it; write it without `*`, `//`, `..`, \
+                       `;` and `%`";
+        fault("path", message.to_owned());
+    }
 }
 
 fn absent(lender: &str) -> String {

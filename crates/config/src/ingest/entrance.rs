@@ -5,7 +5,6 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use semel_broker_webhook::Entrance;
 
 use crate::fields::Fields;
-use crate::gateway;
 
 /// Reads `listen`. The address of a listener that is lent is known once that is read, too.
 pub(super) fn read(source: &mut Fields<'_>) -> Option<Entrance> {
@@ -53,10 +52,6 @@ pub(super) fn check(source: &mut Fields<'_>, entrance: Entrance, path: &str) {
                      console, as in `{BELOW}orders`"
                 );
                 refuse(source, "path", &message);
-            } else if !gateway::is_exact(path) {
-                let message = "can be read as another path of the admin API by what is before it; write it without `*`, `//`, \
-                               `..`, `;` and `%`";
-                refuse(source, "path", message);
             }
         }
     }

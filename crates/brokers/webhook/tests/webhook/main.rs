@@ -2,7 +2,7 @@
 
 mod flood;
 mod laws;
-mod lent;
+mod lender;
 mod provider;
 mod requests;
 mod sharing;
