@@ -34,7 +34,7 @@ pub async fn listeners(
     stopping: watch::Receiver<bool>,
 ) -> Result<Listeners> {
     let doors = pipelines.iter().filter_map(|it| it.source.door());
-    let identity = |it: Door<'_>| Some((it.entrance.address(), identity(it.tls?)));
+    let identity = |it: Door<'_>| Some((it.entrance, identity(it.tls?)));
     let tls: BTreeMap<_, _> = doors.clone().filter_map(identity).collect();
     let places: Vec<_> = doors.map(|it| (it.entrance, it.path.into())).collect();
     Listeners::bind(places, &tls, clock, Some(stopping)).await

@@ -16,8 +16,8 @@ pub(super) struct Lenders<'s> {
     pub(super) admin: &'s AdminSettings,
 }
 
-/// Tells each source the address and the certificate of the listener that is lent to it, and checks that it is there, lets
-/// in nobody whom it does not know, and has the path to lend.
+/// Tells each source the address and the certificate of the listener that is lent to it, and checks that it is there and
+/// has the path to lend.
 pub(super) fn enter<'s>(
     fields: &Fields<'_>,
     lenders: Lenders<'_>,
@@ -49,14 +49,6 @@ fn at_gateway(
 ) {
     source.entrance = Entrance::Gateway(gateway.listen);
     source.tls.clone_from(&gateway.tls);
-    let certificate = gateway.tls.as_ref();
-    let asks_clients = certificate.is_some_and(|it| it.client_ca.is_some());
-    let is_open = source.tokens.is_empty() && source.token_file.is_none() && !asks_clients;
-    if is_open && !gateway.listen.ip().to_canonical().is_loopback() {
-        let message = "other machines reach the gateway, and whoever does may send: set `token_file`, or have it ask for \
-                       certificates (`gateway.tls.client_ca`)";
-        fault("listen", message.to_owned());
-    }
     if !gateway::is_exact(&source.path) {
         let message = "can be read as another path by what is behind a gateway; write it without `*`, `//`, `..`, `;` and `%`";
         fault("path", message.to_owned());
@@ -80,6 +72,11 @@ fn at_admin(source: &mut IngestSettings, admin: &AdminSettings, fault: &impl Fn(
         let message = "is the listener of the admin API, which `admin.api = false` leaves out; remove that, or write an \
                        address of its own";
         fault("listen", message.to_owned());
+    }
+    if !gateway::is_exact(&source.path) {
+        let message = "can be read as another path of the admin API by what is before it; write it without `*`, `//`, `..`, \
+                       `;` and `%`";
+        fault("path", message.to_owned());
     }
 }
 

@@ -33,8 +33,6 @@ pub(crate) fn strip_request(headers: &mut HeaderMap, version: Version) -> Result
     headers.remove(PROXY_AUTHORIZATION);
     headers.remove(HTTP2_SETTINGS);
     headers.remove(OPERATION_ID_HEADER);
-    // Whoever reads the body here asks for it.
-    headers.remove(EXPECT);
     if takes_trailers {
         headers.insert(TE, HeaderValue::from_static("trailers"));
     }
@@ -44,6 +42,11 @@ pub(crate) fn strip_request(headers: &mut HeaderMap, version: Version) -> Result
     join_cookies(headers);
     strip_look_alikes(headers);
     Ok(())
+}
+
+/// Takes out of a request that goes to an upstream what the proxy does for its client: it reads the body, and asks for it.
+pub(crate) fn strip_expectation(headers: &mut HeaderMap) {
+    headers.remove(EXPECT);
 }
 
 /// Takes out the fields that some servers cannot tell from those that the proxy vouches for: they read `_` as `-`.
@@ -162,7 +165,8 @@ fn strip(headers: &mut HeaderMap, named: &[HeaderName]) {
     headers.remove(PROXY_CONNECTION);
 }
 
-/// Tells whether a field is for the upstream, whatever `Connection` says: without it, the request would mean something else.
+/// Tells whether a field is for the one who answers, whatever `Connection` says: without it, the request would mean
+/// something else. Messages of producers would lose their identity, and be taken twice.
 fn for_the_upstream(name: &HeaderName) -> bool {
     let known = [
         KEY_HEADER,
@@ -172,6 +176,10 @@ fn for_the_upstream(name: &HeaderName) -> bool {
         COOKIE,
         HOST,
         FORWARDED,
+        PRODUCER,
+        EPOCH,
+        SEQUENCE,
+        MESSAGE_ID,
     ];
     known.contains(name) || name.as_str().starts_with(X_FORWARDED)
 }
@@ -188,6 +196,11 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
+/// The identity of a message, which a source of kind `ingest` reads behind the proxy's own paths.
+const PRODUCER: HeaderName = HeaderName::from_static("semel-producer");
+const EPOCH: HeaderName = HeaderName::from_static("semel-epoch");
+const SEQUENCE: HeaderName = HeaderName::from_static("semel-sequence");
+const MESSAGE_ID: HeaderName = HeaderName::from_static("semel-id");
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
@@ -223,7 +236,6 @@ mod tests {
             ("transfer-encoding", "chunked"),
             ("upgrade", "websocket"),
             ("http2-settings", "x"),
-            ("expect", "100-continue"),
             ("semel-operation-id", "ab"),
             ("semel_operation-id", "ab"),
             ("idempotency_key", "k"),
@@ -239,6 +251,11 @@ mod tests {
         ]);
         assert_eq!(headers, expected);
         assert_eq!(stripped(&[("te", "gzip, trailers")])[TE], "trailers");
+        // One who answers here may have a use for it.
+        let mut headers = stripped(&[("expect", "100-continue")]);
+        assert!(headers.contains_key(EXPECT));
+        strip_expectation(&mut headers);
+        assert!(headers.is_empty());
     }
 
     #[test]
@@ -261,6 +278,10 @@ mod tests {
             "host",
             "content-length",
             "x-forwarded-for",
+            "semel-producer",
+            "Semel-Epoch",
+            "semel-sequence",
+            "semel-id",
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(CONNECTION, name.parse().expect("a value"));

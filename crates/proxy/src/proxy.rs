@@ -23,7 +23,7 @@ use tower::{Layer, Service, ServiceExt};
 use crate::availability::Availability;
 use crate::forward::Forward;
 use crate::framing;
-use crate::headers::strip_request;
+use crate::headers::{strip_expectation, strip_request};
 use crate::idle_limit::IdleLimited;
 use crate::in_flight::Place;
 use crate::path::{can_be_shortened, climbs, merged, normalized, resolved, without_parameters};
@@ -206,7 +206,7 @@ impl Shared {
             return self.refuse(*problem);
         }
         if let Err(name) = strip_request(&mut head.headers, head.version) {
-            let detail = format!("its field `Connection` names {name}, which is for the upstream");
+            let detail = format!("its field `Connection` names {name}, which is not for it alone");
             return self.refuse(framing::refusal(&detail, head.version));
         }
         if head.uri.path() == "*" {
@@ -223,6 +223,10 @@ impl Shared {
         let target = self.target(&head.method, path);
         if let Some(detail) = self.misread(&head.method, path, target) {
             return self.refuse(framing::refusal(detail, head.version));
+        }
+        // One who answers here may refuse a request before its body is sent.
+        if !matches!(target, Target::Own(_)) {
+            strip_expectation(&mut head.headers);
         }
         let at = match target {
             Target::Route(at) => at,

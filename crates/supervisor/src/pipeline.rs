@@ -139,6 +139,7 @@ impl Pipeline {
             };
             source::open(source, longest, lease, Some(inlet)).await?
         };
+        self.status.takes_requests(name);
         report_webhook(name, source, &self.webhooks, &**reporter);
         let opened = if is_kept {
             AnySource::new(self.keeper.lend(opened))

@@ -82,13 +82,16 @@ struct Pipeline {
     pause: Option<(OrderedPause, bool)>,
     /// The store has not told yet whether it is to run.
     awaits_order: bool,
+    /// Requests come to its source, which is not open yet: they are told to come again.
+    awaits_source: bool,
 }
 
 /// The current activity of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Doing {
-    /// The worker has no store yet, looks at its brokers, or does not know yet which pipelines are paused.
+    /// The worker has no store yet, looks at its brokers, does not know yet which pipelines are paused, or opens the source
+    /// that requests come to.
     Starting,
     /// The worker reads what was done before; work that depends on it waits.
     Restoring,
@@ -297,7 +300,13 @@ impl Status {
         self.change(pipeline, |it| {
             it.pause = pause.map(|pause| (pause, true));
             it.awaits_order = false;
+            it.awaits_source = it.webhook.is_some();
         });
+    }
+
+    /// Notes that the source of a pipeline is open, as far as requests come to it.
+    pub(crate) fn takes_requests(&self, pipeline: &str) {
+        self.change(pipeline, |it| it.awaits_source = false);
     }
 
     /// Tells whether a pipeline is paused, and has no source open.
@@ -307,9 +316,12 @@ impl Status {
         pause.is_some_and(|(_, is_done)| *is_done)
     }
 
-    /// Notes where the answers to the provider of a pipeline are counted.
+    /// Notes where the answers to those who send to a pipeline are counted. Until its source is open, it is not ready.
     pub(crate) fn takes_webhooks(&self, pipeline: &str, answers: Arc<Answers>) {
-        self.change(pipeline, |it| it.webhook = Some(answers));
+        self.change(pipeline, |it| {
+            it.webhook = Some(answers);
+            it.awaits_source = true;
+        });
     }
 
     /// Returns a function that takes note of a pipeline's counts, beside `progress`.
@@ -344,7 +356,9 @@ impl Status {
                 (Some((_, true)), _) => Doing::Paused,
                 (_, Some(because)) => Doing::Waiting(because.reason),
                 (Some((pause, false)), None) => Doing::by(pause.kind),
-                (None, None) if !has_begun || pipeline.awaits_order => Doing::Starting,
+                (None, None) if !has_begun || pipeline.awaits_order || pipeline.awaits_source => {
+                    Doing::Starting
+                }
                 (None, None) if is_open => Doing::Restoring,
                 (None, None) => Doing::Running,
             };

@@ -86,7 +86,7 @@ impl Taker {
 }
 
 impl Listeners {
-    /// Listens at these addresses for requests with these paths, encrypted where an address has a certificate in `tls`. Once
+    /// Listens at these addresses for requests with these paths, encrypted where a listener has a certificate in `tls`. Once
     /// `stopping` is true, new requests are told to come again later, and only those in hand are answered with their fates.
     /// For a listener that is lent, [`router`](Self::router) answers.
     ///
@@ -100,7 +100,7 @@ impl Listeners {
     /// Safe.
     pub async fn bind(
         places: impl IntoIterator<Item = (impl Into<Entrance>, Box<str>)> + Send,
-        tls: &BTreeMap<SocketAddr, Identity>,
+        tls: &BTreeMap<Entrance, Identity>,
         clock: Arc<dyn Clock>,
         stopping: Option<watch::Receiver<bool>>,
     ) -> Result<Self> {
@@ -118,7 +118,7 @@ impl Listeners {
                 unanswered: Unanswered::default(),
                 is_stopping: stopping.clone(),
             });
-            let identity = tls.get(&entrance.address());
+            let identity = tls.get(&entrance);
             let door = Door {
                 address: OnceLock::new(),
                 is_encrypted: identity.is_some(),

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::HeaderMap;
 use axum::http::header::EXPECT;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -56,7 +56,7 @@ pub(crate) async fn read(
         if !arrival.grow(read.len() + data.len()) {
             drop(read);
             arrival.end();
-            discard(body).await;
+            discard(body, DISCARD).await;
             return Err(answer::no_room());
         }
         part(&data);
@@ -68,18 +68,24 @@ pub(crate) async fn read(
 /// before it listens would find the connection closed otherwise, and no answer.
 pub(crate) async fn unread(problem: Problem, headers: &HeaderMap, body: Body) -> Response {
     if !headers.contains_key(EXPECT) {
-        discard(Limited::new(body, DISCARDED_BYTES)).await;
+        let longest = match problem.status() {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => STRANGER,
+            _ => DISCARD,
+        };
+        discard(Limited::new(body, DISCARDED_BYTES), longest).await;
     }
     answer::ending(problem).into_response()
 }
 
 /// Reads what is left of a body, up to its limit.
-async fn discard(mut body: Limited<Body>) {
+async fn discard(mut body: Limited<Body>, longest: Duration) {
     let discard = async { while let Some(Ok(_)) = body.frame().await {} };
-    let _ = timeout(DISCARD, discard).await;
+    let _ = timeout(longest, discard).await;
 }
 
 /// The bytes of an unwanted body that are read: more than the largest body of the providers.
 const DISCARDED_BYTES: usize = 64 << 20;
 /// The time for them.
 pub(crate) const DISCARD: Duration = Duration::from_secs(5);
+/// The same where nobody knows who sends it, as at the claim API.
+const STRANGER: Duration = Duration::from_secs(1);

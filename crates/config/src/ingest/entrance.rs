@@ -33,6 +33,11 @@ pub(super) fn check(source: &mut Fields<'_>, entrance: Entrance, path: &str) {
         Entrance::Own(_) => {}
         Entrance::Gateway(_) => {
             refuse_tls(source, "gateway");
+            if !source.is_written("token_file") {
+                let message = "the gateway lets in clients of the API, each of whom could send for any tenant and fence any \
+                               producer: set `token_file`, also at a loopback address and where certificates are shown";
+                source.fault_at(&["listen"], message);
+            }
         }
         Entrance::Admin(_) => {
             refuse_tls(source, "admin");

@@ -237,12 +237,13 @@ fn a_request_has_one_message_where_its_key_is_that_of_the_operation() {
 
 const GATEWAY: &str = "[gateway]\nlisten = '127.0.0.1:8080'\nupstream = 'http://127.0.0.1:9000'\n";
 const ADMIN: &str = "[admin]\nlisten = '127.0.0.1:9464'\n";
-const AT_GATEWAY: &str = "listen = 'gateway'\npath = '/ingest/orders'";
+const AT_GATEWAY: &str = "listen = 'gateway'\npath = '/ingest/orders'\ntoken_file = 'tokens'";
 const AT_ADMIN: &str = "listen = 'admin'\npath = '/v1/ingest/orders'";
 
 #[test]
 fn a_source_is_at_the_listener_of_the_gateway_or_the_admin_api() {
     let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("tokens"), "0123456789abcdef\n").expect("a file");
     let tls = |name: &str| format!("[{name}.tls]\ncert = 'c.pem'\nkey = 'k.pem'\n");
     for (tables, source, entrance, shown) in [
         (
@@ -259,7 +260,7 @@ fn a_source_is_at_the_listener_of_the_gateway_or_the_admin_api() {
         ),
         (
             format!("{GATEWAY}{}", tls("gateway")),
-            "listen = 'gateway'\npath = '/ingest/orders'\nhosts = ['api.example']",
+            AT_GATEWAY,
             Entrance::Gateway("127.0.0.1:8080".parse().expect("an address")),
             "https://127.0.0.1:8080/ingest/orders",
         ),
@@ -272,7 +273,6 @@ fn a_source_is_at_the_listener_of_the_gateway_or_the_admin_api() {
             Entrance::Gateway("127.0.0.1:8080".parse().expect("an address")),
             "http://127.0.0.1:8080/ingest/orders",
         ),
-        // Whoever shows a certificate is known.
         (
             format!(
                 "{}{}client_ca = 'ca.pem'\n",
@@ -307,9 +307,19 @@ fn what_another_listener_cannot_lend_is_refused_by_its_setting() {
     std::fs::write(folder.path().join("tokens"), "0123456789abcdef\n").expect("a file");
     let route = |path: &str| format!("{GATEWAY}[[gateway.routes]]\npath = '{path}'\n");
     let open = GATEWAY.replace("127.0.0.1:8080", "0.0.0.0:8080");
-    let mapped = GATEWAY.replace("127.0.0.1:8080", "[::ffff:10.0.0.1]:8080");
+    let certificates = "[gateway.tls]\ncert = 'c.pem'\nkey = 'k.pem'\nclient_ca = 'ca.pem'\n";
+    let asking = format!("{open}{certificates}");
+    let tokenless = "listen = 'gateway'\npath = '/ingest/orders'";
+    let by_name = format!("{tokenless}\nhosts = ['api.example']");
     let with = |place: &str, more: &str| format!("{place}\n{more}");
-    let at = |listen: &str, path: &str| format!("listen = '{listen}'\npath = '{path}'");
+    let at = |listen: &str, path: &str| {
+        let tokens = if listen == "gateway" {
+            "\ntoken_file = 'tokens'"
+        } else {
+            ""
+        };
+        format!("listen = '{listen}'\npath = '{path}'{tokens}")
+    };
     let claims = format!("{GATEWAY}claims = true\n");
     let no_api = format!("{ADMIN}api = false\n");
     for (tables, source, setting, told) in [
@@ -317,8 +327,11 @@ fn what_another_listener_cannot_lend_is_refused_by_its_setting() {
         ("", AT_ADMIN, "listen", "set `admin.listen`"),
         (GATEWAY, AT_ADMIN, "listen", "set `admin.listen`"),
         (&no_api, AT_ADMIN, "listen", "admin.api = false"),
-        (&open, AT_GATEWAY, "listen", "set `token_file`"),
-        (&mapped, AT_GATEWAY, "listen", "set `token_file`"),
+        // Whoever stands before a gateway at a loopback address opens it, and a certificate is that of any client of the API.
+        (&open, tokenless, "listen", "set `token_file`"),
+        (GATEWAY, tokenless, "listen", "set `token_file`"),
+        (GATEWAY, &by_name, "listen", "set `token_file`"),
+        (&asking, tokenless, "listen", "set `token_file`"),
         (
             &route("/ingest/orders"),
             AT_GATEWAY,
@@ -349,6 +362,10 @@ fn what_another_listener_cannot_lend_is_refused_by_its_setting() {
         (ADMIN, &at("admin", "/v1/keys"), "path", "/v1/ingest/"),
         (ADMIN, &at("admin", "/v1/ingest/"), "path", "/v1/ingest/"),
         (ADMIN, &at("admin", "/metrics"), "path", "/v1/ingest/"),
+        (ADMIN, &at("admin", "/v1/ingest/../keys"), "path", "`..`"),
+        (ADMIN, &at("admin", "/v1/ingest//orders"), "path", "`//`"),
+        (ADMIN, &at("admin", "/v1/ingest/%2e%2e/keys"), "path", "`%`"),
+        (ADMIN, &at("admin", "/v1/ingest/*"), "path", "`*`"),
         (
             ADMIN,
             &with(AT_ADMIN, "token_file = 'tokens'"),
@@ -418,9 +435,11 @@ fn what_another_listener_cannot_lend_is_refused_by_its_setting() {
 #[test]
 fn the_same_path_at_two_listeners_is_two_paths() {
     let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("tokens"), "0123456789abcdef\n").expect("a file");
     let of = |name: &str, listen: &str| {
         let source = format!("listen = '{listen}'\npath = '/v1/ingest/orders'");
-        pipeline(name, &source)
+        let tokens = { listen == "gateway" }.then_some("token_file = 'tokens'");
+        pipeline(name, &format!("{source}\n{}", tokens.unwrap_or_default()))
     };
     let (p, q, r) = (of("p", "gateway"), of("q", "admin"), of("r", "127.0.0.1:0"));
     let any_port = |it: &str| it.replace(":8080", ":0").replace(":9464", ":0");

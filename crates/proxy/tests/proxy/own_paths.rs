@@ -1,6 +1,11 @@
 //! Paths that the proxy answers itself: no way to write one leads to the upstream.
 
 use axum::Router;
+use axum::body::to_bytes;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::http::header::{CONNECTION, EXPECT};
+use axum::response::IntoResponse;
 use axum::routing::any;
 use semel_proxy::{OwnPaths, PathPattern, Settings};
 
@@ -53,4 +58,40 @@ async fn no_way_to_write_an_own_path_leads_to_the_upstream() {
         (site.proxy.counts().unmatched, site.proxy.counts().refused),
         (3, 11)
     );
+}
+
+#[tokio::test]
+async fn an_own_path_refuses_a_request_before_its_body_is_asked_for() {
+    let upstream = Upstream::answering(|_, _| answer("200 OK", "", "upstream")).await;
+    let refuse = any(async |request: Request| {
+        if !request.headers().contains_key(EXPECT) {
+            let _ = to_bytes(request.into_body(), 100).await;
+        }
+        (StatusCode::UNAUTHORIZED, [(CONNECTION, "close")], "who?").into_response()
+    });
+    let site = Site::before(upstream.address, |settings| {
+        own(settings);
+        settings.own[0].service = Router::new().fallback(refuse);
+    })
+    .await;
+    let head =
+        "POST /v1/claims HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 9\r\n\r\n";
+    let answer = site.raw(head).await;
+    assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
+}
+
+#[tokio::test]
+async fn a_connection_does_not_take_the_identity_of_a_message_away() {
+    let upstream = Upstream::answering(|_, _| answer("200 OK", "", "upstream")).await;
+    let site = Site::before(upstream.address, own).await;
+    for name in [
+        "Semel-Producer",
+        "semel-epoch",
+        "semel-sequence",
+        "semel-id",
+    ] {
+        let fields = format!("{name}: 1\r\nconnection: {name}\r\n");
+        let seen = site.send("POST /v1/claims", &fields, "{}").await;
+        seen.problem(400, "invalid-input");
+    }
 }

@@ -131,6 +131,33 @@ async fn a_worker_is_not_ready_before_it_knows_which_pipelines_are_paused() {
 }
 
 #[tokio::test]
+async fn a_worker_is_not_ready_before_requests_find_the_source_of_each_path() {
+    let status = status(watch::channel(false).1);
+    for pipeline in ["events", "orders"] {
+        status.takes_webhooks(pipeline, Arc::default());
+    }
+    status.begin();
+    status.takes_requests("orders");
+    let (code, body) = state(&status).await;
+    assert_eq!((code, &body["state"]), (503, &json!("starting")));
+    assert_eq!(body["pipelines"]["events"]["state"], "starting");
+    assert_eq!(body["pipelines"]["orders"]["state"], "running");
+    status.takes_requests("events");
+    assert_eq!(state(&status).await.0, 200);
+    // After a pause, its source is opened again.
+    status.paused("events", Some(order()));
+    let (code, body) = state(&status).await;
+    assert_eq!(
+        (code, &body["pipelines"]["events"]["state"]),
+        (200, &json!("paused"))
+    );
+    status.paused("events", None);
+    assert_eq!(state(&status).await.0, 503);
+    status.takes_requests("events");
+    assert_eq!(state(&status).await.0, 200);
+}
+
+#[tokio::test]
 async fn a_worker_whose_pipelines_are_all_paused_is_ready_while_its_store_is_there() {
     let clock = TestClock::new();
     let after = Duration::from_secs(30);

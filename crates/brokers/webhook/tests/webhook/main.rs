@@ -2,6 +2,7 @@
 
 mod flood;
 mod laws;
+mod lender;
 mod provider;
 mod requests;
 mod sharing;

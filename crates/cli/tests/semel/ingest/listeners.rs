@@ -5,8 +5,21 @@ use crate::gateway::upstream::Upstream;
 
 use super::*;
 
+/// The token that the gateway's path takes.
+const TOKEN: &str = "0123456789abcdef";
+
+/// Somebody who sends to this listener, and may.
+fn client_of(lender: &str) -> Provider {
+    match lender {
+        "gateway" => Provider::new().showing(TOKEN),
+        _ => Provider::new(),
+    }
+}
+
 /// A site with a pipeline `orders` at another listener, which is at the address of the client.
 fn lent(client: &Provider, upstream: &Upstream, lender: &str, store: &str, more: &str) -> Site {
+    let tokens = { lender == "gateway" }.then_some("token_file = \"tokens\"\n");
+    let more = &format!("{}{more}", tokens.unwrap_or_default());
     let effect = "effect = { kind = \"file\", path = \"orders.ndjson\" }";
     let site = of_effect(client, store, effect, more);
     let address = client.address();
@@ -22,6 +35,7 @@ fn lent(client: &Provider, upstream: &Upstream, lender: &str, store: &str, more:
     assert!(config.contains(&own), "{config}");
     let config = config.replace(&own, &format!("kind = \"ingest\"\nlisten = \"{lender}\""));
     site.write("semel.toml", format!("{table}{config}"));
+    site.write("tokens", TOKEN);
     site
 }
 
@@ -48,7 +62,7 @@ fn a_path_at_another_listener_takes_messages_and_the_rest_goes_on() {
         ("admin", "embedded:data"),
         ("admin", "sqlite:semel.db"),
     ] {
-        let (client, upstream) = (Provider::new(), Upstream::start());
+        let (client, upstream) = (client_of(lender), Upstream::start());
         let site = lent(&client, &upstream, lender, store, "");
         site.semel(&["check"]);
         let mut running = start(&site, &client);
@@ -56,7 +70,7 @@ fn a_path_at_another_listener_takes_messages_and_the_rest_goes_on() {
             "orders: takes messages at http://{}{PATH}",
             client.address()
         );
-        assert!(running.stderr().contains(&place), "{}", running.stderr());
+        wait_for("its place", || running.stderr().contains(&place));
         let send = |from, to| {
             said(send(
                 &client,
@@ -71,6 +85,13 @@ fn a_path_at_another_listener_takes_messages_and_the_rest_goes_on() {
         let known = json!({"accepted": 1, "duplicates": 3, "next": 5});
         assert_eq!(send(1, 4), (200, known), "{lender}");
         refused(&send(7, 7), 409, "sequence-gap");
+        if lender == "gateway" {
+            // Its identity is for more than the connection to the gateway.
+            let named = ("Connection", "semel-producer, semel-epoch, semel-sequence");
+            refused(&first(&client, "till-0a", &[named]), 400, "invalid-input");
+            let nobody = ("Authorization", "Bearer fedcba9876543210");
+            refused(&first(&client, "till-0a", &[nobody]), 401, "unauthorized");
+        }
         // A key is one of the journal, and makes no operation of the gateway.
         for (accepted, duplicates) in [(1, 0), (0, 1)] {
             let reply = client.send("POST", PATH, &[("Idempotency-Key", "k-1")], b"{\"key\":1}");
@@ -106,18 +127,22 @@ fn a_path_at_another_listener_takes_messages_and_the_rest_goes_on() {
 #[test]
 fn what_another_listener_answered_survives_kills() {
     for lender in ["gateway", "admin"] {
-        let (client, upstream) = (Provider::new(), Upstream::start());
+        let (client, upstream) = (client_of(lender), Upstream::start());
         let site = lent(&client, &upstream, lender, "embedded:data", "");
         complete_whatever_is_killed(&site, &client, "embedded:data");
     }
 }
 
 /// Sends the head of a request, and waits until its body is wanted: the worker has it in hand.
-fn in_hand(client: &Provider, body_len: usize) -> TcpStream {
+fn in_hand(client: &Provider, lender: &str, body_len: usize) -> TcpStream {
     let mut stream = TcpStream::connect(client.address()).expect("a connection");
+    let token = match lender {
+        "gateway" => format!("Authorization: Bearer {TOKEN}\r\n"),
+        _ => String::new(),
+    };
     let head = format!(
         "POST {PATH} HTTP/1.1\r\nHost: localhost\r\nSemel-Producer: late-0a\r\nSemel-Epoch: 1\r\nSemel-Sequence: 1\r\n\
-         Expect: 100-continue\r\nConnection: close\r\nContent-Length: {body_len}\r\n\r\n"
+         {token}Expect: 100-continue\r\nConnection: close\r\nContent-Length: {body_len}\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).expect("sent");
     let mut said = [0; 25];
@@ -129,13 +154,13 @@ fn in_hand(client: &Provider, body_len: usize) -> TcpStream {
 #[test]
 fn a_request_in_hand_at_the_stop_is_answered() {
     for lender in ["gateway", "admin"] {
-        let (client, upstream) = (Provider::new(), Upstream::start());
+        let (client, upstream) = (client_of(lender), Upstream::start());
         let site = lent(&client, &upstream, lender, "embedded:data", "");
         let mut running = start(&site, &client);
         let before = first(&client, "early-0a", &[]);
         assert_eq!(before.0, 200, "{}", before.1);
         let message = b"{\"late\":1}";
-        let mut late = in_hand(&client, message.len());
+        let mut late = in_hand(&client, lender, message.len());
         running.signal(Signal::TERM);
         wait_for("the stop", || running.stderr().contains("stopping: "));
         late.write_all(message).expect("sent");
@@ -170,6 +195,11 @@ fn no_web_page_sends_messages_to_another_listener() {
         let running = start(&site, &client);
         let own = format!("http://localhost:{}", client.address().port());
         let bare = "http://localhost".to_owned();
+        // A page has no token of the gateway's path.
+        let (status, code) = match lender {
+            "gateway" => (401, "unauthorized"),
+            _ => (403, "origin-refused"),
+        };
         for origin in [&*own, &*bare, "https://evil.example", "null"] {
             for more in [
                 &[("Origin", origin)][..],
@@ -177,7 +207,7 @@ fn no_web_page_sends_messages_to_another_listener() {
                 &[("Origin", origin), ("Cookie", "semel_token=semel_0")],
             ] {
                 let answer = first(&client, "page-0a", more);
-                refused(&answer, 403, "origin-refused");
+                refused(&answer, status, code);
             }
         }
         if lender == "admin" {
@@ -194,8 +224,13 @@ fn no_web_page_sends_messages_to_another_listener() {
         stream.write_all(request.as_bytes()).expect("sent");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");
-        assert!(answer.starts_with("HTTP/1.1 403 "), "{lender}: {answer}");
-        assert!(answer.contains("host-refused"), "{lender}: {answer}");
+        let (status, code) = match lender {
+            "gateway" => (401, "unauthorized"),
+            _ => (403, "host-refused"),
+        };
+        let begins = format!("HTTP/1.1 {status} ");
+        assert!(answer.starts_with(&begins), "{lender}: {answer}");
+        assert!(answer.contains(code), "{lender}: {answer}");
         has_no_producers(&site);
         running.signal(Signal::TERM);
         running.wait().done().summary().is(&[("deliveries", 0)]);
@@ -282,6 +317,15 @@ fn a_path_that_another_listener_cannot_lend_is_refused_by_check_and_at_the_start
             ended.says("pipelines.orders.source").says(says);
         }
     }
+    // Whoever reaches a gateway is not one who may send, wherever it is.
+    let site = lent(&client, &upstream, "gateway", "embedded:data", "");
+    let config = site
+        .text("semel.toml")
+        .replace("token_file = \"tokens\"\n", "");
+    site.write("semel.toml", config);
+    let open = site.semel(&["check"]).code(2);
+    open.says("pipelines.orders.source.listen: ")
+        .says("set `token_file`");
     // A gateway is not served where one pipeline runs alone.
     let site = lent(&client, &upstream, "gateway", "embedded:data", "");
     let alone = site.semel(&["run", "--pipeline", "orders"]).code(2);

@@ -22,6 +22,8 @@ pub(crate) struct Provider {
     address: SocketAddr,
     /// The authority that it trusts; it sends in the clear without one.
     ca: Option<PathBuf>,
+    /// The token that it shows with each request that has no `Authorization` of its own.
+    token: Option<&'static str>,
 }
 
 /// The answer to a request.
@@ -47,6 +49,15 @@ impl Provider {
         Self {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
             ca: None,
+            token: None,
+        }
+    }
+
+    /// The same, showing this token.
+    pub(crate) fn showing(self, token: &'static str) -> Self {
+        Self {
+            token: Some(token),
+            ..self
         }
     }
 
@@ -55,6 +66,7 @@ impl Provider {
         Self {
             address: self.address,
             ca: Some(ca.to_owned()),
+            token: self.token,
         }
     }
 
@@ -92,6 +104,10 @@ impl Provider {
             "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n",
             body.len()
         );
+        let is_shown = headers.iter().any(|(name, _)| *name == "Authorization");
+        if let Some(token) = self.token.filter(|_| !is_shown) {
+            let _ = write!(head, "Authorization: Bearer {token}\r\n");
+        }
         for (name, value) in headers {
             let _ = write!(head, "{name}: {value}\r\n");
         }

@@ -1,7 +1,11 @@
-use axum::body::Body;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::body::{Body, HttpBody};
 use axum::extract::Request;
 use axum::http::header::RETRY_AFTER;
 use axum::response::Response;
+use http_body::Frame;
 use http_body_util::BodyExt;
 use semel_conformance::TestClock;
 use semel_core::Fate;
@@ -331,6 +335,39 @@ async fn only_who_shows_a_token_may_send_where_there_are_any() {
         let identity: Vec<_> = shown.iter().map(|it| ("authorization", *it)).collect();
         let (found, answer) = send(&source, request(&identity, &["a"])).await;
         assert_eq!(found, status, "{shown:?}: {answer}");
+    }
+}
+
+/// A body of which nothing comes.
+struct Silent;
+
+impl HttpBody for Silent {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>>>> {
+        Poll::Pending
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_body_of_who_has_no_token_is_not_read_for_long() {
+    let journal = journal();
+    let guarded = IngestOptions {
+        tokens: vec![Token::new("one")],
+        ..options()
+    };
+    let source = source(guarded, &journal).await;
+    for (expected, headers) in [
+        (Duration::from_secs(1), &[][..]),
+        (Duration::ZERO, &[("expect", "100-continue")]),
+    ] {
+        let (head, _) = request(headers, &[]).into_parts();
+        let silent = Request::from_parts(head, Body::new(Silent));
+        let begun = Instant::now();
+        assert_eq!(send(&source, silent).await.0, 401);
+        let took = begun.elapsed();
+        assert!(took < expected + Duration::from_millis(100), "{took:?}");
     }
 }
 
