@@ -1,40 +1,51 @@
 //! Checks of the settings that the worker runs with: one at a time, and for a bounded time. Whoever asks the same while one
-//! goes on gets its answer.
+//! goes on gets its answer. A check that has begun goes on whoever leaves: what it asks may block a thread, which nobody can
+//! call back.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::http::StatusCode;
 use bytes::Bytes;
-use semel_core::Code;
+use semel_core::{Code, Error, ErrorKind};
 use semel_http::Problem;
-use tokio::sync::{OnceCell, Semaphore};
-use tokio::time::timeout;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
 
 use crate::answer::text;
 use crate::query::Query;
 use crate::reading::later;
-use crate::settings::{CheckQuestion, Checker, Settings};
+use crate::settings::{CheckQuestion, Checker, Lent, Settings};
 
 /// The members that a query may have.
 pub(crate) const MEMBERS: &[&str] = &["pipeline", "rate", "production"];
 
-/// The checks that go on, or wait for their turn.
+/// The checks that go on, or wait for their turn. Dropping them ends them.
 #[derive(Debug)]
 pub(crate) struct Checks {
-    asked: Mutex<Vec<(CheckQuestion, Weak<Answered>)>>,
+    asked: Arc<Asked>,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+/// The questions without an answer yet, and the place of the check that goes on.
+#[derive(Debug)]
+struct Asked {
+    questions: Mutex<Vec<(CheckQuestion, watch::Sender<Answered>)>>,
     place: Semaphore,
 }
 
-/// The answer to a question, once it is there. The first request that asks makes it; if that is given up, the next one
-/// does.
-type Answered = OnceCell<Result<Bytes, Problem>>;
+/// The answer to a question, once it is there.
+type Answered = Option<Result<Bytes, Problem>>;
 
 impl Checks {
     pub(crate) fn new() -> Self {
         Self {
-            asked: Mutex::default(),
-            place: Semaphore::new(1),
+            asked: Arc::new(Asked {
+                questions: Mutex::default(),
+                place: Semaphore::new(1),
+            }),
+            tasks: Mutex::default(),
         }
     }
 
@@ -42,10 +53,10 @@ impl Checks {
     ///
     /// # Errors
     ///
-    /// 404 `pipeline-unknown`; 503 `throttled` while a check of another question goes on, 503 `timeout` if this one takes
-    /// too long, 501 where nobody checks
+    /// 404 `pipeline-unknown`; 503 `throttled` while a check of another question goes on, or what one has asked; 503
+    /// `timeout` if this one takes too long, 501 where nobody checks
     ///
-    /// # Cancel safety   safe
+    /// # Cancel safety   safe: a check that has begun goes on to its end, for those that ask the same
     pub(crate) async fn answer(
         &self,
         settings: &Settings,
@@ -73,46 +84,124 @@ impl Checks {
             let code = Code::Unsupported.as_str();
             return Err(Problem::new(StatusCode::NOT_IMPLEMENTED, code, detail));
         };
-        let answered = self.answered(&question);
-        let made = || self.made(&**checker, question, settings);
-        answered.get_or_init(made).await.clone()
+        let mut answered = self.answered(question, checker, settings);
+        let answer = answered.wait_for(Option::is_some).await;
+        let answer = answer.ok().and_then(|it| it.clone());
+        // Its task panicked, or the service ends.
+        answer.unwrap_or_else(|| {
+            let error = Error::new(ErrorKind::Internal, "the check ended without an answer");
+            Err(Problem::from(&error.not_applied()))
+        })
     }
 
-    /// Returns the place of the answer to a question: that of another request which has it, or waits for it.
-    fn answered(&self, question: &CheckQuestion) -> Arc<Answered> {
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        asked.retain(|(_, answered)| answered.strong_count() > 0);
-        let same = asked.iter().find(|(known, _)| known == question);
-        if let Some(answered) = same.and_then(|(_, it)| it.upgrade()) {
-            return answered;
+    /// Returns the place of the answer to a question: that of a check of it which goes on or waits for its turn, or of a
+    /// new one.
+    fn answered(
+        &self,
+        question: CheckQuestion,
+        checker: &Arc<dyn Checker>,
+        settings: &Settings,
+    ) -> watch::Receiver<Answered> {
+        let mut questions = self.asked.questions();
+        let same = questions.iter().find(|(known, _)| *known == question);
+        if let Some((_, answered)) = same {
+            return answered.subscribe();
         }
-        let answered = Arc::default();
-        asked.push((question.clone(), Arc::downgrade(&answered)));
+        let (answer, answered) = watch::channel(None);
+        questions.push((question.clone(), answer));
+        drop(questions);
+        let (asked, checker) = (Arc::clone(&self.asked), Arc::clone(checker));
+        let store = settings.store.clone();
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(async move { asked.check(&question, &*checker, &store).await });
         answered
     }
+}
 
-    /// Checks once nobody else does.
-    async fn made(
+impl Asked {
+    fn questions(&self) -> MutexGuard<'_, Vec<(CheckQuestion, watch::Sender<Answered>)>> {
+        self.questions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Checks once nobody else does, and if anybody still waits for it.
+    async fn check(
         &self,
+        question: &CheckQuestion,
         checker: &dyn Checker,
-        question: CheckQuestion,
-        settings: &Settings,
-    ) -> Result<Bytes, Problem> {
+        store: &watch::Receiver<Option<Lent>>,
+    ) {
+        // However it ends, the next one that asks begins anew.
+        let mut answering = Answering(self, Some(question));
         let Ok(Ok(_place)) = timeout(TURN, self.place.acquire()).await else {
-            let detail = "another check goes on; ask again";
-            return Err(later(Code::Throttled.as_str(), detail));
+            let detail = "another check goes on, or what one has asked; ask again";
+            answering.with(Err(later(Code::Throttled.as_str(), detail)));
+            return;
         };
-        let store = settings.store.borrow().as_ref().map(|it| it.store.clone());
-        let Ok(answer) = timeout(LONGEST, checker.check(question, store)).await else {
+        if answering.is_left() {
+            return;
+        }
+        let store = store.borrow().as_ref().map(|it| it.store.clone());
+        let checking = checker.check(question.clone(), store);
+        let Ok(answer) = timeout(LONGEST, checking).await else {
             let detail = format!(
-                "the check did not end within {} s: several servers do not answer; ask about one `pipeline`, or use the \
-                 command line with the configuration, which has no such bound",
+                "the check did not end within {} s; ask about one `pipeline`, or use the command line with the \
+                 configuration, which has no such bound",
                 LONGEST.as_secs()
             );
-            return Err(later(Code::Timeout.as_str(), detail));
+            answering.with(Err(later(Code::Timeout.as_str(), detail)));
+            // Drivers may still wait, each on a thread: their own bounds end that.
+            sleep(REST).await;
+            return;
         };
-        let answer = answer.map_err(|error| Problem::from(&error))?;
-        text(&answer).map(Bytes::from)
+        answering.with(match answer {
+            Ok(answer) => text(&answer).map(Bytes::from),
+            Err(error) if error.kind() == ErrorKind::Throttled => {
+                Err(later(Code::Throttled.as_str(), error.to_string()))
+            }
+            Err(error) => Err(Problem::from(&error)),
+        });
+    }
+}
+
+/// The question that a task answers; none once it did. Dropping it takes the question back.
+struct Answering<'a>(&'a Asked, Option<&'a CheckQuestion>);
+
+impl Answering<'_> {
+    /// Gives the answer to all that wait for it.
+    fn with(&mut self, answer: Result<Bytes, Problem>) {
+        if let Some(waiting) = self.take() {
+            waiting.send_replace(Some(answer));
+        }
+    }
+
+    /// Tells whether nobody waits for the answer, and takes the question back then.
+    fn is_left(&mut self) -> bool {
+        let Some(question) = self.1 else {
+            return true;
+        };
+        let mut questions = self.0.questions();
+        questions.retain(|(known, waiting)| known != question || !waiting.is_closed());
+        let is_left = questions.iter().all(|(known, _)| known != question);
+        if is_left {
+            self.1 = None;
+        }
+        is_left
+    }
+
+    fn take(&mut self) -> Option<watch::Sender<Answered>> {
+        let question = self.1.take()?;
+        let mut questions = self.0.questions();
+        let at = questions.iter().position(|(known, _)| known == question)?;
+        Some(questions.swap_remove(at).1)
+    }
+}
+
+impl Drop for Answering<'_> {
+    fn drop(&mut self) {
+        self.take();
     }
 }
 
@@ -120,3 +209,5 @@ impl Checks {
 pub const LONGEST: Duration = Duration::from_secs(25);
 /// The longest wait for the end of another one.
 const TURN: Duration = Duration::from_secs(2);
+/// The time after a check that was cut off in which no other begins. No driver waits longer for one answer.
+const REST: Duration = Duration::from_secs(30);

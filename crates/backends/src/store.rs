@@ -137,6 +137,37 @@ pub async fn open_for_reading(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result<O
     }
 }
 
+/// Opens an existing store of this version's format to look at it, and changes nothing: not its format, nor the kind of its
+/// journal.
+///
+/// # Errors
+///
+/// `InvalidConfig`: it has an older format; those of [`open_for_reading`].
+pub async fn open_as_is(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result<OpenStore> {
+    if matches!(url, StoreUrl::Sqlite(_)) {
+        refuse_absent(url).await?;
+    }
+    as_is(url, clock).await
+}
+
+/// The same of one that is there.
+async fn as_is(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result<OpenStore> {
+    let StoreUrl::Sqlite(path) = url else {
+        return open_for_reading(url, clock).await;
+    };
+    let path = path.clone();
+    // It may be locked for a while, and whoever asks may be a worker.
+    let opening = tokio::task::spawn_blocking(move || {
+        SqliteStore::open_as_is(&path, clock, semel_store_sqlite::Options::default())
+    });
+    let opened = opening.await.map_err(|error| {
+        Error::new(ErrorKind::Internal, "the opening of the store ended").with_source(error)
+    })?;
+    let store = Arc::new(opened?);
+    let transfer = AnyTransferStore::new(Arc::clone(&store));
+    Ok(OpenStore::to_change(AnyStore::new(store), transfer))
+}
+
 /// Opens the store in the database of an outbox, which keeps the orders about its relays; none if there is none. Makes
 /// none, and brings none forward.
 ///
@@ -150,7 +181,7 @@ pub async fn beside_outbox(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result<Opti
         return Ok(None);
     };
     if stored == newest {
-        let opened = open_for_changing(url, clock).await?;
+        let opened = as_is(url, clock).await?;
         return Ok(Some(opened.store));
     }
     let (what_to_do, code) = if stored > newest {

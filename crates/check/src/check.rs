@@ -7,15 +7,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use futures_util::future::join;
+use futures_util::future::join3;
 use futures_util::stream;
 use semel_backends::{source, store};
 use semel_config::{PipelineSettings, Settings};
 use semel_core::port::transactional::Statements;
 use semel_core::{Clock, Code, Error, Result};
 use semel_operate::check::{
-    Broker, CheckReport, Inspection, Production, RelayReport, Report, Room, RouteReport, Severity,
-    Standing, Storage, Subject, WindowLine,
+    Broker, CheckReport, Inspection, Production, RelayReport, Report, Room, RouteReport, SetAside,
+    Severity, Standing, Storage, Subject, WindowLine,
 };
 
 use crate::inspection::inspect;
@@ -78,7 +78,7 @@ impl Check<'_> {
     pub async fn run(&self, read: &mut Reader<'_>) -> Result<Conclusion> {
         let settings = self.settings;
         let asked: Vec<Statements> = settings.pipelines.iter().filter_map(statements).collect();
-        let opened = self.means.store.as_ref();
+        let opened = (self.means.store.as_ref(), &self.means.unfinished);
         let looking = inspect(settings, opened, Arc::clone(&self.clock), &asked);
         let store = self.means.patience.within(STORE, looking).await;
         let room = self.room();
@@ -121,14 +121,14 @@ impl Check<'_> {
         let settings = self.settings;
         let paused = pauses::pauses((settings, &self.means), store, &self.clock).await;
         let mut refused = store.iter().flat_map(|looked| &looked.refused);
-        let mut looks = stream::iter(self.looks()).buffered(self.means.at_once);
+        let mut looks = stream::iter(self.looks(list)).buffered(self.means.at_once);
         for (pipeline, paused) in settings.pipelines.iter().zip(paused) {
             let sample = match self.sample {
                 Some((file, limit)) => Some(sample::sample(file, pipeline, limit).await?),
                 None => None,
             };
             let refused = statements(pipeline).and_then(|_| refused.next()?.as_ref());
-            let Some((targets, broker)) = looks.next().await else {
+            let Some((targets, broker, counted)) = looks.next().await else {
                 break;
             };
             let pipeline = &targets.settings;
@@ -157,7 +157,7 @@ impl Check<'_> {
             };
             let report = Report::of(&subject);
             let report = if let Some(look) = list {
-                let list = look.list(&subject, &report).await;
+                let list = look.list(&subject, &report, counted.as_ref());
                 concluded.worst = concluded.worst.max(of_list(&list));
                 CheckReport::Production(list)
             } else {
@@ -174,9 +174,9 @@ impl Check<'_> {
     }
 
     /// Returns the looks at all pipelines, which have not begun.
-    fn looks(&self) -> Vec<Looking<'_>> {
+    fn looks<'a>(&'a self, list: Option<&'a ProductionLook>) -> Vec<Looking<'a>> {
         let all = self.settings.pipelines.iter();
-        all.map(|it| Box::pin(self.look(it)) as _).collect()
+        all.map(|it| Box::pin(self.look(it, list)) as _).collect()
     }
 
     /// Returns the looks at all relays, which have not begun.
@@ -187,18 +187,20 @@ impl Check<'_> {
             .collect()
     }
 
-    /// Looks at the targets and at the broker of a pipeline.
-    async fn look(&self, pipeline: &PipelineSettings) -> (Targets, Broker) {
+    /// Looks at the targets and at the broker of a pipeline, and counts what of it waits for a person if there is a `list` to
+    /// tell of that. All of it is waited for together: what is begun is asked by nobody else meanwhile.
+    async fn look(&self, pipeline: &PipelineSettings, list: Option<&ProductionLook>) -> Seen {
         let asking = source::horizons(&pipeline.source, pipeline.pipeline.lease);
         let broker = ("the broker", Code::SourceUnavailable);
         let asking = self.means.patience.within(broker, asking);
         let looking = Targets::look(pipeline, self.means.patience);
-        let (targets, horizons) = join(looking, asking).await;
+        let counting = async { list?.count(pipeline).await };
+        let (targets, horizons, counted) = join3(looking, asking, counting).await;
         let broker = Broker {
             horizons,
             at: self.clock.now(),
         };
-        (targets, broker)
+        (targets, broker, counted)
     }
 
     /// Goes through the routes, if there is a gateway; with the list before production, through that instead.
@@ -240,7 +242,7 @@ impl Check<'_> {
     /// Looks at producer by producer of the store, those whose messages wait.
     async fn producers(&self, concluded: &mut Conclusion, read: &mut Reader<'_>) -> Result<()> {
         let patience = self.means.patience;
-        let listing = producers::StoreProducers::list(&self.settings.store);
+        let listing = producers::StoreProducers::list(&self.settings.store, &self.means.unfinished);
         let producers = match patience.within(STORE, listing).await {
             Ok(Some(producers)) => producers,
             Ok(None) => return Ok(()),
@@ -283,7 +285,10 @@ impl Check<'_> {
 }
 
 /// A look at a pipeline.
-type Looking<'a> = Pin<Box<dyn Future<Output = (Targets, Broker)> + Send + 'a>>;
+type Looking<'a> = Pin<Box<dyn Future<Output = Seen> + Send + 'a>>;
+
+/// A look at a pipeline that has ended: the targets, the broker, and what waits for a person, if that was counted.
+type Seen = (Targets, Broker, Option<Result<SetAside>>);
 
 /// A look at a relay.
 type LookingAtRelay<'a> = Pin<Box<dyn Future<Output = (RelayReport, Option<Error>)> + Send + 'a>>;

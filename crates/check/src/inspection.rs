@@ -9,21 +9,25 @@ use semel_core::{AnyStore, Clock, Code, Error, ErrorKind, Result};
 use semel_operate::check::Inspection;
 use semel_operate::shell::quoted;
 
+use crate::own_thread::apart;
+
 /// Inspects the store, and refuses one that only another version can use, or that must be migrated first.
 ///
 /// # Errors   `store-newer`; `store-unavailable` with the command; those of the store
 pub(crate) async fn inspect(
     settings: &Settings,
-    opened: Option<&AnyStore>,
+    (opened, unfinished): (Option<&AnyStore>, &Arc<()>),
     clock: Arc<dyn Clock>,
     statements: &[Statements],
 ) -> Result<Inspection> {
     let url = &settings.store;
-    let inspected = match opened {
-        Some(store) => {
-            store::inspect_opened(store, url, settings.accepted, clock, statements).await?
-        }
-        None => store::inspect(url, settings.accepted, clock, statements).await?,
+    let inspected = if let Some(store) = opened {
+        store::inspect_opened(store, url, settings.accepted, clock, statements).await?
+    } else {
+        let (own, accepted) = (url.clone(), settings.accepted);
+        let statements = statements.to_vec();
+        let looking = async move { store::inspect(&own, accepted, clock, &statements).await };
+        apart(url, unfinished, looking).await?
     };
     let refused = |message| Error::new(ErrorKind::Unavailable, message).not_applied();
     match inspected.formats {

@@ -40,6 +40,7 @@ mod check;
 mod claims;
 mod inspection;
 mod means;
+mod own_thread;
 mod patience;
 mod pauses;
 mod producers;

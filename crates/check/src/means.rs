@@ -1,5 +1,7 @@
 //! The means of the process that checks.
 
+use std::sync::Arc;
+
 use semel_core::AnyStore;
 use semel_operate::check::Scrape;
 
@@ -16,6 +18,8 @@ pub struct Means {
     pub patience: Patience,
     /// The number of pipelines, and of relays, that are looked at at once.
     pub at_once: usize,
+    /// Has another owner as long as something goes on that was asked and is no longer waited for.
+    pub unfinished: Arc<()>,
 }
 
 impl Default for Means {
@@ -25,6 +29,7 @@ impl Default for Means {
             scrape: None,
             patience: Patience::default(),
             at_once: 1,
+            unfinished: Arc::default(),
         }
     }
 }

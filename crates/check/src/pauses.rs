@@ -24,7 +24,10 @@ pub(crate) async fn pauses(
     let nothing = || settings.pipelines.iter().map(|_| None).collect();
     let is_there = inspected.as_ref().is_ok_and(|it| it.is_there);
     // Another process has none of what is in memory.
-    if !is_there || (opened.is_none() && settings.store == StoreUrl::Memory) {
+    if settings.pipelines.is_empty()
+        || !is_there
+        || (opened.is_none() && settings.store == StoreUrl::Memory)
+    {
         return nothing();
     }
     let names = settings.pipelines.iter().map(|it| &*it.pipeline.name);
@@ -35,7 +38,7 @@ pub(crate) async fn pauses(
             return ordered_pauses(store, &names).await;
         }
         let clock = Arc::clone(clock);
-        let opened = store::open_for_reading(&settings.store, clock).await?;
+        let opened = store::open_as_is(&settings.store, clock).await?;
         ordered_pauses(&opened.store, &names).await
     };
     let Ok(Ok(orders)) = timeout(PATIENCE, asked).await else {

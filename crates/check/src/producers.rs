@@ -1,5 +1,7 @@
 //! The producers whose messages wait in the store.
 
+use std::sync::Arc;
+
 use semel_backends::producers;
 use semel_config::StoreUrl;
 use semel_core::port::producer::{AnyProducerJournal, ProducerJournal};
@@ -7,9 +9,13 @@ use semel_core::producer::{Incarnation, ProducerEntry};
 use semel_core::{Code, Error, ErrorKind, Result, Timestamp};
 use semel_operate::check::ProducerReport;
 
+use crate::own_thread::apart;
+
 /// The producers of a store, which are looked at one by one.
 #[derive(Debug)]
 pub(crate) struct StoreProducers {
+    store: StoreUrl,
+    unfinished: Arc<()>,
     journal: AnyProducerJournal,
     /// Each of them.
     pub(crate) entries: Vec<ProducerEntry>,
@@ -24,13 +30,20 @@ impl StoreProducers {
     /// Those of the journal
     ///
     /// # Cancel safety   safe
-    pub(crate) async fn list(store: &StoreUrl) -> Result<Option<Self>> {
-        let listed = match producers::open(store) {
-            Ok(journal) => journal.list().await.map(|entries| (journal, entries)),
-            Err(error) => Err(error),
+    pub(crate) async fn list(store: &StoreUrl, unfinished: &Arc<()>) -> Result<Option<Self>> {
+        let url = store.clone();
+        let listing = async move {
+            let journal = producers::open(&url)?;
+            let entries = journal.list().await?;
+            Ok((journal, entries))
         };
-        match listed {
-            Ok((journal, entries)) => Ok(Some(Self { journal, entries })),
+        match apart(store, unfinished, listing).await {
+            Ok((journal, entries)) => Ok(Some(Self {
+                store: store.clone(),
+                unfinished: Arc::clone(unfinished),
+                journal,
+                entries,
+            })),
             Err(error) if is_passed_over(&error) => Ok(None),
             Err(error) => Err(error),
         }
@@ -48,7 +61,9 @@ impl StoreProducers {
         entry: &ProducerEntry,
         now: Timestamp,
     ) -> Result<Option<ProducerReport>> {
-        let oldest = oldest(&self.journal, entry).await?;
+        let (journal, asked) = (self.journal.clone(), entry.clone());
+        let asking = async move { oldest(&journal, &asked).await };
+        let oldest = apart(&self.store, &self.unfinished, asking).await?;
         Ok(oldest.and_then(|oldest| ProducerReport::of(entry, oldest, now)))
     }
 }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_backends::store;
-use semel_config::{Settings, StoreUrl};
+use semel_config::{PipelineSettings, Settings, StoreUrl};
 use semel_core::{AnyStore, Clock, Result};
 use semel_operate::check::{Inspection, Observed, Production, Report, Room, Scrape};
 use semel_operate::check::{SetAside, Subject};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::means::Means;
@@ -20,9 +21,12 @@ use crate::patience::{Patience, STORE};
 pub(crate) struct ProductionLook {
     /// The store to count in; nothing if there is nothing to count.
     store: Option<Result<AnyStore>>,
+    is_lent: bool,
     scrape: Scrape,
     room: Room,
     patience: Patience,
+    /// The places of those that count.
+    turns: Semaphore,
 }
 
 impl ProductionLook {
@@ -37,11 +41,14 @@ impl ProductionLook {
     ) -> Self {
         // One that no worker can use may still be looked at.
         let is_store = inspected.as_ref().is_ok_and(|it| it.is_there);
+        // There is nothing to count of a store that has no pipelines.
+        let is_store = is_store && !settings.pipelines.is_empty();
+        let patience = Patience(means.patience.0.or(PATIENCE.0));
         let store = if let (true, Some(store)) = (is_store, &means.store) {
             Some(Ok(store.clone()))
         } else if is_store && settings.store != StoreUrl::Memory {
-            let opening = store::open_for_reading(&settings.store, Arc::clone(clock));
-            let opened = PATIENCE.within(STORE, opening).await;
+            let opening = store::open_as_is(&settings.store, Arc::clone(clock));
+            let opened = patience.within(STORE, opening).await;
             Some(opened.map(|it| it.store))
         } else {
             None
@@ -57,9 +64,11 @@ impl ProductionLook {
         };
         Self {
             store,
+            is_lent: means.store.is_some(),
             scrape,
             room,
-            patience: Patience(means.patience.0.or(PATIENCE.0)),
+            patience,
+            turns: Semaphore::new(COUNTS),
         }
     }
 
@@ -68,21 +77,31 @@ impl ProductionLook {
         &self.scrape
     }
 
-    /// Goes through the list of a pipeline.
+    /// Counts what of a pipeline waits for a person; nothing where there is no store. Few do so at once: the store has other
+    /// work to do.
     ///
     /// # Cancel safety   safe
-    pub(crate) async fn list(&self, subject: &Subject<'_>, report: &Report) -> Production {
-        let selection = subject.pipeline.pipeline.selection();
-        let counted = match &self.store {
-            Some(Ok(store)) => {
-                let counting = SetAside::of(store, &selection);
-                Some(self.patience.within(STORE, counting).await)
-            }
-            Some(Err(error)) => Some(Err(error.clone())),
-            None => None,
+    pub(crate) async fn count(&self, pipeline: &PipelineSettings) -> Option<Result<SetAside>> {
+        let store = match self.store.as_ref()? {
+            Ok(store) => store,
+            Err(error) => return Some(Err(error.clone())),
         };
+        // Nobody closes it.
+        let _turn = self.turns.acquire().await;
+        let selection = pipeline.pipeline.selection();
+        let counting = SetAside::of(store, &selection, self.is_lent);
+        Some(self.patience.within(STORE, counting).await)
+    }
+
+    /// Goes through the list of a pipeline of which so much was counted.
+    pub(crate) fn list(
+        &self,
+        subject: &Subject<'_>,
+        report: &Report,
+        counted: Option<&Result<SetAside>>,
+    ) -> Production {
         let observed = Observed {
-            set_aside: counted.as_ref().map(Result::as_ref),
+            set_aside: counted.map(Result::as_ref),
             scrape: &self.scrape,
             room: self.room,
         };
@@ -124,6 +143,8 @@ async fn metrics(address: SocketAddr) -> std::io::Result<String> {
 const LONGEST: Duration = Duration::from_secs(10);
 const PATIENCE: Patience = Patience(Some(LONGEST));
 const MOST_BYTES: u64 = 16 << 20;
+/// The pipelines that are counted at once.
+const COUNTS: usize = 2;
 
 #[cfg(test)]
 mod tests {

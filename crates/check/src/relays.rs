@@ -9,10 +9,11 @@ use semel_config::{RelaySettings, RelaySink, Settings};
 use semel_core::{AnyStore, Clock, Code, Error, Result};
 use semel_engine::system::SystemClock;
 use semel_operate::check::{Finding, RelayReport, relay_orders_unread, relay_paused};
-use semel_operate::pipelines::ordered_pauses;
+use semel_operate::pipelines::{OrderedPause, ordered_pauses};
 use tokio::time::timeout;
 
 use crate::means::Means;
+use crate::own_thread::apart;
 
 /// Looks at a relay of `settings`; returns also the failure of a server that was not reached.
 ///
@@ -23,10 +24,11 @@ pub(crate) async fn relay(
     means: &Means,
 ) -> (RelayReport, Option<Error>) {
     let patience = means.patience;
-    let asking = outbox::inspect(&relay.store, &relay.stream);
+    let (url, stream) = (relay.store.clone(), relay.stream.clone());
+    let counting = async move { outbox::inspect(&url, &stream).await };
     let asking = patience.within(
         ("the database of the outbox", Code::StoreUnavailable),
-        asking,
+        Box::pin(apart(&relay.store, &means.unfinished, counting)),
     );
     let place = ("the place of the sink", Code::TargetUnavailable);
     let (seen, sink) = join(asking, patience.within(place, inspect(relay))).await;
@@ -38,7 +40,7 @@ pub(crate) async fn relay(
     let sink = sink.as_ref().copied();
     // Without an outbox there is nothing to pause.
     let paused = if seen.is_ok() {
-        paused(relay, settings, means.store.as_ref()).await
+        paused(relay, settings, means).await
     } else {
         None
     };
@@ -47,25 +49,25 @@ pub(crate) async fn relay(
 }
 
 /// Finds that an order pauses a relay, or that none could: it would be read from nowhere.
-async fn paused(
-    relay: &RelaySettings,
-    settings: &Settings,
-    opened: Option<&AnyStore>,
-) -> Option<Finding> {
+async fn paused(relay: &RelaySettings, settings: &Settings, means: &Means) -> Option<Finding> {
     // What is wrong with the worker's own store is told of that; it may not have been made yet.
     let is_elsewhere = relay.store != settings.store;
     let clock = Arc::new(SystemClock::new());
     let now = clock.now();
+    let opened = means.store.clone().filter(|_| !is_elsewhere);
+    let (url, name) = (relay.store.clone(), relay.name.clone());
     let asked = async {
-        let store = match opened {
-            Some(store) if !is_elsewhere => Some(store.clone()),
-            Some(_) | None => store::beside_outbox(&relay.store, clock).await?,
+        if let Some(store) = &opened {
+            return ordered_pause(store, &name).await.map(Some);
+        }
+        let name = name.clone();
+        let asking = async move {
+            match store::beside_outbox(&url, clock).await? {
+                Some(store) => ordered_pause(&store, &name).await.map(Some),
+                None => Ok(None),
+            }
         };
-        let Some(store) = store else {
-            return Ok(None);
-        };
-        let orders = ordered_pauses(&store, &[&*relay.name]).await?;
-        Ok::<_, Error>(Some(orders.into_iter().next().flatten()))
+        apart(&relay.store, &means.unfinished, asking).await
     };
     let why = match timeout(PATIENCE, asked).await {
         Ok(Ok(Some(order))) => return order.map(|it| relay_paused(&relay.name, &it, now)),
@@ -74,6 +76,12 @@ async fn paused(
         Err(_) => format!("the store beside its outbox has not answered within {PATIENCE:?}"),
     };
     is_elsewhere.then(|| relay_orders_unread(&why))
+}
+
+/// Returns the order that pauses a relay, if there is one.
+async fn ordered_pause(store: &AnyStore, relay: &str) -> Result<Option<OrderedPause>> {
+    let orders = ordered_pauses(store, &[relay]).await?;
+    Ok(orders.into_iter().next().flatten())
 }
 
 /// Asks whether the place of a sink is there, without publishing anything.

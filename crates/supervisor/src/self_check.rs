@@ -21,6 +21,8 @@ pub(crate) struct SelfCheck {
     /// The address of the listener of the status, with its port.
     address: SocketAddr,
     clock: Arc<dyn Clock>,
+    /// Has another owner as long as something of an earlier check goes on.
+    unfinished: Arc<()>,
 }
 
 impl SelfCheck {
@@ -35,6 +37,7 @@ impl SelfCheck {
             status: Arc::clone(status),
             address,
             clock: Arc::clone(clock),
+            unfinished: Arc::default(),
         }
     }
 
@@ -49,6 +52,7 @@ impl SelfCheck {
             scrape: is_open.then(|| Scrape::Answered(self.address, metrics())),
             patience: Patience(Some(PATIENCE)),
             at_once: AT_ONCE,
+            unfinished: Arc::clone(&self.unfinished),
         }
     }
 }
@@ -65,6 +69,11 @@ impl Checker for SelfCheck {
         if store.is_none() && is_own {
             let message = "the store is not open yet; /v1/status says what the worker waits for";
             let error = Error::new(ErrorKind::Unavailable, message).not_applied();
+            return Box::pin(async move { Err(error) });
+        }
+        if Arc::strong_count(&self.unfinished) > 1 {
+            let message = "what an earlier check began to read has not ended yet; ask again";
+            let error = Error::new(ErrorKind::Throttled, message);
             return Box::pin(async move { Err(error) });
         }
         let means = self.means(store);

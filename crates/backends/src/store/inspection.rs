@@ -178,7 +178,8 @@ pub async fn formats(url: &StoreUrl) -> Result<Formats> {
         },
         StoreUrl::Sqlite(path) => Formats {
             stored: if path.exists() {
-                semel_store_sqlite::inspect(path, &[])?.and_then(|looked| looked.format)
+                let looked = of_file(path, &[], semel_store_sqlite::inspect).await?;
+                looked.and_then(|looked| looked.format)
             } else {
                 None
             },

@@ -43,16 +43,17 @@ impl SetAside {
     ///
     /// # Cost
     ///
-    /// Reads messages with their payloads, a small group at a time, until it has found so many.
+    /// Reads messages with their payloads until it has found so many: a small group at a time of a store that `is_lent` by a
+    /// process with other work to do, large ones else, since a view of a store that others use is read as a whole for each.
     ///
     /// # Errors
     ///
     /// Those of the store.
-    pub async fn of(store: &AnyStore, within: &ListQuery) -> Result<Self> {
+    pub async fn of(store: &AnyStore, within: &ListQuery, is_lent: bool) -> Result<Self> {
         Ok(Self {
-            dead: messages(store, within, Kind::DeadLetters).await?,
+            dead: messages(store, within, Kind::DeadLetters, is_lent).await?,
             in_doubt: doubts(store, within).await?,
-            quarantined: messages(store, within, Kind::Quarantined).await?,
+            quarantined: messages(store, within, Kind::Quarantined, is_lent).await?,
         })
     }
 
@@ -97,7 +98,7 @@ impl Pile {
     }
 }
 
-async fn messages(store: &AnyStore, within: &ListQuery, kind: Kind) -> Result<Pile> {
+async fn messages(store: &AnyStore, within: &ListQuery, kind: Kind, is_lent: bool) -> Result<Pile> {
     let search = Search {
         kind,
         within: within.clone(),
@@ -105,8 +106,11 @@ async fn messages(store: &AnyStore, within: &ListQuery, kind: Kind) -> Result<Pi
         filter: Filter::default(),
     };
     let mut pile = Pile::default();
-    // A worker that checks itself has other work to do.
-    let mut groups = search.small_groups();
+    let mut groups = if is_lent {
+        search.small_groups()
+    } else {
+        search.groups()
+    };
     while let Some(found) = groups.next(store).await? {
         if pile.add(found.iter().map(|it| it.message.since)).is_break() {
             break;
@@ -141,7 +145,7 @@ mod tests {
     async fn what_is_set_aside_is_counted_with_the_age_of_the_oldest() {
         let store = AnyStore::new(Arc::new(MemoryStore::new(Arc::new(Stopped))));
         let scope = operation().scope;
-        let nothing = SetAside::of(&store, &ListQuery::in_scope(&scope))
+        let nothing = SetAside::of(&store, &ListQuery::in_scope(&scope), false)
             .await
             .expect("counts");
         assert_eq!(nothing, SetAside::default());
@@ -167,7 +171,7 @@ mod tests {
             other,
         ];
         store.park(all.into()).await.expect("parked");
-        let aside = SetAside::of(&store, &ListQuery::in_scope(&scope))
+        let aside = SetAside::of(&store, &ListQuery::in_scope(&scope), false)
             .await
             .expect("counts");
         let pile = |count| Pile {
@@ -199,15 +203,17 @@ mod tests {
         for (count, is_cut) in [(SetAside::MOST, false), (3 * SetAside::MOST, true)] {
             let all: Vec<_> = (0..count).map(message).collect();
             store.park(all.into()).await.expect("parked");
-            let aside = SetAside::of(&store, &ListQuery::in_scope(&scope))
-                .await
-                .expect("counts");
             let expected = Pile {
                 count: SetAside::MOST,
                 oldest: Some(Time(NOW)),
                 is_cut,
             };
-            assert_eq!(aside.quarantined, expected);
+            for is_lent in [false, true] {
+                let aside = SetAside::of(&store, &ListQuery::in_scope(&scope), is_lent)
+                    .await
+                    .expect("counts");
+                assert_eq!(aside.quarantined, expected);
+            }
         }
     }
 

@@ -11,6 +11,7 @@ use semel_core::{Error, Result};
 
 use crate::config::Options;
 use crate::error::undone;
+use crate::opened_files::OpenedFiles;
 use crate::{open, preflight, statements};
 
 /// State of a file, seen without opening it as a store.
@@ -26,7 +27,8 @@ pub struct Inspection {
     pub refused: Vec<Option<Error>>,
 }
 
-/// Looks at the file at `path`; returns `None` if there is none, or an empty one.
+/// Looks at the file at `path`; returns `None` if there is none, or an empty one. One that this process has open is looked
+/// at by SQLite alone, as by [`inspect_opened`].
 ///
 /// # Errors
 ///
@@ -38,7 +40,13 @@ pub fn inspect(path: &Path, statements: &[Statements]) -> Result<Option<Inspecti
     if std::fs::metadata(path).map_or(0, |found| found.len()) == 0 {
         return Ok(None);
     }
-    look(path, uri(path, may_be_unused(path)), statements).map(Some)
+    let opened = OpenedFiles::lock();
+    if !may_be_unused(path) || opened.has(path) {
+        drop(opened);
+        return look(path, uri(path, false), statements).map(Some);
+    }
+    // Nobody in this process opens it before this handle, which takes no locks, is closed.
+    look(path, uri(path, true), statements).map(Some)
 }
 
 /// Looks at a file that this process has open as a store. SQLite alone opens it, and in its own way: a handle beside it,

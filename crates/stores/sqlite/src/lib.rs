@@ -57,6 +57,7 @@ mod ledger;
 mod listing;
 mod lookup;
 mod open;
+mod opened_files;
 mod outbox;
 mod parked;
 mod preflight;

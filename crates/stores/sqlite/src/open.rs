@@ -14,6 +14,7 @@ use semel_core::{Code, Error, ErrorKind, Result};
 
 use crate::config::Options;
 use crate::error::{foreign, full, undone};
+use crate::opened_files::OpenedFiles;
 use crate::sql;
 
 /// The newest format that this code reads, and the one that it writes.
@@ -57,6 +58,26 @@ pub(crate) fn reader(path: &Path, options: &Options) -> Result<Connection> {
 /// connections to it.
 pub(crate) fn existing(path: &Path, options: &Options) -> Result<Connection> {
     connect_with(path, options, OpenFlags::SQLITE_OPEN_READ_WRITE)
+}
+
+/// Opens a file with a store of this format as it is: neither its tables nor its journal are changed.
+///
+/// # Errors   `InvalidConfig`: no store, or an older one; `store-foreign`, `store-newer`, `store-unavailable`
+pub(crate) fn as_is(path: &Path, options: &Options) -> Result<Connection> {
+    let connection = existing(path, options)?;
+    let format = if has_tables(&connection)? {
+        check_format(&connection)?
+    } else {
+        0
+    };
+    if format == FORMAT {
+        return Ok(connection);
+    }
+    let message = format!(
+        "{} has no store of format {FORMAT}; `semel store migrate` makes it, or brings it forward",
+        path.display()
+    );
+    Err(Error::new(ErrorKind::InvalidConfig, message).not_applied())
 }
 
 /// Returns the path as SQLite takes it for a plain file, whatever its name begins with.
@@ -143,8 +164,12 @@ fn connect(path: &Path, options: &Options) -> Result<Connection> {
 
 fn connect_with(path: &Path, options: &Options, flags: OpenFlags) -> Result<Connection> {
     let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection =
-        Connection::open_with_flags(path, flags).map_err(|error| not_opened(error, path))?;
+    let connection = {
+        // Nobody looks at it beside SQLite meanwhile. It takes no lock before its first statement.
+        let _opened = OpenedFiles::lock();
+        let connection = Connection::open_with_flags(path, flags);
+        connection.map_err(|error| not_opened(error, path))?
+    };
     connection
         .busy_timeout(options.busy_timeout)
         .map_err(undone)?;
@@ -213,9 +238,10 @@ pub(crate) fn look_at(path: &Path) -> Result<()> {
         );
         return Err(Error::new(ErrorKind::Unavailable, message).not_applied());
     }
+    let opened = OpenedFiles::lock();
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => Err(foreign(&format!("{} is a folder", path.display()))),
-        Ok(found) if found.len() > 0 && !is_open_somewhere(path) => {
+        Ok(found) if found.len() > 0 && !is_open_somewhere(path) && !opened.has(path) => {
             let mut start = [0; MAGIC.len()];
             let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut start));
             match read {

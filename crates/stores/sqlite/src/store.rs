@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use rusqlite::Connection;
 use semel_core::decide::{self, Change, Directed, Directive};
 use semel_core::port::checkpoint::{CheckpointStore, Together, Write};
 use semel_core::port::store::{Capabilities, ListQuery, Listed, Page, Stats, Swept};
@@ -50,7 +51,32 @@ impl SqliteStore {
     pub fn open(path: &Path, clock: Arc<dyn Clock>, options: Options) -> Result<Self> {
         let path = open::absolute(path)?;
         let writer = open::writer(&path, &options)?;
-        let reader = open::reader(&path, &options)?;
+        Self::start(&path, writer, clock, &options)
+    }
+
+    /// Opens the file if it has a store of this format, and changes neither its tables nor the kind of its journal. Blocks
+    /// for as long as that takes.
+    ///
+    /// # Errors
+    /// `InvalidConfig`: no store, or an older one; else as [`open`](Self::open)
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "settings are given away, as to other stores"
+    )]
+    pub fn open_as_is(path: &Path, clock: Arc<dyn Clock>, options: Options) -> Result<Self> {
+        let path = open::absolute(path)?;
+        open::look_at(&path)?;
+        let writer = open::as_is(&path, &options)?;
+        Self::start(&path, writer, clock, &options)
+    }
+
+    fn start(
+        path: &Path,
+        writer: Connection,
+        clock: Arc<dyn Clock>,
+        options: &Options,
+    ) -> Result<Self> {
+        let reader = open::reader(path, options)?;
         Ok(Self {
             path: path.into(),
             writer: Writer::start(writer, Arc::clone(&clock), options.queue)

@@ -49,6 +49,11 @@ fn of_all_kinds(store: &str, effect: &str) -> Asked {
         let migrate = ["store", "migrate", "--yes", "--store", store];
         site.semel(&migrate).done();
     }
+    // Not every database has a write-ahead log, which guards the locks of a process.
+    let journal = site
+        .database("outbox.db")
+        .execute_batch("PRAGMA journal_mode = delete");
+    journal.expect("a rollback journal");
     Asked { site, port }
 }
 
@@ -90,6 +95,10 @@ fn is_told_alike(asked: &Asked) {
         let of_subject = items.iter().filter(|it| it.get(subject).is_some());
         assert!(of_subject.count() > 0, "{subject}: {}", reply.body);
     }
+    // To look at the orders is no reason to change the database of the outbox.
+    let database = asked.site.database("outbox.db");
+    let mode = database.pragma_query_value(None, "journal_mode", |row| row.get(0));
+    assert_eq!(mode, Ok("delete".to_owned()));
     let found = |code: &str| reply.body.to_string().contains(code);
     assert!(found("pipeline-paused"), "{}", reply.body);
     assert!(!found("store-in-use"), "{}", reply.body);
@@ -205,7 +214,9 @@ fn a_broker_that_does_not_answer_is_a_finding_and_the_rest_is_told() {
     assert!(codes(1).contains("source-unavailable"), "{asked:#?}");
     assert!(!codes(0).contains("source-unavailable"), "{asked:#?}");
     assert_eq!(reports[1]["reach"], Value::Null);
+    assert!(!asked.stdout.contains(CANARY) && !asked.stderr.contains(CANARY));
     let table = site.semel(&["check", "--admin", &url]).code(3).stdout;
+    assert!(!table.contains(CANARY), "{table}");
     let row = table.lines().find(|it| it.starts_with("quiet  "));
     assert!(
         row.is_some_and(|it| it.contains("source-unavailable")),
@@ -257,4 +268,36 @@ fn what_a_worker_cannot_be_asked_is_refused() {
     end(worker);
     asked.there(&["check", "worker.toml"]).done();
     asked.there(&["check"]).code(3).says("[worker-unreachable]");
+}
+
+#[test]
+fn a_check_of_relays_alone_leaves_the_store_beside_as_it_is() {
+    let admin = Admin::new();
+    let config = format!(
+        "{}[store]\nurl = \"sqlite:old.db\"\n\
+         [relays.out]\nstream = \"orders\"\nstore = \"sqlite:outbox.db\"\n\
+         sink = {{ kind = \"file\", path = \"published\" }}\n",
+        admin.table()
+    );
+    let site = Site::with(&[("semel.toml", &config)]);
+    let golden = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../stores/sqlite/tests/golden/v1.db"
+    );
+    std::fs::copy(golden, site.path("old.db")).expect("an older store");
+    let made = site
+        .database("outbox.db")
+        .execute_batch("CREATE TABLE t (id)");
+    made.expect("a database");
+    site.semel(&["store", "migrate", "--yes", "--store", "sqlite:outbox.db"])
+        .done();
+    let before = std::fs::read(site.path("old.db")).expect("a file");
+    let _worker = answering(&site, &admin, "/v1/status");
+    for question in ["", "?production=true"] {
+        let path = format!("/v1/check{question}");
+        let reply = ask(admin.address().port(), &Request::get(&path));
+        assert_eq!(reply.status, 200, "{}", reply.body);
+    }
+    let after = std::fs::read(site.path("old.db")).expect("a file");
+    assert!(before == after, "the store was changed");
 }

@@ -10,11 +10,11 @@ use semel_core::decide::{Directed, Directive, Order};
 use semel_core::port::checkpoint::CheckpointStore;
 use semel_core::port::store::ListQuery;
 use semel_core::{
-    Admission, AttemptEnd, ClaimId, ClaimRequest, Fingerprint, Key, Members, Note, Operation,
-    Outcome, Record, Recovery, Scope, Settled, Settlement, State, StateKind, Step, Store,
-    Timestamp, VersionGate,
+    Admission, AttemptEnd, ClaimId, ClaimRequest, ErrorKind, Fingerprint, Key, Members, Note,
+    Operation, Outcome, Record, Recovery, Scope, Settled, Settlement, State, StateKind, Step,
+    Store, Timestamp, VersionGate,
 };
-use semel_store_sqlite::InboxSteps;
+use semel_store_sqlite::{InboxSteps, Options, SqliteStore};
 
 use crate::lab::Lab;
 
@@ -286,4 +286,27 @@ fn page() -> ListQuery {
         limit: 9,
         ..ListQuery::default()
     }
+}
+
+#[tokio::test]
+async fn a_store_that_is_opened_as_it_is_stays_so() {
+    let lab = of_format_1();
+    let open = || SqliteStore::open_as_is(&lab.path(), lab.clock.clone(), Options::default());
+    let before = fs::read(lab.path()).expect("a file");
+    let refused = open().expect_err("an older format");
+    assert_eq!(refused.kind(), ErrorKind::InvalidConfig);
+    assert_eq!(fs::read(lab.path()).expect("a file"), before);
+    drop(lab.store());
+    let mode = "pragma journal_mode = delete";
+    let database = Connection::open(lab.path()).expect("a database");
+    database.execute_batch(mode).expect("a rollback journal");
+    drop(database);
+    let before = fs::read(lab.path()).expect("a file");
+    let store = open().expect("a store");
+    assert_eq!(
+        read(&store, "completed").await.state.kind(),
+        StateKind::Completed
+    );
+    drop(store);
+    assert_eq!(fs::read(lab.path()).expect("a file"), before);
 }
