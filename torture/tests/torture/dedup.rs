@@ -17,7 +17,7 @@ const SQLITE: &str = "sqlite:s.db";
 fn a_killed_dedup_leaves_each_first_line_in_the_file_exactly_once() {
     let mut moments = Moments::seeded(31);
     for key in [LineKey::Line, LineKey::JsonId] {
-        let kills = scaled(8, 60);
+        let kills = scaled(15, 60);
         exact(EMBEDDED, key, kills, 200_000, MS(400), &mut moments);
     }
 }
@@ -27,7 +27,7 @@ fn a_killed_dedup_leaves_each_first_line_in_the_file_exactly_once() {
 fn a_killed_dedup_over_sqlite_leaves_each_first_line_in_the_file_exactly_once() {
     let mut moments = Moments::seeded(32);
     for key in [LineKey::Line, LineKey::JsonId] {
-        let kills = scaled(5, 20);
+        let kills = scaled(8, 20);
         exact(SQLITE, key, kills, 60_000, MS(600), &mut moments);
     }
 }

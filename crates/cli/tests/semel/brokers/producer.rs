@@ -197,7 +197,7 @@ fn killed_and_run_again_it_goes_on<T: Target>(store: &str) {
     // one message at a time, too slowly for as many.
     let (count, step) = match T::SYSTEM {
         "rabbitmq" => (9_000, 2_000),
-        _ => (20_000, 6_000),
+        _ => (30_000, 6_000),
     };
     site.write("rows.ndjson", rows(0..count));
     let publish = arguments(&target, &T::address(), &["--store", store, "rows.ndjson"]);

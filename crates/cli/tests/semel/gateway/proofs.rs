@@ -16,6 +16,8 @@ use super::server::{Gateway, Reply, connected, exchange};
 use super::upstream::Upstream;
 use crate::site::{Site, wait_for};
 
+const TOKEN: &str = "0123456789abcdef";
+
 /// A client that trusts the authority of the gateway, and shows a certificate if it has one.
 struct Client<'a> {
     port: u16,
@@ -60,11 +62,16 @@ fn who_sends_messages_to_a_gateway_that_asks_for_certificates_shows_one() {
     let [server, till] = ["gateway", "till-7"].map(|it| authority.issue(it, &[]));
     let forged = stranger.issue("till-7", &[]);
     let upstream = Upstream::start();
+    let tokens = Site::new();
+    tokens.write("tokens", format!("till-7 {TOKEN}\n"));
     let lines = format!(
         "[gateway.tls]\ncert = {:?}\nkey = {:?}\nclient_ca = {:?}\n[pipelines.orders]\nkey = \"header:semel-id\"\n\
          effect = {{ kind = \"file\", path = \"orders.ndjson\" }}\n\
-         source = {{ kind = \"ingest\", listen = \"gateway\", path = \"/ingest/orders\", hosts = [\"api.example\"] }}\n",
-        server.cert, server.key, authority.path
+         source = {{ kind = \"ingest\", listen = \"gateway\", path = \"/ingest/orders\", token_file = {:?} }}\n",
+        server.cert,
+        server.key,
+        authority.path,
+        tokens.path("tokens")
     );
     let mut gateway = Gateway::start(&upstream, &lines);
     let place = format!(
@@ -78,8 +85,9 @@ fn who_sends_messages_to_a_gateway_that_asks_for_certificates_shows_one() {
             authority: &authority,
             shows,
         };
-        let key = [("idempotency-key", key)];
-        client.ask("POST", "/ingest/orders", &key, "{}")
+        let token = format!("Bearer {TOKEN}");
+        let headers = [("idempotency-key", key), ("authorization", &*token)];
+        client.ask("POST", "/ingest/orders", &headers, "{}")
     };
     let refused = send(None, "k-1").expect("an answer");
     refused.is_problem(401, "unauthorized");
