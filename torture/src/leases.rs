@@ -13,7 +13,7 @@ use crate::moments::now;
 use crate::payments::number;
 use crate::shop::{apart, notices_wrong};
 use crate::storm::Told;
-use crate::worker::{Run, Site};
+use crate::worker::{RUN_WITH_DECISIONS, Run, Site};
 use crate::{Moments, Mysql, Payments, Postgres, Provider, Redis, RedisCluster, scaled, tell};
 
 /// A server that remembers operations, and the configuration with which a worker uses it.
@@ -126,7 +126,9 @@ impl Trial {
 
     /// Deals all faults, round after round until enough was taken over and fenced, but not for ever.
     fn befall(&mut self, server: &mut dyn Server) {
-        let mut workers: Vec<Run> = (0..WORKERS).map(|_| self.site.start(RUN)).collect();
+        let mut workers: Vec<Run> = (0..WORKERS)
+            .map(|_| self.site.start(RUN_WITH_DECISIONS))
+            .collect();
         for round in 0..LONGEST * rounds() {
             self.told.listen(&self.site);
             if round >= rounds() && self.under.has_enough(self.told) {
@@ -152,7 +154,7 @@ impl Trial {
             if round % 2 == 1 {
                 let number = self.moments.below(WORKERS as u64);
                 let number = usize::try_from(number).expect("few");
-                let next = self.site.start(RUN);
+                let next = self.site.start(RUN_WITH_DECISIONS);
                 let run = std::mem::replace(&mut workers[number], next);
                 if !run.kill_after(Duration::ZERO) {
                     // All payments are carried out.
@@ -190,7 +192,7 @@ impl Trial {
         self.provider.hurry();
         let child = CHILD.replace("A_WHILE", "0");
         std::fs::write(self.site.path("child.py"), child).expect("a file is written");
-        let (status, stdout) = self.site.start(RUN).wait();
+        let (status, stdout) = self.site.start(RUN_WITH_DECISIONS).wait();
         assert!(status.success(), "{status}: {}", self.site.last_words());
         let summary = crate::Summary::parse(&stdout);
         summary.check_sum(self.payments.deliveries);
@@ -331,16 +333,6 @@ const LEASE: Duration = Duration::from_millis(500);
 const CALL: Duration = Duration::from_millis(300);
 /// The time that the child takes for a line, in seconds.
 const NOTICE: &str = "0.003";
-/// Logs every decision with its key, so that the log has the whole history of a key.
-const RUN: &[&str] = &[
-    "run",
-    "--output",
-    "json",
-    "--log",
-    "json",
-    "--log-level",
-    "decisions",
-];
 
 /// Accepts that Redis may forget, which changes nothing if it does not.
 const ACCEPT: &str = "accept = [\"durability\"]\n";

@@ -35,7 +35,7 @@ pub fn happens_once(broker: &mut dyn Broker, keep: Keep, seed: u64) {
     let name = format!("{}, {kept_in}", broker.name());
     let readers = shop.readers();
     let site = shop.site(broker);
-    let mut storm = Storm::seeded(seed, scaled(5_000, 195_000), crew);
+    let mut storm = Storm::seeded(seed, scaled(2_000, 195_000), crew);
     let mut kill_store = || shop.kill_store();
     let figures = storm.over(broker, &mut kill_store, &site, readers, &happened);
     let listed = shop.assert_once(&storm.stream, &site);

@@ -3,6 +3,7 @@
 //!
 //! The oracle is the producer's table, which the same transactions write: what is in it was committed.
 
+mod booking;
 mod chain;
 mod client;
 mod database;

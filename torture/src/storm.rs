@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use crate::broker::Broker;
 use crate::moments::now;
 use crate::payments::{Payments, Stream};
-use crate::worker::{Run, Site, Summary};
+use crate::worker::{RUN_WITH_DECISIONS, Run, Site, Summary};
 use crate::{Moments, scaled, tell};
 use feed::Feed;
 
@@ -91,7 +91,7 @@ impl<S: Stream> Storm<S> {
                 }
                 // One more worker joins the others, and takes partitions from them.
                 while workers.len() < self.crew.most() {
-                    workers.push(site.start(RUN));
+                    workers.push(site.start(RUN_WITH_DECISIONS));
                 }
                 feed.next(self, is_longer, site);
                 thread::sleep(self.moments.between(MS(300), MS(1_500)));
@@ -100,7 +100,7 @@ impl<S: Stream> Storm<S> {
                 }
                 if self.crew == Crew::Three && round % scaled(2, 1) == 0 {
                     // And one comes and goes in peace.
-                    let guest = site.start(RUN);
+                    let guest = site.start(RUN_WITH_DECISIONS);
                     thread::sleep(self.moments.between(MS(1_000), MS(2_500)));
                     leave(guest, site);
                     left += 1;
@@ -131,7 +131,7 @@ impl<S: Stream> Storm<S> {
             publishing.join().expect("everything is published");
         });
         while workers.len() < self.crew.least() {
-            workers.push(site.start(RUN));
+            workers.push(site.start(RUN_WITH_DECISIONS));
         }
         for reader in readers {
             broker.wait_until_acknowledged(reader, site);
@@ -351,13 +351,3 @@ fn rounds() -> usize {
 }
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
-/// Logs every decision with its key, so that the log has the whole history of a key.
-const RUN: &[&str] = &[
-    "run",
-    "--output",
-    "json",
-    "--log",
-    "json",
-    "--log-level",
-    "decisions",
-];

@@ -12,6 +12,17 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+/// The arguments of a worker that logs every decision with its key, so that the log has the whole history of a key.
+pub(crate) const RUN_WITH_DECISIONS: &[&str] = &[
+    "run",
+    "--output",
+    "json",
+    "--log",
+    "json",
+    "--log-level",
+    "decisions",
+];
+
 /// A folder with input and configuration, removed when dropped.
 #[derive(Debug)]
 pub struct Site(TempDir);

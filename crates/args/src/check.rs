@@ -43,11 +43,6 @@ pub struct Check {
 
 impl Check {
     pub const fn door(&self) -> Door<'_> {
-        Door {
-            admin: &self.admin,
-            is_here: self.named.is_here(),
-            pipeline: None,
-            tenant: None,
-        }
+        self.named.door(&self.admin)
     }
 }

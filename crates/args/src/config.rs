@@ -43,12 +43,7 @@ pub struct ConfigShow {
 
 impl ConfigShow {
     pub const fn door(&self) -> Door<'_> {
-        Door {
-            admin: &self.admin,
-            is_here: self.named.is_here(),
-            pipeline: None,
-            tenant: None,
-        }
+        self.named.door(&self.admin)
     }
 }
 
@@ -63,8 +58,18 @@ pub struct Named {
 }
 
 impl Named {
+    /// Returns the door of a verb that is about the configuration as a whole.
+    pub(crate) const fn door<'a>(&self, admin: &'a Admin) -> Door<'a> {
+        Door {
+            admin,
+            is_here: self.is_here(),
+            pipeline: None,
+            tenant: None,
+        }
+    }
+
     /// True if a store or a configuration was typed.
-    pub(crate) const fn is_here(&self) -> bool {
+    const fn is_here(&self) -> bool {
         self.file.is_some() || self.common.config.is_some() || self.common.store.is_some()
     }
 

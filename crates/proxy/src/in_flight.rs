@@ -1,11 +1,9 @@
 //! Places of requests, of which there is a bounded number: each is held until its answer has gone.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
-use axum::body::{Body, Bytes, HttpBody};
-use http_body::{Frame, SizeHint};
+use axum::body::Body;
+use semel_http::held_until_gone;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The place of a request among those in hand. It is free once its last clone is dropped: that of the client's connection,
@@ -26,35 +24,6 @@ impl Place {
 
     /// Holds it until `body` has gone.
     pub(crate) fn until_gone(self, body: Body) -> Body {
-        if body.is_end_stream() {
-            return body;
-        }
-        Body::new(Placed { body, _place: self })
-    }
-}
-
-/// A body that has a place.
-struct Placed {
-    body: Body,
-    _place: Place,
-}
-
-impl HttpBody for Placed {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        held_until_gone(body, self)
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use semel_conformance::proxy::Proxy;
 
+use super::booking::booking;
 use super::database::Database;
 use super::destination::Destination;
 use super::relay::{PATIENCE, RUN, Relay};
@@ -70,10 +71,9 @@ impl Crew {
     /// Starts two relays and a consumer.
     pub(super) fn start(database: &Database, destination: &Destination) -> Self {
         let relay = |_| Relay::of(&database.relay_url(), &destination.sink());
-        let config = CONSUMER
-            .replace("URL", &database.url())
-            .replace("KEY", destination.key())
-            .replace("SOURCE", &destination.source);
+        let url = database.url();
+        let book = booking("book", destination.key(), "received", &destination.source);
+        let config = format!("[store]\nurl = \"{url}\"\n{book}");
         let consumer = Site::with(&[("semel.toml", &config)]);
         Self {
             relays: [0, 1].map(relay),
@@ -296,21 +296,3 @@ const BYTES_OF_NO_MESSAGE: u64 = 300;
 const CUTS: u64 = 3;
 /// The lease of a partition, the shortest that there is.
 const LEASE: Duration = Duration::from_secs(3);
-
-const CONSUMER: &str = r#"
-[store]
-url = "URL"
-
-[pipelines.book]
-key = "KEY"
-window = "30d"
-lease = "2s"
-batch = 200
-retry = { attempts = 50, backoff = "5ms..20ms", crashes = 1000 }
-
-[pipelines.book.effect]
-kind = "sql"
-statement = "insert into received (label, account, amount) values (:label, :account, :amount)"
-
-[pipelines.book.source]
-SOURCE"#;

@@ -117,27 +117,18 @@ fn counted(
     summed(results, ExitStatus::default())
 }
 
-/// Runs the torture tests, the ignored ones too, but for those that are left to campaigns; without them, nothing was
-/// tortured.
+/// Runs the torture tests, the ignored ones too; without them, nothing was tortured.
 pub(super) fn torture(workspace: &Workspace, servers: &Borrowed, suites: &[Suite]) -> Report {
     let mut results = TestResults::default();
     let mut on_the_binary = 0;
     for suite in suites {
         match process::capture(suite.command().args(["--list", "--ignored"])) {
-            Ok(list) => {
-                let is_there = |name: &str| list.contains(&format!("{name}: test\n"));
-                let is_suite = list.contains("effects_happen_once_with_");
-                if is_suite && !OF_CAMPAIGNS.iter().all(|name| is_there(name)) {
-                    return Report::failed("a test that is left to campaigns is not there");
-                }
-                on_the_binary += list.lines().filter(|it| it.ends_with(": test")).count();
-            }
+            Ok(list) => on_the_binary += list.lines().filter(|it| it.ends_with(": test")).count(),
             Err(failure) => return Report::failed(failure.to_string()),
         }
         let mut command = equipped(workspace, servers, suite);
         command
             .arg("--include-ignored")
-            .args(OF_CAMPAIGNS.iter().flat_map(|name| ["--skip", name]))
             .env("SEMEL_BIN", Profile::Dev.semel(workspace));
         let name = suite.name.as_str();
         println!("     Running {name} ({})", suite.place(workspace));
@@ -197,14 +188,6 @@ fn docs_args(workspace: &Workspace) -> Vec<&str> {
     args
 }
 
-/// The storms that a merge leaves out, since they take a sixth of the time of all: each broker and each store is in
-/// another one, and `cargo xtask prove T8` runs all of them.
-const OF_CAMPAIGNS: [&str; 4] = [
-    "amqp::effects_happen_once_with_a_store_in_postgresql",
-    "amqp::effects_happen_once_with_a_store_in_redis",
-    "kafka::effects_happen_once_with_the_embedded_store_and_one_worker",
-    "nats::effects_happen_once_with_the_embedded_store_and_one_worker",
-];
 /// For two processors: beside one lane that computes, two that wait.
 const LANES: [Load; 3] = [Load::Waits, Load::Waits, Load::Works];
 /// The time that one suite may take: several times that of the slowest.

@@ -8,6 +8,7 @@ use semel_admin::{CheckQuestion, Checker, Checking, LONGEST_CHECK};
 use semel_core::AnyStore;
 use semel_http::Caller;
 use semel_operate::check::{Checked, Severity};
+use serde_json::Value;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
@@ -93,14 +94,16 @@ impl Service {
     }
 }
 
+/// Somebody who asks for a check, and may go away.
+fn ask(site: &Arc<Site>) -> tokio::task::JoinHandle<Value> {
+    let site = Arc::clone(site);
+    tokio::spawn(async move { site.good("/v1/check").await })
+}
+
 #[tokio::test(start_paused = true)]
 async fn all_that_ask_the_same_at_once_get_one_answer_and_later_ones_a_new_one() {
     let Service(site, waiting) = Service::new(0);
-    let ask = || {
-        let site = Arc::clone(&site);
-        tokio::spawn(async move { site.good("/v1/check").await })
-    };
-    let asked: Vec<_> = (0..5).map(|_| ask()).collect();
+    let asked: Vec<_> = (0..5).map(|_| ask(&site)).collect();
     waiting.is_begun(1).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     waiting.permits.add_permits(1);
@@ -116,13 +119,9 @@ async fn all_that_ask_the_same_at_once_get_one_answer_and_later_ones_a_new_one()
 #[tokio::test(start_paused = true)]
 async fn whoever_goes_away_takes_no_answer_from_those_that_wait_with_it() {
     let Service(site, waiting) = Service::new(0);
-    let ask = || {
-        let site = Arc::clone(&site);
-        tokio::spawn(async move { site.good("/v1/check").await })
-    };
-    let first = ask();
+    let first = ask(&site);
     waiting.is_begun(1).await;
-    let second = ask();
+    let second = ask(&site);
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(waiting.begun(), 1);
     // Whoever began it.
@@ -137,11 +136,7 @@ async fn whoever_goes_away_takes_no_answer_from_those_that_wait_with_it() {
 #[tokio::test(start_paused = true)]
 async fn a_check_that_nobody_waits_for_keeps_its_place_until_its_end() {
     let Service(site, waiting) = Service::new(0);
-    let ask = || {
-        let site = Arc::clone(&site);
-        tokio::spawn(async move { site.good("/v1/check").await })
-    };
-    let first = ask();
+    let first = ask(&site);
     waiting.is_begun(1).await;
     first.abort();
     assert!(first.await.is_err());
@@ -149,7 +144,7 @@ async fn a_check_that_nobody_waits_for_keeps_its_place_until_its_end() {
     assert_eq!(other, (503, "throttled".to_owned()));
     assert_eq!(waiting.begun(), 1);
     // It takes along whoever asks the same.
-    let again = ask();
+    let again = ask(&site);
     tokio::time::sleep(Duration::from_secs(1)).await;
     waiting.permits.add_permits(1);
     assert_eq!(again.await.expect("no panic")["verdict"], "ok");

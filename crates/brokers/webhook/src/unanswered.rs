@@ -1,11 +1,9 @@
 //! The requests of a listener that is another part's: who ends it has to know when the last answer has gone.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
-use axum::body::{Body, Bytes, HttpBody};
-use http_body::{Frame, SizeHint};
+use axum::body::Body;
+use semel_http::held_until_gone;
 use tokio::sync::watch;
 
 /// The number of requests whose answers have not gone.
@@ -42,7 +40,7 @@ pub(crate) struct Begun(Unanswered);
 impl Begun {
     /// Counts until the body of its answer has gone.
     pub(crate) fn until_gone(self, body: Body) -> Body {
-        Body::new(Going { body, _begun: self })
+        held_until_gone(body, self)
     }
 }
 
@@ -52,34 +50,9 @@ impl Drop for Begun {
     }
 }
 
-/// The body of an answer.
-struct Going {
-    body: Body,
-    _begun: Begun,
-}
-
-impl HttpBody for Going {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use axum::body::HttpBody;
     use http_body_util::BodyExt;
 
     use super::*;

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
+use super::super::booking::booking;
 use super::super::destination::Destination;
 use super::super::orders::ACCOUNTS;
 use super::super::relay::{PATIENCE, Relay};
 use super::service::Service;
 use crate::moments::now;
-use crate::worker::{Run, Site};
+use crate::worker::{RUN_WITH_DECISIONS, Run, Site};
 use crate::{Moments, Postgres};
 
 /// The links.
@@ -113,14 +114,16 @@ impl Links {
         program: &Path,
         seed: u64,
     ) -> Self {
-        let config = CONSUMER
-            .replace("URL", &url(&books))
-            .replace("KEY", destination.key())
-            .replace("SOURCE", &destination.source)
-            .replace(
-                "OTHER",
-                &destination.source.replace("\"book\"", "\"control\""),
-            );
+        let in_order = |pipeline: String| {
+            pipeline.replacen("window = ", "order = \"json:/account\"\nwindow = ", 1)
+        };
+        let source = &destination.source;
+        let book = booking("book", destination.key(), "booked", source);
+        // This one has a fault: it goes by the place of a message in its topic, and not by its id.
+        let other = source.replace("\"book\"", "\"control\"");
+        let control = booking("control", "coordinates", "control", &other);
+        let store = format!("[store]\nurl = \"{}\"\n", url(&books));
+        let config = [store, in_order(book), in_order(control)].concat();
         let consumer = |_| Consumer {
             site: Site::with(&[("semel.toml", &config)]),
             running: None,
@@ -286,7 +289,7 @@ impl Links {
 impl Consumer {
     fn start(&mut self) {
         self.before = self.site.said();
-        self.running = Some(self.site.start(RUN));
+        self.running = Some(self.site.start(RUN_WITH_DECISIONS));
     }
 
     fn run(&mut self) -> Run {
@@ -324,16 +327,6 @@ fn count(server: &Postgres, select: &str) -> u64 {
 }
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
-/// Logs every decision, by which it is seen at work.
-const RUN: &[&str] = &[
-    "run",
-    "--output",
-    "json",
-    "--log",
-    "json",
-    "--log-level",
-    "decisions",
-];
 
 const SHOP: &str = "
 create table public.accounts (account text primary key, number bigint not null);
@@ -346,38 +339,3 @@ const BOOKS: &str = "
 create table public.booked (came bigserial primary key, label text, account text, amount bigint);
 create table public.control (came bigserial primary key, label text, account text, amount bigint);
 ";
-
-/// The second pipeline has a fault: it goes by the place of a message in its topic, and not by its id.
-const CONSUMER: &str = r#"
-[store]
-url = "URL"
-
-[pipelines.book]
-key = "KEY"
-order = "json:/account"
-window = "30d"
-lease = "2s"
-batch = 200
-retry = { attempts = 50, backoff = "5ms..20ms", crashes = 1000 }
-
-[pipelines.book.effect]
-kind = "sql"
-statement = "insert into booked (label, account, amount) values (:label, :account, :amount)"
-
-[pipelines.book.source]
-SOURCE
-
-[pipelines.control]
-key = "coordinates"
-order = "json:/account"
-window = "30d"
-lease = "2s"
-batch = 200
-retry = { attempts = 50, backoff = "5ms..20ms", crashes = 1000 }
-
-[pipelines.control.effect]
-kind = "sql"
-statement = "insert into control (label, account, amount) values (:label, :account, :amount)"
-
-[pipelines.control.source]
-OTHER"#;

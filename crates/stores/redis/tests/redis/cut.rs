@@ -135,16 +135,26 @@ async fn a_cut_connection_answers_everybody_who_waits() {
     }
 }
 
+/// A store that reaches the server through a proxy, over so many connections, and waits that long for an answer.
+async fn behind_a_proxy(
+    server: &Server,
+    connections: usize,
+    answer_timeout: Duration,
+) -> (proxy::Proxy, RedisStore) {
+    let proxy = proxy::Proxy::start(([127, 0, 0, 1], server.port).into());
+    let mut options = Options::default();
+    options.answer_timeout = answer_timeout;
+    let url = format!("redis://{}?connections={connections}", proxy.address());
+    let store = RedisStore::connect(&url, options).await.expect("a store");
+    (proxy, store)
+}
+
 /// A network that forgets connections, as at a failover, tells nobody: the answers never come. Those connections are
 /// given up with the first call that waited in vain, all of them.
 #[tokio::test]
 async fn connections_that_are_lost_without_a_word_cost_one_call_its_answer() {
     let server = Server::durable();
-    let proxy = proxy::Proxy::start(([127, 0, 0, 1], server.port).into());
-    let mut options = Options::default();
-    options.answer_timeout = Duration::from_secs(10);
-    let url = format!("redis://{}?connections=3", proxy.address());
-    let store = RedisStore::connect(&url, options).await.expect("a store");
+    let (proxy, store) = behind_a_proxy(&server, 3, Duration::from_secs(10)).await;
     for number in 0..3 {
         let _ = grant(&store, &request(&format!("first-{number}"), 1)).await;
     }
@@ -167,12 +177,7 @@ async fn connections_that_are_lost_without_a_word_cost_one_call_its_answer() {
 #[tokio::test]
 async fn a_connection_that_is_lost_without_a_word_is_replaced_for_an_impatient_caller() {
     let server = Server::durable();
-    let proxy = proxy::Proxy::start(([127, 0, 0, 1], server.port).into());
-    let mut options = Options::default();
-    // No call of this test lives to see it.
-    options.answer_timeout = Duration::from_secs(3_600);
-    let url = format!("redis://{}?connections=1", proxy.address());
-    let store = RedisStore::connect(&url, options).await.expect("a store");
+    let (proxy, store) = behind_a_proxy(&server, 1, NEVER).await;
     let _ = grant(&store, &request("first", 1)).await;
     proxy.lose_now();
     let impatient = request("impatient", 1);
@@ -190,11 +195,7 @@ async fn a_connection_that_is_lost_without_a_word_is_replaced_for_an_impatient_c
 #[tokio::test]
 async fn an_answer_that_comes_late_is_heard_on_the_connection_that_was_replaced() {
     let server = Server::durable();
-    let proxy = proxy::Proxy::start(([127, 0, 0, 1], server.port).into());
-    let mut options = Options::default();
-    options.answer_timeout = Duration::from_secs(3_600);
-    let url = format!("redis://{}?connections=1", proxy.address());
-    let store = RedisStore::connect(&url, options).await.expect("a store");
+    let (proxy, store) = behind_a_proxy(&server, 1, NEVER).await;
     let _ = grant(&store, &request("first", 1)).await;
     proxy.hold_answers();
     let slow = store.claim([request("slow", 1)].into());
@@ -217,11 +218,7 @@ async fn an_answer_that_comes_late_is_heard_on_the_connection_that_was_replaced(
 #[tokio::test]
 async fn a_connection_that_timed_out_ends_for_all_that_wait_on_it() {
     let server = Server::durable();
-    let proxy = proxy::Proxy::start(([127, 0, 0, 1], server.port).into());
-    let mut options = Options::default();
-    options.answer_timeout = Duration::from_secs(10);
-    let url = format!("redis://{}?connections=1", proxy.address());
-    let store = RedisStore::connect(&url, options).await.expect("a store");
+    let (proxy, store) = behind_a_proxy(&server, 1, Duration::from_secs(10)).await;
     let _ = grant(&store, &request("first", 1)).await;
     proxy.hold_answers();
     let second = async {
@@ -244,5 +241,7 @@ async fn a_connection_that_timed_out_ends_for_all_that_wait_on_it() {
     tokio::time::timeout(LONG, closed).await.expect("an end");
 }
 
+/// Longer than any call of the tests lives.
+const NEVER: Duration = Duration::from_secs(3_600);
 /// More than any wait of the tests that is as it should be.
 const LONG: Duration = Duration::from_secs(120);
