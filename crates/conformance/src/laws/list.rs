@@ -297,10 +297,10 @@ pub async fn an_estimate_is_near_the_count(lab: Lab) {
             .collect();
         answered(lab.store().settle(settlements.into()).await, "settle");
     }
-    let near = 1_450..2_550;
+    let near = 1_200..2_800;
     let of_many = async || answered(lab.store().estimate(200).await, "estimate");
     let estimate = of_many().await;
-    // Four times the deviation of a random tenth.
+    // Six times the deviation of a random tenth: hundreds of runs a day would leave four times of it now and then.
     let completed = StateKind::ALL
         .iter()
         .position(|it| *it == StateKind::Completed);
