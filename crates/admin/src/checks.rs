@@ -53,8 +53,8 @@ impl Checks {
     ///
     /// # Errors
     ///
-    /// 404 `pipeline-unknown`; 503 `throttled` while a check of another question goes on, or what one has asked; 503
-    /// `timeout` if this one takes too long, 501 where nobody checks
+    /// 404 `pipeline-unknown`; 503 `throttled` while a check of another question goes on, or what one has asked, and at
+    /// once while too many wait for their turn; 503 `timeout` if this one takes too long, 501 where nobody checks
     ///
     /// # Cancel safety   safe: a check that has begun goes on to its end, for those that ask the same
     pub(crate) async fn answer(
@@ -84,7 +84,7 @@ impl Checks {
             let code = Code::Unsupported.as_str();
             return Err(Problem::new(StatusCode::NOT_IMPLEMENTED, code, detail));
         };
-        let mut answered = self.answered(question, checker, settings);
+        let mut answered = self.answered(question, checker, settings)?;
         let answer = answered.wait_for(Option::is_some).await;
         let answer = answer.ok().and_then(|it| it.clone());
         // Its task panicked, or the service ends.
@@ -96,16 +96,24 @@ impl Checks {
 
     /// Returns the place of the answer to a question: that of a check of it which goes on or waits for its turn, or of a
     /// new one.
+    ///
+    /// # Errors
+    ///
+    /// 503 `throttled` if as many other questions wait for an answer as may
     fn answered(
         &self,
         question: CheckQuestion,
         checker: &Arc<dyn Checker>,
         settings: &Settings,
-    ) -> watch::Receiver<Answered> {
+    ) -> Result<watch::Receiver<Answered>, Problem> {
         let mut questions = self.asked.questions();
         let same = questions.iter().find(|(known, _)| *known == question);
         if let Some((_, answered)) = same {
-            return answered.subscribe();
+            return Ok(answered.subscribe());
+        }
+        if questions.len() >= MOST {
+            let detail = format!("{MOST} other questions wait for a check; ask again");
+            return Err(later(Code::Throttled.as_str(), detail));
         }
         let (answer, answered) = watch::channel(None);
         questions.push((question.clone(), answer));
@@ -115,7 +123,7 @@ impl Checks {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         while tasks.try_join_next().is_some() {}
         tasks.spawn(async move { asked.check(&question, &*checker, &store).await });
-        answered
+        Ok(answered)
     }
 }
 
@@ -207,6 +215,8 @@ impl Drop for Answering<'_> {
 
 /// The longest time of a check.
 pub const LONGEST: Duration = Duration::from_secs(25);
+/// The most questions without an answer: that of the check that goes on, and those that wait for their turn.
+const MOST: usize = 32;
 /// The longest wait for the end of another one.
 const TURN: Duration = Duration::from_secs(2);
 /// The time after a check that was cut off in which no other begins. No driver waits longer for one answer.

@@ -8,9 +8,12 @@ use std::time::Duration;
 use semel_admin::{CheckQuestion, Checker, Checking};
 use semel_check::{Check, Means, Patience};
 use semel_config::Settings;
-use semel_core::{AnyStore, Clock, Code, Error, ErrorKind};
+use semel_core::{AnyStore, Clock, Code, Error, ErrorKind, Result};
 use semel_operate::check::{CheckFailure, Checked, Scrape};
 use semel_telemetry::Format;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::task::spawn_blocking;
 
 use crate::status::Status;
 
@@ -77,7 +80,7 @@ impl Checker for SelfCheck {
             return Box::pin(async move { Err(error) });
         }
         let means = self.means(store);
-        Box::pin(async move {
+        let checking = async move {
             let alone = pipeline.map(|name| {
                 all.of_pipeline(&name).ok_or_else(|| {
                     let message = "the worker has no such pipeline";
@@ -110,11 +113,136 @@ impl Checker for SelfCheck {
                 windows: concluded.windows,
                 failure: concluded.failure.as_ref().map(CheckFailure::from),
             })
-        })
+        };
+        Box::pin(on_own_thread(Arc::clone(&self.unfinished), checking))
     }
+}
+
+/// Checks on a thread for that, since a check looks at many files: those of the store, of sources, of certificates and
+/// tokens. Where a disk does not answer, a thread of the worker would stand still otherwise, and the time of the check
+/// never pass. The check ends when nobody waits for it any more. What has stopped its thread goes on, and has
+/// `unfinished` until its end.
+///
+/// # Errors
+///
+/// Those of `check`; `Internal` if it panicked
+///
+/// # Cancel safety   safe
+async fn on_own_thread<T: Send + 'static>(
+    unfinished: Arc<()>,
+    check: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    let runtime = Handle::current();
+    let (_waiting, left) = oneshot::channel::<()>();
+    let checked = spawn_blocking(move || {
+        let checked = runtime.block_on(async {
+            tokio::select! {
+                biased;
+                _ = left => None,
+                checked = check => Some(checked),
+            }
+        });
+        drop(unfinished);
+        checked
+    });
+    let ended = || Error::new(ErrorKind::Internal, "the check ended without an answer");
+    let checked = checked.await.map_err(|error| ended().with_source(error))?;
+    checked.ok_or_else(ended)?
 }
 
 /// The longest wait for one answer of a server.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The pipelines that are looked at at once, so that one server that is away delays its own report alone.
 const AT_ONCE: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::sync::{Mutex, mpsc};
+    use std::thread::{self, ThreadId};
+
+    use semel_backends::BACKENDS;
+    use semel_config::Overrides;
+    use semel_core::Timestamp;
+    use semel_engine::system::SystemClock;
+    use semel_store_memory::MemoryStore;
+    use tokio::sync::watch;
+    use tokio::time::{sleep, timeout};
+
+    use super::*;
+    use crate::status::Health;
+
+    /// A clock that notes the threads on which it was looked at.
+    struct Noting(SystemClock, Mutex<Vec<ThreadId>>);
+
+    impl Clock for Noting {
+        fn now(&self) -> Timestamp {
+            let mut threads = self.1.lock().expect("no panic");
+            threads.push(thread::current().id());
+            self.0.now()
+        }
+
+        fn monotonic(&self) -> Duration {
+            self.0.monotonic()
+        }
+    }
+
+    #[tokio::test]
+    async fn no_thread_of_the_worker_looks_at_files() {
+        let text = "[pipelines.pay]\nsource = { kind = \"file\", path = \"in.ndjson\" }\nkey = \"json:/id\"\n\
+                    effect = { kind = \"stdout\" }\n[store]\nurl = \"memory:\"\n";
+        let (none, overrides) = (std::iter::empty(), Overrides::default());
+        let settings = Settings::of("semel.toml", text, none, &overrides, BACKENDS);
+        let settings = settings.expect("sound settings");
+        let noting = Arc::new(Noting(SystemClock::new(), Mutex::default()));
+        let clock: Arc<dyn Clock> = noting.clone();
+        let health = Arc::new(Health::new(PATIENCE, Arc::clone(&clock)));
+        let status = Status::new(watch::channel(false).1, health, "memory:");
+        let address = ([127, 0, 0, 1], 9464).into();
+        let checker = SelfCheck::new(&settings, &status, address, &clock);
+        let store = AnyStore::new(MemoryStore::new(Arc::new(SystemClock::new())));
+        noting.1.lock().expect("no panic").clear();
+        let question = CheckQuestion {
+            pipeline: None,
+            rate: None,
+            production: false,
+        };
+        let checked = checker.check(question, Some(store)).await;
+        assert_eq!(checked.expect("an answer").items.len(), 1);
+        let threads = noting.1.lock().expect("no panic").clone();
+        assert!(!threads.is_empty(), "it looks at the clock beside the file");
+        assert!(!threads.contains(&thread::current().id()), "{threads:?}");
+        let others = Arc::strong_count(&checker.unfinished) - 1;
+        assert_eq!(others, 0, "all of it has ended");
+    }
+
+    #[tokio::test]
+    async fn a_check_that_is_left_ends_and_what_stops_its_thread_is_known_until_then() {
+        let unfinished = Arc::new(());
+        let waiting = on_own_thread(Arc::clone(&unfinished), pending::<Result<()>>());
+        assert!(timeout(SOON, waiting).await.is_err());
+        while Arc::strong_count(&unfinished) > 1 {
+            sleep(SOON).await;
+        }
+        let (go_on, wait) = mpsc::sync_channel::<()>(1);
+        let (begins, mut begun) = watch::channel(false);
+        let stopped = on_own_thread(Arc::clone(&unfinished), async move {
+            begins.send_replace(true);
+            let _ = wait.recv();
+            Ok(())
+        });
+        tokio::select! {
+            done = stopped => panic!("it stands still: {done:?}"),
+            is_begun = begun.wait_for(|is_begun| *is_begun) => assert!(is_begun.is_ok()),
+        }
+        // Nobody waits for it any more.
+        sleep(SOON).await;
+        assert_eq!(Arc::strong_count(&unfinished), 2);
+        drop(go_on);
+        while Arc::strong_count(&unfinished) > 1 {
+            sleep(SOON).await;
+        }
+    }
+
+    const SOON: Duration = Duration::from_millis(10);
+}

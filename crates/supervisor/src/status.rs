@@ -84,14 +84,16 @@ struct Pipeline {
     awaits_order: bool,
     /// Requests come to its source, which is not open yet: they are told to come again.
     awaits_source: bool,
+    /// Its source was open once, or it was paused: its start keeps the worker from being ready no more.
+    is_settled: bool,
 }
 
 /// The current activity of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Doing {
-    /// The worker has no store yet, looks at its brokers, does not know yet which pipelines are paused, or opens the source
-    /// that requests come to.
+    /// The worker has no store yet, looks at its brokers, does not know yet which pipelines are paused, or opens the
+    /// source that requests come to. A pipeline does the latter after a pause too, while the worker stays ready.
     Starting,
     /// The worker reads what was done before; work that depends on it waits.
     Restoring,
@@ -298,6 +300,7 @@ impl Status {
         }
         self.health.is_between_runs(pipeline);
         self.change(pipeline, |it| {
+            it.is_settled |= pause.is_some();
             it.pause = pause.map(|pause| (pause, true));
             it.awaits_order = false;
             it.awaits_source = it.webhook.is_some();
@@ -306,7 +309,10 @@ impl Status {
 
     /// Notes that the source of a pipeline is open, as far as requests come to it.
     pub(crate) fn takes_requests(&self, pipeline: &str) {
-        self.change(pipeline, |it| it.awaits_source = false);
+        self.change(pipeline, |it| {
+            it.awaits_source = false;
+            it.is_settled = true;
+        });
     }
 
     /// Tells whether a pipeline is paused, and has no source open.
@@ -342,6 +348,7 @@ impl Status {
     pub(crate) fn readiness(&self) -> Readiness {
         let has_begun = self.has_begun.load(Ordering::Relaxed);
         let pipelines = self.lock().clone();
+        let mut is_starting = false;
         let pipelines = pipelines.into_iter().map(|(name, pipeline)| {
             let restored = pipeline.streamed.map(|it| Restoration::of(&it.restored()));
             let is_open = restored.as_ref().is_some_and(|it| !it.is_done());
@@ -362,6 +369,7 @@ impl Status {
                 (None, None) if is_open => Doing::Restoring,
                 (None, None) => Doing::Running,
             };
+            is_starting |= state == Doing::Starting && !pipeline.is_settled;
             let paused = pipeline.pause.map(|(pause, _)| pause);
             let readiness = PipelineReadiness {
                 state,
@@ -384,16 +392,14 @@ impl Status {
         let services = claims.iter().chain(&gateway).chain(relays.values());
         let mut states = states.chain(services.map(|it| it.state));
         let waiting = states.find(|state| matches!(state, Doing::Waiting(_)));
-        let mut begun = pipelines.values().map(|it| it.state);
         let mut relayed = relays.values().map(|it| it.state);
-        let is_starting = |it: Doing| it == Doing::Starting;
         let state = if *self.is_stopped.borrow() {
             Doing::Stopping
         } else if !has_begun {
             Doing::Starting
         } else if let Some(waiting) = waiting {
             waiting
-        } else if begun.any(is_starting) || relayed.any(is_starting) {
+        } else if is_starting || relayed.any(|it| it == Doing::Starting) {
             Doing::Starting
         } else if pipelines.values().any(|it| it.state == Doing::Restoring) {
             Doing::Restoring

@@ -191,6 +191,33 @@ async fn another_question_waits_for_its_turn_and_not_for_long() {
     assert_eq!(waiting.most_at_once.load(Ordering::SeqCst), 1);
 }
 
+/// Each waits for its turn, and is looked for by whoever asks: as many as there are rates would be a burden.
+#[tokio::test(start_paused = true)]
+async fn more_questions_than_may_wait_are_refused_at_once() {
+    let Service(site, waiting) = Service::new(0);
+    let first = ask(&site);
+    waiting.is_begun(1).await;
+    let refused = |rate: u32| {
+        let site = Arc::clone(&site);
+        async move { site.refused(&format!("/v1/check?rate={rate}")).await }
+    };
+    let others: Vec<_> = (1..32).map(|rate| tokio::spawn(refused(rate))).collect();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let begun = Instant::now();
+    assert_eq!(refused(32).await, (503, "throttled".to_owned()));
+    assert_eq!(begun.elapsed().as_secs(), 0);
+    // What somebody waits for already is no more.
+    let same = ask(&site);
+    for other in others {
+        assert_eq!(other.await.expect("no panic").0, 503);
+    }
+    waiting.permits.add_permits(1);
+    for asked in [first, same] {
+        assert_eq!(asked.await.expect("no panic")["verdict"], "ok");
+    }
+    assert_eq!(waiting.begun(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_check_that_does_not_end_is_given_up() {
     let Service(site, waiting) = Service::new(0);

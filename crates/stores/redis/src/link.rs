@@ -13,7 +13,7 @@ use rustix::net::sockopt;
 use semel_core::{Error, Result};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Notify};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
@@ -59,6 +59,8 @@ struct State {
     driver: AbortHandle,
     is_gone: Arc<AtomicBool>,
     silence: Fast<Silence>,
+    /// Wakes whoever waits for a sign of life: an answer came, whosever it is.
+    heard: Notify,
 }
 
 /// The silence of a server that was asked something.
@@ -197,12 +199,21 @@ impl Live {
     }
 
     /// Asks for a sign of life, and waits for it as long as `patience`, counted from the first caller that asked: each
-    /// may have less time than that.
+    /// may have less time than that. An answer to any call is one: this call's own stands behind those of all calls
+    /// before it, which may take longer than `patience` together.
     async fn still_hears(&self, patience: Duration) -> bool {
+        // Before the moment is read, which an answer clears: none between the two is missed.
+        let heard = self.state.heard.notified();
         let least = Instant::now() + patience;
         let until = *self.state.silence().until.get_or_insert(least);
-        let asked = timeout_at(until, self.ask(&redis::cmd("PING"))).await;
-        asked.is_ok_and(|answer| is_said(&answer))
+        let ping = redis::cmd("PING");
+        let sign = async {
+            tokio::select! {
+                () = heard => true,
+                answer = self.ask(&ping) => is_said(&answer),
+            }
+        };
+        timeout_at(until, sign).await.unwrap_or(false)
     }
 }
 
@@ -243,6 +254,8 @@ impl Drop for Waiting<'_> {
         if self.is_heard {
             silence.since = (silence.waiting > 0).then(Instant::now);
             silence.until = None;
+            drop(silence);
+            self.state.heard.notify_waiters();
         }
     }
 }
@@ -323,6 +336,7 @@ where
         driver: driving.abort_handle(),
         is_gone,
         silence: Fast::default(),
+        heard: Notify::new(),
     };
     Ok(Live {
         connection,
@@ -348,3 +362,53 @@ const ASKED_TIMES: u32 = 4;
 /// The longest time that the server may leave what was sent to it unacknowledged.
 #[cfg(target_os = "linux")]
 const UNHEARD_MILLIS: u32 = 50_000;
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    /// A server that answers is there, although the sign of life that it is asked for stands behind other calls.
+    #[tokio::test]
+    async fn an_answer_to_another_call_is_a_sign_of_life() {
+        let (client, mut server) = tokio::io::duplex(1 << 10);
+        let settings = Settings {
+            login: RedisConnectionInfo::default().set_skip_set_lib_name(),
+            tls: None,
+            patience: NEVER,
+            answer_timeout: NEVER,
+            is_cluster: false,
+        };
+        let address = Address {
+            host: "localhost".into(),
+            port: 6379,
+        };
+        let live = speak(client, &address, &settings).await;
+        let live = live.expect("a connection");
+        let link = Link::new();
+        *link.slot() = Some(live.clone());
+        let command = redis::cmd("GET");
+        let lost = async {
+            live.state.silence().since = Instant::now().checked_sub(DOUBT);
+            link.is_lost(NEVER).await
+        };
+        let answer_the_first = async {
+            let mut seen = Vec::new();
+            while !seen.ends_with(b"PING\r\n") {
+                server.read_buf(&mut seen).await.expect("a command");
+            }
+            server.write_all(b"+OK\r\n").await.expect("an answer");
+        };
+        let all = async { tokio::join!(live.ask(&command), lost, answer_the_first) };
+        let (answer, is_lost, ()) = timeout(LONG, all).await.expect("a sign of life");
+        assert_eq!(answer, Ok(Value::Okay));
+        assert!(!is_lost, "it answers");
+        assert!(link.current().is_some(), "it stays the one of its place");
+    }
+
+    /// Longer than the test waits.
+    const NEVER: Duration = Duration::from_secs(3_600);
+    /// More than the test waits if all is as it should be.
+    const LONG: Duration = Duration::from_secs(60);
+}

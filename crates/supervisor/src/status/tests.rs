@@ -144,17 +144,32 @@ async fn a_worker_is_not_ready_before_requests_find_the_source_of_each_path() {
     assert_eq!(body["pipelines"]["orders"]["state"], "running");
     status.takes_requests("events");
     assert_eq!(state(&status).await.0, 200);
-    // After a pause, its source is opened again.
-    status.paused("events", Some(order()));
-    let (code, body) = state(&status).await;
-    assert_eq!(
-        (code, &body["pipelines"]["events"]["state"]),
-        (200, &json!("paused"))
-    );
-    status.paused("events", None);
-    assert_eq!(state(&status).await.0, 503);
-    status.takes_requests("events");
-    assert_eq!(state(&status).await.0, 200);
+}
+
+/// Whoever resumes one pipeline takes the others out of no load balancer.
+#[tokio::test]
+async fn a_worker_stays_ready_while_the_source_of_a_resumed_pipeline_is_opened_again() {
+    for was_open in [true, false] {
+        let status = status(watch::channel(false).1);
+        status.takes_webhooks("events", Arc::default());
+        status.begin();
+        if was_open {
+            status.paused("events", None);
+            assert_eq!(state(&status).await.0, 503, "its first start");
+            status.takes_requests("events");
+        }
+        let told = async |pipeline: &str| {
+            let (code, body) = state(&status).await;
+            assert_eq!((code, &body["state"]), (200, &json!("running")));
+            assert_eq!(body["pipelines"]["events"]["state"], pipeline);
+        };
+        status.paused("events", Some(order()));
+        told("paused").await;
+        status.paused("events", None);
+        told("starting").await;
+        status.takes_requests("events");
+        told("running").await;
+    }
 }
 
 #[tokio::test]
