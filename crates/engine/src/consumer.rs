@@ -34,7 +34,7 @@ use semel_core::port::checkpoint::AnyCheckpointStore;
 use semel_core::port::sink::AnySink;
 use semel_core::port::source::Source;
 use semel_core::port::streamed::StreamedStore;
-use semel_core::port::transactional::{AnyTransactionalStore, Statements, TransactionalStore};
+use semel_core::port::transactional::{AnyTransactionalStore, Statements};
 use semel_core::{Error, ErrorKind, Result, Store};
 
 use crate::effect::{BatchEffect, BulkEffect, Class, Effect, Output};
@@ -125,17 +125,17 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
             .map(|()| run.outcomes.summary())
     }
 
-    /// Runs `statements` for each message in the store's own transaction: exactly once.
+    /// Runs `statements` for each message in the store's own transaction: exactly once. The caller has had them
+    /// [prepared](semel_core::port::transactional::TransactionalStore::prepare), so that a mistake in them was found before.
     ///
     /// # Errors
     ///
-    /// as [`Consumer::run_each`], and `InvalidConfig` for the statements
+    /// as [`Consumer::run_each`], and `InvalidConfig` for statements that fit no more
     pub async fn run_transaction(
         self,
         transactions: AnyTransactionalStore,
         statements: Statements,
     ) -> Result<Summary> {
-        transactions.prepare(&statements).await?;
         // Within one transaction the source's order holds by itself, key by key.
         let (mut run, reader) = self.open(Class::Transactional, false)?;
         Box::pin(transaction::run(&mut run, reader, transactions, statements))

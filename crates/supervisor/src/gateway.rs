@@ -27,6 +27,7 @@ use crate::door::Door;
 use crate::notice::{Notice, Reporter};
 use crate::source_paths::SourcesAt;
 use crate::status::Status;
+use crate::stopping::stopped;
 use crate::window_guard::PROMPT;
 
 /// A gateway, which serves from the beginning: until its store is open, that is away for it.
@@ -287,13 +288,6 @@ fn claim_paths(service: Router) -> Result<OwnPaths> {
         needs_certificate: false,
         service,
     })
-}
-
-fn stopped(stop: &watch::Sender<bool>) -> impl Future<Output = ()> + Send + 'static {
-    let mut stop = stop.subscribe();
-    async move {
-        let _ = stop.wait_for(|is_asked| *is_asked).await;
-    }
 }
 
 /// Notes whether an upstream answers, for as long as the future is polled; tells when none does, and when one does again.

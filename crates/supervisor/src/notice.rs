@@ -258,6 +258,20 @@ pub enum Notice<'a> {
         /// The pipeline, or the relay.
         pipeline: &'a str,
     },
+    /// The next run of a pipeline cannot be made now; it is tried again.
+    CannotGoOn {
+        /// The pipeline.
+        pipeline: &'a str,
+        /// The reason.
+        error: &'a Error,
+    },
+    /// The next run of a pipeline is made, after it could not be.
+    GoesOn {
+        /// The pipeline.
+        pipeline: &'a str,
+        /// The time for which it could not.
+        lasted: Duration,
+    },
     /// A pipeline has ended.
     Ended {
         /// The pipeline.

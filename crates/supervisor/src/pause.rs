@@ -129,7 +129,7 @@ impl Pauses {
     }
 
     /// Hands the orders on to those that are about something new.
-    fn know(&self, orders: Vec<Option<OrderedPause>>) {
+    pub(crate) fn know(&self, orders: Vec<Option<OrderedPause>>) {
         for (channel, order) in self.0.values().zip(orders) {
             let order = order.map_or(KnownOrder::Run, KnownOrder::Paused);
             channel.send_if_modified(|known| {

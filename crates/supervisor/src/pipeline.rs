@@ -1,29 +1,29 @@
 //! One pipeline of a worker, from its layers to its result.
 
+mod start;
+
 use std::sync::Arc;
 
 use semel_backends::layered::Layer;
-use semel_backends::webhook::{Inlet, Listeners};
-use semel_backends::{source, streamed};
+use semel_backends::webhook::Listeners;
 use semel_config::{
     Cache, Front, IngestSettings, PipelineSettings, SourceSettings, StoreUrl, WebhookSettings,
 };
 use semel_core::Result;
-use semel_core::port::source::AnySource;
 use semel_engine::layer::outage::Policy;
 use semel_engine::layer::tiered::CacheHits;
 use semel_engine::summary::Summary;
 use semel_engine::surroundings::OnProgress;
-use semel_worker::run::{Run, Stores, run_streamed, run_with};
-use semel_worker::settings::EffectSettings;
-use tokio::task::JoinSet;
+use semel_worker::run::{Run, Stores};
 
+use self::start::Start;
 use crate::notice::{Notice, Reporter};
 use crate::pause::{Keeper, OrderedRun, Runs};
 use crate::results::PipelineSummary;
 use crate::status::Status;
-use crate::window_guard::{Guard, Guarded};
-use crate::{restoration, transaction_overlap};
+use crate::stopping::{stopped, unless_stopped};
+use crate::store_wait::StoreWait;
+use crate::window_guard::Guard;
 
 /// A pipeline that is about to run.
 pub(crate) struct Pipeline {
@@ -41,6 +41,8 @@ pub(crate) struct Pipeline {
     pub(crate) webhooks: Arc<Listeners>,
     /// The store in which the latter are kept.
     pub(crate) store: StoreUrl,
+    /// The wait for it, while a run starts.
+    pub(crate) store_wait: Arc<StoreWait>,
     /// Its runs, between which it is paused.
     pub(crate) runs: Runs,
     /// Keeps a source that cannot be opened again where it was, from one run to the next.
@@ -73,10 +75,14 @@ impl Pipeline {
         self.stores = stores;
         let name = &self.settings.pipeline.name;
         self.status.layers().knows(name, &layer);
-        fill(&layer, &self.settings, &*self.reporter).await;
+        let filled = fill(&layer, &self.settings, &*self.reporter);
+        unless_stopped(&self.run.stop, filled).await;
         let mut summary = Summary::default();
+        let mut is_resumed = false;
         while let Some(ordered) = self.runs.next().await {
-            let ended = self.run_once(&ordered, summary).await?;
+            is_resumed |= ordered.is_resumed();
+            let ended = self.run_once(&ordered, summary, is_resumed).await?;
+            is_resumed = true;
             summary = summary.plus(&ended);
             if !ordered.has_ended_by_order() {
                 break;
@@ -91,63 +97,27 @@ impl Pipeline {
     }
 
     /// Runs the pipeline until its source ends, a stop is asked for, or an order ends the run; `before` is what the runs
-    /// before have counted.
-    async fn run_once(&mut self, ordered: &OrderedRun, before: Summary) -> Result<Summary> {
-        let run = Run {
-            recalled: Some(ordered.recalled()),
-            on_progress: self.run.on_progress.clone().map(|it| beyond(before, it)),
-            ..self.run.clone()
+    /// before have counted. The start of the run waits for what is away, and a stop or an order ends that wait.
+    async fn run_once(
+        &mut self,
+        ordered: &OrderedRun,
+        before: Summary,
+        is_resumed: bool,
+    ) -> Result<Summary> {
+        let wait = Arc::clone(&self.store_wait);
+        let stopped = stopped(&self.run.stop);
+        let called_off = async {
+            tokio::select! {
+                biased;
+                () = stopped => {}
+                () = ordered.is_called_off() => {}
+            }
         };
-        let (pipeline, stores) = (self.settings.pipeline.clone(), self.stores.clone());
-        let (effect, outage) = (self.settings.effect.clone(), self.outage.clone());
-        let guard = self.guard.as_mut().and_then(Guard::of_run);
-        let source = &self.settings.source;
-        let (reporter, name) = (&self.reporter, &pipeline.name);
-        if let EffectSettings::Streamed(streamed) = effect {
-            let (source, stream, seen) =
-                streamed::open(source, &streamed, &pipeline, &run.surroundings)?;
-            self.status.restores(name, Arc::clone(&seen));
-            let mut watches = JoinSet::new();
-            watches.spawn(restoration::watch(
-                name.clone(),
-                Arc::clone(&seen),
-                Arc::clone(reporter),
-            ));
-            watches.spawn(transaction_overlap::watch(
-                name.clone(),
-                seen,
-                Arc::clone(reporter),
-            ));
-            let source = ordered.until_drained(Guarded::new(source, guard));
-            let ends = (source, stream);
-            let ended = run_streamed(pipeline, streamed.transform, ends, stores, run, outage).await;
-            watches.shutdown().await;
-            return ended;
+        let mut start = Start::of(self, ordered, before, is_resumed);
+        match wait.until_made(&mut start, called_off).await? {
+            Some(made) => made.await,
+            None => Ok(Summary::default()),
         }
-        let is_kept = matches!(
-            source,
-            SourceSettings::File { .. } | SourceSettings::Stdin { .. }
-        );
-        let opened = if let Some(kept) = self.keeper.take() {
-            kept
-        } else {
-            let (longest, lease) = (pipeline.max_message_bytes, pipeline.lease);
-            let inlet = Inlet {
-                listeners: &self.webhooks,
-                store: &self.store,
-                pipeline: name,
-            };
-            source::open(source, longest, lease, Some(inlet)).await?
-        };
-        self.status.takes_requests(name);
-        report_webhook(name, source, &self.webhooks, &**reporter);
-        let opened = if is_kept {
-            AnySource::new(self.keeper.lend(opened))
-        } else {
-            opened
-        };
-        let source = ordered.until_drained(Guarded::new(opened, guard));
-        run_with(pipeline, effect, source, stores, run, outage).await
     }
 }
 
@@ -208,3 +178,6 @@ fn report_webhook(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,6 +17,7 @@ use crate::notice::{Notice, Reporter};
 use crate::pause::{Keeper, Pauses, RelayOrders, Runs};
 use crate::pipeline::Pipeline;
 use crate::status::Status;
+use crate::store_wait::StoreWait;
 use crate::window_guard::{Guard, Known, Outlook};
 use crate::{probes, relays, source_lag, traces, window_watch};
 
@@ -24,6 +25,7 @@ use crate::{probes, relays, source_lag, traces, window_watch};
 pub(crate) struct Shared {
     pub(crate) around: Surroundings,
     pub(crate) store: StoreUrl,
+    pub(crate) store_wait: Arc<StoreWait>,
     pub(crate) stores: Stores,
     pub(crate) breaker: Arc<Breaker>,
     pub(crate) traces: Option<Traces>,
@@ -101,6 +103,7 @@ impl Shared {
             hits,
             webhooks: Arc::clone(&self.webhooks),
             store: self.store.clone(),
+            store_wait: Arc::clone(&self.store_wait),
             runs: Runs {
                 pipeline: settings.pipeline.name.clone(),
                 order: self.pauses.of(&settings.pipeline.name),

@@ -82,7 +82,7 @@ struct Pipeline {
     pause: Option<(OrderedPause, bool)>,
     /// The store has not told yet whether it is to run.
     awaits_order: bool,
-    /// Requests come to its source, which is not open yet: they are told to come again.
+    /// Its source is not open yet: requests come to it, which are told to come again, or the run cannot be made now.
     awaits_source: bool,
     /// Its source was open once, or it was paused: its start keeps the worker from being ready no more.
     is_settled: bool,
@@ -92,8 +92,13 @@ struct Pipeline {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Doing {
+<<<<<<< HEAD
     /// The worker has no store yet, looks at its brokers, does not know yet which pipelines are paused, or opens the
     /// source that requests come to. A pipeline does the latter after a pause too, while the worker stays ready.
+=======
+    /// The worker has no store yet, looks at its brokers, does not know yet which pipelines are paused, opens the source
+    /// that requests come to, or cannot make a run now.
+>>>>>>> h1-tip
     Starting,
     /// The worker reads what was done before; work that depends on it waits.
     Restoring,
@@ -307,7 +312,12 @@ impl Status {
         });
     }
 
-    /// Notes that the source of a pipeline is open, as far as requests come to it.
+    /// Notes that a run of a pipeline cannot be made now, so that no source of it is open.
+    pub(crate) fn awaits_source(&self, pipeline: &str) {
+        self.change(pipeline, |it| it.awaits_source = true);
+    }
+
+    /// Notes that the source of a pipeline is open.
     pub(crate) fn takes_requests(&self, pipeline: &str) {
         self.change(pipeline, |it| {
             it.awaits_source = false;

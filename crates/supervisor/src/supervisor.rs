@@ -33,7 +33,9 @@ use crate::runner::WorkerRunner;
 use crate::shared::Shared;
 use crate::source_paths::{self, SourcesAt};
 use crate::status::{self, Status};
+use crate::stopping::{stopped, unless_stopped};
 use crate::store_opening;
+use crate::store_wait::StoreWait;
 use crate::store_watch::StoreWatch;
 use crate::window_guard::outlooks;
 use crate::worker_end::{end_listeners, ended, stop_orders};
@@ -70,6 +72,8 @@ pub struct Supervisor {
     /// The orders that the admin API carries out.
     orders: Arc<Orders>,
     relay_orders: Arc<RelayOrders>,
+    /// The wait for the store, while something starts.
+    store_wait: Arc<StoreWait>,
     beside: JoinSet<()>,
 }
 
@@ -191,7 +195,9 @@ impl Supervisor {
             None => None,
         };
         sockets.check_taken(&["gateway", "claims"])?;
+        let store_wait = StoreWait::new(&settings.store, status.health(), reporter);
         Ok(Self {
+            store_wait: Arc::new(store_wait),
             options,
             status,
             claimant,
@@ -249,10 +255,8 @@ impl Supervisor {
             observer: _,
         } = &self.options;
         let (url, accepted, reporter) = (&settings.store, settings.accepted, &**reporter);
-        let health = self.status.health();
-        let clock = Arc::clone(clock);
-        let opened =
-            store_opening::wait(url, accepted, clock, reporter, health, stop.subscribe()).await?;
+        let (clock, wait) = (Arc::clone(clock), &self.store_wait);
+        let opened = store_opening::wait(url, accepted, clock, wait, stopped(stop)).await?;
         let Some(opened) = opened else {
             return Ok(None);
         };
@@ -267,7 +271,8 @@ impl Supervisor {
         }
         let needs_store = !settings.has_relays_alone();
         if needs_store {
-            key_count::report(url, &stores.store, is_new, reporter).await;
+            let counted = key_count::report(url, &stores.store, is_new, reporter);
+            unless_stopped(stop, counted).await;
         }
         self.beside.spawn(orders(url, &stores, reporter));
         let store_watch = StoreWatch::of(url);
@@ -276,7 +281,7 @@ impl Supervisor {
             preflight::judge(url, accepted, &capabilities, effects, |it| {
                 reporter.report(it);
             })?;
-            preflight::left_over(settings, reporter).await;
+            unless_stopped(stop, preflight::left_over(settings, reporter)).await;
         }
         reporter.report(&Notice::Claimant(self.claimant));
         Ok(Some((stores, store_watch)))
@@ -332,6 +337,7 @@ impl Worker {
             store,
             orders,
             relay_orders,
+            store_wait,
             mut beside,
         } = supervisor;
         let around = around(&options, &status, claimant);
@@ -380,6 +386,7 @@ impl Worker {
         let shared = Shared {
             around,
             store: settings.store,
+            store_wait,
             stores,
             breaker,
             traces,

@@ -1,5 +1,6 @@
 //! One pipeline of a configuration, from its source to the summary.
 
+use std::fmt;
 use std::sync::Arc;
 
 use semel_core::port::checkpoint::AnyCheckpointStore;
@@ -7,18 +8,17 @@ use semel_core::port::sink::AnySink;
 use semel_core::port::source::Source;
 use semel_core::port::store::{Capabilities, Store};
 use semel_core::port::streamed::StreamedStore;
-use semel_core::port::transactional::AnyTransactionalStore;
+use semel_core::port::transactional::{AnyTransactionalStore, Statements, TransactionalStore};
 use semel_core::port::transfer::AnyTransferStore;
 use semel_core::{Advice, AnyStore, Error, ErrorKind, Result};
 use semel_engine::consumer::Consumer;
-use semel_engine::effect::{BatchEffect, Call, Verdict};
+use semel_engine::effect::{BatchEffect, Call, Class, Verdict};
 use semel_engine::layer::outage::Policy;
 use semel_engine::pipeline::Pipeline;
 use semel_engine::summary::Summary;
 use semel_engine::surroundings::{OnProgress, Shutdown, Surroundings};
 use tokio::sync::watch;
 
-use crate::effect::jsonl::Settings as JsonlSettings;
 use crate::effect::publish::{Around, found};
 use crate::effect::{
     Closed, ExecEffect, FileOutput, HttpEffect, JsonlEffect, PublishEffect, StdoutEffect, Target,
@@ -80,8 +80,7 @@ pub struct Run {
 ///
 /// # Errors
 ///
-/// `InvalidConfig` or `Unsupported` before any work; `Unavailable` where the source, the store or
-/// the effect's target cannot be opened; those of [`Consumer::run_each`].
+/// Those of [`prepare`] and of [`ready`] before any work; those of [`Consumer::run_each`].
 pub async fn run(
     pipeline: Pipeline,
     effect: EffectSettings,
@@ -89,146 +88,240 @@ pub async fn run(
     stores: Stores,
     run: Run,
 ) -> Result<Summary> {
+    prepare(&effect, &stores).await?;
     let outage = Policy::closed(&run.surroundings);
-    run_with(pipeline, effect, source, stores, run, outage).await
+    let Some(ready) = ready(pipeline, effect, stores, run, outage).await? else {
+        return Ok(Summary::default());
+    };
+    ready.run(source).await
 }
 
-/// As [`run`], with an outage policy. Pipelines of one store share its breaker, so that only one of them
-/// tries a store that comes back.
+/// Asks the store for what an effect needs of it before the first message: to take the statements of an effect of kind
+/// `sql`. No other effect asks anything.
 ///
 /// # Errors
 ///
-/// Those of [`run`]; `Unsupported` where the class of the effect cannot fail open.
-pub async fn run_with(
+/// `InvalidConfig`: the statements, with the database's own words; `Unsupported`: a store without transactions; those of a
+/// store that is away
+///
+/// # Cancel safety
+///
+/// Safe
+pub async fn prepare(effect: &EffectSettings, stores: &Stores) -> Result<()> {
+    let EffectSettings::Sql(binding) = effect else {
+        return Ok(());
+    };
+    let transactions = transactions(stores.transactions.as_ref())?;
+    transactions.prepare(binding.statements()).await
+}
+
+/// Makes the effect of a pipeline, and looks at the place of its dead letters; waits for a place of a broker that it
+/// publishes to. The store has been [prepared](prepare). Pipelines of one store share the breaker of their `outage`, so that
+/// only one of them tries a store that comes back. Returns nothing if a stop is requested or the run is recalled before.
+///
+/// # Errors
+///
+/// `InvalidConfig` or `Unsupported`; `Unavailable` where the target of the effect cannot be opened
+///
+/// # Cancel safety
+///
+/// Safe: nothing has begun
+pub async fn ready(
     mut pipeline: Pipeline,
     effect: EffectSettings,
-    source: impl Source,
     stores: Stores,
     run: Run,
     outage: Policy,
-) -> Result<Summary> {
+) -> Result<Option<Ready>> {
     let mut class = effect.class();
-    let around = Around {
-        pipeline: pipeline.name.clone(),
-        observer: Arc::clone(&run.surroundings.observer),
-        stop: run.stop.subscribe(),
-        recalled: run.recalled.clone(),
-    };
     if let EffectSettings::Publish(settings) = &effect {
-        let Some(facts) = found(&*settings.target, around.clone()).await? else {
-            return Ok(Summary::default());
+        let around = Around {
+            pipeline: pipeline.name.clone(),
+            observer: Arc::clone(&run.surroundings.observer),
+            stop: run.stop.subscribe(),
+            recalled: run.recalled.clone(),
+        };
+        let Some(facts) = found(&*settings.target, around).await? else {
+            return Ok(None);
         };
         class = settings.class_at(facts)?;
     }
     if let EffectSettings::Sql(binding) = &effect {
         pipeline.bind = Some(Arc::new(binding.clone()));
     }
-    let consumer = consumer(pipeline, source, stores.store, &run, outage).await?;
-    match effect {
-        EffectSettings::Sql(binding) => {
-            let transactions = stores
-                .transactions
-                .ok_or_else(|| cannot("sql", "transactions"))?;
-            consumer
-                .run_transaction(transactions, binding.statements().clone())
-                .await
-        }
-        EffectSettings::File { path } => {
-            let checkpoints = stores.checkpoints.ok_or_else(|| cannot("file", "marks"))?;
-            consumer
-                .run_output(FileOutput::open(path)?, checkpoints)
-                .await
-        }
-        EffectSettings::Http(settings, _) => {
-            consumer
-                .run_each(Arc::new(HttpEffect::new(settings)?), class)
-                .await
-        }
-        EffectSettings::Exec(settings, _) => {
-            consumer
-                .run_each(Arc::new(ExecEffect::new(settings)?), class)
-                .await
-        }
-        EffectSettings::Jsonl(settings, _) => {
-            let effect = Arc::new(JsonlEffect::new(settings)?);
-            let summary = consumer.run_each(Arc::clone(&effect), class).await;
-            effect.close().await;
-            summary
-        }
-        EffectSettings::Stdout(_) => {
-            let effect = StdoutEffect::stdout();
-            let effect = UntilClosed {
-                closed: effect.closed(),
-                effect,
-                stop: run.stop,
-            };
-            consumer.run_stream(effect, class).await
-        }
-        EffectSettings::Streamed(_) => {
-            let message = "a streamed effect commits how far its own source was read, and this is another \
-                           one; publish the message again to run it again";
-            Err(Error::new(ErrorKind::Unsupported, message))
-        }
-        EffectSettings::Publish(settings) => {
-            let effect = PublishEffect::new(settings.target.sink()?);
-            consumer.run_bulk(Arc::new(effect), class).await
-        }
-    }
-}
-
-/// Runs `pipeline` in the transactions of its source's broker until a stop is requested. The store keeps the
-/// messages that are set aside.
-///
-/// # Errors
-///
-/// Those of [`run`], and of [`Consumer::run_streamed`].
-pub async fn run_streamed(
-    pipeline: Pipeline,
-    transform: Option<JsonlSettings>,
-    (source, streamed): (impl Source, impl StreamedStore),
-    stores: Stores,
-    run: Run,
-    outage: Policy,
-) -> Result<Summary> {
-    let consumer = consumer(pipeline, source, stores.store, &run, outage).await?;
-    let Some(settings) = transform else {
-        return consumer
-            .run_streamed(streamed, None::<Arc<JsonlEffect>>)
-            .await;
-    };
-    let transform = Arc::new(JsonlEffect::new(settings)?);
-    let summary = consumer.run_streamed(streamed, Some(Arc::clone(&transform)));
-    let summary = summary.await;
-    transform.close().await;
-    summary
-}
-
-/// Builds the consumer that reads and settles, for any effect.
-async fn consumer<Src: Source>(
-    pipeline: Pipeline,
-    source: Src,
-    store: AnyStore,
-    run: &Run,
-    outage: Policy,
-) -> Result<Consumer<AnyStore, Src>> {
     let dead_letters = match &run.dead_letters {
         Some(target) => Some(letter_box(&**target).await?),
         None => None,
     };
-    Ok(Consumer {
-        pipeline: Arc::new(pipeline),
-        store,
-        source,
-        surroundings: run.surroundings.clone(),
-        shutdown: Shutdown {
-            requested: run.stop.subscribe(),
-            patience: run.patience,
-            recalled: run.recalled.clone(),
-        },
-        on_progress: run.on_progress.clone(),
+    let made = match effect {
+        EffectSettings::Sql(binding) => Made::Sql(
+            transactions(stores.transactions.as_ref())?.clone(),
+            binding.statements().clone(),
+        ),
+        EffectSettings::File { path } => {
+            let checkpoints = stores.checkpoints.ok_or_else(|| cannot("file", "marks"))?;
+            Made::File(FileOutput::open(path)?, checkpoints)
+        }
+        EffectSettings::Http(settings, _) => Made::Http(Arc::new(HttpEffect::new(settings)?)),
+        EffectSettings::Exec(settings, _) => Made::Exec(Arc::new(ExecEffect::new(settings)?)),
+        EffectSettings::Jsonl(settings, _) => Made::Jsonl(Arc::new(JsonlEffect::new(settings)?)),
+        EffectSettings::Stdout(_) => Made::Stdout,
+        EffectSettings::Streamed(settings) => {
+            let transform = settings.transform.map(JsonlEffect::new).transpose()?;
+            Made::Streamed(transform.map(Arc::new))
+        }
+        EffectSettings::Publish(settings) => {
+            Made::Publish(Arc::new(PublishEffect::new(settings.target.sink()?)))
+        }
+    };
+    Ok(Some(Ready {
+        pipeline,
+        store: stores.store,
+        run,
         outage,
         dead_letters,
-    })
+        class,
+        made,
+    }))
+}
+
+/// A pipeline that lacks its source alone.
+pub struct Ready {
+    pipeline: Pipeline,
+    store: AnyStore,
+    run: Run,
+    outage: Policy,
+    dead_letters: Option<AnySink>,
+    class: Class,
+    made: Made,
+}
+
+/// An effect that is made.
+enum Made {
+    Sql(AnyTransactionalStore, Statements),
+    File(FileOutput, AnyCheckpointStore),
+    Http(Arc<HttpEffect>),
+    Exec(Arc<ExecEffect>),
+    Jsonl(Arc<JsonlEffect>),
+    Stdout,
+    Publish(Arc<PublishEffect>),
+    /// The transform, if there is one.
+    Streamed(Option<Arc<JsonlEffect>>),
+}
+
+impl Ready {
+    /// Runs it until `source` ends or a stop is requested. While the store is unreachable, or the program of the effect is
+    /// missing, its messages wait.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported`: a streamed effect, or a class of effect that cannot fail open; those of [`Consumer::run_each`]
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it is as safe as a kill
+    pub async fn run(self, source: impl Source) -> Result<Summary> {
+        let (consumer, class, made, stop) = self.with(source);
+        match made {
+            Made::Sql(transactions, statements) => {
+                consumer.run_transaction(transactions, statements).await
+            }
+            Made::File(output, checkpoints) => consumer.run_output(output, checkpoints).await,
+            Made::Http(effect) => consumer.run_each(effect, class).await,
+            Made::Exec(effect) => consumer.run_each(effect, class).await,
+            Made::Jsonl(effect) => {
+                let summary = consumer.run_each(Arc::clone(&effect), class).await;
+                effect.close().await;
+                summary
+            }
+            Made::Stdout => {
+                let effect = StdoutEffect::stdout();
+                let effect = UntilClosed {
+                    closed: effect.closed(),
+                    effect,
+                    stop,
+                };
+                consumer.run_stream(effect, class).await
+            }
+            Made::Publish(effect) => consumer.run_bulk(effect, class).await,
+            Made::Streamed(_) => {
+                let message = "a streamed effect commits how far its own source was read, and this is another \
+                               one; publish the message again to run it again";
+                Err(Error::new(ErrorKind::Unsupported, message))
+            }
+        }
+    }
+
+    /// Runs it in the transactions of its source's broker until a stop is requested. The store keeps the messages that are
+    /// set aside.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported`: another effect than a streamed one; those of [`Consumer::run_streamed`]
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it is as safe as a kill
+    pub async fn run_streamed(
+        self,
+        source: impl Source,
+        streamed: impl StreamedStore,
+    ) -> Result<Summary> {
+        let (consumer, _, made, _) = self.with(source);
+        let Made::Streamed(transform) = made else {
+            let message = "only a streamed effect joins the transactions of its source";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        };
+        let summary = consumer.run_streamed(streamed, transform.clone()).await;
+        if let Some(transform) = transform {
+            transform.close().await;
+        }
+        summary
+    }
+
+    /// Builds the consumer that reads and settles, for any effect.
+    fn with<Src: Source>(
+        self,
+        source: Src,
+    ) -> (Consumer<AnyStore, Src>, Class, Made, watch::Sender<bool>) {
+        let Self {
+            pipeline,
+            store,
+            run,
+            outage,
+            dead_letters,
+            class,
+            made,
+        } = self;
+        let consumer = Consumer {
+            pipeline: Arc::new(pipeline),
+            store,
+            source,
+            surroundings: run.surroundings,
+            shutdown: Shutdown {
+                requested: run.stop.subscribe(),
+                patience: run.patience,
+                recalled: run.recalled,
+            },
+            on_progress: run.on_progress,
+            outage,
+            dead_letters,
+        };
+        (consumer, class, made, run.stop)
+    }
+}
+
+impl fmt::Debug for Ready {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ready")
+            .field("pipeline", &self.pipeline.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The store of an effect of kind `sql`.
+fn transactions(store: Option<&AnyTransactionalStore>) -> Result<&AnyTransactionalStore> {
+    store.ok_or_else(|| cannot("sql", "transactions"))
 }
 
 /// A sink for dead letters, whose place is there or cannot be checked now.
@@ -262,3 +355,6 @@ impl<E: BatchEffect> BatchEffect for UntilClosed<E> {
         verdicts
     }
 }
+
+#[cfg(test)]
+mod tests;

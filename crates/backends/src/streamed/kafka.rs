@@ -31,7 +31,7 @@ pub fn open(
     settings: &StreamedSettings,
     pipeline: &Pipeline,
     around: &Surroundings,
-) -> Result<(AnySource, impl StreamedStore, Arc<dyn Monitor>)> {
+) -> Result<(AnySource, impl StreamedStore + use<>, Arc<dyn Monitor>)> {
     let source = kafka(source)?;
     let mut options = options(source);
     options.max_message_bytes = usize::try_from(pipeline.max_message_bytes).unwrap_or(usize::MAX);

@@ -64,6 +64,7 @@ mod secrets;
 mod servers;
 mod shutdown;
 mod site;
+mod starts;
 mod store;
 mod store_verbs;
 mod summary;

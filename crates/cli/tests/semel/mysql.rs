@@ -15,6 +15,7 @@ use crate::servers::{
     no_verb_prints_the_password, nobody_who_looks_makes_a_store,
 };
 use crate::site::{Running, Site, wait_for};
+use crate::starts::Fresh;
 use crate::transfer::goes_round;
 
 /// A database that no other test uses, dropped at the end.
@@ -73,6 +74,27 @@ impl Database {
             server.disconnect().await.expect("an end");
             count.expect("a number")
         })
+    }
+}
+
+impl Fresh for Database {
+    fn fresh() -> Self {
+        let database = Self::new();
+        let name = &database.name;
+        database.execute(&format!("create table {name}.charges (id varchar(20))"));
+        database
+    }
+
+    fn store_url(&self) -> String {
+        self.url()
+    }
+
+    fn statement(&self) -> Option<String> {
+        Some("insert into charges values (:id)".to_owned())
+    }
+
+    fn charges(&self) -> u64 {
+        self.count("count(*) from charges")
     }
 }
 

@@ -268,6 +268,59 @@ fn an_order_to_drain_is_taken_back_or_made_a_pause_before_it_is_done() {
     }
 }
 
+/// The folder of its output is gone when it is resumed: other pipelines go on meanwhile, and so does it once that is back.
+#[test]
+fn a_pipeline_that_cannot_go_on_is_told_of_and_ends_no_other() {
+    let admin = Admin::new();
+    let config = format!(
+        "[store]\nurl = \"embedded:data\"\n{}[pipelines.pay]\nkey = \"json:/id\"\nsource = {{ kind = \"stdin\" }}\n\
+         effect = {{ kind = \"file\", path = \"charges/out\" }}\n\
+         [pipelines.ship]\nkey = \"json:/id\"\nsource = {{ kind = \"file\", path = \"in\" }}\n\
+         effect = {{ kind = \"exec\", command = [\"sh\", \"handler.sh\"], timeout = \"10m\" }}\n",
+        admin.table()
+    );
+    let site = Site::with(&[
+        ("semel.toml", &config),
+        ("handler.sh", HANDLER),
+        ("in", "{\"id\":\"slow-1\"}\n"),
+    ]);
+    let [folder, gone] = ["charges", "gone"].map(|it| site.path(it));
+    std::fs::create_dir(&folder).expect("a folder");
+    let (mut running, mut stdin) = begun(&site, "semel.toml");
+    let has_lines = |count| {
+        let text = std::fs::read_to_string(folder.join("out")).unwrap_or_default();
+        text.lines().count() == count
+    };
+    stdin.write_all(b"{\"id\":\"a-1\"}\n").expect("a pipe");
+    wait_for("an effect", || has_lines(1));
+    order(&site, "pause", "pay");
+    let told = |pipeline: &str| admin.ready().1["pipelines"][pipeline].clone();
+    wait_for("a pause", || told("pay")["state"] == "paused");
+    std::fs::rename(&folder, &gone).expect("a folder");
+    order(&site, "resume", "pay");
+    wait_for("a state", || told("pay")["state"] == "target-away");
+    assert_eq!(told("pay")["reasons"][0]["code"], "target-unavailable");
+    assert_eq!(told("ship")["state"], "running");
+    let said = running.stderr();
+    assert_eq!(said.matches("pay: cannot go on: ").count(), 1, "{said}");
+    assert!(
+        said.contains("[target-unavailable]; trying again"),
+        "{said}"
+    );
+    site.write("open", "");
+    wait_for("the other pipeline", || {
+        site.path("done").exists() && site.text("done").contains("slow-1")
+    });
+    assert!(running.is_running(), "{}", running.stderr());
+    std::fs::rename(&gone, &folder).expect("a folder");
+    stdin.write_all(b"{\"id\":\"b-1\"}\n").expect("a pipe");
+    wait_for("another effect", || has_lines(2));
+    assert!(running.stderr().contains("pay: goes on after "));
+    wait_for("a worker that is ready", || admin.ready().0);
+    drop(stdin);
+    running.wait().done();
+}
+
 #[test]
 fn a_stop_does_not_wait_for_an_order() {
     let mut worker = Paused::start("embedded:data", "");

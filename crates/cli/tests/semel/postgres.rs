@@ -21,6 +21,7 @@ use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
 use crate::servers::{GUARDED, PASSWORD};
 use crate::site::Site;
+use crate::starts::Fresh;
 
 /// A schema that no other test uses, dropped at the end. It is not created before a test does so.
 pub(crate) struct Schema {
@@ -133,6 +134,24 @@ impl Schema {
     fn count(&self, table: &str) -> u64 {
         let rows = self.rows(&format!("select count(*) from {}.{table}", self.name));
         rows[0].parse().expect("a count")
+    }
+}
+
+impl Fresh for Schema {
+    fn fresh() -> Self {
+        Self::with("create table charges (id text)")
+    }
+
+    fn store_url(&self) -> String {
+        self.url()
+    }
+
+    fn statement(&self) -> Option<String> {
+        Some(format!("insert into {}.charges values (:id)", self.name))
+    }
+
+    fn charges(&self) -> u64 {
+        self.count("charges")
     }
 }
 

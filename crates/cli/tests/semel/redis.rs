@@ -14,6 +14,7 @@ use crate::servers::{
     told,
 };
 use crate::site::{Site, lines, wait_for};
+use crate::starts::Fresh;
 
 /// A prefix that no other test uses, emptied at the end.
 pub(crate) struct Prefix {
@@ -80,6 +81,24 @@ impl Prefix {
             let _ = answer.read_to_end(&mut Vec::new());
         }
         said.trim_end().to_owned()
+    }
+}
+
+impl Fresh for Prefix {
+    fn fresh() -> Self {
+        Self::new()
+    }
+
+    fn store_url(&self) -> String {
+        self.url()
+    }
+
+    fn statement(&self) -> Option<String> {
+        None
+    }
+
+    fn charges(&self) -> u64 {
+        0
     }
 }
 

@@ -245,7 +245,8 @@ pub(crate) fn an_outage_is_played(url: &str) {
     assert_eq!(gameday::alerts(&report), ["SemelStoreDown"]);
 }
 
-fn runtime() -> Runtime {
+/// A runtime for a proxy.
+pub(crate) fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()

@@ -28,7 +28,10 @@ pub(super) async fn run<S: Store + Clone>(
     mut output: impl Output,
     checkpoints: AnyCheckpointStore,
 ) -> Result<()> {
-    let mut recorded = recover(&run.store, &run.outstanding, &mut output, &checkpoints).await?;
+    let recovered = recover(&run.store, &run.outstanding, &mut output, &checkpoints).await?;
+    let Some(mut recorded) = recovered else {
+        return run.close(reader).await;
+    };
     loop {
         run.gather(&mut reader).await;
         // Messages whose claims were granted too late to be appended.
@@ -46,19 +49,23 @@ pub(super) async fn run<S: Store + Clone>(
     }
 }
 
-/// Makes the output and its mark agree again after a crash.
+/// Makes the output and its mark agree again after a crash; returns nothing if a shutdown is requested before the store has
+/// told the mark.
 async fn recover<S: Store + Clone>(
     store: &StoreCalls<S>,
     outstanding: &Outstanding,
     output: &mut impl Output,
     checkpoints: &AnyCheckpointStore,
-) -> Result<Mark> {
+) -> Result<Option<Mark>> {
     let name = output.mark_name();
-    let recorded = store.ask(outstanding, || checkpoints.mark(&name)).await?;
+    let asked = store.ask_first(outstanding, || checkpoints.mark(&name));
+    let Some(recorded) = asked.await? else {
+        return Ok(None);
+    };
     let name = name.into();
     if let Some(value) = recorded {
         output.cut_back(value).await?;
-        return Ok(Mark { name, value });
+        return Ok(Some(Mark { name, value }));
     }
     // The bytes that the file held before Semel first wrote to it stay.
     let mark = Mark {
@@ -69,7 +76,7 @@ async fn recover<S: Store + Clone>(
         .ask_in_turn(outstanding, || checkpoints.settle_with(Arc::new([]), &mark))
         .await?
     {
-        Together::Applied(_) | Together::Refused(_) => Ok(mark),
+        Together::Applied(_) | Together::Refused(_) => Ok(Some(mark)),
     }
 }
 

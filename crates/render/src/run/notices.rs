@@ -122,6 +122,8 @@ pub fn text(notice: &Notice<'_>) -> Option<(Level, String)> {
         Notice::Pausing { .. }
         | Notice::Paused { .. }
         | Notice::Resumed { .. }
+        | Notice::CannotGoOn { .. }
+        | Notice::GoesOn { .. }
         | Notice::PausesUnread(_)
         | Notice::RelayOrdersUnread(_)
         | Notice::NoRelayOrders(_) => of_pause(notice),
@@ -147,6 +149,14 @@ fn of_pause(notice: &Notice<'_>) -> Option<(Level, String)> {
             ordered(pause)
         ),
         Notice::Resumed { pipeline } => format!("{pipeline}: runs again"),
+        Notice::CannotGoOn { pipeline, error } => {
+            let code = error.code();
+            let text = format!("{pipeline}: cannot go on: {error} [{code}]; trying again");
+            return Some((Level::Warning, text));
+        }
+        Notice::GoesOn { pipeline, lasted } => {
+            format!("{pipeline}: goes on after {}", lasted_text(lasted))
+        }
         Notice::PausesUnread(error) => {
             let text = format!(
                 "the orders that pause pipelines cannot be read: {error} [{}]; those that were known stand; trying again",

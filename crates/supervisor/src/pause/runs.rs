@@ -25,6 +25,7 @@ pub(crate) struct OrderedRun {
     order: watch::Receiver<KnownOrder>,
     recalled: watch::Receiver<bool>,
     is_drained: Arc<AtomicBool>,
+    is_resumed: bool,
     _watching: JoinSet<()>,
 }
 
@@ -64,10 +65,10 @@ impl Runs {
             });
         }
         self.status.paused(&self.pipeline, None);
-        Some(self.run())
+        Some(self.run(told.is_some()))
     }
 
-    fn run(&self) -> OrderedRun {
+    fn run(&self, is_resumed: bool) -> OrderedRun {
         let (recall, recalled) = watch::channel(false);
         let watching = watching(
             self.pipeline.clone(),
@@ -81,6 +82,7 @@ impl Runs {
             order: self.order.clone(),
             recalled,
             is_drained: Arc::default(),
+            is_resumed,
             _watching: tasks,
         }
     }
@@ -95,6 +97,35 @@ impl OrderedRun {
     /// The channel by which the run is recalled.
     pub(crate) fn recalled(&self) -> watch::Receiver<bool> {
         self.recalled.clone()
+    }
+
+    /// Tells whether it follows a pause.
+    pub(crate) const fn is_resumed(&self) -> bool {
+        self.is_resumed
+    }
+
+    /// Waits for an order that ends the run while nothing of it is in hand: to drain it is done then, as to pause it is.
+    pub(crate) async fn is_called_off(&self) {
+        let (mut order, mut recalled) = (self.order.clone(), self.recalled.clone());
+        let is_drained = async {
+            let asked = order.wait_for(|order| order.is(PauseKind::Drain));
+            let is_asked = asked.await.is_ok();
+            if !is_asked {
+                std::future::pending::<()>().await;
+            }
+        };
+        let is_recalled = async {
+            let asked = recalled.wait_for(|is_recalled| *is_recalled);
+            let is_asked = asked.await.is_ok();
+            if !is_asked {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = is_recalled => {}
+            () = is_drained => self.is_drained.store(true, Ordering::Relaxed),
+        }
     }
 
     /// Returns a source that ends when the pipeline is to be drained.

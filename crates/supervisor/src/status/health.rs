@@ -3,6 +3,7 @@
 //! those that are shown.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -55,6 +56,8 @@ pub(crate) struct Health {
     pub(super) ready_after: Duration,
     pub(super) clock: Arc<dyn Clock>,
     known: Mutex<Known>,
+    /// True while a start waits for the store.
+    is_store_awaited: AtomicBool,
 }
 
 #[derive(Default)]
@@ -160,6 +163,7 @@ impl Health {
             ready_after,
             clock,
             known: Mutex::new(known),
+            is_store_awaited: AtomicBool::new(false),
         }
     }
 
@@ -266,6 +270,16 @@ impl Health {
         if is_over && !known.is_breaker_open {
             known.store.answers(now);
         }
+    }
+
+    /// Notes whether a start waits for the store: it asks the store itself, and has told of it.
+    pub(crate) fn awaits_store(&self, is_awaited: bool) {
+        self.is_store_awaited.store(is_awaited, Ordering::Relaxed);
+    }
+
+    /// Tells whether a start waits for the store.
+    pub(crate) fn is_store_awaited(&self) -> bool {
+        self.is_store_awaited.load(Ordering::Relaxed)
     }
 
     /// Tells whether the store has failed and is not known to answer again.

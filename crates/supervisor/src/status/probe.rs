@@ -31,7 +31,10 @@ pub(crate) async fn probe_store(
         sleep(if is_failing { every.min(SOON) } else { every }).await;
         if !breaker.is_open() {
             is_overdue = false;
-            ask(&stores, &breaker, &health, &*observer, every).await;
+            // A start that waits for the store asks it as often, and has told of it.
+            if !health.is_store_awaited() {
+                ask(&stores, &breaker, &health, &*observer, every).await;
+            }
             continue;
         }
         if breaker.next_try().is_some() || !std::mem::replace(&mut is_overdue, true) {

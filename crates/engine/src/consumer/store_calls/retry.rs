@@ -45,6 +45,23 @@ impl<S: Store + Clone> StoreCalls<S> {
         answer(self.asked(outstanding, (within, false), None, call).await)
     }
 
+    /// Does the same for a run that has begun nothing yet: returns nothing once a shutdown is requested, without patience.
+    pub(in crate::consumer) async fn ask_first<T, Fut>(
+        &self,
+        outstanding: &Outstanding,
+        call: impl Fn() -> Fut + Send + Sync,
+    ) -> Result<Option<T>>
+    where
+        T: 'static,
+        Fut: Future<Output = Result<T>> + Send,
+    {
+        tokio::select! {
+            biased;
+            answered = self.ask(outstanding, call) => answered.map(Some),
+            () = self.context.shutdown_is_requested() => Ok(None),
+        }
+    }
+
     /// Does the same for a transaction in which the user's own statements run.
     pub(in crate::consumer) async fn ask_slow<T, Fut>(
         &self,
