@@ -70,7 +70,7 @@ impl Workers {
         }
     }
 
-    /// What each has printed since its start.
+    /// The words that each has printed since its start.
     pub(crate) fn said(&self) -> impl Iterator<Item = String> {
         let all = self.sites.iter().zip(&self.before);
         all.map(|(site, before)| site.said_behind(*before))

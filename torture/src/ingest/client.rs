@@ -1,4 +1,4 @@
-//! What all clients share: the workers that they send to, their counts, and a request.
+//! The parts that all clients share: the workers that they send to, their counts, and a request.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! What befalls the workers and their store.
+//! The blows that are dealt to the workers and their store.
 
 use std::thread::sleep;
 

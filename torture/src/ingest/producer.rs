@@ -66,7 +66,7 @@ pub(super) struct Sent {
     taken: u64,
 }
 
-/// What became of a request.
+/// The fate of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Heard {
     Taken {
@@ -79,7 +79,7 @@ pub(super) enum Heard {
     Fenced,
 }
 
-/// What an opening is about to do.
+/// The next step of an opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Plan {
     /// To send messages, known and new ones.
