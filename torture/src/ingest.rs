@@ -58,7 +58,7 @@ pub fn each_message_is_booked_once(over: Option<Origin>, seed: u64) {
         let mut moments = Moments::seeded(seed);
         blows.are_dealt(&home, &mut workers, &mut moments, |blows, workers| {
             let has_failed = clients.iter().any(thread::ScopedJoinHandle::is_finished);
-            has_failed || missing(&home, workers, &field, blows).is_none()
+            has_failed || missing(&home, workers, &field, *blows).is_none()
         });
     });
     for (number, producer) in producers.iter().enumerate() {
@@ -74,7 +74,7 @@ pub fn each_message_is_booked_once(over: Option<Origin>, seed: u64) {
         home: &home,
         workers: &workers,
         field: &field,
-        blows: &blows,
+        blows,
     };
     let mut taken: BTreeMap<Order, Place> = producers.iter().flat_map(Producer::taken).collect();
     taken.extend(keys.taken());
@@ -82,7 +82,7 @@ pub fn each_message_is_booked_once(over: Option<Origin>, seed: u64) {
 }
 
 /// The first event without which a run proves too little, of those that have not happened.
-fn missing(home: &Home, workers: &Workers, field: &Field, blows: &Blows) -> Option<&'static str> {
+fn missing(home: &Home, workers: &Workers, field: &Field, blows: Blows) -> Option<&'static str> {
     let counts = field.counts();
     let is_server = home.server.is_some();
     let happened = [
@@ -123,7 +123,7 @@ struct Story<'s> {
     home: &'s Home,
     workers: &'s Workers,
     field: &'s Field,
-    blows: &'s Blows,
+    blows: Blows,
 }
 
 impl Story<'_> {

@@ -63,7 +63,7 @@ impl<'f> Keys<'f> {
     fn begins(&mut self) {
         let moments = &mut self.client.moments;
         let key = format!("key-{}", self.bodies.len());
-        let orders = (0..1 + moments.below(4)).map(|line| Order {
+        let orders = (0..=moments.below(4)).map(|line| Order {
             label: format!("{key}-{line}"),
             account: String::new(),
             amount: line,
