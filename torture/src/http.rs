@@ -21,6 +21,20 @@ pub struct Reply {
 }
 
 impl Reply {
+    /// An answer with this body, which is a problem if it has a code.
+    #[cfg(test)]
+    pub(crate) fn told(status: u16, body: &serde_json::Value) -> Self {
+        let kind = match body["code"] {
+            serde_json::Value::Null => "application/json",
+            _ => "application/problem+json",
+        };
+        Self {
+            status,
+            headers: vec![("content-type".to_owned(), kind.to_owned())],
+            body: body.to_string().into_bytes(),
+        }
+    }
+
     /// An answer in HTTP/2.
     pub(crate) fn of(head: &response::Parts, body: Vec<u8>) -> Self {
         let headers = head.headers.iter().map(|(name, value)| {
@@ -120,7 +134,7 @@ impl Connection {
         self.send("/charges", &[("idempotency-key", key)], body, is_last)
     }
 
-    /// Sends a request with these headers and a body of JSON.
+    /// Sends a request with these headers and a body, which is JSON unless they say otherwise.
     ///
     /// # Errors
     ///
@@ -132,22 +146,28 @@ impl Connection {
         body: &str,
         is_last: bool,
     ) -> Result<Reply, Broken> {
-        let close = if is_last { "connection: close\r\n" } else { "" };
-        let mut request = format!(
-            "POST {path} HTTP/1.1\r\nhost: api.example\r\n{close}content-type: application/json\r\n\
-             content-length: {}\r\n",
-            body.len()
-        );
-        for (name, value) in headers {
-            request.extend([name, ": ", value, "\r\n"]);
-        }
-        request.extend(["\r\n", body]);
+        let request = request(path, headers, body, is_last);
         // A server that is gone may take it all the same.
         let stream = self.0.get_mut();
         let sent = stream.write_all(request.as_bytes());
         let sent = sent.and_then(|()| stream.flush());
         sent.map_err(|_| Broken::Unanswered)?;
         self.answer()
+    }
+
+    /// Sends a request but for the last bytes of its body, and hangs up.
+    pub(crate) fn send_without(
+        mut self,
+        last_bytes: usize,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) {
+        let request = request(path, headers, body, true);
+        let (sent, _) = request.as_bytes().split_at(request.len() - last_bytes);
+        let stream = self.0.get_mut();
+        // Nobody waits for what a server says that is gone.
+        let _ = stream.write_all(sent).and_then(|()| stream.flush());
     }
 
     fn answer(&mut self) -> Result<Reply, Broken> {
@@ -187,6 +207,21 @@ impl Connection {
         read.map_err(|_| Broken::Cut)?;
         Ok(reply)
     }
+}
+
+fn request(path: &str, headers: &[(&str, &str)], body: &str, is_last: bool) -> String {
+    let close = if is_last { "connection: close\r\n" } else { "" };
+    let mut request = format!(
+        "POST {path} HTTP/1.1\r\nhost: api.example\r\n{close}content-length: {}\r\n",
+        body.len()
+    );
+    let is_json = headers.iter().all(|(name, _)| *name != "content-type");
+    let json = is_json.then_some(("content-type", "application/json"));
+    for (name, value) in headers.iter().copied().chain(json) {
+        request.extend([name, ": ", value, "\r\n"]);
+    }
+    request.extend(["\r\n", body]);
+    request
 }
 
 fn stream(address: SocketAddr, patience: Duration) -> Result<TcpStream, Broken> {

@@ -24,11 +24,14 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 
+pub(crate) use self::booking::{booking, in_order, rows};
 use self::client::Ended;
-use self::database::Database;
+pub(crate) use self::database::Database;
 pub(crate) use self::destination::Destination;
 use self::faults::Crew;
-use self::orders::{End, Order, Place, Transaction, judged, repeated};
+pub(crate) use self::faults::storm;
+use self::orders::{End, Transaction, repeated};
+pub(crate) use self::orders::{Order, Place, judged};
 use self::relay::PATIENCE;
 use self::writers::Writers;
 use crate::moments::now;

@@ -245,6 +245,7 @@ pub(crate) struct Told {
     pub(crate) takeovers: usize,
     pub(crate) fenced: usize,
     revoked: usize,
+    pub(crate) replays: usize,
 }
 
 impl Told {
@@ -258,6 +259,7 @@ impl Told {
             self.takeovers += says("\"takeover\":true");
             self.fenced += says("\"decision\":\"fenced\"");
             self.revoked += says("\"decision\":\"revoked\"");
+            self.replays += says("\"decision\":\"replayed\"");
         }
     }
 
@@ -317,7 +319,7 @@ impl fmt::Display for Figures {
 
 /// Asks a worker to end, and checks its summary: some of its work may be a dead letter or in doubt, where that can
 /// be.
-fn leave(worker: Run, site: &Site) {
+pub(crate) fn leave(worker: Run, site: &Site) {
     worker.signal(Signal::TERM);
     let (status, stdout) = worker.wait_at_most(Duration::from_secs(60));
     // On a busy machine a guest may be asked before it listens.

@@ -1,4 +1,4 @@
-//! A database with orders, an outbox, and the inbox of a consumer; relays reach it through a proxy that cuts.
+//! A database with orders, an outbox, and the inbox of a consumer; those who may be cut off reach it through a proxy.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Postgres => "PostgreSQL",
             Self::Mariadb => "MariaDB",
@@ -33,12 +33,12 @@ impl Origin {
     }
 }
 
-/// The database, and the way of the relays to it.
-pub(super) struct Database {
+/// The database, and the way to it that is cut.
+pub(crate) struct Database {
     server: Mutex<Server>,
     /// The folder of the file and of the consumer.
     pub(super) home: Site,
-    pub(super) cuts: Option<Proxy>,
+    pub(crate) cuts: Option<Proxy>,
 }
 
 enum Server {
@@ -54,7 +54,7 @@ impl Database {
     /// # Panics
     ///
     /// If that fails.
-    pub(super) fn start(from: Origin) -> Self {
+    pub(crate) fn start(from: Origin) -> Self {
         let (server, address) = match from {
             Origin::Postgres => {
                 let server = Postgres::start();
@@ -112,7 +112,7 @@ impl Database {
     }
 
     /// Its url as a store, without a proxy.
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         match &*self.server() {
             Server::Postgres(server) => format!("{}?sslmode=disable", server.url()),
             Server::Mysql(server) => mysql_url(server.address()),
@@ -120,8 +120,8 @@ impl Database {
         }
     }
 
-    /// The url for relays.
-    pub(super) fn relay_url(&self) -> String {
+    /// Its url as a store, through the proxy if it is a server.
+    pub(crate) fn proxied_url(&self) -> String {
         let Some(cuts) = &self.cuts else {
             return self.url();
         };
@@ -154,7 +154,7 @@ impl Database {
     }
 
     /// The rows that a query finds, with `|` between their fields.
-    pub(super) fn rows(&self, select: &str) -> Vec<String> {
+    pub(crate) fn rows(&self, select: &str) -> Vec<String> {
         match &*self.server() {
             Server::Postgres(server) => server.query(select),
             Server::Mysql(server) => {
@@ -173,7 +173,7 @@ impl Database {
     }
 
     /// Kills the server, and starts it again; returns whether there is one.
-    pub(super) fn kill_and_restart(&self) -> bool {
+    pub(crate) fn kill_and_restart(&self) -> bool {
         match &mut *self.server() {
             Server::Postgres(server) => server.kill_and_restart(),
             Server::Mysql(server) => server.kill_and_restart(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use semel_conformance::proxy::Proxy;
 
-use super::booking::booking;
+use super::booking::{booking, rows};
 use super::database::Database;
 use super::destination::Destination;
 use super::relay::{PATIENCE, RUN, Relay};
@@ -70,9 +70,14 @@ const ROUND: [Blow; 14] = [
 impl Crew {
     /// Starts two relays and a consumer.
     pub(super) fn start(database: &Database, destination: &Destination) -> Self {
-        let relay = |_| Relay::of(&database.relay_url(), &destination.sink());
+        let relay = |_| Relay::of(&database.proxied_url(), &destination.sink());
         let url = database.url();
-        let book = booking("book", destination.key(), "received", &destination.source);
+        let book = booking(
+            "book",
+            destination.key(),
+            &rows("received"),
+            &destination.source,
+        );
         let config = format!("[store]\nurl = \"{url}\"\n{book}");
         let consumer = Site::with(&[("semel.toml", &config)]);
         Self {
@@ -278,7 +283,7 @@ impl Blows {
 }
 
 /// Cuts connections at random bytes until some were cut, or there is nothing to cut.
-fn storm(cuts: &Proxy, moments: &mut Moments) {
+pub(crate) fn storm(cuts: &Proxy, moments: &mut Moments) {
     let (before, began) = (cuts.seen().cuts, now());
     cuts.storm(moments.below(u64::MAX), BYTES);
     while cuts.seen().cuts < before + CUTS && began.elapsed() < MS(6_000) {

@@ -6,18 +6,18 @@ use crate::Moments;
 
 /// An order as its message tells it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Order {
+pub(crate) struct Order {
     /// Names it: no other has the same.
-    pub(super) label: String,
+    pub(crate) label: String,
     /// Its account, which is the order key; empty if it has none.
-    pub(super) account: String,
+    pub(crate) account: String,
     /// An amount.
-    pub(super) amount: u64,
+    pub(crate) amount: u64,
 }
 
 /// The place of an order among those of its account: the number that the transaction got from the account, which rises in
 /// the order of commits, and the place within the transaction.
-pub(super) type Place = (u64, u64);
+pub(crate) type Place = (u64, u64);
 
 /// A transaction.
 #[derive(Clone, Debug)]
@@ -71,7 +71,7 @@ impl Transaction {
 
 impl Order {
     /// The message about it.
-    pub(super) fn message(&self) -> String {
+    pub(crate) fn message(&self) -> String {
         let Self {
             label,
             account,
@@ -81,7 +81,7 @@ impl Order {
     }
 
     /// Reads a message; nothing if it is none.
-    pub(super) fn of_message(text: &str) -> Option<Self> {
+    pub(crate) fn of_message(text: &str) -> Option<Self> {
         let message: serde_json::Value = serde_json::from_str(text).ok()?;
         Some(Self {
             label: message["label"].as_str()?.to_owned(),
@@ -95,7 +95,7 @@ impl Order {
     /// # Panics
     ///
     /// If it is none.
-    pub(super) fn of_row(row: &str) -> (Self, Vec<u64>) {
+    pub(crate) fn of_row(row: &str) -> (Self, Vec<u64>) {
         let mut fields = row.split('|');
         let mut next = || fields.next().expect("a field");
         let (label, account) = (next().to_owned(), next().to_owned());
@@ -112,7 +112,7 @@ impl Order {
 
 /// The faults of the messages that arrived, in their order, and the number of repeats. `committed` has every order
 /// that is in the producer's table.
-pub(super) fn judged(committed: &BTreeMap<Order, Place>, arrived: &[Order]) -> (Vec<String>, u64) {
+pub(crate) fn judged(committed: &BTreeMap<Order, Place>, arrived: &[Order]) -> (Vec<String>, u64) {
     let mut wrong = Vec::new();
     let mut seen = BTreeSet::new();
     let mut places: BTreeMap<&str, (Place, &Order)> = BTreeMap::new();

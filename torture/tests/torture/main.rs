@@ -10,6 +10,7 @@ mod claims;
 mod dedup;
 mod disk;
 mod gateway;
+mod ingest;
 mod kafka;
 mod kill;
 mod mixed;

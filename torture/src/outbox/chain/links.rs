@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::super::booking::booking;
+use super::super::booking::{booking, in_order, rows};
 use super::super::destination::Destination;
 use super::super::orders::ACCOUNTS;
 use super::super::relay::{PATIENCE, Relay};
 use super::service::Service;
 use crate::moments::now;
+use crate::storm::Told;
 use crate::worker::{RUN_WITH_DECISIONS, Run, Site};
 use crate::{Moments, Postgres};
 
@@ -114,16 +115,13 @@ impl Links {
         program: &Path,
         seed: u64,
     ) -> Self {
-        let in_order = |pipeline: String| {
-            pipeline.replacen("window = ", "order = \"json:/account\"\nwindow = ", 1)
-        };
         let source = &destination.source;
-        let book = booking("book", destination.key(), "booked", source);
+        let book = booking("book", destination.key(), &rows("booked"), source);
         // This one has a fault: it goes by the place of a message in its topic, and not by its id.
         let other = source.replace("\"book\"", "\"control\"");
-        let control = booking("control", "coordinates", "control", &other);
+        let control = booking("control", "coordinates", &rows("control"), &other);
         let store = format!("[store]\nurl = \"{}\"\n", url(&books));
-        let config = [store, in_order(book), in_order(control)].concat();
+        let config = [store, in_order(&book), in_order(&control)].concat();
         let consumer = |_| Consumer {
             site: Site::with(&[("semel.toml", &config)]),
             running: None,
@@ -252,12 +250,12 @@ impl Links {
 
     /// The number of redeliveries that the consumers answered from a record until now.
     pub(super) fn replays(&self) -> u64 {
-        let replays = |it: &Consumer| {
-            let said = it.site.text("stderr.log");
-            let is_replay = |line: &&str| line.contains("\"decision\":\"replayed\"");
-            said.lines().filter(is_replay).count() as u64
-        };
-        self.consumers.iter().map(replays).sum()
+        let replays = self.consumers.iter().map(|it| {
+            let mut told = Told::default();
+            told.listen(&it.site);
+            told.replays as u64
+        });
+        replays.sum()
     }
 
     /// Waits until a number has fallen to none, as long as it falls.
