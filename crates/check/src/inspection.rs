@@ -52,9 +52,7 @@ async fn look(
     clock: Arc<dyn Clock>,
 ) -> Result<Inspected> {
     match opened {
-        Some(store) => {
-            store::inspect_opened(&store, &url, accepted, clock, &statements).await
-        }
+        Some(store) => store::inspect_opened(&store, &url, accepted, clock, &statements).await,
         None => store::inspect(&url, accepted, clock, &statements).await,
     }
 }
