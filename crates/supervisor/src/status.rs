@@ -92,13 +92,9 @@ struct Pipeline {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Doing {
-<<<<<<< HEAD
-    /// The worker has no store yet, looks at its brokers, does not know yet which pipelines are paused, or opens the
-    /// source that requests come to. A pipeline does the latter after a pause too, while the worker stays ready.
-=======
     /// The worker has no store yet, looks at its brokers, does not know yet which pipelines are paused, opens the source
-    /// that requests come to, or cannot make a run now.
->>>>>>> h1-tip
+    /// that requests come to, or cannot make a run now. A pipeline does the latter two after a pause too, while the
+    /// worker stays ready.
     Starting,
     /// The worker reads what was done before; work that depends on it waits.
     Restoring,

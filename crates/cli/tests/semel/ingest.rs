@@ -180,7 +180,10 @@ fn what_was_answered_before_a_kill_runs_behind_it() {
         let site = of_effect(&client, store, effect, "");
         site.write("handler.sh", "echo >> begun; sleep 30; exit 1\n");
         // A program of its own: what the killed worker has started lives on, and begins perhaps only after it.
-        site.write("second.sh", "line=$(cat)\necho \"$line\" >> orders.ndjson\n");
+        site.write(
+            "second.sh",
+            "line=$(cat)\necho \"$line\" >> orders.ndjson\n",
+        );
         let mut running = start(&site, &client);
         let sent = messages("billing", 1..=5);
         let (status, answer) = said(send(&client, "billing-0a", 1, 1, &sent));
