@@ -99,6 +99,12 @@ impl Shutdown {
         }
     }
 
+    /// Waits for a stop, and for its patience from then on.
+    pub(crate) async fn is_over(&self) {
+        self.clone().stop().await;
+        tokio::time::sleep(self.patience).await;
+    }
+
     /// Waits for a stop; for ever if no sender is left to make it.
     pub(crate) async fn stop(&mut self) {
         turned(&mut self.requested).await;

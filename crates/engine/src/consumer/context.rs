@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use semel_core::Clock;
 
+use super::patience::Ending;
 use crate::effect::Class;
 use crate::event::Event;
 use crate::lease::Lease;
@@ -20,6 +21,8 @@ pub(super) struct Context {
     pub(super) shutdown: Shutdown,
     /// The share of traces to record, if anybody wants spans.
     pub(super) spans: Option<SampleShare>,
+    /// The time that is left once the run ends.
+    pub(super) ending: Ending,
 }
 
 impl Context {
@@ -58,12 +61,6 @@ impl Context {
     /// Waits until a stop is requested, which gives what runs a limit of time.
     pub(super) async fn stop_is_requested(&self) {
         self.shutdown.clone().stop().await;
-    }
-
-    /// Waits until a stop was requested and its patience has run out.
-    pub(super) async fn patience_is_over(&self) {
-        self.stop_is_requested().await;
-        tokio::time::sleep(self.shutdown.patience).await;
     }
 }
 

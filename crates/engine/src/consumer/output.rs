@@ -13,6 +13,7 @@ use semel_core::{
 };
 
 use super::outstanding::Outstanding;
+use super::patience::Purpose;
 use super::pause::GIVEN_BACK;
 use super::reader::ReaderHandle;
 use super::run_state::RunState;
@@ -24,17 +25,17 @@ use crate::retry::is_final;
 
 pub(super) async fn run<S: Store + Clone>(
     run: &mut RunState<S>,
-    mut reader: ReaderHandle,
+    reader: &mut ReaderHandle,
     mut output: impl Output,
     checkpoints: AnyCheckpointStore,
 ) -> Result<()> {
     let mut recorded = recover(&run.store, &run.outstanding, &mut output, &checkpoints).await?;
     loop {
-        run.gather(&mut reader).await;
+        run.gather(reader).await;
         // Messages whose claims were granted too late to be appended.
         settle_left(run, Patience::Waits).await?;
         if run.outstanding.is_done() {
-            return run.close(reader).await;
+            return Ok(());
         }
         let mut granted = admit(run).await?.messages;
         // A batch is refused whole when one of its claims was lost; the other messages go in without
@@ -42,7 +43,7 @@ pub(super) async fn run<S: Store + Clone>(
         while !granted.is_empty() {
             granted = append(run, granted, &mut output, &checkpoints, &mut recorded).await?;
         }
-        run.flush(&reader).await?;
+        run.flush(reader).await?;
     }
 }
 
@@ -54,7 +55,8 @@ async fn recover<S: Store + Clone>(
     checkpoints: &AnyCheckpointStore,
 ) -> Result<Mark> {
     let name = output.mark_name();
-    let recorded = store.ask(outstanding, || checkpoints.mark(&name)).await?;
+    let mark = || checkpoints.mark(&name);
+    let recorded = store.ask(outstanding, Purpose::Work, mark).await?;
     let name = name.into();
     if let Some(value) = recorded {
         output.cut_back(value).await?;
@@ -65,8 +67,9 @@ async fn recover<S: Store + Clone>(
         name,
         value: output.len_bytes().await?,
     };
+    let record = || checkpoints.settle_with(Arc::new([]), &mark);
     match store
-        .ask_in_turn(outstanding, || checkpoints.settle_with(Arc::new([]), &mark))
+        .ask_in_turn(outstanding, Purpose::Work, record)
         .await?
     {
         Together::Applied(_) | Together::Refused(_) => Ok(mark),
@@ -113,7 +116,7 @@ async fn append<S: Store + Clone>(
     };
     let together = run
         .store
-        .ask_in_turn(&run.outstanding, || {
+        .ask_in_turn(&run.outstanding, Purpose::Report, || {
             checkpoints.settle_with(Arc::clone(&settlements), &mark)
         })
         .await?;
@@ -123,7 +126,9 @@ async fn append<S: Store + Clone>(
             // An earlier try may have been carried out and its answer lost: the mark knows.
             let found = run
                 .store
-                .ask(&run.outstanding, || checkpoints.mark(&mark.name))
+                .ask(&run.outstanding, Purpose::Report, || {
+                    checkpoints.mark(&mark.name)
+                })
                 .await?;
             let is_recorded = found == Some(mark.value) && !semel_core::planted("M15");
             (!is_recorded).then_some(answers)

@@ -128,6 +128,7 @@ impl Outstanding {
 
     /// Ends the run with this error, unless there is an earlier one, once what runs is finished.
     pub(super) fn fail(&mut self, error: Error) {
+        self.context.note_ending();
         self.failure.get_or_insert(error);
     }
 
