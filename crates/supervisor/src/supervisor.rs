@@ -10,6 +10,7 @@ use semel_core::port::checkpoint::AnyCheckpointStore;
 use semel_core::port::store::AnyStore;
 use semel_core::port::transactional::AnyTransactionalStore;
 use semel_core::{Claimant, Clock, Entropy, Result};
+use semel_engine::consumer::LAST_REPORTS;
 use semel_engine::event::{FanOut, Observer};
 use semel_engine::layer::outage::{self, Breaker};
 use semel_engine::surroundings::{Shutdown, Surroundings};
@@ -400,13 +401,20 @@ impl Worker {
         }
         let Shared { status, stop, .. } = shared;
         status.begin();
-        let ended = ended(running, relays, &stop).await;
-        end_listeners(&webhooks, claims).await;
-        if let Some(gateway) = gateway {
-            gateway.ended().await;
-        }
+        let pipelines_end = async {
+            let ended = ended(running, relays, &stop).await;
+            end_listeners(&webhooks, claims).await;
+            ended
+        };
+        let gateway_ends = async {
+            if let Some(gateway) = gateway {
+                gateway.ended().await;
+            }
+        };
+        // Each has its time from the stop on, not from the end of the other.
+        let (ended, ()) = tokio::join!(pipelines_end, gateway_ends);
         // Runs break off what is in hand after the same time, and note that nobody knows what came of it.
-        let within = settings.shutdown.saturating_add(NOTING);
+        let within = settings.shutdown.saturating_add(LAST_REPORTS);
         orders.ended(within).await;
         let mut results = ended?;
         beside.shutdown().await;
@@ -516,9 +524,6 @@ fn sweep_every(settings: &Settings) -> Duration {
     let windows = windows.chain(of_claims).chain(of_routes);
     sweep::interval(windows.min().unwrap_or_default())
 }
-
-/// The time in which what was broken off is noted.
-const NOTING: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests;
