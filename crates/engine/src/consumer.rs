@@ -43,7 +43,7 @@ use crate::pipeline::Pipeline;
 use crate::summary::Summary;
 use crate::surroundings::{OnProgress, Shutdown, Surroundings};
 use in_hand::Laning;
-pub use patience::LAST_REPORTS;
+pub use patience::{LAST_OF_SOURCE, LAST_REPORTS};
 use reader::ReaderHandle;
 use run_state::RunState;
 
@@ -71,13 +71,14 @@ pub struct Consumer<S, Src> {
 impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
     /// Runs `effect` for each message, up to [`Pipeline::concurrency`] calls at once, until the
     /// source ends or shutdown is requested. Effects that run then have the patience of the shutdown, and reports of how
-    /// they ended have [`LAST_REPORTS`] more; a call of the store that has no answer by then is cut off.
+    /// they ended have [`LAST_REPORTS`] more; a call of the store that has no answer by then is cut off. The source is
+    /// left [`LAST_OF_SOURCE`] later, if it has not ended by then.
     ///
     /// # Guarantee   that of `class`; see [`Class`]
     /// # Errors
     ///
     /// the store is poisoned, corrupt or refuses the pipeline; the error of the store, or `Timeout`, where a shutdown cut
-    /// off a call. Nothing unsettled has been acknowledged, except what [`Fail::Open`](crate::pipeline::Fail::Open)
+    /// off a call or left the source. Nothing unsettled has been acknowledged, except what [`Fail::Open`](crate::pipeline::Fail::Open)
     /// ran
     ///
     /// # Cancel safety   dropping the future is as safe as `kill -9`
@@ -137,7 +138,7 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
         tokio::select! {
             biased;
             prepared = transactions.prepare(&statements) => prepared?,
-            () = self.shutdown.is_over() => return Err(patience::out_of_time().not_applied()),
+            () = self.shutdown.is_over(LAST_REPORTS) => return Err(patience::out_of_time().not_applied()),
         }
         // Within one transaction the source's order holds by itself, key by key.
         let (mut run, mut reader) = self.open(Class::Transactional, false)?;

@@ -99,10 +99,10 @@ impl Shutdown {
         }
     }
 
-    /// Waits for a stop, and for its patience from then on.
-    pub(crate) async fn is_over(&self) {
+    /// Waits for a stop, and from then on for its patience, or for `least` if that is longer.
+    pub(crate) async fn is_over(&self, least: Duration) {
         self.clone().stop().await;
-        tokio::time::sleep(self.patience).await;
+        tokio::time::sleep(self.patience.max(least)).await;
     }
 
     /// Waits for a stop; for ever if no sender is left to make it.

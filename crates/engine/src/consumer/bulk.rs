@@ -45,7 +45,12 @@ pub(super) async fn run<S: Store + Clone, E: BulkEffect>(
         }
         bulk.renew_if_due(run.parts()).await?;
         bulk.turn(run, &effect, ended).await?;
-        run.flush(reader).await?;
+        let context = Arc::clone(&run.context);
+        tokio::select! {
+            biased;
+            flushed = run.flush(reader) => flushed?,
+            never = bulk.running.broken_off_in_time(&context) => match never {},
+        }
     }
 }
 

@@ -61,7 +61,12 @@ pub(super) async fn run<S: Store + Clone, E: Effect>(
         }
         attempts.renew_if_due(run).await?;
         attempts.turn(run, &effect).await?;
-        run.flush(reader).await?;
+        let context = Arc::clone(&run.context);
+        tokio::select! {
+            biased;
+            flushed = run.flush(reader) => flushed?,
+            never = attempts.broken_off(&context) => match never {},
+        }
     }
 }
 
@@ -133,7 +138,8 @@ impl Attempts {
             return;
         }
         let patience = run.context.ends_at();
-        let may_ask = run.waits_for_store(has_slot);
+        // Nobody asks about suspended messages any more once nothing begins.
+        let may_ask = run.waits_for_store(has_slot && !run.outstanding.is_stopping());
         let ask_at = may_ask.then(|| run.store.retry_at().unwrap_or(now));
         let at = [patience, ask_at].into_iter().flatten();
         let at = at.fold(self.renew_at, Duration::min);
@@ -239,12 +245,14 @@ impl Attempts {
                 ));
             }
             let settled = run.store.try_settle(&run.outstanding, &settlements);
-            side_by_side(
-                settled,
-                run.store.try_claim(&run.outstanding, &requests),
-                run.context.pipeline.lease / 6,
-            )
-            .await
+            let lease = run.context.pipeline.lease;
+            let given_back_by = asked_at + lease / 3 * 2;
+            let longer = || {
+                let is_stopping = run.outstanding.is_stopping();
+                is_stopping.then(|| given_back_by.saturating_sub(run.now()))
+            };
+            let claimed = run.store.try_claim(&run.outstanding, &requests);
+            side_by_side(settled, claimed, (lease / 6, longer)).await
         };
         let (settled, admissions) = self.beside(run.parts(), asking).await?;
         let unanswered = || {

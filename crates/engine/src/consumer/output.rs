@@ -56,7 +56,7 @@ async fn recover<S: Store + Clone>(
 ) -> Result<Mark> {
     let name = output.mark_name();
     let mark = || checkpoints.mark(&name);
-    let recorded = store.ask(outstanding, Purpose::Work, mark).await?;
+    let recorded = store.ask(outstanding, Purpose::Report, mark).await?;
     let name = name.into();
     if let Some(value) = recorded {
         output.cut_back(value).await?;
@@ -69,7 +69,7 @@ async fn recover<S: Store + Clone>(
     };
     let record = || checkpoints.settle_with(Arc::new([]), &mark);
     match store
-        .ask_in_turn(outstanding, Purpose::Work, record)
+        .ask_in_turn(outstanding, Purpose::Report, record)
         .await?
     {
         Together::Applied(_) | Together::Refused(_) => Ok(mark),
@@ -205,10 +205,14 @@ async fn give_back<S: Store + Clone>(
         if answer.had_trouble {
             incoming.trace_trouble();
         }
-        if let Some(settled) = answer.settled {
-            incoming.trace_settled(answered_at);
-            conclude(run, incoming, claim.token, &settlement.step, settled)?;
-        }
+        let Some(settled) = answer.settled else {
+            let settlement = settlement.clone();
+            run.backlog
+                .push_unsettled(incoming, claim.token, settlement);
+            continue;
+        };
+        incoming.trace_settled(answered_at);
+        conclude(run, incoming, claim.token, &settlement.step, settled)?;
     }
     Ok(Vec::new())
 }

@@ -22,7 +22,7 @@ use semel_core::{Result, Store};
 use super::context::Context;
 use super::outcomes::Outcomes;
 use super::outstanding::Outstanding;
-use super::patience::Ending;
+use super::patience::{Ending, LAST_OF_SOURCE, source_out_of_time};
 use super::pause::Circuit;
 use super::reader::{Chunk, DispositionSender, ReaderHandle};
 use super::store_calls::StoreCalls;
@@ -210,12 +210,25 @@ impl<S: Store + Clone> RunState<S> {
         let held = self.keyless.abandon();
         // What the store has not taken by the end of a shutdown is another worker's to find out.
         let open = self.backlog.unsettled() + self.outcomes.parking() + unconfirmed;
-        for _ in 0..self.outstanding.abandon() + held + open + reader.close().await {
+        let least = if self.outstanding.has_failed() {
+            Duration::ZERO
+        } else {
+            LAST_OF_SOURCE
+        };
+        // Dropping it is as a crash to the source: it delivers again what nobody has confirmed.
+        let closed = tokio::select! {
+            biased;
+            read_ahead = reader.close() => Ok(read_ahead),
+            () = self.context.source_is_left(least) => Err(source_out_of_time()),
+        };
+        let read_ahead = closed.as_ref().copied().unwrap_or_default();
+        for _ in 0..self.outstanding.abandon() + held + open + read_ahead {
             self.outcomes.count(Fate::Released);
         }
         self.outstanding.tell_in_hand();
         self.outcomes.report(true);
         self.outstanding.failure()?;
-        self.context.is_complete()
+        self.context.is_complete()?;
+        closed.map(drop)
     }
 }

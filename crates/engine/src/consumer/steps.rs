@@ -60,7 +60,12 @@ impl Admitted {
 /// that took so long that they may be lost, or were granted during a shutdown, are given back. While the store is away and the pipeline fails
 /// open, the batch is one that needs no claim.
 pub(super) async fn admit<S: Store + Clone>(run: &mut RunState<S>) -> Result<Admitted> {
-    let room = run.context.pipeline.batch.min(run.room(0));
+    // A stop may have come while something else was waited for.
+    let room = if run.outstanding.is_stopping() {
+        0
+    } else {
+        run.context.pipeline.batch.min(run.room(0))
+    };
     let (messages, suspended) = run.take_to_ask(room);
     let requests: Arc<[_]> = messages
         .iter()

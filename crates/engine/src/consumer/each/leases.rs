@@ -65,7 +65,7 @@ impl Attempts {
     }
 
     /// Breaks off running attempts once a shutdown has run out of patience; the end of the run reports them.
-    async fn broken_off(&self, context: &Context) -> Infallible {
+    pub(super) async fn broken_off(&self, context: &Context) -> Infallible {
         context.patience_is_over().await;
         for running in self.running.values() {
             running.abort.abort();

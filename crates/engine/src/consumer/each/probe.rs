@@ -9,6 +9,7 @@ use super::super::run_state::Parts;
 use super::super::steps::call;
 use crate::consumer::in_hand::InHand;
 use crate::effect::{Call, Effect, Probe};
+use crate::retry::is_final;
 use crate::trace::attempt::AttemptTrace;
 
 /// The end of a probe.
@@ -36,11 +37,13 @@ pub(super) async fn probe<S: Store + Clone, E: Effect>(
     tokio::select! {
         biased;
         () = context.patience_is_over() => Ok(Probed::OutOfTime),
-        resolved = resolved(parts, effect, incoming, told_at) => Ok(if resolved? {
-            Probed::Resolved
-        } else {
-            Probed::Unresolved
-        }),
+        resolved = resolved(parts, effect, incoming, told_at) => match resolved {
+            Ok(true) => Ok(Probed::Resolved),
+            Ok(false) => Ok(Probed::Unresolved),
+            // It was cut off, and what runs is still to be reported.
+            Err(error) if !is_final(&error) => Ok(Probed::OutOfTime),
+            Err(error) => Err(error),
+        },
     }
 }
 
