@@ -73,7 +73,12 @@ impl Pipeline {
         self.stores = stores;
         let name = &self.settings.pipeline.name;
         self.status.layers().knows(name, &layer);
-        fill(&layer, &self.settings, &*self.reporter).await;
+        let mut stop = self.run.stop.subscribe();
+        tokio::select! {
+            biased;
+            () = fill(&layer, &self.settings, &*self.reporter) => {}
+            _ = stop.wait_for(|is_asked| *is_asked) => {}
+        }
         let mut summary = Summary::default();
         while let Some(ordered) = self.runs.next().await {
             let ended = self.run_once(&ordered, summary).await?;
