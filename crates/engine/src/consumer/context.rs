@@ -1,11 +1,10 @@
 //! The parts of a run that never change: the rules, the inputs from outside, and the request to stop.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use semel_core::Clock;
+use semel_core::{Clock, Error};
 
-use super::patience::Ending;
 use crate::effect::Class;
 use crate::event::Event;
 use crate::lease::Lease;
@@ -23,6 +22,15 @@ pub(super) struct Context {
     pub(super) spans: Option<SampleShare>,
     /// The time that is left once the run ends.
     pub(super) ending: Ending,
+}
+
+/// The end of a run, whose time is in the module `patience`.
+#[derive(Debug, Default)]
+pub(super) struct Ending {
+    /// The time at which the run noticed.
+    pub(super) since: OnceLock<Duration>,
+    /// The failure of the first call that was cut off.
+    pub(super) cut_off: OnceLock<Error>,
 }
 
 impl Context {

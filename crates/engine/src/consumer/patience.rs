@@ -5,7 +5,6 @@
 //! at the end of its time is cut off, and whether it happened is unknown: it is neither reported nor acknowledged. The
 //! source, which may keep what it is told in the same store, has [`LAST_OF_SOURCE`] after that.
 
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use semel_core::{Error, ErrorKind, Result};
@@ -30,15 +29,6 @@ pub(super) enum Purpose {
     Report,
     /// It does some work and reports it in one: it begins as work does, and is waited for as a report is.
     Both,
-}
-
-/// The end of a run; see the module.
-#[derive(Debug, Default)]
-pub(super) struct Ending {
-    /// The time at which the run noticed.
-    since: OnceLock<Duration>,
-    /// The failure of the first call that was cut off.
-    cut_off: OnceLock<Error>,
 }
 
 impl Context {

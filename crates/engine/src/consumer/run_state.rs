@@ -19,10 +19,10 @@ use semel_core::port::sink::AnySink;
 use semel_core::port::source::DeliveryId;
 use semel_core::{Result, Store};
 
-use super::context::Context;
+use super::context::{Context, Ending};
 use super::outcomes::Outcomes;
 use super::outstanding::Outstanding;
-use super::patience::{Ending, LAST_OF_SOURCE, source_out_of_time};
+use super::patience::{LAST_OF_SOURCE, source_out_of_time};
 use super::pause::Circuit;
 use super::reader::{Chunk, DispositionSender, ReaderHandle};
 use super::store_calls::StoreCalls;
