@@ -43,6 +43,7 @@ use crate::pipeline::Pipeline;
 use crate::summary::Summary;
 use crate::surroundings::{OnProgress, Shutdown, Surroundings};
 use in_hand::Laning;
+pub use patience::{LAST_OF_SOURCE, LAST_REPORTS};
 use reader::ReaderHandle;
 use run_state::RunState;
 
@@ -69,20 +70,22 @@ pub struct Consumer<S, Src> {
 
 impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
     /// Runs `effect` for each message, up to [`Pipeline::concurrency`] calls at once, until the
-    /// source ends or shutdown is requested.
+    /// source ends or shutdown is requested. Effects that run then have the patience of the shutdown, and reports of how
+    /// they ended have [`LAST_REPORTS`] more; a call of the store that has no answer by then is cut off. The source is
+    /// left [`LAST_OF_SOURCE`] later, if it has not ended by then.
     ///
     /// # Guarantee   that of `class`; see [`Class`]
     /// # Errors
     ///
-    /// the store is poisoned, corrupt or refuses the pipeline; nothing unsettled has been acknowledged,
-    /// except what [`Fail::Open`](crate::pipeline::Fail::Open) ran
+    /// the store is poisoned, corrupt or refuses the pipeline; the error of the store, or `Timeout`, where a shutdown cut
+    /// off a call or left the source. Nothing unsettled has been acknowledged, except what [`Fail::Open`](crate::pipeline::Fail::Open)
+    /// ran
     ///
     /// # Cancel safety   dropping the future is as safe as `kill -9`
     pub async fn run_each(self, effect: Arc<impl Effect>, class: Class) -> Result<Summary> {
-        let (mut run, reader) = self.open(class, true)?;
-        Box::pin(each::run(&mut run, reader, effect))
-            .await
-            .map(|()| run.outcomes.summary())
+        let (mut run, mut reader) = self.open(class, true)?;
+        let ended = Box::pin(each::run(&mut run, &mut reader, effect)).await;
+        run.end(reader, ended).await
     }
 
     /// Runs `effect` batch by batch; see [`Consumer::run_each`].
@@ -91,10 +94,9 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
     ///
     /// as [`Consumer::run_each`]
     pub async fn run_stream(self, effect: impl BatchEffect, class: Class) -> Result<Summary> {
-        let (mut run, reader) = self.open(class, true)?;
-        Box::pin(stream::run(&mut run, reader, effect))
-            .await
-            .map(|()| run.outcomes.summary())
+        let (mut run, mut reader) = self.open(class, true)?;
+        let ended = Box::pin(stream::run(&mut run, &mut reader, effect)).await;
+        run.end(reader, ended).await
     }
 
     /// Runs `effect` batch by batch, several of them at once; see [`Consumer::run_each`].
@@ -103,10 +105,9 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
     ///
     /// as [`Consumer::run_each`]
     pub async fn run_bulk(self, effect: Arc<impl BulkEffect>, class: Class) -> Result<Summary> {
-        let (mut run, reader) = self.open(class, true)?;
-        Box::pin(bulk::run(&mut run, reader, effect))
-            .await
-            .map(|()| run.outcomes.summary())
+        let (mut run, mut reader) = self.open(class, true)?;
+        let ended = Box::pin(bulk::run(&mut run, &mut reader, effect)).await;
+        run.end(reader, ended).await
     }
 
     /// Appends each message to `output` and records its length with each batch: exactly once.
@@ -119,10 +120,9 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
         output: impl Output,
         checkpoints: AnyCheckpointStore,
     ) -> Result<Summary> {
-        let (mut run, reader) = self.open(Class::Transactional, true)?;
-        Box::pin(output::run(&mut run, reader, output, checkpoints))
-            .await
-            .map(|()| run.outcomes.summary())
+        let (mut run, mut reader) = self.open(Class::Transactional, true)?;
+        let ended = Box::pin(output::run(&mut run, &mut reader, output, checkpoints)).await;
+        run.end(reader, ended).await
     }
 
     /// Runs `statements` for each message in the store's own transaction: exactly once. The caller has had them
@@ -137,10 +137,10 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
         statements: Statements,
     ) -> Result<Summary> {
         // Within one transaction the source's order holds by itself, key by key.
-        let (mut run, reader) = self.open(Class::Transactional, false)?;
-        Box::pin(transaction::run(&mut run, reader, transactions, statements))
-            .await
-            .map(|()| run.outcomes.summary())
+        let (mut run, mut reader) = self.open(Class::Transactional, false)?;
+        let ended = transaction::run(&mut run, &mut reader, transactions, statements);
+        let ended = Box::pin(ended).await;
+        run.end(reader, ended).await
     }
 
     /// Commits the output of `transform` for each message, or the message itself, together with the position
@@ -163,10 +163,9 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         // Only one message of a key is in hand at a time, so a batch has each key once.
-        let (mut run, reader) = self.open(Class::Streamed, true)?;
-        Box::pin(streamed::run(&mut run, reader, streamed, transform))
-            .await
-            .map(|()| run.outcomes.summary())
+        let (mut run, mut reader) = self.open(Class::Streamed, true)?;
+        let ended = Box::pin(streamed::run(&mut run, &mut reader, streamed, transform)).await;
+        run.end(reader, ended).await
     }
 
     fn open(self, class: Class, every_lane: bool) -> Result<(RunState<S>, ReaderHandle)> {

@@ -15,6 +15,7 @@ mod pressure;
 mod quarantine;
 mod retry;
 mod shutdown;
+mod silence;
 mod streamed;
 mod target;
 mod tenants;

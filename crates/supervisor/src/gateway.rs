@@ -9,6 +9,7 @@ use axum::http::Uri;
 use axum::http::uri::PathAndQuery;
 use semel_config::{CLAIM_PATHS, Certificate, GatewaySettings, JwtSettings, RouteSettings};
 use semel_core::{AnyStore, Clock, Code, Error, ErrorKind, Result, Store, forward_store};
+use semel_engine::consumer::LAST_REPORTS;
 use semel_engine::event::{Event, Observer};
 use semel_engine::layer::outage::{Breaker, Guarded};
 use semel_engine::once::{self, Once};
@@ -158,7 +159,8 @@ impl Gateway {
     pub(crate) async fn ended(mut self) {
         // The sender lives as long as the worker.
         let _ = self.stop.wait_for(|is_asked| *is_asked).await;
-        let deadline = Instant::now() + self.drain;
+        // Its clients may take all of their time.
+        let deadline = Instant::now() + self.drain + LAST_REPORTS;
         self.serving.join_next().await;
         // What clients have hung up on goes on to its outcome.
         let _ = timeout_at(deadline, self.once.close()).await;

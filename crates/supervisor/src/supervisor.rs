@@ -10,6 +10,7 @@ use semel_core::port::checkpoint::AnyCheckpointStore;
 use semel_core::port::store::AnyStore;
 use semel_core::port::transactional::AnyTransactionalStore;
 use semel_core::{Claimant, Clock, Entropy, Result};
+use semel_engine::consumer::{LAST_OF_SOURCE, LAST_REPORTS};
 use semel_engine::event::{FanOut, Observer};
 use semel_engine::layer::outage::{self, Breaker};
 use semel_engine::surroundings::{Shutdown, Surroundings};
@@ -38,7 +39,7 @@ use crate::store_opening;
 use crate::store_wait::StoreWait;
 use crate::store_watch::StoreWatch;
 use crate::window_guard::outlooks;
-use crate::worker_end::{end_listeners, ended, stop_orders};
+use crate::worker_end::{end_listeners, ended, stop_orders, timed_from_stop};
 use crate::{key_count, probes, route_watch, tokens, traces};
 
 /// The parts of a worker that its program hands in.
@@ -407,14 +408,23 @@ impl Worker {
         }
         let Shared { status, stop, .. } = shared;
         status.begin();
-        let ended = ended(running, relays, &stop).await;
-        end_listeners(&webhooks, claims).await;
-        if let Some(gateway) = gateway {
-            gateway.ended().await;
-        }
+        let pipelines_end = async {
+            let ended = ended(running, relays, &stop).await;
+            end_listeners(&webhooks, claims).await;
+            ended
+        };
+        let gateway_ends = async {
+            if let Some(gateway) = gateway {
+                gateway.ended().await;
+            }
+        };
+        // Each has its time from the stop on, not from the end of the other.
+        let both_end = async { tokio::join!(pipelines_end, gateway_ends) };
+        let ((ended, ()), since_stop) = timed_from_stop(both_end, stop.subscribe()).await;
         // Runs break off what is in hand after the same time, and note that nobody knows what came of it.
-        let within = settings.shutdown.saturating_add(NOTING);
-        orders.ended(within).await;
+        let within = settings.shutdown.saturating_add(LAST_REPORTS);
+        let left = within.saturating_sub(since_stop);
+        orders.ended(left.max(LAST_OF_SOURCE)).await;
         let mut results = ended?;
         beside.shutdown().await;
         results.failure = results.failure.or_else(|| store_watch.check().err());
@@ -523,9 +533,6 @@ fn sweep_every(settings: &Settings) -> Duration {
     let windows = windows.chain(of_claims).chain(of_routes);
     sweep::interval(windows.min().unwrap_or_default())
 }
-
-/// The time in which what was broken off is noted.
-const NOTING: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests;

@@ -1,12 +1,15 @@
 //! The end of a worker: what it waits for, and in which order.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use semel_admin::Orders;
 use semel_backends::webhook::Listeners;
 use semel_core::{Error, ErrorKind, Result};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::claims::Claims;
 use crate::relays::Relays;
@@ -16,6 +19,21 @@ use crate::results::{PipelineSummary, Results};
 pub(crate) async fn stop_orders(orders: Arc<Orders>, mut stop: watch::Receiver<bool>) {
     let _ = stop.wait_for(|is_asked| *is_asked).await;
     orders.stop();
+}
+
+/// Waits for `work`, and returns the time that it took since a stop was asked for: none if nobody did.
+pub(crate) async fn timed_from_stop<T>(
+    work: impl Future<Output = T>,
+    mut stop: watch::Receiver<bool>,
+) -> (T, Duration) {
+    let mut work = pin!(work);
+    let stopped_at = tokio::select! {
+        biased;
+        done = &mut work => return (done, Duration::ZERO),
+        Ok(_) = stop.wait_for(|is_asked| *is_asked) => Instant::now(),
+    };
+    let done = work.await;
+    (done, stopped_at.elapsed())
 }
 
 /// Waits until every webhook and every claim in hand is answered.

@@ -8,6 +8,7 @@ mod producers;
 mod relays;
 mod run;
 mod secrets;
+mod silence;
 mod transfer;
 mod values;
 mod verbs;

@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use semel_core::{Result, Store};
 
-use super::patience::Patience;
 use super::pending_settlements::PendingSettlements;
 use super::reader::ReaderHandle;
 use super::run_state::{Parts, RunState};
@@ -26,7 +25,7 @@ use running_batches::{FinishedBatch, RunningBatches};
 
 pub(super) async fn run<S: Store + Clone, E: BulkEffect>(
     run: &mut RunState<S>,
-    mut reader: ReaderHandle,
+    reader: &mut ReaderHandle,
     effect: Arc<E>,
 ) -> Result<()> {
     // Two that the store is asked about, one under way and one being gathered.
@@ -36,20 +35,22 @@ pub(super) async fn run<S: Store + Clone, E: BulkEffect>(
         running: RunningBatches::default(),
         finished: Vec::new(),
         renew_at: run.now(),
-        patience: Patience::default(),
     };
     loop {
-        let ended = bulk.wait(run, &mut reader).await;
+        let ended = bulk.wait(run, reader).await;
         if run.outstanding.is_done()
-            && (bulk.is_idle(ended.as_ref())
-                || bulk.patience.is_over(&run.context, &run.outstanding))
+            && (bulk.is_idle(ended.as_ref()) || run.context.is_out_of_patience())
         {
-            bulk.give_back(run, ended).await?;
-            return run.close(reader).await;
+            return bulk.give_back(run, ended).await;
         }
         bulk.renew_if_due(run.parts()).await?;
         bulk.turn(run, &effect, ended).await?;
-        run.flush(&reader).await?;
+        let context = Arc::clone(&run.context);
+        tokio::select! {
+            biased;
+            flushed = run.flush(reader) => flushed?,
+            never = bulk.running.broken_off_in_time(&context) => match never {},
+        }
     }
 }
 
@@ -59,7 +60,6 @@ struct Bulk {
     running: RunningBatches,
     finished: Vec<FinishedBatch>,
     renew_at: Duration,
-    patience: Patience,
 }
 
 impl Bulk {
@@ -108,10 +108,7 @@ impl Bulk {
             run.gather(reader).await;
             return None;
         }
-        let at = [
-            self.patience.ends(&run.context, &run.outstanding),
-            run.next_try(),
-        ];
+        let at = [run.context.ends_at(), run.next_try()];
         let at = at.into_iter().flatten();
         let at = Some(at.fold(self.renew_at, Duration::min));
         let may_claim = self.may_claim(run, None);
@@ -285,7 +282,8 @@ impl Bulk {
         Ok(())
     }
 
-    /// Waits for `work` and meanwhile keeps the leases of everything under way, however long that takes.
+    /// Waits for `work` and meanwhile keeps the leases of everything under way, however long that takes. Batches that run
+    /// when a shutdown runs out of patience are broken off, whatever is waited for.
     async fn beside<S: Store + Clone, T>(
         &self,
         (context, store, outstanding): Parts<'_, S>,
@@ -296,6 +294,7 @@ impl Bulk {
             biased;
             done = work => done,
             never = store.keep(outstanding, first, || self.running.renewals(context.pipeline.lease)) => match never {},
+            never = self.running.broken_off_in_time(context) => match never {},
         }
     }
 
@@ -305,18 +304,23 @@ impl Bulk {
         run: &mut RunState<S>,
         ended: Option<BackgroundCall>,
     ) -> Result<()> {
+        self.running.break_off(&mut self.finished).await;
+        // Turns under way go on meanwhile, and may have been answered even if there is no time to ask once more.
+        self.report(run).await?;
         let mut next = ended;
         while let Some(call) = next.take().or_else(|| self.background.take_first()) {
             self.conclude_only(run, call).await?;
         }
-        self.running.break_off(&mut self.finished).await;
+        self.report(run).await
+    }
+
+    /// Reports what has ended, and what was left over.
+    async fn report<S: Store + Clone>(&mut self, run: &mut RunState<S>) -> Result<()> {
         let mut settling = self.ended(run, true);
         let settled = run
             .store
             .settle_all(&run.outstanding, &settling.report())
             .await?;
-        conclude_all(run, settling, settled)?;
-        run.put_back_suspended();
-        Ok(())
+        conclude_all(run, settling, settled)
     }
 }

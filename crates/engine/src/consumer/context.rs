@@ -1,9 +1,9 @@
 //! The parts of a run that never change: the rules, the inputs from outside, and the request to stop.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use semel_core::Clock;
+use semel_core::{Clock, Error};
 
 use crate::effect::Class;
 use crate::event::Event;
@@ -20,6 +20,17 @@ pub(super) struct Context {
     pub(super) shutdown: Shutdown,
     /// The share of traces to record, if anybody wants spans.
     pub(super) spans: Option<SampleShare>,
+    /// The time that is left once the run ends.
+    pub(super) ending: Ending,
+}
+
+/// The end of a run, whose time is in the module `patience`.
+#[derive(Debug, Default)]
+pub(super) struct Ending {
+    /// The time at which the run noticed.
+    pub(super) since: OnceLock<Duration>,
+    /// The failure of the first call that was cut off.
+    pub(super) cut_off: OnceLock<Error>,
 }
 
 impl Context {
@@ -58,12 +69,6 @@ impl Context {
     /// Waits until a stop is requested, which gives what runs a limit of time.
     pub(super) async fn stop_is_requested(&self) {
         self.shutdown.clone().stop().await;
-    }
-
-    /// Waits until a stop was requested and its patience has run out.
-    pub(super) async fn patience_is_over(&self) {
-        self.stop_is_requested().await;
-        tokio::time::sleep(self.shutdown.patience).await;
     }
 }
 

@@ -18,7 +18,6 @@ use semel_core::port::source::Acknowledgement;
 use semel_core::{Admission, Claim, Clock, Fate, Result, StateKind, Store};
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 
-use super::patience::Patience;
 use super::pause::Judged;
 use super::reader::{Disposition, ReaderHandle};
 use super::report::{outcome_of, settlement};
@@ -29,29 +28,27 @@ use crate::consumer::in_hand::InHand;
 use crate::differing::Measured;
 use crate::effect::{Effect, Verdict};
 use crate::trace::HttpExchange;
-use probe::probe;
+use probe::{Probed, probe};
 use side_by_side::side_by_side;
 
 pub(super) async fn run<S: Store + Clone, E: Effect>(
     run: &mut RunState<S>,
-    mut reader: ReaderHandle,
+    reader: &mut ReaderHandle,
     effect: Arc<E>,
 ) -> Result<()> {
     let mut attempts = Attempts::new(&run.context.surroundings.clock);
     loop {
         if attempts.is_idle() && run.backlog.is_empty() {
-            run.gather(&mut reader).await;
+            run.gather(reader).await;
             if run.outstanding.is_done() {
-                return run.close(reader).await;
+                return Ok(());
             }
         } else {
-            attempts.wait(run, &mut reader).await;
+            attempts.wait(run, reader).await;
             // At the end, nothing waits for a store that is away.
-            let is_over =
-                attempts.is_idle() || attempts.patience.is_over(&run.context, &run.outstanding);
+            let is_over = attempts.is_idle() || run.context.is_out_of_patience();
             if run.outstanding.is_stopping() && is_over {
-                attempts.give_back(run).await?;
-                return run.close(reader).await;
+                return attempts.give_back(run).await;
             }
         }
         if semel_core::planted("M04") {
@@ -64,7 +61,12 @@ pub(super) async fn run<S: Store + Clone, E: Effect>(
         }
         attempts.renew_if_due(run).await?;
         attempts.turn(run, &effect).await?;
-        run.flush(&reader).await?;
+        let context = Arc::clone(&run.context);
+        tokio::select! {
+            biased;
+            flushed = run.flush(reader) => flushed?,
+            never = attempts.broken_off(&context) => match never {},
+        }
     }
 }
 
@@ -76,7 +78,6 @@ struct Attempts {
     finished: Vec<(Running, Verdict, Duration)>,
     clock: Arc<dyn Clock>,
     renew_at: Duration,
-    patience: Patience,
 }
 
 /// The verdict of a call, the status of the HTTP answer that it got, if any, and the time that it took.
@@ -107,7 +108,6 @@ impl Attempts {
             finished: Vec::new(),
             renew_at: clock.monotonic(),
             clock: Arc::clone(clock),
-            patience: Patience::default(),
         }
     }
 
@@ -137,8 +137,9 @@ impl Attempts {
         {
             return;
         }
-        let patience = self.patience.ends(&run.context, &run.outstanding);
-        let may_ask = run.waits_for_store(has_slot);
+        let patience = run.context.ends_at();
+        // Nobody asks about suspended messages any more once nothing begins.
+        let may_ask = run.waits_for_store(has_slot && !run.outstanding.is_stopping());
         let ask_at = may_ask.then(|| run.store.retry_at().unwrap_or(now));
         let at = [patience, ask_at].into_iter().flatten();
         let at = at.fold(self.renew_at, Duration::min);
@@ -244,12 +245,14 @@ impl Attempts {
                 ));
             }
             let settled = run.store.try_settle(&run.outstanding, &settlements);
-            side_by_side(
-                settled,
-                run.store.try_claim(&run.outstanding, &requests),
-                run.context.pipeline.lease / 6,
-            )
-            .await
+            let lease = run.context.pipeline.lease;
+            let given_back_by = asked_at + lease / 3 * 2;
+            let longer = || {
+                let is_stopping = run.outstanding.is_stopping();
+                is_stopping.then(|| given_back_by.saturating_sub(run.now()))
+            };
+            let claimed = run.store.try_claim(&run.outstanding, &requests);
+            side_by_side(settled, claimed, (lease / 6, longer)).await
         };
         let (settled, admissions) = self.beside(run.parts(), asking).await?;
         let unanswered = || {
@@ -266,8 +269,10 @@ impl Attempts {
                 self.admit(run, effect, admitted, asked_at).await?;
             }
             Asked::NotNow { is_maybe } => {
+                let is_stopping = run.outstanding.is_stopping();
                 for (place, incoming) in taken.into_iter().enumerate() {
-                    if (is_maybe && !semel_core::planted("U02")) || place < suspended {
+                    let is_maybe = is_maybe && !semel_core::planted("U02");
+                    if is_maybe || place < suspended || is_stopping {
                         run.suspend(incoming);
                     } else {
                         self.begin_unprotected(run, effect, incoming);
@@ -290,10 +295,13 @@ impl Attempts {
         let mut doubts = Vec::new();
         let answered_at = run.now();
         let lease = run.context.lease(asked_at);
+        let is_stopping = run.outstanding.is_stopping();
         for (mut incoming, admission) in admitted {
             match admission {
                 Admission::Granted(claim)
-                    if lease.may_begin(run.now()) && run.begins(incoming.delivery) =>
+                    if !is_stopping
+                        && lease.may_begin(run.now())
+                        && run.begins(incoming.delivery) =>
                 {
                     if semel_core::planted("M01") {
                         let done = Verdict::Done(bytes::Bytes::new());
@@ -318,16 +326,17 @@ impl Attempts {
         // Only once all others have begun: a probe may take longer than a lease that nobody extends.
         for (incoming, duplicate, now) in doubts {
             let probed = probe(run.parts(), effect, &incoming, now);
-            if self.beside(run.parts(), probed).await? {
-                run.outstanding.put_back(vec![incoming]);
-            } else {
-                let state = StateKind::InDoubt;
-                let parked = Admission::Parked {
-                    state,
-                    duplicate,
-                    now,
-                };
-                run.refused(incoming, parked, answered_at)?;
+            match self.beside(run.parts(), probed).await? {
+                Probed::Resolved | Probed::OutOfTime => run.outstanding.put_back(vec![incoming]),
+                Probed::Unresolved => {
+                    let state = StateKind::InDoubt;
+                    let parked = Admission::Parked {
+                        state,
+                        duplicate,
+                        now,
+                    };
+                    run.refused(incoming, parked, answered_at)?;
+                }
             }
         }
         Ok(())

@@ -13,6 +13,7 @@ use semel_core::{
 };
 
 use super::outstanding::Outstanding;
+use super::patience::Purpose;
 use super::pause::GIVEN_BACK;
 use super::reader::ReaderHandle;
 use super::run_state::RunState;
@@ -24,20 +25,20 @@ use crate::retry::is_final;
 
 pub(super) async fn run<S: Store + Clone>(
     run: &mut RunState<S>,
-    mut reader: ReaderHandle,
+    reader: &mut ReaderHandle,
     mut output: impl Output,
     checkpoints: AnyCheckpointStore,
 ) -> Result<()> {
     let recovered = recover(&run.store, &run.outstanding, &mut output, &checkpoints).await?;
     let Some(mut recorded) = recovered else {
-        return run.close(reader).await;
+        return Ok(());
     };
     loop {
-        run.gather(&mut reader).await;
+        run.gather(reader).await;
         // Messages whose claims were granted too late to be appended.
         settle_left(run, Patience::Waits).await?;
         if run.outstanding.is_done() {
-            return run.close(reader).await;
+            return Ok(());
         }
         let mut granted = admit(run).await?.messages;
         // A batch is refused whole when one of its claims was lost; the other messages go in without
@@ -45,7 +46,7 @@ pub(super) async fn run<S: Store + Clone>(
         while !granted.is_empty() {
             granted = append(run, granted, &mut output, &checkpoints, &mut recorded).await?;
         }
-        run.flush(&reader).await?;
+        run.flush(reader).await?;
     }
 }
 
@@ -58,7 +59,7 @@ async fn recover<S: Store + Clone>(
     checkpoints: &AnyCheckpointStore,
 ) -> Result<Option<Mark>> {
     let name = output.mark_name();
-    let asked = store.ask_first(outstanding, || checkpoints.mark(&name));
+    let asked = store.ask_first(outstanding, Purpose::Report, || checkpoints.mark(&name));
     let Some(recorded) = asked.await? else {
         return Ok(None);
     };
@@ -72,8 +73,9 @@ async fn recover<S: Store + Clone>(
         name,
         value: output.len_bytes().await?,
     };
+    let record = || checkpoints.settle_with(Arc::new([]), &mark);
     match store
-        .ask_in_turn(outstanding, || checkpoints.settle_with(Arc::new([]), &mark))
+        .ask_in_turn(outstanding, Purpose::Report, record)
         .await?
     {
         Together::Applied(_) | Together::Refused(_) => Ok(Some(mark)),
@@ -120,7 +122,7 @@ async fn append<S: Store + Clone>(
     };
     let together = run
         .store
-        .ask_in_turn(&run.outstanding, || {
+        .ask_in_turn(&run.outstanding, Purpose::Report, || {
             checkpoints.settle_with(Arc::clone(&settlements), &mark)
         })
         .await?;
@@ -130,7 +132,9 @@ async fn append<S: Store + Clone>(
             // An earlier try may have been carried out and its answer lost: the mark knows.
             let found = run
                 .store
-                .ask(&run.outstanding, || checkpoints.mark(&mark.name))
+                .ask(&run.outstanding, Purpose::Report, || {
+                    checkpoints.mark(&mark.name)
+                })
                 .await?;
             let is_recorded = found == Some(mark.value) && !semel_core::planted("M15");
             (!is_recorded).then_some(answers)
@@ -207,10 +211,14 @@ async fn give_back<S: Store + Clone>(
         if answer.had_trouble {
             incoming.trace_trouble();
         }
-        if let Some(settled) = answer.settled {
-            incoming.trace_settled(answered_at);
-            conclude(run, incoming, claim.token, &settlement.step, settled)?;
-        }
+        let Some(settled) = answer.settled else {
+            let settlement = settlement.clone();
+            run.backlog
+                .push_unsettled(incoming, claim.token, settlement);
+            continue;
+        };
+        incoming.trace_settled(answered_at);
+        conclude(run, incoming, claim.token, &settlement.step, settled)?;
     }
     Ok(Vec::new())
 }

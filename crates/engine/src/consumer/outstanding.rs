@@ -15,6 +15,7 @@ use semel_core::{Error, Result};
 use super::context::Context;
 use super::in_hand::{InHand, LaneId};
 use super::lanes::Lanes;
+use super::patience::source_out_of_time;
 use super::reader::{Disposition, DispositionSender, ReaderHandle};
 use crate::event::{Event, Wait};
 use crate::pipeline::Rejected;
@@ -85,6 +86,11 @@ impl Outstanding {
         self.failure.is_some() || self.context.shutdown.is_requested()
     }
 
+    /// Tells whether the source has failed.
+    pub(super) const fn has_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
     /// Tells whether what runs has a limit of time by now: the run ends for a stop or a failure, and not for being recalled.
     pub(super) fn is_pressed(&self) -> bool {
         self.failure.is_some() || self.context.shutdown.is_stop()
@@ -128,6 +134,7 @@ impl Outstanding {
 
     /// Ends the run with this error, unless there is an earlier one, once what runs is finished.
     pub(super) fn fail(&mut self, error: Error) {
+        self.context.note_ending();
         self.failure.get_or_insert(error);
     }
 
@@ -260,8 +267,14 @@ impl Outstanding {
         }
     }
 
+    /// Tells the source something. A source that takes nothing is waited for as long as [`Context::source_is_left`] says.
     async fn send(&mut self, reader: &ReaderHandle, disposition: Disposition) {
-        if let Err(error) = reader.send(disposition).await {
+        let sent = tokio::select! {
+            biased;
+            sent = reader.send(disposition) => sent,
+            () = self.context.source_is_left(Duration::ZERO) => Err(source_out_of_time()),
+        };
+        if let Err(error) = sent {
             self.fail(error);
         }
     }
@@ -293,7 +306,11 @@ impl Outstanding {
         // A source that has stopped is noticed when it is told of a fate.
         if let Some(source) = self.source.upgrade() {
             let deliveries = self.deliveries.in_order();
-            let _ = source.send(Disposition::Extend(deliveries)).await;
+            tokio::select! {
+                biased;
+                _ = source.send(Disposition::Extend(deliveries)) => {}
+                () = self.context.patience_is_over() => {}
+            }
         }
     }
 

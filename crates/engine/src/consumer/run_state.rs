@@ -19,9 +19,10 @@ use semel_core::port::sink::AnySink;
 use semel_core::port::source::DeliveryId;
 use semel_core::{Result, Store};
 
-use super::context::Context;
+use super::context::{Context, Ending};
 use super::outcomes::Outcomes;
 use super::outstanding::Outstanding;
+use super::patience::{LAST_OF_SOURCE, source_out_of_time};
 use super::pause::Circuit;
 use super::reader::{Chunk, DispositionSender, ReaderHandle};
 use super::store_calls::StoreCalls;
@@ -29,7 +30,8 @@ use crate::effect::Class;
 use crate::event::Event;
 use crate::layer::outage::Policy;
 use crate::pipeline::Pipeline;
-use crate::summary::Fate;
+use crate::retry::is_final;
+use crate::summary::{Fate, Summary};
 use crate::surroundings::{OnProgress, Shutdown, Surroundings};
 use keyless::Keyless;
 use outage::OutageBacklog;
@@ -81,6 +83,7 @@ impl<S: Store + Clone> RunState<S> {
             surroundings,
             shutdown,
             class,
+            ending: Ending::default(),
         });
         Self {
             outstanding: Outstanding::new(Arc::clone(&context), source, every_lane),
@@ -180,21 +183,52 @@ impl<S: Store + Clone> RunState<S> {
             .await
     }
 
+    /// Ends a run whose strategy has `ended`: acknowledges what has met its fate, gives back everything else, and closes
+    /// the source. After a failure it does nothing, except where a call was cut off at the end of a shutdown: what
+    /// that left open is given back, too.
+    pub(super) async fn end(mut self, reader: ReaderHandle, ended: Result<()>) -> Result<Summary> {
+        match &ended {
+            Err(error) if is_final(error) || self.context.is_complete().is_ok() => ended?,
+            Ok(()) | Err(_) => {
+                let closed = self.close(reader).await;
+                ended.and(closed)?;
+            }
+        }
+        Ok(self.outcomes.summary())
+    }
+
     /// Gives back what is in hand and not running, and closes the source.
-    pub(super) async fn close(&mut self, reader: ReaderHandle) -> Result<()> {
+    async fn close(&mut self, reader: ReaderHandle) -> Result<()> {
         self.end_pause();
         // No more messages begin: from here on the consumer waits for the store.
         self.store.fail_closed();
         self.flush(&reader).await?;
         let unconfirmed = self.outcomes.last_letters().await;
         self.flush(&reader).await?;
+        self.put_back_suspended();
         self.outstanding.give_back(&reader).await;
         let held = self.keyless.abandon();
-        for _ in 0..self.outstanding.abandon() + held + unconfirmed + reader.close().await {
+        // What the store has not taken by the end of a shutdown is another worker's to find out.
+        let open = self.backlog.unsettled() + self.outcomes.parking() + unconfirmed;
+        let least = if self.outstanding.has_failed() {
+            Duration::ZERO
+        } else {
+            LAST_OF_SOURCE
+        };
+        // Dropping it is as a crash to the source: it delivers again what nobody has confirmed.
+        let closed = tokio::select! {
+            biased;
+            read_ahead = reader.close() => Ok(read_ahead),
+            () = self.context.source_is_left(least) => Err(source_out_of_time()),
+        };
+        let read_ahead = closed.as_ref().copied().unwrap_or_default();
+        for _ in 0..self.outstanding.abandon() + held + open + read_ahead {
             self.outcomes.count(Fate::Released);
         }
         self.outstanding.tell_in_hand();
         self.outcomes.report(true);
-        self.outstanding.failure()
+        self.outstanding.failure()?;
+        self.context.is_complete()?;
+        closed.map(drop)
     }
 }

@@ -57,10 +57,15 @@ impl Admitted {
 }
 
 /// Takes a batch of ready messages, asks for its claims and deals with those that are not granted. Claims
-/// that took so long that they may be lost are given back. While the store is away and the pipeline fails
+/// that took so long that they may be lost, or were granted during a shutdown, are given back. While the store is away and the pipeline fails
 /// open, the batch is one that needs no claim.
 pub(super) async fn admit<S: Store + Clone>(run: &mut RunState<S>) -> Result<Admitted> {
-    let room = run.context.pipeline.batch.min(run.room(0));
+    // A stop may have come while something else was waited for.
+    let room = if run.outstanding.is_stopping() {
+        0
+    } else {
+        run.context.pipeline.batch.min(run.room(0))
+    };
     let (messages, suspended) = run.take_to_ask(room);
     let requests: Arc<[_]> = messages
         .iter()
@@ -100,7 +105,8 @@ pub(super) fn admitted<S: Store + Clone>(
     };
     let mut messages = Vec::with_capacity(taken.messages.len());
     let answered_at = run.now();
-    let may_begin = run.context.lease(asked_at).may_begin(answered_at);
+    let is_stopping = run.outstanding.is_stopping();
+    let may_begin = !is_stopping && run.context.lease(asked_at).may_begin(answered_at);
     for (mut incoming, admission) in taken.messages.into_iter().zip(admissions) {
         match admission {
             Admission::Granted(claim) if may_begin && run.begins(incoming.delivery) => {
@@ -141,7 +147,7 @@ pub(super) fn admitted<S: Store + Clone>(
 fn unprotected<S: Store + Clone>(run: &mut RunState<S>, taken: Taken, is_maybe: bool) -> Admitted {
     let mut batch = Admitted::default();
     for (place, incoming) in taken.messages.into_iter().enumerate() {
-        if is_maybe || place < taken.suspended {
+        if is_maybe || place < taken.suspended || run.outstanding.is_stopping() {
             run.suspend(incoming);
         } else if let Some((incoming, claim)) = run.begin_unprotected(incoming) {
             batch.messages.push((incoming, claim));

@@ -16,11 +16,13 @@ use semel_core::{
 
 use super::context::Context;
 use super::outstanding::Outstanding;
+use super::patience::Purpose;
 use crate::layer::outage::{Policy, all_failed};
 use crate::lease::{renewal_interval, renewed_event};
 use crate::pipeline::Fail;
 pub(super) use in_flight::Begun;
 pub(super) use retry::Asked;
+use retry::Terms;
 
 /// The store of a run, and the policy for the time in which it does not answer. While a call is waited for, the
 /// outstanding messages are kept at their source.
@@ -30,7 +32,7 @@ pub(super) struct StoreCalls<S> {
     outage: Policy,
 }
 
-/// The choice whether a pipeline that fails open waits for a store that is away.
+/// The choice whether a pipeline that fails open waits for a store that is away; no wait outlasts the time of a shutdown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Patience {
     Waits,
@@ -115,7 +117,8 @@ impl<S: Store + Clone> StoreCalls<S> {
         if requests.is_empty() {
             return Ok(Asked::Answered(Vec::new()));
         }
-        self.try_ask_again(outstanding, begun, || self.claim_all(requests))
+        let terms = self.giving_way(self.fails_open(), Purpose::Work);
+        self.try_ask_again(outstanding, terms, begun, || self.claim_all(requests))
             .await
     }
 
@@ -130,24 +133,19 @@ impl<S: Store + Clone> StoreCalls<S> {
     }
 
     /// Reports on claims until each item is answered. An item that failed alone is reported again:
-    /// asking for its claim again would run its effect again.
+    /// asking for its claim again would run its effect again. Items are without an answer, and still to be reported, once
+    /// the run has no time left.
     pub(super) async fn settle_all(
         &self,
         outstanding: &Outstanding,
         settlements: &Arc<[Settlement]>,
     ) -> Result<Vec<ReportAnswer>> {
-        if settlements.is_empty() {
-            return Ok(Vec::new());
-        }
-        let answers = self
-            .ask(outstanding, || self.store.settle(Arc::clone(settlements)))
-            .await?;
-        self.reported(outstanding, settlements, answers, Patience::Waits)
+        self.settled(outstanding, settlements, None, Patience::Waits)
             .await
     }
 
     /// Reports on claims. An item is without an answer, and still to be reported, if the store is away and the pipeline
-    /// fails open.
+    /// fails open, or once the run has no time left.
     pub(super) async fn try_settle(
         &self,
         outstanding: &Outstanding,
@@ -163,11 +161,24 @@ impl<S: Store + Clone> StoreCalls<S> {
         settlements: &Arc<[Settlement]>,
         begun: Option<Begun<Vec<Settled>>>,
     ) -> Result<Vec<ReportAnswer>> {
+        self.settled(outstanding, settlements, begun, Patience::GivesWay)
+            .await
+    }
+
+    async fn settled(
+        &self,
+        outstanding: &Outstanding,
+        settlements: &Arc<[Settlement]>,
+        begun: Option<Begun<Vec<Settled>>>,
+        patience: Patience,
+    ) -> Result<Vec<ReportAnswer>> {
         if settlements.is_empty() {
             return Ok(Vec::new());
         }
         let settle = || self.store.settle(Arc::clone(settlements));
-        let answers = match self.try_ask_again(outstanding, begun, settle).await? {
+        let terms = self.reporting(patience);
+        let asked = self.try_ask_again(outstanding, terms, begun, settle);
+        let answers = match asked.await? {
             Asked::Answered(answers) => answers,
             Asked::NotNow { .. } => {
                 return Ok(settlements
@@ -176,8 +187,14 @@ impl<S: Store + Clone> StoreCalls<S> {
                     .collect());
             }
         };
-        self.reported(outstanding, settlements, answers, Patience::GivesWay)
+        self.reported(outstanding, settlements, answers, terms)
             .await
+    }
+
+    /// Returns the terms of reports.
+    fn reporting(&self, patience: Patience) -> Terms {
+        let gives_way = patience == Patience::GivesWay && self.fails_open();
+        self.giving_way(gives_way, Purpose::Report)
     }
 
     /// Returns the answers to reports, of which those that the store failed for alone are asked for again.
@@ -186,7 +203,7 @@ impl<S: Store + Clone> StoreCalls<S> {
         outstanding: &Outstanding,
         settlements: &[Settlement],
         answers: Vec<Settled>,
-        patience: Patience,
+        terms: Terms,
     ) -> Result<Vec<ReportAnswer>> {
         let mut reported = Vec::with_capacity(answers.len());
         for (settlement, answer) in settlements.iter().zip(answers) {
@@ -195,12 +212,10 @@ impl<S: Store + Clone> StoreCalls<S> {
                 continue;
             };
             let settle = || self.store.settle_one(settlement.clone());
-            let settled = match patience {
-                Patience::Waits => Some(self.ask(outstanding, settle).await?),
-                Patience::GivesWay => match self.try_ask(outstanding, settle).await? {
-                    Asked::Answered(answer) => Some(answer),
-                    Asked::NotNow { .. } => None,
-                },
+            let asked = self.try_ask_again(outstanding, terms, None, settle);
+            let settled = match asked.await? {
+                Asked::Answered(answer) => Some(answer),
+                Asked::NotNow { .. } => None,
             };
             reported.push(ReportAnswer {
                 settled,
@@ -227,10 +242,8 @@ impl<S: Store + Clone> StoreCalls<S> {
                 continue;
             }
             let renewals: Arc<[_]> = renewals.into();
-            match self
-                .ask(outstanding, || self.store.renew(Arc::clone(&renewals)))
-                .await
-            {
+            let renew = || self.store.renew(Arc::clone(&renewals));
+            match self.ask(outstanding, Purpose::Lease, renew).await {
                 Ok(renewed) => self.context.observe(&renewed_event(&renewed)),
                 // The work beside this meets the same error, and knows more.
                 Err(_) => return std::future::pending().await,
@@ -249,9 +262,8 @@ impl<S: Store + Clone> StoreCalls<S> {
             return Ok(Some(Vec::new()));
         }
         let renewals: Arc<[_]> = renewals.into();
-        let asked = self
-            .try_ask(outstanding, || self.store.renew(Arc::clone(&renewals)))
-            .await?;
+        let renew = || self.store.renew(Arc::clone(&renewals));
+        let asked = self.try_ask(outstanding, Purpose::Lease, renew).await?;
         let Asked::Answered(renewed) = asked else {
             return Ok(None);
         };
@@ -265,8 +277,8 @@ impl<S: Store + Clone> StoreCalls<S> {
         outstanding: &Outstanding,
         operation: &Operation,
     ) -> Result<Option<Record>> {
-        self.ask(outstanding, || self.store.get_one(operation.clone()))
-            .await
+        let get = || self.store.get_one(operation.clone());
+        self.ask(outstanding, Purpose::Work, get).await
     }
 
     /// Returns the records of operations, unless the store is away and the pipeline fails open.
@@ -275,8 +287,8 @@ impl<S: Store + Clone> StoreCalls<S> {
         outstanding: &Outstanding,
         operations: &Arc<[Operation]>,
     ) -> Result<Asked<Vec<Option<Record>>>> {
-        self.try_ask(outstanding, || self.store.get(Arc::clone(operations)))
-            .await
+        let get = || self.store.get(Arc::clone(operations));
+        self.try_ask(outstanding, Purpose::Report, get).await
     }
 
     /// Parks messages, unless the store is away and the pipeline fails open.
@@ -285,13 +297,13 @@ impl<S: Store + Clone> StoreCalls<S> {
         outstanding: &Outstanding,
         parked: &Arc<[Parked]>,
     ) -> Result<Asked<()>> {
-        let parked = self
-            .try_ask(outstanding, || self.store.park(Arc::clone(parked)))
-            .await?;
-        Ok(match parked {
-            Asked::Answered(_) => Asked::Answered(()),
-            Asked::NotNow { is_maybe } => Asked::NotNow { is_maybe },
-        })
+        let park = || self.store.park(Arc::clone(parked));
+        Ok(
+            match self.try_ask(outstanding, Purpose::Report, park).await? {
+                Asked::Answered(_) => Asked::Answered(()),
+                Asked::NotNow { is_maybe } => Asked::NotNow { is_maybe },
+            },
+        )
     }
 
     /// Carries out directives.
@@ -300,8 +312,8 @@ impl<S: Store + Clone> StoreCalls<S> {
         outstanding: &Outstanding,
         directives: &Arc<[Directive]>,
     ) -> Result<Vec<Directed>> {
-        self.ask_in_turn(outstanding, || self.store.operate(Arc::clone(directives)))
-            .await
+        let operate = || self.store.operate(Arc::clone(directives));
+        self.ask_in_turn(outstanding, Purpose::Work, operate).await
     }
 }
 

@@ -14,22 +14,20 @@ use crate::lease::{renewal, renewal_interval};
 
 pub(super) async fn run<S: Store + Clone>(
     run: &mut RunState<S>,
-    mut reader: ReaderHandle,
+    reader: &mut ReaderHandle,
     mut effect: impl BatchEffect,
 ) -> Result<()> {
     loop {
-        run.gather(&mut reader).await;
+        run.gather(reader).await;
         if run.outstanding.is_done() {
-            settle_left(run, Patience::Waits).await?;
-            run.put_back_suspended();
-            return run.close(reader).await;
+            return settle_left(run, Patience::Waits).await;
         }
         settle_left(run, Patience::GivesWay).await?;
         let batch = admit(run).await?;
         if !batch.is_empty() {
             call_all(run, &mut effect, batch).await?;
         }
-        run.flush(&reader).await?;
+        run.flush(reader).await?;
     }
 }
 

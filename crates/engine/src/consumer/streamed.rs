@@ -16,6 +16,7 @@ use semel_core::port::streamed::{Claimed, Committed, Finished, Outgoing, Standin
 use semel_core::{Admission, Grant, OpId, Result, Store};
 
 use super::outstanding::Outstanding;
+use super::patience::Purpose;
 use super::pause::Judged;
 use super::reader::ReaderHandle;
 use super::run_state::RunState;
@@ -32,7 +33,7 @@ use output::output;
 /// transformed. Whatever happens to a batch, the later ones stay behind it.
 pub(super) async fn run<S: Store + Clone, T: StreamedStore, E: Effect>(
     run: &mut RunState<S>,
-    mut reader: ReaderHandle,
+    reader: &mut ReaderHandle,
     streamed: T,
     transform: Option<Arc<E>>,
 ) -> Result<()> {
@@ -43,12 +44,12 @@ pub(super) async fn run<S: Store + Clone, T: StreamedStore, E: Effect>(
     let mut under_way = Commits::new(streamed);
     let mut next = Ready::default();
     loop {
-        if !gather(run, &mut reader, under_way.first(), next.len()).await
+        if !gather(run, reader, under_way.first(), next.len()).await
             && let Some(ended) = under_way.take_first()
         {
             let committed = ended.conclude(&run.store, &run.outstanding).await?;
             // The broker goes on with the next batch while this one is dealt with.
-            under_way.begin(&run.context.pipeline, within, &mut next);
+            under_way.begin(&run.context, within, &mut next);
             conclude(run, &mut failures, committed);
         }
         let is_done = run.outstanding.is_done();
@@ -81,10 +82,13 @@ pub(super) async fn run<S: Store + Clone, T: StreamedStore, E: Effect>(
                 run.outstanding.put_back(taken.collect());
             }
         }
-        under_way.begin(&run.context.pipeline, within, &mut next);
-        run.flush(&reader).await?;
+        under_way.begin(&run.context, within, &mut next);
+        run.flush(reader).await?;
         if is_done && under_way.first().is_none() {
-            return run.close(reader).await;
+            // A shutdown left no time to commit it.
+            let left = next.granted.into_iter().map(|granted| granted.incoming);
+            run.outstanding.put_back(left.collect());
+            return Ok(());
         }
     }
 }
@@ -157,11 +161,16 @@ async fn admit<S: Store + Clone>(
     let ids: Vec<_> = ids.collect();
     let asked = taken.iter().zip(&ids);
     let asked: Vec<_> = asked.map(|(incoming, id)| claimed(incoming, *id)).collect();
+    let admit = || under_way.streamed.admit(&asked);
     let standings = run
         .store
-        .ask(&run.outstanding, || under_way.streamed.admit(&asked))
+        .ask_in_time(&run.outstanding, Purpose::Work, admit)
         .await?;
     drop(asked);
+    let Some(standings) = standings else {
+        run.outstanding.put_back(taken);
+        return Ok(Vec::new());
+    };
     let answered_at = run.now();
     // A claim is not stored, so nothing else sees that a key is in this batch twice, or in one that is being
     // committed. Messages of one order key are taken one by one, and so are those of one key if the key is the
@@ -170,6 +179,7 @@ async fn admit<S: Store + Clone>(
     let ready = next.granted.iter().filter(|_| has_order);
     let mut seen: BTreeSet<_> = ready.map(|granted| granted.id).collect();
     let is_pending = |id| under_way.have(id) && !semel_core::planted("K04");
+    let is_stopping = run.outstanding.is_stopping();
     let mut granted = Vec::with_capacity(taken.len());
     for ((mut incoming, standing), id) in taken.into_iter().zip(standings).zip(ids) {
         match standing {
@@ -178,7 +188,9 @@ async fn admit<S: Store + Clone>(
                 let now = run.context.surroundings.clock.now();
                 run.refused(incoming, Admission::Busy { until: now, now }, answered_at)?;
             }
-            Standing::Free(_) if has_transform && !run.begins(incoming.delivery) => {
+            Standing::Free(_)
+                if is_stopping || (has_transform && !run.begins(incoming.delivery)) =>
+            {
                 run.outstanding.put_back(vec![incoming]);
             }
             Standing::Free(mut grant) => {

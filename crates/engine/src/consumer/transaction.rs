@@ -9,6 +9,7 @@ use semel_core::port::transactional::{
 };
 use semel_core::{Admission, Backoff, Duplicate, Result, StateKind, Store};
 
+use super::patience::Purpose;
 use super::pause::{GIVEN_BACK, Judged};
 use super::reader::ReaderHandle;
 use super::run_state::RunState;
@@ -18,7 +19,7 @@ use crate::trace::End;
 
 pub(super) async fn run<S: Store + Clone>(
     run: &mut RunState<S>,
-    mut reader: ReaderHandle,
+    reader: &mut ReaderHandle,
     transactions: AnyTransactionalStore,
     statements: Statements,
 ) -> Result<()> {
@@ -27,9 +28,9 @@ pub(super) async fn run<S: Store + Clone>(
         statements,
     };
     loop {
-        run.gather(&mut reader).await;
+        run.gather(reader).await;
         if run.outstanding.is_done() {
-            return run.close(reader).await;
+            return Ok(());
         }
         let room = run.context.pipeline.batch.min(run.room(0));
         let taken = run.take_ready(room);
@@ -58,13 +59,18 @@ pub(super) async fn run<S: Store + Clone>(
         for incoming in &mut again {
             incoming.request.claim_id = run.context.surroundings.claim_id();
         }
+        if !run.context.may_begin(Purpose::Both) {
+            run.outstanding.put_back(again);
+            run.flush(reader).await?;
+            continue;
+        }
         run.context.begin_traces(&mut again);
         let (applied, took) = database.apply(run, again, false).await?;
         for (mut incoming, applied) in applied {
             ended(run, &mut incoming, &applied, took);
             conclude(run, incoming, applied)?;
         }
-        run.flush(&reader).await?;
+        run.flush(reader).await?;
     }
 }
 
@@ -101,7 +107,7 @@ impl Database {
             (Vec::new(), Duration::ZERO)
         } else {
             run.store
-                .ask_slow(&run.outstanding, || async {
+                .ask_slow(&run.outstanding, Purpose::Both, || async {
                     let work = self
                         .transactions
                         .apply(&self.statements, Arc::clone(&apply));

@@ -12,6 +12,7 @@ use semel_core::port::streamed::{
     Claimed, CommitProgress, Committed, Finished, Standing, StreamedStore, Turn,
 };
 use semel_core::{Admission, Error, ErrorKind, FencingToken, Grant, Outcome, Result, StateKind};
+use semel_engine::consumer::LAST_REPORTS;
 use semel_engine::effect::{Effect, Verdict};
 use semel_engine::summary::Fate;
 use semel_engine::trace::SampleShare;
@@ -24,6 +25,7 @@ use crate::world::message::Message;
 use crate::world::scripted::{Act, Scripted, maybe_applied, not_applied};
 use crate::world::sink::EffectSink;
 use crate::world::watch::Seen;
+use crate::world::worker::Run;
 
 /// No transform, of any type.
 const NONE: Option<Arc<Scripted>> = None;
@@ -44,6 +46,8 @@ struct Log {
     commits: usize,
     /// Keys that another consumer has.
     gone: Vec<String>,
+    /// It answers no questions.
+    is_silent: bool,
     /// The sink in which committed effects have happened.
     sink: Option<Arc<EffectSink>>,
 }
@@ -61,6 +65,10 @@ enum Answer {
     Lose,
     /// These payloads are never taken.
     Refuse(&'static str),
+    /// It is committed after this time.
+    After(Duration),
+    /// It is committed, and answers after this time.
+    AnswerAfter(Duration),
 }
 
 impl Transactions {
@@ -88,6 +96,9 @@ impl Transactions {
 
 impl StreamedStore for Transactions {
     async fn admit(&self, batch: &[Claimed<'_>]) -> Result<Vec<Standing>> {
+        if self.log().is_silent {
+            std::future::pending::<()>().await;
+        }
         let mut log = self.log();
         for claimed in batch {
             let key = claimed.request.operation.key.to_string();
@@ -130,39 +141,48 @@ impl StreamedStore for Transactions {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         }
-        let mut log = self.log();
-        let away = || Error::new(ErrorKind::Unavailable, "no coordinator");
-        if matches!(answer, Some(Answer::FailForGood(..))) {
-            let error = Error::new(ErrorKind::InvalidConfig, "no such topic");
-            return Err(error.not_applied());
+        if let Some(Answer::After(wait)) = answer {
+            tokio::time::sleep(wait).await;
         }
-        if matches!(answer, Some(Answer::Fail | Answer::FailOnce(..))) {
-            return Err(away());
-        }
-        let mut answers = Vec::new();
-        for finished in batch.iter() {
-            let id = finished.entry.id;
-            if let Some(Answer::Refuse(payload)) = &answer
-                && finished.output.iter().any(|it| it.payload == *payload)
-            {
-                let error = Error::new(ErrorKind::InvalidInput, "too large").not_applied();
-                answers.push(Committed::Refused(error));
-                continue;
+        let answers = {
+            let mut log = self.log();
+            let away = || Error::new(ErrorKind::Unavailable, "no coordinator");
+            if matches!(answer, Some(Answer::FailForGood(..))) {
+                let error = Error::new(ErrorKind::InvalidConfig, "no such topic");
+                return Err(error.not_applied());
             }
-            // It knows the entries that it was asked for again, and nothing else: the engine must commit a key
-            // once.
-            let before = log.committed.insert(id, finished.clone());
-            if before.is_none_or(|before| before.delivery != finished.delivery) {
-                let payloads = finished.output.iter().map(|it| it.payload.clone());
-                log.output.extend(payloads);
-                if let Some(sink) = &log.sink {
-                    sink.commit(finished.key.as_str());
+            if matches!(answer, Some(Answer::Fail | Answer::FailOnce(..))) {
+                return Err(away());
+            }
+            let mut answers = Vec::new();
+            for finished in batch.iter() {
+                let id = finished.entry.id;
+                if let Some(Answer::Refuse(payload)) = &answer
+                    && finished.output.iter().any(|it| it.payload == *payload)
+                {
+                    let error = Error::new(ErrorKind::InvalidInput, "too large").not_applied();
+                    answers.push(Committed::Refused(error));
+                    continue;
                 }
+                // It knows the entries that it was asked for again, and nothing else: the engine must commit a key
+                // once.
+                let before = log.committed.insert(id, finished.clone());
+                if before.is_none_or(|before| before.delivery != finished.delivery) {
+                    let payloads = finished.output.iter().map(|it| it.payload.clone());
+                    log.output.extend(payloads);
+                    if let Some(sink) = &log.sink {
+                        sink.commit(finished.key.as_str());
+                    }
+                }
+                answers.push(Committed::Done);
             }
-            answers.push(Committed::Done);
-        }
-        if matches!(answer, Some(Answer::Lose)) {
-            return Err(away());
+            if matches!(answer, Some(Answer::Lose)) {
+                return Err(away());
+            }
+            answers
+        };
+        if let Some(Answer::AnswerAfter(wait)) = answer {
+            tokio::time::sleep(wait).await;
         }
         turn.pass(CommitProgress::Committed);
         Ok(answers)
@@ -552,4 +572,53 @@ async fn a_shutdown_that_runs_out_of_patience_commits_nothing() {
     assert_eq!(summary.of(Fate::Released), 1);
     assert!(transactions.output().is_empty());
     assert_eq!(broker.acknowledged(), 0);
+}
+
+/// Runs a worker that is asked to stop after a second, with ten seconds of patience. Returns how long it took from then on.
+async fn stopped(world: &World, broker: &Broker, transactions: &Transactions) -> (Run, Duration) {
+    let mut worker = world.worker(broker);
+    worker.patience = Duration::from_secs(10);
+    worker.pipeline.batch = 2;
+    let (stop, asked_at) = (worker.stop.clone(), Duration::from_secs(1));
+    let run = worker.streamed(transactions.clone(), NONE);
+    let (run, ()) = tokio::join!(run, stop.after(asked_at));
+    (run, world.clock.elapsed().saturating_sub(asked_at))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_waits_for_a_commit_as_long_as_for_a_report() {
+    let ends = Duration::from_secs(11) + LAST_REPORTS;
+    let before = Duration::from_millis(100);
+    for answer in [Answer::After, Answer::AnswerAfter] {
+        let world = World::new();
+        let broker = broker_with(&world, &["a", "b", "c"]);
+        let transactions = Transactions::of(&world, &broker).with([answer(ends - before)]);
+        let (run, _) = stopped(&world, &broker, &transactions).await;
+        let summary = run.summary();
+        assert_eq!(summary.of(Fate::Applied), 2, "{summary:?}");
+        assert_eq!(summary.of(Fate::Released), 1, "not begun after the end");
+        assert_eq!(transactions.log().commits, 1);
+        assert_eq!((broker.acknowledged(), broker.requeued()), (2, 1));
+
+        let world = World::new();
+        let broker = broker_with(&world, &["a", "b", "c"]);
+        let transactions = Transactions::of(&world, &broker).with([answer(ends * 100)]);
+        let (run, took) = stopped(&world, &broker, &transactions).await;
+        assert_eq!(run.error().kind(), ErrorKind::Timeout);
+        let most = Duration::from_millis(10_001) + LAST_REPORTS;
+        assert!(took <= most, "{took:?}");
+        assert_eq!((broker.acknowledged(), broker.requeued()), (0, 3));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_does_not_wait_for_a_broker_that_does_not_say_what_is_granted() {
+    let world = World::new();
+    let broker = broker_with(&world, &["a", "b", "c"]);
+    let transactions = Transactions::of(&world, &broker);
+    transactions.log().is_silent = true;
+    let (run, took) = stopped(&world, &broker, &transactions).await;
+    assert_eq!(run.error().kind(), ErrorKind::Timeout);
+    assert!(took <= Duration::from_millis(10_001), "{took:?}");
+    assert_eq!((broker.acknowledged(), broker.requeued()), (0, 3));
 }

@@ -148,6 +148,7 @@ impl Broker {
             hold: None,
             on_fetch: None,
             on_acknowledge: None,
+            close_takes: Duration::ZERO,
         }
     }
 
@@ -219,6 +220,8 @@ pub enum OnAcknowledge {
     CrashAfter,
     /// The worker stands still before it sends it.
     Delay(Duration),
+    /// It is never sent, and its call does not end.
+    Hang,
 }
 
 /// The fault of the next fetch.
@@ -254,6 +257,8 @@ pub struct Feed {
     pub hold: Option<Duration>,
     pub on_fetch: Option<OnFetch>,
     pub on_acknowledge: Option<OnAcknowledge>,
+    /// The time that closing takes.
+    pub close_takes: Duration,
 }
 
 impl Source for Feed {
@@ -311,6 +316,7 @@ impl Source for Feed {
                 return Err(Error::new(ErrorKind::Unavailable, "the connection broke"));
             }
             Some(OnAcknowledge::Delay(delay)) => tokio::time::sleep(delay).await,
+            Some(OnAcknowledge::Hang) => std::future::pending().await,
             Some(OnAcknowledge::LoseAnswer | OnAcknowledge::CrashAfter) | None => {}
         }
         for told in batch {
@@ -345,9 +351,13 @@ impl Source for Feed {
                 Err(Error::new(ErrorKind::Unavailable, "the connection broke"))
             }
             Some(OnAcknowledge::CrashAfter) => self.crash.now().await,
-            Some(OnAcknowledge::Crash | OnAcknowledge::Lose | OnAcknowledge::Delay(_)) | None => {
-                Ok(())
-            }
+            Some(
+                OnAcknowledge::Crash
+                | OnAcknowledge::Lose
+                | OnAcknowledge::Delay(_)
+                | OnAcknowledge::Hang,
+            )
+            | None => Ok(()),
         }
     }
 
@@ -366,6 +376,11 @@ impl Source for Feed {
             }
         }
         queue.extended.push(batch.len());
+        Ok(())
+    }
+
+    async fn close(&mut self) -> Result<()> {
+        tokio::time::sleep(self.close_takes).await;
         Ok(())
     }
 

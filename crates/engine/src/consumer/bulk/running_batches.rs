@@ -1,12 +1,14 @@
 //! Batches under way, each on a task of its own.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::{Claim, Clock, Renewal};
-use tokio::task::{Id, JoinError, JoinSet};
+use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 
+use crate::consumer::context::Context;
 use crate::consumer::in_hand::InHand;
 use crate::consumer::steps::Admitted;
 use crate::effect::{BulkEffect, Call, Verdict};
@@ -29,6 +31,7 @@ struct RunningBatch {
     is_protected: bool,
     began_at: Duration,
     clock: Arc<dyn Clock>,
+    abort: AbortHandle,
 }
 
 /// A batch that has ended.
@@ -80,19 +83,20 @@ impl RunningBatches {
         let (waiting, calls): (Vec<_>, Vec<_>) = messages.into_iter().map(split).unzip();
         let calls = Arc::new(calls);
         let (effect, theirs) = (Arc::clone(effect), Arc::clone(&calls));
+        let ends = Arc::clone(clock);
+        let abort = self.tasks.spawn(async move {
+            let verdicts = effect.call(&theirs).await;
+            (verdicts, ends.monotonic())
+        });
         let batch = RunningBatch {
             waiting,
             calls,
             is_protected,
             began_at,
             clock: Arc::clone(clock),
+            abort,
         };
-        let clock = Arc::clone(clock);
-        let task = self.tasks.spawn(async move {
-            let verdicts = effect.call(&theirs).await;
-            (verdicts, clock.monotonic())
-        });
-        self.running.insert(task.id(), batch);
+        self.running.insert(batch.abort.id(), batch);
     }
 
     /// Waits until one batch ends, and takes all that have; for ever if there is none. Cancel safe.
@@ -121,6 +125,15 @@ impl RunningBatches {
         }
     }
 
+    /// Breaks off all batches under way once a shutdown has run out of patience, and waits on.
+    pub(super) async fn broken_off_in_time(&self, context: &Context) -> Infallible {
+        context.patience_is_over().await;
+        for batch in self.running.values() {
+            batch.abort.abort();
+        }
+        std::future::pending().await
+    }
+
     /// Returns renewals for the claims under way.
     pub(super) fn renewals(&self, lease: Duration) -> Vec<Renewal> {
         let protected = self.running.values().filter(|batch| batch.is_protected);
@@ -144,6 +157,7 @@ impl RunningBatches {
             is_protected,
             began_at,
             clock,
+            abort: _,
         } = self.running.remove(&id)?;
         let (verdicts, ended_at) = ended.unwrap_or_else(|| (Vec::new(), clock.monotonic()));
         let took = ended_at.saturating_sub(began_at);

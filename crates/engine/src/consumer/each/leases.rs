@@ -1,10 +1,12 @@
 //! Leases of running attempts, which are extended at a third of the lease, whatever else is under
 //! way.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use semel_core::{Renewal, Renewed, Result, StateKind, Store};
 
+use super::super::context::Context;
 use super::super::run_state::{Parts, RunState};
 use super::super::store_calls::RECHECK;
 use super::{Attempts, Found};
@@ -47,7 +49,7 @@ impl Attempts {
     }
 
     /// Waits for `work` and meanwhile keeps the leases of running attempts, however long that
-    /// takes.
+    /// takes. Attempts that run when a shutdown runs out of patience are broken off, whatever is waited for.
     pub(super) async fn beside<S: Store + Clone, T>(
         &self,
         (context, store, outstanding): Parts<'_, S>,
@@ -58,7 +60,17 @@ impl Attempts {
             biased;
             done = work => done,
             never = store.keep(outstanding, first, || self.renewals(context.pipeline.lease)) => match never {},
+            never = self.broken_off(context) => match never {},
         }
+    }
+
+    /// Breaks off running attempts once a shutdown has run out of patience; the end of the run reports them.
+    pub(super) async fn broken_off(&self, context: &Context) -> Infallible {
+        context.patience_is_over().await;
+        for running in self.running.values() {
+            running.abort.abort();
+        }
+        std::future::pending().await
     }
 
     fn renewals(&self, lease: Duration) -> Vec<Renewal> {

@@ -9,7 +9,18 @@ use super::super::run_state::Parts;
 use super::super::steps::call;
 use crate::consumer::in_hand::InHand;
 use crate::effect::{Call, Effect, Probe};
+use crate::retry::is_final;
 use crate::trace::attempt::AttemptTrace;
+
+/// The end of a probe.
+pub(super) enum Probed {
+    /// The store has the verdict.
+    Resolved,
+    /// The doubt remains.
+    Unresolved,
+    /// A shutdown has run out of patience meanwhile: somebody else may ask again.
+    OutOfTime,
+}
 
 /// Asks the effect what became of an operation in doubt, which the store reported at `told_at` on its own
 /// clock. Returns whether that resolved it.
@@ -17,6 +28,26 @@ use crate::trace::attempt::AttemptTrace;
 /// However long the verdict is under way, it carries the earliest time at which its evidence can have been
 /// looked for: by the time that the verdict arrives, an old call may have landed. DBT-5.
 pub(super) async fn probe<S: Store + Clone, E: Effect>(
+    parts: Parts<'_, S>,
+    effect: &Arc<E>,
+    incoming: &InHand,
+    told_at: Timestamp,
+) -> Result<Probed> {
+    let (context, ..) = parts;
+    tokio::select! {
+        biased;
+        () = context.patience_is_over() => Ok(Probed::OutOfTime),
+        resolved = resolved(parts, effect, incoming, told_at) => match resolved {
+            Ok(true) => Ok(Probed::Resolved),
+            Ok(false) => Ok(Probed::Unresolved),
+            // It was cut off, and what runs is still to be reported.
+            Err(error) if !is_final(&error) => Ok(Probed::OutOfTime),
+            Err(error) => Err(error),
+        },
+    }
+}
+
+async fn resolved<S: Store + Clone, E: Effect>(
     (context, store, outstanding): Parts<'_, S>,
     effect: &Arc<E>,
     incoming: &InHand,

@@ -9,11 +9,12 @@ use super::super::store_calls::Asked;
 
 /// Waits for both calls. Once claims were granted, whose leases run, it waits for the settlement no longer
 /// than `grace`; `None` is a settlement that did not answer by then. The wait is given up, not the call:
-/// reporting the same once more is harmless.
+/// reporting the same once more is harmless. Where nothing is to begin under these claims any more, `longer` is how
+/// long it goes on waiting for the same call: they only have to be given back while their leases run.
 pub(super) async fn side_by_side<T>(
     settling: impl Future<Output = Result<T>>,
     claiming: impl Future<Output = Result<Asked<Vec<Admission>>>>,
-    grace: Duration,
+    (grace, longer): (Duration, impl Fn() -> Option<Duration>),
 ) -> Result<(Option<T>, Asked<Vec<Admission>>)> {
     let (mut settling, mut claiming) = (pin!(settling), pin!(claiming));
     let mut settled = None;
@@ -26,7 +27,12 @@ pub(super) async fn side_by_side<T>(
     };
     if settled.is_none() {
         settled = if is_granted(&claimed) {
-            let answer = tokio::time::timeout(grace, settling).await;
+            let mut answer = tokio::time::timeout(grace, settling.as_mut()).await;
+            if answer.is_err()
+                && let Some(longer) = longer()
+            {
+                answer = tokio::time::timeout(longer, settling).await;
+            }
             answer.ok().transpose()?
         } else {
             Some(settling.await?)

@@ -15,6 +15,7 @@ use tokio::task::{JoinError, JoinSet};
 
 use super::{Met, Outcomes, ToPark};
 use crate::consumer::outstanding::Outstanding;
+use crate::consumer::patience::Purpose;
 use crate::consumer::store_calls::{Asked, StoreCalls};
 use crate::event::{Event, Wait};
 use crate::publication;
@@ -246,13 +247,12 @@ impl Outcomes {
         }
     }
 
-    /// Waits at the end of a run for confirmations: until one letter fails, or for as long as running
-    /// effects have. Returns the count of the letters that are not confirmed.
+    /// Waits at the end of a run for confirmations: until one letter fails, or for as long as reports have at a
+    /// shutdown, and running effects would have. Returns the count of the letters that are not confirmed.
     pub(in crate::consumer) async fn last_letters(&mut self) -> usize {
-        let end = self
-            .context
-            .now()
-            .saturating_add(self.context.shutdown.patience);
+        let (now, patience) = (self.context.now(), self.context.shutdown.patience);
+        let end = self.context.waits_until(Purpose::Report);
+        let end = end.unwrap_or_else(|| now.saturating_add(patience));
         loop {
             self.post();
             let left = end.saturating_sub(self.context.now());

@@ -123,8 +123,8 @@ impl<S: Store + Clone> RunState<S> {
         Ok(())
     }
 
-    /// Gives back a claim that was granted too late to begin under it, and asks anew: if its lease ran
-    /// out, it would tell of an attempt that never was.
+    /// Gives back a claim that was granted too late to begin under it, or during a shutdown, and asks anew: if its lease
+    /// ran out, it would tell of an attempt that never was.
     pub(in crate::consumer) fn too_late(&mut self, incoming: InHand, claim: Claim) {
         self.note_claimed(incoming.delivery);
         let token = claim.token;

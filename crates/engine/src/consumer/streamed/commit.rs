@@ -12,10 +12,11 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use super::Granted;
+use crate::consumer::context::Context;
 use crate::consumer::outstanding::Outstanding;
+use crate::consumer::patience::{Purpose, out_of_time};
 use crate::consumer::store_calls::StoreCalls;
 use crate::layer::outage::unanswered;
-use crate::pipeline::Pipeline;
 
 /// Entries that are ready to be committed, and the message of each.
 #[derive(Default)]
@@ -74,16 +75,17 @@ impl<T: StreamedStore> Commits<T> {
 
     /// Begins to commit the batch that is ready: at once if nothing is under way; otherwise once it is a whole
     /// batch, and behind the last one under way.
-    pub(super) fn begin(&mut self, pipeline: &Pipeline, within: Duration, next: &mut Ready) {
+    pub(super) fn begin(&mut self, context: &Arc<Context>, within: Duration, next: &mut Ready) {
+        let batch = context.pipeline.batch;
         let last = self.under_way.back();
-        let has_room = last.is_none()
-            || (self.under_way.len() < MOST_UNDER_WAY && next.len() >= pipeline.batch);
-        if next.is_empty() || !has_room {
+        let has_room =
+            last.is_none() || (self.under_way.len() < MOST_UNDER_WAY && next.len() >= batch);
+        if next.is_empty() || !has_room || !context.may_begin(Purpose::Both) {
             return;
         }
         let before = last.map(|last| last.turn.own.subscribe());
         let batch = std::mem::take(next);
-        let begun = Commit::begin(pipeline, within, &self.streamed, batch, before);
+        let begun = Commit::begin(context, within, &self.streamed, batch, before);
         self.under_way.push_back(begun);
     }
 }
@@ -92,6 +94,7 @@ impl<T: StreamedStore> Commits<T> {
 ///
 /// Like every store call it is repeated when it takes too long, and the wait alone is given up.
 pub(super) struct Commit<T> {
+    context: Arc<Context>,
     streamed: Arc<T>,
     granted: Vec<Granted>,
     finished: Arc<Vec<Finished>>,
@@ -117,18 +120,19 @@ struct Attempt {
 impl<T: StreamedStore> Commit<T> {
     /// Begins to commit a batch, once the one before is committed.
     fn begin(
-        pipeline: &Pipeline,
+        context: &Arc<Context>,
         within: Duration,
         streamed: &Arc<T>,
         batch: Ready,
         before: Option<watch::Receiver<Reach>>,
     ) -> Self {
         // If the key is the order, nothing asks for the ids.
-        let with_ids = pipeline.order.is_some();
+        let with_ids = context.pipeline.order.is_some();
         let Ready { granted, finished } = batch;
         let ids = granted.iter().filter(|_| with_ids).map(|it| it.id);
         let is_first = before.is_none();
         let mut begun = Self {
+            context: Arc::clone(context),
             streamed: Arc::clone(streamed),
             ids: ids.collect(),
             granted,
@@ -158,19 +162,26 @@ impl<T: StreamedStore> Commit<T> {
         async move { streamed.commit(&finished, turn).await }
     }
 
-    /// Waits until the first attempt has ended, whichever way, or has taken too long. Cancel safe. Call it on the
-    /// first batch under way.
+    /// Waits until the first attempt has ended, whichever way, or has taken too long, also for a run that ends. Cancel
+    /// safe. Call it on the first batch under way.
     pub(super) async fn ended(&self) {
         if self.answers.is_some() {
             return;
         }
         let mut attempt = self.attempt.lock().await;
         if attempt.first.is_none() && !attempt.is_asked_again {
-            let ended = match self.late_at {
-                Some(at) => timeout_at(at, joined(&mut attempt.running)).await,
-                None => Ok(joined(&mut attempt.running).await),
+            let ended = async {
+                match self.late_at {
+                    Some(at) => timeout_at(at, joined(&mut attempt.running)).await,
+                    None => Ok(joined(&mut attempt.running).await),
+                }
             };
-            attempt.first = Some(ended.unwrap_or_else(|_| Err(unanswered(self.within))));
+            let ended = tokio::select! {
+                biased;
+                ended = ended => ended.unwrap_or_else(|_| Err(unanswered(self.within))),
+                () = self.context.time_is_up(Purpose::Report) => Err(out_of_time()),
+            };
+            attempt.first = Some(ended);
         }
     }
 
@@ -194,7 +205,9 @@ impl<T: StreamedStore> Commit<T> {
     ) {
         self.ended().await;
         if self.answers.is_none() {
-            let answers = store.ask_slow(outstanding, || self.attempt()).await;
+            // What was begun in time may be begun again while reports are made.
+            let answers = store.ask_slow(outstanding, Purpose::Report, || self.attempt());
+            let answers = answers.await;
             self.answers = Some(answers);
         }
     }
