@@ -59,6 +59,7 @@ mod lookup;
 mod open;
 mod opened_files;
 mod outbox;
+mod own_thread;
 mod parked;
 mod preflight;
 mod producers;
