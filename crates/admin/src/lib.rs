@@ -92,6 +92,6 @@ pub use semel_operate::producers::Producers;
 pub use semel_worker::replay::Job;
 pub use series::{Plot, Series, SeriesQuery};
 pub use settings::{
-    CheckQuestion, Checker, Checking, Lent, OrderStore, Paused, Ran, RelayPlace, Runner, Settings,
-    Worker,
+    CheckQuestion, Checker, Lent, OrderStore, Paused, PendingCheck, Ran, RelayPlace, Runner,
+    Settings, Worker,
 };
