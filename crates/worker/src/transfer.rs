@@ -76,9 +76,30 @@ impl Counts {
 /// A callback that learns now and then how many items and bytes are done.
 pub type OnTransfer = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
-/// Writes everything that `store` holds to `to`, which is returned flushed.
+/// The use that a store is in while it is exported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// It is at rest: it answers large pages.
+    Rest,
+    /// Others work on it: each page is small, so that they get their turns, and little of it is in memory.
+    Work,
+}
+
+impl Use {
+    /// The most items of a page.
+    const fn page(self) -> usize {
+        match self {
+            Self::Rest => PAGE,
+            Self::Work => PAGE_AT_WORK,
+        }
+    }
+}
+
+/// Writes everything that `store` holds to `to`, which is returned flushed. Of a store at work, what changes meanwhile
+/// may be missing, or be there as it was.
 ///
-/// # Guarantee   XFR-1
+/// # Guarantee   XFR-1, of a store at rest
+/// # Cost   holds three pages and a block of lines
 /// # Cancel safety   the lines written by then stay, without the last line
 ///
 /// # Errors
@@ -86,7 +107,7 @@ pub type OnTransfer = Arc<dyn Fn(u64, u64) + Send + Sync>;
 /// Those of [`TransferStore::export`]; `target-unavailable`: `to` accepts no bytes.
 pub async fn export<W: Write + Send + 'static>(
     store: &AnyTransferStore,
-    kind: &'static str,
+    (kind, in_use): (&'static str, Use),
     created: Timestamp,
     to: W,
     on_transfer: OnTransfer,
@@ -113,7 +134,7 @@ pub async fn export<W: Write + Send + 'static>(
     });
     let mut after = None;
     let handed_over = loop {
-        let page = match store.export(after.as_deref(), PAGE).await {
+        let page = match store.export(after.as_deref(), in_use.page()).await {
             Ok(page) => page,
             Err(error) => break Err(error),
         };
@@ -219,6 +240,8 @@ async fn joined<T: 'static>(mut tasks: JoinSet<Result<T>>) -> Result<T> {
 
 /// The number of items of a page that a store is asked for.
 const PAGE: usize = 4_096;
+/// The same of a store at work.
+const PAGE_AT_WORK: usize = 128;
 /// Items, and bytes of their lines, that are handed to a store at once: one durable write.
 const BATCH: usize = 32_768;
 const BATCH_BYTES: u64 = 16 << 20;

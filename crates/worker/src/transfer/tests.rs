@@ -500,7 +500,7 @@ async fn an_export_that_the_store_broke_off_does_not_look_whole() {
     let written = Shared::default();
     let error = export(
         &store,
-        "broken",
+        ("broken", Use::Work),
         Timestamp::EPOCH,
         written.clone(),
         unwatched(),
@@ -514,7 +514,14 @@ async fn an_export_that_the_store_broke_off_does_not_look_whole() {
 
 #[tokio::test]
 async fn an_export_that_nobody_takes_says_so() {
-    let error = export(&memory(), "memory", Timestamp::EPOCH, Full, unwatched()).await;
+    let error = export(
+        &memory(),
+        ("memory", Use::Rest),
+        Timestamp::EPOCH,
+        Full,
+        unwatched(),
+    )
+    .await;
     let error = error.map(|(_, counts)| counts).expect_err("a full disk");
     assert_eq!(error.code(), Code::TargetUnavailable);
 }
@@ -554,7 +561,14 @@ fn unwatched() -> OnTransfer {
 }
 
 async fn exported(store: &AnyTransferStore) -> Result<(Vec<u8>, Counts)> {
-    export(store, "memory", Timestamp::EPOCH, Vec::new(), unwatched()).await
+    export(
+        store,
+        ("memory", Use::Work),
+        Timestamp::EPOCH,
+        Vec::new(),
+        unwatched(),
+    )
+    .await
 }
 
 async fn imported(store: &AnyTransferStore, text: &[u8]) -> Imported {
