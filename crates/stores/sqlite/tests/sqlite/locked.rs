@@ -101,15 +101,17 @@ async fn whoever_opens_an_outbox_that_is_locked_keeps_nobody_waiting() {
 #[tokio::test]
 async fn whoever_opens_a_journal_that_is_locked_keeps_nobody_waiting() {
     let (_folder, path) = file();
-    let producers = || SqliteProducers::new(&path, patient()).expect("a journal");
-    let own = producers();
+    let own = SqliteProducers::new(&path, patient()).expect("a journal");
     is_asked_beside(&path, async move { own.page(None, 10).await }).await;
-    let own = producers();
+    // An order opens the file with a write-ahead log, beside which nobody waits: each has a file of its own.
+    let (_folder, path) = file();
+    let own = SqliteProducers::new(&path, patient()).expect("a journal");
     let name = "billing".parse().expect("a name");
     is_asked_beside(&path, async move {
         own.order(&name, ProducerOrder::Freeze).await
     })
     .await;
+    let (_folder, path) = file();
     let others = SqliteIngest::new(&path, patient()).expect("a journal");
     is_asked_beside(&path, async move { others.page(None, 10).await }).await;
 }
