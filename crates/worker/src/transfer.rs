@@ -19,8 +19,9 @@ pub(crate) use writer::write_item;
 use std::io::{Read, Write};
 use std::sync::Arc;
 
+use semel_core::port::store::Page;
 use semel_core::port::transfer::{AnyTransferStore, Item, TransferStore};
-use semel_core::{Error, ErrorKind, Result, Timestamp};
+use semel_core::{Error, ErrorKind, FencingToken, Result, Timestamp};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -41,7 +42,7 @@ pub struct Head {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Counts {
-    /// Fencing tokens: one.
+    /// Fencing tokens: one, and a second one if tokens were granted while the store was exported.
     pub tokens: u64,
     /// Records.
     pub records: u64,
@@ -96,7 +97,7 @@ impl Use {
 }
 
 /// Writes everything that `store` holds to `to`, which is returned flushed. Of a store at work, what changes meanwhile
-/// may be missing, or be there as it was.
+/// may be missing, or be there as it was; its token comes once more behind all else if it has risen.
 ///
 /// # Guarantee   XFR-1, of a store at rest
 /// # Cost   holds three pages and a block of lines
@@ -132,18 +133,24 @@ pub async fn export<W: Write + Send + 'static>(
             )),
         }
     });
-    let mut after = None;
+    let (mut after, mut first) = (None, None);
     let handed_over = loop {
         let page = match store.export(after.as_deref(), in_use.page()).await {
             Ok(page) => page,
             Err(error) => break Err(error),
         };
+        first = first.or(token_of(&page));
         if pages.send(page.items).await.is_err() {
             // The writer failed and reports the reason itself.
             break Ok(());
         }
         after = page.next;
         if after.is_none() {
+            match risen(store, in_use, first).await {
+                // A writer that failed reports the reason itself.
+                Ok(token) => drop(pages.send(token.into_iter().collect()).await),
+                Err(error) => break Err(error),
+            }
             let _ = whole.send(()).await;
             break Ok(());
         }
@@ -151,6 +158,32 @@ pub async fn export<W: Write + Send + 'static>(
     drop((pages, whole));
     let written = joined(beside).await;
     handed_over.and(written)
+}
+
+/// Returns the token that a store at work has come to, if that is beyond the `first` one: the records between them may
+/// have tokens up to it, and whoever imports them must grant none of those again.
+async fn risen(
+    store: &AnyTransferStore,
+    in_use: Use,
+    first: Option<FencingToken>,
+) -> Result<Option<Item>> {
+    if in_use == Use::Rest {
+        return Ok(None);
+    }
+    let page = store.export(None, 1).await?;
+    Ok(token_of(&page)
+        .filter(|token| Some(*token) > first)
+        .map(Item::Token))
+}
+
+/// Returns the token of a first page.
+fn token_of(page: &Page<Item>) -> Option<FencingToken> {
+    page.items.iter().find_map(|item| match item {
+        Item::Token(token) => Some(*token),
+        Item::Record(_) | Item::Entity(..) | Item::Mark(_) | Item::Parked(_) | Item::Audited(_) => {
+            None
+        }
+    })
 }
 
 /// Reads a whole export without importing anything, and returns its head and its counts.
