@@ -50,6 +50,7 @@ mod config;
 mod connection_thread;
 pub mod driver;
 mod error;
+mod export_page;
 mod id_columns;
 mod inbox;
 mod inspection;

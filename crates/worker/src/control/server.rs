@@ -215,7 +215,12 @@ fn held_bytes(item: &Item) -> usize {
             Some(Outcome::Kept { bytes, .. }) => bytes.len(),
             Some(Outcome::TooLarge { .. }) | None => 0,
         },
-        Item::Parked(message) => message.payload.len(),
+        Item::Parked(message) => {
+            let headers = message.headers.iter();
+            let headers: usize = headers.map(|(name, value)| name.len() + value.len()).sum();
+            let transport = message.transport.as_ref().map_or(0, |it| it.len());
+            message.payload.len() + headers + transport + message.detail.len()
+        }
         Item::Token(_) | Item::Entity(..) | Item::Mark(_) | Item::Audited(_) => 0,
     }
 }
