@@ -269,7 +269,8 @@ impl Check<'_> {
                 }
             }
             if most.is_some_and(|most| producers.count() >= most) {
-                concluded.away(producers.beyond());
+                let beyond = patience.within(STORE, producers.beyond()).await;
+                concluded.away(beyond.unwrap_or_else(Some));
                 return Ok(());
             }
         }
