@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT};
 use hyper::{Method, Request, StatusCode};
+use semel_core::units::duration_text;
 use semel_core::{Code, Error, ErrorKind, Result as CoreResult};
 use semel_tls::Tls;
 use serde::de::DeserializeOwned;
@@ -266,17 +267,23 @@ impl Worker {
         if let Some(error) = failed {
             return Err(Failure::Failed(error));
         }
-        match answer {
-            Err(Broken::Sent(cause)) if bytes > 0 => {
-                let message = format!(
-                    "the worker at {} broke off after {bytes} bytes of the export, which is not whole: {cause}",
-                    self.address
-                );
-                let error = Error::new(ErrorKind::Unavailable, message).not_applied();
-                Err(Failure::Failed(error.with_code(Code::WorkerUnreachable)))
-            }
-            answer => self.checked(path, answer, Effects::None).map(|_| ()),
+        let cause = match &answer {
+            Err(Broken::Sent(cause)) => Some(cause.clone()),
+            Err(Broken::Late) => Some(format!(
+                "nothing more came within {}",
+                duration_text(READING)
+            )),
+            Err(Broken::Unsent(_) | Broken::TooLarge) | Ok(_) => None,
+        };
+        if let Some(cause) = cause.filter(|_| bytes > 0) {
+            let message = format!(
+                "the worker at {} broke off after {bytes} bytes of the export, which is not whole: {cause}",
+                self.address
+            );
+            let error = Error::new(ErrorKind::Unavailable, message).not_applied();
+            return Err(Failure::Failed(error.with_code(Code::WorkerUnreachable)));
         }
+        self.checked(path, answer, Effects::None).map(|_| ())
     }
 
     async fn send(
