@@ -116,6 +116,7 @@ fn file_name(created: Timestamp) -> Option<HeaderValue> {
 struct Export {
     coming: mpsc::Receiver<Bytes>,
     work: JoinSet<StoreResult<()>>,
+    begun: Instant,
     /// The time at which the client took the last part.
     taken: Option<Instant>,
 }
@@ -138,6 +139,7 @@ impl Export {
         Self {
             coming,
             work,
+            begun: Instant::now(),
             taken: None,
         }
     }
@@ -158,9 +160,13 @@ impl Export {
     ///
     /// # Errors
     ///
-    /// The failure of the store, or of a client that takes too little; the connection is closed for it, since the head of
+    /// The failure of the store, or of a client that takes too little or too long; the connection is closed for it, since the head of
     /// the answer has been sent
     async fn next(&mut self) -> io::Result<Option<Bytes>> {
+        if self.begun.elapsed() > LONGEST {
+            let text = "the export has not ended in the longest time that one may take";
+            return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+        }
         let is_slow = |taken: Instant| taken.elapsed() > LONGEST_PART;
         if self.taken.is_some_and(is_slow) {
             let text = "the client took less than a part of the export in the time for one";
@@ -204,3 +210,5 @@ const MEDIA_TYPE: &str = "application/jsonl";
 const PART_BYTES: usize = 256 << 10;
 /// The longest time for a part. The listener closes a connection that takes nothing at all long before.
 const LONGEST_PART: Duration = Duration::from_secs(60);
+/// The longest time for all of it: a worker may write faster than the client takes, and then there is no end.
+const LONGEST: Duration = Duration::from_secs(6 * 60 * 60);

@@ -305,6 +305,26 @@ async fn one_client_at_a_time_is_waited_for_and_whoever_leaves_ends_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_export_that_never_ends_gives_its_place_up() {
+    let (site, _) = endless(usize::MAX);
+    let mut body = asked(&site).await.into_body();
+    let mut error = None;
+    // A client that is always in time for the next part.
+    for _ in 0..6 * 60 * 2 + 2 {
+        match body.frame().await.expect("a part") {
+            Ok(_) => tokio::time::advance(Duration::from_secs(30)).await,
+            Err(failure) => {
+                error = Some(failure.to_string());
+                break;
+            }
+        }
+    }
+    let error = error.expect("an end after six hours");
+    assert!(error.contains("longest time"), "{error}");
+    assert!(body.frame().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_client_that_takes_a_little_now_and_then_is_let_go() {
     let (site, _) = endless(usize::MAX);
     let mut body = asked(&site).await.into_body();

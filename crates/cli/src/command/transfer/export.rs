@@ -8,15 +8,17 @@ use std::path::Path;
 
 use semel_config::same_file::are_one;
 use semel_core::port::store::Store;
-use semel_core::{Error, ErrorKind, Result};
+use semel_core::port::transfer::{AnyTransferStore, Item, TransferStore};
+use semel_core::{Audited, Error, ErrorKind, Result};
 use semel_render::reports::transfer::counts_text as in_words;
 use semel_supervisor::same_file;
 use semel_worker::transfer::{self, Counts, Use, WholeFile};
 
 use super::moves;
 use crate::Exit;
+use crate::args::Audit;
 use crate::args::transfer::Export;
-use crate::command::operate::{self, Ground, usage};
+use crate::command::operate::{self, Ground, note_of, usage};
 use crate::output::{self, Plan, cannot_print};
 use crate::progress::{Bars, Unit};
 
@@ -24,7 +26,7 @@ use crate::progress::{Bars, Unit};
 pub(crate) fn export(arguments: &Export) -> Result<Exit> {
     if arguments.reason.is_some() {
         return Err(usage(
-            "--reason goes with --admin URL: a store of this machine keeps no entry of an export",
+            "--reason goes with --admin URL: an export beside the store leaves no entry with a reason",
         ));
     }
     if let ControlFlow::Break(exit) = replaced(arguments) {
@@ -91,19 +93,20 @@ async fn to_stdout(ground: &Ground) -> Result<Exit> {
 }
 
 async fn write(ground: &Ground, to: File, bars: &Bars) -> Result<(File, Counts)> {
-    let in_use = match ground.worker {
-        Some(process) => {
-            warn_of_worker(format_args!("process {process}"));
-            Use::Work
-        }
-        None => Use::Rest,
-    };
     let store = ground.transfer.as_ref().ok_or_else(|| {
         Error::new(
             ErrorKind::Internal,
             "the store was not opened to be exported",
         )
     })?;
+    let in_use = match ground.worker {
+        Some(process) => {
+            warn_of_worker(format_args!("process {process}"));
+            leave_entry(ground, store, process).await?;
+            Use::Work
+        }
+        None => Use::Rest,
+    };
     let kind = ground.store.preflight().await?.kind;
     let stats = ground.store.stats().await?;
     let total = stats.records.iter().sum::<u64>() + stats.parked;
@@ -112,6 +115,28 @@ async fn write(ground: &Ground, to: File, bars: &Bars) -> Result<(File, Counts)>
     let written = transfer::export(store, (kind, in_use), ground.now(), to, watch).await;
     bars.clear();
     written
+}
+
+/// Leaves the entry of an export beside a worker in the audit trail, and so in the export itself, which is not of a store
+/// at rest.
+async fn leave_entry(ground: &Ground, store: &AnyTransferStore, process: u32) -> Result<()> {
+    let audit = Audit {
+        reason: Some(format!(
+            "beside process {process}, which works on the store"
+        )),
+        by: std::env::var("SEMEL_OPERATOR").ok(),
+    };
+    let entry = Audited {
+        at: ground.now(),
+        note: note_of(&audit),
+        action: "export".into(),
+        scope: None,
+        key: None,
+        before: "".into(),
+        after: "begun, with all that the store holds".into(),
+    };
+    let entry = Item::Audited(Box::new(entry));
+    store.import([entry].into()).await.map(|_| ())
 }
 
 /// Tells whether an export failed because its reader has had enough.

@@ -88,17 +88,35 @@ fn it_is_the_file_of_the_verb_and_is_imported_as_such() {
         assert_eq!(status, 200);
         let export = String::from_utf8(export).expect("text");
         site.write("http.jsonl", &export);
-        // The verb beside the worker writes the same; the entry of the export is there already.
-        let beside = site.semel(&["store", "export"]).done();
-        assert_eq!(bodies(&beside.stdout), bodies(&export), "{store}");
-        // An embedded store is exported by its worker, which is told; of others, nobody knows who works on them.
-        let is_told = beside.stderr.contains("works on the store");
-        assert_eq!(is_told, store.starts_with("embedded:"), "{beside:#?}");
         let entry = site.trail().pop().expect("an entry");
         let [by, action, _, _, reason] = &entry;
         assert_eq!(
             (&**by, &**action, &**reason),
             ("loopback", "export", "a copy for the audit")
+        );
+        // Each has one entry more than the one before it.
+        let less_entries = |export: &str| {
+            let mut bodies = bodies(export);
+            bodies
+                .retain(|it| !it.contains("\"action\":\"export\"") && !it.starts_with("{\"end\":"));
+            bodies
+        };
+        // The verb beside the worker writes the same. An embedded store is exported by its worker, which is told, and
+        // that leaves an entry; of others, nobody knows who works on them.
+        let beside = site.semel(&["store", "export"]).done();
+        assert_eq!(
+            less_entries(&beside.stdout),
+            less_entries(&export),
+            "{store}"
+        );
+        let is_beside = store.starts_with("embedded:");
+        let is_told = beside.stderr.contains("works on the store");
+        assert_eq!(is_told, is_beside, "{beside:#?}");
+        let entries = |export: &str| export.matches("\"action\":\"export\"").count();
+        assert_eq!(
+            entries(&beside.stdout),
+            1 + usize::from(is_beside),
+            "{store}"
         );
         let url = format!("http://127.0.0.1:{port}");
         let verb = ["store", "export", "--admin", &url, "--reason", "moving"];
@@ -108,16 +126,9 @@ fn it_is_the_file_of_the_verb_and_is_imported_as_such() {
             .says("verb.jsonl: ");
         let by_verb = site.text("verb.jsonl");
         let to_stdout = site.semel(&verb).done().stdout;
-        // Each has one entry more than the one before it.
-        let less_entries = |export: &str| {
-            let mut bodies = bodies(export);
-            bodies
-                .retain(|it| !it.contains("\"action\":\"export\"") && !it.starts_with("{\"end\":"));
-            bodies
-        };
         assert_eq!(less_entries(&by_verb), less_entries(&export), "{store}");
         assert_eq!(less_entries(&to_stdout), less_entries(&export), "{store}");
-        assert_eq!(by_verb.matches("\"action\":\"export\"").count(), 2);
+        assert_eq!(entries(&by_verb), 2 + usize::from(is_beside), "{store}");
         // The worker goes on.
         let mut input = input;
         input.write_all(b"{\"id\":\"after\"}\n").expect("a message");
@@ -274,7 +285,7 @@ fn an_admin_alone_exports_and_says_why() {
     verb(admin, &["--reason", "why"]).done();
     running.signal(Signal::TERM);
     running.wait().done();
-    // A store of this machine keeps no entry of an export.
+    // The reason is for a worker that is asked.
     site.semel(&["store", "export", "--reason", "why"]).code(2);
     let by: Vec<_> = site.trail().into_iter().map(|[by, ..]| by).collect();
     assert_eq!(by, ["admin", "admin"]);
