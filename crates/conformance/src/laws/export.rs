@@ -82,6 +82,8 @@ pub async fn pages_of_an_export_are_bounded_by_what_they_hold(lab: Lab) {
     let [whole, ..] = every_message();
     for number in 0..LARGE_MESSAGES {
         let message = Parked {
+            // Without one, the place of a message is what tells it from others.
+            transport: None,
             coordinates: format!("orders/3@{number}").into(),
             key: Some(text_key(&format!("pay-{number}"))),
             payload: Bytes::from(vec![b'x'; LARGE_BYTES]),
