@@ -24,25 +24,25 @@ pub(crate) const MEMBERS: &[&str] = &["pipeline", "rate", "production"];
 /// The checks that go on, or wait for their turn. Dropping them ends them.
 #[derive(Debug)]
 pub(crate) struct Checks {
-    asked: Arc<Asked>,
+    questions: Arc<Questions>,
     tasks: Mutex<JoinSet<()>>,
 }
 
 /// The questions without an answer yet, and the place of the check that goes on.
 #[derive(Debug)]
-struct Asked {
-    questions: Mutex<Vec<(CheckQuestion, watch::Sender<Answered>)>>,
+struct Questions {
+    open: Mutex<Vec<(CheckQuestion, watch::Sender<Reply>)>>,
     place: Semaphore,
 }
 
 /// The answer to a question, once it is there.
-type Answered = Option<Result<Bytes, Problem>>;
+type Reply = Option<Result<Bytes, Problem>>;
 
 impl Checks {
     pub(crate) fn new() -> Self {
         Self {
-            asked: Arc::new(Asked {
-                questions: Mutex::default(),
+            questions: Arc::new(Questions {
+                open: Mutex::default(),
                 place: Semaphore::new(1),
             }),
             tasks: Mutex::default(),
@@ -105,8 +105,8 @@ impl Checks {
         question: CheckQuestion,
         checker: &Arc<dyn Checker>,
         settings: &Settings,
-    ) -> Result<watch::Receiver<Answered>, Problem> {
-        let mut questions = self.asked.questions();
+    ) -> Result<watch::Receiver<Reply>, Problem> {
+        let mut questions = self.questions.open();
         let same = questions.iter().find(|(known, _)| *known == question);
         if let Some((_, answered)) = same {
             return Ok(answered.subscribe());
@@ -118,20 +118,18 @@ impl Checks {
         let (answer, answered) = watch::channel(None);
         questions.push((question.clone(), answer));
         drop(questions);
-        let (asked, checker) = (Arc::clone(&self.asked), Arc::clone(checker));
+        let (all, checker) = (Arc::clone(&self.questions), Arc::clone(checker));
         let store = settings.store.clone();
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         while tasks.try_join_next().is_some() {}
-        tasks.spawn(async move { asked.check(&question, &*checker, &store).await });
+        tasks.spawn(async move { all.check(&question, &*checker, &store).await });
         Ok(answered)
     }
 }
 
-impl Asked {
-    fn questions(&self) -> MutexGuard<'_, Vec<(CheckQuestion, watch::Sender<Answered>)>> {
-        self.questions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+impl Questions {
+    fn open(&self) -> MutexGuard<'_, Vec<(CheckQuestion, watch::Sender<Reply>)>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Checks once nobody else does, and if anybody still waits for it.
@@ -142,13 +140,13 @@ impl Asked {
         store: &watch::Receiver<Option<Lent>>,
     ) {
         // However it ends, the next one that asks begins anew.
-        let mut answering = Answering(self, Some(question));
+        let mut open = OpenQuestion(self, Some(question));
         let Ok(Ok(_place)) = timeout(TURN, self.place.acquire()).await else {
             let detail = "another check goes on, or what one has asked; ask again";
-            answering.with(Err(later(Code::Throttled.as_str(), detail)));
+            open.with(Err(later(Code::Throttled.as_str(), detail)));
             return;
         };
-        if answering.is_left() {
+        if open.is_left() {
             return;
         }
         let store = store.borrow().as_ref().map(|it| it.store.clone());
@@ -159,12 +157,12 @@ impl Asked {
                  configuration, which has no such bound",
                 LONGEST.as_secs()
             );
-            answering.with(Err(later(Code::Timeout.as_str(), detail)));
+            open.with(Err(later(Code::Timeout.as_str(), detail)));
             // Drivers may still wait, each on a thread: their own bounds end that.
             sleep(REST).await;
             return;
         };
-        answering.with(match answer {
+        open.with(match answer {
             Ok(answer) => text(&answer).map(Bytes::from),
             Err(error) if error.kind() == ErrorKind::Throttled => {
                 Err(later(Code::Throttled.as_str(), error.to_string()))
@@ -175,9 +173,9 @@ impl Asked {
 }
 
 /// The question that a task answers; none once it did. Dropping it takes the question back.
-struct Answering<'a>(&'a Asked, Option<&'a CheckQuestion>);
+struct OpenQuestion<'a>(&'a Questions, Option<&'a CheckQuestion>);
 
-impl Answering<'_> {
+impl OpenQuestion<'_> {
     /// Gives the answer to all that wait for it.
     fn with(&mut self, answer: Result<Bytes, Problem>) {
         if let Some(waiting) = self.take() {
@@ -190,7 +188,7 @@ impl Answering<'_> {
         let Some(question) = self.1 else {
             return true;
         };
-        let mut questions = self.0.questions();
+        let mut questions = self.0.open();
         questions.retain(|(known, waiting)| known != question || !waiting.is_closed());
         let is_left = questions.iter().all(|(known, _)| known != question);
         if is_left {
@@ -199,15 +197,15 @@ impl Answering<'_> {
         is_left
     }
 
-    fn take(&mut self) -> Option<watch::Sender<Answered>> {
+    fn take(&mut self) -> Option<watch::Sender<Reply>> {
         let question = self.1.take()?;
-        let mut questions = self.0.questions();
+        let mut questions = self.0.open();
         let at = questions.iter().position(|(known, _)| known == question)?;
         Some(questions.swap_remove(at).1)
     }
 }
 
-impl Drop for Answering<'_> {
+impl Drop for OpenQuestion<'_> {
     fn drop(&mut self) {
         self.take();
     }

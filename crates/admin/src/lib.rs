@@ -6,8 +6,8 @@
 //! the [`Caller`](semel_http::Caller) into each request, and opens the store.
 //!
 //! The cost of a request is bounded: [`MOST_ITEMS`] entries a page, [`READINGS`] readings of the store at once, each of
-//! them [`PATIENCE`] at most, a page of the store at a time; one check at once, for [`LONGEST_CHECK`] at most. Orders are carried out one after another, of
-//! [`MOST_CHANGES`] changes at most.
+//! them [`PATIENCE`] at most, a page of the store at a time; one check at once, for [`LONGEST_CHECK`] at most; one export at
+//! once, as fast as its client takes it. Orders are carried out one after another, of [`MOST_CHANGES`] changes at most.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -67,6 +67,7 @@ mod answer;
 mod audit;
 mod checks;
 mod events;
+mod exports;
 mod keys;
 mod openapi;
 mod orders;
@@ -92,6 +93,6 @@ pub use semel_operate::producers::Producers;
 pub use semel_worker::replay::Job;
 pub use series::{Plot, Series, SeriesQuery};
 pub use settings::{
-    CheckQuestion, Checker, Checking, Lent, OrderStore, Paused, Ran, RelayPlace, Runner, Settings,
-    Worker,
+    CheckQuestion, Checker, Lent, OrderStore, Paused, PendingCheck, Ran, RelayPlace, Runner,
+    Settings, Worker,
 };

@@ -44,9 +44,10 @@ use runs::{Asked, ExtensionTask, RunTask, Subject};
 use token::PlanToken;
 use traces::place_of;
 
-pub(crate) use request::Action;
+pub(crate) use execution::no_trail;
 #[cfg(test)]
 pub(crate) use request::MOST_REASON_BYTES;
+pub(crate) use request::{Action, reason_alone};
 pub(crate) use runs::{Run, Runs};
 
 /// The orders that are carried out, one after another.
@@ -276,7 +277,7 @@ impl Orders {
 /// An order whose plan holds.
 enum Prepared {
     /// It is to be carried out, and its answer comes by this channel.
-    Order(Box<Running>, Answered),
+    Order(Box<Running>, PendingAnswer),
     /// It is carried out by a run, which has begun.
     Run(Arc<Run>),
 }
@@ -290,7 +291,7 @@ pub(crate) enum Carried {
 }
 
 /// The answer to an order, once there is one.
-type Answered = oneshot::Receiver<Result<execution::Answer, Problem>>;
+type PendingAnswer = oneshot::Receiver<Result<execution::Answer, Problem>>;
 
 /// An order that goes on, whoever waits for it.
 struct Running {

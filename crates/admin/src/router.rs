@@ -9,13 +9,14 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};
 use axum::routing::{MethodRouter, get, post};
 use semel_core::Code;
-use semel_http::{Problem, Role, body};
+use semel_http::{Leave, Problem, Role, body};
 use semel_operate::parked::{DeadLetter, Quarantined};
 use semel_worker::replay::Kind;
 
 use crate::answer::{Answer, json, json_text};
 use crate::checks::{self, Checks};
 use crate::events::Events;
+use crate::exports::Exports;
 use crate::openapi::OPENAPI;
 use crate::orders::{self, Action, Carried, MOST_BODY_BYTES, Orders, Run};
 use crate::page::List;
@@ -31,6 +32,7 @@ struct Service {
     orders: Arc<Orders>,
     events: Events,
     checks: Checks,
+    exports: Exports,
 }
 
 type Shared = State<Arc<Service>>;
@@ -47,12 +49,14 @@ pub fn router(settings: Settings, orders: Arc<Orders>) -> Router {
         orders,
         events: Events::new(),
         checks: Checks::new(),
+        exports: Exports::new(),
     });
     let paths = paths().into_iter();
     let router = paths.fold(Router::new(), |router, (path, _, method)| {
         router.route(path, method)
     });
     let router = router.route(STOP, post(stop_run));
+    let router = router.route(EXPORT, post(export));
     Action::ALL
         .into_iter()
         .fold(router, |router, action| {
@@ -138,17 +142,13 @@ fn order(action: Action, step: Step) -> MethodRouter<Arc<Service>> {
 
 /// Answers one step of an order.
 async fn answered(State(service): Shared, request: Request, action: Action, step: Step) -> Answer {
-    if request.uri().query().is_some_and(|it| !it.is_empty()) {
-        let detail = "the path takes no query; send a JSON object in the body";
-        return Err(invalid("", detail));
-    }
+    refuse_query(&request)?;
     let (caller, body) = body::read(request, action.role(), MOST_BODY_BYTES).await?;
     let Service {
         settings,
         readings,
         orders,
-        events: _,
-        checks: _,
+        ..
     } = &*service;
     let text = match step {
         Step::Plan => orders::plan(readings, settings, &caller, action, &body).await?,
@@ -163,8 +163,19 @@ async fn answered(State(service): Shared, request: Request, action: Action, step
     Ok(json_text(text.into()))
 }
 
+/// Refuses a query where all is said in the body.
+fn refuse_query(request: &Request) -> Result<(), Problem> {
+    if request.uri().query().is_some_and(|it| !it.is_empty()) {
+        let detail = "the path takes no query; send a JSON object in the body";
+        return Err(invalid("", detail));
+    }
+    Ok(())
+}
+
 /// The path of the order that stops a run.
 pub(crate) const STOP: &str = "/v1/runs/{id}/stop";
+/// The path of the export of the store.
+pub(crate) const EXPORT: &str = "/v1/store/export";
 
 /// Answers with a run; one that goes on is found again at its path.
 fn run_answer(run: &Run) -> Answer {
@@ -293,10 +304,7 @@ async fn show_run(State(service): Shared, head: Parts) -> Answer {
 
 /// Stops a run; answers as the order that began it was answered.
 async fn stop_run(State(service): Shared, request: Request) -> Answer {
-    if request.uri().query().is_some_and(|it| !it.is_empty()) {
-        let detail = "the path takes no query; send a JSON object in the body";
-        return Err(invalid("", detail));
-    }
+    refuse_query(&request)?;
     let path = request.uri().path().to_owned();
     let id = path.rsplit('/').nth(1).unwrap_or_default();
     let (caller, body) = body::read(request, Role::Operator, MOST_BODY_BYTES).await?;
@@ -310,6 +318,19 @@ async fn store(State(service): Shared, head: Parts) -> Answer {
     let query = Query::read(&head, &[])?;
     let text = worker::store(&service.readings, &service.settings, &query).await?;
     Ok(json_text(text.into()))
+}
+
+/// Hands over everything that the store holds.
+async fn export(State(service): Shared, mut request: Request) -> Answer {
+    refuse_query(&request)?;
+    let leave = request.extensions_mut().remove::<Leave>();
+    let (caller, body) = body::read(request, Role::Admin, MOST_BODY_BYTES).await?;
+    let (readings, settings) = (&service.readings, &service.settings);
+    let caller = (&caller, leave.as_ref());
+    service
+        .exports
+        .begin(readings, settings, caller, &body)
+        .await
 }
 
 async fn check(State(service): Shared, head: Parts) -> Answer {

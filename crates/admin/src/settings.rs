@@ -9,7 +9,7 @@ use semel_config::{ConsoleSettings, PipelineSettings};
 use semel_core::port::outbox::AnyOutbox;
 use semel_core::port::transfer::AnyTransferStore;
 use semel_core::{AnyStore, Clock, Entropy, Error, Result};
-use semel_operate::check::Checked;
+use semel_operate::check::CheckAnswer;
 use semel_operate::producers::Producers;
 use semel_worker::replay::Job;
 use serde_json::Value;
@@ -118,7 +118,7 @@ impl fmt::Debug for dyn Runner {
 pub trait Checker: Send + Sync + 'static {
     /// Looks at everything that the settings name, and waits for no single server for long. `store` is the store as the worker
     /// has it open, if it has.
-    fn check(&self, question: CheckQuestion, store: Option<AnyStore>) -> Checking;
+    fn check(&self, question: CheckQuestion, store: Option<AnyStore>) -> PendingCheck;
 }
 
 /// The question that a check answers.
@@ -133,7 +133,7 @@ pub struct CheckQuestion {
 }
 
 /// A check that goes on. Dropping it ends it.
-pub type Checking = Pin<Box<dyn Future<Output = Result<Checked>> + Send>>;
+pub type PendingCheck = Pin<Box<dyn Future<Output = Result<CheckAnswer>> + Send>>;
 
 /// A worker as the service sees it. Every call reads memory alone.
 pub trait Worker: Send + Sync + 'static {

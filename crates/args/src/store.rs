@@ -28,7 +28,8 @@ pub enum Store {
     Audit(Trail),
     /// Write all that the store holds as text, to be imported into any store
     #[command(after_help = "Examples:\n  semel store export --to backup.jsonl\n  \
-                            semel store export | zstd > backup.jsonl.zst")]
+                            semel store export | zstd > backup.jsonl.zst\n  \
+                            semel store export --admin http://127.0.0.1:9464 --reason INC-7 --to now.jsonl")]
     Export(Export),
     /// Add what an export holds and the store does not; what is there stays as it is
     #[command(

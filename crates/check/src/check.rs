@@ -21,9 +21,10 @@ use semel_operate::check::{
 use crate::inspection::inspect;
 use crate::means::Means;
 use crate::patience::STORE;
+use crate::producers::StoreProducers;
 use crate::production::ProductionLook;
 use crate::targets::Targets;
-use crate::{certificate, claims, pauses, producers, relays, sample, statements, store_path};
+use crate::{certificate, claims, pauses, relays, sample, statements, store_path};
 
 /// The subject of a check, the questions beyond the usual ones, and the means to answer them.
 pub struct Check<'a> {
@@ -191,9 +192,10 @@ impl Check<'_> {
     /// tell of that. All of it is waited for together: what is begun is asked by nobody else meanwhile.
     async fn look(&self, pipeline: &PipelineSettings, list: Option<&ProductionLook>) -> Seen {
         let asking = source::horizons(&pipeline.source, pipeline.pipeline.lease);
+        let (patience, server) = (&self.means.patience, pipeline.source.server());
         let broker = ("the broker", Code::SourceUnavailable);
-        let asking = self.means.patience.within(broker, asking);
-        let looking = Targets::look(pipeline, self.means.patience);
+        let asking = patience.of_server(server, broker, asking);
+        let looking = Targets::look(pipeline, patience);
         let counting = async { list?.count(pipeline).await };
         let (targets, horizons, counted) = join3(looking, asking, counting).await;
         let broker = Broker {
@@ -239,34 +241,39 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Looks at producer by producer of the store, those whose messages wait.
+    /// Looks at the producers of the store whose messages wait, page by page.
     async fn producers(&self, concluded: &mut Conclusion, read: &mut Reader<'_>) -> Result<()> {
-        let patience = self.means.patience;
-        let listing = producers::StoreProducers::list(&self.settings.store, &self.means.unfinished);
-        let producers = match patience.within(STORE, listing).await {
-            Ok(Some(producers)) => producers,
-            Ok(None) => return Ok(()),
-            Err(error) => {
-                concluded.away(Some(error));
-                return Ok(());
-            }
-        };
-        for entry in &producers.entries {
-            let looking = producers.report(entry, self.clock.now());
-            let report = match patience.within(STORE, looking).await {
-                Ok(Some(report)) => report,
-                Ok(None) => continue,
+        let (patience, most) = (&self.means.patience, self.means.most_producers);
+        let mut producers = StoreProducers::new(&self.settings.store, &self.means.unfinished);
+        loop {
+            let looking = producers.next(self.clock.now());
+            let page = match patience.within(STORE, looking).await {
+                Ok(Some(page)) => page,
+                Ok(None) => return Ok(()),
                 Err(error) => {
                     concluded.away(Some(error));
-                    continue;
+                    return Ok(());
                 }
             };
-            concluded.worst = concluded.worst.max(report.verdict);
-            if read(CheckReport::Producer(report))?.is_break() {
-                break;
+            for report in page {
+                let report = match report {
+                    Ok(report) => report,
+                    Err(error) => {
+                        concluded.away(Some(error));
+                        continue;
+                    }
+                };
+                concluded.worst = concluded.worst.max(report.verdict);
+                if read(CheckReport::Producer(report))?.is_break() {
+                    return Ok(());
+                }
+            }
+            if most.is_some_and(|most| producers.count() >= most) {
+                let beyond = patience.within(STORE, producers.beyond()).await;
+                concluded.away(beyond.unwrap_or_else(Some));
+                return Ok(());
             }
         }
-        Ok(())
     }
 
     /// Measures the room of the store, and what all of its pipelines need at the rate.
@@ -300,3 +307,6 @@ fn of_list(list: &Production) -> Severity {
         Standing::Pass | Standing::Unknown => Severity::Ok,
     }
 }
+
+#[cfg(test)]
+mod tests;

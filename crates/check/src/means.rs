@@ -14,8 +14,10 @@ pub struct Means {
     pub store: Option<AnyStore>,
     /// The metrics of this process; none: they are asked for at their address.
     pub scrape: Option<Scrape>,
-    /// The longest wait for one answer.
+    /// The longest waits.
     pub patience: Patience,
+    /// The most producers of the store that are gone through; none: all of them.
+    pub most_producers: Option<usize>,
     /// The number of pipelines, and of relays, that are looked at at once.
     pub at_once: usize,
     /// Has another owner as long as something goes on that was asked and is no longer waited for.
@@ -28,6 +30,7 @@ impl Default for Means {
             store: None,
             scrape: None,
             patience: Patience::default(),
+            most_producers: None,
             at_once: 1,
             unfinished: Arc::default(),
         }

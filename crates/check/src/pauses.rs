@@ -41,7 +41,10 @@ pub(crate) async fn pauses(
         let opened = store::open_as_is(&settings.store, clock).await?;
         ordered_pauses(&opened.store, &names).await
     };
-    let Ok(Ok(orders)) = timeout(PATIENCE, asked).await else {
+    let Some(patience) = means.patience.left(PATIENCE) else {
+        return nothing();
+    };
+    let Ok(Ok(orders)) = timeout(patience, asked).await else {
         return nothing();
     };
     let each = names.iter().zip(orders);

@@ -43,7 +43,7 @@ impl ProductionLook {
         let is_store = inspected.as_ref().is_ok_and(|it| it.is_there);
         // There is nothing to count of a store that has no pipelines.
         let is_store = is_store && !settings.pipelines.is_empty();
-        let patience = Patience(means.patience.0.or(PATIENCE.0));
+        let patience = means.patience.or(LONGEST);
         let store = if let (true, Some(store)) = (is_store, &means.store) {
             Some(Ok(store.clone()))
         } else if is_store && settings.store != StoreUrl::Memory {
@@ -141,7 +141,6 @@ async fn metrics(address: SocketAddr) -> std::io::Result<String> {
 
 /// The longest time for an answer of the worker or the store, which may have much to do, and the longest answer.
 const LONGEST: Duration = Duration::from_secs(10);
-const PATIENCE: Patience = Patience(Some(LONGEST));
 const MOST_BYTES: u64 = 16 << 20;
 /// The pipelines that are counted at once.
 const COUNTS: usize = 2;

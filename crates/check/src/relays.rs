@@ -14,6 +14,7 @@ use tokio::time::timeout;
 
 use crate::means::Means;
 use crate::own_thread::apart;
+use crate::targets::target_server;
 
 /// Looks at a relay of `settings`; returns also the failure of a server that was not reached.
 ///
@@ -23,15 +24,21 @@ pub(crate) async fn relay(
     relay: &RelaySettings,
     means: &Means,
 ) -> (RelayReport, Option<Error>) {
-    let patience = means.patience;
+    let patience = &means.patience;
     let (url, stream) = (relay.store.clone(), relay.stream.clone());
     let counting = async move { outbox::inspect(&url, &stream).await };
-    let asking = patience.within(
+    let asking = patience.of_server(
+        server_of(relay),
         ("the database of the outbox", Code::StoreUnavailable),
         Box::pin(apart(&relay.store, &means.unfinished, counting)),
     );
     let place = ("the place of the sink", Code::TargetUnavailable);
-    let (seen, sink) = join(asking, patience.within(place, inspect(relay))).await;
+    let at = match &relay.sink {
+        RelaySink::Broker(target) => target_server(&**target),
+        RelaySink::Http(_) | RelaySink::File(_) => None,
+    };
+    let sink = patience.of_server(at, place, inspect(relay));
+    let (seen, sink) = join(asking, sink).await;
     let mut failures = seen.as_ref().err().into_iter().chain(sink.as_ref().err());
     let away = failures.find(|it| it.advice() != semel_core::Advice::Fix);
     let away = away.cloned();
@@ -69,13 +76,20 @@ async fn paused(relay: &RelaySettings, settings: &Settings, means: &Means) -> Op
         };
         apart(&relay.store, &means.unfinished, asking).await
     };
-    let why = match timeout(PATIENCE, asked).await {
+    let patience = means.patience.left(PATIENCE).unwrap_or_default();
+    let why = match timeout(patience, asked).await {
         Ok(Ok(Some(order))) => return order.map(|it| relay_paused(&relay.name, &it, now)),
         Ok(Ok(None)) => "no store is seen beside its outbox".to_owned(),
         Ok(Err(error)) => error.to_string(),
-        Err(_) => format!("the store beside its outbox has not answered within {PATIENCE:?}"),
+        Err(_) => format!("the store beside its outbox has not answered within {patience:?}"),
     };
     is_elsewhere.then(|| relay_orders_unread(&why))
+}
+
+/// Returns what tells the server of an outbox from others; none of a file, or if it is not certain.
+fn server_of(relay: &RelaySettings) -> Option<String> {
+    let (system, server) = relay.store.database()?;
+    server.map(|(host, port)| format!("{system} {host}:{port}"))
 }
 
 /// Returns the order that pauses a relay, if there is one.

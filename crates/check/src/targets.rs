@@ -8,7 +8,7 @@ use semel_config::{PipelineSettings, SinkPlace, SinkSettings, SourceSettings};
 use semel_core::{Code, Error};
 use semel_operate::check::{Finding, target_unavailable};
 use semel_worker::effect::Target;
-use semel_worker::effect::publish::Promise;
+use semel_worker::effect::publish::{Destination, Promise};
 use semel_worker::settings::EffectSettings;
 
 use crate::patience::Patience;
@@ -27,7 +27,7 @@ impl Targets {
     /// Looks at the target of the effect and at that of the dead letters.
     ///
     /// # Cancel safety   safe
-    pub(crate) async fn look(settings: &PipelineSettings, patience: Patience) -> Self {
+    pub(crate) async fn look(settings: &PipelineSettings, patience: &Patience) -> Self {
         let mut targets = Self {
             settings: settings.clone(),
             findings: Vec::new(),
@@ -45,19 +45,17 @@ impl Targets {
             | EffectSettings::Streamed(_) => None,
         };
         let output = output(settings);
+        let ask = |target: &Arc<dyn Target>| {
+            let (target, server) = (Arc::clone(target), target_server(&**target));
+            async move {
+                let answer = target.inspect();
+                patience.of_server(server, place, answer).await
+            }
+        };
         let (facts, of_output, of_dead_letters) = join3(
-            asked(published.map(|it| patience.within(place, it.target.inspect()))),
-            asked(
-                output
-                    .as_ref()
-                    .map(|it| patience.within(place, it.inspect())),
-            ),
-            asked(
-                settings
-                    .dead_letter
-                    .as_ref()
-                    .map(|it| patience.within(place, it.inspect())),
-            ),
+            asked(published.map(|it| ask(&it.target))),
+            asked(output.as_ref().map(ask)),
+            asked(settings.dead_letter.as_ref().map(ask)),
         )
         .await;
         if let (Some(publish), Some(facts)) = (published, facts) {
@@ -102,6 +100,12 @@ async fn asked<T>(answer: Option<impl Future<Output = T>>) -> Option<T> {
         Some(answer) => Some(answer.await),
         None => None,
     }
+}
+
+/// Returns what tells the server of a target from others; none if that is not certain.
+pub(crate) fn target_server(target: &dyn Target) -> Option<String> {
+    let Destination { system, server, .. } = target.destination();
+    server.map(|(host, port)| format!("{system} {host}:{port}"))
 }
 
 /// The output of a streamed effect: a topic on the cluster of its source.

@@ -30,8 +30,19 @@ pub(super) fn server_of(url: &str, default_port: u16) -> Option<(String, u16)> {
     (!host.is_empty()).then(|| (host.to_owned(), port))
 }
 
+/// Returns the port of a RabbitMQ server whose URL names none.
+pub(super) fn amqp_port(url: &str) -> u16 {
+    if url.starts_with("amqps:") {
+        5_671
+    } else {
+        5_672
+    }
+}
+
 /// The port of a Kafka broker that names none.
 pub(super) const KAFKA_PORT: u16 = 9_092;
+/// The port of a NATS server whose URL names none.
+pub(super) const NATS_PORT: u16 = 4_222;
 /// The parameters of stores that name another server than the authority does, or more of them.
 const ELSEWHERE: [&str; 4] = ["host", "hostaddr", "port", "socket"];
 

@@ -14,7 +14,7 @@ use semel_worker::effect::publish::Destination;
 
 use super::fields::Fields;
 use super::secret::masked;
-use super::server::{KAFKA_PORT, server_of};
+use super::server::{KAFKA_PORT, NATS_PORT, amqp_port, server_of};
 use super::source::{properties, url};
 use super::suggestion::suggestion;
 use super::tls;
@@ -85,7 +85,7 @@ impl SinkSettings {
                 ("kafka", topic.clone(), server_of(brokers, KAFKA_PORT))
             }
             SinkPlace::Nats { url, subject, .. } => {
-                ("nats", subject.clone(), server_of(url, 4_222))
+                ("nats", subject.clone(), server_of(url, NATS_PORT))
             }
             SinkPlace::Amqp {
                 url,
@@ -93,13 +93,8 @@ impl SinkSettings {
                 routing_key,
                 ..
             } => {
-                let default_port = if url.starts_with("amqps:") {
-                    5_671
-                } else {
-                    5_672
-                };
                 let name = amqp_name(exchange, routing_key);
-                ("rabbitmq", name, server_of(url, default_port))
+                ("rabbitmq", name, server_of(url, amqp_port(url)))
             }
         };
         Destination {

@@ -13,7 +13,7 @@ use super::listener::Door;
 use super::node::Node;
 use super::paths;
 use super::secret::masked;
-use super::server::{KAFKA_PORT, server_of};
+use super::server::{KAFKA_PORT, NATS_PORT, amqp_port, server_of};
 use super::suggestion::suggestion;
 use super::tls;
 use super::webhook::{self, WebhookSettings};
@@ -128,6 +128,20 @@ impl SourceSettings {
             Self::Nats(_) => Some("nats"),
             Self::Amqp(_) => Some("amqp"),
         }
+    }
+
+    /// Returns what tells its server from others, as [`Destination`](semel_worker::effect::publish::Destination) has it of
+    /// targets: the kind, the host and the port. None without a server, or if it is not certain which it is.
+    pub fn server(&self) -> Option<String> {
+        let (kind, server) = match self {
+            Self::Kafka(it) => ("kafka", it.server()),
+            Self::Nats(it) => ("nats", server_of(&it.url, NATS_PORT)),
+            Self::Amqp(it) => ("rabbitmq", server_of(&it.url, amqp_port(&it.url))),
+            Self::File { .. } | Self::Stdin { .. } | Self::Webhook(_) | Self::Ingest(_) => {
+                return None;
+            }
+        };
+        server.map(|(host, port)| format!("{kind} {host}:{port}"))
     }
 
     /// Returns the place that it listens at, if it is one that requests come to.

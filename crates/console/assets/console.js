@@ -55,7 +55,7 @@
   // The page itself says what has become of the token: it leads to the one to log in at. A page that came of a form is not
   // to be sent again.
   const leave = () => {
-    const isOfForm = location.pathname.startsWith("/orders/");
+    const isOfForm = location.pathname.startsWith("/orders/") || location.pathname === "/store/export";
     location.replace(isOfForm ? "/" : location.pathname + location.search);
   };
 

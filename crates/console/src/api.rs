@@ -4,8 +4,9 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{Method, Request, StatusCode};
+use axum::response::Response;
 use http_body_util::BodyExt;
-use semel_http::Caller;
+use semel_http::{Caller, Leave};
 use serde_json::Value;
 use tower::ServiceExt;
 
@@ -64,31 +65,73 @@ impl Api {
         self.ask(caller, Method::POST, path, body).await
     }
 
-    async fn ask(&self, caller: &Caller, method: Method, target: &str, body: Body) -> Told {
-        let request = Request::builder().method(method).uri(target);
-        let request = request.header(CONTENT_TYPE, "application/json").body(body);
-        let Ok(mut request) = request else {
-            // A target that is too long for one.
-            let status = StatusCode::URI_TOO_LONG;
-            let problem = serde_json::json!({ "detail": "this is too long to be asked for" });
-            return Err(Refusal { status, problem });
-        };
-        request.extensions_mut().insert(caller.clone());
-        let Ok(answer) = self.0.clone().oneshot(request).await;
-        let status = answer.status();
-        let body = answer.into_body().collect().await;
-        let body = body.map(http_body_util::Collected::to_bytes);
-        let body = body.unwrap_or_default();
-        match serde_json::from_slice(&body) {
-            Ok(report) if status.is_success() => Ok(report),
-            problem => Err(Refusal {
-                status: if status.is_success() {
-                    StatusCode::BAD_GATEWAY
-                } else {
-                    status
-                },
-                problem: problem.unwrap_or_default(),
-            }),
+    /// Sends an order whose answer is no report, and returns that as it is, to be read as it comes. The leave of the
+    /// connection goes with it.
+    pub(crate) async fn answer(
+        &self,
+        caller: &Caller,
+        path: &str,
+        (body, leave): (&Value, Option<Leave>),
+    ) -> Result<Response, Refusal> {
+        let body = Body::from(body.to_string());
+        let mut request = request(caller, Method::POST, path, body)?;
+        if let Some(leave) = leave {
+            request.extensions_mut().insert(leave);
         }
+        let Ok(answer) = self.0.clone().oneshot(request).await;
+        if answer.status().is_success() {
+            return Ok(answer);
+        }
+        Err(refusal(answer).await)
     }
+
+    async fn ask(&self, caller: &Caller, method: Method, target: &str, body: Body) -> Told {
+        let request = request(caller, method, target, body)?;
+        let Ok(answer) = self.0.clone().oneshot(request).await;
+        told(answer).await
+    }
+}
+
+/// Makes a request of a caller.
+fn request(
+    caller: &Caller,
+    method: Method,
+    target: &str,
+    body: Body,
+) -> Result<Request<Body>, Refusal> {
+    let request = Request::builder().method(method).uri(target);
+    let request = request.header(CONTENT_TYPE, "application/json").body(body);
+    let Ok(mut request) = request else {
+        // A target that is too long for one.
+        let status = StatusCode::URI_TOO_LONG;
+        let problem = serde_json::json!({ "detail": "this is too long to be asked for" });
+        return Err(Refusal { status, problem });
+    };
+    request.extensions_mut().insert(caller.clone());
+    Ok(request)
+}
+
+/// Reads an answer to its end.
+async fn told(answer: Response) -> Told {
+    let status = answer.status();
+    if !status.is_success() {
+        return Err(refusal(answer).await);
+    }
+    json(answer).await.ok_or(Refusal {
+        status: StatusCode::BAD_GATEWAY,
+        problem: Value::Null,
+    })
+}
+
+/// Reads the answer to a request that was refused.
+async fn refusal(answer: Response) -> Refusal {
+    let status = answer.status();
+    let problem = json(answer).await.unwrap_or_default();
+    Refusal { status, problem }
+}
+
+/// Reads JSON, if that is what there is.
+async fn json(answer: Response) -> Option<Value> {
+    let body = answer.into_body().collect().await.ok()?;
+    serde_json::from_slice(&body.to_bytes()).ok()
 }

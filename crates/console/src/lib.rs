@@ -56,6 +56,7 @@ pub fn router(api: Router) -> Router {
         .route("/producers", get(pages::producers::show))
         .route("/window", get(pages::window::show))
         .route("/store", get(pages::store::show))
+        .route("/store/export", post(pages::store::export))
         .route("/audit", get(pages::audit::show))
         .route("/orders/plan/{*action}", post(pages::orders::plan))
         .route("/orders/do/{*action}", post(pages::orders::carry_out))

@@ -62,6 +62,8 @@ pub enum Code {
     TargetShortened,
     /// An export is cut off or changed.
     ExportDamaged,
+    /// Another client is being handed the export of the store.
+    ExportUnfinished,
     /// Another claim holds the key.
     InProgress,
     /// The effect failed; another attempt may follow.
@@ -173,6 +175,7 @@ impl Code {
         Self::SameFile,
         Self::TargetShortened,
         Self::ExportDamaged,
+        Self::ExportUnfinished,
         Self::InProgress,
         Self::EffectFailed,
         Self::Stale,
@@ -245,6 +248,7 @@ impl Code {
             Self::SameFile => "same-file",
             Self::TargetShortened => "target-shortened",
             Self::ExportDamaged => "export-damaged",
+            Self::ExportUnfinished => "export-unfinished",
             Self::InProgress => "in-progress",
             Self::EffectFailed => "effect-failed",
             Self::Stale => "stale",

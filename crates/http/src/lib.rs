@@ -44,7 +44,7 @@ pub use held_body::held_until_gone;
 pub use limits::Limits;
 pub use listener::{Listener, Reserved};
 pub use problem::Problem;
-pub use protocols::Peer;
 #[cfg(feature = "protocols")]
 pub use protocols::Protocols;
+pub use protocols::{Leave, Peer};
 pub use sockets::Sockets;

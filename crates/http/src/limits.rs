@@ -16,7 +16,8 @@ pub struct Limits {
     /// The time for which an answer may find no room to be written: on its connection, or in HTTP/2 in the window that the
     /// client opens for it.
     pub write: Duration,
-    /// The time for a whole connection; without one, it lasts as long as requests come.
+    /// The time for a whole connection, unless a request was given [`Leave`](crate::Leave); without one, it lasts as long as
+    /// requests come.
     pub connection: Option<Duration>,
     /// True if a connection may have several requests, one after the other.
     pub keep_alive: bool,

@@ -33,7 +33,7 @@ pub use self::succession::Reserved;
 use self::succession::Succession;
 use crate::limits::Limits;
 use crate::port_owner::Owner;
-use crate::protocols::{Opener, Peer, WithPeer, http1_server};
+use crate::protocols::{Leave, Opener, Peer, WithPeer, http1_server};
 #[cfg(feature = "protocols")]
 use crate::protocols::{Protocols, Streams, Watched};
 
@@ -208,11 +208,18 @@ impl Listener {
                     linger: succession.linger(),
                 };
                 running.spawn(async move {
-                    let requests = Arc::clone(&newcomer.requests);
-                    let client = (stream, address, requests);
+                    let leave = Leave::default();
+                    let counted = (Arc::clone(&newcomer.requests), leave.clone());
+                    let client = (stream, address, counted);
                     let connection = newcomer.run(answer(opener, client, service, limits, stop));
+                    let mut connection = pin!(connection);
                     match limits.connection {
-                        Some(longest) => drop(timeout(longest, connection).await),
+                        Some(longest) => {
+                            let ended = timeout(longest, connection.as_mut()).await;
+                            if ended.is_err() && leave.is_given() {
+                                connection.await;
+                            }
+                        }
                         None => connection.await,
                     }
                     drop::<Option<OwnedSemaphorePermit>>(place);
@@ -289,7 +296,7 @@ impl Stop {
 /// Answers the requests of a connection until its end, or to the one in hand once a stop is due.
 async fn answer<S, B>(
     opener: Opener,
-    (stream, address, requests): (TcpStream, SocketAddr, Arc<AtomicU64>),
+    (stream, address, counted): (TcpStream, SocketAddr, (Arc<AtomicU64>, Leave)),
     service: S,
     limits: Limits,
     mut stop: Stop,
@@ -314,7 +321,7 @@ async fn answer<S, B>(
         is_encrypted: agreed.is_encrypted,
     };
     let identity = (peer, agreed.certificate);
-    let service = WithPeer::new(service, identity, requests, stop.asked.clone());
+    let service = WithPeer::new(service, identity, counted, stop.asked.clone());
     let stream = TokioIo::new(agreed.stream);
     // A client that hangs up early does not need the answer.
     #[cfg(feature = "protocols")]

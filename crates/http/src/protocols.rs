@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use axum::http::header::CONNECTION;
@@ -41,6 +41,23 @@ pub struct Peer {
     pub address: SocketAddr,
     /// True if the connection is encrypted.
     pub is_encrypted: bool,
+}
+
+/// The leave of a connection to last for longer than its listener allows, as long as its client takes what comes. A listener
+/// puts it among the extensions of each request, for the one whose answer takes its time.
+#[derive(Clone, Debug, Default)]
+pub struct Leave(Arc<AtomicBool>);
+
+impl Leave {
+    /// Gives the leave; it is not taken back.
+    pub fn give(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Tells whether it was given.
+    pub fn is_given(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// A connection whose protocol is known.
@@ -134,6 +151,7 @@ pub(crate) struct WithPeer<S> {
     peer: Peer,
     certificate: Option<ClientCertificate>,
     pub(crate) requests: Arc<AtomicU64>,
+    leave: Leave,
     stop: Arc<watch::Receiver<bool>>,
 }
 
@@ -141,7 +159,7 @@ impl<S> WithPeer<S> {
     pub(crate) fn new(
         inner: S,
         (peer, certificate): (Peer, Option<ClientCertificate>),
-        requests: Arc<AtomicU64>,
+        (requests, leave): (Arc<AtomicU64>, Leave),
         stop: watch::Receiver<bool>,
     ) -> Self {
         Self {
@@ -149,6 +167,7 @@ impl<S> WithPeer<S> {
             peer,
             certificate,
             requests,
+            leave,
             stop: Arc::new(stop),
         }
     }
@@ -165,6 +184,7 @@ where
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
         self.requests.fetch_add(1, Ordering::Relaxed);
         request.extensions_mut().insert(self.peer);
+        request.extensions_mut().insert(self.leave.clone());
         if let Some(certificate) = &self.certificate {
             request.extensions_mut().insert(certificate.clone());
         }

@@ -28,7 +28,7 @@ mod window_line;
 
 pub use broker::{Broker, BrokerFact, Reached, UnreadSetting};
 pub use claims::{ClaimsReport, TokensSeen};
-pub use conclusion::{CheckFailure, Checked};
+pub use conclusion::{CheckAnswer, CheckFailure};
 pub use finding::{Finding, Place, Severity, fail, warn};
 pub use gateway::RouteReport;
 pub use inspection::Inspection;

@@ -1,19 +1,22 @@
 //! One request on a connection of its own. Every failure says whether any byte of the request was handed over.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::Incoming;
 use hyper::client::conn::http1;
-use hyper::{HeaderMap, Request, StatusCode};
+use hyper::{HeaderMap, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{self, Instant};
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 
@@ -52,6 +55,39 @@ pub(crate) async fn exchange(
     within: Duration,
 ) -> Result<Answer, Broken> {
     let deadline = Instant::now() + within;
+    match connected(address, tls, deadline).await? {
+        Either::Plain(stream) => talk(stream, request, deadline).await,
+        Either::Tls(stream) => talk(stream, request, deadline).await,
+    }
+}
+
+/// Sends a request, and passes the body of a good answer to `visit` as it comes, as long as that goes on and no part is
+/// waited for longer than `within`; the answer that is returned has no body then. Reads any other answer to its end.
+///
+/// # Cancel safety
+///
+/// As [`exchange`]
+pub(crate) async fn download(
+    address: &Address,
+    tls: Option<&Arc<ClientConfig>>,
+    request: Request<Full<Bytes>>,
+    (within, visit): (Duration, Visit<'_>),
+) -> Result<Answer, Broken> {
+    match connected(address, tls, Instant::now() + within).await? {
+        Either::Plain(stream) => take(stream, request, (within, visit)).await,
+        Either::Tls(stream) => take(stream, request, (within, visit)).await,
+    }
+}
+
+/// Takes a part of an answer.
+pub(crate) type Visit<'v> = &'v mut (dyn FnMut(Bytes) -> ControlFlow<()> + Send);
+
+/// Connects.
+async fn connected(
+    address: &Address,
+    tls: Option<&Arc<ClientConfig>>,
+    deadline: Instant,
+) -> Result<Either<TcpStream, Box<TlsStream<TcpStream>>>, Broken> {
     let patience = deadline.min(Instant::now() + LONGEST_CONNECT);
     let connect = async {
         let stream = TcpStream::connect((address.host(), address.port())).await;
@@ -72,10 +108,7 @@ pub(crate) async fn exchange(
     };
     let connected = time::timeout_at(patience, connect).await;
     let late = || Broken::Unsent(format!("no connection within {LONGEST_CONNECT:?}"));
-    match connected.map_err(|_| late())?? {
-        Either::Plain(stream) => talk(stream, request, deadline).await,
-        Either::Tls(stream) => talk(stream, request, deadline).await,
-    }
+    connected.map_err(|_| late())?
 }
 
 enum Either<A, B> {
@@ -91,39 +124,96 @@ async fn talk<S>(
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let sent = |error: &hyper::Error| Broken::Sent(cause(error));
     let exchange = async {
-        let (mut sender, mover) = http1::handshake(TokioIo::new(stream))
-            .await
-            .map_err(|error| Broken::Unsent(cause(&error)))?;
-        // It ends with this request.
-        let mut movers = JoinSet::new();
-        movers.spawn(mover);
-        let answer = sender.try_send_request(request).await;
-        let answer = answer.map_err(|mut error| match error.take_message() {
-            Some(_) => Broken::Unsent(cause(error.error())),
-            None => sent(error.error()),
-        })?;
-        let (head, body) = answer.into_parts();
-        let body = Limited::new(body, MOST_BYTES).collect().await;
-        let body = body.map_err(|error| {
-            if error.is::<LengthLimitError>() {
-                return Broken::TooLarge;
-            }
-            Broken::Sent(
-                error
-                    .downcast_ref()
-                    .map_or_else(|| error.to_string(), cause),
-            )
-        })?;
-        Ok(Answer {
-            status: head.status,
-            headers: head.headers,
-            body: body.to_bytes(),
-        })
+        let (_line, answer) = asked(stream, request).await?;
+        whole(answer).await
     };
     let done = time::timeout_at(deadline, exchange).await;
     done.unwrap_or(Err(Broken::Late))
+}
+
+/// Sends a request, and takes what comes.
+async fn take<S>(
+    stream: S,
+    request: Request<Full<Bytes>>,
+    (within, visit): (Duration, Visit<'_>),
+) -> Result<Answer, Broken>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let late = |_| Broken::Late;
+    let asked = time::timeout(within, asked(stream, request)).await;
+    let (_line, answer) = asked.map_err(late)??;
+    if !answer.status().is_success() {
+        let answer = time::timeout(within, whole(answer)).await;
+        return answer.map_err(late)?;
+    }
+    let (head, mut body) = answer.into_parts();
+    while let Some(frame) = time::timeout(within, body.frame()).await.map_err(late)? {
+        let frame = frame.map_err(|error| Broken::Sent(cause(&error)))?;
+        if let Ok(part) = frame.into_data()
+            && visit(part).is_break()
+        {
+            break;
+        }
+    }
+    Ok(Answer {
+        status: head.status,
+        headers: head.headers,
+        body: Bytes::new(),
+    })
+}
+
+/// A connection that is open. Dropping it closes it.
+struct Line {
+    _sender: http1::SendRequest<Full<Bytes>>,
+    _mover: JoinSet<hyper::Result<()>>,
+}
+
+/// Sends a request, and returns the beginning of the answer with the connection that the rest comes over.
+async fn asked<S>(
+    stream: S,
+    request: Request<Full<Bytes>>,
+) -> Result<(Line, Response<Incoming>), Broken>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let (mut sender, mover) = http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| Broken::Unsent(cause(&error)))?;
+    let mut movers = JoinSet::new();
+    movers.spawn(mover);
+    let answer = sender.try_send_request(request).await;
+    let answer = answer.map_err(|mut error| match error.take_message() {
+        Some(_) => Broken::Unsent(cause(error.error())),
+        None => Broken::Sent(cause(error.error())),
+    })?;
+    let line = Line {
+        _sender: sender,
+        _mover: movers,
+    };
+    Ok((line, answer))
+}
+
+/// Reads an answer to its end.
+async fn whole(answer: Response<Incoming>) -> Result<Answer, Broken> {
+    let (head, body) = answer.into_parts();
+    let body = Limited::new(body, MOST_BYTES).collect().await;
+    let body = body.map_err(|error| {
+        if error.is::<LengthLimitError>() {
+            return Broken::TooLarge;
+        }
+        Broken::Sent(
+            error
+                .downcast_ref()
+                .map_or_else(|| error.to_string(), cause),
+        )
+    })?;
+    Ok(Answer {
+        status: head.status,
+        headers: head.headers,
+        body: body.to_bytes(),
+    })
 }
 
 /// The error with its cause: the uppermost layer alone says little.

@@ -5,7 +5,7 @@
 //! [`Worker::run`] follows messages that are run again.
 //!
 //! It connects to the one address that it was made for, follows no redirect, asks no proxy, and reads no more than
-//! 32 MiB of an answer. Each request has a connection of its own.
+//! 32 MiB of an answer, but for an export, which it passes on as it comes. Each request has a connection of its own.
 //!
 //! ```
 //! use semel_remote::{Access, Worker};

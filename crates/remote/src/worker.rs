@@ -1,6 +1,7 @@
 //! A worker behind its admin API: requests, and their answers as reports.
 
 use std::fmt;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,15 +10,16 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT};
 use hyper::{Method, Request, StatusCode};
+use semel_core::units::duration_text;
 use semel_core::{Code, Error, ErrorKind, Result as CoreResult};
 use semel_tls::Tls;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio_rustls::rustls::ClientConfig;
 
 use crate::address::Address;
-use crate::connection::{Answer, Broken, MOST_BYTES, exchange};
+use crate::connection::{Answer, Broken, MOST_BYTES, download, exchange};
 use crate::effects::Effects;
 use crate::problem::Problem;
 use crate::report::{Read, of_format};
@@ -227,6 +229,63 @@ impl Worker {
         self.json(&answer.body, effects)
     }
 
+    /// Asks for everything that its store holds, as `semel store export` writes it, and passes that to `visit` as it comes.
+    /// The audit trail of the worker keeps the reason.
+    ///
+    /// # Errors
+    ///
+    /// Those of `visit`, of the worker, and of the way to it: what was passed by then is no whole export
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the export breaks off
+    pub async fn export(
+        &self,
+        reason: &str,
+        mut visit: impl FnMut(&[u8]) -> CoreResult<()> + Send,
+    ) -> Result<(), Failure> {
+        let path = "/v1/store/export";
+        let body = Bytes::from(json!({ "reason": reason }).to_string());
+        let (mut failed, mut bytes) = (None, 0);
+        let mut pass = |part: Bytes| {
+            bytes += part.len();
+            match visit(&part) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    failed = Some(error);
+                    ControlFlow::Break(())
+                }
+            }
+        };
+        let answer = match self.request(&Method::POST, path, body) {
+            Ok(request) => {
+                let tls = self.tls.as_ref();
+                download(&self.address, tls, request, (READING, &mut pass)).await
+            }
+            Err(broken) => Err(broken),
+        };
+        if let Some(error) = failed {
+            return Err(Failure::Failed(error));
+        }
+        let cause = match &answer {
+            Err(Broken::Sent(cause)) => Some(cause.clone()),
+            Err(Broken::Late) => Some(format!(
+                "nothing more came within {}",
+                duration_text(READING)
+            )),
+            Err(Broken::Unsent(_) | Broken::TooLarge) | Ok(_) => None,
+        };
+        if let Some(cause) = cause.filter(|_| bytes > 0) {
+            let message = format!(
+                "the worker at {} broke off after {bytes} bytes of the export, which is not whole: {cause}",
+                self.address
+            );
+            let error = Error::new(ErrorKind::Unavailable, message).not_applied();
+            return Err(Failure::Failed(error.with_code(Code::WorkerUnreachable)));
+        }
+        self.checked(path, answer, Effects::None).map(|_| ())
+    }
+
     async fn send(
         &self,
         method: Method,
@@ -234,9 +293,19 @@ impl Worker {
         body: Bytes,
         within: Duration,
     ) -> Result<Answer, Broken> {
+        let request = self.request(&method, target, body)?;
+        exchange(&self.address, self.tls.as_ref(), request, within).await
+    }
+
+    fn request(
+        &self,
+        method: &Method,
+        target: &str,
+        body: Bytes,
+    ) -> Result<Request<Full<Bytes>>, Broken> {
         let unsent = |why: &str| Broken::Unsent(why.to_owned());
         let mut request = Request::builder()
-            .method(&method)
+            .method(method)
             .uri(self.address.path(target))
             .header(HOST, self.address.authority())
             .header(ACCEPT, "application/json")
@@ -244,12 +313,11 @@ impl Worker {
         if let Some(Token(token)) = &self.token {
             request = request.header(AUTHORIZATION, token);
         }
-        if method == Method::POST {
+        if *method == Method::POST {
             request = request.header(CONTENT_TYPE, "application/json");
         }
         let request = request.body(Full::new(body));
-        let request = request.map_err(|_| unsent("the request cannot be written"))?;
-        exchange(&self.address, self.tls.as_ref(), request, within).await
+        request.map_err(|_| unsent("the request cannot be written"))
     }
 
     /// Returns an answer of success; else the failure that it is.

@@ -218,6 +218,7 @@ const PAGES: &[(&str, &str)] = pages![
     "effect-failed",
     "entity-missing",
     "export-damaged",
+    "export-unfinished",
     "fingerprint-conflict",
     "forbidden",
     "handler-broken",

@@ -5,11 +5,11 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_admin::{CheckQuestion, Checker, Checking};
+use semel_admin::{CheckQuestion, Checker, PendingCheck};
 use semel_check::{Check, Means, Patience};
 use semel_config::Settings;
 use semel_core::{AnyStore, Clock, Code, Error, ErrorKind, Result};
-use semel_operate::check::{CheckFailure, Checked, Scrape};
+use semel_operate::check::{CheckAnswer, CheckFailure, Scrape};
 use semel_telemetry::Format;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -53,7 +53,8 @@ impl SelfCheck {
             // With relays alone, the worker does not open the store of its settings.
             store: store.filter(|_| !self.settings.has_relays_alone()),
             scrape: is_open.then(|| Scrape::Answered(self.address, metrics())),
-            patience: Patience(Some(PATIENCE)),
+            patience: Patience::new(PATIENCE, WHOLE),
+            most_producers: Some(MOST_PRODUCERS),
             at_once: AT_ONCE,
             unfinished: Arc::clone(&self.unfinished),
         }
@@ -61,7 +62,7 @@ impl SelfCheck {
 }
 
 impl Checker for SelfCheck {
-    fn check(&self, question: CheckQuestion, store: Option<AnyStore>) -> Checking {
+    fn check(&self, question: CheckQuestion, store: Option<AnyStore>) -> PendingCheck {
         let CheckQuestion {
             pipeline,
             rate,
@@ -106,8 +107,8 @@ impl Checker for SelfCheck {
                 Ok(ControlFlow::Continue(()))
             };
             let concluded = check.run(&mut read).await?;
-            Ok(Checked {
-                semel: Checked::VERSION,
+            Ok(CheckAnswer {
+                semel: CheckAnswer::VERSION,
                 verdict: concluded.worst,
                 items,
                 windows: concluded.windows,
@@ -152,6 +153,11 @@ async fn on_own_thread<T: Send + 'static>(
 
 /// The longest wait for one answer of a server.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest wait for all of them: less than a check may take, so that what was not looked at is told.
+const WHOLE: Duration = Duration::from_secs(20);
+const _: () = assert!(WHOLE.as_secs() < semel_admin::LONGEST_CHECK.as_secs());
+/// The most producers of the store that are gone through.
+const MOST_PRODUCERS: usize = 10_000;
 /// The pipelines that are looked at at once, so that one server that is away delays its own report alone.
 const AT_ONCE: usize = 8;
 

@@ -20,7 +20,7 @@ use std::time::Duration;
 use semel_core::{Error, ErrorKind, Result};
 
 /// The version of the messages; each side refuses another one.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// The longest greeting. A peer that sends more is no verb of Semel's.
 const MOST_GREETING_BYTES: usize = 4 << 10;
 /// The longest message. A page of a list is made to fit.

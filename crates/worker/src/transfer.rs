@@ -19,8 +19,9 @@ pub(crate) use writer::write_item;
 use std::io::{Read, Write};
 use std::sync::Arc;
 
+use semel_core::port::store::Page;
 use semel_core::port::transfer::{AnyTransferStore, Item, TransferStore};
-use semel_core::{Error, ErrorKind, Result, Timestamp};
+use semel_core::{Error, ErrorKind, FencingToken, Result, Timestamp};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -41,7 +42,7 @@ pub struct Head {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Counts {
-    /// Fencing tokens: one.
+    /// Fencing tokens: one, and a second one if tokens were granted while the store was exported.
     pub tokens: u64,
     /// Records.
     pub records: u64,
@@ -76,9 +77,30 @@ impl Counts {
 /// A callback that learns now and then how many items and bytes are done.
 pub type OnTransfer = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
-/// Writes everything that `store` holds to `to`, which is returned flushed.
+/// The use that a store is in while it is exported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// It is at rest: it answers large pages.
+    Rest,
+    /// Others work on it: each page is small, so that they get their turns, and little of it is in memory.
+    Work,
+}
+
+impl Use {
+    /// The most items of a page.
+    const fn page(self) -> usize {
+        match self {
+            Self::Rest => PAGE,
+            Self::Work => PAGE_AT_WORK,
+        }
+    }
+}
+
+/// Writes everything that `store` holds to `to`, which is returned flushed. Of a store at work, what changes meanwhile
+/// may be missing, or be there as it was; its token comes once more behind all else if it has risen.
 ///
-/// # Guarantee   XFR-1
+/// # Guarantee   XFR-1, of a store at rest
+/// # Cost   holds three pages and a block of lines
 /// # Cancel safety   the lines written by then stay, without the last line
 ///
 /// # Errors
@@ -86,7 +108,7 @@ pub type OnTransfer = Arc<dyn Fn(u64, u64) + Send + Sync>;
 /// Those of [`TransferStore::export`]; `target-unavailable`: `to` accepts no bytes.
 pub async fn export<W: Write + Send + 'static>(
     store: &AnyTransferStore,
-    kind: &'static str,
+    (kind, in_use): (&'static str, Use),
     created: Timestamp,
     to: W,
     on_transfer: OnTransfer,
@@ -111,18 +133,24 @@ pub async fn export<W: Write + Send + 'static>(
             )),
         }
     });
-    let mut after = None;
+    let (mut after, mut first) = (None, None);
     let handed_over = loop {
-        let page = match store.export(after.as_deref(), PAGE).await {
+        let page = match store.export(after.as_deref(), in_use.page()).await {
             Ok(page) => page,
             Err(error) => break Err(error),
         };
+        first = first.or(token_of(&page));
         if pages.send(page.items).await.is_err() {
             // The writer failed and reports the reason itself.
             break Ok(());
         }
         after = page.next;
         if after.is_none() {
+            match risen(store, in_use, first).await {
+                // A writer that failed reports the reason itself.
+                Ok(token) => drop(pages.send(token.into_iter().collect()).await),
+                Err(error) => break Err(error),
+            }
             let _ = whole.send(()).await;
             break Ok(());
         }
@@ -130,6 +158,32 @@ pub async fn export<W: Write + Send + 'static>(
     drop((pages, whole));
     let written = joined(beside).await;
     handed_over.and(written)
+}
+
+/// Returns the token that a store at work has come to, if that is beyond the `first` one: the records between them may
+/// have tokens up to it, and whoever imports them must grant none of those again.
+async fn risen(
+    store: &AnyTransferStore,
+    in_use: Use,
+    first: Option<FencingToken>,
+) -> Result<Option<Item>> {
+    if in_use == Use::Rest {
+        return Ok(None);
+    }
+    let page = store.export(None, 1).await?;
+    Ok(token_of(&page)
+        .filter(|token| Some(*token) > first)
+        .map(Item::Token))
+}
+
+/// Returns the token of a first page.
+fn token_of(page: &Page<Item>) -> Option<FencingToken> {
+    page.items.iter().find_map(|item| match item {
+        Item::Token(token) => Some(*token),
+        Item::Record(_) | Item::Entity(..) | Item::Mark(_) | Item::Parked(_) | Item::Audited(_) => {
+            None
+        }
+    })
 }
 
 /// Reads a whole export without importing anything, and returns its head and its counts.
@@ -219,6 +273,8 @@ async fn joined<T: 'static>(mut tasks: JoinSet<Result<T>>) -> Result<T> {
 
 /// The number of items of a page that a store is asked for.
 const PAGE: usize = 4_096;
+/// The same of a store at work.
+const PAGE_AT_WORK: usize = 128;
 /// Items, and bytes of their lines, that are handed to a store at once: one durable write.
 const BATCH: usize = 32_768;
 const BATCH_BYTES: u64 = 16 << 20;

@@ -96,6 +96,7 @@ const ALLOWED: &[Arrow] = &[
     Arrow("crates/check", "crates/engine", Use::Normal),
     Arrow("crates/check", "crates/http", Use::Normal),
     Arrow("crates/check", "crates/operate", Use::Normal),
+    Arrow("crates/check", "crates/stores/memory", Use::Tests),
     Arrow("crates/check", "crates/worker", Use::Normal),
     // What an operator sees: reports, and the notices of a supervisor, in words.
     Arrow("crates/cli", "crates/render", Use::Normal),

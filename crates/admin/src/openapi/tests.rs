@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::OPENAPI;
 use crate::orders::{Action, MOST_CHANGES, MOST_REASON_BYTES};
 use crate::page::MOST_ITEMS;
-use crate::router::{STOP, Step, described};
+use crate::router::{EXPORT, STOP, Step, described};
 
 fn document() -> Value {
     serde_json::from_str(OPENAPI).expect("JSON")
@@ -32,7 +32,7 @@ fn it_has_the_paths_of_the_service_and_the_members_of_their_queries() {
     let steps: Vec<String> = steps.collect();
     let served = described().into_iter().map(|(path, _)| path);
     let served = served.chain(steps.iter().map(String::as_str));
-    let served: BTreeSet<&str> = served.chain([STOP]).collect();
+    let served: BTreeSet<&str> = served.chain([STOP, EXPORT]).collect();
     assert_eq!(all, served);
     for path in &steps {
         let methods: Vec<_> = paths[path].as_object().expect("methods").keys().collect();
@@ -79,7 +79,7 @@ fn it_has_the_words_and_the_bounds_of_queries() {
         }
     }
     assert_eq!(of("Pipelines")["pipelines"]["maxItems"], MOST_CHANGES);
-    for schema in ["Do", "Stop"] {
+    for schema in ["Do", "Stop", "Export"] {
         assert_eq!(of(schema)["reason"]["maxLength"], MOST_REASON_BYTES);
     }
     let windows = of("Extend")["window"]["pattern"]

@@ -300,7 +300,7 @@ impl Execution<'_> {
 }
 
 /// The problem of an order of which the audit trail could not tell.
-pub(super) fn no_trail() -> Problem {
+pub(crate) fn no_trail() -> Problem {
     let detail = "the store takes no entries about itself into its audit trail";
     let status = StatusCode::NOT_IMPLEMENTED;
     Problem::new(status, Code::Unsupported.as_str(), detail)

@@ -356,6 +356,18 @@ impl Order {
     }
 }
 
+/// Reads the reason in a body that has nothing else.
+///
+/// # Errors
+///
+/// 400: the body cannot be meant
+pub(crate) fn reason_alone(body: &[u8]) -> Result<Box<str>, Problem> {
+    let document = document(body)?;
+    let [member] = members(document.root(), "", ["reason"])?;
+    let text = reason(&required(member, "", "reason")?)?;
+    Ok(text.into())
+}
+
 /// Reads a reason: a line with words in it.
 pub(super) fn reason(member: &Member<'_>) -> Result<String, Fault> {
     let text = member.text_within(MOST_REASON_BYTES)?;

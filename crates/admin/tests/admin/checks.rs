@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use semel_admin::{CheckQuestion, Checker, Checking, LONGEST_CHECK};
+use semel_admin::{CheckQuestion, Checker, LONGEST_CHECK, PendingCheck};
 use semel_core::AnyStore;
 use semel_http::Caller;
-use semel_operate::check::{Checked, Severity};
+use semel_operate::check::{CheckAnswer, Severity};
 use serde_json::Value;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
@@ -60,7 +60,7 @@ impl Drop for Ends {
 }
 
 impl Checker for Shared {
-    fn check(&self, question: CheckQuestion, _: Option<AnyStore>) -> Checking {
+    fn check(&self, question: CheckQuestion, _: Option<AnyStore>) -> PendingCheck {
         let it = Arc::clone(&self.0);
         Box::pin(async move {
             it.begun.fetch_add(1, Ordering::SeqCst);
@@ -70,8 +70,8 @@ impl Checker for Shared {
             it.most_at_once.fetch_max(now, Ordering::SeqCst);
             let permit = it.permits.acquire().await.expect("it stays open");
             permit.forget();
-            Ok(Checked {
-                semel: Checked::VERSION,
+            Ok(CheckAnswer {
+                semel: CheckAnswer::VERSION,
                 verdict: if question.production {
                     Severity::Fail
                 } else {

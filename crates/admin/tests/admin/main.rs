@@ -4,6 +4,7 @@
 mod bounds;
 mod checks;
 mod description;
+mod exports;
 mod extension;
 mod orders;
 mod outbox;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
-use axum::http::Request;
 use axum::http::header::CONTENT_TYPE;
+use axum::http::{Request, Response};
 use bytes::Bytes;
 use semel_admin::{Lent, Orders, Plot, Series, SeriesQuery, Settings, Worker, router};
 use semel_config::{ConsoleSettings, PipelineSettings};
@@ -178,15 +178,24 @@ impl Site {
         self.send(request.expect("a request"), caller).await
     }
 
-    /// Sends a request as this caller; returns the status and the body.
-    pub(crate) async fn send(
+    /// Sends a request as this caller; returns the answer, whose body was not read.
+    pub(crate) async fn answer(
         &self,
         mut request: Request<Body>,
         caller: Option<Caller>,
-    ) -> (u16, Value) {
+    ) -> Response<Body> {
         request.extensions_mut().extend(extension(caller));
         let answer = self.router.clone().oneshot(request).await;
-        let answer = answer.expect("the router never fails");
+        answer.expect("the router never fails")
+    }
+
+    /// Sends a request as this caller; returns the status and the body.
+    pub(crate) async fn send(
+        &self,
+        request: Request<Body>,
+        caller: Option<Caller>,
+    ) -> (u16, Value) {
+        let answer = self.answer(request, caller).await;
         let status = answer.status().as_u16();
         let body = to_bytes(answer.into_body(), usize::MAX).await;
         let body = body.expect("a body");

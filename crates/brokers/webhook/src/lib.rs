@@ -38,6 +38,7 @@ mod inbox;
 mod ingest;
 mod listeners;
 mod message;
+mod open_requests;
 mod options;
 mod refusal;
 mod request_body;
@@ -46,7 +47,6 @@ mod scheme;
 mod secrets;
 mod signature;
 mod source;
-mod unanswered;
 mod verification;
 
 pub use answers::Answers;

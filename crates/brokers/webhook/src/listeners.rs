@@ -21,10 +21,10 @@ use super::answers::Answers;
 use super::arrivals::Arrivals;
 use super::entrance::{Entrance, LIMITS};
 use super::ingest::{Gate, IngestOptions, MAX_HEADERS_BYTES};
+use super::open_requests::OpenRequests;
 use super::options::Options;
 use super::request_body::unread;
 use super::route::Route;
-use super::unanswered::Unanswered;
 
 /// The addresses that webhooks come to. They are listened at from the beginning, so that a provider is told to come again
 /// while the sources are not there yet, and once they are closed.
@@ -47,7 +47,7 @@ struct Door {
 struct Paths {
     places: Mutex<Places>,
     /// Of a listener that is lent: its own requests are awaited where it ends.
-    unanswered: Unanswered,
+    open_requests: OpenRequests,
     /// Turned `true` once no further requests are wanted.
     is_stopping: Option<watch::Receiver<bool>>,
 }
@@ -115,7 +115,7 @@ impl Listeners {
         for (entrance, places) in by_entrance {
             let paths = Arc::new(Paths {
                 places: Mutex::new(places),
-                unanswered: Unanswered::default(),
+                open_requests: OpenRequests::default(),
                 is_stopping: stopping.clone(),
             });
             let identity = tls.get(&entrance);
@@ -265,7 +265,7 @@ impl Listeners {
         let lent = lent.filter(|(entrance, _)| entrance.lender().is_some());
         let answered = async {
             for (_, door) in lent {
-                door.paths.unanswered.none().await;
+                door.paths.open_requests.none().await;
             }
         };
         // Both have their time from now on.
@@ -300,9 +300,9 @@ async fn receive(State(paths): State<Arc<Paths>>, request: Request) -> Response 
 
 /// The same at a listener that is lent, whose requests are awaited here.
 async fn receive_lent(paths: State<Arc<Paths>>, request: Request) -> Response {
-    let begun = paths.unanswered.begin();
+    let request_in_hand = paths.open_requests.begin();
     let response = receive(paths, request).await;
-    response.map(|body| begun.until_gone(body))
+    response.map(|body| request_in_hand.until_gone(body))
 }
 
 async fn refuse(problem: Problem, request: Request) -> Response {

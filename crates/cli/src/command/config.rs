@@ -37,9 +37,9 @@ fn check(ConfigCheck { named, format }: &ConfigCheck) -> Result<Exit> {
         Output::Table => told(&loaded),
         Output::Json | Output::Jsonl => {
             let faults = loaded.as_ref().map_or_else(|faults| &**faults, |_| &[]);
-            let checked = Checked {
+            let checked = ConfigReport {
                 valid: loaded.is_ok(),
-                faults: faults.iter().map(Told::from).collect(),
+                faults: faults.iter().map(FaultLine::from).collect(),
             };
             serde_json::to_string(&checked).unwrap_or_default()
         }
@@ -105,20 +105,20 @@ fn told(loaded: &Loaded) -> String {
 
 /// The documented object of `config check`.
 #[derive(Serialize)]
-struct Checked<'a> {
+struct ConfigReport<'a> {
     valid: bool,
-    faults: Vec<Told<'a>>,
+    faults: Vec<FaultLine<'a>>,
 }
 
 #[derive(Serialize)]
-struct Told<'a> {
+struct FaultLine<'a> {
     code: &'static str,
     setting: &'a str,
     origin: &'a str,
     message: &'a str,
 }
 
-impl<'a> From<&'a Fault> for Told<'a> {
+impl<'a> From<&'a Fault> for FaultLine<'a> {
     fn from(fault: &'a Fault) -> Self {
         Self {
             code: fault.code.as_str(),

@@ -12,6 +12,7 @@
 mod check;
 mod consent;
 mod door;
+mod export;
 mod extension;
 mod in_doubt;
 mod keys;

@@ -3,7 +3,7 @@
 mod export;
 mod import;
 
-pub(crate) use export::export;
+pub(crate) use export::{export, is_closed, replaced, stdout, told, warn_of_worker};
 pub(crate) use import::import;
 
 use std::sync::Arc;

@@ -5,6 +5,7 @@ pub(crate) mod access;
 mod browser;
 mod connections;
 mod encrypted;
+mod exports;
 mod live;
 mod orders;
 pub(crate) mod runs;

@@ -215,8 +215,7 @@ fn what_only_the_worker_can_do_is_refused_with_the_way_out() {
     site.semel(&["store", "export", "--to", "a.jsonl"]).done();
     let worker = beside(&site);
     for verb in [
-        &["store", "export"][..],
-        &["store", "import", "a.jsonl", "--yes"],
+        &["store", "import", "a.jsonl", "--yes"][..],
         &["run"],
         &["dedup", "in", "--store", "embedded:data"],
     ] {

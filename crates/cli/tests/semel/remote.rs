@@ -279,7 +279,11 @@ fn a_verb_that_no_worker_answers_is_refused_by_name() {
         asked.there(words).code(2).says(name);
     }
     // Those of this machine have no such option.
-    for words in [&["store", "export"][..], &["config", "check"], &["run"]] {
+    for words in [
+        &["store", "import", "a.jsonl"][..],
+        &["config", "check"],
+        &["run"],
+    ] {
         let words = [words, &["--admin", "http://127.0.0.1:1"]].concat();
         asked.here(&words).code(2).says("--admin");
     }

@@ -160,6 +160,7 @@ macro_rules! __each_transfer_law {
                 LawId::Transferred => an_export_begins_with_the_token;
                 LawId::Transferred => an_export_holds_everything;
                 LawId::Transferred => pages_of_an_export_are_complete;
+                LawId::Transferred => pages_of_an_export_are_bounded_by_what_they_hold;
                 LawId::Transferred => a_foreign_cursor_of_an_export_is_refused;
                 LawId::Transferred => what_is_forgotten_is_not_exported;
                 LawId::Transferred => a_copy_exports_what_it_was_given;

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use bytes::Bytes;
 use semel_core::port::store::ListQuery;
 use semel_core::port::transfer::{Item, TransferStore};
 use semel_core::{ErrorKind, Parked};
 
-use super::contents::everything;
-use crate::lab::Lab;
+use super::contents::{every_message, everything};
+use crate::lab::{Lab, text_key};
 use crate::steps::{complete, complete_for};
 
 /// The token comes first, of an empty store, too, and alone there.
@@ -76,6 +77,40 @@ pub async fn pages_of_an_export_are_complete(lab: Lab) {
     }
 }
 
+/// A page ends where its items hold much, however many it may have.
+pub async fn pages_of_an_export_are_bounded_by_what_they_hold(lab: Lab) {
+    let [whole, ..] = every_message();
+    for number in 0..LARGE_MESSAGES {
+        let message = Parked {
+            // Without one, the place of a message is what tells it from others.
+            transport: None,
+            coordinates: format!("orders/3@{number}").into(),
+            key: Some(text_key(&format!("pay-{number}"))),
+            payload: Bytes::from(vec![b'x'; LARGE_BYTES]),
+            ..whole.clone()
+        };
+        assert!(lab.park(&message).await);
+    }
+    lab.outlast_lease().await;
+    let (mut after, mut found) = (None::<Bytes>, 0);
+    for _ in 0..LARGE_MESSAGES * 2 {
+        let page = lab.export_page(after.as_deref(), 10_000).await;
+        let messages = page.items.iter().filter(|it| matches!(it, Item::Parked(_)));
+        let messages = messages.count();
+        assert!(
+            messages < LARGE_MESSAGES,
+            "a page holds {messages} messages of {LARGE_BYTES} bytes"
+        );
+        found += messages;
+        after = page.next;
+        if after.is_none() {
+            assert_eq!(found, LARGE_MESSAGES);
+            return;
+        }
+    }
+    panic!("an export of {LARGE_MESSAGES} messages does not end");
+}
+
 /// A cursor from another source is refused, not misread.
 pub async fn a_foreign_cursor_of_an_export_is_refused(lab: Lab) {
     everything(&lab).await;
@@ -114,6 +149,10 @@ pub async fn a_copy_exports_what_it_was_given(lab: Lab) {
     assert_eq!(copy.stats().await.records, lab.stats().await.records);
     assert_eq!(copy.stats().await.parked, lab.stats().await.parked);
 }
+
+/// Messages of one export, and the bytes of each: together more than a page of any store may hold.
+const LARGE_MESSAGES: usize = 12;
+const LARGE_BYTES: usize = 1 << 20;
 
 /// Items as texts in an order of their own, so that exports can be compared.
 pub(super) fn texts(items: &[Item]) -> BTreeSet<String> {

@@ -1,15 +1,15 @@
-//! The store: what it holds, and what asking it takes.
+//! The store: what it holds, what asking it takes, and all of it as a file.
 
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
-use semel_http::Role;
-use serde_json::Value;
+use semel_http::{Leave, Role, body};
+use serde_json::{Value, json};
 
 use crate::api::Api;
-use crate::form::Form;
-use crate::layout::{Place, page, refused};
+use crate::form::{Form, MOST_REASON_LETTERS};
+use crate::layout::{Place, page, page_with, refusal, refused};
 use crate::plot::{Selection, Unit, amount, lines, plot};
 use crate::text::{list, shown, text, words};
 
@@ -64,9 +64,57 @@ pub(crate) async fn show(State(api): State<Api>, head: Parts) -> Response {
                 p { "Removes the records whose window has passed. The worker does so by itself now and then." }
                 form method="post" action="/orders/plan/store/sweep" { button { "Plan a sweep…" } }
             }
+            section.card aria-labelledby="export" {
+                h2 #export { "Export" }
+                p {
+                    "All that the store holds, as a file for " code { "semel store import" } ". It has messages and outcomes as "
+                    "they are: keep it as you keep the store. What changes meanwhile may be missing: to move the store, stop "
+                    "its workers first."
+                }
+                form.confirm method="post" action="/store/export" {
+                    label for="reason" { "Why? The audit trail keeps it, with your name." }
+                    input #reason name="reason" required maxlength=(MOST_REASON_LETTERS) autocomplete="off";
+                    button { "Export" }
+                }
+            }
         }
     };
     page(&caller, Place::Store, "Store", &content)
+}
+
+/// Hands over the export of the store, which the browser keeps as a file; shows why there is none.
+pub(crate) async fn export(State(api): State<Api>, request: Request) -> Response {
+    let (mut head, body) = request.into_parts();
+    let caller = match body::caller(&head, Role::Viewer) {
+        Ok(caller) => caller,
+        Err(problem) => return problem.into_response(),
+    };
+    let leave = head.extensions.remove::<Leave>();
+    let form = match Form::of_body(&head, body, &caller, Role::Admin).await {
+        Ok(form) => form,
+        Err(problem) => {
+            return refusal(&caller, Place::Store, problem.status(), problem.detail());
+        }
+    };
+    let order = json!({ "reason": form.text("reason") });
+    let told = api.answer(&caller, "/v1/store/export", (&order, leave));
+    match told.await {
+        Ok(answer) => answer,
+        Err(refusal) => {
+            let content = html! {
+                h1 { "Not exported" }
+                p.notice.bad role="alert" { (refusal.detail()) }
+                p { a href="/store" { "Back" } }
+            };
+            page_with(
+                refusal.status,
+                &caller,
+                Place::Store,
+                "Not exported",
+                &content,
+            )
+        }
+    }
 }
 
 fn holdings(store: &Value) -> Markup {

@@ -1,6 +1,7 @@
 //! The console over the admin API and a store in memory, behind the rules of a listener.
 
 mod bounds;
+mod exports;
 mod hostile;
 mod lists;
 mod login;

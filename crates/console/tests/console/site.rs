@@ -215,7 +215,8 @@ impl Site {
             },
         );
         let pipelines = pipelines.expect("sound settings").pipelines;
-        Self::made("127.0.0.1:9464", &["pay".to_owned()], &[], pipelines).0
+        let configured = (pipelines, &["iban"][..]);
+        Self::made("127.0.0.1:9464", &["pay".to_owned()], &[], configured).0
     }
 
     /// A console at this address, whose listener knows these tokens; returns their secrets, too.
@@ -224,14 +225,19 @@ impl Site {
         pipelines: &[String],
         tokens: &[Named<'_>],
     ) -> (Self, Vec<String>) {
-        Self::made(address, pipelines, tokens, Vec::new())
+        Self::made(address, pipelines, tokens, (Vec::new(), &["iban"]))
+    }
+
+    /// A site that hides nothing from anybody who may see messages.
+    pub(crate) fn without_mask() -> Self {
+        Self::made("127.0.0.1:9464", &[], &[], (Vec::new(), &[])).0
     }
 
     fn made(
         address: &str,
         pipelines: &[String],
         tokens: &[Named<'_>],
-        configured: Vec<PipelineSettings>,
+        (configured, mask): (Vec<PipelineSettings>, &[&str]),
     ) -> (Self, Vec<String>) {
         let clock = Arc::new(TestClock::new());
         let memory = Arc::new(MemoryStore::new(clock.clone()));
@@ -252,9 +258,9 @@ impl Site {
             routes: Vec::new(),
             config: "{}".to_owned(),
             console: ConsoleSettings {
-                mask: ["iban"]
+                mask: mask
+                    .iter()
                     .map(|it| it.parse().expect("a member"))
-                    .into_iter()
                     .collect(),
                 viewers_see_payloads: false,
             },

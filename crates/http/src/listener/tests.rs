@@ -30,6 +30,13 @@ async fn served(limits: Limits) -> Served {
     let router = Router::new()
         .route("/", get(|| async { "now" }))
         .route("/slow", get(slow))
+        .route(
+            "/slow-with-leave",
+            get(move |leave: axum::Extension<Leave>| {
+                leave.give();
+                slow()
+            }),
+        )
         .route("/large", get(|| async { vec![b'x'; 64 << 20] }))
         .route(
             "/echo",
@@ -245,6 +252,19 @@ async fn a_connection_for_a_time_ends_with_it() {
         .asked("GET /slow HTTP/1.1\r\nhost: localhost\r\n\r\n")
         .await;
     assert_eq!(answer, "");
+}
+
+#[tokio::test]
+async fn a_connection_with_leave_lasts_for_as_long_as_its_answer_comes() {
+    let limited = Limits {
+        connection: Some(Duration::from_millis(300)),
+        ..SHORT
+    };
+    let served = served(limited).await;
+    let answer = served
+        .asked("GET /slow-with-leave HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        .await;
+    assert!(answer.ends_with("late"), "{answer}");
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use super::window_line::WindowLine;
 
 /// The documented object of `/v1/check`.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Checked {
+pub struct CheckAnswer {
     /// The version of the format.
     pub semel: u32,
     /// The worst of all findings; of a list before production, of its lines.
@@ -35,7 +35,7 @@ pub struct CheckFailure {
     pub detail: String,
 }
 
-impl Checked {
+impl CheckAnswer {
     /// The version of the format.
     pub const VERSION: u32 = 1;
 }

@@ -3,6 +3,8 @@
 
 mod page;
 
+use std::mem::{Discriminant, discriminant};
+
 use bytes::Bytes;
 use semel_core::Result;
 
@@ -22,6 +24,15 @@ pub(crate) enum Cursor {
 }
 
 impl Cursor {
+    /// Returns the kind of items that come next.
+    pub(crate) fn kind(&self) -> (Discriminant<Self>, Option<Discriminant<Part>>) {
+        let part = match self {
+            Self::Ledger(part) => Some(discriminant(part)),
+            Self::Start | Self::Parked(_) | Self::Audited(_) => None,
+        };
+        (discriminant(self), part)
+    }
+
     pub(crate) fn encode(&self) -> Bytes {
         let (lead, order) = match self {
             Self::Start => return Bytes::new(),

@@ -1,9 +1,14 @@
-//! Everything out and in. A cursor is a count of items.
+//! Everything out and in. A cursor names the next kind of items, and the item that they are behind.
+
+use std::ops::Bound;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use semel_core::port::store::Page;
 use semel_core::port::transfer::Item;
-use semel_core::{Error, ErrorKind, FencingToken, Mark, OpId, Result, Timestamp};
+use semel_core::{
+    Error, ErrorKind, FencingToken, Mark, OpId, Outcome, ParkedId, Result, Timestamp,
+};
 
 use crate::state::State;
 
@@ -14,45 +19,199 @@ pub(crate) fn export(
     limit: usize,
     now: Timestamp,
 ) -> Result<Page<Item>> {
-    let from = after.map_or(Ok(0), |bytes| {
-        <[u8; 8]>::try_from(bytes)
-            .ok()
-            .and_then(|bytes| usize::try_from(u64::from_be_bytes(bytes)).ok())
-            .ok_or_else(|| Error::new(ErrorKind::InvalidInput, "this is no cursor of this store"))
-    })?;
-    let records = state.records.values();
-    let records = records.filter(|listed| !listed.record.is_forgotten(now));
-    let entities = state.entities.values();
-    let marks = state.marks.iter().map(|(name, value)| Mark {
-        name: name.clone(),
-        value: *value,
-    });
-    let mut rest = std::iter::once(Item::Token(FencingToken::new(state.token)))
-        .chain(records.map(|listed| Item::Record(Box::new(listed.clone()))))
-        .chain(entities.map(|(scope, entity, record)| {
-            Item::Entity(scope.clone(), entity.clone(), record.clone())
-        }))
-        .chain(marks.map(Item::Mark))
-        .chain(
-            state
-                .parked
-                .values()
-                .map(|it| Item::Parked(Box::new(it.clone()))),
-        )
-        .chain(
-            state
-                .audit
-                .iter()
-                .map(|it| Item::Audited(Box::new(it.clone()))),
-        )
-        .skip(from);
-    let items: Vec<Item> = rest.by_ref().take(limit.max(1)).collect();
-    let next = rest.next().map(|_| {
-        let next = (from + items.len()) as u64;
-        Bytes::copy_from_slice(&next.to_be_bytes())
-    });
-    Ok(Page { items, next })
+    let mut page = Exported {
+        items: Vec::new(),
+        limit: limit.max(1),
+        held_bytes: 0,
+    };
+    let mut position = if let Some(cursor) = after {
+        Cursor::decode(cursor)
+            .ok_or_else(|| Error::new(ErrorKind::InvalidInput, "this is no cursor of this store"))?
+    } else {
+        page.put(Item::Token(FencingToken::new(state.token)), 0);
+        Cursor::Records(None)
+    };
+    while !page.is_full() {
+        let next = page.fill(state, &position, now);
+        match next.or_else(|| position.next_kind()) {
+            Some(next) => position = next,
+            None => {
+                return Ok(Page {
+                    items: page.items,
+                    next: None,
+                });
+            }
+        }
+    }
+    Ok(Page {
+        items: page.items,
+        next: Some(position.encode()),
+    })
 }
+
+/// A page in the making.
+struct Exported {
+    items: Vec<Item>,
+    limit: usize,
+    /// Bytes of messages and outcomes.
+    held_bytes: usize,
+}
+
+impl Exported {
+    fn is_full(&self) -> bool {
+        self.items.len() >= self.limit || self.held_bytes >= MOST_BYTES
+    }
+
+    fn put(&mut self, item: Item, held_bytes: usize) {
+        self.held_bytes += held_bytes;
+        self.items.push(item);
+    }
+
+    /// Adds items from `position` on, of its kind; returns where to continue if there are more.
+    fn fill(&mut self, state: &State, position: &Cursor, now: Timestamp) -> Option<Cursor> {
+        match position {
+            Cursor::Records(after) => {
+                let mut last = *after;
+                for (id, listed) in state.records.range(behind(*after)) {
+                    if self.is_full() {
+                        return Some(Cursor::Records(last));
+                    }
+                    last = Some(*id);
+                    if !listed.record.is_forgotten(now) {
+                        let len = match &listed.record.outcome {
+                            Some(Outcome::Kept { bytes, .. }) => bytes.len(),
+                            Some(Outcome::TooLarge { .. }) | None => 0,
+                        };
+                        self.put(Item::Record(Box::new(listed.clone())), len);
+                    }
+                }
+            }
+            Cursor::Entities(after) => {
+                let mut last = *after;
+                for (id, (scope, entity, record)) in state.entities.range(behind(*after)) {
+                    if self.is_full() {
+                        return Some(Cursor::Entities(last));
+                    }
+                    last = Some(*id);
+                    let item = Item::Entity(scope.clone(), entity.clone(), record.clone());
+                    self.put(item, 0);
+                }
+            }
+            Cursor::Marks(after) => {
+                let mut last = after.clone();
+                for (name, value) in state.marks.range(behind(after.clone())) {
+                    if self.is_full() {
+                        return Some(Cursor::Marks(last));
+                    }
+                    last = Some(Arc::clone(name));
+                    let mark = Mark {
+                        name: name.clone(),
+                        value: *value,
+                    };
+                    self.put(Item::Mark(mark), 0);
+                }
+            }
+            Cursor::Parked(after) => {
+                let mut last = *after;
+                for (id, message) in state.parked.range(behind(*after)) {
+                    if self.is_full() {
+                        return Some(Cursor::Parked(last));
+                    }
+                    last = Some(*id);
+                    self.put(
+                        Item::Parked(Box::new(message.clone())),
+                        message.payload.len(),
+                    );
+                }
+            }
+            Cursor::Audit(from) => {
+                for (at, entry) in state.audit.iter().enumerate().skip(*from) {
+                    if self.is_full() {
+                        return Some(Cursor::Audit(at));
+                    }
+                    self.put(Item::Audited(Box::new(entry.clone())), 0);
+                }
+            }
+        }
+        None
+    }
+}
+
+/// Everything behind a key; everything without one.
+fn behind<K>(key: Option<K>) -> (Bound<K>, Bound<K>) {
+    (
+        key.map_or(Bound::Unbounded, Bound::Excluded),
+        Bound::Unbounded,
+    )
+}
+
+/// Contents of a cursor: the next item is of this kind and behind this one.
+enum Cursor {
+    Records(Option<OpId>),
+    Entities(Option<OpId>),
+    Marks(Option<Arc<str>>),
+    Parked(Option<ParkedId>),
+    /// The number of entries before it.
+    Audit(usize),
+}
+
+impl Cursor {
+    /// The beginning of the kind that comes after this one.
+    fn next_kind(&self) -> Option<Self> {
+        match self {
+            Self::Records(_) => Some(Self::Entities(None)),
+            Self::Entities(_) => Some(Self::Marks(None)),
+            Self::Marks(_) => Some(Self::Parked(None)),
+            Self::Parked(_) => Some(Self::Audit(0)),
+            Self::Audit(_) => None,
+        }
+    }
+
+    fn encode(&self) -> Bytes {
+        let of_id = |id: &Option<OpId>| id.map_or_else(Vec::new, |id| id.as_bytes().to_vec());
+        let (kind, after) = match self {
+            Self::Records(id) => (b'r', of_id(id)),
+            Self::Entities(id) => (b'e', of_id(id)),
+            Self::Marks(None) => (b'm', Vec::new()),
+            Self::Marks(Some(name)) => (b'n', name.as_bytes().to_vec()),
+            Self::Parked(id) => (b'p', id.map_or_else(Vec::new, |id| id.to_bytes().to_vec())),
+            Self::Audit(from) => (b'a', (*from as u64).to_be_bytes().to_vec()),
+        };
+        let mut cursor = vec![kind];
+        cursor.extend(after);
+        cursor.into()
+    }
+
+    fn decode(cursor: &[u8]) -> Option<Self> {
+        let (kind, after) = cursor.split_first()?;
+        let id = || match after {
+            [] => Some(None),
+            id => id.try_into().ok().map(|id| Some(OpId::from_bytes(id))),
+        };
+        match kind {
+            b'r' => id().map(Self::Records),
+            b'e' => id().map(Self::Entities),
+            b'm' if after.is_empty() => Some(Self::Marks(None)),
+            b'n' => {
+                let name = std::str::from_utf8(after).ok()?;
+                Some(Self::Marks(Some(name.into())))
+            }
+            b'p' if after.is_empty() => Some(Self::Parked(None)),
+            b'p' => {
+                let id = after.try_into().ok()?;
+                Some(Self::Parked(Some(ParkedId::from_bytes(id))))
+            }
+            b'a' => {
+                let from = u64::from_be_bytes(after.try_into().ok()?);
+                usize::try_from(from).ok().map(Self::Audit)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Bytes of messages and outcomes of a page, about.
+const MOST_BYTES: usize = 8 << 20;
 
 /// Adds an item; returns whether it is new. A record that counts as absent is not there.
 pub(crate) fn import(state: &mut State, item: &Item, now: Timestamp) -> bool {

@@ -38,6 +38,7 @@ mod config;
 mod connect;
 pub mod driver;
 mod error;
+mod export_page;
 mod inbox;
 mod ingest;
 mod inspection;

@@ -9,6 +9,7 @@ use semel_core::{Error, ErrorKind, FencingToken, Mark, OpId, Result};
 
 use crate::answer::{id, key, only, scope, some_number, text, time};
 use crate::error::corrupt;
+use crate::export_page::ExportPage;
 use crate::locked::entity_record;
 use crate::row::{self, ID};
 use crate::script::{Literal, Script};
@@ -25,8 +26,7 @@ pub(crate) async fn export(
 ) -> Result<Page<Item>> {
     let mut page = Exported {
         session,
-        limit: limit.max(1),
-        items: Vec::new(),
+        page: ExportPage::new(limit),
     };
     let mut position = if let Some(cursor) = after {
         Cursor::from_cursor(cursor)?
@@ -35,22 +35,32 @@ pub(crate) async fn export(
         let asked = tokens::ask_last(&session.texts, &mut script, false);
         let sets = session.ask(&script).await?;
         let token = FencingToken::new(tokens::last(&sets[asked])?);
-        page.items.push(Item::Token(token));
+        page.page.items.push(Item::Token(token));
         Cursor::Records(None)
     };
-    while page.room() > 0 {
-        match page.fill(&position).await?.or_else(|| position.next_kind()) {
+    let mut is_first = true;
+    loop {
+        let room = page.page.room(position.at_once(is_first));
+        if room == 0 {
+            break;
+        }
+        is_first = false;
+        match page
+            .fill(&position, room)
+            .await?
+            .or_else(|| position.next_kind())
+        {
             Some(next) => position = next,
             None => {
                 return Ok(Page {
-                    items: page.items,
+                    items: page.page.items,
                     next: None,
                 });
             }
         }
     }
     Ok(Page {
-        items: page.items,
+        items: page.page.items,
         next: Some(position.to_cursor()),
     })
 }
@@ -58,56 +68,52 @@ pub(crate) async fn export(
 /// A page in the making.
 struct Exported<'s> {
     session: &'s Session,
-    limit: usize,
-    items: Vec<Item>,
+    page: ExportPage,
 }
 
 impl Exported<'_> {
-    fn room(&self) -> usize {
-        self.limit - self.items.len()
-    }
-
-    /// Adds the items behind `position`, of its kind; returns where to continue, if there may be more
+    /// Adds up to `room` items behind `position`, of its kind; returns where to continue, if there may be more
     /// of it.
-    async fn fill(&mut self, position: &Cursor) -> Result<Option<Cursor>> {
+    async fn fill(&mut self, position: &Cursor, room: usize) -> Result<Option<Cursor>> {
         match position {
-            Cursor::Records(after) => self.fill_records(after.as_ref()).await,
-            Cursor::Entities(after) => self.fill_entities(after.as_ref()).await,
-            Cursor::Marks(after) => self.fill_marks(after.as_deref()).await,
+            Cursor::Records(after) => self.fill_records(after.as_ref(), room).await,
+            Cursor::Entities(after) => self.fill_entities(after.as_ref(), room).await,
+            Cursor::Marks(after) => self.fill_marks(after.as_deref(), room).await,
             Cursor::Parked(after) => {
                 let conditions = Literal::code(format!("seq > {after}"));
-                let (messages, next) = parked::page(self.session, &conditions, self.room()).await?;
+                let (messages, next) = parked::page(self.session, &conditions, room).await?;
                 let messages = messages.into_iter().map(|it| Item::Parked(Box::new(it)));
-                self.items.extend(messages);
+                self.page.items.extend(messages);
                 Ok(next.map(Cursor::Parked))
             }
             Cursor::Audit(after) => {
                 let conditions = Literal::code(format!("seq > {after}"));
-                let (entries, next) = audit::page(self.session, &conditions, self.room()).await?;
+                let (entries, next) = audit::page(self.session, &conditions, room).await?;
                 let entries = entries.into_iter().map(|it| Item::Audited(Box::new(it)));
-                self.items.extend(entries);
+                self.page.items.extend(entries);
                 Ok(next.map(Cursor::Audit))
             }
         }
     }
 
-    async fn fill_records(&mut self, after: Option<&OpId>) -> Result<Option<Cursor>> {
+    async fn fill_records(&mut self, after: Option<&OpId>, room: usize) -> Result<Option<Cursor>> {
         let session = self.session;
         let mut script = Script::default();
         session.add_now(&mut script);
         let told = script.add(&session.texts.time, &[]);
         // An empty string is before every id.
         let after = Literal::bytes(after.map_or(&[], |id| &id.as_bytes()[..]));
-        let room = Literal::number(self.room() as u64);
-        let read = script.add(&session.texts.export, &[&after, &room]);
+        let most = Literal::number(room as u64);
+        let read = script.add(&session.texts.export, &[&after, &most]);
         let sets = session.ask_patiently(&script).await?;
         let now = time(only(&sets[told])?, 0)?;
-        let (rows, room) = (&sets[read].rows, self.room());
+        let rows = &sets[read].rows;
         for row in rows {
             let record = row::read(row)?;
             if !record.is_forgotten(now) {
                 let operation = row::operation(row)?;
-                self.items
+                self.page
+                    .items
                     .push(Item::Record(Box::new(Listed { operation, record })));
             }
         }
@@ -118,17 +124,18 @@ impl Exported<'_> {
             .map(|id| Cursor::Records(Some(id))))
     }
 
-    async fn fill_entities(&mut self, after: Option<&OpId>) -> Result<Option<Cursor>> {
+    async fn fill_entities(&mut self, after: Option<&OpId>, room: usize) -> Result<Option<Cursor>> {
         let mut script = Script::default();
         let after = Literal::bytes(after.map_or(&[], |id| &id.as_bytes()[..]));
-        let room = Literal::number(self.room() as u64);
-        script.add(&self.session.texts.entity_export, &[&after, &room]);
+        let most = Literal::number(room as u64);
+        script.add(&self.session.texts.entity_export, &[&after, &most]);
         let sets = self.session.ask_patiently(&script).await?;
-        let (rows, room) = (&sets[0].rows, self.room());
+        let rows = &sets[0].rows;
         for row in rows {
             let scope = scope(row, 4)?.ok_or_else(|| corrupt("scope"))?;
             let entity = key(row, 6)?.ok_or_else(|| corrupt("entity"))?;
-            self.items
+            self.page
+                .items
                 .push(Item::Entity(scope, entity, entity_record(row)?));
         }
         let last = rows.last().filter(|_| rows.len() >= room);
@@ -138,22 +145,22 @@ impl Exported<'_> {
             .map(|id| Cursor::Entities(Some(id))))
     }
 
-    async fn fill_marks(&mut self, after: Option<&str>) -> Result<Option<Cursor>> {
+    async fn fill_marks(&mut self, after: Option<&str>, room: usize) -> Result<Option<Cursor>> {
         let mut conditions = Literal::code("1");
         if let Some(after) = after {
             conditions.push_code(" AND name > ");
             conditions.push_bytes(after.as_bytes());
         }
         let mut script = Script::default();
-        let room = Literal::number(self.room() as u64);
-        script.add(&self.session.texts.mark_export, &[&conditions, &room]);
+        let most = Literal::number(room as u64);
+        script.add(&self.session.texts.mark_export, &[&conditions, &most]);
         let sets = self.session.ask_patiently(&script).await?;
-        let (rows, room) = (&sets[0].rows, self.room());
+        let rows = &sets[0].rows;
         let mut last = None;
         for row in rows {
             let name = text(row, 0)?.ok_or_else(|| corrupt("mark"))?;
             let value = some_number(row, 1)?;
-            self.items.push(Item::Mark(Mark {
+            self.page.items.push(Item::Mark(Mark {
                 name: name.into(),
                 value,
             }));
@@ -174,6 +181,16 @@ enum Cursor {
 }
 
 impl Cursor {
+    /// The most items that are read at once from here: any of them may be large, and a page cannot say no to one that was
+    /// read.
+    const fn at_once(&self, is_first: bool) -> usize {
+        match self {
+            Self::Records(_) if is_first => FIRST_RECORDS,
+            Self::Parked(_) => MESSAGES_AT_ONCE,
+            Self::Records(_) | Self::Entities(_) | Self::Marks(_) | Self::Audit(_) => usize::MAX,
+        }
+    }
+
     /// The beginning of the kind that comes after this one.
     fn next_kind(&self) -> Option<Self> {
         match self {
@@ -233,5 +250,8 @@ impl Cursor {
     }
 }
 
+/// Records that are read before a page knows how large they are, and messages that are read at once.
+const FIRST_RECORDS: usize = 64;
+const MESSAGES_AT_ONCE: usize = 8;
 /// The first byte of every cursor.
 const CURSOR: u8 = 0xe5;

@@ -13,6 +13,7 @@ mod connect;
 mod connection;
 pub mod driver;
 mod error;
+mod export_page;
 mod failure;
 mod inbox;
 mod ingest;

@@ -14,6 +14,7 @@ use semel_core::{
 use crate::columns::Columns;
 use crate::connection::Runs;
 use crate::error::{corrupt, undone};
+use crate::export_page::ExportPage;
 use crate::listing::{key, now, operation_at, scope_at};
 use crate::locked::{Stop, add_audited, entity_record};
 use crate::parked::park_in;
@@ -30,14 +31,14 @@ pub(crate) async fn export(
     limit: usize,
 ) -> Result<Page<Item>> {
     let client = session.client().await?;
-    let mut items = Vec::new();
+    let mut page = ExportPage::new(limit);
     let mut position = if let Some(cursor) = after {
         Cursor::from_cursor(cursor)?
     } else {
         let rows = session.run(&client, &session.texts.token, &[]).await?;
         let token = rows.first().map_or(Ok(0), |row| row.try_get::<_, i64>(0));
         let token = token.map_err(undone)?.cast_unsigned();
-        items.push(Item::Token(FencingToken::new(token)));
+        page.items.push(Item::Token(FencingToken::new(token)));
         Cursor::Records(Bytes::new())
     };
     let mut export = Export {
@@ -45,20 +46,29 @@ pub(crate) async fn export(
         session,
         client: &client,
     };
-    let limit = limit.max(1);
-    while items.len() < limit {
-        let room = limit - items.len();
+    let mut is_first = true;
+    loop {
+        let room = page.room(position.at_once(is_first));
+        if room == 0 {
+            break;
+        }
+        is_first = false;
         match export
-            .fill(&position, room, &mut items)
+            .fill(&position, room, &mut page.items)
             .await?
             .or_else(|| position.next_kind())
         {
             Some(next) => position = next,
-            None => return Ok(Page { items, next: None }),
+            None => {
+                return Ok(Page {
+                    items: page.items,
+                    next: None,
+                });
+            }
         }
     }
     Ok(Page {
-        items,
+        items: page.items,
         next: Some(position.to_cursor()),
     })
 }
@@ -376,6 +386,16 @@ enum Cursor {
 }
 
 impl Cursor {
+    /// The most items that are read at once from here: any of them may be large, and a page cannot say no to one that was
+    /// read.
+    const fn at_once(&self, is_first: bool) -> usize {
+        match self {
+            Self::Records(_) if is_first => FIRST_RECORDS,
+            Self::Parked(_) => MESSAGES_AT_ONCE,
+            Self::Records(_) | Self::Entities(_) | Self::Marks(_) | Self::Audit(_) => usize::MAX,
+        }
+    }
+
     /// The beginning of the kind that comes after this one.
     fn next_kind(&self) -> Option<Self> {
         match self {
@@ -429,5 +449,8 @@ impl Cursor {
     }
 }
 
+/// Records that are read before a page knows how large they are, and messages that are read at once.
+const FIRST_RECORDS: usize = 64;
+const MESSAGES_AT_ONCE: usize = 8;
 /// The first byte of every cursor.
 const CURSOR: u8 = 0xe6;

@@ -22,6 +22,7 @@ use tokio::time::sleep;
 use crate::config::Options;
 use crate::connection_thread::ConnectionThread;
 use crate::error::{no_outbox, undone};
+use crate::own_thread::apart;
 use crate::table_set::TableSet;
 use crate::{open, sql};
 
@@ -52,6 +53,25 @@ pub struct SqliteOutboxStore {
 struct Threads {
     writer: ConnectionThread,
     reader: ConnectionThread,
+}
+
+impl Threads {
+    fn open(path: &Path, options: &Options) -> Result<Self> {
+        if !path.exists() {
+            return Err(no_outbox());
+        }
+        let writer = open::existing(path, options)?;
+        if !TABLES.is_in(&writer)? {
+            return Err(no_outbox());
+        }
+        TABLES.check(&writer)?;
+        let reader = open::existing(path, options)?;
+        let queue = options.queue;
+        Ok(Self {
+            writer: ConnectionThread::start("semel-outbox-writer", writer, queue)?,
+            reader: ConnectionThread::start("semel-outbox-reader", reader, queue)?,
+        })
+    }
 }
 
 impl SqliteOutboxStore {
@@ -88,23 +108,11 @@ impl SqliteOutboxStore {
             .await
     }
 
-    /// Opens the file once; refuses an outbox that is missing or newer.
+    /// Opens the file once, where that may wait for a lock; refuses an outbox that is missing or newer.
     async fn threads(&self) -> Result<&Threads> {
-        let open = async || {
-            if !self.path.exists() {
-                return Err(no_outbox());
-            }
-            let writer = open::existing(&self.path, &self.options)?;
-            if !TABLES.is_in(&writer)? {
-                return Err(no_outbox());
-            }
-            TABLES.check(&writer)?;
-            let reader = open::existing(&self.path, &self.options)?;
-            let queue = self.options.queue;
-            Ok(Threads {
-                writer: ConnectionThread::start("semel-outbox-writer", writer, queue)?,
-                reader: ConnectionThread::start("semel-outbox-reader", reader, queue)?,
-            })
+        let open = || {
+            let (path, options) = (self.path.clone(), self.options.clone());
+            apart(move || Threads::open(&path, &options))
         };
         self.threads.get_or_try_init(open).await
     }

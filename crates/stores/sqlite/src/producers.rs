@@ -19,6 +19,7 @@ use self::statements::Names;
 use crate::config::Options;
 use crate::connection_thread::ConnectionThread;
 use crate::error::undone;
+use crate::own_thread::apart;
 use crate::table_set::TableSet;
 use crate::{open, sql};
 
@@ -74,13 +75,16 @@ impl SqliteProducers {
         Ok(path.exists() && TABLES.is_in(&open::existing(&path, options)?)?)
     }
 
-    /// Opens the file once, and makes what is missing.
+    /// Opens the file once, and makes what is missing, where that may wait for a lock.
     async fn thread(&self) -> Result<&ConnectionThread> {
-        let open = async || {
-            let writer = open::writer(&self.path, &self.options)?;
-            TABLES.create(&writer)?;
-            make_times(&writer)?;
-            ConnectionThread::start("semel-producers", writer, self.options.queue)
+        let open = || {
+            let (path, options) = (self.path.clone(), self.options.clone());
+            apart(move || {
+                let writer = open::writer(&path, &options)?;
+                TABLES.create(&writer)?;
+                make_times(&writer)?;
+                ConnectionThread::start("semel-producers", writer, options.queue)
+            })
         };
         self.thread.get_or_try_init(open).await
     }
@@ -94,15 +98,19 @@ impl SqliteProducers {
         if let Some(thread) = self.thread.get() {
             return thread.read(read).await.map(Some);
         }
-        if !self.path.exists() {
-            return Ok(None);
-        }
-        let connection = open::existing(&self.path, &self.options)?;
-        if !TABLES.is_in(&connection)? {
-            return Ok(None);
-        }
-        TABLES.check(&connection)?;
-        read(&connection).map(Some)
+        let (path, options) = (self.path.clone(), self.options.clone());
+        apart(move || {
+            if !path.exists() {
+                return Ok(None);
+            }
+            let connection = open::existing(&path, &options)?;
+            if !TABLES.is_in(&connection)? {
+                return Ok(None);
+            }
+            TABLES.check(&connection)?;
+            read(&connection).map(Some)
+        })
+        .await
     }
 
     /// Opens the file only if there is a journal in it.
@@ -110,7 +118,8 @@ impl SqliteProducers {
         if let Some(thread) = self.thread.get() {
             return Ok(Some(thread));
         }
-        if !self.path.exists() || !TABLES.is_in(&open::existing(&self.path, &self.options)?)? {
+        let (path, options) = (self.path.clone(), self.options.clone());
+        if !apart(move || Self::are_in(&path, &options)).await? {
             return Ok(None);
         }
         self.thread().await.map(Some)

@@ -13,6 +13,7 @@ use semel_core::{
 };
 
 use crate::error::{corrupt, undone};
+use crate::export_page::ExportPage;
 use crate::id_columns::tag;
 use crate::ledger::Ledger;
 use crate::lookup::{entity_record, load};
@@ -31,28 +32,33 @@ pub(crate) fn export(
         connection: &transaction,
         scopes: scopes(&transaction)?,
         now,
-        limit: limit.max(1),
-        items: Vec::new(),
+        page: ExportPage::new(limit),
     };
     let mut position = if let Some(cursor) = after {
         Cursor::from_cursor(cursor)?
     } else {
-        page.items.push(token(&transaction)?);
+        page.page.items.push(token(&transaction)?);
         Cursor::Records(i64::MIN)
     };
-    while page.room() > 0 {
-        match page.fill(&position)?.or_else(|| position.next_kind()) {
+    let mut is_first = true;
+    loop {
+        let room = page.page.room(position.at_once(is_first));
+        if room == 0 {
+            break;
+        }
+        is_first = false;
+        match page.fill(&position, room)?.or_else(|| position.next_kind()) {
             Some(next) => position = next,
             None => {
                 return Ok(Page {
-                    items: page.items,
+                    items: page.page.items,
                     next: None,
                 });
             }
         }
     }
     Ok(Page {
-        items: page.items,
+        items: page.page.items,
         next: Some(position.to_cursor()),
     })
 }
@@ -164,19 +170,14 @@ struct Exported<'c> {
     connection: &'c Connection,
     scopes: HashMap<i64, Scope>,
     now: Timestamp,
-    limit: usize,
-    items: Vec<Item>,
+    page: ExportPage,
 }
 
 impl Exported<'_> {
-    fn room(&self) -> usize {
-        self.limit - self.items.len()
-    }
-
-    /// Adds the items behind `position`, of its kind; returns where to continue, if there may be more
+    /// Adds up to `most` items behind `position`, of its kind; returns where to continue, if there may be more
     /// of it.
-    fn fill(&mut self, position: &Cursor) -> Result<Option<Cursor>> {
-        let room = i64::try_from(self.room()).unwrap_or(i64::MAX);
+    fn fill(&mut self, position: &Cursor, most: usize) -> Result<Option<Cursor>> {
+        let room = i64::try_from(most).unwrap_or(i64::MAX);
         let mut visited = 0;
         let mut last = None;
         let prepare = |text| self.connection.prepare_cached(text).map_err(undone);
@@ -193,7 +194,8 @@ impl Exported<'_> {
                         let key = key.ok_or_else(|| corrupt("key"))?;
                         let scope = scope(&self.scopes, row, row::COLUMNS + 1)?;
                         let operation = Operation::new(scope, key);
-                        self.items
+                        self.page
+                            .items
                             .push(Item::Record(Box::new(Listed { operation, record })));
                     }
                 }
@@ -208,7 +210,7 @@ impl Exported<'_> {
                     let entity = entity.ok_or_else(|| corrupt("entity"))?;
                     let record = entity_record(row, 3).map_err(undone)?;
                     let scope = scope(&self.scopes, row, 1)?;
-                    self.items.push(Item::Entity(scope, entity, record));
+                    self.page.items.push(Item::Entity(scope, entity, record));
                 }
             }
             Cursor::Marks(after) => {
@@ -218,7 +220,7 @@ impl Exported<'_> {
                     visited += 1;
                     let name: Box<str> = row.get(0).map_err(undone)?;
                     let value: i64 = row.get(1).map_err(undone)?;
-                    self.items.push(Item::Mark(Mark {
+                    self.page.items.push(Item::Mark(Mark {
                         name: (&*name).into(),
                         value: value.cast_unsigned(),
                     }));
@@ -227,17 +229,19 @@ impl Exported<'_> {
             }
             Cursor::Parked(after) => {
                 let all = ListQuery::default();
-                let page = listing::parked_page(self.connection, *after, &all, self.room())?;
+                let page = listing::parked_page(self.connection, *after, &all, most)?;
                 let messages = page.items.into_iter();
-                self.items
+                self.page
+                    .items
                     .extend(messages.map(|it| Item::Parked(Box::new(it))));
                 return Ok(page.next.map(Cursor::Parked));
             }
             Cursor::Audit(after) => {
                 let all = ListQuery::default();
-                let page = audit::page(self.connection, *after, &all, self.room())?;
+                let page = audit::page(self.connection, *after, &all, most)?;
                 let entries = page.items.into_iter();
-                self.items
+                self.page
+                    .items
                     .extend(entries.map(|it| Item::Audited(Box::new(it))));
                 return Ok(page.next.map(Cursor::Audit));
             }
@@ -245,6 +249,10 @@ impl Exported<'_> {
         Ok(last.filter(|_| visited == room))
     }
 }
+
+/// Records that are read before a page knows how large they are, and messages that are read at once.
+const FIRST_RECORDS: usize = 64;
+const MESSAGES_AT_ONCE: usize = 1;
 
 /// Contents of a cursor: the next item is of this kind and behind this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -257,6 +265,16 @@ enum Cursor {
 }
 
 impl Cursor {
+    /// The most items that are read at once from here: any of them may be large, and a page cannot say no to one that was
+    /// read.
+    const fn at_once(&self, is_first: bool) -> usize {
+        match self {
+            Self::Records(_) if is_first => FIRST_RECORDS,
+            Self::Parked(_) => MESSAGES_AT_ONCE,
+            Self::Records(_) | Self::Entities(_) | Self::Marks(_) | Self::Audit(_) => usize::MAX,
+        }
+    }
+
     /// The beginning of the kind that comes after this one.
     fn next_kind(&self) -> Option<Self> {
         match self {

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use semel_core::decide::{Directed, Directive};
 use semel_core::port::store::{Capabilities, ListQuery, Listed, Page, Stats, Swept};
 use semel_core::port::transfer::{Item, TransferStore};
@@ -157,9 +158,9 @@ impl ControlStore {
         self.process
     }
 
-    fn in_use(&self, done: &str) -> Error {
+    fn in_use(&self) -> Error {
         let message = format!(
-            "the store is in use by process {}, and is {done} while nobody uses it: stop it first",
+            "the store is in use by process {}, and is imported into while nobody uses it: stop it first",
             self.process
         );
         Error::new(ErrorKind::Unavailable, message)
@@ -253,10 +254,12 @@ impl Store for ControlStore {
     }
 }
 
-/// Only the audit trail: everything else moves in or out of a store while nobody uses it.
+/// Out comes everything, and in goes the audit trail alone: everything else is imported while nobody uses the store.
 impl TransferStore for ControlStore {
-    async fn export(&self, _: Option<&[u8]>, _: usize) -> Result<Page<Item>> {
-        Err(self.in_use("exported"))
+    async fn export(&self, after: Option<&[u8]>, limit: usize) -> Result<Page<Item>> {
+        let after = after.map(Bytes::copy_from_slice);
+        let answer = self.ask(Request::Export(after, limit)).await?;
+        Answer::from_bytes(&answer)?.exported()
     }
 
     async fn import(&self, batch: Arc<[Item]>) -> Result<Vec<bool>> {
@@ -266,7 +269,7 @@ impl TransferStore for ControlStore {
             | Item::Record(_)
             | Item::Entity(..)
             | Item::Mark(_)
-            | Item::Parked(_) => Err(self.in_use("imported into")),
+            | Item::Parked(_) => Err(self.in_use()),
         });
         let entries = entries.collect::<Result<Vec<_>>>()?;
         let answer = self.ask(Request::Note(entries)).await?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use semel_core::port::store::{ListQuery, Page};
 use semel_core::port::transfer::{AnyTransferStore, Item, TransferStore};
-use semel_core::{AnyStore, Code, Error, ErrorKind, Operation, Result, Store};
+use semel_core::{AnyStore, Code, Error, ErrorKind, Operation, Outcome, Result, Store};
 use tokio::net::UnixStream;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -67,7 +67,7 @@ pub fn serve(
 /// The store that is served.
 struct Served {
     store: AnyStore,
-    /// The same store, for audit entries about the store as a whole.
+    /// The same store, for audit entries about the store as a whole, and to be exported.
     trail: AnyTransferStore,
 }
 
@@ -164,6 +164,10 @@ async fn answer(Served { store, trail }: &Served, request: Request) -> Answer {
                 .map(|entry| Item::Audited(Box::new(entry)));
             trail.import(entries.collect()).await.map(Answer::Flags)
         }
+        Request::Export(after, limit) => {
+            let exported = export(trail, after.as_deref(), limit);
+            exported.await.map(Answer::Exported)
+        }
     };
     answered.unwrap_or_else(Answer::Failed)
 }
@@ -187,6 +191,40 @@ async fn list_parked(store: &AnyStore, mut query: ListQuery) -> Result<Page<seme
     }
 }
 
+/// A page of everything that is no longer than a message may be, although what each item holds may be long.
+async fn export(
+    store: &AnyTransferStore,
+    after: Option<&[u8]>,
+    limit: usize,
+) -> Result<Page<Item>> {
+    let mut limit = limit.min(MOST_EXPORTED);
+    loop {
+        let page = store.export(after, limit).await?;
+        let bytes: usize = page.items.iter().map(held_bytes).sum();
+        if bytes <= PAGE_BYTES || limit <= 1 {
+            return Ok(page);
+        }
+        limit /= 2;
+    }
+}
+
+/// The bytes that an item holds of messages and outcomes.
+fn held_bytes(item: &Item) -> usize {
+    match item {
+        Item::Record(listed) => match &listed.record.outcome {
+            Some(Outcome::Kept { bytes, .. }) => bytes.len(),
+            Some(Outcome::TooLarge { .. }) | None => 0,
+        },
+        Item::Parked(message) => {
+            let headers = message.headers.iter();
+            let headers: usize = headers.map(|(name, value)| name.len() + value.len()).sum();
+            let transport = message.transport.as_ref().map_or(0, |it| it.len());
+            message.payload.len() + headers + transport + message.detail.len()
+        }
+        Item::Token(_) | Item::Entity(..) | Item::Mark(_) | Item::Audited(_) => 0,
+    }
+}
+
 /// The most verbs at once; more are turned away.
 const MOST_CONNECTIONS: usize = 16;
 /// The time for which a connection may send no request.
@@ -195,6 +233,8 @@ const IDLE: Duration = Duration::from_secs(600);
 const AGAIN: Duration = Duration::from_millis(200);
 /// Records of one step of a sweep.
 const MOST_SWEPT: usize = 10_000;
+/// Items of a page of an export.
+const MOST_EXPORTED: usize = 256;
 /// Messages of a page, and bytes of their payloads unless it is one.
 const MOST_PARKED: usize = 256;
 const PAGE_BYTES: usize = 32 << 20;

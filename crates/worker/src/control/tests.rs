@@ -267,8 +267,28 @@ async fn every_call_is_made_by_the_worker_and_answered_as_it_answered() {
     assert_eq!(client.sweep(10).await.expect("a sweep").removed, 0);
     let found = client.preflight().await.expect("capabilities");
     assert_eq!((found.kind, found.shared), ("embedded", false));
-    let refused = client.export(None, 10).await.expect_err("in use");
+    let (direct, _) = exported(&site.store).await;
+    let (items, pages) = exported(&client).await;
+    assert!(pages > 2, "{pages}");
+    assert_eq!(items, direct);
+    // Nothing but entries of the audit trail goes in.
+    let token = direct.into_iter().next().expect("the token");
+    let refused = client.import([token].into()).await.expect_err("in use");
     assert_eq!(refused.code(), Code::StoreInUse);
+}
+
+/// Everything that a store hands over in pages of two items, and the number of pages.
+async fn exported(store: &impl TransferStore) -> (Vec<Item>, usize) {
+    let (mut items, mut after, mut pages) = (Vec::new(), None::<Bytes>, 0);
+    loop {
+        let page = store.export(after.as_deref(), 2).await.expect("a page");
+        items.extend(page.items);
+        pages += 1;
+        after = page.next;
+        if after.is_none() {
+            return (items, pages);
+        }
+    }
 }
 
 #[test]
@@ -346,6 +366,8 @@ fn a_request_is_read_as_it_was_asked() {
         Request::Sweep(3),
         Request::Stats,
         Request::Preflight,
+        Request::Export(None, 7),
+        Request::Export(Some(Bytes::from_static(b"\x00\xff")), usize::MAX),
     ] {
         let bytes = request.to_bytes().expect("bytes");
         let read = Request::from_bytes(&bytes).expect("a request");

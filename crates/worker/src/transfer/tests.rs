@@ -1,3 +1,4 @@
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -500,7 +501,7 @@ async fn an_export_that_the_store_broke_off_does_not_look_whole() {
     let written = Shared::default();
     let error = export(
         &store,
-        "broken",
+        ("broken", Use::Work),
         Timestamp::EPOCH,
         written.clone(),
         unwatched(),
@@ -513,8 +514,35 @@ async fn an_export_that_the_store_broke_off_does_not_look_whole() {
 }
 
 #[tokio::test]
+async fn an_import_grants_no_token_that_an_export_beside_claims_has() {
+    for (in_use, expected) in [(Use::Work, 2), (Use::Rest, 1)] {
+        let store = AnyTransferStore::new(Granting::default());
+        let (text, counts) = exported_in(in_use, &store).await.expect("an export");
+        assert_eq!((counts.tokens, counts.records), (expected, 3));
+        if in_use == Use::Work {
+            let to = memory();
+            imported(&to, &text).await.result.expect("an import");
+            let first = to.export(None, 1).await.expect("a page").items;
+            // The last record has this one, which was granted behind the first page.
+            let highest = Granting::FIRST + 2;
+            assert!(
+                matches!(first[..], [Item::Token(token)] if token.get() >= highest),
+                "{first:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
 async fn an_export_that_nobody_takes_says_so() {
-    let error = export(&memory(), "memory", Timestamp::EPOCH, Full, unwatched()).await;
+    let error = export(
+        &memory(),
+        ("memory", Use::Rest),
+        Timestamp::EPOCH,
+        Full,
+        unwatched(),
+    )
+    .await;
     let error = error.map(|(_, counts)| counts).expect_err("a full disk");
     assert_eq!(error.code(), Code::TargetUnavailable);
 }
@@ -554,7 +582,18 @@ fn unwatched() -> OnTransfer {
 }
 
 async fn exported(store: &AnyTransferStore) -> Result<(Vec<u8>, Counts)> {
-    export(store, "memory", Timestamp::EPOCH, Vec::new(), unwatched()).await
+    exported_in(Use::Work, store).await
+}
+
+async fn exported_in(in_use: Use, store: &AnyTransferStore) -> Result<(Vec<u8>, Counts)> {
+    export(
+        store,
+        ("memory", in_use),
+        Timestamp::EPOCH,
+        Vec::new(),
+        unwatched(),
+    )
+    .await
 }
 
 async fn imported(store: &AnyTransferStore, text: &[u8]) -> Imported {
@@ -574,6 +613,37 @@ impl TransferStore for Broken {
             }),
             Some(_) => Err(gone()),
         }
+    }
+
+    async fn import(&self, _: Arc<[Item]>) -> Result<Vec<bool>> {
+        Err(gone())
+    }
+}
+
+/// A store that grants a claim with each page of three, which has its record.
+#[derive(Default)]
+struct Granting(AtomicU64);
+
+impl Granting {
+    const FIRST: u64 = 100;
+}
+
+impl TransferStore for Granting {
+    async fn export(&self, after: Option<&[u8]>, limit: usize) -> Result<Page<Item>> {
+        let token = |number| Item::Token(FencingToken::new(Self::FIRST + number));
+        let granted = self.0.load(Ordering::Relaxed);
+        if limit == 1 {
+            let items = vec![token(granted.saturating_sub(1))];
+            return Ok(Page { items, next: None });
+        }
+        let lease_until = Timestamp::from_millis(1);
+        let record = bare(Self::FIRST + granted, State::Claimed { lease_until });
+        let first = after.is_none().then(|| token(0));
+        self.0.store(granted + 1, Ordering::Relaxed);
+        Ok(Page {
+            items: first.into_iter().chain([record]).collect(),
+            next: (granted < 2).then(|| Bytes::from_static(b"on")),
+        })
     }
 
     async fn import(&self, _: Arc<[Item]>) -> Result<Vec<bool>> {

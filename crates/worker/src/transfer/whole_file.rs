@@ -56,6 +56,15 @@ impl WholeFile {
         Ok(file)
     }
 
+    /// Opens what was written so far, to be read.
+    ///
+    /// # Errors
+    ///
+    /// `target-unavailable`
+    pub fn read(&self) -> Result<File> {
+        File::open(&self.partial).map_err(|error| self.cannot(error))
+    }
+
     /// Gives the file its name, durably.
     ///
     /// # Errors

@@ -1,7 +1,6 @@
 //! The order that stops a run: what is in hand is finished, and the rest stays set aside.
 
 use semel_core::Timestamp;
-use semel_http::member::{document, members, required};
 use semel_http::{Caller, Problem};
 use semel_operate::value::Time;
 use serde::Serialize;
@@ -44,7 +43,7 @@ impl Run {
         body: &[u8],
         at: Timestamp,
     ) -> Result<(), Problem> {
-        self.stop_for(reason(body)?, caller, at);
+        self.stop_for(request::reason_alone(body)?, caller, at);
         self.answered().await;
         Ok(())
     }
@@ -60,12 +59,4 @@ impl Run {
             self.stop.send_replace(true);
         }
     }
-}
-
-/// Reads the reason in a body.
-fn reason(body: &[u8]) -> Result<Box<str>, Problem> {
-    let document = document(body)?;
-    let [reason] = members(document.root(), "", ["reason"])?;
-    let reason = request::reason(&required(reason, "", "reason")?)?;
-    Ok(reason.into())
 }

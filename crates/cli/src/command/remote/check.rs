@@ -1,7 +1,7 @@
 //! `semel check`, asked of a worker: it looks at what it runs with.
 
 use semel_core::{Code, Error, ErrorKind, Result};
-use semel_operate::check::Checked;
+use semel_operate::check::CheckAnswer;
 
 use super::door::{Door, Members};
 use super::through;
@@ -36,10 +36,10 @@ async fn check(door: &Door, arguments: &Check) -> Result<Exit> {
     ];
     let members = members.into_iter();
     let members: Members<'_> = members.filter_map(|(name, it)| Some((name, it?))).collect();
-    let Some(checked) = door.find::<Checked>(PATH, &members).await? else {
+    let Some(checked) = door.find::<CheckAnswer>(PATH, &members).await? else {
         return Ok(Exit::No);
     };
-    if checked.semel != Checked::VERSION {
+    if checked.semel != CheckAnswer::VERSION {
         let message = format!(
             "{PATH} has the format {}, which is not known",
             checked.semel

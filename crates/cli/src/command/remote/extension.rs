@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::consent::{Consented, Order, Unmet, body_within, consented, told};
 use super::door::Door;
-use super::rerun::{Begun, begin};
+use super::rerun::{RunResult, begin};
 use super::through;
 use crate::Exit;
 use crate::args::keys::Extend;
@@ -57,9 +57,9 @@ async fn extend(door: &Door, arguments: &Extend) -> Result<Exit> {
         Consented::Yes(planned, reason, _) => (planned, reason),
     };
     let run = match begin(door, ACTION, (planned.token(), &reason)).await? {
-        Begun::Ended(run) => run,
-        Begun::Left => return Ok(Exit::No),
-        Begun::Refused(failure) => return told(failure, plan(), &fill),
+        RunResult::Ended(run) => run,
+        RunResult::Left => return Ok(Exit::No),
+        RunResult::Refused(failure) => return told(failure, plan(), &fill),
     };
     let is_done = report(door, &run, &mut Answers::new(change.format))?;
     match run.failure() {

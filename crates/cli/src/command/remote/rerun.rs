@@ -66,9 +66,9 @@ pub(super) async fn run<W: Args>(
         Consented::Yes(planned, reason, is_whole) => (planned, reason, is_whole),
     };
     let run = match begin(door, action, (planned.token(), &reason)).await? {
-        Begun::Ended(run) => run,
-        Begun::Left => return Ok(Exit::No),
-        Begun::Refused(failure) => {
+        RunResult::Ended(run) => run,
+        RunResult::Left => return Ok(Exit::No),
+        RunResult::Refused(failure) => {
             return told(failure, again, &|plan: &mut Plan, changes: &[Change]| {
                 fill(plan, changes);
             });
@@ -135,7 +135,7 @@ fn tell_undone(run: &Run) -> bool {
 }
 
 /// The end of an order that is carried out in a run.
-pub(super) enum Begun {
+pub(super) enum RunResult {
     /// The run has ended.
     Ended(Run),
     /// The operator has had enough, and was told so.
@@ -149,7 +149,7 @@ pub(super) async fn begin(
     door: &Door,
     action: &str,
     (token, reason): (&str, &str),
-) -> Result<Begun> {
+) -> Result<RunResult> {
     // One for all that follows: an interrupt during a request is lost on whoever listens only later.
     let mut interrupt = pin!(interrupted());
     let begun = tokio::select! {
@@ -160,13 +160,13 @@ pub(super) async fn begin(
     let run = match begun {
         None => {
             leave(door, "may have begun", "/v1/runs");
-            return Ok(Begun::Left);
+            return Ok(RunResult::Left);
         }
         Some(Ok(run)) => run,
-        Some(Err(failure)) => return Ok(Begun::Refused(failure)),
+        Some(Err(failure)) => return Ok(RunResult::Refused(failure)),
     };
     let run = follow(door, run, interrupt).await?;
-    Ok(run.map_or(Begun::Left, Begun::Ended))
+    Ok(run.map_or(RunResult::Left, RunResult::Ended))
 }
 
 /// Waits until a run has ended; nothing once the operator has had enough.

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::consent::{Order, Ordered, Unmet, carried};
 use super::door::{Door, place};
+use super::export::export;
 use super::{refused, through};
 use crate::Exit;
 use crate::args::store::{Store, Sweep, Trail, Whole};
@@ -32,8 +33,11 @@ pub(super) fn run(verb: &Store) -> Option<Result<Exit>> {
             "store migrate",
             "it is for a store that no worker has open",
         ),
-        // They have no --admin.
-        Store::Export(_) | Store::Import(_) => None,
+        Store::Export(arguments) => {
+            through(arguments.door(), async |door| export(door, arguments).await)
+        }
+        // It has no --admin.
+        Store::Import(_) => None,
     }
 }
 

@@ -8,33 +8,66 @@ use std::path::Path;
 
 use semel_config::same_file::are_one;
 use semel_core::port::store::Store;
-use semel_core::{Code, Error, ErrorKind, Result};
+use semel_core::port::transfer::{AnyTransferStore, Item, TransferStore};
+use semel_core::{Audited, Error, ErrorKind, Result};
 use semel_render::reports::transfer::counts_text as in_words;
 use semel_supervisor::same_file;
-use semel_worker::transfer::{self, Counts, WholeFile};
+use semel_worker::transfer::{self, Counts, Use, WholeFile};
 
 use super::moves;
 use crate::Exit;
+use crate::args::Audit;
 use crate::args::transfer::Export;
-use crate::command::operate::{self, Ground};
+use crate::command::operate::{self, Ground, note_of, usage};
 use crate::output::{self, Plan, cannot_print};
 use crate::progress::{Bars, Unit};
 
 /// Writes everything that the store holds.
 pub(crate) fn export(arguments: &Export) -> Result<Exit> {
-    if let Some(path) = &arguments.to
-        && path.is_file()
-    {
-        let mut plan = Plan::new("replace", "file", "files");
-        plan.add(path.display());
-        if let ControlFlow::Break(exit) = plan.confirmed(arguments.confirm, args_os()) {
-            return Ok(exit);
-        }
+    if arguments.reason.is_some() {
+        return Err(usage(
+            "--reason goes with --admin URL: an export beside the store leaves no entry with a reason",
+        ));
+    }
+    if let ControlFlow::Break(exit) = replaced(arguments) {
+        return Ok(exit);
     }
     operate::export(&arguments.common, async |ground| match &arguments.to {
         Some(path) => to_file(ground, path).await,
         None => to_stdout(ground).await,
     })
+}
+
+/// Asks for consent to replace the file that the export is written to, if it is there.
+pub(crate) fn replaced(arguments: &Export) -> ControlFlow<Exit> {
+    match &arguments.to {
+        Some(path) if path.is_file() => {
+            let mut plan = Plan::new("replace", "file", "files");
+            plan.add(path.display());
+            plan.confirmed(arguments.confirm, args_os())
+        }
+        Some(_) | None => ControlFlow::Continue(()),
+    }
+}
+
+/// Says what was written to a file.
+pub(crate) fn told(path: &Path, counts: Counts) {
+    output::note(format_args!("{}: {}", path.display(), in_words(counts)));
+}
+
+/// Warns that the store is exported while a worker goes on.
+pub(crate) fn warn_of_worker(worker: impl std::fmt::Display) {
+    output::warning(format_args!(
+        "{worker} works on the store: what changes meanwhile may be missing from the export, or be there as it was; to \
+         move the store, stop it first"
+    ));
+}
+
+/// Returns standard output, by a handle of its own, since that of the library searches for the ends of lines.
+pub(crate) fn stdout() -> Result<File> {
+    use std::os::fd::AsFd;
+    let stdout = std::io::stdout().as_fd().try_clone_to_owned();
+    Ok(File::from(stdout.map_err(cannot_print)?))
 }
 
 async fn to_file(ground: &Ground, path: &Path) -> Result<Exit> {
@@ -46,16 +79,12 @@ async fn to_file(ground: &Ground, path: &Path) -> Result<Exit> {
     let (target, file) = WholeFile::create(path)?;
     let (file, counts) = write(ground, file, &Bars::new()).await?;
     target.finish(&file)?;
-    output::note(format_args!("{}: {}", path.display(), in_words(counts)));
+    told(path, counts);
     Ok(Exit::Done)
 }
 
 async fn to_stdout(ground: &Ground) -> Result<Exit> {
-    use std::os::fd::AsFd;
-    // A handle of its own, since that of the library searches for the ends of lines.
-    let stdout = std::io::stdout().as_fd().try_clone_to_owned();
-    let stdout = File::from(stdout.map_err(cannot_print)?);
-    match write(ground, stdout, &Bars::beside_data()).await {
+    match write(ground, stdout()?, &Bars::beside_data()).await {
         Ok(_) => Ok(Exit::Done),
         // The reader has had enough.
         Err(error) if is_closed(&error) => Ok(Exit::Done),
@@ -64,31 +93,54 @@ async fn to_stdout(ground: &Ground) -> Result<Exit> {
 }
 
 async fn write(ground: &Ground, to: File, bars: &Bars) -> Result<(File, Counts)> {
-    if let Some(process) = ground.worker {
-        let message = format!(
-            "the store is in use by process {process}, and is exported while nobody uses it: stop it first"
-        );
-        return Err(Error::new(ErrorKind::Unavailable, message)
-            .with_code(Code::StoreInUse)
-            .not_applied());
-    }
     let store = ground.transfer.as_ref().ok_or_else(|| {
         Error::new(
             ErrorKind::Internal,
             "the store was not opened to be exported",
         )
     })?;
+    let in_use = match ground.worker {
+        Some(process) => {
+            warn_of_worker(format_args!("process {process}"));
+            leave_entry(ground, store, process).await?;
+            Use::Work
+        }
+        None => Use::Rest,
+    };
     let kind = ground.store.preflight().await?.kind;
     let stats = ground.store.stats().await?;
     let total = stats.records.iter().sum::<u64>() + stats.parked;
     let bar = bars.of_work("export", Unit::Records, Some(total));
     let watch = moves(bar, |items, _| items);
-    let written = transfer::export(store, kind, ground.now(), to, watch).await;
+    let written = transfer::export(store, (kind, in_use), ground.now(), to, watch).await;
     bars.clear();
     written
 }
 
-fn is_closed(error: &Error) -> bool {
+/// Leaves the entry of an export beside a worker in the audit trail, and so in the export itself, which is not of a store
+/// at rest.
+async fn leave_entry(ground: &Ground, store: &AnyTransferStore, process: u32) -> Result<()> {
+    let audit = Audit {
+        reason: Some(format!(
+            "beside process {process}, which works on the store"
+        )),
+        by: std::env::var("SEMEL_OPERATOR").ok(),
+    };
+    let entry = Audited {
+        at: ground.now(),
+        note: note_of(&audit),
+        action: "export".into(),
+        scope: None,
+        key: None,
+        before: "".into(),
+        after: "begun, with all that the store holds".into(),
+    };
+    let entry = Item::Audited(Box::new(entry));
+    store.import([entry].into()).await.map(|_| ())
+}
+
+/// Tells whether an export failed because its reader has had enough.
+pub(crate) fn is_closed(error: &Error) -> bool {
     let source = std::error::Error::source(error);
     let source = source.and_then(|source| source.downcast_ref::<std::io::Error>());
     source.is_some_and(|source| source.kind() == IoKind::BrokenPipe)

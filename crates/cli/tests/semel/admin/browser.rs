@@ -2,6 +2,7 @@
 
 mod doubts;
 mod driver;
+mod exports;
 mod pictures;
 mod wholes;
 

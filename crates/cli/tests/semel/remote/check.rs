@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{Asked, end, timeless};
 use crate::claims::server::{Request, ask};
 use crate::ready::Admin;
-use crate::site::{Ended, Running, Site, wait_for};
+use crate::site::{Ended, Running, Site, lines, wait_for};
 
 const CANARY: &str = "c4n4ry";
 
@@ -222,6 +222,36 @@ fn a_broker_that_does_not_answer_is_a_finding_and_the_rest_is_told() {
         row.is_some_and(|it| it.contains("source-unavailable")),
         "{table}"
     );
+}
+
+#[cfg(feature = "nats")]
+#[test]
+fn many_pipelines_at_one_broker_that_does_not_answer_are_told_in_time() {
+    let (_listener, port) = silent();
+    let admin = Admin::new();
+    let pipelines = lines(0..40, |number| {
+        format!(
+            "[pipelines.p{number}]\nsource = {{ kind = \"nats\", url = \"nats://127.0.0.1:{port}\", \
+             stream = \"S{number}\", consumer = \"c\" }}\nkey = \"json:/id\"\n\
+             effect = {{ kind = \"exec\", command = [\"true\"] }}"
+        )
+    });
+    let config = format!(
+        "{}[store]\nurl = \"embedded:data\"\n{pipelines}",
+        admin.table()
+    );
+    let site = Site::with(&[("semel.toml", &config)]);
+    let _worker = answering(&site, &admin, "/v1/keys");
+    // Eight at once would wait for 25 seconds, and there would be no answer at all.
+    let reply = ask(admin.address().port(), &Request::get("/v1/check"));
+    assert_eq!(reply.status, 200, "{reply:?}");
+    let items = reply.body["items"].as_array().expect("reports");
+    assert_eq!(items.len(), 40);
+    for item in items {
+        let findings = item["findings"].to_string();
+        assert!(findings.contains("source-unavailable"), "{item}");
+    }
+    assert_eq!(reply.body["failure"]["code"], "source-unavailable");
 }
 
 #[cfg(feature = "postgres")]

@@ -14,7 +14,7 @@ use crate::ledger::Part;
 use crate::superblock::{Superblock, epoch_of};
 
 impl Committer {
-    /// Returns a page of everything.
+    /// Returns a page of everything. It ends, full or not, where one step has read as much as others may wait for.
     pub(super) fn export(
         &mut self,
         after: Option<&[u8]>,
@@ -24,6 +24,7 @@ impl Committer {
         let mut page = ExportPage::new(limit);
         let mut cursor = Some(Cursor::decode(after)?);
         while let Some(at) = cursor.take_if(|_| !page.is_full()) {
+            let kind = at.kind();
             cursor = match at {
                 Cursor::Start => {
                     page.put(Item::Token(self.ledger.token()), 0);
@@ -48,6 +49,9 @@ impl Committer {
                     next.map(Cursor::Audited)
                 }
             };
+            if cursor.as_ref().is_some_and(|next| next.kind() == kind) {
+                break;
+            }
         }
         let next = cursor.map(|cursor| cursor.encode());
         let items = page.into_items();

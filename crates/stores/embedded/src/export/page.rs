@@ -39,5 +39,5 @@ impl ExportPage {
 /// Items for which memory is reserved at first.
 const MOST_AT_FIRST: usize = 16_384;
 /// Memory that a page takes at most, about, and that an item takes at least.
-const MOST_BYTES: usize = 64 << 20;
+const MOST_BYTES: usize = 8 << 20;
 const ITEM_BYTES: usize = 512;

@@ -59,6 +59,65 @@ async fn what_is_under_way_is_exported_and_listed_once_whatever_the_pages() {
 }
 
 #[tokio::test]
+async fn a_page_of_an_export_ends_where_others_want_their_turn() {
+    let dir = folder();
+    let clock = TestClock::new();
+    let store = EmbeddedStore::open(dir.path(), Arc::new(clock.clone()), Options::default());
+    let store = store.expect("the store opens");
+    let brief = semel_core::Window::new(Duration::from_secs(1));
+    // The one that is not forgotten keeps the segment.
+    let claims: Vec<_> = (0..480)
+        .map(|number| ClaimRequest {
+            window: if number == 0 {
+                semel_core::Window::DEFAULT
+            } else {
+                brief
+            },
+            ..request(&key_of(number), number as u64)
+        })
+        .collect();
+    store.claim(claims.clone().into()).await.expect("claims");
+    let outcome = Outcome::raw(Bytes::from(vec![b'x'; 100_000]), 100_000);
+    for some in claims.chunks(40) {
+        let completed = some.iter().map(|claim| Settlement {
+            operation: claim.operation.clone(),
+            claim_id: claim.claim_id,
+            step: Step::Complete {
+                outcome: outcome.clone(),
+                window: claim.window,
+            },
+        });
+        store.settle(completed.collect()).await.expect("settled");
+    }
+    clock.advance(Duration::from_secs(3_600));
+    let under_way =
+        (1_000..4_000_u32).map(|number| request(&key_of(number as usize), number.into()));
+    store.claim(under_way.collect()).await.expect("claims");
+    // 48 MB of what is forgotten, of which a page reads 16 MiB, and 3,000 claims, of which it visits 1,024.
+    let (mut pages, mut empty, mut records, mut after) = (0, 0, 0, None);
+    loop {
+        let page = store
+            .export(after.as_deref(), 100_000)
+            .await
+            .expect("a page");
+        let found = page.items.iter().filter(|it| matches!(it, Item::Record(_)));
+        let found = found.count();
+        assert!(found <= 1_024, "{found} of what is under way at once");
+        (pages, records) = (pages + 1, records + found);
+        empty += usize::from(page.items.is_empty());
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(records, 3_001);
+    assert!(
+        empty >= 1 && pages >= 5,
+        "{empty} of {pages} pages are empty"
+    );
+}
+
+#[tokio::test]
 async fn admissions_agree_with_a_set_whatever_the_batches() {
     let dir = folder();
     let mut store = open(dir.path(), &TestClock::new());

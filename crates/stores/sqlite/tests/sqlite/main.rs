@@ -8,6 +8,7 @@ mod files;
 mod inbox;
 mod inspection;
 mod lab;
+mod locked;
 mod migrate;
 mod outbox;
 mod processes;

@@ -30,6 +30,7 @@ pub(in crate::control) enum Answer {
     Parked(Page<Parked>),
     Directed(Vec<Directed>),
     Audited(Page<Audited>),
+    Exported(Page<Item>),
     Swept(Swept),
     Stats(Stats),
     Capabilities(Capabilities),
@@ -46,7 +47,8 @@ impl Answer {
             Self::Records(_) => Head::Records,
             Self::Listed(Page { next, .. })
             | Self::Parked(Page { next, .. })
-            | Self::Audited(Page { next, .. }) => Head::Page {
+            | Self::Audited(Page { next, .. })
+            | Self::Exported(Page { next, .. }) => Head::Page {
                 next: next.as_deref().map(blob),
             },
             Self::Directed(all) => Head::Directed(all.iter().map(directed_line).collect()),
@@ -97,6 +99,11 @@ impl Answer {
             Self::Audited(page) => {
                 for entry in &page.items {
                     lines.item(&Item::Audited(Box::new(entry.clone())))?;
+                }
+            }
+            Self::Exported(page) => {
+                for item in &page.items {
+                    lines.item(item)?;
                 }
             }
             Self::Claimed(_)
@@ -210,6 +217,10 @@ impl Reply<'_> {
             Item::Audited(entry) => Some(*entry),
             _ => None,
         })
+    }
+
+    pub(in crate::control) fn exported(self) -> Result<Page<Item>> {
+        self.page(Some)
     }
 
     fn page<T>(self, read: impl Fn(Item) -> Option<T>) -> Result<Page<T>> {

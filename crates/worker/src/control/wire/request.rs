@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use semel_core::decide::{Directive, Order, Verdict};
 use semel_core::port::store::ListQuery;
 use semel_core::port::transfer::Item;
@@ -36,6 +37,8 @@ pub(in crate::control) enum Request {
     Preflight,
     /// Entries for the audit trail about the store as a whole.
     Note(Vec<Audited>),
+    /// A page of everything, from this cursor on: at most so many items.
+    Export(Option<Bytes>, usize),
 }
 
 impl Request {
@@ -58,6 +61,10 @@ impl Request {
             Self::Stats => Head::Stats,
             Self::Preflight => Head::Preflight,
             Self::Note(_) => Head::Note,
+            Self::Export(after, limit) => Head::Export {
+                after: after.as_deref().map(blob),
+                limit: *limit,
+            },
         };
         let mut lines = Lines::begin(&head)?;
         if let Self::Park(batch) = self {
@@ -107,6 +114,7 @@ impl Request {
                 });
                 Self::Note(entries.collect::<Result<_>>()?)
             }
+            Head::Export { after, limit } => Self::Export(after.map(bytes), limit),
         })
     }
 }
@@ -137,6 +145,10 @@ enum Head {
     Preflight,
     /// The entries follow.
     Note,
+    Export {
+        after: Option<Blob>,
+        limit: usize,
+    },
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -157,6 +158,12 @@ impl Browser {
         let scheme = if is_dark { "dark" } else { "light" };
         let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
         self.chromium("Emulation.setEmulatedMedia", &features);
+    }
+
+    /// Keeps files that pages hand over in a folder.
+    pub(super) fn keeps_files_in(&self, folder: &Path) {
+        let allowed = json!({ "behavior": "allow", "downloadPath": folder });
+        self.chromium("Browser.setDownloadBehavior", &allowed);
     }
 
     /// A picture of the page, in PNG or WebP.

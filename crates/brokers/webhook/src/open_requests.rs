@@ -8,13 +8,13 @@ use tokio::sync::watch;
 
 /// The number of requests whose answers have not gone.
 #[derive(Clone, Debug)]
-pub(crate) struct Unanswered(Arc<watch::Sender<usize>>);
+pub(crate) struct OpenRequests(Arc<watch::Sender<usize>>);
 
-impl Unanswered {
+impl OpenRequests {
     /// Counts a request until what this returns is dropped.
-    pub(crate) fn begin(&self) -> Begun {
+    pub(crate) fn begin(&self) -> OpenRequest {
         self.0.send_modify(|count| *count += 1);
-        Begun(self.clone())
+        OpenRequest(self.clone())
     }
 
     /// Waits until there is none.
@@ -27,7 +27,7 @@ impl Unanswered {
     }
 }
 
-impl Default for Unanswered {
+impl Default for OpenRequests {
     fn default() -> Self {
         Self(Arc::new(watch::Sender::new(0)))
     }
@@ -35,16 +35,16 @@ impl Default for Unanswered {
 
 /// A request that counts.
 #[derive(Debug)]
-pub(crate) struct Begun(Unanswered);
+pub(crate) struct OpenRequest(OpenRequests);
 
-impl Begun {
+impl OpenRequest {
     /// Counts until the body of its answer has gone.
     pub(crate) fn until_gone(self, body: Body) -> Body {
         held_until_gone(body, self)
     }
 }
 
-impl Drop for Begun {
+impl Drop for OpenRequest {
     fn drop(&mut self) {
         self.0.0.send_modify(|count| *count -= 1);
     }
@@ -59,7 +59,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_counts_until_its_answer_has_gone() {
-        let requests = Unanswered::default();
+        let requests = OpenRequests::default();
         requests.none().await;
         let (one, other) = (requests.begin(), requests.begin());
         drop(other);

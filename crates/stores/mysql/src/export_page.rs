@@ -1,0 +1,118 @@
+//! The room of a page of an export, by its items and by what they hold.
+
+use semel_core::Outcome;
+use semel_core::port::transfer::Item;
+
+/// The items of a page, while there is room. What an item holds is known once it was read, so few that may be large are
+/// read at once, and no more than there is room for if they are as large as the largest so far.
+#[derive(Debug)]
+pub(crate) struct ExportPage {
+    pub(crate) items: Vec<Item>,
+    limit: usize,
+    /// The number of items that were measured, their bytes, and the most of one.
+    measured: usize,
+    len_bytes: usize,
+    largest: usize,
+}
+
+impl ExportPage {
+    /// An empty page of `limit` items.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self {
+            items: Vec::new(),
+            limit: limit.max(1),
+            measured: 0,
+            len_bytes: 0,
+            largest: 1,
+        }
+    }
+
+    /// The number of items that may be read next, `at_once` at most; 0 of a full page.
+    pub(crate) fn room(&mut self, at_once: usize) -> usize {
+        for item in &self.items[self.measured..] {
+            let len = len_bytes(item);
+            self.len_bytes += len;
+            self.largest = self.largest.max(len);
+        }
+        self.measured = self.items.len();
+        if self.len_bytes >= MOST_BYTES {
+            return 0;
+        }
+        let fitting = ((MOST_BYTES - self.len_bytes) / self.largest).max(1);
+        let left = self.limit.saturating_sub(self.items.len());
+        left.min(at_once).min(fitting)
+    }
+}
+
+/// About how much memory an item takes.
+fn len_bytes(item: &Item) -> usize {
+    let held = match item {
+        Item::Record(listed) => match &listed.record.outcome {
+            Some(Outcome::Kept { bytes, .. }) => bytes.len(),
+            Some(Outcome::TooLarge { .. }) | None => 0,
+        },
+        Item::Parked(message) => {
+            let headers = message.headers.iter();
+            let headers: usize = headers.map(|(name, value)| name.len() + value.len()).sum();
+            let transport = message.transport.as_ref().map_or(0, |it| it.len());
+            message.payload.len() + headers + transport + message.detail.len()
+        }
+        Item::Token(_) | Item::Entity(..) | Item::Mark(_) | Item::Audited(_) => 0,
+    };
+    held + ITEM_BYTES
+}
+
+/// Memory that a page takes at most, about, and that an item takes at least.
+const MOST_BYTES: usize = 8 << 20;
+const ITEM_BYTES: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use semel_core::{Mark, Parked, Scope, Timestamp};
+
+    use super::*;
+
+    fn message(len: usize) -> Item {
+        Item::Parked(Box::new(Parked {
+            scope: Scope::new("", "pay").expect("a scope"),
+            key: None,
+            reason: "dead".into(),
+            detail: "".into(),
+            transport: None,
+            coordinates: "in:1".into(),
+            headers: Vec::new(),
+            payload: vec![b'x'; len].into(),
+            since: Timestamp::EPOCH,
+        }))
+    }
+
+    #[test]
+    fn a_page_is_full_by_its_items_or_by_what_they_hold() {
+        let mark = Item::Mark(Mark {
+            name: "at".into(),
+            value: 1,
+        });
+        let mut page = ExportPage::new(100);
+        assert_eq!(page.room(4), 4);
+        page.items.extend(vec![mark.clone(); 4]);
+        assert_eq!(page.room(usize::MAX), 96);
+        page.items.extend(vec![mark; 96]);
+        assert_eq!(page.room(4), 0, "by its items");
+        let mut page = ExportPage::new(100);
+        page.items.extend(vec![message(1 << 20); 4]);
+        assert_eq!(page.room(8), 3, "as large as those before");
+        page.items.extend(vec![message(1 << 20); 3]);
+        assert_eq!(page.room(8), 1, "a page that has room takes one");
+        page.items.push(message(25 << 20));
+        assert_eq!(page.room(8), 0, "by what they hold");
+        let held = Bytes::from(vec![b'x'; MOST_BYTES]);
+        let Item::Parked(mut long) = message(0) else {
+            unreachable!("a message")
+        };
+        long.headers = vec![("trace".into(), held)];
+        let mut page = ExportPage::new(100);
+        page.items.push(Item::Parked(long));
+        assert_eq!(page.room(8), 0, "headers count");
+    }
+}
