@@ -157,7 +157,7 @@ mod tests {
             }
         };
         let silence = || Box::pin(pending::<Result<u8>>()) as Answer;
-        let answer = || Box::pin(async { Ok(7) }) as Answer;
+        let answer = || Box::pin(async { Ok::<u8, Error>(7) }) as Answer;
         let first = ask("kafka dead:9092", silence()).await;
         assert_eq!(first, Err("the broker gave no answer within 5s".to_owned()));
         let again = ask("kafka dead:9092", answer()).await;

@@ -195,7 +195,8 @@ mod tests {
             };
             let opened = journal.open(&opening).await.expect("opened");
             if number % 3 == 0 {
-                let appended = journal.append(&opened.incarnation, "orders", &batch());
+                let batch = batch();
+                let appended = journal.append(&opened.incarnation, "orders", &batch);
                 appended.await.expect("appended");
             }
         }
