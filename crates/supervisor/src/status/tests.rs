@@ -146,7 +146,7 @@ async fn a_worker_is_not_ready_before_requests_find_the_source_of_each_path() {
     assert_eq!(state(&status).await.0, 200);
 }
 
-/// Whoever resumes one pipeline takes the others out of no load balancer.
+/// A pipeline that is resumed takes the others out of no load balancer.
 #[tokio::test]
 async fn a_worker_stays_ready_while_the_source_of_a_resumed_pipeline_is_opened_again() {
     for was_open in [true, false] {
