@@ -287,8 +287,7 @@ async fn an_output_that_is_recorded_in_time_is_acknowledged() {
     let mut worker = world.worker(&broker);
     worker.patience = PATIENCE;
     let late = Fault::DelayAfter(reports_end() - BEFORE);
-    // The first call records the length before anything is written.
-    worker.plan.nth(Method::SettleWith, 2, late);
+    worker.plan.nth(Method::SettleWith, 1, late);
     let output = MemoryFile {
         name: "out",
         disk: disk.clone(),
@@ -303,9 +302,9 @@ async fn an_output_that_is_recorded_in_time_is_acknowledged() {
     assert_eq!(disk.lines().0.len(), 5);
 }
 
-/// A stop without patience, while an output is looked at for the first time.
+/// A stop without patience, while the length of an output is recorded.
 #[tokio::test(start_paused = true)]
-async fn an_output_that_is_not_begun_yet_ends_well_without_patience() {
+async fn an_output_that_is_written_is_recorded_without_patience_too() {
     let world = World::new();
     let broker = broker_with_many(&world, 5);
     let mut worker = world.worker(&broker);
@@ -320,8 +319,9 @@ async fn an_output_that_is_not_begun_yet_ends_well_without_patience() {
     };
     let run = async |worker: Worker| worker.output(output).await;
     let (run, took) = stopped(&world, worker, ASKED_AT, run).await;
-    assert_eq!(run.summary().of(Fate::Applied), 0);
+    assert_eq!(run.summary().of(Fate::Applied), 5);
     assert!(took >= BEFORE, "it was waited for: {took:?}");
+    assert_eq!(broker.acknowledged(), 5);
 }
 
 #[tokio::test(start_paused = true)]
@@ -606,8 +606,8 @@ async fn what_runs_is_broken_off_with_the_patience_while_a_report_is_waited_for(
     for (manner, method) in [
         (Manner::Each, Method::Settle),
         (Manner::Each, Method::Park),
+        // No batch begins beside a message that is being parked.
         (Manner::Bulk, Method::Settle),
-        (Manner::Bulk, Method::Park),
     ] {
         for is_answered in [true, false] {
             let why = format!("{manner:?}, {method:?}, {is_answered}");
@@ -627,15 +627,13 @@ async fn what_runs_is_broken_off_with_the_patience_while_a_report_is_waited_for(
             let mut worker = world.worker(&broker);
             worker.patience = PATIENCE;
             (worker.pipeline.batch, worker.pipeline.concurrency) = (1, 2);
-            // A granted claim does not wait long for a report, which is then made once more: in five seconds.
-            let is_repeated = manner == Manner::Each && method == Method::Settle;
-            let wait = if is_repeated { 8 } else { 12 };
             let fault = if is_answered {
-                Fault::DelayAfter(SECOND * wait)
+                Fault::DelayAfter(SECOND * 12)
             } else {
                 Fault::Hang
             };
-            worker.plan.outage(method, WORK_ENDS + SECOND, fault);
+            // The report of what is broken off then is answered.
+            worker.plan.outage(method, WORK_ENDS, fault);
             let calls = acts.len();
             let effect = Scripted::new(&world, &worker.crash, acts);
             let run = async |worker: Worker| worker.by(manner, effect, KEYED).await;
