@@ -237,6 +237,8 @@ bugs! {
     ExportsForgotten an_export_of_the_forgotten_is_caught Transferred,
     /// A page of an export begins one too late.
     ExportSkips an_export_that_skips_is_caught Transferred,
+    /// A page of an export holds as many messages as were asked for, however large they are.
+    ExportUnbounded an_export_without_bound_is_caught Transferred,
     /// A foreign cursor begins an export anew.
     AnyExportCursorGoes a_misread_cursor_of_an_export_is_caught Transferred,
     /// An import says that everything happened now.

@@ -196,7 +196,7 @@ mod tests {
     #[tokio::test]
     async fn no_thread_of_the_worker_looks_at_files() {
         let text = "[pipelines.pay]\nsource = { kind = \"file\", path = \"in.ndjson\" }\nkey = \"json:/id\"\n\
-                    effect = { kind = \"stdout\" }\n[store]\nurl = \"memory:\"\n";
+                    effect = { kind = \"stdout\" }\n[store]\nurl = \"memory:\"\nallow_volatile = true\n";
         let (none, overrides) = (std::iter::empty(), Overrides::default());
         let settings = Settings::of("semel.toml", text, none, &overrides, BACKENDS);
         let settings = settings.expect("sound settings");

@@ -20,8 +20,9 @@ use crate::Patience;
 fn settings(count: usize) -> Settings {
     let pipelines = (0..count).map(|number| {
         format!(
-            "[pipelines.p{number}]\nsource = {{ kind = \"stdin\" }}\nkey = \"json:/id\"\n\
-             effect = {{ kind = \"exec\", command = [\"true\"] }}\n"
+            "[pipelines.p{number}]\nsource = {{ kind = \"file\", path = \"{}\" }}\nkey = \"json:/id\"\n\
+             effect = {{ kind = \"exec\", command = [\"true\"] }}\n",
+            concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"),
         )
     });
     let store = "store = { url = \"memory:\", allow_volatile = true }\n".to_owned();

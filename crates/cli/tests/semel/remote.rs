@@ -91,6 +91,10 @@ pub(super) fn timeless(text: &str) -> Vec<String> {
                 Some(_) | None => part.to_owned(),
             });
             line = parts.collect::<Vec<_>>().join("(");
+            // Other tests fill the disk, and empty it.
+            if let Some(at) = line.find("its disk has ") {
+                line.truncate(at);
+            }
             if let Some(at) = line.find("\"now\":\"") {
                 let begin = at + "\"now\":\"".len();
                 line.replace_range(begin..begin + "2026-11-21T10:33:00.000Z".len(), "<now>");

@@ -89,7 +89,16 @@ impl TransferStore for Planted {
             },
         };
         let all = self.items(&self.memory());
-        let items: Vec<_> = all.iter().skip(from).take(limit.max(1)).cloned().collect();
+        let mut held = 0;
+        let fits = |item: &&Item| {
+            let has_room = held < PAGE_BYTES || self.has(Bug::ExportUnbounded);
+            if let Item::Parked(message) = item {
+                held += message.payload.len();
+            }
+            has_room
+        };
+        let items = all.iter().skip(from).take(limit.max(1)).take_while(fits);
+        let items: Vec<_> = items.cloned().collect();
         let to = from + items.len();
         let next = to + usize::from(self.has(Bug::ExportSkips));
         let next = (to < all.len()).then(|| Bytes::copy_from_slice(&next.to_be_bytes()));
@@ -250,3 +259,6 @@ impl Planted {
         }
     }
 }
+
+/// The bytes of messages after which a page of an export ends.
+const PAGE_BYTES: usize = 8 << 20;

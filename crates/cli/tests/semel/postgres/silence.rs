@@ -84,7 +84,11 @@ fn a_transaction_that_is_not_answered_does_not_hold_up_a_stop_and_is_not_repeate
     send(0..20);
     wait_for("the first charges", || schema.count("charges") == 20);
     proxy.hold_answers();
+    let asked = proxy.seen().client_bytes;
     send(20..40);
+    wait_for("a transaction that is not answered", || {
+        proxy.seen().client_bytes > asked
+    });
     stopped(running, || {});
     proxy.heal();
 
