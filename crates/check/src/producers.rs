@@ -63,7 +63,7 @@ impl StoreProducers {
             for entry in entries.iter().filter(|it| is_waiting(it)) {
                 match oldest(&journal, entry).await {
                     Ok(Some(oldest)) => {
-                        reports.extend(ProducerReport::of(entry, oldest, now).map(Ok))
+                        reports.extend(ProducerReport::of(entry, oldest, now).map(Ok));
                     }
                     Ok(None) => {}
                     Err(error) => reports.push(Err(error)),

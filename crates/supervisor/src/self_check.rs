@@ -213,8 +213,8 @@ mod tests {
             rate: None,
             production: false,
         };
-        let checked = checker.check(question, Some(store)).await;
-        assert_eq!(checked.expect("an answer").items.len(), 1);
+        let answer = checker.check(question, Some(store)).await;
+        assert_eq!(answer.expect("an answer").items.len(), 1);
         let threads = noting.1.lock().expect("no panic").clone();
         assert!(!threads.is_empty(), "it looks at the clock beside the file");
         assert!(!threads.contains(&thread::current().id()), "{threads:?}");

@@ -10,7 +10,6 @@ use semel_core::port::checkpoint::AnyCheckpointStore;
 use semel_core::port::store::AnyStore;
 use semel_core::port::transactional::AnyTransactionalStore;
 use semel_core::{Claimant, Clock, Entropy, Result};
-use semel_engine::consumer::{LAST_OF_SOURCE, LAST_REPORTS};
 use semel_engine::event::{FanOut, Observer};
 use semel_engine::layer::outage::{self, Breaker};
 use semel_engine::surroundings::{Shutdown, Surroundings};
@@ -39,7 +38,7 @@ use crate::store_opening;
 use crate::store_wait::StoreWait;
 use crate::store_watch::StoreWatch;
 use crate::window_guard::outlooks;
-use crate::worker_end::{end_listeners, ended, stop_orders, timed_from_stop};
+use crate::worker_end::{all_ended, stop_orders, time_for_orders};
 use crate::{key_count, probes, route_watch, tokens, traces};
 
 /// The parts of a worker that its program hands in.
@@ -315,7 +314,7 @@ impl Worker {
         let lost = self.supervisor.status.metrics().spans_lost();
         let reporter = Arc::clone(&self.supervisor.options.reporter);
         let traces = exporter.as_ref().map(|it| it.traces().clone());
-        let ended = self.run_traced(traces).await;
+        let ended = Box::pin(self.run_traced(traces)).await;
         traces::end(exporter, &lost, &*reporter).await;
         ended
     }
@@ -408,23 +407,10 @@ impl Worker {
         }
         let Shared { status, stop, .. } = shared;
         status.begin();
-        let pipelines_end = async {
-            let ended = ended(running, relays, &stop).await;
-            end_listeners(&webhooks, claims).await;
-            ended
-        };
-        let gateway_ends = async {
-            if let Some(gateway) = gateway {
-                gateway.ended().await;
-            }
-        };
-        // Each has its time from the stop on, not from the end of the other.
-        let both_end = async { tokio::join!(pipelines_end, gateway_ends) };
-        let ((ended, ()), since_stop) = timed_from_stop(both_end, stop.subscribe()).await;
-        // Runs break off what is in hand after the same time, and note that nobody knows what came of it.
-        let within = settings.shutdown.saturating_add(LAST_REPORTS);
-        let left = within.saturating_sub(since_stop);
-        orders.ended(left.max(LAST_OF_SOURCE)).await;
+        let listening = (&*webhooks, claims, gateway);
+        let (ended, since_stop) = all_ended(running, relays, &stop, listening).await;
+        let remaining = time_for_orders(settings.shutdown, since_stop);
+        orders.ended(remaining).await;
         let mut results = ended?;
         beside.shutdown().await;
         results.failure = results.failure.or_else(|| store_watch.check().err());

@@ -7,11 +7,13 @@ use std::time::Duration;
 use semel_admin::Orders;
 use semel_backends::webhook::Listeners;
 use semel_core::{Error, ErrorKind, Result};
+use semel_engine::consumer::{LAST_OF_SOURCE, LAST_REPORTS};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::claims::Claims;
+use crate::gateway::Gateway;
 use crate::relays::Relays;
 use crate::results::{PipelineSummary, Results};
 
@@ -22,7 +24,7 @@ pub(crate) async fn stop_orders(orders: Arc<Orders>, mut stop: watch::Receiver<b
 }
 
 /// Waits for `work`, and returns the time that it took since a stop was asked for: none if nobody did.
-pub(crate) async fn timed_from_stop<T>(
+async fn timed_from_stop<T>(
     work: impl Future<Output = T>,
     mut stop: watch::Receiver<bool>,
 ) -> (T, Duration) {
@@ -37,15 +39,44 @@ pub(crate) async fn timed_from_stop<T>(
 }
 
 /// Waits until every webhook and every claim in hand is answered.
-pub(crate) async fn end_listeners(webhooks: &Listeners, claims: Option<Claims>) {
+async fn end_listeners(webhooks: &Listeners, claims: Option<Claims>) {
     webhooks.close().await;
     if let Some(claims) = claims {
         claims.ended().await;
     }
 }
 
+/// Waits for all pipelines, all relays and then their listeners, and beside them for the gateway: each has its time from the
+/// stop on, not from the end of the other. Returns the time that it took since a stop was asked for.
+pub(crate) async fn all_ended(
+    running: JoinSet<(Box<str>, Result<PipelineSummary>)>,
+    relays: Relays,
+    stop: &watch::Sender<bool>,
+    (webhooks, claims, gateway): (&Listeners, Option<Claims>, Option<Gateway>),
+) -> (Result<Results>, Duration) {
+    let runs_end = async {
+        let ended = ended(running, relays, stop).await;
+        end_listeners(webhooks, claims).await;
+        ended
+    };
+    let gateway_ends = async {
+        if let Some(gateway) = gateway {
+            gateway.ended().await;
+        }
+    };
+    let both_end = async { tokio::join!(runs_end, gateway_ends).0 };
+    timed_from_stop(both_end, stop.subscribe()).await
+}
+
+/// Returns the time that is left for orders once all else has ended, so long after the stop. Runs break off what is in
+/// hand after the same time, and note that nobody knows what came of it.
+pub(crate) fn time_for_orders(patience: Duration, since_stop: Duration) -> Duration {
+    let within = patience.saturating_add(LAST_REPORTS);
+    within.saturating_sub(since_stop).max(LAST_OF_SOURCE)
+}
+
 /// Waits for all pipelines and all relays.
-pub(crate) async fn ended(
+async fn ended(
     running: JoinSet<(Box<str>, Result<PipelineSummary>)>,
     relays: Relays,
     stop: &watch::Sender<bool>,

@@ -210,7 +210,7 @@ async fn a_dead_letter_that_is_confirmed_in_time_is_acknowledged() {
         let broker = broker_with(&world, &["a"]);
         let mut worker = world.worker(&broker);
         worker.patience = PATIENCE;
-        let at = reports_end() - BEFORE;
+        let at = reports_end().saturating_sub(BEFORE);
         worker.dead_letters = Some(AnySink::new(Slow(at)));
         let effect = Scripted::always(&world, &worker.crash, Act::Say(dead()));
         let run = async |worker: Worker| worker.by(manner, effect, PARK).await;
@@ -286,7 +286,7 @@ async fn an_output_that_is_recorded_in_time_is_acknowledged() {
     let disk = Disk::default();
     let mut worker = world.worker(&broker);
     worker.patience = PATIENCE;
-    let late = Fault::DelayAfter(reports_end() - BEFORE);
+    let late = Fault::DelayAfter(reports_end().saturating_sub(BEFORE));
     worker.plan.nth(Method::SettleWith, 1, late);
     let output = MemoryFile {
         name: "out",
@@ -380,7 +380,7 @@ async fn a_source_that_takes_nothing_any_more_does_not_hold_up_the_end() {
 
 #[tokio::test(start_paused = true)]
 async fn a_source_that_answers_in_time_is_waited_for() {
-    let last = reports_end() + LAST_OF_SOURCE - BEFORE;
+    let last = (reports_end() + LAST_OF_SOURCE).saturating_sub(BEFORE);
     for manner in Manner::ALL {
         for is_acknowledging in [true, false] {
             let why = format!("{manner:?}, {is_acknowledging}");
@@ -478,7 +478,7 @@ async fn a_source_that_fails_gives_the_run_the_same_time() {
         worker.feed.on_fetch = Some(OnFetch::FailLater);
         // It hands over the messages after a second, and fails after another.
         worker.feed.pause = SECOND;
-        let late = Fault::DelayAfter(SECOND * 11 + LAST_REPORTS - BEFORE);
+        let late = Fault::DelayAfter((SECOND * 11 + LAST_REPORTS).saturating_sub(BEFORE));
         worker.plan.nth(Method::Settle, 1, late);
         let effect = Scripted::new(&world, &worker.crash, []);
         let error = worker.by(manner, effect, PARK).await.error();
@@ -501,9 +501,9 @@ fn reports_end() -> Duration {
 async fn a_report_that_is_answered_in_time_is_written_and_acknowledged() {
     for manner in Manner::ALL {
         for at in [
-            WORK_ENDS - BEFORE,
+            WORK_ENDS.saturating_sub(BEFORE),
             WORK_ENDS + BEFORE,
-            reports_end() - BEFORE,
+            reports_end().saturating_sub(BEFORE),
         ] {
             for fault in [Fault::DelayBefore(at), Fault::DelayAfter(at)] {
                 let why = format!("{manner:?}, {fault:?}");
@@ -536,7 +536,7 @@ async fn a_report_that_is_answered_in_time_is_written_and_acknowledged() {
 
 #[tokio::test(start_paused = true)]
 async fn a_transaction_that_is_answered_in_time_is_acknowledged() {
-    for at in [WORK_ENDS + BEFORE, reports_end() - BEFORE] {
+    for at in [WORK_ENDS + BEFORE, reports_end().saturating_sub(BEFORE)] {
         for fault in [Fault::DelayBefore(at), Fault::DelayAfter(at)] {
             let world = World::new();
             let broker = broker_with_many(&world, 5);
@@ -559,7 +559,7 @@ async fn a_message_that_is_parked_in_time_is_acknowledged() {
         broker.publish(Message::raw("no key"));
         let mut worker = world.worker(&broker);
         worker.patience = PATIENCE;
-        let at = reports_end() - BEFORE;
+        let at = reports_end().saturating_sub(BEFORE);
         worker.plan.nth(Method::Park, 1, Fault::DelayAfter(at));
         let effect = Scripted::new(&world, &worker.crash, []);
         let run = async |worker: Worker| worker.by(manner, effect, PARK).await;
@@ -574,9 +574,12 @@ async fn a_claim_that_is_granted_after_the_stop_is_given_back_unbegun() {
     for manner in Manner::ALL {
         for (patience, at) in [
             (PATIENCE, ASKED_AT + BEFORE),
-            (PATIENCE, WORK_ENDS - BEFORE),
+            (PATIENCE, WORK_ENDS.saturating_sub(BEFORE)),
             (Duration::ZERO, ASKED_AT + BEFORE),
-            (Duration::ZERO, ASKED_AT + LAST_REPORTS - BEFORE),
+            (
+                Duration::ZERO,
+                (ASKED_AT + LAST_REPORTS).saturating_sub(BEFORE),
+            ),
         ] {
             let why = format!("{manner:?}, {patience:?}, {at:?}");
             let world = World::new();
@@ -644,7 +647,10 @@ async fn what_runs_is_broken_off_with_the_patience_while_a_report_is_waited_for(
             let last = spans.iter().filter_map(|span| span.ended).max();
             let last = last.expect("both have ended");
             assert_eq!(spans.len(), calls, "{why}");
-            assert!(last >= WORK_ENDS - TICK, "{why}: it ran until {last:?}");
+            assert!(
+                last >= WORK_ENDS.saturating_sub(TICK),
+                "{why}: it ran until {last:?}"
+            );
             assert!(last <= WORK_ENDS + TICK, "{why}: it ran until {last:?}");
             if is_answered {
                 let summary = run.summary();
@@ -703,7 +709,7 @@ async fn a_probe_without_an_answer_is_left_to_the_next_worker() {
         worker.patience = PATIENCE;
         let end = began_at + HOUR;
         let (fault, state) = if is_answered {
-            let late = Fault::DelayBefore(WORK_ENDS - BEFORE);
+            let late = Fault::DelayBefore(WORK_ENDS.saturating_sub(BEFORE));
             (late, StateKind::Released)
         } else {
             (Fault::Hang, StateKind::InDoubt)
@@ -716,7 +722,7 @@ async fn a_probe_without_an_answer_is_left_to_the_next_worker() {
 
         let took = world.clock.elapsed().saturating_sub(began_at);
         let first = if is_answered {
-            WORK_ENDS - BEFORE
+            WORK_ENDS.saturating_sub(BEFORE)
         } else {
             WORK_ENDS
         };

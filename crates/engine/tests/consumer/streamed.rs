@@ -68,7 +68,7 @@ enum Answer {
     /// It is committed after this time.
     After(Duration),
     /// It is committed, and answers after this time.
-    AnswerAfter(Duration),
+    Late(Duration),
 }
 
 impl Transactions {
@@ -181,7 +181,7 @@ impl StreamedStore for Transactions {
             }
             answers
         };
-        if let Some(Answer::AnswerAfter(wait)) = answer {
+        if let Some(Answer::Late(wait)) = answer {
             tokio::time::sleep(wait).await;
         }
         turn.pass(CommitProgress::Committed);
@@ -589,10 +589,11 @@ async fn stopped(world: &World, broker: &Broker, transactions: &Transactions) ->
 async fn a_stop_waits_for_a_commit_as_long_as_for_a_report() {
     let ends = Duration::from_secs(11) + LAST_REPORTS;
     let before = Duration::from_millis(100);
-    for answer in [Answer::After, Answer::AnswerAfter] {
+    for answer in [Answer::After, Answer::Late] {
         let world = World::new();
         let broker = broker_with(&world, &["a", "b", "c"]);
-        let transactions = Transactions::of(&world, &broker).with([answer(ends - before)]);
+        let transactions =
+            Transactions::of(&world, &broker).with([answer(ends.saturating_sub(before))]);
         let (run, _) = stopped(&world, &broker, &transactions).await;
         let summary = run.summary();
         assert_eq!(summary.of(Fate::Applied), 2, "{summary:?}");

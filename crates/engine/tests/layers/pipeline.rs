@@ -125,5 +125,5 @@ async fn over_a_guard_nothing_changes() {
     let clock = Arc::new(SystemClock::new());
     let breaker = Breaker::new(Outages::default(), clock, Arc::new(SystemEntropy));
     let store = Guarded::new(memory(), Arc::new(breaker), Arc::new(Unobserved));
-    check(&run(store).await);
+    check(&Box::pin(run(store)).await);
 }

@@ -157,13 +157,13 @@ impl Worker {
 
     pub async fn each(self, effect: Arc<Scripted>, class: Class) -> Run {
         let (consumer, life) = self.begin();
-        life.live(consumer.run_each(effect, class)).await
+        life.live(Box::pin(consumer.run_each(effect, class))).await
     }
 
     /// Runs an effect of a test's own, call by call.
     pub async fn effect(self, effect: Arc<impl Effect>, class: Class) -> Run {
         let (consumer, life) = self.begin();
-        life.live(consumer.run_each(effect, class)).await
+        life.live(Box::pin(consumer.run_each(effect, class))).await
     }
 
     pub async fn stream(self, effect: Arc<Scripted>, class: Class) -> Run {
@@ -181,19 +181,22 @@ impl Worker {
 
     pub async fn batches(self, effect: impl BatchEffect, class: Class) -> Run {
         let (consumer, life) = self.begin();
-        life.live(consumer.run_stream(effect, class)).await
+        life.live(Box::pin(consumer.run_stream(effect, class)))
+            .await
     }
 
     pub async fn bulk(self, effect: impl BulkEffect, class: Class) -> Run {
         let (consumer, life) = self.begin();
-        life.live(consumer.run_bulk(Arc::new(effect), class)).await
+        life.live(Box::pin(consumer.run_bulk(Arc::new(effect), class)))
+            .await
     }
 
     pub async fn output(self, output: impl Output) -> Run {
         let checkpoints =
             AnyCheckpointStore::new(Faulty::new(self.backing.checkpoints.clone(), &self.plan));
         let (consumer, life) = self.begin();
-        life.live(consumer.run_output(output, checkpoints)).await
+        life.live(Box::pin(consumer.run_output(output, checkpoints)))
+            .await
     }
 
     pub async fn transaction(self) -> Run {
@@ -201,8 +204,8 @@ impl Worker {
         let database = database.expect("a world has a database, or its double");
         let tables = AnyTransactionalStore::new(Faulty::new(database.store, &self.plan));
         let (consumer, life) = self.begin();
-        life.live(consumer.run_transaction(tables, database.statements))
-            .await
+        let run = consumer.run_transaction(tables, database.statements);
+        life.live(Box::pin(run)).await
     }
 
     pub async fn streamed(
@@ -211,7 +214,8 @@ impl Worker {
         transform: Option<Arc<impl Effect>>,
     ) -> Run {
         let (consumer, life) = self.begin();
-        life.live(consumer.run_streamed(streamed, transform)).await
+        life.live(Box::pin(consumer.run_streamed(streamed, transform)))
+            .await
     }
 
     fn begin(self) -> (FaultyConsumer, Life) {

@@ -54,7 +54,7 @@ fn len_bytes(item: &Item) -> usize {
         Item::Parked(message) => {
             let headers = message.headers.iter();
             let headers: usize = headers.map(|(name, value)| name.len() + value.len()).sum();
-            let transport = message.transport.as_ref().map_or(0, |it| it.len());
+            let transport = message.transport.as_ref().map_or(0, bytes::Bytes::len);
             message.payload.len() + headers + transport + message.detail.len()
         }
         Item::Token(_) | Item::Entity(..) | Item::Mark(_) | Item::Audited(_) => 0,

@@ -93,7 +93,7 @@ impl store_wait::Start for Start<'_> {
         let source = self.ordered.until_drained(Guarded::new(source, guard));
         let made: Made = match ready {
             Some(ready) => Box::pin(ready.run(source)),
-            None => Box::pin(nothing()),
+            None => nothing(),
         };
         Ok(made)
     }
@@ -237,7 +237,7 @@ impl Start<'_> {
         let ready = self.ready().await?;
         let guard = self.made();
         let Some(ready) = ready else {
-            return Ok(Box::pin(nothing()));
+            return Ok(nothing());
         };
         let source = self.ordered.until_drained(Guarded::new(source, guard));
         Ok(Box::pin(async move {
@@ -312,8 +312,8 @@ impl Start<'_> {
 }
 
 /// A run that a stop or an order ends before it begins.
-async fn nothing() -> Result<Summary> {
-    Ok(Summary::default())
+fn nothing() -> Made {
+    Box::pin(std::future::ready(Ok(Summary::default())))
 }
 
 /// The pauses between two tries of a run that cannot be made for another reason than the store: each may make a member of a

@@ -149,6 +149,22 @@ async fn what_is_wrong_ends_a_start_and_so_does_what_is_away_on_this_machine() {
     }
 }
 
+/// Asks, and gets no answer.
+struct Mute<'w>(&'w StoreWait);
+
+impl Start for Mute<'_> {
+    type Made = ();
+    type Failure = Error;
+
+    async fn attempt(&mut self) -> Result<()> {
+        self.0.asks(pending()).await
+    }
+
+    fn fails(&mut self, error: Error) -> Result<Duration> {
+        Err(error)
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_start_that_is_called_off_ends_while_it_waits_and_while_it_asks() {
     let world = World::with(&on_a_server());
@@ -161,22 +177,6 @@ async fn a_start_that_is_called_off_ends_while_it_waits_and_while_it_asks() {
     assert_eq!((made.expect("no error"), start.attempts), (None, 1));
     assert_eq!(world.heard.all(), ["away: store-unavailable"]);
     assert!(!world.health.is_store_awaited(), "the probe asks again");
-
-    /// Asks, and gets no answer.
-    struct Mute<'w>(&'w StoreWait);
-
-    impl Start for Mute<'_> {
-        type Made = ();
-        type Failure = Error;
-
-        async fn attempt(&mut self) -> Result<()> {
-            self.0.asks(pending()).await
-        }
-
-        fn fails(&mut self, error: Error) -> Result<Duration> {
-            Err(error)
-        }
-    }
 
     let world = World::with(&on_a_server());
     let mut start = Mute(&world.wait);

@@ -47,6 +47,10 @@ impl Drop for Lock {
 }
 
 #[test]
+#[expect(
+    clippy::print_stdout,
+    reason = "a process tells another one what it holds"
+)]
 fn a_process_that_holds_a_lock() {
     let Ok(path) = std::env::var("SEMEL_LOCKED_PATH") else {
         return;
