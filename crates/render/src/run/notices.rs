@@ -71,14 +71,7 @@ pub fn text(notice: &Notice<'_>) -> Option<(Level, String)> {
             pipeline,
             is_accepted,
             why,
-        } => {
-            let accepted = if is_accepted {
-                "accepted by `accept`: "
-            } else {
-                ""
-            };
-            warning(format!("{pipeline}: {accepted}{why}"))
-        }
+        } => warning(window(pipeline, is_accepted, why)),
         Notice::Begins {
             settings,
             accepted,
@@ -133,6 +126,15 @@ pub fn text(notice: &Notice<'_>) -> Option<(Level, String)> {
         } => note(format!("{pipeline}: stopped by an error")),
         Notice::Ended { .. } | Notice::Restoring { .. } | Notice::Restored { .. } => None,
     }
+}
+
+fn window(pipeline: &str, is_accepted: bool, why: &str) -> String {
+    let accepted = if is_accepted {
+        "accepted by `accept`: "
+    } else {
+        ""
+    };
+    format!("{pipeline}: {accepted}{why}")
 }
 
 fn store_back(lasted: std::time::Duration) -> String {

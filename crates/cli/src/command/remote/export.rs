@@ -120,7 +120,9 @@ mod tests {
             (vec![], false),
         ] {
             let mut found = End::default();
-            parts.iter().for_each(|part| found.read(part));
+            for part in &parts {
+                found.read(part);
+            }
             assert_eq!(found.is_whole(), is_whole, "{parts:?}");
         }
     }

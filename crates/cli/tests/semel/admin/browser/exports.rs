@@ -16,10 +16,9 @@ fn the_store_is_exported_to_a_file_that_is_imported_again() {
     let kept = || {
         let entries = std::fs::read_dir(&folder).expect("a folder");
         let names = entries.map(|it| it.expect("an entry").file_name());
-        let names = names.filter_map(|it| it.into_string().ok());
+        let mut names = names.filter_map(|it| it.into_string().ok());
         // One that is still being written has another ending.
-        let mut names = names.filter(|it| it.ends_with(".jsonl"));
-        names.next()
+        names.find(|it| it.strip_suffix(".jsonl").is_some())
     };
     wait_for("the file", || kept().is_some());
     let name = kept().expect("a file");
